@@ -1,0 +1,27 @@
+/**
+ * The files of one directory. All file work of the log goes through here, so that a simulated twin
+ * can tear writes, lose what was not synced, run full and fail.
+ *
+ * A write is durable after the file's `sync` and, for a new or renamed file, `syncDirectory`.
+ * Errors are those of the operating system, with `code` (ENOSPC, EIO, ...).
+ */
+export interface Disk {
+  /** Opens for reading and writing; creates the file when `create` is set. */
+  open(name: string, options?: { readonly create?: boolean }): Promise<DiskFile>;
+  /** Names of the files in the directory, sorted. */
+  list(): Promise<string[]>;
+  rename(from: string, to: string): Promise<void>;
+  remove(name: string): Promise<void>;
+  syncDirectory(): Promise<void>;
+  freeBytes(): Promise<number>;
+}
+
+export interface DiskFile {
+  /** Writes all of `bytes` at `position`, or fails having written any part of it. */
+  write(bytes: Uint8Array, position: number): Promise<void>;
+  /** Up to `length` bytes from `position`; fewer only at the end of the file. */
+  read(position: number, length: number): Promise<Buffer>;
+  size(): Promise<number>;
+  sync(): Promise<void>;
+  close(): Promise<void>;
+}

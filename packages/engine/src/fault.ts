@@ -1,0 +1,29 @@
+/**
+ * A failure of the environment. `disk_full`: nothing of the failed commit was kept and a later one
+ * may succeed. `storage_failed`: what reached the disk is unknown; nothing may be acknowledged any
+ * more. `corrupt`: what was read is not what was written. `locked`, `format`, `usage`: the directory
+ * cannot be opened, and the message says what to do. `closed`: the engine is shutting down.
+ */
+export type FaultCode =
+  | "disk_full"
+  | "storage_failed"
+  | "corrupt"
+  | "locked"
+  | "format"
+  | "closed";
+
+export class FaultError extends Error {
+  readonly code: FaultCode;
+
+  constructor(code: FaultCode, message: string, cause?: unknown) {
+    super(message, { cause });
+    this.name = "FaultError";
+    this.code = code;
+  }
+}
+
+/** True for the operating system's ways of saying that there is no room left. */
+export function isDiskFull(error: unknown): boolean {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  return code === "ENOSPC" || code === "EDQUOT";
+}

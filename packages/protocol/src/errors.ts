@@ -1,0 +1,61 @@
+/**
+ * Every refusal the server can give, in one table. A code is stable and is what programs branch on;
+ * the text is what the wire carries; `http` and `grpc` are the statuses it becomes on each transport.
+ * A text of a refusal may be replaced by a more specific one when it is made, the code never.
+ */
+interface ErrorRow {
+  readonly http: number;
+  readonly grpc: GrpcStatus;
+  /** Whether the same request may succeed later without being changed. */
+  readonly retryable: boolean;
+  readonly text: string;
+}
+
+type GrpcStatus =
+  | "INVALID_ARGUMENT"
+  | "UNAUTHENTICATED"
+  | "PERMISSION_DENIED"
+  | "NOT_FOUND"
+  | "ABORTED"
+  | "ALREADY_EXISTS"
+  | "RESOURCE_EXHAUSTED"
+  | "INTERNAL"
+  | "UNAVAILABLE";
+
+const row = (http: number, grpc: GrpcStatus, text: string, retryable = false): ErrorRow => ({
+  http,
+  grpc,
+  retryable,
+  text,
+});
+
+export const errors = {
+  invalid_body: row(400, "INVALID_ARGUMENT", "invalid body"),
+  invalid_argument: row(400, "INVALID_ARGUMENT", "invalid argument"),
+  invalid_command: row(400, "INVALID_ARGUMENT", "invalid command"),
+  body_too_large: row(413, "RESOURCE_EXHAUSTED", "request body is too large"),
+  payload_too_large: row(413, "RESOURCE_EXHAUSTED", "payload is too large"),
+  missing_authorization: row(401, "UNAUTHENTICATED", "missing Authorization header"),
+  invalid_authorization: row(401, "UNAUTHENTICATED", "invalid Authorization format"),
+  invalid_token: row(401, "UNAUTHENTICATED", "invalid token"),
+  missing_event_types: row(401, "UNAUTHENTICATED", "missing eventTypes"),
+  missing_worker_scope: row(401, "UNAUTHENTICATED", "missing scope"),
+  missing_scope: row(403, "PERMISSION_DENIED", "missing scope"),
+  event_type_not_allowed: row(403, "PERMISSION_DENIED", "event type not allowed"),
+  invalid_tenant: row(403, "PERMISSION_DENIED", "invalid tenant claims"),
+  admin_only: row(401, "PERMISSION_DENIED", "unauthorized. Admin only"),
+  not_found: row(404, "NOT_FOUND", "not found"),
+  task_not_found: row(404, "NOT_FOUND", "task not found"),
+  task_unknown: row(404, "NOT_FOUND", "not-found"),
+  result_not_found: row(404, "NOT_FOUND", "result not found", true),
+  not_owner: row(403, "PERMISSION_DENIED", "not-owner"),
+  not_in_progress: row(409, "ABORTED", "not-in-progress"),
+  idempotency_key_reused: row(409, "ALREADY_EXISTS", "idempotency key reused"),
+  disk_full: row(507, "RESOURCE_EXHAUSTED", "the server's disk is full; nothing was written", true),
+  storage_failed: row(503, "UNAVAILABLE", "storage failed; the server is stopping", true),
+  shutting_down: row(503, "UNAVAILABLE", "the server is shutting down; try again", true),
+  overloaded: row(503, "UNAVAILABLE", "too many requests are waiting; try again", true),
+  internal: row(500, "INTERNAL", "internal error"),
+} as const satisfies Record<string, ErrorRow>;
+
+export type ErrorCode = keyof typeof errors;

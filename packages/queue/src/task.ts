@@ -1,0 +1,100 @@
+/**
+ * A task and where it is. The place decides everything else: the status shown to users, the index
+ * keys in the store and the transitions that are possible are all derived from it.
+ *
+ *   ready    waits to be claimed; leaves by claim
+ *   delayed  waits for its time; leaves by promote
+ *   leased   a worker has it; leaves by complete, nack, abandon or expiry
+ *   dead     its deliveries are used up; leaves by retention or an operator
+ *   done     a worker finished it; leaves by retention
+ *
+ * Records are immutable: a transition returns a new task.
+ */
+declare const brand: unique symbol;
+type Branded<Name extends string> = string & { readonly [brand]: Name };
+
+export type TaskId = Branded<"TaskId">;
+export type TenantId = Branded<"TenantId">;
+export type WorkerId = Branded<"WorkerId">;
+
+export type Place =
+  | { readonly in: "ready"; readonly seq: number }
+  | { readonly in: "delayed"; readonly dueMs: number }
+  | {
+      readonly in: "leased";
+      readonly workerId: WorkerId;
+      readonly untilMs: number;
+      /** How long the lease was granted for when it was last extended. */
+      readonly leaseMs: number;
+    }
+  | { readonly in: "dead"; readonly atMs: number; readonly expiresMs: number | undefined }
+  | {
+      readonly in: "done";
+      readonly how: "completed" | "failed";
+      readonly workerId: WorkerId;
+      readonly atMs: number;
+      readonly expiresMs: number;
+    };
+
+export interface Task {
+  readonly id: TaskId;
+  readonly tenantId: TenantId;
+  /** As the producer wrote it; queues compare it without case. */
+  readonly command: string;
+  readonly priority: number;
+  readonly webhook: string;
+  readonly traceParent: string;
+  readonly traceState: string;
+  /** Empty when the producer gave none. */
+  readonly idempotencyKey: string;
+  readonly maxAttempts: number;
+  /** Deliveries that came back: by nack, abandon or lease expiry. */
+  readonly attempts: number;
+  /** Interrupted hand-backs in a row that did not count as attempts. */
+  readonly handBacks: number;
+  /** The fencing token of the latest claim: 0 before the first, one more with every claim. */
+  readonly leaseToken: number;
+  /** The last failure a worker or the server told. */
+  readonly error: string;
+  readonly createdMs: number;
+  readonly updatedMs: number;
+  readonly place: Place;
+}
+
+export interface Artifact {
+  readonly name: string;
+  readonly url: string;
+}
+
+/** What a finished or buried task leaves behind for its producer. Written once. */
+export interface Result {
+  readonly taskId: TaskId;
+  readonly status: "COMPLETED" | "FAILED";
+  /** JSON text of an object, exactly as the worker sent it; empty when there is none. */
+  readonly resultJson: string;
+  readonly error: string;
+  readonly artifacts: readonly Artifact[];
+  readonly attempts: number;
+  readonly completedMs: number;
+}
+
+export type Status = "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";
+
+export function statusOf(place: Place): Status {
+  switch (place.in) {
+    case "ready":
+    case "delayed":
+      return "PENDING";
+    case "leased":
+      return "IN_PROGRESS";
+    case "dead":
+      return "FAILED";
+    case "done":
+      return place.how === "completed" ? "COMPLETED" : "FAILED";
+  }
+}
+
+/** The queue a command belongs to: commands differ only by their letters, not by case. */
+export function queueOf(command: string): string {
+  return command.toLowerCase();
+}
