@@ -4,13 +4,7 @@
  * more. `corrupt`: what was read is not what was written. `locked`, `format`, `usage`: the directory
  * cannot be opened, and the message says what to do. `closed`: the engine is shutting down.
  */
-export type FaultCode =
-  | "disk_full"
-  | "storage_failed"
-  | "corrupt"
-  | "locked"
-  | "format"
-  | "closed";
+export type FaultCode = "disk_full" | "storage_failed" | "corrupt" | "locked" | "format" | "closed";
 
 export class FaultError extends Error {
   readonly code: FaultCode;

@@ -41,6 +41,8 @@ export interface Kv {
    * piecewise so that a large batch does not hold up the event loop.
    */
   write(writes: Iterable<KvWrite>, options: { readonly sync: boolean }): Promise<void>;
+  /** Makes the store writable again after a `write` that failed; reads go on meanwhile. */
+  recover(): Promise<void>;
   stats(): KvStats;
   close(): Promise<void>;
 }

@@ -1,0 +1,175 @@
+/**
+ * The bytes of a group of batches, as the log carries them. Self-describing and versioned:
+ *
+ *   body  = version u8, op*
+ *   op    = kind u8, key length u16, [value length u32,] key, [value]
+ *
+ * Kinds: `put` replaces whatever is there, `create` says that the key did not exist before (so that
+ * a later delete of it in the same window leaves nothing behind), `delete` removes it.
+ * Keys are ASCII. A group is applied whole or not at all, so batches inside it need no marks.
+ */
+import { FaultError } from "./fault.ts";
+import { alignBytes, headerBytes } from "./log/log.ts";
+
+export const opKinds = { put: 1, create: 2, delete: 3 } as const;
+export type OpKind = (typeof opKinds)[keyof typeof opKinds];
+
+const bodyVersion = 1;
+
+export interface Op {
+  readonly kind: OpKind;
+  readonly key: string;
+  /** Text is stored as UTF-8. Not used by `delete`. */
+  readonly value: string | Uint8Array;
+}
+
+export function put(key: string, value: string | Uint8Array): Op {
+  return { kind: opKinds.put, key, value };
+}
+
+export function create(key: string, value: string | Uint8Array): Op {
+  return { kind: opKinds.create, key, value };
+}
+
+export function remove(key: string): Op {
+  return { kind: opKinds.delete, key, value: "" };
+}
+
+/**
+ * Memory that frames are written into, one behind the other, so that small groups do not each hold
+ * a large buffer for as long as the overlay refers to their values.
+ */
+export class Slab {
+  #buffer: Buffer = Buffer.alloc(0);
+  #offset = 0;
+
+  /** Room for `bytes`, behind what is taken; continues in new memory when it does not fit. */
+  room(bytes: number): { readonly buffer: Buffer; readonly start: number } {
+    if (this.#offset + bytes > this.#buffer.length) {
+      this.#buffer = Buffer.allocUnsafeSlow(Math.max(slabBytes, bytes * 2));
+      this.#offset = 0;
+    }
+    return { buffer: this.#buffer, start: this.#offset };
+  }
+
+  /** Marks everything before `offset` as taken. */
+  take(offset: number): void {
+    this.#offset = offset;
+  }
+}
+
+const slabBytes = 1024 * 1024;
+const firstRoomBytes = 4096;
+
+/**
+ * Collects ops straight into the frame that will be appended; values are views into it. A slab
+ * serves one writer at a time: the next one starts after `finish`.
+ */
+export class GroupWriter {
+  readonly #slab: Slab;
+  #buffer: Buffer;
+  #start: number;
+  #offset: number;
+  #opCount = 0;
+  #frame: Buffer | undefined;
+
+  constructor(slab: Slab) {
+    this.#slab = slab;
+    const { buffer, start } = slab.room(firstRoomBytes);
+    this.#buffer = buffer;
+    this.#start = start;
+    this.#offset = start + headerBytes + 1;
+    buffer[start + headerBytes] = bodyVersion;
+  }
+
+  get opCount(): number {
+    return this.#opCount;
+  }
+
+  get bodyBytes(): number {
+    return this.#offset - this.#start - headerBytes;
+  }
+
+  /** Adds an op and returns its value as stored: a view that stays valid. */
+  add(op: Op): Buffer | undefined {
+    const { kind, key, value } = op;
+    const textual = typeof value === "string";
+    // Three bytes are the most that UTF-8 needs for one UTF-16 unit.
+    this.#reserve(7 + key.length + (textual ? value.length * 3 : value.length));
+    const buffer = this.#buffer;
+    let at = this.#offset;
+    buffer[at] = kind;
+    buffer[at + 1] = key.length >>> 8;
+    buffer[at + 2] = key.length;
+    this.#opCount += 1;
+    if (kind === opKinds.delete) {
+      buffer.write(key, at + 3, key.length, "latin1");
+      this.#offset = at + 3 + key.length;
+      return undefined;
+    }
+    const lengthAt = at + 3;
+    at += 7;
+    buffer.write(key, at, key.length, "latin1");
+    at += key.length;
+    const bytes = textual ? buffer.write(value, at, "utf8") : copyInto(buffer, value, at);
+    buffer[lengthAt] = bytes >>> 24;
+    buffer[lengthAt + 1] = bytes >>> 16;
+    buffer[lengthAt + 2] = bytes >>> 8;
+    buffer[lengthAt + 3] = bytes;
+    this.#offset = at + bytes;
+    return buffer.subarray(at, at + bytes);
+  }
+
+  /** The whole frame: room for the header, the body, and zeros up to the alignment. */
+  finish(): Buffer {
+    if (this.#frame !== undefined) return this.#frame;
+    const bytes = Math.ceil((this.#offset - this.#start) / alignBytes) * alignBytes;
+    const end = this.#start + bytes;
+    this.#frame = this.#buffer.fill(0, this.#offset, end).subarray(this.#start, end);
+    this.#slab.take(end);
+    return this.#frame;
+  }
+
+  #reserve(bytes: number): void {
+    if (this.#offset + bytes + alignBytes <= this.#buffer.length) return;
+    const used = this.#offset - this.#start;
+    const { buffer, start } = this.#slab.room(used + bytes + alignBytes);
+    this.#buffer.copy(buffer, start, this.#start, this.#offset);
+    this.#buffer = buffer;
+    this.#start = start;
+    this.#offset = start + used;
+  }
+}
+
+export interface DecodedOp {
+  readonly kind: OpKind;
+  readonly key: string;
+  readonly value: Buffer | undefined;
+}
+
+/** Reads the ops of a body; values are views into it. */
+export function* decodeBody(body: Buffer): Generator<DecodedOp> {
+  if (body[0] !== bodyVersion) {
+    throw new FaultError("format", `log record body has version ${body[0]}, not ${bodyVersion}`);
+  }
+  let at = 1;
+  while (at < body.length) {
+    const kind = body.readUInt8(at) as OpKind;
+    const keyBytes = body.readUInt16BE(at + 1);
+    const valueBytes = kind === opKinds.delete ? 0 : body.readUInt32BE(at + 3);
+    const keyAt = kind === opKinds.delete ? at + 3 : at + 7;
+    const end = keyAt + keyBytes + valueBytes;
+    if (kind < opKinds.put || kind > opKinds.delete || end > body.length) {
+      throw new FaultError("corrupt", `log record body is damaged at byte ${at}`);
+    }
+    const key = body.toString("latin1", keyAt, keyAt + keyBytes);
+    const value = kind === opKinds.delete ? undefined : body.subarray(keyAt + keyBytes, end);
+    yield { kind, key, value };
+    at = end;
+  }
+}
+
+function copyInto(target: Buffer, value: Uint8Array, at: number): number {
+  target.set(value, at);
+  return value.length;
+}

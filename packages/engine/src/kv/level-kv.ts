@@ -1,0 +1,154 @@
+/**
+ * The LSM binding (LevelDB through classic-level). Opening takes the directory's exclusive lock,
+ * which the operating system releases when the process ends, however it ends.
+ *
+ * Batches are built in pieces so that a large flush leaves the event loop room between them, and
+ * written off the JavaScript thread as one atomic write.
+ */
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { ClassicLevel } from "classic-level";
+import { FaultError, isDiskFull } from "../fault.ts";
+import type { Kv, KvCursor, KvEntry, KvRange, KvStats, KvWrite } from "./kv.ts";
+
+type Database = ClassicLevel<string, Buffer>;
+
+const pieceWrites = 2000;
+const mebibyte = 1024 * 1024;
+
+export class LevelKv implements Kv {
+  readonly #directory: string;
+  #database: Database;
+
+  private constructor(directory: string, database: Database) {
+    this.#directory = directory;
+    this.#database = database;
+  }
+
+  static async open(directory: string): Promise<LevelKv> {
+    return new LevelKv(directory, await openDatabase(directory));
+  }
+
+  get(key: string): Buffer | undefined {
+    return this.#database.getSync(key);
+  }
+
+  cursor(range: KvRange): KvCursor {
+    const iterator = this.#database.iterator({
+      gt: range.after,
+      lt: range.before,
+      fillCache: false,
+      highWaterMarkBytes: mebibyte,
+    });
+    return {
+      next: async (count) => (await iterator.nextv(count)) as KvEntry[],
+      close: () => iterator.close(),
+    };
+  }
+
+  async write(writes: Iterable<KvWrite>, options: { readonly sync: boolean }): Promise<void> {
+    const batch = this.#database.batch();
+    let count = 0;
+    for (const { key, value } of writes) {
+      if (value === undefined) batch.del(key);
+      else batch.put(key, value);
+      count += 1;
+      if (count % pieceWrites === 0) await nextTurn();
+    }
+    try {
+      await batch.write(options);
+    } catch (error) {
+      throw asFault(error);
+    }
+  }
+
+  /** LevelDB refuses all writes after one that failed until it is opened anew. */
+  async recover(): Promise<void> {
+    await this.#database.close();
+    this.#database = await openDatabase(this.#directory);
+  }
+
+  stats(): KvStats {
+    const levels = parseLevels(this.#database.getProperty("leveldb.stats"));
+    const total = (pick: (level: LevelRow) => number): number =>
+      levels.reduce((sum, level) => sum + pick(level), 0);
+    return {
+      levels: levels.map(({ files, bytes }) => ({ files, bytes })),
+      compactionSeconds: total((level) => level.seconds),
+      compactionReadBytes: total((level) => level.readBytes),
+      compactionWriteBytes: total((level) => level.writeBytes),
+      memoryBytes: Number(this.#database.getProperty("leveldb.approximate-memory-usage")),
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.#database.close();
+  }
+}
+
+async function openDatabase(directory: string): Promise<Database> {
+  const database: Database = new ClassicLevel(directory, {
+    keyEncoding: "utf8",
+    valueEncoding: "buffer",
+    cacheSize: 128 * mebibyte,
+    writeBufferSize: 64 * mebibyte,
+    maxFileSize: 32 * mebibyte,
+    // Passive until `open` is called here, so that its error is ours to translate.
+    passive: false,
+  } as ConstructorParameters<typeof ClassicLevel<string, Buffer>>[1]);
+  try {
+    await database.open();
+  } catch (error) {
+    throw asFault(error);
+  }
+  return database;
+}
+
+function asFault(error: unknown): FaultError {
+  const cause = (error as { cause?: { code?: string; message?: string } }).cause;
+  const text = `${cause?.message ?? ""} ${(error as Error).message}`;
+  if (cause?.code === "LEVEL_LOCKED" || /lock .*(held|temporarily)/i.test(text)) {
+    return new FaultError("locked", "the data directory is in use by another process", error);
+  }
+  if (isDiskFull(error) || text.includes("No space left")) {
+    return new FaultError("disk_full", "no space left for the key-value store", error);
+  }
+  if (cause?.code === "LEVEL_CORRUPTION") {
+    return new FaultError("corrupt", `the key-value store is damaged: ${text.trim()}`, error);
+  }
+  return new FaultError("storage_failed", `the key-value store failed: ${text.trim()}`, error);
+}
+
+interface LevelRow {
+  readonly files: number;
+  readonly bytes: number;
+  readonly seconds: number;
+  readonly readBytes: number;
+  readonly writeBytes: number;
+}
+
+/** Reads LevelDB's own table: level, files, size MB, seconds, read MB, written MB. */
+function parseLevels(text: string): LevelRow[] {
+  const rows: LevelRow[] = [];
+  for (const line of text.split("\n")) {
+    const cells = line.trim().split(/\s+/).map(Number);
+    if (cells.length !== 6 || cells.some(Number.isNaN)) continue;
+    const [level, files, size, seconds, read, write] = cells as [
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+    ];
+    rows[level] = {
+      files,
+      bytes: size * mebibyte,
+      seconds,
+      readBytes: read * mebibyte,
+      writeBytes: write * mebibyte,
+    };
+  }
+  return Array.from(rows, (row) => row ?? emptyRow);
+}
+
+const emptyRow: LevelRow = { files: 0, bytes: 0, seconds: 0, readBytes: 0, writeBytes: 0 };

@@ -1,0 +1,236 @@
+/**
+ * Finds the end of a log that some process left behind.
+ *
+ * First every segment is read, in order, and nothing is changed: each record must be whole, have
+ * the next index, and be chained to the one before. Where that stops, everything behind is searched
+ * for records that belong further on.
+ *
+ * - None: the end of the log, or a last record that was never finished. It is cut.
+ * - Some, and each was written while the missing record was not yet durable: a power failure in a
+ *   mode that does not sync every append took it. The log is cut there.
+ * - Some, and one was written after the missing record had become durable: the disk broke a
+ *   promise. The log is left as it is and opening fails.
+ *
+ * Only then is the cut made, so that no byte behind the end can be taken for a record later, and
+ * whatever the next process relies on is synced: a record that was read here must not vanish in a
+ * power failure after the state built from it has been kept.
+ */
+import type { Disk } from "../disk/disk.ts";
+import { FaultError } from "../fault.ts";
+import { headerBytes } from "./log.ts";
+import { chainAfter, chainStart, frameBytes, type RecordHeader } from "./record.ts";
+import { inspectSegment, type SegmentEntry, segmentFirstIndex } from "./segment.ts";
+import { writeZeros } from "./segment-pool.ts";
+
+export interface RecoveredSegment {
+  readonly name: string;
+  readonly firstIndex: number;
+  /** One less than `firstIndex` when it holds no record. */
+  lastIndex: number;
+  /** Where the next record goes. */
+  endBytes: number;
+}
+
+/** What opening removed; worth a line in the server's own log. */
+export interface LogCut {
+  readonly segment: string;
+  readonly offset: number;
+  /** Index of the record that was not whole. */
+  readonly index: number;
+  /** Whole records behind it that had to go too; never any when each append was synced. */
+  readonly recordsDropped: number;
+}
+
+export interface RecoveredLog {
+  readonly segments: RecoveredSegment[];
+  readonly lastIndex: number;
+  readonly chain: Buffer;
+  readonly cut: LogCut | undefined;
+}
+
+export async function recoverLog(disk: Disk): Promise<RecoveredLog> {
+  const survey = await surveyLog(disk);
+  await repair(disk, survey);
+  const { segments, progress, tail } = survey;
+  return {
+    segments: segments.slice(0, tail === undefined ? 0 : tail.position + 1),
+    lastIndex: progress.expected - 1,
+    chain: progress.chain ?? chainStart,
+    cut: tail?.cut,
+  };
+}
+
+/** How far the records are in order. */
+interface Progress {
+  expected: number;
+  /** What the next record must carry; undefined while its predecessor is not in the log. */
+  chain: Buffer | undefined;
+  /** Below this index everything was durable before the crash. */
+  durableBelow: number;
+}
+
+interface Tail {
+  /** Which segment the log ends in. */
+  readonly position: number;
+  /** The bytes of that segment, from its end on, that could be mistaken for a record. */
+  readonly zeroTo: number;
+  readonly cut: LogCut | undefined;
+}
+
+interface Survey {
+  readonly segments: RecoveredSegment[];
+  readonly progress: Progress;
+  readonly tail: Tail | undefined;
+}
+
+async function surveyLog(disk: Disk): Promise<Survey> {
+  const segments = await listSegments(disk);
+  const first = segments[0]?.firstIndex ?? 1;
+  const chain = first === 1 ? chainStart : undefined;
+  const progress: Progress = { expected: first, chain, durableBelow: first };
+  for (const [position, segment] of segments.entries()) {
+    const entries = inspectSegment(disk, segment.name);
+    try {
+      const stop = await acceptRecords(entries, segment, progress);
+      if (segments[position + 1]?.firstIndex === progress.expected) continue;
+      const later = segments.slice(position + 1);
+      const search = new Search(segment, progress);
+      if (stop !== undefined) search.consider(stop, segment);
+      for await (const entry of entries) search.consider(entry, segment);
+      for (const other of later) await search.segment(disk, other);
+      return { segments, progress, tail: search.tail(position, stop) };
+    } finally {
+      await entries.return();
+    }
+  }
+  return { segments, progress, tail: undefined };
+}
+
+async function listSegments(disk: Disk): Promise<RecoveredSegment[]> {
+  const segments: RecoveredSegment[] = [];
+  for (const name of await disk.list()) {
+    const firstIndex = segmentFirstIndex(name);
+    if (firstIndex === undefined) continue;
+    segments.push({ name, firstIndex, lastIndex: firstIndex - 1, endBytes: 0 });
+  }
+  return segments;
+}
+
+/** Takes records as long as they are the next; returns the entry that was not. */
+async function acceptRecords(
+  entries: AsyncGenerator<SegmentEntry, void, void>,
+  segment: RecoveredSegment,
+  progress: Progress,
+): Promise<SegmentEntry | undefined> {
+  // A `for await` would close the generator, and the rest of the segment is still to be read.
+  for (;;) {
+    const { value: entry } = await entries.next();
+    if (!entry) return undefined;
+    if (!entry.ok || !isNext(entry.header, progress)) return entry;
+    progress.durableBelow = Math.max(progress.durableBelow, durableBelow(entry.header));
+    progress.expected += 1;
+    progress.chain = chainAfter(entry.headerImage);
+    segment.lastIndex = entry.header.index;
+    segment.endBytes = entry.offset + frameBytes(entry.header.bodyBytes);
+  }
+}
+
+function isNext(header: RecordHeader, { expected, chain }: Progress): boolean {
+  return header.index === expected && (chain === undefined || chain.equals(header.chain));
+}
+
+/** Every record below this index was durable when the one with this header was written. */
+function durableBelow(header: RecordHeader): number {
+  return header.index - header.unsyncedBefore;
+}
+
+/** Looks at what lies behind the end of the log. */
+class Search {
+  readonly #end: RecoveredSegment;
+  readonly #progress: Progress;
+  #recordsDropped = 0;
+  #zeroTo: number;
+
+  constructor(end: RecoveredSegment, progress: Progress) {
+    this.#end = end;
+    this.#progress = progress;
+    this.#zeroTo = end.endBytes;
+  }
+
+  async segment(disk: Disk, segment: RecoveredSegment): Promise<void> {
+    if (segment.firstIndex < this.#progress.expected) {
+      throw this.#corrupt(`the segment ${segment.name} claims records that are already here`);
+    }
+    for await (const entry of inspectSegment(disk, segment.name)) this.consider(entry, segment);
+  }
+
+  consider(entry: SegmentEntry, segment: RecoveredSegment): void {
+    const { header, offset } = entry;
+    // Lower indexes are what a file held in an earlier life as a segment.
+    if (header === undefined || header.index < this.#progress.expected) return;
+    if (!entry.ok) throw newerVersion(header, segment, offset);
+    const place = `record ${header.index} at offset ${offset} of ${segment.name}`;
+    if (header.index === this.#progress.expected) {
+      throw this.#corrupt(`${place} does not continue the record before it`);
+    }
+    if (durableBelow(header) > this.#progress.expected) {
+      throw this.#corrupt(`${place} was written after the missing record had been made durable`);
+    }
+    this.#recordsDropped += 1;
+    if (segment === this.#end) this.#zeroTo = offset + headerBytes;
+  }
+
+  tail(position: number, stop: SegmentEntry | undefined): Tail {
+    if (this.#progress.chain === undefined) {
+      throw this.#corrupt("the segment holds no record and the ones before it are gone");
+    }
+    const torn = stop !== undefined && !stop.ok && stop.reason !== "empty";
+    const zeroTo = torn ? Math.max(this.#zeroTo, stop.offset + headerBytes) : this.#zeroTo;
+    const cut: LogCut = {
+      segment: this.#end.name,
+      offset: this.#end.endBytes,
+      index: this.#progress.expected,
+      recordsDropped: this.#recordsDropped,
+    };
+    return { position, zeroTo, cut: torn || this.#recordsDropped > 0 ? cut : undefined };
+  }
+
+  #corrupt(finding: string): FaultError {
+    const { name, endBytes } = this.#end;
+    return new FaultError(
+      "corrupt",
+      `The log is damaged: ${name}, offset ${endBytes}: expected record ` +
+        `${this.#progress.expected}, but ${finding}. Nothing was changed; copy the directory ` +
+        "and inspect the log in the copy.",
+    );
+  }
+}
+
+function newerVersion(header: RecordHeader, segment: RecoveredSegment, offset: number): FaultError {
+  return new FaultError(
+    "format",
+    `${segment.name}, offset ${offset}: record ${header.index} has format version ` +
+      `${header.version}, which this version cannot read. Nothing was changed; start the newer ` +
+      "version that wrote it.",
+  );
+}
+
+async function repair(disk: Disk, { segments, progress, tail }: Survey): Promise<void> {
+  if (tail === undefined) return;
+  // From the back, so that a crash in between leaves a log that is cut at the same place.
+  for (const segment of segments.slice(tail.position + 1).reverse()) {
+    await disk.remove(segment.name);
+  }
+  for (const segment of segments.slice(0, tail.position + 1)) {
+    const isLast = segment === segments[tail.position];
+    if (!isLast && segment.lastIndex < progress.durableBelow) continue;
+    const file = await disk.open(segment.name);
+    try {
+      if (isLast) await writeZeros(file, segment.endBytes, tail.zeroTo);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  }
+  await disk.syncDirectory();
+}

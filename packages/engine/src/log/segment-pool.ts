@@ -1,0 +1,145 @@
+/**
+ * Files that wait to become segments.
+ *
+ * They are full of zeros or of old records, synced, and of the full segment size, because syncing
+ * an overwrite is several times cheaper than syncing a file that grows. Old records are harmless:
+ * their indexes are lower than that of any record written after them. One file is made ahead in the
+ * background; a failure there is forgotten, since the same work is done again, and may fail loudly,
+ * when the file is needed.
+ */
+import type { Disk, DiskFile } from "../disk/disk.ts";
+import { closed } from "./log-fault.ts";
+
+const sparesMax = 2;
+const zeros = Buffer.alloc(1024 * 1024);
+const namePattern = /^spare-(\d+)$/;
+
+export class SegmentPool {
+  readonly #disk: Disk;
+  readonly #segmentBytes: number;
+  readonly #spares: string[] = [];
+  #counter = 0;
+  #preparing: Promise<void> | undefined;
+  #closed = false;
+
+  private constructor(disk: Disk, segmentBytes: number) {
+    this.#disk = disk;
+    this.#segmentBytes = segmentBytes;
+  }
+
+  /**
+   * Takes over the spare files of an earlier process; removes half-made ones and those of another
+   * size. With `keep` unset it removes all of them: an empty log starts at index 1 again, and then
+   * the indexes in old files are not lower.
+   */
+  static async open(
+    disk: Disk,
+    options: { readonly segmentBytes: number; readonly keep: boolean },
+  ): Promise<SegmentPool> {
+    const pool = new SegmentPool(disk, options.segmentBytes);
+    for (const name of await disk.list()) {
+      const number = namePattern.exec(name)?.[1];
+      if (number === undefined) continue;
+      pool.#counter = Math.max(pool.#counter, Number(number));
+      const full = options.keep && pool.#spares.length < sparesMax;
+      if (full && (await fileBytes(disk, name)) === options.segmentBytes) pool.#spares.push(name);
+      else await disk.remove(name);
+    }
+    return pool;
+  }
+
+  /** Makes a file of at least `bytes` appear under `name`; the caller syncs the directory. */
+  async provide(name: string, bytes: number): Promise<number> {
+    if (bytes > this.#segmentBytes) {
+      await this.#disk.rename(await this.#prepare(bytes), name);
+      return bytes;
+    }
+    await this.#preparing;
+    const spare = this.#spares[0] ?? (await this.#prepare(this.#segmentBytes));
+    if (this.#spares[0] !== spare) this.#spares.push(spare);
+    await this.#disk.rename(spare, name);
+    this.#spares.shift();
+    return this.#segmentBytes;
+  }
+
+  /** Starts making a file in the background when none is waiting. */
+  prepareAhead(): void {
+    if (this.#spares.length > 0 || this.#preparing !== undefined || this.#closed) return;
+    this.#preparing = this.#prepare(this.#segmentBytes)
+      .then(
+        (name) => {
+          this.#spares.push(name);
+        },
+        () => {
+          // Nothing is lost: `provide` makes the file itself and reports what stops it.
+        },
+      )
+      .finally(() => {
+        this.#preparing = undefined;
+      });
+  }
+
+  /** Takes back a file that is no segment any more. */
+  async recycle(name: string, bytes: number): Promise<void> {
+    if (bytes !== this.#segmentBytes || this.#spares.length >= sparesMax) {
+      await this.#disk.remove(name);
+      return;
+    }
+    const spare = this.#nextName();
+    await this.#disk.rename(name, spare);
+    this.#spares.push(spare);
+  }
+
+  /** Stops the background work and waits for its end. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#preparing;
+  }
+
+  #nextName(): string {
+    this.#counter += 1;
+    return `spare-${this.#counter}`;
+  }
+
+  async #prepare(bytes: number): Promise<string> {
+    const name = this.#nextName();
+    const file = await this.#disk.open(name, { create: true });
+    try {
+      await this.#fill(file, bytes);
+    } catch (error) {
+      // The part that was written takes room that a full disk has not got.
+      await this.#disk.remove(name);
+      throw error;
+    }
+    await this.#disk.syncDirectory();
+    return name;
+  }
+
+  async #fill(file: DiskFile, bytes: number): Promise<void> {
+    try {
+      for (let offset = 0; offset < bytes; offset += zeros.length) {
+        if (this.#closed) throw closed();
+        await file.write(zeros.subarray(0, Math.min(zeros.length, bytes - offset)), offset);
+      }
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  }
+}
+
+/** Overwrites a range with zeros, without syncing it. */
+export async function writeZeros(file: DiskFile, from: number, to: number): Promise<void> {
+  for (let offset = from; offset < to; offset += zeros.length) {
+    await file.write(zeros.subarray(0, Math.min(zeros.length, to - offset)), offset);
+  }
+}
+
+async function fileBytes(disk: Disk, name: string): Promise<number> {
+  const file = await disk.open(name);
+  try {
+    return await file.size();
+  } finally {
+    await file.close();
+  }
+}

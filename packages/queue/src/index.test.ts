@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as queue from "./index.ts";
+
+test("the package offers its rules and nothing else", () => {
+  assert.deepEqual(Object.keys(queue).sort(), [
+    "abandon",
+    "accept",
+    "backoffPolicies",
+    "backoffSeconds",
+    "buriedResult",
+    "checkOwner",
+    "claim",
+    "clampPriority",
+    "complete",
+    "enqueue",
+    "expireLease",
+    "expiresMsOf",
+    "extendLease",
+    "isExpired",
+    "isRepeat",
+    "matchIdempotency",
+    "nack",
+    "promote",
+    "queueOf",
+    "refuse",
+    "retryOrBury",
+    "statusOf",
+    "violations",
+  ]);
+});

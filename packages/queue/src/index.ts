@@ -1,0 +1,34 @@
+export {
+  type BackoffPolicy,
+  backoffPolicies,
+  backoffSeconds,
+  type RetryPolicy,
+} from "./backoff.ts";
+export { type IdempotencyEntry, matchIdempotency } from "./idempotency.ts";
+export { violations } from "./invariants.ts";
+export { accept, type Outcome, refuse } from "./outcome.ts";
+export { checkOwner, type LeasedTask, type Owner } from "./owner.ts";
+export { clampPriority } from "./priority.ts";
+export { buriedResult } from "./result.ts";
+export { expiresMsOf, isExpired, type Retention } from "./retention.ts";
+export {
+  type Artifact,
+  type Place,
+  queueOf,
+  type Result,
+  type Status,
+  statusOf,
+  type Task,
+  type TaskId,
+  type TenantId,
+  type WorkerId,
+} from "./task.ts";
+export { abandon } from "./transitions/abandon.ts";
+export { claim } from "./transitions/claim.ts";
+export { complete, isRepeat } from "./transitions/complete.ts";
+export { enqueue, type NewTask } from "./transitions/enqueue.ts";
+export { expireLease } from "./transitions/expire-lease.ts";
+export { extendLease } from "./transitions/extend-lease.ts";
+export { nack } from "./transitions/nack.ts";
+export { promote } from "./transitions/promote.ts";
+export { type Comeback, type Returned, retryOrBury } from "./transitions/retry-or-bury.ts";

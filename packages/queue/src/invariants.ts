@@ -1,0 +1,89 @@
+/**
+ * What is true of every task that the transitions can produce. Tests and the simulator ask after
+ * each step, and a store may ask on load. Instants are only compared when one transition wrote
+ * both, because the wall clock may step back between two of them.
+ */
+import { priorityMax } from "./priority.ts";
+import type { Place, Task } from "./task.ts";
+import { handBacksMax } from "./transitions/abandon.ts";
+
+/** One sentence for each rule the task breaks; empty when it is sound. */
+export function violations(task: Task): string[] {
+  return [...brokenFields(task), ...brokenCounts(task), ...brokenPlace(task)];
+}
+
+function brokenFields(task: Task): string[] {
+  return broken([
+    [task.id !== "", "id is empty"],
+    [task.command !== "", "command is empty"],
+    [isWhole(task.priority, 0, priorityMax), `priority ${task.priority} is out of range`],
+    [Number.isSafeInteger(task.createdMs), `createdMs ${task.createdMs} is not whole`],
+    [Number.isSafeInteger(task.updatedMs), `updatedMs ${task.updatedMs} is not whole`],
+  ]);
+}
+
+function brokenCounts(task: Task): string[] {
+  const { attempts, handBacks, leaseToken, maxAttempts, place } = task;
+  const isDead = place.in === "dead";
+  // Every claim either came back, is still out, or was the last one.
+  const stillOut = place.in === "leased" || place.in === "done" ? 1 : 0;
+  return broken([
+    [isWhole(maxAttempts, 1), `maxAttempts ${maxAttempts} is not a positive whole number`],
+    [isWhole(attempts, 0), `attempts ${attempts} is not a whole number`],
+    [isWhole(leaseToken, 0), `leaseToken ${leaseToken} is not a whole number`],
+    [isWhole(handBacks, 0, handBacksMax), `handBacks ${handBacks} is out of range`],
+    [isDead || attempts < maxAttempts, `${place.in} with ${attempts} of ${maxAttempts} attempts`],
+    [!isDead || attempts === maxAttempts, `dead with ${attempts} of ${maxAttempts} attempts`],
+    [!isDead || handBacks === 0, `dead with ${handBacks} hand-backs`],
+    [
+      leaseToken >= attempts + handBacks + stillOut,
+      `leaseToken ${leaseToken} is less than the deliveries there were`,
+    ],
+  ]);
+}
+
+function brokenPlace(task: Task): string[] {
+  const { error, place, updatedMs } = task;
+  switch (place.in) {
+    case "ready":
+      return broken([[isWhole(place.seq, 0), `seq ${place.seq} is not a whole number`]]);
+    case "delayed":
+      return broken([
+        [Number.isSafeInteger(place.dueMs), `dueMs ${place.dueMs} is not whole`],
+        [place.dueMs > updatedMs, "delayed until a time that was not in the future"],
+      ]);
+    case "leased":
+      return broken([
+        [place.workerId !== "", "leased by nobody"],
+        [isWhole(place.leaseMs, 1), `leaseMs ${place.leaseMs} is not a positive whole number`],
+        [Number.isSafeInteger(place.untilMs), `untilMs ${place.untilMs} is not whole`],
+        [place.untilMs > updatedMs, "leased until a time that was not in the future"],
+      ]);
+    case "dead":
+      return [...brokenEnd(place, updatedMs), ...broken([[error !== "", "dead without an error"]])];
+    case "done":
+      return [
+        ...brokenEnd(place, updatedMs),
+        ...broken([[place.workerId !== "", "finished by nobody"]]),
+      ];
+  }
+}
+
+type End = Extract<Place, { readonly in: "dead" | "done" }>;
+
+function brokenEnd({ atMs, expiresMs }: End, updatedMs: number): string[] {
+  return broken([
+    [atMs === updatedMs, "changed after its end"],
+    [expiresMs === undefined || isWhole(expiresMs, atMs), "expires before its end"],
+  ]);
+}
+
+type Rule = readonly [holds: boolean, otherwise: string];
+
+function broken(rules: readonly Rule[]): string[] {
+  return rules.filter(([holds]) => !holds).map(([, otherwise]) => otherwise);
+}
+
+function isWhole(value: number, min: number, max: number = Number.MAX_SAFE_INTEGER): boolean {
+  return Number.isSafeInteger(value) && value >= min && value <= max;
+}

@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { leasedTask, nobody, otherWorker, taskIn, worker } from "../../test/build-task.ts";
+import { extendLease } from "./extend-lease.ts";
+
+const at = { nowMs: 20_000, leaseMs: 60_000 };
+
+test("the lease starts anew from now", () => {
+  const task = leasedTask();
+  assert.deepEqual(extendLease(task, { workerId: worker, leaseToken: 2 }, at), {
+    ok: true,
+    value: {
+      ...task,
+      updatedMs: 20_000,
+      place: { in: "leased", workerId: worker, untilMs: 80_000, leaseMs: 60_000 },
+    },
+  });
+});
+
+test("a shorter extension shortens the lease", () => {
+  const extended = extendLease(
+    leasedTask(),
+    { workerId: worker },
+    { nowMs: 20_000, leaseMs: 1000 },
+  );
+  assert.ok(extended.ok && extended.value.place.in === "leased");
+  assert.equal(extended.value.place.untilMs, 21_000);
+});
+
+test("an extension keeps the token, so that the worker need not learn a new one", () => {
+  const extended = extendLease(leasedTask(), { workerId: worker }, at);
+  assert.equal(extended.ok && extended.value.leaseToken, 2);
+});
+
+test("a lease that has run out but was not taken back can still be extended", () => {
+  const late = { nowMs: 1_000_000, leaseMs: 1000 };
+  assert.equal(extendLease(leasedTask(), { workerId: worker }, late).ok, true);
+});
+
+test("whoever does not own the lease cannot extend it", () => {
+  const notOwner = { ok: false, code: "not_owner" };
+  assert.deepEqual(extendLease(leasedTask(), { workerId: otherWorker }, at), notOwner);
+  assert.deepEqual(extendLease(leasedTask(), { workerId: nobody }, at), notOwner);
+  assert.deepEqual(extendLease(leasedTask(), { workerId: worker, leaseToken: 1 }, at), notOwner);
+});
+
+test("a task that is not leased cannot be extended", () => {
+  for (const where of ["ready", "delayed", "dead", "done"] as const) {
+    const refused = extendLease(taskIn(where), { workerId: worker }, at);
+    assert.deepEqual(refused, { ok: false, code: "not_in_progress" });
+  }
+});

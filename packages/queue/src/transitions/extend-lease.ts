@@ -1,0 +1,21 @@
+import { accept, type Outcome } from "../outcome.ts";
+import { checkOwner, type Owner } from "../owner.ts";
+import type { Task } from "../task.ts";
+
+/**
+ * The lease starts anew from now. A worker may ask for less than is left, which shortens it: the
+ * worker knows best how long it still needs.
+ */
+export function extendLease(
+  task: Task,
+  by: Owner,
+  at: { readonly nowMs: number; readonly leaseMs: number },
+): Outcome<Task, "not_owner" | "not_in_progress"> {
+  const owned = checkOwner(task, by);
+  if (!owned.ok) return owned;
+  return accept({
+    ...owned.value,
+    updatedMs: at.nowMs,
+    place: { ...owned.value.place, untilMs: at.nowMs + at.leaseMs, leaseMs: at.leaseMs },
+  });
+}

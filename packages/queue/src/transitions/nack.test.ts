@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  leasedTask,
+  nobody,
+  otherWorker,
+  policy,
+  retention,
+  taskIn,
+  worker,
+} from "../../test/build-task.ts";
+import type { RetryPolicy } from "../backoff.ts";
+import type { Task } from "../task.ts";
+import { nack } from "./nack.ts";
+import type { Returned } from "./retry-or-bury.ts";
+
+const at = { nowMs: 10_000, seq: 50, draw: 0.5, policy, retention };
+const plain = { delaySeconds: 0, reason: "" };
+
+function nacked(
+  task: Task,
+  request: { readonly delaySeconds?: number; readonly reason?: string } = {},
+  over: { readonly policy?: RetryPolicy; readonly draw?: number } = {},
+): Returned {
+  const outcome = nack(task, { workerId: worker }, { ...plain, ...request }, { ...at, ...over });
+  assert.ok(outcome.ok);
+  return outcome.value;
+}
+
+test("a delay the worker asks for is the delay it gets", () => {
+  const returned = nacked(leasedTask(), { delaySeconds: 42 });
+  assert.equal(returned.delaySeconds, 42);
+  assert.deepEqual(returned.task.place, { in: "delayed", dueMs: 52_000 });
+});
+
+test("a delay above the policy's ceiling is cut to it", () => {
+  assert.equal(nacked(leasedTask(), { delaySeconds: 900 }).delaySeconds, 900);
+  const returned = nacked(leasedTask(), { delaySeconds: 901 });
+  assert.equal(returned.delaySeconds, 900);
+  assert.deepEqual(returned.task.place, { in: "delayed", dueMs: 910_000 });
+  assert.equal(nacked(leasedTask(), { delaySeconds: 1e9 }).delaySeconds, 900);
+});
+
+test("without a delay the policy decides, counting the delivery that came back", () => {
+  assert.equal(nacked(leasedTask({ attempts: 0 })).delaySeconds, 10);
+  assert.equal(nacked(leasedTask({ attempts: 1 })).delaySeconds, 20);
+  assert.equal(nacked(leasedTask({ attempts: 3, leaseToken: 4 })).delaySeconds, 80);
+});
+
+test("a delay below zero leaves the delay to the policy", () => {
+  assert.equal(nacked(leasedTask(), { delaySeconds: -1 }).delaySeconds, 20);
+});
+
+test("the draw is what moves a jittered delay", () => {
+  const jittered: RetryPolicy = { ...policy, backoff: "exp_full_jitter" };
+  assert.equal(nacked(leasedTask(), {}, { policy: jittered, draw: 0.5 }).delaySeconds, 10);
+  assert.equal(nacked(leasedTask(), {}, { policy: jittered, draw: 0.999 }).delaySeconds, 20);
+});
+
+test("a computed delay of zero makes the task ready at the back of its queue", () => {
+  const jittered: RetryPolicy = { ...policy, backoff: "exp_full_jitter" };
+  const returned = nacked(leasedTask(), {}, { policy: jittered, draw: 0 });
+  assert.equal(returned.delaySeconds, 0);
+  assert.deepEqual(returned.task.place, { in: "ready", seq: 50 });
+});
+
+test("a nack counts one attempt and remembers the reason", () => {
+  const { task } = nacked(leasedTask({ error: "older" }), { reason: "jam" });
+  assert.equal(task.attempts, 2);
+  assert.equal(task.error, "jam");
+  assert.equal(task.updatedMs, 10_000);
+});
+
+test("a nack without a reason keeps the reason of the one before", () => {
+  assert.equal(nacked(leasedTask({ error: "older" })).task.error, "older");
+});
+
+test("the last nack buries the task with its reason", () => {
+  const task = leasedTask({ attempts: 4, leaseToken: 5, error: "older" });
+  const returned = nacked(task, { reason: "jam", delaySeconds: 5 });
+  assert.equal(returned.buried, true);
+  assert.equal(returned.delaySeconds, 0);
+  assert.equal(returned.task.attempts, 5);
+  assert.equal(returned.task.error, "jam");
+  assert.deepEqual(returned.task.place, { in: "dead", atMs: 10_000, expiresMs: 604_810_000 });
+});
+
+test("the last nack without a reason says that the attempts are used up", () => {
+  const task = leasedTask({ attempts: 4, leaseToken: 5, error: "older" });
+  assert.equal(nacked(task).task.error, "MAX_ATTEMPTS");
+});
+
+test("a lease that has run out but was not taken back can still be given back", () => {
+  const late = nack(leasedTask(), { workerId: worker }, plain, { ...at, nowMs: 1_000_000 });
+  assert.equal(late.ok, true);
+});
+
+test("whoever does not own the lease cannot nack it", () => {
+  const notOwner = { ok: false, code: "not_owner" };
+  assert.deepEqual(nack(leasedTask(), { workerId: otherWorker }, plain, at), notOwner);
+  assert.deepEqual(nack(leasedTask(), { workerId: nobody }, plain, at), notOwner);
+  assert.deepEqual(nack(leasedTask(), { workerId: worker, leaseToken: 1 }, plain, at), notOwner);
+  assert.deepEqual(nack(leasedTask(), { workerId: worker, leaseToken: 3 }, plain, at), notOwner);
+});
+
+test("a task that is not leased cannot be nacked", () => {
+  for (const where of ["ready", "delayed", "dead", "done"] as const) {
+    const refused = nack(taskIn(where), { workerId: worker, leaseToken: 2 }, plain, at);
+    assert.deepEqual(refused, { ok: false, code: "not_in_progress" });
+  }
+});

@@ -1,0 +1,81 @@
+/**
+ * Sound tasks to start a test from. Each is written out by hand instead of being made by the
+ * transitions, so that a bug in one transition cannot hide in the input of another's test.
+ */
+import type { RetryPolicy } from "../src/backoff.ts";
+import type { LeasedTask } from "../src/owner.ts";
+import type { Retention } from "../src/retention.ts";
+import type { Place, Task, TaskId, TenantId, WorkerId } from "../src/task.ts";
+import type { NewTask } from "../src/transitions/enqueue.ts";
+
+export const worker = "worker-a" as WorkerId;
+export const otherWorker = "worker-b" as WorkerId;
+export const nobody = "" as WorkerId;
+
+export const retention: Retention = { doneMs: 86_400_000, deadMs: 604_800_000 };
+export const policy: RetryPolicy = { backoff: "exponential", baseSeconds: 5, maxSeconds: 900 };
+
+export const placeNames: readonly Place["in"][] = ["ready", "delayed", "leased", "dead", "done"];
+
+export function newTask(over: Partial<NewTask> = {}): NewTask {
+  return {
+    id: "01890a5d-ac96-774b-bcce-b302099a8057" as TaskId,
+    tenantId: "tenant-1" as TenantId,
+    command: "Render",
+    priority: 4,
+    webhook: "https://example.test/hook",
+    traceParent: "00-11111111111111111111111111111111-2222222222222222-01",
+    traceState: "vendor=1",
+    idempotencyKey: "order-17",
+    maxAttempts: 5,
+    visibleMs: undefined,
+    ...over,
+  };
+}
+
+/** A task last changed at 2000 that has been claimed twice and came back once. */
+export function taskIn(where: Place["in"], over: Partial<Task> = {}): Task {
+  const { visibleMs: _, ...fields } = newTask();
+  return freeze({
+    ...fields,
+    attempts: where === "dead" ? fields.maxAttempts : 1,
+    handBacks: 0,
+    leaseToken: where === "dead" ? fields.maxAttempts : 2,
+    error: where === "dead" ? "MAX_ATTEMPTS" : "",
+    createdMs: 1000,
+    updatedMs: 2000,
+    place: examplePlace(where),
+    ...over,
+  });
+}
+
+export function leasedTask(over: Partial<LeasedTask> = {}): Task {
+  return taskIn("leased", over);
+}
+
+function examplePlace(where: Place["in"]): Place {
+  switch (where) {
+    case "ready":
+      return { in: "ready", seq: 7 };
+    case "delayed":
+      return { in: "delayed", dueMs: 9000 };
+    case "leased":
+      return { in: "leased", workerId: worker, untilMs: 32_000, leaseMs: 30_000 };
+    case "dead":
+      return { in: "dead", atMs: 2000, expiresMs: 604_802_000 };
+    case "done":
+      return {
+        in: "done",
+        how: "completed",
+        workerId: worker,
+        atMs: 2000,
+        expiresMs: 86_402_000,
+      };
+  }
+}
+
+/** A transition that writes into its input fails on the spot. */
+export function freeze(task: Task): Task {
+  Object.freeze(task.place);
+  return Object.freeze(task);
+}

@@ -1,0 +1,373 @@
+/**
+ * One shard's running queue and its only writer. Every verb loads, decides and commits without
+ * waiting in between, so decisions never race. What it answers becomes true for the world when the
+ * commit that comes with it is done; until then nobody may be told.
+ */
+import { create, type Engine, type Op } from "@codeq/engine";
+import {
+  abandon,
+  buriedResult,
+  complete,
+  enqueue,
+  expireLease,
+  extendLease,
+  isRepeat,
+  matchIdempotency,
+  type NewTask,
+  nack,
+  type Outcome,
+  type Owner,
+  promote,
+  queueOf,
+  type Result,
+  type RetryPolicy,
+  type Retention,
+  type Returned,
+  refuse,
+  accept,
+  type Task,
+  type TaskId,
+  type TenantId,
+} from "@codeq/queue";
+import type { Clock } from "../clock.ts";
+import { noCounts, type Counts } from "../store/counts.ts";
+import { payloadKey, resultKey } from "../store/keys.ts";
+import { addChange, addRemoval } from "../store/keys-of.ts";
+import { QueueStore } from "../store/queue-store.ts";
+import { encodeResult } from "../store/task-codec.ts";
+import type { TaskIds } from "../task-ids.ts";
+import { type ClaimedTask, type ClaimRequest, Claims } from "./claims.ts";
+import { DelayedTasks } from "./delayed-tasks.ts";
+import { Leases } from "./leases.ts";
+import { MemoryIndex } from "./memory-index.ts";
+import { Queues } from "./queue-state.ts";
+import { recoverMemory } from "./recover.ts";
+import { ResultWaiters } from "./result-waiters.ts";
+
+export interface BrokerOptions {
+  readonly engine: Engine;
+  readonly clock: Clock;
+  readonly ids: TaskIds;
+  /** Uniform in [0, 1). */
+  readonly draw: () => number;
+  readonly policy: RetryPolicy;
+  readonly retention: Retention;
+  readonly delayedInMemoryMax: number;
+}
+
+/** A decision, and what to wait for before telling anybody. */
+export interface Decided<T> {
+  readonly value: T;
+  readonly done: Promise<void>;
+}
+
+export type TaskRefusal = "task_unknown" | "not_owner" | "not_in_progress";
+
+export interface EnqueueRequest extends Omit<NewTask, "id"> {
+  readonly payload: string;
+  /** Identifies the payload; only used together with an idempotency key. */
+  readonly payloadHash: string;
+}
+
+export interface Submission {
+  readonly how: "completed" | "failed";
+  readonly resultJson: string;
+  readonly error: string;
+  readonly artifacts: Result["artifacts"];
+}
+
+/** How often at most a heartbeat writes the new end of a lease. */
+const leaseWriteMs = 5000;
+const nothingToWaitFor: Promise<void> = Promise.resolve();
+
+export class Broker {
+  readonly store: QueueStore;
+  readonly queues: Queues = new Queues();
+  readonly leases: Leases;
+  readonly delayed: DelayedTasks;
+  readonly index: MemoryIndex;
+  readonly claims: Claims;
+  readonly results: ResultWaiters;
+  readonly #options: BrokerOptions;
+  #sequence = 0;
+
+  private constructor(options: BrokerOptions) {
+    const { engine, clock } = options;
+    this.#options = options;
+    this.store = new QueueStore(engine);
+    this.leases = new Leases(clock);
+    this.delayed = new DelayedTasks(engine, options.delayedInMemoryMax);
+    this.index = new MemoryIndex(this);
+    this.claims = new Claims({ clock, store: this.store, queues: this.queues, index: this.index });
+    this.results = new ResultWaiters(clock);
+    engine.onRollback = () => this.#recover();
+  }
+
+  static async open(options: BrokerOptions): Promise<Broker> {
+    const broker = new Broker(options);
+    await broker.#recover();
+    return broker;
+  }
+
+  enqueue(
+    request: EnqueueRequest,
+  ): Outcome<Decided<{ task: Task; replayed: boolean }>, "idempotency_key_reused"> {
+    const { engine, clock, ids } = this.#options;
+    engine.assertWritable();
+    const nowMs = clock.nowMs();
+    if (request.idempotencyKey !== "") {
+      const replay = this.#replayOf(request);
+      if (replay !== undefined) return replay;
+    }
+    const task = enqueue({ ...request, id: ids.next(nowMs) }, { nowMs, seq: this.#nextSequence() });
+    const ops: Op[] = [];
+    addChange(ops, undefined, task);
+    ops.push(create(payloadKey(task.id), request.payload));
+    if (request.idempotencyKey !== "") {
+      const { payloadHash } = request;
+      const entry = { taskId: task.id, queue: queueOf(task.command), payloadHash };
+      this.store.addIdempotency(ops, task, entry);
+    }
+    const { done } = engine.commit(ops);
+    this.store.keep(task);
+    this.#enter(task);
+    return accept({ value: { task, replayed: false }, done });
+  }
+
+  claim(request: ClaimRequest): Promise<readonly ClaimedTask[]> {
+    return this.claims.claim(request);
+  }
+
+  /** Answers from memory; the record follows now and then, for the case of a restart. */
+  heartbeat(
+    of: { tenantId: TenantId; id: TaskId; owner: Owner },
+    leaseMs: number,
+  ): Outcome<{ untilMs: number }, TaskRefusal> {
+    const { clock, engine } = this.#options;
+    const task = this.#find(of);
+    if (task === undefined) return refuse("task_unknown");
+    const outcome = extendLease(task, of.owner, { nowMs: clock.nowMs(), leaseMs });
+    if (!outcome.ok) return outcome;
+    const lease = this.leases.get(task.id);
+    if (lease === undefined) return refuse("not_in_progress");
+    this.leases.extend(lease, leaseMs);
+    if (clock.monotonicMs() - lease.writtenMs >= leaseWriteMs && engine.state === "open") {
+      lease.writtenMs = clock.monotonicMs();
+      this.#commitChange(task, outcome.value, []);
+      this.store.keep(outcome.value);
+    }
+    return accept({ untilMs: lease.untilMs });
+  }
+
+  nack(
+    of: { tenantId: TenantId; id: TaskId; owner: Owner },
+    request: { delaySeconds: number; reason: string },
+  ): Outcome<Decided<Returned>, TaskRefusal> {
+    const task = this.#find(of);
+    if (task === undefined) return refuse("task_unknown");
+    const outcome = nack(task, of.owner, request, this.#comeback());
+    return outcome.ok ? accept(this.#comeBack(task, outcome.value)) : outcome;
+  }
+
+  abandon(
+    of: { tenantId: TenantId; id: TaskId; owner: Owner },
+    request: { interrupted: boolean },
+  ): Outcome<Decided<Returned>, TaskRefusal> {
+    const task = this.#find(of);
+    if (task === undefined) return refuse("task_unknown");
+    const outcome = abandon(task, of.owner, request, this.#comeback());
+    return outcome.ok ? accept(this.#comeBack(task, outcome.value)) : outcome;
+  }
+
+  submit(
+    of: { tenantId: TenantId; id: TaskId; owner: Owner },
+    submission: Submission,
+  ): Outcome<Decided<{ task: Task; result: Result; repeated: boolean }>, TaskRefusal> {
+    const { clock, engine, retention } = this.#options;
+    engine.assertWritable();
+    const before = this.#find(of);
+    if (before === undefined) return refuse("task_unknown");
+    if (isRepeat(before, of.owner, submission.how)) return this.#repeated(before);
+    const nowMs = clock.nowMs();
+    const outcome = complete(before, of.owner, submission, { nowMs, retention });
+    if (!outcome.ok) return outcome;
+    const task = outcome.value;
+    const result: Result = {
+      taskId: task.id,
+      status: submission.how === "completed" ? "COMPLETED" : "FAILED",
+      resultJson: submission.resultJson,
+      error: submission.error,
+      artifacts: submission.artifacts,
+      attempts: task.attempts,
+      completedMs: nowMs,
+    };
+    const done = this.#finish(before, task, result);
+    return accept({ value: { task, result, repeated: false }, done });
+  }
+
+  /** The task as everybody may see it; undefined when it is unknown or somebody else's. */
+  async get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
+    await this.store.whenDurable(id);
+    const task = this.#find({ tenantId, id });
+    if (task === undefined) return undefined;
+    return { task: this.#withLiveLease(task), payload: this.store.payload(id) };
+  }
+
+  async result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
+    await this.store.whenDurable(id);
+    return this.#find({ tenantId, id }) === undefined ? undefined : this.store.result(id);
+  }
+
+  counts(tenantId: TenantId, command: string): Counts {
+    return this.queues.find(tenantId, queueOf(command))?.counts ?? noCounts();
+  }
+
+  /** The lease of this task has ended. */
+  expire(id: TaskId): Decided<Returned> | undefined {
+    const task = this.store.task(id);
+    const outcome = task === undefined ? undefined : expireLease(task, this.#comeback());
+    if (task === undefined || !outcome?.ok) {
+      this.leases.remove(id);
+      return undefined;
+    }
+    return this.#comeBack(task, outcome.value);
+  }
+
+  /** Makes these delayed tasks ready, in one commit. */
+  promote(due: readonly { id: TaskId; dueMs: number }[]): Decided<readonly Task[]> {
+    const { engine, clock } = this.#options;
+    engine.assertWritable();
+    const ops: Op[] = [];
+    const changes: { before: Task; after: Task }[] = [];
+    for (const { id, dueMs } of due) {
+      const before = this.store.task(id);
+      if (before?.place.in !== "delayed" || before.place.dueMs !== dueMs) continue;
+      const outcome = promote(before, { nowMs: clock.nowMs(), seq: this.#nextSequence() });
+      if (!outcome.ok) continue;
+      addChange(ops, before, outcome.value);
+      changes.push({ before, after: outcome.value });
+    }
+    if (changes.length === 0) return { value: [], done: nothingToWaitFor };
+    const { done } = engine.commit(ops);
+    for (const { before, after } of changes) {
+      this.store.keep(after);
+      this.index.leave(before);
+      this.#enter(after);
+    }
+    return { value: changes.map(({ after }) => after), done };
+  }
+
+  /** Removes terminal tasks and all that belongs to them, in one commit. */
+  delete(tasks: readonly Task[]): Promise<void> {
+    const { engine } = this.#options;
+    engine.assertWritable();
+    const ops: Op[] = [];
+    for (const task of tasks) {
+      if (task.place.in !== "dead" && task.place.in !== "done") continue;
+      addRemoval(ops, task);
+      this.store.forget(task.id);
+      this.index.leave(task);
+    }
+    return ops.length === 0 ? nothingToWaitFor : engine.commit(ops).done;
+  }
+
+  /** Ends all waits, for a shutdown. */
+  stopWaiting(): void {
+    this.claims.waiters.finishAll();
+    this.results.finishAll();
+  }
+
+  async #recover(): Promise<void> {
+    this.claims.restart();
+    this.store.forgetAll();
+    this.#sequence = Math.max(this.#sequence, await recoverMemory(this));
+  }
+
+  #nextSequence(): number {
+    this.#sequence += 1;
+    return this.#sequence;
+  }
+
+  #find(of: { tenantId: TenantId; id: TaskId }): Task | undefined {
+    const task = this.store.task(of.id);
+    return task?.tenantId === of.tenantId ? task : undefined;
+  }
+
+  #comeback(): {
+    nowMs: number;
+    seq: number;
+    draw: number;
+    policy: RetryPolicy;
+    retention: Retention;
+  } {
+    const { engine, clock, draw, policy, retention } = this.#options;
+    engine.assertWritable();
+    return { nowMs: clock.nowMs(), seq: this.#nextSequence(), draw: draw(), policy, retention };
+  }
+
+  #comeBack(before: Task, returned: Returned): Decided<Returned> {
+    if (returned.buried) {
+      const done = this.#finish(before, returned.task, buriedResult(returned.task));
+      return { value: returned, done };
+    }
+    const done = this.#commitChange(before, returned.task, []);
+    this.store.keep(returned.task);
+    this.index.leave(before);
+    this.#enter(returned.task);
+    return { value: returned, done };
+  }
+
+  /** The end of a task: terminal record, result and retention in one batch. */
+  #finish(before: Task, after: Task, result: Result): Promise<void> {
+    const done = this.#commitChange(before, after, [
+      create(resultKey(after.id), encodeResult(result)),
+    ]);
+    this.store.forget(after.id);
+    this.index.leave(before);
+    this.index.enter(after);
+    this.results.wakeAfter(done, after.id);
+    return done;
+  }
+
+  #commitChange(before: Task, after: Task, ops: Op[]): Promise<void> {
+    addChange(ops, before, after);
+    return this.#options.engine.commit(ops).done;
+  }
+
+  #enter(task: Task): void {
+    this.index.enter(task);
+    if (task.place.in === "ready") this.claims.serve(this.index.queueOf(task));
+  }
+
+  #repeated(
+    task: Task,
+  ): Outcome<Decided<{ task: Task; result: Result; repeated: boolean }>, TaskRefusal> {
+    const result = this.store.result(task.id);
+    if (result === undefined) return refuse("not_in_progress");
+    const done = this.store.whenDurable(task.id) ?? nothingToWaitFor;
+    return accept({ value: { task, result, repeated: true }, done });
+  }
+
+  #replayOf(
+    request: EnqueueRequest,
+  ):
+    | Outcome<Decided<{ task: Task; replayed: boolean }>, "idempotency_key_reused">
+    | undefined {
+    const entry = this.store.idempotency(request.tenantId, request.idempotencyKey);
+    if (entry === undefined) return undefined;
+    const { payloadHash } = request;
+    const match = matchIdempotency(entry, { queue: queueOf(request.command), payloadHash });
+    if (!match.ok) return match;
+    const task = this.store.task(match.value);
+    if (task === undefined) return undefined;
+    const done = this.store.whenDurable(task.id) ?? nothingToWaitFor;
+    return accept({ value: { task: this.#withLiveLease(task), replayed: true }, done });
+  }
+
+  /** Heartbeats move the end of a lease in memory first. */
+  #withLiveLease(task: Task): Task {
+    const lease = this.leases.get(task.id);
+    if (lease === undefined || task.place.in !== "leased") return task;
+    return { ...task, place: { ...task.place, untilMs: lease.untilMs } };
+  }
+}

@@ -1,0 +1,220 @@
+/**
+ * Hands out ready tasks: highest priority first over everything that was asked for, then the one
+ * that has been ready longest. Claims that find nothing wait in line and are served, in order, in the
+ * same turn in which work becomes ready; like everybody they hear of it when it is durable.
+ */
+import assert from "node:assert/strict";
+import { type Commit, type Op, remove } from "@codeq/engine";
+import { claim, queueOf, type Task, type TaskId, type TenantId, type WorkerId } from "@codeq/queue";
+import type { Clock } from "../clock.ts";
+import { addChange } from "../store/keys-of.ts";
+import { endOf, idOf, numberOf, pendingPrefix, sortable } from "../store/keys.ts";
+import type { QueueStore } from "../store/queue-store.ts";
+import { ClaimWaiters } from "./claim-waiters.ts";
+import type { MemoryIndex } from "./memory-index.ts";
+import { type QueueState, type Queues, windowEntriesMax } from "./queue-state.ts";
+
+export interface ClaimRequest {
+  readonly tenantId: TenantId;
+  readonly workerId: WorkerId;
+  /** Undefined for every command of the tenant. */
+  readonly commands: readonly string[] | undefined;
+  readonly leaseMs: number;
+  readonly count: number;
+  readonly waitMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface ClaimedTask {
+  readonly task: Task;
+  readonly payload: string;
+}
+
+interface Claimed {
+  readonly tasks: readonly ClaimedTask[];
+  readonly commit: Commit;
+}
+
+interface Pick {
+  readonly queue: QueueState;
+  readonly priority: number;
+}
+
+const priorityMax = 9;
+/** How much more is read when a window runs low. */
+const refillEntries = 2048;
+const refillBelow = 512;
+
+export class Claims {
+  readonly waiters: ClaimWaiters<ClaimRequest, Claimed>;
+  readonly #clock: Clock;
+  readonly #store: QueueStore;
+  readonly #queues: Queues;
+  readonly #index: MemoryIndex;
+  /** Changes when memory is rebuilt, so that a scan that began before is not mixed into it. */
+  #generation = 0;
+
+  constructor(parts: { clock: Clock; store: QueueStore; queues: Queues; index: MemoryIndex }) {
+    this.#clock = parts.clock;
+    this.#store = parts.store;
+    this.#queues = parts.queues;
+    this.#index = parts.index;
+    this.waiters = new ClaimWaiters(parts.clock);
+  }
+
+  /** Up to `count` tasks, as soon as there is one; none when the wait is over. */
+  async claim(request: ClaimRequest): Promise<readonly ClaimedTask[]> {
+    this.#store.engine.assertWritable();
+    let claimed = this.#claimNow(request);
+    while (claimed instanceof Promise) {
+      await claimed;
+      claimed = this.#claimNow(request);
+    }
+    if (claimed === undefined && request.waitMs > 0) claimed = await this.#wait(request);
+    if (claimed === undefined) return [];
+    await claimed.commit.done;
+    return claimed.tasks;
+  }
+
+  /** Work may have become ready in the queue: serves whoever waits for it. */
+  serve(queue: QueueState): void {
+    const tenant = this.#queues.tenant(queue.tenantId);
+    while (queue.readyTotal > 0) {
+      const waiter = this.waiters.next(tenant, queue);
+      if (waiter === undefined) return;
+      const claimed = this.#claimNow(waiter.request);
+      if (claimed instanceof Promise) {
+        void claimed.then(() => this.serve(queue));
+        return;
+      }
+      if (claimed === undefined) return;
+      waiter.finish(claimed);
+    }
+  }
+
+  /** Memory is about to be rebuilt: what was read before is not mixed into it. */
+  restart(): void {
+    this.#generation += 1;
+    this.waiters.finishAll();
+  }
+
+  #wait(request: ClaimRequest): Promise<Claimed | undefined> {
+    return this.waiters.wait({
+      request,
+      tenant: this.#queues.tenant(request.tenantId),
+      queues: request.commands?.map((command) =>
+        this.#queues.queue(request.tenantId, queueOf(command)),
+      ),
+      waitMs: request.waitMs,
+      signal: request.signal,
+    });
+  }
+
+  /** What there is to claim now; a promise when a part of it has to be read from disk first. */
+  #claimNow(request: ClaimRequest): Claimed | Promise<void> | undefined {
+    if (this.#store.engine.state !== "open") return undefined;
+    const queues = this.#requested(request);
+    const ops: Op[] = [];
+    const tasks: ClaimedTask[] = [];
+    while (tasks.length < request.count) {
+      const pick = this.#pick(queues);
+      if (pick === undefined) break;
+      if (pick.queue.window(pick.priority).size === 0) {
+        const refill = this.#refill(pick.queue, pick.priority);
+        if (tasks.length === 0) return refill;
+        break;
+      }
+      const before = this.#takeReady(pick);
+      if (before === undefined) continue;
+      const outcome = claim(before, request, this.#clock.nowMs());
+      if (!outcome.ok) continue;
+      addChange(ops, before, outcome.value);
+      this.#index.leave(before);
+      this.#index.enter(outcome.value);
+      tasks.push({ task: outcome.value, payload: this.#store.payload(before.id) });
+    }
+    if (tasks.length === 0) return undefined;
+    for (const { task } of tasks) this.#store.keep(task);
+    return { tasks, commit: this.#store.engine.commit(ops) };
+  }
+
+  #requested(request: ClaimRequest): Iterable<QueueState> {
+    const { tenantId, commands } = request;
+    if (commands === undefined) return this.#queues.ofTenant(tenantId);
+    const queues: QueueState[] = [];
+    for (const command of commands) {
+      const queue = this.#queues.find(tenantId, queueOf(command));
+      if (queue !== undefined) queues.push(queue);
+    }
+    return queues;
+  }
+
+  /** The queue and priority whose oldest task comes first; its window may have to be read. */
+  #pick(queues: Iterable<QueueState>): Pick | undefined {
+    for (let priority = priorityMax; priority >= 0; priority--) {
+      let best: QueueState | undefined;
+      let bestSeq = Number.POSITIVE_INFINITY;
+      for (const queue of queues) {
+        if (queue.ready(priority) === 0) continue;
+        const seq = queue.window(priority).headSeq;
+        // What is not in memory may be older than everything that is.
+        if (seq === undefined) return { queue, priority };
+        if (seq < bestSeq) {
+          best = queue;
+          bestSeq = seq;
+        }
+      }
+      if (best !== undefined) return { queue: best, priority };
+    }
+    return undefined;
+  }
+
+  /** The oldest task of the window, unless the record says that it is somewhere else by now. */
+  #takeReady({ queue, priority }: Pick): Task | undefined {
+    const taken = this.#queues.take(queue, priority);
+    const window = queue.window(priority);
+    if (window.size < refillBelow && queue.ready(priority) > window.size + 1) {
+      void this.#refill(queue, priority);
+    }
+    if (taken === undefined) return undefined;
+    const task = this.#store.task(taken.id);
+    if (task === undefined) this.#setAside({ queue, priority }, taken);
+    return task?.place.in === "ready" && task.place.seq === taken.seq ? task : undefined;
+  }
+
+  /** A record that cannot be read must not be offered again and again; the store keeps its bytes. */
+  #setAside({ queue, priority }: Pick, entry: { seq: number; id: TaskId }): void {
+    const key = `${pendingPrefix(queue.prefix, priority)}${sortable(entry.seq)}/${entry.id}`;
+    this.#store.engine.commit([remove(key)]);
+    queue.addReady(priority, -1);
+  }
+
+  #refill(queue: QueueState, priority: number): Promise<void> {
+    const running = queue.refills[priority];
+    if (running !== undefined) return running;
+    const refill = this.#readAhead(queue, priority).finally(() => {
+      queue.refills[priority] = undefined;
+    });
+    queue.refills[priority] = refill;
+    return refill;
+  }
+
+  async #readAhead(queue: QueueState, priority: number): Promise<void> {
+    const generation = this.#generation;
+    const window = queue.window(priority);
+    const newest = window.beginRefill();
+    const prefix = pendingPrefix(queue.prefix, priority);
+    // The exact count keeps the scan from walking on over deleted keys behind the last live one.
+    const onDisk = queue.ready(priority) - window.size;
+    const limit = Math.min(refillEntries, windowEntriesMax, onDisk);
+    const range = { after: `${prefix}${sortable(window.coveredTo)}/~`, before: endOf(prefix) };
+    const entries = await this.#store.engine.scan(range, limit);
+    if (generation !== this.#generation) return;
+    const found = entries.map(([key]) => ({ seq: numberOf(key), id: idOf(key) as TaskId }));
+    const last = found.at(-1);
+    assert(last !== undefined, `${queue.prefix} counts ${onDisk} ready tasks that are not there`);
+    const reached = entries.length < onDisk ? last.seq : newest;
+    window.endRefill(found, reached);
+    this.#queues.windowEntries += found.length;
+  }
+}

@@ -1,0 +1,142 @@
+/**
+ * What the broker keeps in memory of one queue, of one tenant, and of all of them: exact counts, the
+ * head of every priority, and who waits. Queues without tasks and without waiters are dropped when there are many.
+ */
+import type { TaskId, TenantId } from "@codeq/queue";
+import { type Counts, isEmpty, noCounts } from "../store/counts.ts";
+import { queuePrefix } from "../store/keys.ts";
+import type { ClaimWaiter } from "./claim-waiters.ts";
+import { ReadyWindow } from "./ready-window.ts";
+
+export const windowEntriesMax = 4096;
+const allWindowsEntriesMax = 262_144;
+const idleQueuesMax = 1024;
+
+export class QueueState {
+  readonly name: string;
+  readonly tenantId: TenantId;
+  readonly prefix: string;
+  /** By priority; made when the first task of it arrives. */
+  readonly #windows: (ReadyWindow | undefined)[] = [];
+  readonly waiters: Set<ClaimWaiter> = new Set();
+  counts: Counts = noCounts();
+  /** Index position up to which delayed tasks are in memory; `everything` when all are. */
+  delayedCoveredTo: string = everything;
+  /** The refills under way, by priority. */
+  readonly refills: (Promise<void> | undefined)[] = [];
+
+  constructor(name: string, tenantId: TenantId) {
+    this.name = name;
+    this.tenantId = tenantId;
+    this.prefix = queuePrefix(name, tenantId);
+  }
+
+  window(priority: number): ReadyWindow {
+    let window = this.#windows[priority];
+    if (window === undefined) {
+      window = new ReadyWindow();
+      this.#windows[priority] = window;
+    }
+    return window;
+  }
+
+  ready(priority: number): number {
+    return this.counts.ready[priority] ?? 0;
+  }
+
+  addReady(priority: number, change: number): void {
+    this.counts.ready[priority] = this.ready(priority) + change;
+  }
+
+  get isIdle(): boolean {
+    return this.waiters.size === 0 && isEmpty(this.counts) && !this.refills.some(Boolean);
+  }
+
+  get readyTotal(): number {
+    return this.counts.ready.reduce((sum, count) => sum + count, 0);
+  }
+}
+
+/** Greater than every position in the delayed index. */
+export const everything = "~";
+
+export class TenantState {
+  readonly queues: Map<string, QueueState> = new Map();
+  /** Claims for whatever command has work. */
+  readonly anyWaiters: Set<ClaimWaiter> = new Set();
+}
+
+export class Queues {
+  readonly #tenants: Map<TenantId, TenantState> = new Map();
+  /** Tasks in all windows together; bounded so that many small queues cost no more than one large. */
+  windowEntries = 0;
+  #size = 0;
+  #dropAt = idleQueuesMax;
+
+  tenant(tenantId: TenantId): TenantState {
+    let tenant = this.#tenants.get(tenantId);
+    if (tenant === undefined) {
+      tenant = new TenantState();
+      this.#tenants.set(tenantId, tenant);
+    }
+    return tenant;
+  }
+
+  /** The queue, made when it is missing. */
+  queue(tenantId: TenantId, name: string): QueueState {
+    let queue = this.find(tenantId, name);
+    if (queue === undefined) {
+      if (this.#size >= this.#dropAt) this.#dropIdle();
+      queue = new QueueState(name, tenantId);
+      this.tenant(tenantId).queues.set(name, queue);
+      this.#size += 1;
+    }
+    return queue;
+  }
+
+  /** The queue, when it has tasks or waiters. */
+  find(tenantId: TenantId, name: string): QueueState | undefined {
+    return this.#tenants.get(tenantId)?.queues.get(name);
+  }
+
+  *all(): Generator<QueueState> {
+    for (const tenant of this.#tenants.values()) yield* tenant.queues.values();
+  }
+
+  ofTenant(tenantId: TenantId): Iterable<QueueState> {
+    return this.#tenants.get(tenantId)?.queues.values() ?? [];
+  }
+
+  /** Forgets the queues that have nothing in them, once there may be many. */
+  #dropIdle(): void {
+    this.#size = 0;
+    for (const [tenantId, tenant] of this.#tenants) {
+      for (const queue of tenant.queues.values()) {
+        if (queue.isIdle) tenant.queues.delete(queue.name);
+      }
+      this.#size += tenant.queues.size;
+      if (tenant.queues.size === 0 && tenant.anyWaiters.size === 0) this.#tenants.delete(tenantId);
+    }
+    this.#dropAt = Math.max(idleQueuesMax, this.#size * 2);
+  }
+
+  arrive(queue: QueueState, priority: number, task: { seq: number; id: TaskId }): void {
+    const window = queue.window(priority);
+    const hasRoom = window.size < windowEntriesMax && this.windowEntries < allWindowsEntriesMax;
+    if (window.arrive(task.seq, task.id, hasRoom)) this.windowEntries += 1;
+    queue.addReady(priority, 1);
+  }
+
+  /** Takes the oldest task of the window; the caller accounts for it. */
+  take(queue: QueueState, priority: number): { seq: number; id: TaskId } | undefined {
+    const taken = queue.window(priority).take();
+    if (taken !== undefined) this.windowEntries -= 1;
+    return taken;
+  }
+
+  clear(): void {
+    this.#tenants.clear();
+    this.#size = 0;
+    this.windowEntries = 0;
+  }
+}

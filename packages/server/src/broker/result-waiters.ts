@@ -1,0 +1,55 @@
+/** Readers that wait for the result of a task; woken when it is durable, or when their time is up. */
+import type { TaskId } from "@codeq/queue";
+import type { Clock } from "../clock.ts";
+
+export class ResultWaiters {
+  readonly #clock: Clock;
+  readonly #byTask: Map<TaskId, Set<() => void>> = new Map();
+  #size = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Resolves when the result is there, the time is up or the reader goes away. */
+  wait(id: TaskId, options: { waitMs: number; signal: AbortSignal | undefined }): Promise<void> {
+    return new Promise((resolve) => {
+      const { signal } = options;
+      const finish = (): void => {
+        if (this.#byTask.get(id)?.delete(finish)) this.#size -= 1;
+        if (this.#byTask.get(id)?.size === 0) this.#byTask.delete(id);
+        cancelTimer();
+        signal?.removeEventListener("abort", finish);
+        resolve();
+      };
+      const waiting = this.#byTask.get(id) ?? new Set();
+      this.#byTask.set(id, waiting.add(finish));
+      this.#size += 1;
+      const cancelTimer = this.#clock.after(options.waitMs, finish);
+      signal?.addEventListener("abort", finish, { once: true });
+      if (signal?.aborted) finish();
+    });
+  }
+
+  /** Wakes those who wait for this task once the commit is done; a failed one wakes nobody. */
+  wakeAfter(done: Promise<void>, id: TaskId): void {
+    if (this.#size === 0 || !this.#byTask.has(id)) return;
+    done.then(
+      () => this.#wake(id),
+      // The submitter hears of the failure; the reader goes on waiting.
+      () => {},
+    );
+  }
+
+  finishAll(): void {
+    for (const id of [...this.#byTask.keys()]) this.#wake(id);
+  }
+
+  #wake(id: TaskId): void {
+    for (const finish of [...(this.#byTask.get(id) ?? [])]) finish();
+  }
+}

@@ -1,0 +1,306 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { laterKeys } from "./later-keys.ts";
+import { type LoadedConfig, loadConfig } from "./load.ts";
+import type { Config } from "./settings.ts";
+
+interface Given {
+  readonly argv?: readonly string[];
+  readonly env?: Record<string, string>;
+  readonly yaml?: string;
+}
+
+function load({ argv = [], env = {}, yaml }: Given): LoadedConfig {
+  const withFile = yaml === undefined ? env : { ...env, CODEQ_CONFIG_PATH: "codeq.yaml" };
+  return loadConfig({ argv, env: withFile, readFile: () => yaml ?? "" });
+}
+
+function accepted(given: Given): { config: Config; warnings: readonly string[] } {
+  const result = load(given);
+  assert.ok(result.ok, result.ok ? "" : result.problems.join("\n"));
+  return result;
+}
+
+function problemsOf(given: Given): readonly string[] {
+  const result = load(given);
+  assert.ok(!result.ok, "expected problems");
+  return result.problems;
+}
+
+const sixScopes = ["claim", "heartbeat", "abandon", "nack", "result", "subscribe"].map(
+  (verb) => `codeq:${verb}`,
+);
+
+test("O2: the three blobs are read as maps of the file", () => {
+  const { config } = accepted({
+    yaml: `
+persistenceProvider: pebble
+persistenceConfig: { path: ./codeq-pebble, fsyncOnCommit: true, numShards: 4 }
+producerAuthProvider: static
+producerAuthConfig:
+  token: one
+  subject: acme
+  raw: { role: ADMIN, tenantId: acme }
+workerAuthProvider: static
+workerAuthConfig:
+  - { token: two, scopes: ["codeq:claim"], eventTypes: ["*"], raw: { tenantId: acme } }
+  - { token: three, email: a@b.c }
+`,
+  });
+  assert.equal(config.persistenceProvider, "embedded");
+  assert.deepEqual(
+    [config.dataDir, config.durability, config.shards],
+    ["./codeq-pebble", "fsync", 4],
+  );
+  assert.deepEqual(config.producerAuth, [
+    {
+      token: "one",
+      subject: "acme",
+      email: "",
+      scopes: [],
+      eventTypes: [],
+      raw: { role: "ADMIN", tenantId: "acme" },
+    },
+  ]);
+  assert.deepEqual(
+    config.workerAuth.map(({ token, subject, email, scopes }) => [token, subject, email, scopes]),
+    [
+      ["two", "static", "", ["codeq:claim"]],
+      ["three", "static", "a@b.c", []],
+    ],
+  );
+});
+
+test("O2: the three blobs are read as JSON text, from the file and from the environment", () => {
+  const blob = '{"path":"./p","numShards":2}';
+  for (const given of [
+    { yaml: `persistenceConfig: '${blob}'\nproducerAuthConfig: '"a"'\nworkerAuthConfig: b` },
+    {
+      env: {
+        PERSISTENCE_CONFIG: blob,
+        PRODUCER_AUTH_CONFIG: '"a"',
+        WORKER_AUTH_CONFIG: '{"token":"b"}',
+      },
+    },
+  ]) {
+    const { config } = accepted(given);
+    assert.deepEqual([config.dataDir, config.shards], ["./p", 2]);
+    assert.equal(config.producerAuth[0]?.token, "a");
+    assert.equal(config.workerAuth[0]?.token, "b");
+  }
+});
+
+test("O3: env, timezone, log level and format, lease and inspect limit have variables", () => {
+  const { config } = accepted({
+    env: {
+      ENV: "staging",
+      TIMEZONE: "UTC",
+      LOG_LEVEL: "WARN",
+      LOG_FORMAT: "text",
+      DEFAULT_LEASE_SECONDS: "42",
+      REQUEUE_INSPECT_LIMIT: "7",
+      PRODUCER_AUTH_CONFIG: "p",
+      WORKER_AUTH_CONFIG: "w",
+      WEBHOOK_HMAC_SECRET: "s",
+    },
+  });
+  assert.equal(config.env, "staging");
+  assert.equal(config.timezone, "UTC");
+  assert.deepEqual([config.logLevel, config.logFormat], ["warn", "text"]);
+  assert.deepEqual([config.defaultLeaseSeconds, config.requeueInspectLimit], [42, 7]);
+});
+
+test("O6: no configuration at all starts an embedded store with the development tokens", () => {
+  const { config, warnings } = accepted({});
+  assert.equal(config.persistenceProvider, "embedded");
+  assert.deepEqual([config.host, config.port, config.env], ["127.0.0.1", 8080, "dev"]);
+  assert.deepEqual([config.durability, config.dataDir, config.shards], ["fsync", "./data", 1]);
+  const common = { token: "dev-token", subject: "static", email: "" };
+  assert.deepEqual(config.producerAuth, [
+    { ...common, scopes: [], eventTypes: [], raw: { role: "ADMIN", tenantId: "dev-tenant" } },
+  ]);
+  assert.deepEqual(config.workerAuth, [
+    { ...common, scopes: sixScopes, eventTypes: ["*"], raw: { tenantId: "dev-tenant" } },
+  ]);
+  assert.equal(warnings.length, 1);
+  assert.match(warnings[0]!, /dev-token/);
+});
+
+test("S2: outside dev, missing tokens and a missing webhook secret are errors that say what to set", () => {
+  const problems = problemsOf({ env: { ENV: "prod" } });
+  assert.equal(problems.length, 3);
+  assert.match(problems[0]!, /^producerAuthConfig: .*env is prod; set .*PRODUCER_AUTH_CONFIG/);
+  assert.match(problems[1]!, /^workerAuthConfig: .*WORKER_AUTH_CONFIG.*allowProducerAsWorker/);
+  assert.match(problems[2]!, /^webhookHmacSecret: required because env is prod; set WEBHOOK_HMAC/);
+});
+
+test("half an auth configuration is refused instead of completed with the development token", () => {
+  assert.match(problemsOf({ env: { PRODUCER_AUTH_CONFIG: "p" } })[0]!, /^workerAuthConfig/);
+  assert.match(problemsOf({ env: { WORKER_AUTH_CONFIG: "w" } })[0]!, /^producerAuthConfig/);
+  const { config } = accepted({
+    env: { PRODUCER_AUTH_CONFIG: "p", ALLOW_PRODUCER_AS_WORKER: "yes" },
+  });
+  assert.deepEqual(config.workerAuth, []);
+});
+
+test("an auth configuration that does not parse is reported once, not also as missing", () => {
+  const problems = problemsOf({ env: { PRODUCER_AUTH_CONFIG: "{", WORKER_AUTH_CONFIG: "w" } });
+  assert.equal(problems.length, 1);
+});
+
+test("only the static provider exists, and the refusal says so", () => {
+  for (const word of ["jwks", "multi", "nonsense"]) {
+    const problems = problemsOf({
+      env: { PRODUCER_AUTH_PROVIDER: word, WORKER_AUTH_PROVIDER: word },
+    });
+    assert.equal(problems.length, 2);
+    for (const problem of problems) assert.match(problem, /this version knows only `static`/);
+  }
+});
+
+test("redis is refused with the reason and the way out; pebble means embedded", () => {
+  assert.match(
+    problemsOf({ env: { PERSISTENCE_PROVIDER: "redis" } })[0]!,
+    /"redis" is not accepted: this server keeps tasks in its own embedded store .* set dataDir/,
+  );
+  assert.equal(
+    accepted({ env: { PERSISTENCE_PROVIDER: "pebble" } }).config.persistenceProvider,
+    "embedded",
+  );
+  assert.match(accepted({ argv: ["--persistence-provider=memory"] }).warnings.join(), /is lost/);
+});
+
+test("persistenceConfig stands where it is written: a later dataDir wins, an equal one conflicts", () => {
+  const yaml = "persistenceConfig: { path: ./old, numShards: 2 }";
+  assert.equal(accepted({ yaml, argv: ["--data-dir=./new"] }).config.dataDir, "./new");
+  assert.equal(accepted({ yaml, argv: ["--data-dir=./new"] }).config.shards, 2);
+  assert.match(problemsOf({ yaml: `${yaml}\ndataDir: ./new` })[0]!, /keep one of the two/);
+});
+
+test("fsyncOnCommit false does not weaken durability, and says so", () => {
+  const { config, warnings } = accepted({ yaml: "persistenceConfig: { fsyncOnCommit: false }" });
+  assert.equal(config.durability, "fsync");
+  assert.match(warnings.join("\n"), /false has no effect; durability decides/);
+});
+
+test("the auth blobs refuse what is not a token, naming the field and never its contents", () => {
+  const cases: [blob: unknown, words: RegExp][] = [
+    [{ subject: "x" }, /token: expected text/],
+    [{ token: "hush-1", scope: [] }, /scope \(did you mean scopes\?\) is not one of/],
+    [{ "hush-2": null }, /a field is not one of token, subject/],
+    [{ token: "hush-3", scopes: "all" }, /scopes: expected a list/],
+    [{ token: "hush-4", eventTypes: [1] }, /eventTypes: expected a list/],
+    [{ token: "hush-5", raw: [] }, /raw: expected an object/],
+    [{ token: "hush-6", subject: 1 }, /subject: expected text/],
+    [{ token: "hush-7", email: 1 }, /email: expected text/],
+    [[], /expected 1 to 1000 tokens/],
+    [[{ token: "hush-8" }, { token: " hush-8 " }], /entries 1 and 2 have the same token/],
+    [[{ token: "hush-9" }, 7], /entry 2: expected a token/],
+  ];
+  for (const [blob, words] of cases) {
+    const text = JSON.stringify(blob);
+    const problems = problemsOf({ env: { PRODUCER_AUTH_CONFIG: text, WORKER_AUTH_CONFIG: "w" } });
+    assert.equal(problems.length, 1, text);
+    assert.match(problems[0]!, words);
+    assert.doesNotMatch(problems[0]!, /hush/);
+  }
+});
+
+test("the persistence blob refuses unknown fields and bad values without repeating them", () => {
+  for (const blob of [
+    '{"addr":"x","password":"hush"}',
+    '{"path":""}',
+    '{"numShards":0}',
+    '{"fsyncOnCommit":"hush"}',
+    "hush",
+    "[]",
+    '{"path":"hush',
+  ]) {
+    const problems = problemsOf({ env: { PERSISTENCE_CONFIG: blob } });
+    assert.equal(problems.length, 1, blob);
+    assert.doesNotMatch(problems[0]!, /hush/);
+  }
+});
+
+test("secrets never appear in messages, wherever they stand", () => {
+  const secret = "hush-hush";
+  const given: Given[] = [
+    { yaml: `webhookHmacSecret: [${secret}]` },
+    { yaml: `webhookHmacSecret: "${secret}\n  broken: : ${secret}` },
+    { yaml: `producerAuthConfig: { token: ["${secret}"] }` },
+    { yaml: `workerAuthConfig: '{"token":"${secret}'` },
+    { yaml: `workerAuthConfig: [${secret}, 1]` },
+    { env: { PRODUCER_AUTH_CONFIG: `{"token":"${secret}"` } },
+    { argv: [`--webhok-hmac-secret=${secret}`] },
+    { argv: ["--webhok-hmac-secret", secret] },
+    { argv: ["--allow-producer-as-worker", secret] },
+    { env: { CODEQ_WEBHOOK_HMAC_SECRT: secret } },
+  ];
+  for (const one of given) {
+    const problems = problemsOf(one);
+    assert.doesNotMatch(problems.join("\n"), /hush/, JSON.stringify(one));
+  }
+  const { warnings } = accepted({
+    argv: ["--webhook-hmac-secret", secret],
+    yaml: `redisPassword: ${secret}\nidentityServiceApiKey: ${secret}`,
+  });
+  assert.doesNotMatch(warnings.join("\n"), /hush/);
+  assert.match(warnings.join("\n"), /--webhook-hmac-secret shows a secret to every user/);
+});
+
+test("keys of later versions load from a file with one warning each", () => {
+  const { warnings } = accepted({
+    yaml: `
+redisAddr: localhost:6379
+tracingEnabled: true
+workerStreamAddr: ":9091"
+rateLimit:
+  producer: { requestsPerMinute: 600, burstSize: 10 }
+raft: { enabled: false, peers: { a: "x:1" }, peerHTTPAddrs: { a: "x:2" } }
+cluster: { enabled: false, nodes: [{ id: a, grpcAddr: ":1" }] }
+sharding: { enabled: false, backends: { default: { address: x, poolSize: 1 } } }
+`,
+  });
+  const later = warnings.filter((line) => line.includes("has no effect in this version"));
+  assert.deepEqual(later.map((line) => line.split(" ")[0]).sort(), [
+    "cluster.nodes",
+    "raft.peerHTTPAddrs",
+    "raft.peers",
+    "rateLimit.producer.burstSize",
+    "rateLimit.producer.requestsPerMinute",
+    "redisAddr",
+    "sharding.backends",
+    "tracingEnabled",
+    "workerStreamAddr",
+  ]);
+});
+
+test("keys of later versions load from every variable with one warning each", () => {
+  for (const row of laterKeys) {
+    for (const variable of row.env) {
+      const value = row.refuseWhenOn === undefined ? "x" : "false";
+      const { warnings } = accepted({ env: { [variable]: value } });
+      assert.equal(warnings.length, row.refuseWhenOn === undefined ? 2 : 1, variable);
+    }
+  }
+});
+
+test("raft, cluster and sharding cannot be switched on and be ignored", () => {
+  for (const group of ["raft", "cluster", "sharding"]) {
+    for (const value of ["true", "1", "maybe"]) {
+      const problems = problemsOf({ yaml: `${group}: { enabled: ${value} }` });
+      assert.match(problems[0]!, new RegExp(`^${group}.enabled .*single node; remove it`));
+    }
+  }
+  assert.equal(problemsOf({ env: { RAFT_ENABLED: "true", CLUSTER_ENABLED: "yes" } }).length, 2);
+});
+
+test("nested names are checked too, and later keys have no flags", () => {
+  assert.deepEqual(problemsOf({ yaml: "raft: { enabeld: true }\nrateLimit: 5" }), [
+    "raft.enabeld (file codeq.yaml): there is no such key; did you mean raft.enabled?",
+    "rateLimit (file codeq.yaml): expected a map of keys",
+  ]);
+  assert.deepEqual(problemsOf({ argv: ["--raft-enabled=true"] }), [
+    "flag --raft-enabled is not in this version; remove it",
+  ]);
+});

@@ -1,0 +1,69 @@
+/** The configuration in words: what is in force and why, and what could be said. No secret appears. */
+import { envNamesOf, flagOf, keyNames, rowOf } from "./keys.ts";
+import type { Config, KeyName } from "./settings.ts";
+import { configPathEnv, configPathFlag } from "./source.ts";
+
+export interface DescribedKey {
+  readonly key: KeyName;
+  readonly value: string;
+  readonly source: string;
+}
+
+/** One entry per key in the order of the table; the older spellings show up as what they set. */
+export function describeConfig(config: Config): readonly DescribedKey[] {
+  return keyNames
+    .filter((key) => key !== "persistenceConfig")
+    .map((key) => ({ key, value: describeValue(config, key), source: config.sources[key] }));
+}
+
+/** The text for `--help`. */
+export function renderHelp(): string {
+  const lines = [
+    "codeQ server",
+    "",
+    "Settings come from defaults, then the config file, then the environment, then flags.",
+    "",
+    `  ${configPathFlag} <path>`,
+    `      YAML file to read (environment variable ${configPathEnv}).`,
+    "  --help",
+    "      Print this text.",
+  ];
+  for (const name of keyNames) {
+    const row = rowOf(name);
+    const initial = row.initialInWords ?? String(row.initial);
+    const unit = row.unit === undefined ? "" : `, in ${row.unit}`;
+    lines.push(
+      `  ${flagOf(name)}${row.parser.isSwitch === true ? "" : " <value>"}`,
+      `      ${row.about}`,
+      `      ${capitalized(row.parser.accepts)}${unit}; default: ${initial}.`,
+      `      File: ${name}. Environment: ${envNamesOf(name, row.env).join(", ")}.`,
+    );
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+function describeValue(config: Config, key: KeyName): string {
+  switch (key) {
+    case "producerAuthConfig":
+      return maskedTokens(config.producerAuth.length);
+    case "workerAuthConfig":
+      return maskedTokens(config.workerAuth.length);
+    case "persistenceConfig":
+      return "";
+    default: {
+      const value = config[key];
+      if (rowOf(key).secret === true) return value === "" ? "" : mask;
+      return String(value);
+    }
+  }
+}
+
+const mask = "***";
+
+function maskedTokens(count: number): string {
+  return count === 0 ? "" : `${mask} (${count} ${count === 1 ? "token" : "tokens"})`;
+}
+
+function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

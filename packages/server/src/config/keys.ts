@@ -1,0 +1,307 @@
+/**
+ * THE table of configuration: one row per key. Reading from file, environment and flags, the check of
+ * every value, `--help`, the masked listing and the reference page all follow from a row; adding a
+ * key is adding a row here and a field to `Settings`, and one without the other does not compile.
+ */
+import { limits } from "@codeq/protocol";
+import { authBlob, persistenceBlob } from "./blobs.ts";
+import { choice, isTimeZone, type Parser, text, trueOrFalse, wholeNumber } from "./parsers.ts";
+import type { KeyName, Settings } from "./settings.ts";
+
+export interface KeyRow<T> {
+  /** Variables of the contract, beside `CODEQ_<NAME>` which every key has and which wins. */
+  readonly env?: readonly string[];
+  readonly parser: Parser<T>;
+  readonly initial: T;
+  /** What the reference page shows instead of the default, where that depends on something. */
+  readonly initialInWords?: string;
+  readonly unit?: "seconds" | "milliseconds" | "bytes";
+  /** The value is never printed: not in messages, not in listings. */
+  readonly secret?: true;
+  /** One sentence: what the key decides. */
+  readonly about: string;
+}
+
+type KeyTable = { readonly [K in KeyName]: KeyRow<Settings[K]> };
+
+const yearSeconds = 366 * 24 * 60 * 60;
+const decadeSeconds = 10 * yearSeconds;
+const gibibyte = 1024 * 1024 * 1024;
+
+const notStatic =
+  "this version knows only `static`; put the tokens in the auth config, or wait for the version " +
+  "that brings other providers";
+
+const seconds = (min: number, max: number, initial: number) =>
+  ({ parser: wholeNumber(min, max, initial), initial, unit: "seconds" }) as const;
+const bytes = (min: number, max: number, initial: number) =>
+  ({ parser: wholeNumber(min, max, initial), initial, unit: "bytes" }) as const;
+const count = (min: number, max: number, initial: number) =>
+  ({ parser: wholeNumber(min, max, initial), initial }) as const;
+const directory = text({ accepts: "a directory", example: "./data" });
+
+export const keys: KeyTable = {
+  port: {
+    ...count(0, 65_535, 8080),
+    env: ["PORT"],
+    about: "TCP port of the HTTP API; 0 takes any free one.",
+  },
+  host: {
+    env: ["HOST"],
+    parser: text({ accepts: "an address or host name", example: "0.0.0.0" }),
+    initial: "127.0.0.1",
+    about:
+      "Address to listen on; the default is reachable from this machine only, `0.0.0.0` from everywhere.",
+  },
+  env: {
+    env: ["ENV"],
+    parser: text({
+      accepts: "a word of lower-case letters, digits, _ and -",
+      example: "prod",
+      test: (word) => /^[a-z][a-z0-9_-]{0,31}$/.test(word),
+    }),
+    initial: "dev",
+    about:
+      "Name of the environment; only exactly `dev` allows the development token, an empty webhook secret and the X-Role header.",
+  },
+  logLevel: {
+    env: ["LOG_LEVEL"],
+    parser: choice(["debug", "info", "warn", "error"], { synonyms: { warning: "warn" } }),
+    initial: "info",
+    about: "Least important log lines to write.",
+  },
+  logFormat: {
+    env: ["LOG_FORMAT"],
+    parser: choice(["json", "text"]),
+    initial: "json",
+    about: "Shape of a log line.",
+  },
+  timezone: {
+    env: ["TIMEZONE"],
+    parser: text({
+      accepts: "an IANA time zone",
+      example: "America/Sao_Paulo",
+      test: isTimeZone,
+    }),
+    initial: "America/Sao_Paulo",
+    about: "Time zone of the timestamps that callers see.",
+  },
+  shutdownGraceSeconds: {
+    ...seconds(0, 3600, 10),
+    about: "How long requests in flight may take after a stop signal before they are cut off.",
+  },
+  persistenceProvider: {
+    env: ["PERSISTENCE_PROVIDER"],
+    parser: choice(["embedded", "memory"], {
+      synonyms: { pebble: "embedded" },
+      refusals: {
+        redis:
+          "this server keeps tasks in its own embedded store and does not use Redis or KVRocks; " +
+          "use embedded (or its synonym pebble) and set dataDir",
+      },
+    }),
+    initial: "embedded",
+    about:
+      "Where tasks live: `embedded` on disk under dataDir (`pebble` is a synonym), `memory` until the process ends.",
+  },
+  persistenceConfig: {
+    env: ["PERSISTENCE_CONFIG"],
+    parser: persistenceBlob,
+    initial: {},
+    initialInWords: "empty",
+    // Files written for other stores keep a password in here.
+    secret: true,
+    about:
+      "Older spelling of dataDir (`path`), durability (`fsyncOnCommit: true` is `fsync`) and shards (`numShards`).",
+  },
+  dataDir: {
+    parser: directory,
+    initial: "./data",
+    about: "Directory of the log and the store; one server process at a time.",
+  },
+  durability: {
+    parser: choice(["fsync", "interval", "os"]),
+    initial: "fsync",
+    about:
+      "When an acknowledged change is on the disk: `fsync` before the acknowledgement, `interval` within syncIntervalMs, `os` when the system writes it.",
+  },
+  syncIntervalMs: {
+    ...count(1, 60_000, 100),
+    unit: "milliseconds",
+    about: "Longest time between two syncs when durability is `interval`.",
+  },
+  shards: {
+    ...count(1, 64, 1),
+    about: "Number of shards of this node; fixed when the data directory is first used.",
+  },
+  minFreeDiskBytes: {
+    ...bytes(0, 1024 * gibibyte, 64 * 1024 * 1024),
+    about: "Free space below which writes are refused until there is more.",
+  },
+  localArtifactsDir: {
+    env: ["LOCAL_ARTIFACTS_DIR"],
+    parser: directory,
+    initial: "",
+    initialInWords: "`artifacts` under dataDir",
+    about: "Directory for the artifacts that results carry.",
+  },
+  retentionSeconds: {
+    ...seconds(1, decadeSeconds, 86_400),
+    about: "How long a finished task and its result are kept, counted from when it finished.",
+  },
+  dlqRetentionSeconds: {
+    ...seconds(0, decadeSeconds, 604_800),
+    about: "How long a dead-lettered task is kept; 0 keeps it for ever.",
+  },
+  producerAuthProvider: {
+    env: ["PRODUCER_AUTH_PROVIDER"],
+    parser: choice(["static"], { otherwise: notStatic }),
+    initial: "static",
+    about: "How tokens of producers are checked.",
+  },
+  producerAuthConfig: {
+    env: ["PRODUCER_AUTH_CONFIG"],
+    parser: authBlob,
+    initial: [],
+    initialInWords: "the development token when env is `dev`, otherwise required",
+    secret: true,
+    about: "Tokens of producers and administrators, with subject, scopes and claims.",
+  },
+  workerAuthProvider: {
+    env: ["WORKER_AUTH_PROVIDER"],
+    parser: choice(["static"], { otherwise: notStatic }),
+    initial: "static",
+    about: "How tokens of workers are checked.",
+  },
+  workerAuthConfig: {
+    env: ["WORKER_AUTH_CONFIG"],
+    parser: authBlob,
+    initial: [],
+    initialInWords: "the development token when env is `dev`, otherwise required",
+    secret: true,
+    about: "Tokens of workers, with subject, scopes, event types and claims.",
+  },
+  allowProducerAsWorker: {
+    env: ["ALLOW_PRODUCER_AS_WORKER"],
+    parser: trueOrFalse,
+    initial: false,
+    about: "Whether a producer's token may also claim and finish tasks.",
+  },
+  defaultLeaseSeconds: {
+    ...seconds(limits.leaseSecondsMin, limits.leaseSecondsMax, 300),
+    env: ["DEFAULT_LEASE_SECONDS"],
+    about: "Lease of a claim that does not ask for one.",
+  },
+  requeueInspectLimit: {
+    ...count(1, 1_000_000, 200),
+    env: ["REQUEUE_INSPECT_LIMIT"],
+    about:
+      "Accepted for existing files; leases here expire by their own timers and nothing is inspected.",
+  },
+  maxAttemptsDefault: {
+    ...count(1, limits.maxAttemptsMax, 5),
+    env: ["MAX_ATTEMPTS_DEFAULT"],
+    about: "Deliveries before a task that does not say otherwise is dead-lettered.",
+  },
+  backoffPolicy: {
+    env: ["BACKOFF_POLICY"],
+    parser: choice(["exp_full_jitter", "exp_equal_jitter", "exponential", "linear", "fixed"]),
+    initial: "exp_full_jitter",
+    about: "How the delay before another delivery grows with the attempts.",
+  },
+  backoffBaseSeconds: {
+    ...seconds(1, yearSeconds, 5),
+    env: ["BACKOFF_BASE_SECONDS"],
+    about: "First step of the backoff.",
+  },
+  backoffMaxSeconds: {
+    ...seconds(1, yearSeconds, 900),
+    env: ["BACKOFF_MAX_SECONDS"],
+    about: "Longest delay of the backoff, and of a nack that asks for one.",
+  },
+  webhookHmacSecret: {
+    env: ["WEBHOOK_HMAC_SECRET"],
+    parser: text({ accepts: "text that is not empty", example: "..." }),
+    initial: "",
+    initialInWords: "none when env is `dev`, otherwise required",
+    secret: true,
+    about: "Key that signs webhooks and callbacks.",
+  },
+  webhookAllowPrivateNetworks: {
+    parser: trueOrFalse,
+    initial: false,
+    about: "Whether webhooks may go to loopback, link-local and private addresses.",
+  },
+  resultWebhookMaxAttempts: {
+    ...count(1, 100, 5),
+    env: ["RESULT_WEBHOOK_MAX_ATTEMPTS"],
+    about: "Tries to deliver a result callback.",
+  },
+  resultWebhookBaseBackoffSeconds: {
+    ...seconds(1, 86_400, 2),
+    env: ["RESULT_WEBHOOK_BASE_BACKOFF_SECONDS"],
+    about: "Wait after the first failed callback; it doubles with every further one.",
+  },
+  resultWebhookMaxBackoffSeconds: {
+    ...seconds(1, 86_400, 60),
+    env: ["RESULT_WEBHOOK_MAX_BACKOFF_SECONDS"],
+    about: "Longest wait between two tries of a callback.",
+  },
+  bodyBytesMax: {
+    ...bytes(1024, gibibyte, limits.bodyBytesMax),
+    about: "Largest request body.",
+  },
+  payloadBytesMax: {
+    ...bytes(1024, gibibyte, limits.payloadBytesMax),
+    about: "Largest payload of one task; at most bodyBytesMax.",
+  },
+  createBatchMax: {
+    ...count(1, 100_000, limits.createBatchMax),
+    about: "Most tasks in one batch create.",
+  },
+  claimBatchMax: {
+    ...count(1, 100_000, limits.claimBatchMax),
+    about: "Most tasks in one batch claim.",
+  },
+  resultBatchMax: {
+    ...count(1, 100_000, limits.resultBatchMax),
+    about: "Most results in one batch submit.",
+  },
+  metricsCommandsMax: {
+    ...count(1, 100_000, 200),
+    about: "Commands that metrics tell apart; the rest are counted together as `_other`.",
+  },
+};
+
+export const keyNames: readonly KeyName[] = Object.keys(keys) as KeyName[];
+
+/** The row without its value type, for code that treats all keys alike. */
+export function rowOf(name: KeyName): KeyRow<unknown> {
+  return keys[name] as KeyRow<unknown>;
+}
+
+export function isKeyName(name: string): name is KeyName {
+  return Object.hasOwn(keys, name);
+}
+
+/** `dataDir` -> `data-dir`, `raft.peerHTTPAddrs` -> `raft-peer-http-addrs`. */
+function kebabCase(name: string): string {
+  return name
+    .replace(/([a-z0-9])([A-Z])/g, "$1-$2")
+    .replace(/([A-Z])([A-Z][a-z])/g, "$1-$2")
+    .replaceAll(".", "-")
+    .toLowerCase();
+}
+
+export function flagOf(name: string): string {
+  return `--${kebabCase(name)}`;
+}
+
+/** The uniform variable of a key; it wins over the names that the contract gives the key. */
+export function uniformEnvOf(name: string): string {
+  return `CODEQ_${kebabCase(name).replaceAll("-", "_").toUpperCase()}`;
+}
+
+export function envNamesOf(name: string, others: readonly string[] = []): readonly string[] {
+  return [uniformEnvOf(name), ...others];
+}

@@ -1,0 +1,308 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { envNamesOf, flagOf, keyNames, keys, rowOf } from "./keys.ts";
+import { type LoadedConfig, loadConfig } from "./load.ts";
+import type { Config, KeyName } from "./settings.ts";
+
+interface Given {
+  readonly argv?: readonly string[];
+  readonly env?: Record<string, string>;
+  readonly yaml?: string;
+}
+
+function load(given: Given): LoadedConfig {
+  const env = given.yaml === undefined ? {} : { CODEQ_CONFIG_PATH: "codeq.yaml" };
+  return loadConfig({
+    argv: given.argv ?? [],
+    env: { ...env, ...given.env },
+    readFile: (path) => {
+      if (path === "codeq.yaml" && given.yaml !== undefined) return given.yaml;
+      throw Object.assign(new Error("no such file"), { code: "ENOENT" });
+    },
+  });
+}
+
+function accepted(given: Given): { config: Config; warnings: readonly string[] } {
+  const result = load(given);
+  assert.ok(result.ok, result.ok ? "" : result.problems.join("\n"));
+  return result;
+}
+
+function problemsOf(given: Given): readonly string[] {
+  const result = load(given);
+  assert.ok(!result.ok, "expected problems");
+  return result.problems;
+}
+
+/** A value for every key that is not its default, as text and as what it becomes. */
+const samples: { readonly [K in KeyName]: readonly [text: string, value: unknown] } = {
+  port: ["9000", 9000],
+  host: ["0.0.0.0", "0.0.0.0"],
+  env: ["dev", "dev"],
+  logLevel: ["debug", "debug"],
+  logFormat: ["text", "text"],
+  timezone: ["Europe/Berlin", "Europe/Berlin"],
+  shutdownGraceSeconds: ["30", 30],
+  persistenceProvider: ["memory", "memory"],
+  persistenceConfig: ['{"path":"./elsewhere"}', undefined],
+  dataDir: ["./queue-data", "./queue-data"],
+  durability: ["interval", "interval"],
+  syncIntervalMs: ["250", 250],
+  shards: ["4", 4],
+  minFreeDiskBytes: ["1048576", 1_048_576],
+  localArtifactsDir: ["./artifacts", "./artifacts"],
+  retentionSeconds: ["60", 60],
+  dlqRetentionSeconds: ["0", 0],
+  producerAuthProvider: ["static", "static"],
+  producerAuthConfig: ['{"token":"p"}', undefined],
+  workerAuthProvider: ["static", "static"],
+  workerAuthConfig: ['{"token":"w"}', undefined],
+  allowProducerAsWorker: ["true", true],
+  defaultLeaseSeconds: ["60", 60],
+  requeueInspectLimit: ["10", 10],
+  maxAttemptsDefault: ["7", 7],
+  backoffPolicy: ["linear", "linear"],
+  backoffBaseSeconds: ["3", 3],
+  backoffMaxSeconds: ["100", 100],
+  webhookHmacSecret: ["hush", "hush"],
+  webhookAllowPrivateNetworks: ["true", true],
+  resultWebhookMaxAttempts: ["9", 9],
+  resultWebhookBaseBackoffSeconds: ["1", 1],
+  resultWebhookMaxBackoffSeconds: ["600", 600],
+  bodyBytesMax: ["8388608", 8_388_608],
+  payloadBytesMax: ["2048", 2048],
+  createBatchMax: ["100", 100],
+  claimBatchMax: ["10", 10],
+  resultBatchMax: ["100", 100],
+  metricsCommandsMax: ["5", 5],
+};
+
+/** Half an auth configuration is refused, so the key under test gets its other half. */
+function otherHalf(name: KeyName): Record<string, string> {
+  if (name === "producerAuthConfig") return { WORKER_AUTH_CONFIG: "other" };
+  if (name === "workerAuthConfig") return { PRODUCER_AUTH_CONFIG: "other" };
+  return {};
+}
+
+function assertTaken(config: Config, name: KeyName, place: string): void {
+  if (name === "persistenceConfig") {
+    assert.equal(config.dataDir, "./elsewhere");
+    assert.equal(config.sources.dataDir, `${place}, persistenceConfig.path`);
+  } else if (name === "producerAuthConfig") {
+    assert.deepEqual(
+      config.producerAuth.map((entry) => entry.token),
+      ["p"],
+    );
+  } else if (name === "workerAuthConfig") {
+    assert.deepEqual(
+      config.workerAuth.map((entry) => entry.token),
+      ["w"],
+    );
+  } else {
+    assert.equal(config[name], samples[name][1]);
+  }
+  assert.equal(config.sources[name], place);
+}
+
+for (const name of keyNames) {
+  test(`${name} is read from the file, from each of its variables and from its flag`, () => {
+    const [text] = samples[name];
+    const env = otherHalf(name);
+    assertTaken(accepted({ yaml: `${name}: ${text}`, env }).config, name, "file codeq.yaml");
+    const quoted = `${name}: ${JSON.stringify(text)}`;
+    assertTaken(accepted({ yaml: quoted, env }).config, name, "file codeq.yaml");
+    for (const variable of envNamesOf(name, rowOf(name).env)) {
+      const { config } = accepted({ env: { ...env, [variable]: text } });
+      assertTaken(config, name, `environment variable ${variable}`);
+    }
+    const flag = flagOf(name);
+    assertTaken(accepted({ argv: [`${flag}=${text}`], env }).config, name, `flag ${flag}`);
+    if (rowOf(name).parser.isSwitch) return;
+    assertTaken(accepted({ argv: [flag, text], env }).config, name, `flag ${flag}`);
+  });
+}
+
+test("every key has its own flag and its own uniform variable", () => {
+  const flags = new Set(keyNames.map(flagOf));
+  assert.equal(flags.size, keyNames.length);
+  assert.equal(flagOf("dlqRetentionSeconds"), "--dlq-retention-seconds");
+  assert.equal(flagOf("raft.peerHTTPAddrs"), "--raft-peer-http-addrs");
+  assert.equal(envNamesOf("dataDir")[0], "CODEQ_DATA_DIR");
+});
+
+test("every default is a value that the key itself accepts, unless it stands for nothing", () => {
+  for (const name of keyNames) {
+    const { initial, parser, initialInWords } = rowOf(name);
+    if (initialInWords === undefined)
+      assert.deepEqual(parser.parse(initial), { ok: true, value: initial });
+  }
+});
+
+test("later sources win: default, file, environment, flag", () => {
+  const yaml = "port: 1\nshards: 2\nlogLevel: warn";
+  const env = { PORT: "3", SHARDS: "9", CODEQ_SHARDS: "4" };
+  const { config } = accepted({ yaml, env, argv: ["--port", "5"] });
+  assert.deepEqual(
+    [config.port, config.shards, config.logLevel, config.logFormat],
+    [5, 4, "warn", "json"],
+  );
+  assert.equal(config.sources.port, "flag --port");
+  assert.equal(config.sources.shards, "environment variable CODEQ_SHARDS");
+  assert.equal(config.sources.logLevel, "file codeq.yaml");
+  assert.equal(config.sources.logFormat, "default");
+});
+
+test("the uniform variable wins over the contract's name", () => {
+  const { config } = accepted({ env: { PORT: "1", CODEQ_PORT: "2" } });
+  assert.equal(config.port, 2);
+});
+
+test("a variable that is set to nothing counts as not set", () => {
+  const { config } = accepted({ env: { PORT: "", CODEQ_CONFIG_PATH: " " } });
+  assert.equal(config.port, 8080);
+});
+
+test("CODEQ_PORT as Kubernetes sets it for a service is ignored with a warning", () => {
+  const { config, warnings } = accepted({ env: { CODEQ_PORT: "tcp://10.0.0.1:8080", PORT: "81" } });
+  assert.equal(config.port, 81);
+  assert.match(warnings.join("\n"), /CODEQ_PORT looks like a Kubernetes service link/);
+});
+
+test("all problems are reported at once, each with key, place, value and fix", () => {
+  const problems = problemsOf({
+    yaml: "port: eighty\nbackofPolicy: fixed\ndurability: often",
+    env: { SHARDS: "ignored", CODEQ_SHARDS: "0", ALLOW_PRODUCER_AS_WORKER: "perhaps" },
+    argv: ["--log-leve=debug", "--timezone", "Mars/Olympus", "--retention-seconds", "stray"],
+  });
+  assert.deepEqual([...problems].sort(), [
+    'allowProducerAsWorker (environment variable ALLOW_PRODUCER_AS_WORKER): "perhaps" is not ' +
+      "accepted: expected true or false (also 1, yes, 0, no); for example ALLOW_PRODUCER_AS_WORKER=true",
+    "backofPolicy (file codeq.yaml): there is no such key; did you mean backoffPolicy?",
+    'durability (file codeq.yaml): "often" is not accepted: expected one of fsync, interval, os; ' +
+      "for example durability: fsync",
+    "flag --log-leve: there is no such flag; did you mean --log-level? (--help lists all)",
+    'port (file codeq.yaml): "eighty" is not accepted: expected a whole number from 0 to 65535; ' +
+      "for example port: 8080",
+    'retentionSeconds (flag --retention-seconds): "stray" is not accepted: expected a whole number ' +
+      "from 1 to 316224000; for example --retention-seconds=86400",
+    'shards (environment variable CODEQ_SHARDS): "0" is not accepted: expected a whole number from ' +
+      "1 to 64; for example CODEQ_SHARDS=1",
+    'timezone (flag --timezone): "Mars/Olympus" is not accepted: expected an IANA time zone; ' +
+      "for example --timezone=America/Sao_Paulo",
+  ]);
+});
+
+test("a bad value is reported even when a later source replaces it", () => {
+  assert.match(
+    problemsOf({ yaml: "port: x", argv: ["--port=1"] })[0]!,
+    /^port \(file codeq.yaml\)/,
+  );
+});
+
+test("numbers are whole, in range, and nothing else", () => {
+  for (const text of ["", "1.5", "1e3", "0x10", "99999", "-1", "NaN", "8080px"]) {
+    assert.equal(load({ argv: [`--port=${text}`] }).ok, false, text);
+  }
+  for (const yaml of ["port: 1.5", "port: true", "port: [1]", "port: .inf", "port: 1e30"]) {
+    assert.equal(load({ yaml }).ok, false, yaml);
+  }
+});
+
+test("booleans are true, 1, yes, false, 0, no in any case, and a bare flag is true", () => {
+  for (const [text, value] of [
+    ["true", true],
+    ["1", true],
+    ["YES", true],
+    ["false", false],
+    ["0", false],
+    ["No", false],
+  ] as const) {
+    const { config } = accepted({ env: { ALLOW_PRODUCER_AS_WORKER: text } });
+    assert.equal(config.allowProducerAsWorker, value);
+  }
+  const { config } = accepted({ argv: ["--allow-producer-as-worker", "--port=1"] });
+  assert.equal(config.allowProducerAsWorker, true);
+  assert.equal(accepted({ yaml: "allowProducerAsWorker: yes" }).config.allowProducerAsWorker, true);
+});
+
+test("flags: twice, without a value, and arguments that are none are refused", () => {
+  assert.deepEqual(
+    problemsOf({ argv: ["--port=1", "--port=2", "--host", "--shards", "serve", "9"] }),
+    [
+      "flag --port is given twice; keep one",
+      "flag --host needs a value: --host=<value>",
+      "argument 6: expected a flag such as --port=8080",
+      'shards (flag --shards): "serve" is not accepted: expected a whole number from 1 to 64; ' +
+        "for example --shards=1",
+    ],
+  );
+});
+
+test("a config file that was named must exist, by flag or by variable", () => {
+  assert.match(
+    problemsOf({ env: { CODEQ_CONFIG_PATH: "gone.yaml" } })[0]!,
+    /^config file gone.yaml \(environment variable CODEQ_CONFIG_PATH\) does not exist; correct/,
+  );
+  assert.match(problemsOf({ argv: ["--config", "gone.yaml"] })[0]!, /\(flag --config\) does not/);
+});
+
+test("the flag's file wins over the variable's, and an unreadable one says why", () => {
+  const read: string[] = [];
+  const result = loadConfig({
+    argv: ["--config=b.yaml"],
+    env: { CODEQ_CONFIG_PATH: "a.yaml" },
+    readFile: (path) => {
+      read.push(path);
+      throw Object.assign(new Error("denied"), { code: "EACCES" });
+    },
+  });
+  assert.deepEqual(read, ["b.yaml"]);
+  assert.match(result.ok ? "" : result.problems[0]!, /cannot be read \(EACCES\)/);
+});
+
+test("a file that is empty is fine; one that is not a map or not YAML says where", () => {
+  accepted({ yaml: "" });
+  accepted({ yaml: "# nothing\n" });
+  accepted({ yaml: "port:\nraft:\n" });
+  assert.match(problemsOf({ yaml: "- a\n- b" })[0]!, /expected a map of keys/);
+  assert.match(problemsOf({ yaml: "port: 1\nport: 2" })[0]!, /line 2: not valid YAML \(DUPLICATE/);
+  assert.match(problemsOf({ yaml: "a: *b" })[0]!, /codeq.yaml/);
+});
+
+test("a misspelt variable of ours is an error; variables of other programs are not", () => {
+  assert.deepEqual(problemsOf({ env: { CODEQ_DURABILTY: "os" } }), [
+    "environment variable CODEQ_DURABILTY: there is no such setting; did you mean CODEQ_DURABILITY?",
+  ]);
+  accepted({
+    env: {
+      CODEQ_BASE_URL: "x",
+      CODEQ_ADMIN: "x",
+      CODEQ_PROFILE: "x",
+      CODEQ_PRODUCER_TOKEN: "x",
+      CODEQ_WORKER_TOKEN: "x",
+      CODEQ_CONFIG_DIR: "x",
+      CODEQ_SERVICE_HOST: "x",
+      CODEQ_PORT_8080_TCP: "x",
+      CODEQ_PORT_8080_TCP_PORT: "x",
+      CODEQ_IAM_API_KEY: "x",
+    },
+  });
+});
+
+test("values between keys must fit each other", () => {
+  assert.deepEqual(problemsOf({ yaml: "payloadBytesMax: 9000000\nbackoffBaseSeconds: 1000" }), [
+    "backoffBaseSeconds: 1000 is more than backoffMaxSeconds, which is 900; lower " +
+      "backoffBaseSeconds or raise backoffMaxSeconds",
+    "payloadBytesMax: 9000000 is more than bodyBytesMax, which is 4194304; lower payloadBytesMax " +
+      "or raise bodyBytesMax",
+  ]);
+});
+
+test("artifacts go under the data directory unless told otherwise", () => {
+  assert.match(accepted({ argv: ["--data-dir=/srv/q"] }).config.localArtifactsDir, /q.artifacts$/);
+});
+
+test("an environment name that is a path, as ENV is in some shells, is refused with the fix", () => {
+  assert.match(problemsOf({ env: { ENV: "/etc/shrc" } })[0]!, /^env \(environment variable ENV\)/);
+  assert.equal(keys.env.initial, "dev");
+});

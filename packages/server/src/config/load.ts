@@ -1,0 +1,149 @@
+/**
+ * Turns arguments, environment and file into a checked configuration, or into every problem at
+ * once. Pure: all input is passed in. Later sources win: defaults, then the file, then the
+ * environment, then flags; a bad value is reported even when a later source would replace it.
+ * No message contains the value of a secret.
+ */
+import { closeConfig } from "./checks.ts";
+import { type Environment, isSet, readEnvironment } from "./env-source.ts";
+import { readFlags } from "./flag-source.ts";
+import { isKeyName, keyNames, rowOf } from "./keys.ts";
+import { type LaterKey, laterKeys } from "./later-keys.ts";
+import { trueOrFalse } from "./parsers.ts";
+import type { Config, KeyName, PersistenceConfig } from "./settings.ts";
+import { configPathEnv, configPathFlag, type Origin, type Source } from "./source.ts";
+import { readYaml } from "./yaml-source.ts";
+
+export interface ConfigInput {
+  /** The arguments after the program's own name. */
+  readonly argv: readonly string[];
+  readonly env: Environment;
+  /** Reads a text file; throws when that is not possible. */
+  readonly readFile: (path: string) => string;
+}
+
+export type LoadedConfig =
+  | { readonly ok: true; readonly config: Config; readonly warnings: readonly string[] }
+  | { readonly ok: false; readonly problems: readonly string[] };
+
+export function loadConfig(input: ConfigInput): LoadedConfig {
+  const flags = readFlags(input.argv);
+  const file = readConfigFile(input, flags.configPath);
+  const draft = new Draft();
+  for (const source of [file, readEnvironment(input.env), flags]) draft.add(source);
+  const checked = closeConfig(draft.values, draft.sources, draft.touched);
+  const problems = [...draft.problems, ...checked.problems];
+  if (problems.length > 0) return { ok: false, problems };
+  return { ok: true, config: checked.config, warnings: [...draft.warnings, ...checked.warnings] };
+}
+
+const nothing: Source = { written: [], problems: [], warnings: [] };
+
+/** The file is optional; one that was asked for by name must be there. */
+function readConfigFile(input: ConfigInput, fromFlag: string | undefined): Source {
+  const fromEnv = input.env[configPathEnv];
+  const path = fromFlag ?? (isSet(fromEnv) ? fromEnv : undefined);
+  if (path === undefined) return nothing;
+  const asker =
+    fromFlag === undefined ? `environment variable ${configPathEnv}` : `flag ${configPathFlag}`;
+  try {
+    return readYaml(path, input.readFile(path));
+  } catch (error) {
+    const code = (error as { code?: unknown } | null)?.code;
+    const why = code === "ENOENT" ? "does not exist" : `cannot be read (${String(code)})`;
+    const fix = "correct the path, or leave it out to run without a file";
+    return { ...nothing, problems: [`config file ${path} (${asker}) ${why}; ${fix}`] };
+  }
+}
+
+/** The values so far; a later source overwrites an earlier one. */
+class Draft {
+  readonly values: Map<KeyName, unknown> = new Map();
+  readonly sources: Record<KeyName, string>;
+  /** Keys that somebody wrote, rightly or wrongly. */
+  readonly touched: Set<KeyName> = new Set();
+  readonly problems: string[] = [];
+  readonly warnings: string[] = [];
+
+  constructor() {
+    const sources: Partial<Record<KeyName, string>> = {};
+    for (const name of keyNames) {
+      this.values.set(name, rowOf(name).initial);
+      sources[name] = "default";
+    }
+    this.sources = sources as Record<KeyName, string>;
+  }
+
+  add(source: Source): void {
+    this.problems.push(...source.problems);
+    this.warnings.push(...source.warnings);
+    const names = new Set(source.written.map((entry) => entry.name));
+    for (const { name, value, origin } of source.written) {
+      if (isKeyName(name)) this.set(name, value, origin);
+      else this.noteLater(name, value, origin);
+      if (name === "persistenceConfig") this.expandPersistence(origin, names);
+    }
+  }
+
+  private set(name: KeyName, raw: unknown, origin: Origin): void {
+    const row = rowOf(name);
+    this.touched.add(name);
+    const result = row.parser.parse(raw);
+    if (result.ok) {
+      this.values.set(name, result.value);
+      this.sources[name] = origin.place;
+      return;
+    }
+    if (name === "persistenceConfig") this.values.set(name, {});
+    const shown = row.secret === true ? "the value (not shown)" : show(raw);
+    this.problems.push(
+      `${name} (${origin.place}): ${shown} is not accepted: ${result.problem}; ` +
+        `for example ${origin.spell(row.parser.example)}`,
+    );
+  }
+
+  private noteLater(name: string, raw: unknown, origin: Origin): void {
+    const row: LaterKey | undefined = laterKeys.find((known) => known.name === name);
+    const flag = trueOrFalse.parse(raw);
+    if (flag.ok && !flag.value && /enabled$/i.test(name)) return;
+    if (row?.refuseWhenOn !== undefined) {
+      this.problems.push(`${name} (${origin.place}): ${row.refuseWhenOn}`);
+      return;
+    }
+    this.warnings.push(`${name} (${origin.place}) has no effect in this version`);
+  }
+
+  /** The fields of the older spelling count as if their own keys stood in the same place. */
+  private expandPersistence(origin: Origin, written: ReadonlySet<string>): void {
+    const blob = this.values.get("persistenceConfig") as PersistenceConfig;
+    const pairs: [keyof PersistenceConfig, KeyName, unknown][] = [
+      ["path", "dataDir", blob.path],
+      ["fsyncOnCommit", "durability", blob.fsyncOnCommit === true ? "fsync" : undefined],
+      ["numShards", "shards", blob.numShards],
+    ];
+    for (const [field, name, value] of pairs) {
+      if (value === undefined) continue;
+      if (written.has(name)) {
+        this.problems.push(
+          `${name} (${origin.place}): also set by persistenceConfig.${field}; keep one of the two`,
+        );
+      }
+      this.touched.add(name);
+      this.values.set(name, value);
+      this.sources[name] = `${origin.place}, persistenceConfig.${field}`;
+    }
+    if (blob.fsyncOnCommit === false && !written.has("durability")) {
+      this.warnings.push(
+        `persistenceConfig.fsyncOnCommit (${origin.place}): false has no effect; ` +
+          "durability decides, and os or interval trade safety for speed",
+      );
+    }
+  }
+}
+
+const shownCharsMax = 80;
+
+function show(raw: unknown): string {
+  const text = JSON.stringify(raw) ?? String(raw);
+  return text.length > shownCharsMax ? `${text.slice(0, shownCharsMax)}...` : text;
+}

@@ -1,0 +1,117 @@
+/**
+ * Turns one written value into one typed value, or says in words what was expected. A parser takes
+ * what any source can give: text from the environment and from flags, and text, numbers, booleans,
+ * lists and maps from the file. It never throws and never repeats the value it refuses.
+ */
+export type Parsed<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly problem: string };
+
+export interface Parser<T> {
+  /** Completes the sentence "expected ...", and is the type column of the reference page. */
+  readonly accepts: string;
+  /** Text in place of which an operator may write another value, for the fix in a message. */
+  readonly example: string;
+  /** A flag of this kind may stand without a value. */
+  readonly isSwitch?: true;
+  parse(raw: unknown): Parsed<T>;
+}
+
+export function parsed<T>(value: T): Parsed<T> {
+  return { ok: true, value };
+}
+
+export function refused(problem: string): Parsed<never> {
+  return { ok: false, problem };
+}
+
+export function wholeNumber(min: number, max: number, example: number): Parser<number> {
+  const accepts = `a whole number from ${min} to ${max}`;
+  return {
+    accepts,
+    example: String(example),
+    parse(raw) {
+      const value = typeof raw === "string" && /^-?\d{1,15}$/.test(raw.trim()) ? Number(raw) : raw;
+      if (typeof value !== "number" || !Number.isSafeInteger(value)) {
+        return refused(`expected ${accepts}`);
+      }
+      return value >= min && value <= max ? parsed(value) : refused(`expected ${accepts}`);
+    },
+  };
+}
+
+const truths = new Map<unknown, boolean>([
+  [true, true],
+  ["true", true],
+  ["1", true],
+  [1, true],
+  ["yes", true],
+  [false, false],
+  ["false", false],
+  ["0", false],
+  [0, false],
+  ["no", false],
+]);
+
+export const trueOrFalse: Parser<boolean> = {
+  accepts: "true or false (also 1, yes, 0, no)",
+  example: "true",
+  isSwitch: true,
+  parse(raw) {
+    const value = truths.get(typeof raw === "string" ? raw.trim().toLowerCase() : raw);
+    return value === undefined ? refused(`expected ${this.accepts}`) : parsed(value);
+  },
+};
+
+/** One of a few words. `synonyms` maps further accepted words, `refusals` answers known wrong ones. */
+export function choice<T extends string>(
+  words: readonly [T, ...T[]],
+  more: {
+    readonly synonyms?: Readonly<Record<string, T>>;
+    readonly refusals?: Readonly<Record<string, string>>;
+    readonly otherwise?: string;
+  } = {},
+): Parser<T> {
+  const accepts = words.length === 1 ? `\`${words[0]}\`` : `one of ${words.join(", ")}`;
+  const synonyms = new Map(Object.entries(more.synonyms ?? {}));
+  const refusals = new Map(Object.entries(more.refusals ?? {}));
+  return {
+    accepts,
+    example: words[0],
+    parse(raw) {
+      const word = typeof raw === "string" ? raw.trim().toLowerCase() : "";
+      const value = words.find((known) => known === word) ?? synonyms.get(word);
+      if (value !== undefined) return parsed(value);
+      return refused(refusals.get(word) ?? more.otherwise ?? `expected ${accepts}`);
+    },
+  };
+}
+
+interface TextRule {
+  readonly accepts: string;
+  readonly example: string;
+  readonly test?: (text: string) => boolean;
+}
+
+export function text(rule: TextRule): Parser<string> {
+  return {
+    accepts: rule.accepts,
+    example: rule.example,
+    parse(raw) {
+      if (typeof raw !== "string") return refused(`expected ${rule.accepts}, in quotes`);
+      const value = raw.trim();
+      const fits = value !== "" && !value.includes("\0") && (rule.test?.(value) ?? true);
+      return fits ? parsed(value) : refused(`expected ${rule.accepts}`);
+    },
+  };
+}
+
+export function isTimeZone(name: string): boolean {
+  try {
+    new Intl.DateTimeFormat("en", { timeZone: name });
+    return true;
+  } catch {
+    // A RangeError is how Intl says that it does not know the zone; that is the answer.
+    return false;
+  }
+}

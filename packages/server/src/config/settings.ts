@@ -1,0 +1,88 @@
+/**
+ * What the server can be told, as types. `Settings` has one field per row of the key table and is
+ * what the sources fill in; `Config` is what the rest of the server reads: complete, checked, and
+ * with the compatibility spellings resolved.
+ */
+export interface Settings {
+  readonly port: number;
+  readonly host: string;
+  readonly env: string;
+  readonly logLevel: LogLevel;
+  readonly logFormat: LogFormat;
+  readonly timezone: string;
+  readonly shutdownGraceSeconds: number;
+  readonly persistenceProvider: PersistenceProvider;
+  readonly persistenceConfig: PersistenceConfig;
+  readonly dataDir: string;
+  readonly durability: Durability;
+  readonly syncIntervalMs: number;
+  readonly shards: number;
+  readonly minFreeDiskBytes: number;
+  readonly localArtifactsDir: string;
+  readonly retentionSeconds: number;
+  readonly dlqRetentionSeconds: number;
+  readonly producerAuthProvider: AuthProvider;
+  readonly producerAuthConfig: readonly StaticTokenConfig[];
+  readonly workerAuthProvider: AuthProvider;
+  readonly workerAuthConfig: readonly StaticTokenConfig[];
+  readonly allowProducerAsWorker: boolean;
+  readonly defaultLeaseSeconds: number;
+  readonly requeueInspectLimit: number;
+  readonly maxAttemptsDefault: number;
+  readonly backoffPolicy: BackoffPolicy;
+  readonly backoffBaseSeconds: number;
+  readonly backoffMaxSeconds: number;
+  readonly webhookHmacSecret: string;
+  readonly webhookAllowPrivateNetworks: boolean;
+  readonly resultWebhookMaxAttempts: number;
+  readonly resultWebhookBaseBackoffSeconds: number;
+  readonly resultWebhookMaxBackoffSeconds: number;
+  readonly bodyBytesMax: number;
+  readonly payloadBytesMax: number;
+  readonly createBatchMax: number;
+  readonly claimBatchMax: number;
+  readonly resultBatchMax: number;
+  readonly metricsCommandsMax: number;
+}
+
+export type KeyName = keyof Settings;
+type BlobKey = "persistenceConfig" | "producerAuthConfig" | "workerAuthConfig";
+
+export interface Config extends Omit<Settings, BlobKey> {
+  /** Tokens that may create tasks and administer; never empty. */
+  readonly producerAuth: readonly StaticTokenConfig[];
+  /** Tokens that may work; empty only when `allowProducerAsWorker` is on. */
+  readonly workerAuth: readonly StaticTokenConfig[];
+  /** Where the value of each key came from, in words: `default`, `environment variable PORT`. */
+  readonly sources: Readonly<Record<KeyName, string>>;
+}
+
+export type LogLevel = "debug" | "info" | "warn" | "error";
+export type LogFormat = "json" | "text";
+export type PersistenceProvider = "embedded" | "memory";
+export type Durability = "fsync" | "interval" | "os";
+export type AuthProvider = "static";
+export type BackoffPolicy =
+  | "fixed"
+  | "linear"
+  | "exponential"
+  | "exp_equal_jitter"
+  | "exp_full_jitter";
+
+/** One accepted bearer token and the identity that it stands for. */
+export interface StaticTokenConfig {
+  readonly token: string;
+  readonly subject: string;
+  readonly email: string;
+  readonly scopes: readonly string[];
+  readonly eventTypes: readonly string[];
+  /** Further claims, as a JWT would carry them; role and tenant are read from here. */
+  readonly raw: Readonly<Record<string, unknown>>;
+}
+
+/** The older spelling of `dataDir`, `durability` and `shards`; only what was written is present. */
+export interface PersistenceConfig {
+  readonly path?: string;
+  readonly fsyncOnCommit?: boolean;
+  readonly numShards?: number;
+}

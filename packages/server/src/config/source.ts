@@ -1,0 +1,32 @@
+/**
+ * What a source of configuration gives: named values that nobody has judged yet, and complaints
+ * about names that no row knows. Complaints are by name only: a value that belongs to no row may be
+ * a secret.
+ */
+import { keyNames } from "./keys.ts";
+import { laterKeys } from "./later-keys.ts";
+
+export interface Origin {
+  /** In words: `file ./codeq.yaml`, `environment variable PORT`, `flag --port`. */
+  readonly place: string;
+  /** How a value is written in this place, for the fix in a message. */
+  readonly spell: (value: string) => string;
+}
+
+export interface Written {
+  readonly name: string;
+  readonly value: unknown;
+  readonly origin: Origin;
+}
+
+export interface Source {
+  readonly written: readonly Written[];
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+export const configPathFlag = "--config";
+export const configPathEnv = "CODEQ_CONFIG_PATH";
+
+export const laterNames: readonly string[] = laterKeys.map((row) => row.name);
+export const knownNames: readonly string[] = [...keyNames, ...laterNames];

@@ -1,0 +1,67 @@
+/**
+ * Every index key of a task is a function of its record: where it is decides which index it is in.
+ * A change writes the difference between the keys before and after, so a task is always in exactly
+ * the indexes its record says, whatever the transition was.
+ */
+import { create, type Op, put, remove } from "@codeq/engine";
+import { expiresMsOf, queueOf, type Task } from "@codeq/queue";
+import {
+  deadPrefix,
+  delayedPrefix,
+  idempotencyKeyOf,
+  inProgressPrefix,
+  payloadKey,
+  pendingPrefix,
+  queuePrefix,
+  resultKey,
+  retentionKey,
+  sortable,
+  taskKey,
+} from "./keys.ts";
+import { encodeTask } from "./task-codec.ts";
+
+/** The index keys of a task, without its record, payload, result and idempotency key. */
+export function keysOf(task: Task): string[] {
+  const keys = [placeKey(task)];
+  const expiresMs = expiresMsOf(task);
+  if (expiresMs !== undefined) keys.push(retentionKey(expiresMs, task.id));
+  return keys.filter((key) => key !== "");
+}
+
+/** The one queue index the task is in; empty when it is done. */
+function placeKey(task: Task): string {
+  const prefix = queuePrefix(queueOf(task.command), task.tenantId);
+  const { place } = task;
+  switch (place.in) {
+    case "ready":
+      return `${pendingPrefix(prefix, task.priority)}${sortable(place.seq)}/${task.id}`;
+    case "delayed":
+      return `${delayedPrefix(prefix)}${sortable(place.dueMs)}/${task.id}`;
+    case "leased":
+      return inProgressPrefix(prefix) + task.id;
+    case "dead":
+      return deadPrefix(prefix) + task.id;
+    case "done":
+      return "";
+  }
+}
+
+/** Adds the writes that turn the task from `before` into `after`. */
+export function addChange(ops: Op[], before: Task | undefined, after: Task): void {
+  const record = encodeTask(after);
+  ops.push(before === undefined ? create(taskKey(after.id), record) : put(taskKey(after.id), record));
+  const oldKeys = before === undefined ? [] : keysOf(before);
+  const newKeys = keysOf(after);
+  for (const key of oldKeys) if (!newKeys.includes(key)) ops.push(remove(key));
+  // The value tells whose it is, so that a tenant's clean-up need not load foreign records.
+  for (const key of newKeys) if (!oldKeys.includes(key)) ops.push(create(key, after.tenantId));
+}
+
+/** Adds the writes that leave nothing of the task behind. */
+export function addRemoval(ops: Op[], task: Task): void {
+  ops.push(remove(taskKey(task.id)), remove(payloadKey(task.id)), remove(resultKey(task.id)));
+  for (const key of keysOf(task)) ops.push(remove(key));
+  if (task.idempotencyKey !== "") {
+    ops.push(remove(idempotencyKeyOf(task.tenantId, task.idempotencyKey)));
+  }
+}

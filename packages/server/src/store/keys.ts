@@ -1,0 +1,104 @@
+/**
+ * The keyspace. Keys are printable ASCII; numbers in them are 14 hexadecimal digits, most
+ * significant first, so that the order of the text is the order of the numbers.
+ *
+ *   codeq/tasks/<id>                                        the task record
+ *   codeq/payload/<id>                                      the producer's JSON text, never rewritten
+ *   codeq/results/<id>                                      the result record
+ *   codeq/idempo/<tenant>/<key>                             which task a key stands for
+ *   codeq/ttl/<ms>/<id>                                     when a finished task may be deleted
+ *   codeq/webhook/<ms>/<id>                                 a result callback that is due
+ *   codeq/q/<queue>/<tenant>/pending/<9-priority>/<seq>/<id>
+ *   codeq/q/<queue>/<tenant>/inprog/<id>
+ *   codeq/q/<queue>/<tenant>/delayed/<ms>/<id>
+ *   codeq/q/<queue>/<tenant>/dlq/<id>
+ *   codeq/counts/<queue>/<tenant>                           how many of each, written with every flush
+ *   codeq/quarantine/<key>                                  what could not be read, kept as it was
+ *   codeq/meta/...                                          format, position, sequence
+ *
+ * The priority is stored inverted, so one ascending scan of `pending/` yields 9 first. Queue names
+ * and tenants cannot contain a slash, so a key is read back by splitting it.
+ */
+import type { TaskId, TenantId } from "@codeq/queue";
+
+const digits = 14;
+const priorityMax = 9;
+
+export function sortable(number: number): string {
+  return number.toString(16).padStart(digits, "0");
+}
+
+/** Greater than every key that continues the prefix. */
+export function endOf(prefix: string): string {
+  return `${prefix}~`;
+}
+
+export const taskKey = (id: TaskId): string => `codeq/tasks/${id}`;
+export const payloadKey = (id: TaskId): string => `codeq/payload/${id}`;
+export const resultKey = (id: TaskId): string => `codeq/results/${id}`;
+export const quarantineKey = (key: string): string => `codeq/quarantine/${key}`;
+export const idempotencyKeyOf = (tenant: TenantId, key: string): string =>
+  `codeq/idempo/${tenant || "_"}/${encodeURIComponent(key)}`;
+
+export const retentionPrefix = "codeq/ttl/";
+export const retentionKey = (ms: number, id: TaskId): string =>
+  `${retentionPrefix}${sortable(ms)}/${id}`;
+
+export const webhookPrefix = "codeq/webhook/";
+export const webhookKey = (ms: number, id: TaskId): string =>
+  `${webhookPrefix}${sortable(ms)}/${id}`;
+
+export const queuesPrefix = "codeq/q/";
+export const queuePrefix = (queue: string, tenant: TenantId): string =>
+  `${queuesPrefix}${queue}/${tenant || "_"}/`;
+export const pendingPrefix = (prefix: string, priority: number): string =>
+  `${prefix}pending/${priorityMax - priority}/`;
+export const delayedPrefix = (prefix: string): string => `${prefix}delayed/`;
+export const inProgressPrefix = (prefix: string): string => `${prefix}inprog/`;
+export const deadPrefix = (prefix: string): string => `${prefix}dlq/`;
+
+export const countsPrefix = "codeq/counts/";
+export const countsKey = (queue: string, tenant: TenantId): string =>
+  `${countsPrefix}${queue}/${tenant || "_"}`;
+
+export const sequenceKey = "codeq/meta/sequence";
+export const formatKey = "codeq/meta/format";
+
+/** The task id that ends an index key. */
+export function idOf(key: string): TaskId {
+  return key.slice(key.lastIndexOf("/") + 1) as TaskId;
+}
+
+/** The number in front of the task id of a `pending`, `delayed`, `ttl` or `webhook` key. */
+export function numberOf(key: string): number {
+  const end = key.lastIndexOf("/");
+  return Number.parseInt(key.slice(end - digits, end), 16);
+}
+
+export type IndexKind = "pending" | "inprog" | "delayed" | "dlq";
+
+export interface IndexKey {
+  readonly queue: string;
+  readonly tenantId: TenantId;
+  readonly kind: IndexKind;
+  /** Only of `pending`. */
+  readonly priority: number;
+}
+
+/** Reads a key below `codeq/q/`. */
+export function parseIndexKey(key: string): IndexKey {
+  const [, , queue, tenant, kind, priority] = key.split("/", 6) as [
+    string,
+    string,
+    string,
+    string,
+    IndexKind,
+    string,
+  ];
+  return {
+    queue,
+    tenantId: (tenant === "_" ? "" : tenant) as TenantId,
+    kind,
+    priority: kind === "pending" ? priorityMax - Number(priority) : 0,
+  };
+}

@@ -1,0 +1,92 @@
+/**
+ * Records by id, over the engine's keys. Reads see every decision that was made, durable or not;
+ * `whenDurable` is what to wait for before telling anybody.
+ *
+ * Decoded tasks are kept for a while because a task is usually claimed and finished soon after it
+ * arrived. Records are immutable, so a kept one is as good as a fresh one.
+ */
+import { create, type Engine, type Op } from "@codeq/engine";
+import type { IdempotencyEntry, Result, Task, TaskId, TenantId } from "@codeq/queue";
+import { idempotencyKeyOf, payloadKey, quarantineKey, resultKey, taskKey } from "./keys.ts";
+import { decodeResult, decodeTask } from "./task-codec.ts";
+
+const generationTasksMax = 16_384;
+
+export class QueueStore {
+  readonly engine: Engine;
+  /** Records that could not be read since the start. */
+  quarantined = 0;
+  #young: Map<TaskId, Task> = new Map();
+  #old: Map<TaskId, Task> = new Map();
+
+  constructor(engine: Engine) {
+    this.engine = engine;
+  }
+
+  task(id: TaskId): Task | undefined {
+    const kept = this.#young.get(id) ?? this.#old.get(id);
+    if (kept !== undefined) return kept;
+    const key = taskKey(id);
+    const bytes = this.engine.get(key);
+    if (bytes === undefined) return undefined;
+    const task = decodeTask(bytes);
+    if (task === undefined) this.#quarantine(key, bytes);
+    return task;
+  }
+
+  payload(id: TaskId): string {
+    return this.engine.get(payloadKey(id))?.toString("utf8") ?? "null";
+  }
+
+  result(id: TaskId): Result | undefined {
+    const key = resultKey(id);
+    const bytes = this.engine.get(key);
+    if (bytes === undefined) return undefined;
+    const result = decodeResult(bytes);
+    if (result === undefined) this.#quarantine(key, bytes);
+    return result;
+  }
+
+  idempotency(tenantId: TenantId, key: string): IdempotencyEntry | undefined {
+    const bytes = this.engine.get(idempotencyKeyOf(tenantId, key));
+    if (bytes === undefined) return undefined;
+    const [taskId, queue, payloadHash] = JSON.parse(bytes.toString("utf8")) as string[];
+    return { taskId: taskId as TaskId, queue: queue ?? "", payloadHash: payloadHash ?? "" };
+  }
+
+  addIdempotency(ops: Op[], task: Task, entry: IdempotencyEntry): void {
+    const value = JSON.stringify([entry.taskId, entry.queue, entry.payloadHash]);
+    ops.push(create(idempotencyKeyOf(task.tenantId, task.idempotencyKey), value));
+  }
+
+  whenDurable(id: TaskId): Promise<void> | undefined {
+    return this.engine.whenDurable(taskKey(id));
+  }
+
+  /** Remembers the newest record of a task. */
+  keep(task: Task): void {
+    if (this.#young.size >= generationTasksMax) {
+      this.#old = this.#young;
+      this.#young = new Map();
+    }
+    this.#young.set(task.id, task);
+  }
+
+  forget(id: TaskId): void {
+    this.#young.delete(id);
+    this.#old.delete(id);
+  }
+
+  forgetAll(): void {
+    this.#young = new Map();
+    this.#old = new Map();
+  }
+
+  /** The bytes stay where they are and are copied aside, so that nothing later overwrites them. */
+  #quarantine(key: string, bytes: Buffer): void {
+    this.quarantined += 1;
+    const copyKey = quarantineKey(key);
+    if (this.engine.state !== "open" || this.engine.get(copyKey) !== undefined) return;
+    this.engine.commit([create(copyKey, bytes)]);
+  }
+}

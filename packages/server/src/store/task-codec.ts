@@ -1,0 +1,161 @@
+/**
+ * Task and result records as bytes: a JSON array, one position per field. Positions are only added
+ * at the end; `format.ts` counts the versions. A record that does not decode answers undefined and is
+ * the caller's to quarantine.
+ */
+import type { Artifact, Place, Result, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
+
+export function encodeTask(task: Task): string {
+  return JSON.stringify([
+    task.id,
+    task.tenantId,
+    task.command,
+    task.priority,
+    task.webhook,
+    task.traceParent,
+    task.traceState,
+    task.idempotencyKey,
+    task.maxAttempts,
+    task.attempts,
+    task.handBacks,
+    task.leaseToken,
+    task.error,
+    task.createdMs,
+    task.updatedMs,
+    ...encodePlace(task.place),
+  ]);
+}
+
+function encodePlace(place: Place): readonly (string | number | null)[] {
+  switch (place.in) {
+    case "ready":
+      return ["r", place.seq];
+    case "delayed":
+      return ["w", place.dueMs];
+    case "leased":
+      return ["l", place.workerId, place.untilMs, place.leaseMs];
+    case "dead":
+      return ["d", place.atMs, place.expiresMs ?? null];
+    case "done":
+      return [
+        place.how === "completed" ? "c" : "f",
+        place.workerId,
+        place.atMs,
+        place.expiresMs,
+      ];
+  }
+}
+
+/** Whether each position up to the place holds a string or a number. */
+const taskShape = "s s s n s s s s n n n n s n n".split(" ");
+
+export function decodeTask(bytes: Buffer): Task | undefined {
+  const row = parseArray(bytes);
+  if (row === undefined || !matches(row, taskShape)) return undefined;
+  const place = decodePlace(row.slice(15));
+  if (place === undefined) return undefined;
+  return {
+    id: row[0] as TaskId,
+    tenantId: row[1] as TenantId,
+    command: row[2] as string,
+    priority: row[3] as number,
+    webhook: row[4] as string,
+    traceParent: row[5] as string,
+    traceState: row[6] as string,
+    idempotencyKey: row[7] as string,
+    maxAttempts: row[8] as number,
+    attempts: row[9] as number,
+    handBacks: row[10] as number,
+    leaseToken: row[11] as number,
+    error: row[12] as string,
+    createdMs: row[13] as number,
+    updatedMs: row[14] as number,
+    place,
+  };
+}
+
+function decodePlace(cells: readonly unknown[]): Place | undefined {
+  const [kind, a, b, c] = cells;
+  switch (kind) {
+    case "r":
+      return matches([a], ["n"]) ? { in: "ready", seq: a as number } : undefined;
+    case "w":
+      return matches([a], ["n"]) ? { in: "delayed", dueMs: a as number } : undefined;
+    case "l":
+      return matches([a, b, c], ["s", "n", "n"])
+        ? { in: "leased", workerId: a as WorkerId, untilMs: b as number, leaseMs: c as number }
+        : undefined;
+    case "d":
+      return matches([a], ["n"]) && (b === null || typeof b === "number")
+        ? { in: "dead", atMs: a as number, expiresMs: b ?? undefined }
+        : undefined;
+    case "c":
+    case "f":
+      return matches([a, b, c], ["s", "n", "n"])
+        ? {
+            in: "done",
+            how: kind === "c" ? "completed" : "failed",
+            workerId: a as WorkerId,
+            atMs: b as number,
+            expiresMs: c as number,
+          }
+        : undefined;
+    default:
+      return undefined;
+  }
+}
+
+export function encodeResult(result: Result): string {
+  return JSON.stringify([
+    result.taskId,
+    result.status === "COMPLETED" ? "c" : "f",
+    result.resultJson,
+    result.error,
+    result.attempts,
+    result.completedMs,
+    result.artifacts.map(({ name, url }) => [name, url]),
+  ]);
+}
+
+export function decodeResult(bytes: Buffer): Result | undefined {
+  const row = parseArray(bytes);
+  if (row === undefined || !matches(row, ["s", "s", "s", "s", "n", "n"])) return undefined;
+  const artifacts = decodeArtifacts(row[6]);
+  if (artifacts === undefined) return undefined;
+  return {
+    taskId: row[0] as TaskId,
+    status: row[1] === "c" ? "COMPLETED" : "FAILED",
+    resultJson: row[2] as string,
+    error: row[3] as string,
+    attempts: row[4] as number,
+    completedMs: row[5] as number,
+    artifacts,
+  };
+}
+
+function decodeArtifacts(cell: unknown): Artifact[] | undefined {
+  if (!Array.isArray(cell)) return undefined;
+  const artifacts: Artifact[] = [];
+  for (const pair of cell) {
+    if (!Array.isArray(pair) || !matches(pair, ["s", "s"])) return undefined;
+    artifacts.push({ name: pair[0] as string, url: pair[1] as string });
+  }
+  return artifacts;
+}
+
+function parseArray(bytes: Buffer): unknown[] | undefined {
+  try {
+    const row: unknown = JSON.parse(bytes.toString("utf8"));
+    return Array.isArray(row) ? row : undefined;
+  } catch {
+    // The caller learns from the missing record and keeps the bytes.
+    return undefined;
+  }
+}
+
+function matches(row: readonly unknown[], shape: readonly string[]): boolean {
+  return shape.every((kind, position) => {
+    const cell = row[position];
+    return kind === "s" ? typeof cell === "string" : typeof cell === "number";
+  });
+}

@@ -1,0 +1,323 @@
+/**
+ * THE table of metrics: one row each, and everything else follows from it: the recorder that code
+ * calls (`metrics.taskCreated.inc(command)`), its label types, the scrape and the reference page.
+ * Commands are chosen by users, so at most `commandsMax` of them are told apart.
+ */
+import {
+  type Counter,
+  type Gauge,
+  type Histogram,
+  type LabelValues,
+  type MetricRow,
+  OpenLabel,
+} from "./registry.ts";
+import { createSeries } from "./series.ts";
+
+export const metricTable = {
+  taskCreated: {
+    name: "codeq_task_created_total",
+    type: "counter",
+    help: "Tasks created; replays of an idempotency key are not counted.",
+    labels: [{ name: "command" }],
+  },
+  taskClaimed: {
+    name: "codeq_task_claimed_total",
+    type: "counter",
+    help: "Tasks delivered to a worker.",
+    labels: [{ name: "command" }],
+  },
+  taskCompleted: {
+    name: "codeq_task_completed_total",
+    type: "counter",
+    help: "Tasks that reached their end: completed, failed, or dead-lettered as failed.",
+    labels: [{ name: "command" }, { name: "status", values: ["COMPLETED", "FAILED"] }],
+  },
+  taskProcessingLatency: {
+    name: "codeq_task_processing_latency_seconds",
+    type: "histogram",
+    help: "Time from the creation of a task to its end.",
+    labels: [{ name: "command" }, { name: "status", values: ["COMPLETED", "FAILED"] }],
+    buckets: [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600],
+  },
+  leaseExpired: {
+    name: "codeq_lease_expired_total",
+    type: "counter",
+    help: "Leases that ran out before the worker answered.",
+    labels: [{ name: "command" }],
+  },
+  webhookDeliveries: {
+    name: "codeq_webhook_deliveries_total",
+    type: "counter",
+    help: "Webhook deliveries; a result callback fails once, after its last try.",
+    labels: [
+      { name: "kind", values: ["queue_ready", "task_result"] },
+      { name: "command" },
+      { name: "outcome", values: ["success", "failure"] },
+    ],
+  },
+  rateLimitHits: {
+    name: "codeq_rate_limit_hits_total",
+    type: "counter",
+    help: "Requests refused by a rate limit.",
+    labels: [
+      { name: "scope", values: ["producer", "worker", "admin", "webhook"] },
+      {
+        name: "operation",
+        values: ["create_task", "claim", "cleanup", "queue_ready", "task_result"],
+      },
+    ],
+  },
+  queueDepth: {
+    name: "codeq_queue_depth",
+    type: "gauge",
+    help: "Tasks per command and place, over all tenants.",
+    labels: [
+      { name: "command" },
+      { name: "queue", values: ["ready", "delayed", "in_progress", "dlq"] },
+    ],
+  },
+  dlqDepth: {
+    name: "codeq_dlq_depth",
+    type: "gauge",
+    help: "Dead-lettered tasks per command, over all tenants.",
+    labels: [{ name: "command" }],
+  },
+  subscriptionsActive: {
+    name: "codeq_subscriptions_active",
+    type: "gauge",
+    help: "Subscriptions to availability notifications that have not run out.",
+    labels: [{ name: "command" }],
+  },
+  operationSeconds: {
+    name: "codeq_operation_seconds",
+    type: "histogram",
+    help: "Time an operation took, waiting included: answered, refused by a rule, or failed.",
+    labels: [{ name: "operation" }, { name: "outcome", values: ["ok", "refused", "failed"] }],
+    buckets: [
+      0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30,
+    ],
+  },
+  httpRequests: {
+    name: "codeq_http_requests_total",
+    type: "counter",
+    help: "HTTP requests answered, by route pattern.",
+    labels: [{ name: "route" }, { name: "method" }, { name: "status" }],
+  },
+  waiters: {
+    name: "codeq_waiters",
+    type: "gauge",
+    help: "Requests that wait for an event: claims for work, readers for a result.",
+    labels: [{ name: "kind", values: ["claim", "result"] }],
+  },
+  readyWindowEntries: {
+    name: "codeq_ready_window_entries",
+    type: "gauge",
+    help: "Ready tasks whose place in the queue is held in memory.",
+    labels: [],
+  },
+  commitGroupBatches: {
+    name: "codeq_commit_group_batches",
+    type: "histogram",
+    help: "Changes that shared one append to the log.",
+    labels: [],
+    buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024],
+  },
+  commitGroupBytes: {
+    name: "codeq_commit_group_bytes",
+    type: "histogram",
+    help: "Size of one append to the log.",
+    labels: [],
+    buckets: [256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304],
+  },
+  logAppendSeconds: {
+    name: "codeq_log_append_seconds",
+    type: "histogram",
+    help: "Time to write one record to the log.",
+    labels: [],
+    buckets: [
+      0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+      2.5, 5,
+    ],
+  },
+  logSyncSeconds: {
+    name: "codeq_log_sync_seconds",
+    type: "histogram",
+    help: "Time to make written records durable.",
+    labels: [],
+    buckets: [
+      0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+      2.5, 5,
+    ],
+  },
+  logBytes: {
+    name: "codeq_log_bytes",
+    type: "gauge",
+    help: "Size of the commit log on disk.",
+    labels: [],
+  },
+  overlayEntries: {
+    name: "codeq_overlay_entries",
+    type: "gauge",
+    help: "Keys that are in the log but not yet in the store.",
+    labels: [],
+  },
+  overlayBytes: {
+    name: "codeq_overlay_bytes",
+    type: "gauge",
+    help: "Memory of the keys and values that are not yet in the store.",
+    labels: [],
+  },
+  flushLagRecords: {
+    name: "codeq_flush_lag_records",
+    type: "gauge",
+    help: "Log records that a restart would have to replay.",
+    labels: [],
+  },
+  flushSeconds: {
+    name: "codeq_flush_seconds",
+    type: "histogram",
+    help: "Time to write one net effect of the log to the store.",
+    labels: [],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+  },
+  flushEntries: {
+    name: "codeq_flush_entries",
+    type: "histogram",
+    help: "Keys written to the store by one flush.",
+    labels: [],
+    buckets: [1, 10, 100, 1000, 10_000, 100_000, 1_000_000],
+  },
+  lsmLevelFiles: {
+    name: "codeq_lsm_level_files",
+    type: "gauge",
+    help: "Files per level of the store.",
+    labels: [{ name: "level", values: ["0", "1", "2", "3", "4", "5", "6"] }],
+  },
+  lsmLevelBytes: {
+    name: "codeq_lsm_level_bytes",
+    type: "gauge",
+    help: "Size per level of the store.",
+    labels: [{ name: "level", values: ["0", "1", "2", "3", "4", "5", "6"] }],
+  },
+  lsmMemoryBytes: {
+    name: "codeq_lsm_memory_bytes",
+    type: "gauge",
+    help: "Memory of the store: write buffers and cache.",
+    labels: [],
+  },
+  lsmCompactionSeconds: {
+    name: "codeq_lsm_compaction_seconds_total",
+    type: "counter",
+    help: "Time the store has spent on compactions.",
+    labels: [],
+  },
+  lsmCompactionReadBytes: {
+    name: "codeq_lsm_compaction_read_bytes_total",
+    type: "counter",
+    help: "Bytes that compactions have read.",
+    labels: [],
+  },
+  lsmCompactionWriteBytes: {
+    name: "codeq_lsm_compaction_write_bytes_total",
+    type: "counter",
+    help: "Bytes that compactions have written.",
+    labels: [],
+  },
+  writeAmplification: {
+    name: "codeq_write_amplification",
+    type: "gauge",
+    help: "Bytes written to disk for every byte that callers changed, since the start.",
+    labels: [],
+  },
+  quarantinedRecords: {
+    name: "codeq_quarantined_records_total",
+    type: "counter",
+    help: "Stored records that could not be decoded and were set aside.",
+    labels: [],
+  },
+  storageState: {
+    name: "codeq_storage_state",
+    type: "gauge",
+    help: "1 for the state the storage is in, 0 for the others.",
+    labels: [{ name: "state", values: ["ok", "disk_full", "failed"] }],
+  },
+  eventLoopLagSeconds: {
+    name: "codeq_event_loop_lag_seconds",
+    type: "gauge",
+    help: "Lateness of the event loop since the last scrape, 99th percentile.",
+    labels: [],
+  },
+  processResidentMemoryBytes: {
+    name: "process_resident_memory_bytes",
+    type: "gauge",
+    help: "Resident memory of the process.",
+    labels: [],
+  },
+  processCpuSeconds: {
+    name: "process_cpu_seconds_total",
+    type: "counter",
+    help: "User and system CPU time of the process.",
+    labels: [],
+  },
+  processStartTimeSeconds: {
+    name: "process_start_time_seconds",
+    type: "gauge",
+    help: "Start of the process, in seconds since 1970.",
+    labels: [],
+  },
+  heapUsedBytes: {
+    name: "nodejs_heap_size_used_bytes",
+    type: "gauge",
+    help: "JavaScript heap in use.",
+    labels: [],
+  },
+} as const;
+
+type MetricTable = typeof metricTable;
+
+type RecorderOf<R extends MetricRow> = R["type"] extends "counter"
+  ? Counter<LabelValues<R["labels"]>>
+  : R["type"] extends "gauge"
+    ? Gauge<LabelValues<R["labels"]>>
+    : Histogram<LabelValues<R["labels"]>>;
+
+export type Metrics = { readonly [K in keyof MetricTable]: RecorderOf<MetricTable[K]> } & {
+  /** The whole scrape, in the text format 0.0.4. */
+  readonly render: () => string;
+};
+
+export const metricsContentType = "text/plain; version=0.0.4; charset=utf-8";
+
+/** Values that an open label other than `command` may have: routes, methods, statuses, operations. */
+const openValuesMax = 128;
+
+export function createMetrics(options: { readonly commandsMax: number }): Metrics {
+  const open = new Map<string, OpenLabel>();
+  const openLabel = (name: string): OpenLabel => {
+    const max = name === "command" ? options.commandsMax : openValuesMax;
+    const label = open.get(name) ?? new OpenLabel(max);
+    open.set(name, label);
+    return label;
+  };
+  const rows: [string, MetricRow][] = Object.entries(metricTable);
+  const all = rows.map(([key, row]) => {
+    const admits = row.labels.map((label) => {
+      if (label.values !== undefined) return (value: string) => value;
+      const shared = openLabel(label.name);
+      return (value: string) => shared.admit(value);
+    });
+    return { key, row, series: createSeries(row, admits) };
+  });
+  const render = (): string =>
+    all
+      .flatMap(({ row, series }) => [
+        `# HELP ${row.name} ${row.help}`,
+        `# TYPE ${row.name} ${row.type}`,
+        ...series.lines(),
+      ])
+      .join("\n")
+      .concat("\n");
+  // The table's types decide which recorder each row has; `createSeries` makes it from the same row.
+  const recorders = Object.fromEntries(all.map(({ key, series }) => [key, series.recordable]));
+  return { ...recorders, render } as unknown as Metrics;
+}

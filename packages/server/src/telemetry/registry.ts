@@ -1,0 +1,132 @@
+/**
+ * A small Prometheus registry: counters, gauges and histograms with labels, written out in the text
+ * format 0.0.4. Recording is a map lookup per label and an addition. The number of time series is
+ * bounded: every open label keeps its first values and counts the rest as `_other`.
+ */
+export interface LabelRow {
+  readonly name: string;
+  /** All values the label can have; without them the label is open and its values are bounded. */
+  readonly values?: readonly string[];
+}
+
+export interface MetricRow {
+  readonly name: string;
+  readonly type: "counter" | "gauge" | "histogram";
+  readonly help: string;
+  readonly labels: readonly LabelRow[];
+  /** Upper bounds, ascending, without the infinite one; histograms only. */
+  readonly buckets?: readonly number[];
+}
+
+type ValueOf<L> = L extends { readonly values: readonly (infer V extends string)[] } ? V : string;
+export type LabelValues<L extends readonly LabelRow[]> = {
+  readonly [I in keyof L]: ValueOf<L[I]>;
+};
+
+/** What a callback reports at a scrape; entries with the same labels are added up. */
+export type Collect<V extends readonly string[]> = () => Iterable<
+  readonly [value: number, ...labels: V]
+>;
+
+export interface Counter<V extends readonly string[]> {
+  inc(...labels: V): void;
+  /** Adds an amount that is not negative. */
+  add(amount: number, ...labels: V): void;
+  /** Takes the totals from a callback at every scrape instead. */
+  collect(callback: Collect<V>): void;
+}
+
+export interface Gauge<V extends readonly string[]> {
+  set(value: number, ...labels: V): void;
+  /** Takes the values from a callback at every scrape instead. */
+  collect(callback: Collect<V>): void;
+}
+
+export interface Histogram<V extends readonly string[]> {
+  observe(value: number, ...labels: V): void;
+}
+
+/** The value under which everything beyond the bound of an open label is counted. */
+export const otherLabel = "_other";
+
+/** The first values of one open label; shared by all metrics, so that they agree on which. */
+export class OpenLabel {
+  private readonly admitted = new Set<string>();
+  private readonly max: number;
+
+  constructor(max: number) {
+    this.max = max;
+  }
+
+  admit(value: string): string {
+    if (this.admitted.has(value)) return value;
+    if (this.admitted.size >= this.max) return otherLabel;
+    this.admitted.add(value);
+    return value;
+  }
+}
+
+type Admit = (value: string) => string;
+type Level<Cell> = Map<string, Level<Cell> | Cell>;
+
+/** Cells by label values: one map per label, so that finding one builds no key and no array. */
+export class Cells<Cell extends object> {
+  private readonly root: Level<Cell> = new Map();
+  private readonly admits: readonly Admit[];
+  private readonly create: () => Cell;
+  private readonly only: Cell | undefined;
+
+  constructor(admits: readonly Admit[], create: () => Cell) {
+    this.admits = admits;
+    this.create = create;
+    this.only = admits.length === 0 ? create() : undefined;
+  }
+
+  at(a: string, b: string, c: string): Cell {
+    if (this.only !== undefined) return this.only;
+    const depth = this.admits.length;
+    let found = this.root.get(a);
+    if (depth > 1) found = (found as Level<Cell> | undefined)?.get(b);
+    if (depth > 2) found = (found as Level<Cell> | undefined)?.get(c);
+    return (found as Cell | undefined) ?? this.add([a, b, c]);
+  }
+
+  clear(): void {
+    this.root.clear();
+  }
+
+  *entries(): Generator<readonly [labels: readonly string[], cell: Cell]> {
+    if (this.only !== undefined) yield [[], this.only];
+    else yield* this.walk(this.root, []);
+  }
+
+  private *walk(
+    level: Level<Cell>,
+    above: readonly string[],
+  ): Generator<[readonly string[], Cell]> {
+    for (const [value, below] of level) {
+      const labels = [...above, value];
+      if (labels.length === this.admits.length) yield [labels, below as Cell];
+      else yield* this.walk(below as Level<Cell>, labels);
+    }
+  }
+
+  /** Not found: either new, or beyond the bound and then kept under `_other`. */
+  private add(values: readonly string[]): Cell {
+    let level = this.root;
+    const last = this.admits.length - 1;
+    for (const [index, admit] of this.admits.entries()) {
+      const value = admit(values[index] ?? "");
+      const known = level.get(value);
+      if (index === last) {
+        const cell = (known as Cell | undefined) ?? this.create();
+        level.set(value, cell);
+        return cell;
+      }
+      const below: Level<Cell> = (known as Level<Cell> | undefined) ?? new Map();
+      level.set(value, below);
+      level = below;
+    }
+    throw new Error("a metric without labels has its one cell from the start");
+  }
+}
