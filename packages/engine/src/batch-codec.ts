@@ -61,13 +61,28 @@ export class Slab {
 const slabBytes = 1024 * 1024;
 const firstRoomBytes = 4096;
 
+/** Where a value lies. The bytes stay as they are; a view of them is only made when it is needed. */
+export interface Span {
+  readonly buffer: Buffer;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** What Node's buffers have and their types leave out: writing without choosing the encoding first. */
+interface TextBuffer extends Buffer {
+  latin1Write(text: string, offset: number, length: number): number;
+  utf8Write(text: string, offset: number, length: number): number;
+}
+
 /**
- * Collects ops straight into the frame that will be appended; values are views into it. A slab
- * serves one writer at a time: the next one starts after `finish`.
+ * Collects ops straight into the frame that will be appended; values lie in it. A slab serves one
+ * writer at a time: the next one starts after `finish`.
  */
 export class GroupWriter {
+  /** The value of the op that was added last; overwritten by the next one. */
+  readonly last: { buffer: Buffer; start: number; end: number };
   readonly #slab: Slab;
-  #buffer: Buffer;
+  #buffer: TextBuffer;
   #start: number;
   #offset: number;
   #opCount = 0;
@@ -76,9 +91,10 @@ export class GroupWriter {
   constructor(slab: Slab) {
     this.#slab = slab;
     const { buffer, start } = slab.room(firstRoomBytes);
-    this.#buffer = buffer;
+    this.#buffer = buffer as TextBuffer;
     this.#start = start;
     this.#offset = start + headerBytes + 1;
+    this.last = { buffer, start, end: start };
     buffer[start + headerBytes] = bodyVersion;
   }
 
@@ -90,8 +106,7 @@ export class GroupWriter {
     return this.#offset - this.#start - headerBytes;
   }
 
-  /** Adds an op and returns its value as stored: a view that stays valid. */
-  add(op: Op): Buffer | undefined {
+  add(op: Op): void {
     const { kind, key, value } = op;
     const textual = typeof value === "string";
     // Three bytes are the most that UTF-8 needs for one UTF-16 unit.
@@ -103,21 +118,25 @@ export class GroupWriter {
     buffer[at + 2] = key.length;
     this.#opCount += 1;
     if (kind === opKinds.delete) {
-      buffer.write(key, at + 3, key.length, "latin1");
+      buffer.latin1Write(key, at + 3, key.length);
       this.#offset = at + 3 + key.length;
-      return undefined;
+      return;
     }
     const lengthAt = at + 3;
     at += 7;
-    buffer.write(key, at, key.length, "latin1");
+    buffer.latin1Write(key, at, key.length);
     at += key.length;
-    const bytes = textual ? buffer.write(value, at, "utf8") : copyInto(buffer, value, at);
+    const bytes = textual
+      ? buffer.utf8Write(value, at, value.length * 3)
+      : copyInto(buffer, value, at);
     buffer[lengthAt] = bytes >>> 24;
     buffer[lengthAt + 1] = bytes >>> 16;
     buffer[lengthAt + 2] = bytes >>> 8;
     buffer[lengthAt + 3] = bytes;
     this.#offset = at + bytes;
-    return buffer.subarray(at, at + bytes);
+    this.last.buffer = buffer;
+    this.last.start = at;
+    this.last.end = this.#offset;
   }
 
   /** The whole frame: room for the header, the body, and zeros up to the alignment. */
@@ -135,7 +154,7 @@ export class GroupWriter {
     const used = this.#offset - this.#start;
     const { buffer, start } = this.#slab.room(used + bytes + alignBytes);
     this.#buffer.copy(buffer, start, this.#start, this.#offset);
-    this.#buffer = buffer;
+    this.#buffer = buffer as TextBuffer;
     this.#start = start;
     this.#offset = start + used;
   }
@@ -144,10 +163,11 @@ export class GroupWriter {
 export interface DecodedOp {
   readonly kind: OpKind;
   readonly key: string;
-  readonly value: Buffer | undefined;
+  /** Not used by `delete`. */
+  readonly value: Span;
 }
 
-/** Reads the ops of a body; values are views into it. */
+/** Reads the ops of a body; values lie in it. */
 export function* decodeBody(body: Buffer): Generator<DecodedOp> {
   if (body[0] !== bodyVersion) {
     throw new FaultError("format", `log record body has version ${body[0]}, not ${bodyVersion}`);
@@ -163,8 +183,7 @@ export function* decodeBody(body: Buffer): Generator<DecodedOp> {
       throw new FaultError("corrupt", `log record body is damaged at byte ${at}`);
     }
     const key = body.toString("latin1", keyAt, keyAt + keyBytes);
-    const value = kind === opKinds.delete ? undefined : body.subarray(keyAt + keyBytes, end);
-    yield { kind, key, value };
+    yield { kind, key, value: { buffer: body, start: keyAt + keyBytes, end } };
     at = end;
   }
 }

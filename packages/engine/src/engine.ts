@@ -11,55 +11,14 @@
  * States: open, full (leaves when there is space again), failed and closed (left by no one).
  */
 import { decodeBody, type Op } from "./batch-codec.ts";
+import type { EngineOptions, EngineState, EngineStats } from "./engine-options.ts";
 import { FaultError } from "./fault.ts";
-import { type Derive, flush, readPosition } from "./flusher.ts";
+import { flush, readPosition } from "./flusher.ts";
 import type { Commit, Group } from "./group.ts";
 import { GroupCommit } from "./group-commit.ts";
-import type { Kv, KvEntry, KvRange, KvStats } from "./kv/kv.ts";
-import type { Log } from "./log/log.ts";
+import type { KvEntry, KvRange } from "./kv/kv.ts";
 import { mergedScan } from "./merged-scan.ts";
 import { Overlay, type OverlayEntry } from "./overlay.ts";
-
-export interface EngineObserver {
-  grouped(batches: number, bytes: number): void;
-  flushed(seconds: number, entries: number): void;
-  stateChanged(state: EngineState, fault: FaultError | undefined): void;
-}
-
-export interface EngineOptions {
-  readonly log: Log;
-  readonly kv: Kv;
-  readonly derive: Derive;
-  readonly observer: EngineObserver;
-  readonly freeBytes: () => Promise<number>;
-  readonly clock: EngineClock;
-  /** Runs a function after what arrived in the same turn. */
-  readonly defer: (run: () => void) => void;
-  readonly minFreeBytes: number;
-  /** Overlay size at which a flush begins. */
-  readonly flushBytes: number;
-  /** How often the log is synced in the background; undefined when appends or nobody does it. */
-  readonly syncIntervalMs: number | undefined;
-}
-
-export interface EngineClock {
-  nowMs(): number;
-  monotonicMs(): number;
-  after(delayMs: number, run: () => void): () => void;
-}
-
-export type EngineState = "open" | "full" | "failed" | "closed";
-
-export interface EngineStats {
-  readonly state: EngineState;
-  readonly overlayEntries: number;
-  readonly overlayBytes: number;
-  readonly durableIndex: number;
-  readonly flushedIndex: number;
-  readonly logBytes: number;
-  readonly waitingBytes: number;
-  readonly kv: KvStats;
-}
 
 interface Generation {
   readonly overlay: Overlay;
@@ -84,6 +43,12 @@ export class Engine implements AsyncDisposable {
   #durableIndex: number;
   #state: EngineState = "open";
   #fault: FaultError | undefined;
+  /** Puts memory back to what the log holds, after a full disk. */
+  #rollingBack: Promise<void> | undefined;
+  /** The kv refused a batch for lack of space and takes no other until it has recovered. */
+  #kvIsFull = false;
+  #kvRecovery: Promise<void> | undefined;
+  #isWaitingForSpace = false;
   #bytesSinceSpaceCheck = 0;
   #cancelTimers: Set<() => void> = new Set();
   #syncedIndex = 0;
@@ -116,8 +81,11 @@ export class Engine implements AsyncDisposable {
       );
     }
     engine.#active = await engine.#replay();
-    await engine.flushNow();
-    engine.#syncPeriodically();
+    await engine.flushNow().catch((error: unknown) => {
+      // On a full disk the engine can be read, and it writes when there is space.
+      if (engine.state === "failed") throw error;
+    });
+    engine.#syncPeriodically(options.syncIntervalMs);
     return engine;
   }
 
@@ -135,7 +103,9 @@ export class Engine implements AsyncDisposable {
   whenDurable(key: string): Promise<void> | undefined {
     const entry = this.#active.entries.get(key) ?? this.#frozen?.overlay.entries.get(key);
     if (entry === undefined || entry.index <= this.#durableIndex) return undefined;
-    return this.#groups.find(entry.index)?.done;
+    const group = this.#groups.find(entry.index);
+    // Without a group it was refused: it goes away, or nobody knows what has become of it.
+    return group?.done ?? this.#rollingBack ?? Promise.reject(this.#fault);
   }
 
   /** Entries strictly inside the range as they are now, durable or not, in order. */
@@ -166,8 +136,10 @@ export class Engine implements AsyncDisposable {
   commit(ops: readonly Op[]): Commit {
     this.assertWritable();
     const group = this.#groups.open();
+    const { writer, index } = group;
     for (const op of ops) {
-      this.#active.apply(op.kind, op.key, group.writer.add(op), group.index);
+      writer.add(op);
+      this.#active.apply(op.kind, op.key, writer.last, index);
     }
     group.batchCount += 1;
     return group;
@@ -175,13 +147,19 @@ export class Engine implements AsyncDisposable {
 
   /** Brings everything committed so far into the kv. */
   async flushNow(): Promise<void> {
-    while (this.#flushing !== undefined) await this.#flushing;
-    await this.#groups.newest()?.done;
-    if (this.#active.entries.size === 0 || this.#state === "failed") return;
-    if (this.#groups.newest() !== undefined) return this.flushNow();
-    this.#freeze(this.#durableIndex);
-    this.#startFlush();
-    await this.#flushing;
+    for (;;) {
+      if (this.#state === "failed" || this.#kvIsFull) throw this.#fault;
+      const before = this.#rollingBack ?? this.#flushing ?? this.#groups.newest()?.done;
+      if (before !== undefined) {
+        await before;
+        continue;
+      }
+      if (this.#frozen === undefined && this.#active.entries.size === 0) return;
+      if (this.#frozen === undefined) this.#freeze(this.#durableIndex);
+      const generation = this.#frozen;
+      await this.#startFlush();
+      if (this.#frozen === generation) throw this.#fault;
+    }
   }
 
   stats(): EngineStats {
@@ -201,13 +179,14 @@ export class Engine implements AsyncDisposable {
   /** Refuses new batches, finishes those accepted, flushes and closes the files. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#state === "closed") return;
-    const wasOpen = this.#state === "open";
     this.#fault = new FaultError("closed", "the engine is closed");
     if (this.#state !== "failed") this.#state = "closed";
     for (const cancel of this.#cancelTimers) cancel();
-    await this.#groups.newest()?.done.catch(() => {});
-    if (wasOpen) await this.flushNow();
-    await this.#flushing;
+    this.#groups.resume();
+    // What cannot be flushed is in the log, where the next start finds it.
+    await this.flushNow().catch(() => {});
+    await this.#quiet();
+    await this.#rollingBack;
     await this.#options.log.close();
     await this.#options.kv.close();
   }
@@ -215,7 +194,7 @@ export class Engine implements AsyncDisposable {
   async #replay(): Promise<Overlay> {
     const overlay = new Overlay();
     for await (const record of this.#options.log.readFrom(this.#flushedIndex + 1)) {
-      // The body is only valid until the next record; the overlay keeps views of it.
+      // The body is only valid until the next record; the overlay refers to it.
       for (const { kind, key, value } of decodeBody(Buffer.from(record.body))) {
         overlay.apply(kind, key, value, record.index);
       }
@@ -226,11 +205,11 @@ export class Engine implements AsyncDisposable {
   #onDurable(group: Group): void {
     this.#durableIndex = group.index;
     this.#options.observer.grouped(group.batchCount, group.writer.bodyBytes);
-    if (this.#frozen?.throughIndex === group.index) this.#startFlush();
+    if (this.#frozen?.throughIndex === group.index) void this.#startFlush();
     this.#bytesSinceSpaceCheck += group.writer.bodyBytes;
     if (this.#bytesSinceSpaceCheck >= spaceCheckBytes) {
       this.#bytesSinceSpaceCheck = 0;
-      void this.#checkSpace();
+      this.#checkSpace().catch((error: unknown) => this.#fail(error as FaultError));
     }
   }
 
@@ -242,7 +221,7 @@ export class Engine implements AsyncDisposable {
       return;
     }
     this.#freeze(throughIndex);
-    if (this.#durableIndex >= throughIndex) this.#startFlush();
+    if (this.#durableIndex >= throughIndex) void this.#startFlush();
   }
 
   #freeze(throughIndex: number): void {
@@ -250,10 +229,13 @@ export class Engine implements AsyncDisposable {
     this.#active = new Overlay();
   }
 
-  #startFlush(): void {
-    this.#flushing = this.#flushFrozen().finally(() => {
-      this.#flushing = undefined;
+  #startFlush(): Promise<void> {
+    const flushing = this.#flushFrozen().finally(() => {
+      // The next one may have begun already.
+      if (this.#flushing === flushing) this.#flushing = undefined;
     });
+    this.#flushing = flushing;
+    return flushing;
   }
 
   async #flushFrozen(): Promise<void> {
@@ -279,11 +261,11 @@ export class Engine implements AsyncDisposable {
       this.#fail(fault);
       return;
     }
+    this.#kvIsFull = true;
     this.#becomeFull(fault);
-    this.#waitForSpace(async () => {
-      await this.#options.kv.recover();
-      this.#startFlush();
-    });
+    // Nothing new is accepted, so memory is bounded; those who wait get their answer from the log.
+    this.#groups.resume();
+    this.#waitForSpace();
   }
 
   #onFault(fault: FaultError): void {
@@ -292,19 +274,29 @@ export class Engine implements AsyncDisposable {
       return;
     }
     this.#becomeFull(fault);
-    this.#rollBack().catch((error: unknown) => {
-      this.#fail(new FaultError("storage_failed", "could not undo unfinished batches", error));
-    });
+    this.#rollingBack = this.#rollBack()
+      .catch((error: unknown) => {
+        this.#fail(new FaultError("storage_failed", "could not undo unfinished batches", error));
+      })
+      .finally(() => {
+        this.#rollingBack = undefined;
+      });
+    this.#waitForSpace();
   }
 
   async #rollBack(): Promise<void> {
-    while (this.#flushing !== undefined) await this.#flushing;
-    const overlay = await this.#replay();
-    this.#active = overlay;
+    await this.#quiet();
+    this.#active = await this.#replay();
     this.#frozen = undefined;
     this.#groups.restart();
     await this.onRollback();
-    this.#waitForSpace(() => Promise.resolve());
+  }
+
+  /** Waits until nothing is being done to the kv. */
+  async #quiet(): Promise<void> {
+    while ((this.#flushing ?? this.#kvRecovery) !== undefined) {
+      await Promise.allSettled([this.#flushing, this.#kvRecovery]);
+    }
   }
 
   async #checkSpace(): Promise<void> {
@@ -313,23 +305,48 @@ export class Engine implements AsyncDisposable {
     this.#becomeFull(
       new FaultError("disk_full", `${free} bytes are left on the disk of the data directory`),
     );
-    this.#waitForSpace(() => Promise.resolve());
+    this.#waitForSpace();
   }
 
   /** Looks for space again and again, then makes the store writable and accepts batches. */
-  #waitForSpace(makeWritable: () => Promise<void>): void {
+  #waitForSpace(): void {
+    if (this.#isWaitingForSpace) return;
+    this.#isWaitingForSpace = true;
     this.#after(spaceCheckMs, async () => {
-      const free = await this.#options.freeBytes();
-      if (this.#state !== "full") return;
-      if (free < this.#options.minFreeBytes) {
-        this.#waitForSpace(makeWritable);
-        return;
-      }
-      await makeWritable();
-      this.#state = "open";
-      this.#fault = undefined;
-      this.#options.observer.stateChanged("open", undefined);
+      this.#isWaitingForSpace = false;
+      if (await this.#hasSpace()) this.#reopen();
+      else if (this.#state === "full") this.#waitForSpace();
     });
+  }
+
+  async #hasSpace(): Promise<boolean> {
+    const free = await this.#options.freeBytes();
+    if (this.#state !== "full" || free < this.#options.minFreeBytes) return false;
+    if (this.#kvIsFull && this.#rollingBack === undefined) {
+      this.#kvRecovery = this.#recoverKv();
+      await this.#kvRecovery.finally(() => {
+        this.#kvRecovery = undefined;
+      });
+    }
+    return this.#state === "full" && !this.#kvIsFull && this.#rollingBack === undefined;
+  }
+
+  async #recoverKv(): Promise<void> {
+    try {
+      await this.#options.kv.recover();
+      this.#kvIsFull = false;
+    } catch (error) {
+      if ((error as FaultError).code !== "disk_full") throw error;
+    }
+  }
+
+  #reopen(): void {
+    this.#state = "open";
+    this.#fault = undefined;
+    this.#options.observer.stateChanged("open", undefined);
+    const left = this.#frozen;
+    if (left === undefined || this.#flushing !== undefined) return;
+    if (left.throughIndex <= this.#durableIndex) void this.#startFlush();
   }
 
   #becomeFull(fault: FaultError): void {
@@ -340,24 +357,27 @@ export class Engine implements AsyncDisposable {
   }
 
   #fail(fault: FaultError): void {
-    if (this.#state === "failed") return;
+    if (this.#state === "failed" || this.#state === "closed") return;
     this.#state = "failed";
     this.#fault = new FaultError("storage_failed", fault.message, fault);
+    this.#groups.fail(this.#fault);
     this.#options.observer.stateChanged("failed", fault);
   }
 
-  #syncPeriodically(): void {
-    const { syncIntervalMs, log } = this.#options;
-    if (syncIntervalMs === undefined) return;
-    this.#after(syncIntervalMs, async () => {
+  #syncPeriodically(delayMs: number | undefined): void {
+    const { syncIntervalMs, log, clock } = this.#options;
+    if (syncIntervalMs === undefined || delayMs === undefined) return;
+    this.#after(delayMs, async () => {
+      const dueMs = clock.monotonicMs() + syncIntervalMs;
       const index = this.#durableIndex;
       if (index > this.#syncedIndex) await log.sync();
       this.#syncedIndex = index;
-      this.#syncPeriodically();
+      this.#syncPeriodically(Math.max(0, dueMs - clock.monotonicMs()));
     });
   }
 
   #after(delayMs: number, run: () => Promise<void>): void {
+    if (this.#state === "closed") return;
     const cancel = this.#options.clock.after(delayMs, () => {
       this.#cancelTimers.delete(cancel);
       run().catch((error: unknown) => this.#fail(error as FaultError));

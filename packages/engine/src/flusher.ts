@@ -3,6 +3,7 @@
  * it, and the log position reached, as one durable batch. The kv is therefore always exactly the
  * state after some log record, and never ahead of what the log itself has made durable.
  */
+import type { FaultError } from "./fault.ts";
 import type { Kv, KvWrite } from "./kv/kv.ts";
 import type { Log } from "./log/log.ts";
 import type { Overlay, OverlayEntry } from "./overlay.ts";
@@ -24,11 +25,23 @@ export async function flush(
   generation: { readonly overlay: Overlay; readonly throughIndex: number },
   into: { readonly kv: Kv; readonly log: Log; readonly derive: Derive },
 ): Promise<void> {
+  const { overlay, throughIndex } = generation;
   await into.log.sync();
-  const { entries } = generation.overlay;
-  const derived = into.derive(entries, (key) => into.kv.get(key));
-  await into.kv.write(netEffect(entries, derived, generation.throughIndex), { sync: true });
-  await into.log.trim(generation.throughIndex + 1);
+  // A kv may have kept a batch that it reported as failed; what is derived must not be added twice.
+  if (readPosition(into.kv) < throughIndex) {
+    const derived = into.derive(overlay.entries, (key) => into.kv.get(key));
+    await into.kv.write(netEffect(overlay.entries, derived, throughIndex), { sync: true });
+  }
+  await trim(into.log, throughIndex + 1);
+}
+
+async function trim(log: Log, index: number): Promise<void> {
+  try {
+    await log.trim(index);
+  } catch (error) {
+    // Nothing depends on what is not needed any more being gone; the next flush removes it, too.
+    if ((error as FaultError).code !== "disk_full") throw error;
+  }
 }
 
 function* netEffect(
@@ -36,7 +49,7 @@ function* netEffect(
   derived: readonly KvWrite[],
   throughIndex: number,
 ): Generator<KvWrite> {
-  for (const [key, { value }] of entries) yield { key, value };
+  for (const [key, entry] of entries) yield { key, value: entry.value };
   yield* derived;
   yield { key: positionKey, value: Buffer.from(String(throughIndex), "latin1") };
 }

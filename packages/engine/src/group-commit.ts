@@ -33,6 +33,7 @@ export class GroupCommit {
   #slab: Slab = new Slab();
   #deferred = false;
   #paused = false;
+  #isFailed = false;
   #lastIndex: number;
 
   constructor(options: GroupCommitOptions) {
@@ -79,8 +80,18 @@ export class GroupCommit {
     this.#pump();
   }
 
+  /** Rejects what waits and what is being appended; nothing is appended or resolved any more. */
+  fail(fault: FaultError): void {
+    this.#isFailed = true;
+    const rejected = [this.#appending, ...this.#waiting];
+    this.#appending = undefined;
+    this.#waiting = [];
+    for (const group of rejected) group?.reject(fault);
+  }
+
   /** Continues from the log as it is, after a fault that it recovered from. */
   restart(): void {
+    this.#paused = false;
     this.#lastIndex = this.#options.log.lastIndex;
     this.#slab = new Slab();
   }
@@ -95,7 +106,7 @@ export class GroupCommit {
   }
 
   #pump(): void {
-    if (this.#appending !== undefined || this.#paused) return;
+    if (this.#appending !== undefined || this.#paused || this.#isFailed) return;
     const group = this.#waiting.shift();
     if (group === undefined) return;
     this.#appending = group;
@@ -107,6 +118,7 @@ export class GroupCommit {
 
   /** The next append starts before the waiters run, so that their work overlaps with it. */
   #appended(group: Group): void {
+    if (this.#isFailed) return;
     this.#appending = undefined;
     this.#options.events.durable(group);
     this.#pump();
@@ -114,6 +126,7 @@ export class GroupCommit {
   }
 
   #failed(group: Group, fault: FaultError): void {
+    if (this.#isFailed) return;
     const rejected = [group, ...this.#waiting];
     this.#waiting = [];
     this.#appending = undefined;

@@ -1,13 +1,8 @@
 export { create, type Op, put, remove } from "./batch-codec.ts";
 export type { Disk, DiskFile } from "./disk/disk.ts";
 export { NodeDisk } from "./disk/node-disk.ts";
-export {
-  Engine,
-  type EngineClock,
-  type EngineObserver,
-  type EngineState,
-  type EngineStats,
-} from "./engine.ts";
+export { Engine } from "./engine.ts";
+export type { EngineClock, EngineObserver, EngineState, EngineStats } from "./engine-options.ts";
 export { FaultError } from "./fault.ts";
 export type { Derive } from "./flusher.ts";
 export type { Commit } from "./group.ts";

@@ -5,18 +5,46 @@
  * A key that was created in this generation and deleted in it leaves nothing behind. That is safe
  * because the kv, and the generation before, have never seen it.
  */
-import { type OpKind, opKinds } from "./batch-codec.ts";
+import { type OpKind, opKinds, type Span } from "./batch-codec.ts";
 
-export interface OverlayEntry {
-  /** Undefined when the key was deleted. */
-  readonly value: Buffer | undefined;
+/** Changed in place by the overlay; whoever reads one does so before the next commit. */
+export class OverlayEntry {
   /** Index of the log record that wrote it. */
-  readonly index: number;
+  index: number;
   /** True when no older generation and not the kv knows the key. */
   readonly born: boolean;
+  #buffer: Buffer | undefined;
+  #start = 0;
+  #end = 0;
+
+  constructor(index: number, born: boolean) {
+    this.index = index;
+    this.born = born;
+  }
+
+  get isDeleted(): boolean {
+    return this.#buffer === undefined;
+  }
+
+  /** Undefined when the key was deleted. */
+  get value(): Buffer | undefined {
+    return this.#buffer?.subarray(this.#start, this.#end);
+  }
+
+  write(index: number, value: Span): void {
+    this.index = index;
+    this.#buffer = value.buffer;
+    this.#start = value.start;
+    this.#end = value.end;
+  }
+
+  delete(index: number): void {
+    this.index = index;
+    this.#buffer = undefined;
+  }
 }
 
-/** What an entry costs besides its key and value: the object, the view and the map slot. */
+/** What an entry costs besides its key and value: the object and the map slot. */
 const entryOverheadBytes = 200;
 
 export class Overlay {
@@ -24,16 +52,23 @@ export class Overlay {
   /** Roughly the memory it holds: what was written, whether or not it was replaced since. */
   bytes = 0;
 
-  apply(kind: OpKind, key: string, value: Buffer | undefined, index: number): void {
-    this.bytes += entryOverheadBytes + key.length + (value === undefined ? 0 : value.length);
+  apply(kind: OpKind, key: string, value: Span, index: number): void {
     const before = this.entries.get(key);
     if (kind === opKinds.delete) {
-      if (before?.born) this.entries.delete(key);
-      else this.entries.set(key, { value: undefined, index, born: false });
+      this.bytes += entryOverheadBytes + key.length;
+      if (before === undefined) this.entries.set(key, new OverlayEntry(index, false));
+      else if (before.born) this.entries.delete(key);
+      else before.delete(index);
       return;
     }
-    const born = before === undefined ? kind === opKinds.create : before.born;
-    this.entries.set(key, { value, index, born });
+    this.bytes += entryOverheadBytes + key.length + value.end - value.start;
+    if (before !== undefined) {
+      before.write(index, value);
+      return;
+    }
+    const entry = new OverlayEntry(index, kind === opKinds.create);
+    entry.write(index, value);
+    this.entries.set(key, entry);
   }
 
   /** Entries strictly between the two keys, in order. */

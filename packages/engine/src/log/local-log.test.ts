@@ -27,8 +27,11 @@ async function nodeDisk(): Promise<NodeDisk> {
   return NodeDisk.open(root);
 }
 
-function simDisk(latency?: (operation: SimDiskOperation) => Promise<void>): SimDisk {
-  let state = 1;
+function simDisk(
+  latency?: (operation: SimDiskOperation) => Promise<void>,
+  seed: number = 1,
+): SimDisk {
+  let state = Math.imul(seed, 0x2545f491);
   const random = (): number => {
     state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff;
     return state / 0x80000000;
@@ -124,18 +127,19 @@ test("a frame larger than a segment gets a segment of its own size", async () =>
 test("a large frame may be the first of all, also over a segment that was left empty", async () => {
   const disk = simDisk();
   const log = await openLog(disk);
-  await fill(log, 8);
-  disk.failNext("write", "ENOSPC");
-  // The preparation in the background may take the fault, or the record itself.
-  for (let tries = 0; log.lastIndex === 8 && tries < 2; tries += 1) {
-    await log.append(frameOf("x".repeat(1000))).catch(() => undefined);
-  }
+  const bodies = await fill(log, 8);
   await log.close();
+  const empty = await disk.open("00000000000000000009.log", { create: true });
+  await empty.write(Buffer.alloc(segmentBytes), 0);
+  await empty.close();
   const again = await openLog(disk);
-  const last = again.lastIndex;
-  await again.append(frameOf("L".repeat(7000)));
-  assert.deepEqual(await bodiesFrom(again, last + 1), ["L".repeat(7000)]);
+  assert.equal(again.lastIndex, 8);
+  bodies.push("L".repeat(7000), "after");
+  for (const body of bodies.slice(8)) await again.append(frameOf(body));
   await again.close();
+  const last = await openLog(disk);
+  assert.deepEqual(await bodiesFrom(last, 1), bodies);
+  await last.close();
 });
 
 test("trimmed segments are used again, two wait at most, and their old records stay dead", async () => {
@@ -154,6 +158,28 @@ test("trimmed segments are used again, two wait at most, and their old records s
     assert.deepEqual(await bodiesFrom(log, 57), bodies.slice(56));
   }
   await log.close();
+});
+
+test("a power failure while several segments are removed leaves no gap", async () => {
+  for (let seed = 1; seed <= 40; seed += 1) {
+    const crashPoint = Promise.withResolvers<void>();
+    let removed = 0;
+    const latency = async (operation: SimDiskOperation): Promise<void> => {
+      if (operation !== "remove") return;
+      removed += 1;
+      if (removed === 2) crashPoint.resolve();
+      if (removed >= 2) await new Promise(() => {});
+    };
+    const disk = simDisk(latency, seed);
+    const log = await openLog(disk, { durability: "os" });
+    const bodies = await fill(log, 60);
+    await Promise.race([log.trim(57), crashPoint.promise]);
+    removed = -100;
+    const again = await openLog(disk.crash("power"));
+    assert.equal(again.lastIndex, 60);
+    assert.deepEqual(await bodiesFrom(again, 57), bodies.slice(56));
+    await again.close();
+  }
 });
 
 test("a segment is not taken from under a reader", async () => {
@@ -271,6 +297,26 @@ test("a full disk in the middle of any step of an append leaves the log as it wa
       const again = await openLog(crashed);
       assert.deepEqual(await bodiesFrom(again, 1), bodies, `${operation} after ${before}`);
       bodies.push(...(await fill(again, bodies.length + 9)));
+      assert.deepEqual(await bodiesFrom(again, 1), bodies);
+      await again.close();
+    }
+  }
+});
+
+test("a refused record that lacked only its padding does not come back", async () => {
+  for (const durability of ["fsync", "interval", "os"] as const satisfies Durability[]) {
+    for (let seed = 1; seed <= 60; seed += 1) {
+      const disk = simDisk(undefined, seed);
+      const log = await openLog(disk, { durability });
+      const bodies = await fill(log, 2);
+      await log.sync();
+      disk.failNext("write", "ENOSPC");
+      await assert.rejects(log.append(frameOf("")), { code: "disk_full" });
+      await assert.rejects(async () => {
+        disk.failNext("write", "ENOSPC");
+        await log.append(frameOf("r"));
+      });
+      const again = await openLog(disk.crash("power"), { durability });
       assert.deepEqual(await bodiesFrom(again, 1), bodies);
       await again.close();
     }

@@ -173,9 +173,18 @@ export class LocalLog implements Log {
     const segment = this.#segments.at(-1);
     if (!this.#unclean || segment?.file === undefined) return;
     await writeZeros(segment.file, segment.endBytes, segment.endBytes + headerBytes);
-    // Only a record whose sync failed can be whole, and that happens in this mode alone.
-    if (this.#options.durability === "fsync") await segment.file.sync();
+    // A write that lacks nothing but padding left a whole record, which must not come back.
+    await this.#syncWiped(segment.file);
     this.#unclean = false;
+  }
+
+  async #syncWiped(file: DiskFile): Promise<void> {
+    try {
+      await file.sync();
+    } catch (error) {
+      if (this.#syncedIndex === this.#lastIndex) throw error;
+      throw this.#fail(error, "Syncing the log failed");
+    }
   }
 
   async #wipeNow(): Promise<void> {

@@ -31,7 +31,10 @@ export interface RecoveredSegment {
   endBytes: number;
 }
 
-/** What opening removed; worth a line in the server's own log. */
+/**
+ * What opening removed; worth a line in the server's own log. A torn record whose header did not
+ * reach the disk cannot be told from old bytes and is removed without being reported.
+ */
 export interface LogCut {
   readonly segment: string;
   readonly offset: number;
@@ -184,15 +187,21 @@ class Search {
     if (this.#progress.chain === undefined) {
       throw this.#corrupt("the segment holds no record and the ones before it are gone");
     }
-    const torn = stop !== undefined && !stop.ok && stop.reason !== "empty";
-    const zeroTo = torn ? Math.max(this.#zeroTo, stop.offset + headerBytes) : this.#zeroTo;
+    const flaw = stop === undefined || stop.ok || stop.reason === "empty" ? undefined : stop;
+    const zeroTo = flaw === undefined ? this.#zeroTo : flaw.offset + headerBytes;
+    // Anything else is what an earlier, longer record left of itself.
+    const torn = flaw?.claimedIndex === this.#progress.expected;
     const cut: LogCut = {
       segment: this.#end.name,
       offset: this.#end.endBytes,
       index: this.#progress.expected,
       recordsDropped: this.#recordsDropped,
     };
-    return { position, zeroTo, cut: torn || this.#recordsDropped > 0 ? cut : undefined };
+    return {
+      position,
+      zeroTo: Math.max(zeroTo, this.#zeroTo),
+      cut: torn || this.#recordsDropped > 0 ? cut : undefined,
+    };
   }
 
   #corrupt(finding: string): FaultError {

@@ -8,6 +8,7 @@
  * when the file is needed.
  */
 import type { Disk, DiskFile } from "../disk/disk.ts";
+import { isDiskFull } from "../fault.ts";
 import { closed } from "./log-fault.ts";
 
 const sparesMax = 2;
@@ -55,10 +56,13 @@ export class SegmentPool {
       return bytes;
     }
     await this.#preparing;
-    const spare = this.#spares[0] ?? (await this.#prepare(this.#segmentBytes));
-    if (this.#spares[0] !== spare) this.#spares.push(spare);
-    await this.#disk.rename(spare, name);
-    this.#spares.shift();
+    const spare = this.#spares.shift() ?? (await this.#prepare(this.#segmentBytes));
+    try {
+      await this.#disk.rename(spare, name);
+    } catch (error) {
+      this.#spares.unshift(spare);
+      throw error;
+    }
     return this.#segmentBytes;
   }
 
@@ -86,8 +90,14 @@ export class SegmentPool {
       return;
     }
     const spare = this.#nextName();
-    await this.#disk.rename(name, spare);
-    this.#spares.push(spare);
+    try {
+      await this.#disk.rename(name, spare);
+      this.#spares.push(spare);
+    } catch (error) {
+      // A new name may need room; a disk that has none is the one that trimming is to help.
+      if (!isDiskFull(error)) throw error;
+      await this.#disk.remove(name);
+    }
   }
 
   /** Stops the background work and waits for its end. */

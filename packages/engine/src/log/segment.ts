@@ -31,6 +31,8 @@ export interface FlawedEntry {
   readonly reason: RecordFlaw;
   /** Present when the checksum matched, which it does only for `version`. */
   readonly header: RecordHeader | undefined;
+  /** The index in what looks like a header, which may itself be damaged. */
+  readonly claimedIndex: number | undefined;
 }
 
 export interface SoundEntry {
@@ -99,13 +101,15 @@ async function* walk(window: Window): AsyncGenerator<SegmentEntry, void, void> {
 }
 
 async function examine(window: Window, offset: number): Promise<SegmentEntry> {
+  let claimedIndex: number | undefined;
   const flaw = (reason: RecordFlaw, header?: RecordHeader): FlawedEntry => {
-    return { ok: false, offset, reason, header };
+    return { ok: false, offset, reason, header, claimedIndex };
   };
   const start = window.at(offset);
   if (!hasMagic(window.buffer, start)) {
     return flaw(isEmptyHeader(window.buffer, start) ? "empty" : "magic");
   }
+  claimedIndex = decodeHeader(window.buffer, start).index;
   const bytes = headerBytes + readBodyBytes(window.buffer, start);
   if (!(await window.cover(offset, bytes))) return flaw("length");
   // Covering the body may have moved the window.

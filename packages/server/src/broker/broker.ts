@@ -6,7 +6,9 @@
 import { create, type Engine, type Op } from "@codeq/engine";
 import {
   abandon,
+  accept,
   buriedResult,
+  checkOwner,
   complete,
   enqueue,
   expireLease,
@@ -20,18 +22,17 @@ import {
   promote,
   queueOf,
   type Result,
-  type RetryPolicy,
   type Retention,
+  type RetryPolicy,
   type Returned,
   refuse,
-  accept,
   type Task,
   type TaskId,
   type TenantId,
 } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
-import { noCounts, type Counts } from "../store/counts.ts";
-import { payloadKey, resultKey } from "../store/keys.ts";
+import { type Counts, noCounts } from "../store/counts.ts";
+import { payloadKey, resultKey, webhookKey } from "../store/keys.ts";
 import { addChange, addRemoval } from "../store/keys-of.ts";
 import { QueueStore } from "../store/queue-store.ts";
 import { encodeResult } from "../store/task-codec.ts";
@@ -78,6 +79,8 @@ export interface Submission {
 
 /** How often at most a heartbeat writes the new end of a lease. */
 const leaseWriteMs = 5000;
+/** Tries that a fresh callback has behind it. */
+const firstTry = "0";
 const nothingToWaitFor: Promise<void> = Promise.resolve();
 
 export class Broker {
@@ -88,6 +91,8 @@ export class Broker {
   readonly index: MemoryIndex;
   readonly claims: Claims;
   readonly results: ResultWaiters;
+  /** Called when a task ended that wants its result sent somewhere. */
+  onWebhook: (wallMs: number) => void = () => {};
   readonly #options: BrokerOptions;
   #sequence = 0;
 
@@ -153,7 +158,7 @@ export class Broker {
     this.leases.extend(lease, leaseMs);
     if (clock.monotonicMs() - lease.writtenMs >= leaseWriteMs && engine.state === "open") {
       lease.writtenMs = clock.monotonicMs();
-      this.#commitChange(task, outcome.value, []);
+      void this.#commitChange(task, outcome.value, []);
       this.store.keep(outcome.value);
     }
     return accept({ untilMs: lease.untilMs });
@@ -177,6 +182,18 @@ export class Broker {
     if (task === undefined) return refuse("task_unknown");
     const outcome = abandon(task, of.owner, request, this.#comeback());
     return outcome.ok ? accept(this.#comeBack(task, outcome.value)) : outcome;
+  }
+
+  /** Whether a submission by this owner would be taken, before anything is done for it. */
+  mayFinish(
+    of: { tenantId: TenantId; id: TaskId; owner: Owner },
+    how: Submission["how"],
+  ): Outcome<{ isRepeat: boolean }, TaskRefusal> {
+    const task = this.#find(of);
+    if (task === undefined) return refuse("task_unknown");
+    if (isRepeat(task, of.owner, how)) return accept({ isRepeat: true });
+    const owned = checkOwner(task, of.owner);
+    return owned.ok ? accept({ isRepeat: false }) : owned;
   }
 
   submit(
@@ -317,11 +334,14 @@ export class Broker {
     return { value: returned, done };
   }
 
-  /** The end of a task: terminal record, result and retention in one batch. */
+  /** The end of a task: terminal record, result, retention and callback in one batch. */
   #finish(before: Task, after: Task, result: Result): Promise<void> {
-    const done = this.#commitChange(before, after, [
-      create(resultKey(after.id), encodeResult(result)),
-    ]);
+    const ops = [create(resultKey(after.id), encodeResult(result))];
+    if (after.webhook !== "") {
+      ops.push(create(webhookKey(result.completedMs, after.id), firstTry));
+      this.onWebhook(result.completedMs);
+    }
+    const done = this.#commitChange(before, after, ops);
     this.store.forget(after.id);
     this.index.leave(before);
     this.index.enter(after);
@@ -350,9 +370,7 @@ export class Broker {
 
   #replayOf(
     request: EnqueueRequest,
-  ):
-    | Outcome<Decided<{ task: Task; replayed: boolean }>, "idempotency_key_reused">
-    | undefined {
+  ): Outcome<Decided<{ task: Task; replayed: boolean }>, "idempotency_key_reused"> | undefined {
     const entry = this.store.idempotency(request.tenantId, request.idempotencyKey);
     if (entry === undefined) return undefined;
     const { payloadHash } = request;

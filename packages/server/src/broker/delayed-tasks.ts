@@ -87,7 +87,8 @@ export class DelayedTasks {
     this.#readings.delete(queue);
     const last = entries.length === stretchTasks ? entries.at(-1)?.[0] : undefined;
     queue.delayedCoveredTo = last?.slice(prefix.length) ?? everything;
-    for (const [key] of entries) this.#push({ queue, id: idOf(key), dueMs: numberOf(key), heapIndex: -1 });
+    for (const [key] of entries)
+      this.#push({ queue, id: idOf(key), dueMs: numberOf(key), heapIndex: -1 });
     if (last !== undefined) this.#readAt(queue, numberOf(last));
     for (const { dueMs, id } of reading.arrived ?? []) this.add(queue, dueMs, id);
   }

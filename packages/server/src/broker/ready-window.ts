@@ -66,7 +66,10 @@ export class ReadyWindow {
   }
 
   /** What a scan behind `coveredTo` found; `reached` is how far it is known to be complete. */
-  endRefill(found: readonly { readonly seq: number; readonly id: TaskId }[], reached: number): void {
+  endRefill(
+    found: readonly { readonly seq: number; readonly id: TaskId }[],
+    reached: number,
+  ): void {
     for (const { seq, id } of found) this.#push(seq, id);
     this.coveredTo = reached;
   }

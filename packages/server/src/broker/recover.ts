@@ -3,10 +3,11 @@
  * decisions that had not become durable. Counts come from the counters that every flush writes, plus
  * what the log holds beyond it; leases are read; ready and delayed tasks are read when needed.
  */
-import { changeOfCounts, type Counts, addCounts, decodeCounts } from "../store/counts.ts";
+
+import type { TenantId } from "@codeq/queue";
+import { addCounts, type Counts, changeOfCounts, decodeCounts } from "../store/counts.ts";
 import { countsPrefix, endOf, idOf, inProgressPrefix, sequenceKey } from "../store/keys.ts";
 import type { QueueStore } from "../store/queue-store.ts";
-import type { TenantId } from "@codeq/queue";
 import type { DelayedTasks } from "./delayed-tasks.ts";
 import type { Leases } from "./leases.ts";
 import type { Queues } from "./queue-state.ts";

@@ -298,7 +298,7 @@ export function flagOf(name: string): string {
 }
 
 /** The uniform variable of a key; it wins over the names that the contract gives the key. */
-export function uniformEnvOf(name: string): string {
+function uniformEnvOf(name: string): string {
   return `CODEQ_${kebabCase(name).replaceAll("-", "_").toUpperCase()}`;
 }
 

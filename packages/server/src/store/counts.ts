@@ -54,7 +54,7 @@ export function changeOfCounts(entries: Iterable<readonly [string, OverlayEntry]
   let sequence = 0;
   for (const [key, entry] of entries) {
     if (!key.startsWith(queuesPrefix)) continue;
-    const change = entry.value === undefined ? -1 : Number(entry.born);
+    const change = entry.isDeleted ? -1 : Number(entry.born);
     const { queue, tenantId, kind, priority } = parseIndexKey(key);
     const of = countsKey(queue, tenantId);
     let found = queues.get(of);

@@ -4,7 +4,7 @@
  * the indexes its record says, whatever the transition was.
  */
 import { create, type Op, put, remove } from "@codeq/engine";
-import { expiresMsOf, queueOf, type Task } from "@codeq/queue";
+import { expiresMsOf, queueOf, type Task, type TenantId } from "@codeq/queue";
 import {
   deadPrefix,
   delayedPrefix,
@@ -22,10 +22,13 @@ import { encodeTask } from "./task-codec.ts";
 
 /** The index keys of a task, without its record, payload, result and idempotency key. */
 export function keysOf(task: Task): string[] {
-  const keys = [placeKey(task)];
+  return [placeKey(task), expiryKey(task)].filter((key) => key !== "");
+}
+
+/** Empty while it is not known when the task may be deleted. */
+function expiryKey(task: Task): string {
   const expiresMs = expiresMsOf(task);
-  if (expiresMs !== undefined) keys.push(retentionKey(expiresMs, task.id));
-  return keys.filter((key) => key !== "");
+  return expiresMs === undefined ? "" : retentionKey(expiresMs, task.id);
 }
 
 /** The one queue index the task is in; empty when it is done. */
@@ -49,12 +52,19 @@ function placeKey(task: Task): string {
 /** Adds the writes that turn the task from `before` into `after`. */
 export function addChange(ops: Op[], before: Task | undefined, after: Task): void {
   const record = encodeTask(after);
-  ops.push(before === undefined ? create(taskKey(after.id), record) : put(taskKey(after.id), record));
-  const oldKeys = before === undefined ? [] : keysOf(before);
-  const newKeys = keysOf(after);
-  for (const key of oldKeys) if (!newKeys.includes(key)) ops.push(remove(key));
-  // The value tells whose it is, so that a tenant's clean-up need not load foreign records.
-  for (const key of newKeys) if (!oldKeys.includes(key)) ops.push(create(key, after.tenantId));
+  ops.push(
+    before === undefined ? create(taskKey(after.id), record) : put(taskKey(after.id), record),
+  );
+  const { tenantId } = after;
+  addMove(ops, before === undefined ? "" : placeKey(before), { to: placeKey(after), tenantId });
+  addMove(ops, before === undefined ? "" : expiryKey(before), { to: expiryKey(after), tenantId });
+}
+
+/** The value tells whose it is, so that a tenant's clean-up need not load foreign records. */
+function addMove(ops: Op[], from: string, move: { to: string; tenantId: TenantId }): void {
+  if (from === move.to) return;
+  if (from !== "") ops.push(remove(from));
+  if (move.to !== "") ops.push(create(move.to, move.tenantId));
 }
 
 /** Adds the writes that leave nothing of the task behind. */

@@ -5,45 +5,35 @@
  */
 import type { Artifact, Place, Result, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
 
+/** Text is put together by hand because that takes a quarter of the time of `JSON.stringify`. */
 export function encodeTask(task: Task): string {
-  return JSON.stringify([
-    task.id,
-    task.tenantId,
-    task.command,
-    task.priority,
-    task.webhook,
-    task.traceParent,
-    task.traceState,
-    task.idempotencyKey,
-    task.maxAttempts,
-    task.attempts,
-    task.handBacks,
-    task.leaseToken,
-    task.error,
-    task.createdMs,
-    task.updatedMs,
-    ...encodePlace(task.place),
-  ]);
+  const names = `${quote(task.tenantId)},${quote(task.command)},${task.priority}`;
+  const trace = `${quote(task.webhook)},${quote(task.traceParent)},${quote(task.traceState)}`;
+  const counts = `${task.maxAttempts},${task.attempts},${task.handBacks},${task.leaseToken}`;
+  const last = `${quote(task.error)},${task.createdMs},${task.updatedMs}`;
+  const key = quote(task.idempotencyKey);
+  return `["${task.id}",${names},${trace},${key},${counts},${last},${encodePlace(task.place)}]`;
 }
 
-function encodePlace(place: Place): readonly (string | number | null)[] {
+function encodePlace(place: Place): string {
   switch (place.in) {
     case "ready":
-      return ["r", place.seq];
+      return `"r",${place.seq}`;
     case "delayed":
-      return ["w", place.dueMs];
+      return `"w",${place.dueMs}`;
     case "leased":
-      return ["l", place.workerId, place.untilMs, place.leaseMs];
+      return `"l",${quote(place.workerId)},${place.untilMs},${place.leaseMs}`;
     case "dead":
-      return ["d", place.atMs, place.expiresMs ?? null];
-    case "done":
-      return [
-        place.how === "completed" ? "c" : "f",
-        place.workerId,
-        place.atMs,
-        place.expiresMs,
-      ];
+      return `"d",${place.atMs},${place.expiresMs ?? null}`;
+    case "done": {
+      const how = place.how === "completed" ? "c" : "f";
+      return `"${how}",${quote(place.workerId)},${place.atMs},${place.expiresMs}`;
+    }
   }
+}
+
+function quote(text: string): string {
+  return text === "" ? '""' : JSON.stringify(text);
 }
 
 /** Whether each position up to the place holds a string or a number. */
@@ -74,47 +64,47 @@ export function decodeTask(bytes: Buffer): Task | undefined {
   };
 }
 
-function decodePlace(cells: readonly unknown[]): Place | undefined {
-  const [kind, a, b, c] = cells;
+/** What follows each kind of place; the end of a burial may be null and is checked apart. */
+const placeShapes = new Map([
+  ["r", ["n"]],
+  ["w", ["n"]],
+  ["l", ["s", "n", "n"]],
+  ["d", ["n"]],
+  ["c", ["s", "n", "n"]],
+  ["f", ["s", "n", "n"]],
+]);
+
+function decodePlace([kind, ...cells]: readonly unknown[]): Place | undefined {
+  const shape = placeShapes.get(kind as string);
+  if (shape === undefined || !matches(cells, shape)) return undefined;
+  const [a, b, c] = cells;
   switch (kind) {
     case "r":
-      return matches([a], ["n"]) ? { in: "ready", seq: a as number } : undefined;
+      return { in: "ready", seq: a as number };
     case "w":
-      return matches([a], ["n"]) ? { in: "delayed", dueMs: a as number } : undefined;
+      return { in: "delayed", dueMs: a as number };
     case "l":
-      return matches([a, b, c], ["s", "n", "n"])
-        ? { in: "leased", workerId: a as WorkerId, untilMs: b as number, leaseMs: c as number }
-        : undefined;
+      return { in: "leased", workerId: a as WorkerId, untilMs: b as number, leaseMs: c as number };
     case "d":
-      return matches([a], ["n"]) && (b === null || typeof b === "number")
-        ? { in: "dead", atMs: a as number, expiresMs: b ?? undefined }
-        : undefined;
-    case "c":
-    case "f":
-      return matches([a, b, c], ["s", "n", "n"])
-        ? {
-            in: "done",
-            how: kind === "c" ? "completed" : "failed",
-            workerId: a as WorkerId,
-            atMs: b as number,
-            expiresMs: c as number,
-          }
-        : undefined;
+      if (b !== null && typeof b !== "number") return undefined;
+      return { in: "dead", atMs: a as number, expiresMs: b ?? undefined };
     default:
-      return undefined;
+      return {
+        in: "done",
+        how: kind === "c" ? "completed" : "failed",
+        workerId: a as WorkerId,
+        atMs: b as number,
+        expiresMs: c as number,
+      };
   }
 }
 
 export function encodeResult(result: Result): string {
-  return JSON.stringify([
-    result.taskId,
-    result.status === "COMPLETED" ? "c" : "f",
-    result.resultJson,
-    result.error,
-    result.attempts,
-    result.completedMs,
-    result.artifacts.map(({ name, url }) => [name, url]),
-  ]);
+  const { taskId, resultJson, error, attempts, completedMs } = result;
+  const status = result.status === "COMPLETED" ? "c" : "f";
+  const texts = `${quote(resultJson)},${quote(error)}`;
+  const artifacts = JSON.stringify(result.artifacts.map(({ name, url }) => [name, url]));
+  return `["${taskId}","${status}",${texts},${attempts},${completedMs},${artifacts}]`;
 }
 
 export function decodeResult(bytes: Buffer): Result | undefined {

@@ -226,7 +226,7 @@ export const metricTable = {
   writeAmplification: {
     name: "codeq_write_amplification",
     type: "gauge",
-    help: "Bytes written to disk for every byte that callers changed, since the start.",
+    help: "Bytes written by log and compactions for every byte appended to the log, since the start.",
     labels: [],
   },
   quarantinedRecords: {

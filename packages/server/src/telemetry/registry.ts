@@ -47,7 +47,7 @@ export interface Histogram<V extends readonly string[]> {
 }
 
 /** The value under which everything beyond the bound of an open label is counted. */
-export const otherLabel = "_other";
+const otherLabel = "_other";
 
 /** The first values of one open label; shared by all metrics, so that they agree on which. */
 export class OpenLabel {

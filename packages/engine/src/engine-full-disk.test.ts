@@ -1,0 +1,371 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { settle } from "../../testing/src/sim-clock.ts";
+import {
+  EngineWorld,
+  type EngineWorldOptions,
+  everything,
+  standing,
+} from "../test/engine-world.ts";
+import { create, put, remove } from "./batch-codec.ts";
+import type { Engine } from "./engine.ts";
+import { FaultError } from "./fault.ts";
+import type { OverlayEntry } from "./overlay.ts";
+
+const plenty = Number.MAX_SAFE_INTEGER;
+
+async function setup(
+  options: EngineWorldOptions = {},
+): Promise<{ world: EngineWorld; engine: Engine; rollbacks: () => number }> {
+  const world = new EngineWorld({ minFreeBytes: 1000, ...options });
+  const engine = await world.open();
+  let rollbacks = 0;
+  engine.onRollback = async () => {
+    rollbacks += 1;
+  };
+  return { world, engine, rollbacks: () => rollbacks };
+}
+
+/** No free byte is left, and what is written next needs some. */
+async function fill(world: EngineWorld): Promise<void> {
+  world.disk.capacityBytes = 0;
+}
+
+/** Bodies larger than a segment, so that every record needs room that is not prepared. */
+function large(key: string): ReturnType<typeof put> {
+  return put(key, "x".repeat(6000));
+}
+
+function diskFull(): FaultError {
+  return new FaultError("disk_full", "no space left for the kv");
+}
+
+/** Counts keys, so that a flush that is derived twice shows. */
+function countKeys(
+  entries: Iterable<readonly [string, OverlayEntry]>,
+  get: (key: string) => Buffer | undefined,
+): { key: string; value: Buffer }[] {
+  let count = Number(get("count")?.toString() ?? 0);
+  for (const [, { value, born }] of entries) count += value === undefined ? -1 : Number(born);
+  return [{ key: "count", value: Buffer.from(String(count)) }];
+}
+
+test("a full disk refuses what was not durable, undoes it and accepts again when there is room", async () => {
+  const { world, engine, rollbacks } = await setup();
+  await engine.commit([put("a", "1"), put("b", "1")]).done;
+  await engine.flushNow();
+  await engine.commit([put("b", "2"), create("c", "1")]).done;
+  await fill(world);
+  const refused = [engine.commit([large("d"), remove("a"), remove("c")])];
+  await settle(1);
+  await Promise.all(refused.map(({ done }) => assert.rejects(done, { code: "disk_full" })));
+  assert.equal(engine.state, "full");
+  assert.throws(() => engine.commit([put("e", "1")]), { code: "disk_full" });
+  await settle();
+  assert.equal(rollbacks(), 1);
+  const expected = [
+    ["a", "1"],
+    ["b", "2"],
+    ["c", "1"],
+  ];
+  assert.deepEqual(await everything(engine), expected);
+  await world.clock.advance(5000);
+  assert.equal(engine.state, "full");
+  world.disk.capacityBytes = plenty;
+  await world.clock.advance(1000);
+  assert.equal(engine.state, "open");
+  assert.deepEqual(world.states, ["full", "open"]);
+  await engine.commit([large("d"), remove("a")]).done;
+  world.crash("power");
+  const next = await world.open();
+  assert.deepEqual(
+    (await everything(next)).map(([key]) => key),
+    ["b", "c", "d"],
+  );
+});
+
+test("everything that waits behind the refused record is refused with it", async () => {
+  const { world, engine } = await setup();
+  await engine.commit([put("a", "1")]).done;
+  const gate = Promise.withResolvers<void>();
+  world.disk.slow("open", gate.promise);
+  await fill(world);
+  const first = engine.commit([large("b")]);
+  await settle();
+  const second = engine.commit([put("a", "2")]);
+  gate.resolve();
+  assert.equal(await standing(first.done), "disk_full");
+  assert.equal(await standing(second.done), "disk_full");
+  assert.deepEqual(await everything(engine), [["a", "1"]]);
+});
+
+test("nobody is told of a refused change while it is being undone", async () => {
+  const { world, engine } = await setup();
+  await engine.commit([put("a", "1")]).done;
+  await fill(world);
+  const rebuilt = Promise.withResolvers<void>();
+  engine.onRollback = () => rebuilt.promise;
+  const refused = engine.commit([put("a", "2"), large("b")]);
+  await assert.rejects(refused.done, { code: "disk_full" });
+  const waiting = engine.whenDurable("b");
+  if (engine.get("b") !== undefined) {
+    assert.ok(waiting, "what is read has to be waited for");
+    rebuilt.resolve();
+    await waiting;
+  }
+  rebuilt.resolve();
+  await settle();
+  assert.equal(engine.get("b"), undefined);
+  assert.equal(engine.get("a")?.toString(), "1");
+});
+
+test("batches are refused until whoever listens has started over", async () => {
+  const { world, engine } = await setup();
+  await engine.commit([put("a", "1")]).done;
+  await fill(world);
+  const rebuilt = Promise.withResolvers<void>();
+  engine.onRollback = () => rebuilt.promise;
+  const refused = engine.commit([large("b")]);
+  await assert.rejects(refused.done, { code: "disk_full" });
+  world.disk.capacityBytes = plenty;
+  await world.clock.advance(5000);
+  assert.throws(() => engine.commit([put("c", "1")]), { code: "disk_full" });
+  rebuilt.resolve();
+  await world.clock.advance(1000);
+  await engine.commit([put("c", "1")]).done;
+});
+
+test("closing while refused batches are being undone does not keep them", async () => {
+  const { world, engine } = await setup();
+  await engine.commit([put("a", "1")]).done;
+  await fill(world);
+  const refused = engine.commit([put("a", "2"), large("b")]);
+  const closed = engine[Symbol.asyncDispose]();
+  await assert.rejects(refused.done, { code: "disk_full" });
+  await closed;
+  await settle();
+  assert.equal(world.clock.timers, 0);
+  world.disk.capacityBytes = plenty;
+  const next = await world.open();
+  assert.deepEqual(await everything(next), [["a", "1"]]);
+});
+
+test("a flush that is asked for while batches are being undone leaves them out", async () => {
+  const { world, engine } = await setup();
+  await engine.commit([put("a", "1")]).done;
+  await fill(world);
+  const refused = engine.commit([put("a", "2"), large("b")]);
+  await assert.rejects(refused.done, { code: "disk_full" });
+  await engine.flushNow().catch(() => {});
+  await settle();
+  assert.ok(!world.contents.has("b"));
+  assert.notEqual(world.contents.get("a")?.toString(), "2");
+});
+
+test("a kv without room keeps the generation readable and is written once there is room", async () => {
+  const { world, engine } = await setup({ flushBytes: 4096, derive: countKeys });
+  let full = true;
+  world.beforeWrite = () => (full ? Promise.reject(diskFull()) : Promise.resolve());
+  let n = 0;
+  while (engine.state === "open") {
+    await engine.commit([create(`key ${n}`, "x".repeat(100))]).done;
+    n += 1;
+    assert.ok(n < 1000);
+  }
+  assert.equal(engine.state, "full");
+  assert.equal((await everything(engine)).length, n);
+  assert.throws(() => engine.commit([put("z", "1")]), { code: "disk_full" });
+  await assert.rejects(engine.flushNow(), { code: "disk_full" });
+  assert.equal((await everything(engine)).length, n);
+  full = false;
+  await world.clock.advance(1000);
+  assert.equal(engine.state, "open");
+  assert.ok(world.recoveries > 0);
+  await engine.flushNow();
+  assert.equal(world.contents.size, n + 2);
+  assert.equal(engine.get("count")?.toString(), String(n));
+});
+
+test("a kv that finds no room again is tried again", async () => {
+  const { world, engine } = await setup({ derive: countKeys });
+  let failures = 3;
+  world.beforeWrite = async () => {
+    failures -= 1;
+    if (failures >= 0) throw diskFull();
+  };
+  await engine.commit([create("a", "1")]).done;
+  await assert.rejects(engine.flushNow(), { code: "disk_full" });
+  await world.clock.advance(5000);
+  assert.equal(engine.state, "open");
+  assert.deepEqual(world.stored(), [
+    ["a", "1"],
+    ["count", "1"],
+  ]);
+});
+
+test("recovering a kv that finds no room is tried again, too", async () => {
+  const { world, engine } = await setup();
+  let failures = 1;
+  world.beforeWrite = async () => {
+    failures -= 1;
+    if (failures >= 0) throw diskFull();
+  };
+  let refusals = 2;
+  world.beforeRecover = async () => {
+    refusals -= 1;
+    if (refusals >= 0) throw diskFull();
+  };
+  await engine.commit([create("a", "1")]).done;
+  await assert.rejects(engine.flushNow(), { code: "disk_full" });
+  await world.clock.advance(5000);
+  assert.equal(engine.state, "open");
+  assert.deepEqual(world.stored(), [["a", "1"]]);
+});
+
+test("a batch that the kv applied before it reported a full disk is not derived twice", async () => {
+  const { world, engine } = await setup({ derive: countKeys });
+  await engine.commit([create("a", "1"), create("b", "1")]).done;
+  let failures = 1;
+  world.afterWrite = async () => {
+    failures -= 1;
+    if (failures >= 0) throw diskFull();
+  };
+  await engine.flushNow().catch(() => {});
+  await world.clock.advance(1000);
+  assert.equal(engine.state, "open");
+  await engine.flushNow();
+  assert.equal(engine.get("count")?.toString(), "2");
+});
+
+test("a trim that finds no room neither repeats the flush nor stops the engine", async () => {
+  const { world, engine } = await setup({ derive: countKeys, segmentBytes: 1024 });
+  for (let n = 0; n < 20; n += 1) await engine.commit([create(`k${n}`, "x".repeat(100))]).done;
+  world.disk.failNext("rename", "ENOSPC");
+  world.disk.failNext("remove", "ENOSPC");
+  await engine.flushNow().catch(() => {});
+  await world.clock.advance(1000);
+  assert.equal(engine.state, "open");
+  await engine.commit([create("last", "1")]).done;
+  await engine.flushNow();
+  assert.equal(engine.get("count")?.toString(), "21");
+});
+
+test("log and kv out of room at the same time: both recover, nothing is lost", async () => {
+  const { world, engine, rollbacks } = await setup({ flushBytes: 4096, derive: countKeys });
+  let full = true;
+  const gate = Promise.withResolvers<void>();
+  world.beforeWrite = async () => {
+    await gate.promise;
+    if (full) throw diskFull();
+  };
+  for (let n = 0; n < 20; n += 1) await engine.commit([create(`key ${n}`, "x".repeat(100))]).done;
+  assert.deepEqual(world.flushes, []);
+  await fill(world);
+  const refused = engine.commit([create("refused", "x".repeat(6000))]);
+  await settle();
+  gate.resolve();
+  await assert.rejects(refused.done, { code: "disk_full" });
+  await settle();
+  assert.equal(rollbacks(), 1);
+  assert.equal((await everything(engine)).length, 20);
+  full = false;
+  world.disk.capacityBytes = plenty;
+  await world.clock.advance(2000);
+  assert.equal(engine.state, "open");
+  await engine.commit([create("after", "1")]).done;
+  await engine.flushNow();
+  assert.equal(engine.get("count")?.toString(), "21");
+  assert.ok(world.recoveries > 0, "the kv has to be made writable again");
+});
+
+test("running low on space stops new batches before the disk is full, for the kv's sake too", async () => {
+  const { world, engine } = await setup({ minFreeBytes: 1_000_000, flushBytes: 100_000_000 });
+  const failures = { left: 1 };
+  world.beforeWrite = async () => {
+    failures.left -= 1;
+    if (failures.left >= 0) throw diskFull();
+  };
+  world.disk.capacityBytes = 30_000_000;
+  let n = 0;
+  const written: Promise<void>[] = [];
+  while (engine.state === "open" && n < 40) {
+    written.push(engine.commit([put(`key ${n}`, "x".repeat(1_000_000))]).done);
+    await Promise.allSettled(written);
+    await settle();
+    n += 1;
+  }
+  assert.equal(engine.state, "full");
+  const before = await everything(engine);
+  // The flush fails while the shortage is being waited for; neither forgets the other.
+  await assert.rejects(engine.flushNow(), { code: "disk_full" });
+  assert.deepEqual(await everything(engine), before);
+  world.disk.capacityBytes = plenty;
+  await world.clock.advance(2000);
+  assert.equal(engine.state, "open");
+  assert.ok(world.recoveries > 0, "the kv has to be made writable again");
+  await engine.flushNow();
+  assert.equal(world.stored().length, before.length);
+});
+
+test("closing while appends are held back and the kv has no room ends", async () => {
+  const { world, engine } = await setup({ flushBytes: 4096 });
+  const gate = Promise.withResolvers<void>();
+  world.beforeWrite = () => gate.promise;
+  const commits: Promise<void>[] = [];
+  for (let n = 0; n < 200; n += 1) {
+    commits.push(engine.commit([put(`key ${n}`, "x".repeat(100))]).done);
+    await settle(1);
+  }
+  assert.equal(await standing(commits.at(-1)!), "pending");
+  const closed = engine[Symbol.asyncDispose]();
+  gate.reject(diskFull());
+  assert.equal(await standing(closed), "done");
+  await Promise.all(commits);
+  world.beforeWrite = () => Promise.resolve();
+  const next = await world.open();
+  assert.equal((await everything(next)).length, 200);
+});
+
+test("appends that are held back go on when the kv has no room, so that they are answered", async () => {
+  const { world, engine } = await setup({ flushBytes: 4096 });
+  const gate = Promise.withResolvers<void>();
+  world.beforeWrite = () => gate.promise;
+  const commits: Promise<void>[] = [];
+  for (let n = 0; n < 200; n += 1) {
+    commits.push(engine.commit([put(`key ${n}`, "x".repeat(100))]).done);
+    await settle(1);
+  }
+  world.beforeWrite = () => Promise.resolve();
+  gate.reject(diskFull());
+  assert.equal(await standing(Promise.all(commits)), "done");
+  assert.equal(engine.state, "full");
+  await world.clock.advance(1000);
+  await engine.commit([put("last", "1")]).done;
+  await engine.flushNow();
+  assert.equal(world.stored().length, 201);
+});
+
+test("a disk whose free space cannot be told is a failure, not a crash", async () => {
+  const { world, engine } = await setup();
+  world.disk.failNext("freeBytes", "EIO");
+  const value = "x".repeat(1_000_000);
+  for (let n = 0; n < 9; n += 1) await engine.commit([put(`key ${n}`, value)]).done;
+  await settle();
+  assert.equal(engine.state, "failed");
+});
+
+test("an engine opens on a full disk: it can be read, refuses, and recovers", async () => {
+  const { world, engine } = await setup();
+  await engine.commit([put("a", "1")]).done;
+  world.crash("process");
+  let full = true;
+  world.beforeWrite = () => (full ? Promise.reject(diskFull()) : Promise.resolve());
+  const next = await world.open();
+  assert.equal(next.state, "full");
+  assert.equal(next.get("a")?.toString(), "1");
+  full = false;
+  await world.clock.advance(1000);
+  await next.commit([put("b", "1")]).done;
+  await next.flushNow();
+  assert.equal(world.stored().length, 2);
+});

@@ -1,0 +1,46 @@
+/** What an engine is given, and what it tells about itself. */
+import type { FaultError } from "./fault.ts";
+import type { Derive } from "./flusher.ts";
+import type { Kv, KvStats } from "./kv/kv.ts";
+import type { Log } from "./log/log.ts";
+
+export interface EngineObserver {
+  grouped(batches: number, bytes: number): void;
+  flushed(seconds: number, entries: number): void;
+  stateChanged(state: EngineState, fault: FaultError | undefined): void;
+}
+
+export interface EngineOptions {
+  readonly log: Log;
+  readonly kv: Kv;
+  readonly derive: Derive;
+  readonly observer: EngineObserver;
+  readonly freeBytes: () => Promise<number>;
+  readonly clock: EngineClock;
+  /** Runs a function after what arrived in the same turn. */
+  readonly defer: (run: () => void) => void;
+  readonly minFreeBytes: number;
+  /** Overlay size at which a flush begins. */
+  readonly flushBytes: number;
+  /** How often the log is synced in the background; undefined when appends or nobody does it. */
+  readonly syncIntervalMs: number | undefined;
+}
+
+export interface EngineClock {
+  nowMs(): number;
+  monotonicMs(): number;
+  after(delayMs: number, run: () => void): () => void;
+}
+
+export type EngineState = "open" | "full" | "failed" | "closed";
+
+export interface EngineStats {
+  readonly state: EngineState;
+  readonly overlayEntries: number;
+  readonly overlayBytes: number;
+  readonly durableIndex: number;
+  readonly flushedIndex: number;
+  readonly logBytes: number;
+  readonly waitingBytes: number;
+  readonly kv: KvStats;
+}

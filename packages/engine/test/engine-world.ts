@@ -1,0 +1,146 @@
+/**
+ * An engine on a simulated disk, clock and kv, which can crash, run full and be opened again. The
+ * contents of the kv outlive every engine, as files would.
+ */
+import { SimClock as Clock, type SimClock, settle } from "../../testing/src/sim-clock.ts";
+import { SimDisk, type SimDiskOperation } from "../../testing/src/sim-disk.ts";
+import { SimRandom } from "../../testing/src/sim-random.ts";
+import { Engine } from "../src/engine.ts";
+import type { EngineState } from "../src/engine-options.ts";
+import type { Derive } from "../src/flusher.ts";
+import { MemoryKv } from "../src/kv/memory-kv.ts";
+import { type Durability, LocalLog } from "../src/log/local-log.ts";
+
+export interface EngineWorldOptions {
+  readonly seed?: number;
+  readonly durability?: Durability;
+  readonly flushBytes?: number;
+  readonly segmentBytes?: number;
+  readonly minFreeBytes?: number;
+  readonly syncIntervalMs?: number;
+  readonly derive?: Derive;
+}
+
+export class EngineWorld {
+  readonly clock: SimClock = new Clock();
+  readonly random: SimRandom;
+  readonly contents: Map<string, Buffer> = new Map();
+  readonly states: EngineState[] = [];
+  readonly groups: number[] = [];
+  readonly flushes: number[] = [];
+  readonly kvWrites: string[][] = [];
+  readonly syncs: number[] = [];
+  /** Called before the kv applies a batch; may delay or refuse it. */
+  beforeWrite: () => Promise<void> = () => Promise.resolve();
+  /** Called after the kv has applied a batch; may report a failure all the same. */
+  afterWrite: () => Promise<void> = () => Promise.resolve();
+  beforeRecover: () => Promise<void> = () => Promise.resolve();
+  /** Called before every operation of the disk. */
+  beforeDisk: (operation: SimDiskOperation) => Promise<void> = () => Promise.resolve();
+  recoveries = 0;
+  disk: SimDisk;
+  readonly #options: EngineWorldOptions;
+  #life = 0;
+
+  constructor(options: EngineWorldOptions = {}) {
+    this.#options = options;
+    this.random = new SimRandom(options.seed ?? 1);
+    this.disk = new SimDisk({
+      random: () => this.random.next(),
+      latency: (operation) => this.beforeDisk(operation),
+    });
+  }
+
+  async open(): Promise<Engine> {
+    const { clock, disk } = this;
+    const options = this.#options;
+    this.#life += 1;
+    const log = await LocalLog.open(disk, {
+      durability: options.durability ?? "fsync",
+      segmentBytes: options.segmentBytes ?? 4096,
+      ...{ writer: 1, epoch: 1, shard: 0 },
+      monotonicMs: () => clock.monotonicMs(),
+      onSync: () => this.syncs.push(clock.monotonicMs()),
+    });
+    return Engine.open({
+      log,
+      kv: this.#kv(),
+      derive: options.derive ?? (() => []),
+      observer: {
+        grouped: (batches) => this.groups.push(batches),
+        flushed: (_seconds, entries) => this.flushes.push(entries),
+        stateChanged: (state) => this.states.push(state),
+      },
+      freeBytes: () => disk.freeBytes(),
+      clock,
+      defer: (run) => queueMicrotask(run),
+      minFreeBytes: options.minFreeBytes ?? 0,
+      flushBytes: options.flushBytes ?? 1024 * 1024,
+      syncIntervalMs: options.syncIntervalMs,
+    });
+  }
+
+  /** Ends the process, or takes the power away; the next `open` finds what is left. */
+  crash(mode: "process" | "power"): void {
+    this.#life += 1;
+    this.disk = this.disk.crash(mode);
+    this.beforeDisk = () => Promise.resolve();
+    this.beforeWrite = () => Promise.resolve();
+  }
+
+  /** The keys of the kv without the engine's own. */
+  stored(): [string, string][] {
+    return [...this.contents]
+      .filter(([key]) => !key.startsWith("codeq/meta/"))
+      .map(([key, value]): [string, string] => [key, value.toString()])
+      .sort();
+  }
+
+  get position(): number {
+    return Number(this.contents.get("codeq/meta/position")?.toString() ?? 0);
+  }
+
+  #kv(): MemoryKv {
+    const life = this.#life;
+    const kv = new MemoryKv({
+      contents: this.contents,
+      beforeWrite: async () => {
+        await this.beforeWrite();
+        // The work of a process that is gone does not go on.
+        if (life !== this.#life) await new Promise(() => {});
+      },
+    });
+    const write = kv.write.bind(kv);
+    kv.write = async (writes) => {
+      const batch = [...writes];
+      await write(batch);
+      this.kvWrites.push(batch.map(({ key, value }) => (value === undefined ? `-${key}` : key)));
+      await this.afterWrite();
+    };
+    kv.recover = async () => {
+      await this.beforeRecover();
+      this.recoveries += 1;
+    };
+    return kv;
+  }
+}
+
+/** Everything in the range of all keys that tests use, as text. */
+export async function everything(engine: Engine, limit = 100_000): Promise<[string, string][]> {
+  const entries = await engine.scan({ after: "", before: "~" }, limit);
+  return entries
+    .filter(([key]) => !key.startsWith("codeq/meta/"))
+    .map(([key, value]) => [key, value.toString()]);
+}
+
+/** How a promise stands after everything that needs no timer has happened. */
+export async function standing(promise: Promise<unknown>): Promise<string> {
+  await settle();
+  const pending = Symbol("pending");
+  try {
+    const value = await Promise.race([promise, Promise.resolve(pending)]);
+    return value === pending ? "pending" : "done";
+  } catch (error) {
+    return (error as { code?: string }).code ?? String(error);
+  }
+}

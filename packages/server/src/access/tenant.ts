@@ -1,0 +1,22 @@
+/**
+ * Which tenant a token belongs to. Only claims decide, never the request. Every tenant claim that is
+ * present must be well-formed and they must agree; a bad one is never ignored in favour of another.
+ * Without any, the subject itself is the tenant.
+ */
+import type { TenantId } from "@codeq/queue";
+
+const claimNames = ["tid", "tenantId", "tenant_id", "organizationId", "organization_id"];
+const pattern = /^[a-z][a-z0-9-]{1,62}$/;
+
+export function tenantOf(
+  subject: string,
+  claims: Readonly<Record<string, unknown>>,
+): TenantId | undefined {
+  const present = claimNames.filter((name) => claims[name] !== undefined);
+  const values = present.length === 0 ? [subject] : present.map((name) => claims[name]);
+  const first = values[0];
+  if (typeof first !== "string" || !pattern.test(first.trim())) return undefined;
+  const tenant = first.trim();
+  const agreed = values.every((value) => typeof value === "string" && value.trim() === tenant);
+  return agreed ? (tenant as TenantId) : undefined;
+}

@@ -1,0 +1,173 @@
+/**
+ * The only place that builds everything. `composeCore` is the server without its edges: it runs the
+ * same on real files and clocks and inside a simulation. `composeServer` puts HTTP around it.
+ */
+import { Engine, type EngineState, type FaultError } from "@codeq/engine";
+import type { FastifyInstance } from "fastify";
+import { Authenticator } from "./access/authenticate.ts";
+import { Broker } from "./broker/broker.ts";
+import type { Clock } from "./clock.ts";
+import type { Config } from "./config/settings.ts";
+import { DeleteOldTasks } from "./maintenance/delete-old-tasks.ts";
+import { DeliverWebhooks, type PostCallback } from "./maintenance/deliver-webhooks.ts";
+import { expireLeases } from "./maintenance/expire-leases.ts";
+import { promoteDueTasks } from "./maintenance/promote-due-tasks.ts";
+import { Ticker } from "./maintenance/ticker.ts";
+import { Dispatch } from "./operations/dispatch.ts";
+import type { Storage } from "./storage.ts";
+import { ArtifactFiles } from "./store/artifact-files.ts";
+import { deriveCounts } from "./store/counts.ts";
+import { checkFormat } from "./store/format.ts";
+import { type RandomBytes, TaskIds } from "./task-ids.ts";
+import { collectBrokerMetrics, collectEngineMetrics } from "./telemetry/engine-metrics.ts";
+import { Events } from "./telemetry/events.ts";
+import type { Logger } from "./telemetry/logger.ts";
+import type { Metrics } from "./telemetry/metrics.ts";
+import { healthPages } from "./transport/http/health.ts";
+import { createHttpServer } from "./transport/http/http-server.ts";
+import { JsonCodec } from "./transport/http/json-codec.ts";
+import type { Timestamps } from "./transport/http/timestamps.ts";
+
+export interface CoreParts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly storage: Storage;
+  readonly randomBytes: RandomBytes;
+  /** Uniform in [0, 1). */
+  readonly draw: () => number;
+  readonly post: PostCallback;
+  /** Runs a function after what arrived in the same turn. */
+  readonly defer: (run: () => void) => void;
+  /** The storage failed for good: nothing is acknowledged any more. */
+  readonly onFailed: (fault: FaultError) => void;
+}
+
+export interface Core extends AsyncDisposable {
+  readonly engine: Engine;
+  readonly broker: Broker;
+  readonly dispatch: Dispatch;
+}
+
+/** Small windows stay in the processor's caches and are flushed without a pause. */
+const flushBytes = 6 * 1024 * 1024;
+const delayedInMemoryMax = 100_000;
+
+export async function composeCore(parts: CoreParts): Promise<Core> {
+  const { config, clock, logger, metrics } = parts;
+  const engine = await openEngine(parts);
+  await checkFormat(engine, config.shards);
+  const broker = await Broker.open({
+    engine,
+    clock,
+    ids: new TaskIds(parts.randomBytes),
+    draw: parts.draw,
+    policy: {
+      backoff: config.backoffPolicy,
+      baseSeconds: config.backoffBaseSeconds,
+      maxSeconds: config.backoffMaxSeconds,
+    },
+    retention: {
+      doneMs: config.retentionSeconds * 1000,
+      deadMs: config.dlqRetentionSeconds * 1000,
+    },
+    delayedInMemoryMax,
+  });
+  collectBrokerMetrics(metrics, broker);
+  const events = new Events(metrics);
+  const artifacts = new ArtifactFiles(config.localArtifactsDir);
+  const server = { broker, clock, events, artifacts, config };
+  const dispatch = new Dispatch({ server, authenticator: new Authenticator(config), logger });
+  const { ticker, webhooks } = startMaintenance({ ...parts, broker, events });
+  return {
+    engine,
+    broker,
+    dispatch,
+    [Symbol.asyncDispose]: async () => {
+      dispatch.stopAccepting();
+      broker.stopWaiting();
+      await ticker[Symbol.asyncDispose]();
+      await webhooks.settle();
+      await engine[Symbol.asyncDispose]();
+    },
+  };
+}
+
+async function openEngine(parts: CoreParts): Promise<Engine> {
+  const { config, clock, logger, metrics, storage } = parts;
+  let appendedBytes = 0;
+  const engine = await Engine.open({
+    ...storage,
+    clock,
+    derive: deriveCounts,
+    defer: parts.defer,
+    minFreeBytes: config.minFreeDiskBytes,
+    flushBytes,
+    syncIntervalMs: config.durability === "interval" ? config.syncIntervalMs : undefined,
+    observer: {
+      grouped: (batches, bytes) => {
+        appendedBytes += bytes;
+        metrics.commitGroupBatches.observe(batches);
+        metrics.commitGroupBytes.observe(bytes);
+      },
+      flushed: (seconds, entries) => {
+        metrics.flushSeconds.observe(seconds);
+        metrics.flushEntries.observe(entries);
+      },
+      stateChanged: (state: EngineState, fault) => {
+        const fields = { state, error: fault?.message, cause: String(fault?.cause ?? "") };
+        if (state === "open") logger.info("storage accepts writes again", { state });
+        else logger.error("storage refuses writes", fields);
+        if (state === "failed" && fault !== undefined) parts.onFailed(fault);
+      },
+    },
+  });
+  collectEngineMetrics(metrics, engine, () => appendedBytes);
+  return engine;
+}
+
+function startMaintenance(parts: CoreParts & { broker: Broker; events: Events }): {
+  ticker: Ticker;
+  webhooks: DeliverWebhooks;
+} {
+  const { broker, clock, logger } = parts;
+  const deletion = new DeleteOldTasks({ broker, clock });
+  const webhooks = new DeliverWebhooks(parts);
+  const jobs = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks];
+  const ticker = new Ticker({ clock, logger, jobs });
+  const wake = (): void => ticker.wake();
+  broker.leases.onDue = wake;
+  broker.delayed.onDue = wake;
+  broker.index.onExpiry = (expiresMs) => {
+    deletion.plan(expiresMs);
+    wake();
+  };
+  broker.onWebhook = (dueMs) => {
+    webhooks.plan(dueMs);
+    wake();
+  };
+  webhooks.onIdle = wake;
+  wake();
+  return { ticker, webhooks };
+}
+
+export interface HttpParts {
+  readonly core: Core;
+  readonly config: Config;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly timestamps: Timestamps;
+}
+
+export function composeHttp(parts: HttpParts): FastifyInstance {
+  const { core, config, logger, metrics, timestamps } = parts;
+  return createHttpServer({
+    dispatch: core.dispatch,
+    codec: new JsonCodec(timestamps),
+    metrics,
+    logger,
+    bodyBytesMax: config.bodyBytesMax,
+    pages: healthPages({ engine: core.engine, config, metrics }),
+  });
+}

@@ -1,0 +1,1 @@
+export { type Core, type CoreParts, composeCore, composeHttp } from "./compose.ts";

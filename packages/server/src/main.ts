@@ -1,0 +1,144 @@
+/**
+ * Arguments, configuration, composition, listening, signals. Exit codes: 0 after a shutdown, 1 for a
+ * bug, 2 for a bad configuration, 3 when the data directory is in use, 4 when the data cannot be
+ * opened, 5 when the port cannot be bound, 74 when the storage failed while running.
+ */
+import { randomFillSync } from "node:crypto";
+import { FaultError } from "@codeq/engine";
+import type { FastifyInstance } from "fastify";
+import { systemClock as clock } from "./clock.ts";
+import { type Core, composeCore, composeHttp } from "./compose.ts";
+import { renderHelp } from "./config/describe.ts";
+import { loadProcessConfig } from "./config/process-config.ts";
+import type { Config } from "./config/settings.ts";
+import { openStorage } from "./storage.ts";
+import { createLogger, type Logger } from "./telemetry/logger.ts";
+import { createMetrics } from "./telemetry/metrics.ts";
+import { collectProcessMetrics, openProcessProbe } from "./telemetry/process-metrics.ts";
+import { Timestamps } from "./transport/http/timestamps.ts";
+import { createPostCallback } from "./transport/webhook/post-callback.ts";
+import { welcome } from "./welcome.ts";
+
+const exitCodes = { config: 2, locked: 3, data: 4, port: 5, storage: 74 } as const;
+
+function exit(code: number, message: string): never {
+  process.stderr.write(`codeq: ${message}\n`);
+  process.exit(code);
+}
+
+function readConfig(argv: readonly string[]): Config {
+  if (argv.includes("--help") || argv.includes("-h")) {
+    process.stdout.write(renderHelp());
+    process.exit(0);
+  }
+  const loaded = loadProcessConfig(argv);
+  if (!loaded.ok) {
+    const list = loaded.problems.map((problem) => `  - ${problem}`).join("\n");
+    return exit(
+      exitCodes.config,
+      `the configuration has ${loaded.problems.length} problem(s):\n${list}`,
+    );
+  }
+  for (const warning of loaded.warnings) process.stderr.write(`codeq: warning: ${warning}\n`);
+  return loaded.config;
+}
+
+async function start(
+  config: Config,
+  logger: Logger,
+): Promise<{ core: Core; http: FastifyInstance }> {
+  const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
+  const timestamps = new Timestamps(config.timezone);
+  const probe = openProcessProbe(clock.nowMs());
+  collectProcessMetrics(metrics, probe);
+  const core = await composeCore({
+    ...{ config, clock, logger, metrics },
+    storage: await openStorage(config, { clock, metrics }),
+    randomBytes: (into) => void randomFillSync(into),
+    draw: drawUniform,
+    post: createPostCallback({
+      secret: config.webhookHmacSecret,
+      allowPrivateNetworks: config.webhookAllowPrivateNetworks,
+      ...{ clock, timestamps },
+    }),
+    defer: (run) => void setImmediate(run),
+    onFailed: (fault) => {
+      // The callers in flight hear of it first; what the disk holds is sorted out by the next start.
+      setImmediate(() => exit(exitCodes.storage, `storage failed: ${fault.message}`));
+    },
+  });
+  const http = composeHttp({ ...{ core, config, logger, metrics, timestamps } });
+  return { core, http };
+}
+
+const word = new Uint32Array(1);
+
+function drawUniform(): number {
+  return (randomFillSync(word)[0] as number) / 2 ** 32;
+}
+
+async function listen(http: FastifyInstance, config: Config): Promise<void> {
+  try {
+    await http.listen({ port: config.port, host: config.host });
+  } catch (error) {
+    exit(
+      exitCodes.port,
+      `cannot listen on ${config.host}:${config.port}: ${(error as Error).message}. ` +
+        "Set PORT or HOST to something that is free.",
+    );
+  }
+}
+
+/** Finishes what is in flight within the grace; a second signal ends the process at once. */
+function stopOnSignal(
+  running: { core: Core; http: FastifyInstance },
+  config: Config,
+  logger: Logger,
+): void {
+  let isStopping = false;
+  const stop = async (signal: string): Promise<void> => {
+    if (isStopping) exit(1, `${signal} again: stopping at once; the next start recovers`);
+    isStopping = true;
+    logger.info("stopping", { signal, graceSeconds: config.shutdownGraceSeconds });
+    const cancel = clock.after(config.shutdownGraceSeconds * 1000, () => {
+      logger.warn("the grace is over: open connections are cut");
+      running.http.server.closeAllConnections();
+    });
+    running.core.broker.stopWaiting();
+    await running.http.close();
+    cancel();
+    await running.core[Symbol.asyncDispose]();
+    logger.info("stopped");
+    process.exit(0);
+  };
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    process.on(signal, () => void stop(signal));
+  }
+}
+
+function codeOf(error: unknown): number {
+  if (!(error instanceof FaultError)) return 1;
+  return error.code === "locked" ? exitCodes.locked : exitCodes.data;
+}
+
+const config = readConfig(process.argv.slice(2));
+const logger = createLogger({
+  level: config.logLevel,
+  format: config.logFormat,
+  write: (line) => void process.stdout.write(line),
+  nowMs: () => clock.nowMs(),
+});
+
+try {
+  const running = await start(config, logger);
+  await listen(running.http, config);
+  stopOnSignal(running, config, logger);
+  const address = running.http.server.address();
+  const port = typeof address === "object" && address !== null ? address.port : config.port;
+  logger.info("listening", { host: config.host, port, durability: config.durability });
+  process.stdout.write(welcome(config, port));
+} catch (error) {
+  const message =
+    error instanceof FaultError ? error.message : ((error as Error).stack ?? String(error));
+  exit(codeOf(error), message);
+}

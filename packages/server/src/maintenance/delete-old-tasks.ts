@@ -1,0 +1,58 @@
+/** Deletes finished tasks whose retention has ended, with everything that belongs to them. */
+import { isExpired, type Task } from "@codeq/queue";
+import type { Broker } from "../broker/broker.ts";
+import type { Clock } from "../clock.ts";
+import { endOf, idOf, numberOf, retentionPrefix, sortable } from "../store/keys.ts";
+import type { Job } from "./ticker.ts";
+
+const pieceTasks = 256;
+
+export class DeleteOldTasks implements Job {
+  readonly name = "delete-old-tasks";
+  readonly #broker: Broker;
+  readonly #clock: Clock;
+  /** The earliest time at which a task may have to go, on the wall clock. */
+  #nextMs = 0;
+  /** What stands up to here in the index has been looked at; it may be full of deleted keys. */
+  #lookedTo: string = retentionPrefix;
+
+  constructor(parts: { broker: Broker; clock: Clock }) {
+    this.#broker = parts.broker;
+    this.#clock = parts.clock;
+  }
+
+  /** A task became terminal and has to go at this time. */
+  plan(expiresMs: number): void {
+    this.#nextMs = Math.min(this.#nextMs, expiresMs);
+    const position = retentionPrefix + sortable(expiresMs);
+    if (position < this.#lookedTo) this.#lookedTo = position;
+  }
+
+  nextMs(): number | undefined {
+    if (this.#nextMs === Number.POSITIVE_INFINITY) return undefined;
+    return this.#clock.monotonicMs() + this.#nextMs - this.#clock.nowMs();
+  }
+
+  async runOnce(): Promise<void> {
+    const { store } = this.#broker;
+    const nowMs = this.#clock.nowMs();
+    store.engine.assertWritable();
+    // What becomes terminal while the scan runs lowers this again.
+    this.#nextMs = Number.POSITIVE_INFINITY;
+    const range = { after: this.#lookedTo, before: endOf(retentionPrefix) };
+    const entries = await store.engine.scan(range, pieceTasks);
+    const tasks: Task[] = [];
+    for (const [key] of entries) {
+      const expiresMs = numberOf(key);
+      if (expiresMs > nowMs) {
+        this.plan(expiresMs);
+        break;
+      }
+      this.#lookedTo = key;
+      const task = store.task(idOf(key));
+      if (task !== undefined && isExpired(task, nowMs)) tasks.push(task);
+    }
+    if (entries.length === pieceTasks) this.#nextMs = Math.min(this.#nextMs, nowMs);
+    await this.#broker.delete(tasks);
+  }
+}

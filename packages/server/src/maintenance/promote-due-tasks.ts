@@ -1,0 +1,39 @@
+/** Makes delayed tasks ready when their time has come, whether or not anybody asks for them. */
+import type { TaskId } from "@codeq/queue";
+import type { Broker } from "../broker/broker.ts";
+import type { Clock } from "../clock.ts";
+import type { Job } from "./ticker.ts";
+
+const pieceTasks = 256;
+
+export function promoteDueTasks(parts: { broker: Broker; clock: Clock }): Job {
+  const { broker, clock } = parts;
+  return {
+    name: "promote-due-tasks",
+    nextMs: () => {
+      const first = broker.delayed.first();
+      return first === undefined ? undefined : clock.monotonicMs() + first.dueMs - clock.nowMs();
+    },
+    runOnce: async () => {
+      const first = broker.delayed.first();
+      if (first !== undefined && first.id === undefined) {
+        await broker.delayed.readStretch(first);
+        return;
+      }
+      broker.store.engine.assertWritable();
+      await broker.promote(takeDue(broker, clock.nowMs())).done;
+    },
+  };
+}
+
+/** Nothing may come between taking the tasks out of memory and promoting them. */
+function takeDue(broker: Broker, nowMs: number): { id: TaskId; dueMs: number }[] {
+  const due: { id: TaskId; dueMs: number }[] = [];
+  while (due.length < pieceTasks) {
+    const item = broker.delayed.first();
+    if (item?.id === undefined || item.dueMs > nowMs) break;
+    broker.delayed.drop(item);
+    due.push({ id: item.id, dueMs: item.dueMs });
+  }
+  return due;
+}

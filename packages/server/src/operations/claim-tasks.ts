@@ -1,0 +1,81 @@
+/** Gives ready tasks to a worker under a lease; waits for work when asked to. */
+import { limits } from "@codeq/protocol";
+import type { WorkerId } from "@codeq/queue";
+import { anyEventType, type Identity } from "../access/identity.ts";
+import type { ClaimedTask } from "../broker/claims.ts";
+import { leaseMsOf } from "./lease-length.ts";
+import { type Answer, type Operation, refusal, type Server } from "./operation.ts";
+
+export interface ClaimTasksInput {
+  /** Empty for everything the caller may work on. */
+  readonly commands: readonly string[];
+  /** 0 or less for the default. */
+  readonly leaseSeconds: number;
+  readonly waitSeconds: number;
+  readonly count: number;
+}
+
+export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
+  name: "claim_tasks",
+  access: "worker",
+  scope: "codeq:claim",
+  run: async (server, call, input) => {
+    const commands = allowedCommands(call.identity, input.commands);
+    if (!commands.ok) return commands;
+    const leaseMs = leaseMsOf(server, input.leaseSeconds, "leaseSeconds");
+    if (!leaseMs.ok) return leaseMs;
+    const tooMany = refuseTooMany(server, input);
+    if (tooMany !== undefined) return tooMany;
+    const waitSeconds = Math.min(Math.max(input.waitSeconds, 0), limits.claimWaitSecondsMax);
+    const owner = { tenantId: call.identity.tenantId, workerId: call.identity.subject as WorkerId };
+    const tasks = await server.broker.claim({
+      ...owner,
+      commands: commands.value,
+      leaseMs: leaseMs.value,
+      count: input.count,
+      waitMs: waitSeconds * 1000,
+      signal: call.signal,
+    });
+    for (const { task } of tasks) server.events.taskClaimed(task);
+    if (call.signal?.aborted) handBack(server, tasks);
+    return { ok: true, value: tasks };
+  },
+};
+
+/** Nobody is there to take the tasks: they go back at once instead of when the lease ends. */
+function handBack(server: Server, tasks: readonly ClaimedTask[]): void {
+  for (const { task } of tasks) {
+    if (task.place.in !== "leased") continue;
+    const owner = { workerId: task.place.workerId, leaseToken: task.leaseToken };
+    const { tenantId, id } = task;
+    server.broker.abandon({ tenantId, id, owner }, { interrupted: true });
+  }
+}
+
+function refuseTooMany(server: Server, input: ClaimTasksInput): Answer<never> | undefined {
+  const { claimBatchMax } = server.config;
+  if (input.count > claimBatchMax) {
+    return refusal("invalid_argument", `count exceeds maximum of ${claimBatchMax}`);
+  }
+  if (input.commands.length > limits.commandsPerClaimMax) {
+    const max = limits.commandsPerClaimMax;
+    return refusal("invalid_argument", `invalid 'commands' (at most ${max})`);
+  }
+  const waiters = server.broker.claims.waiters.size;
+  return input.waitSeconds > 0 && waiters >= limits.waitersMax ? refusal("overloaded") : undefined;
+}
+
+/** What to look for; undefined for every command of the tenant. */
+function allowedCommands(
+  identity: Identity,
+  requested: readonly string[],
+): Answer<readonly string[] | undefined> {
+  const mayAll = identity.eventTypes.includes(anyEventType);
+  if (requested.length === 0) return { ok: true, value: mayAll ? undefined : identity.eventTypes };
+  const commands = [...new Set(requested.map((command) => command.trim().toLowerCase()))];
+  if (commands.some((command) => !limits.commandPattern.test(command))) {
+    return refusal("invalid_command");
+  }
+  const allowed = mayAll || commands.every((command) => identity.eventTypes.includes(command));
+  return allowed ? { ok: true, value: commands } : refusal("event_type_not_allowed");
+}

@@ -1,0 +1,71 @@
+/**
+ * Deletes finished tasks of the caller's tenant before their retention ends. Only terminal tasks have
+ * a retention, so whatever the cut-off, work that is waiting or running is never touched.
+ */
+import { limits } from "@codeq/protocol";
+import type { Task } from "@codeq/queue";
+import { endOf, idOf, retentionPrefix, sortable } from "../store/keys.ts";
+import { type Operation, refusal, type Server } from "./operation.ts";
+import { parseInstant } from "./parse-instant.ts";
+
+export interface CleanUpInput {
+  /** 0 or less for the default. */
+  readonly limit: number;
+  /** RFC 3339, or empty for now. */
+  readonly before: string;
+}
+
+export interface CleanedUp {
+  readonly beforeMs: number;
+  readonly deleted: number;
+}
+
+const pieceEntries = 500;
+
+export const cleanUp: Operation<CleanUpInput, CleanedUp> = {
+  name: "clean_up",
+  access: "admin",
+  scope: undefined,
+  run: async (server, call, input) => {
+    const beforeMs = input.before === "" ? server.clock.nowMs() : parseInstant(input.before);
+    if (beforeMs === undefined)
+      return refusal("invalid_argument", "invalid 'before' (use RFC3339)");
+    if (input.limit > limits.cleanupLimitMax) {
+      const max = limits.cleanupLimitMax;
+      return refusal("invalid_argument", `invalid 'limit' (must be <= ${max})`);
+    }
+    const limit = input.limit <= 0 ? limits.cleanupLimitDefault : input.limit;
+    const deleted = await deleteBefore(server, {
+      tenantId: call.identity.tenantId,
+      beforeMs,
+      limit,
+    });
+    return { ok: true, value: { beforeMs, deleted } };
+  },
+};
+
+interface Wanted {
+  readonly tenantId: string;
+  readonly beforeMs: number;
+  readonly limit: number;
+}
+
+async function deleteBefore({ broker }: Server, wanted: Wanted): Promise<number> {
+  const before = endOf(`${retentionPrefix}${sortable(wanted.beforeMs)}/`);
+  let after = retentionPrefix;
+  let deleted = 0;
+  while (deleted < wanted.limit) {
+    const entries = await broker.store.engine.scan({ after, before }, pieceEntries);
+    const tasks = entries
+      .filter(([, owner]) => owner.toString() === wanted.tenantId)
+      .map(([key]) => broker.store.task(idOf(key)))
+      .filter((task) => task?.tenantId === wanted.tenantId)
+      .slice(0, wanted.limit - deleted) as Task[];
+    if (tasks.length > 0) await broker.delete(tasks);
+    deleted += tasks.length;
+    const last = entries.at(-1);
+    if (last === undefined || entries.length < pieceEntries) break;
+    after = last[0];
+  }
+  return deleted;
+}

@@ -1,0 +1,21 @@
+/** A heartbeat: the lease now ends the given time from now. */
+import { leaseMsOf } from "./lease-length.ts";
+import { type Operation, refusal } from "./operation.ts";
+import { type OwnedTaskInput, ownedTask } from "./owned-task.ts";
+
+export interface ExtendLeaseInput extends OwnedTaskInput {
+  /** 0 or less for the default. */
+  readonly extendSeconds: number;
+}
+
+export const extendLease: Operation<ExtendLeaseInput, { readonly untilMs: number }> = {
+  name: "extend_lease",
+  access: "worker",
+  scope: "codeq:heartbeat",
+  run: async (server, call, input) => {
+    const leaseMs = leaseMsOf(server, input.extendSeconds, "extendSeconds");
+    if (!leaseMs.ok) return leaseMs;
+    const outcome = server.broker.heartbeat(ownedTask(call, input), leaseMs.value);
+    return outcome.ok ? outcome : refusal(outcome.code);
+  },
+};

@@ -1,0 +1,37 @@
+/** What became of a task; waits for its end when asked to. */
+import { limits } from "@codeq/protocol";
+import type { Result, TaskId } from "@codeq/queue";
+import type { ClaimedTask } from "../broker/claims.ts";
+import { type Operation, refusal } from "./operation.ts";
+
+export interface GetResultInput {
+  readonly id: TaskId;
+  readonly waitSeconds: number;
+}
+
+export interface TaskWithResult extends ClaimedTask {
+  readonly result: Result;
+}
+
+export const getResult: Operation<GetResultInput, TaskWithResult> = {
+  name: "get_result",
+  access: "either",
+  scope: undefined,
+  run: async (server, call, input) => {
+    const { broker } = server;
+    const { tenantId } = call.identity;
+    if ((await broker.get(tenantId, input.id)) === undefined) return refusal("task_not_found");
+    const waitMs = Math.min(Math.max(input.waitSeconds, 0), limits.resultWaitSecondsMax) * 1000;
+    let result = await broker.result(tenantId, input.id);
+    if (result === undefined && waitMs > 0) {
+      if (broker.results.size >= limits.waitersMax) return refusal("overloaded");
+      await broker.results.wait(input.id, { waitMs, signal: call.signal });
+      result = await broker.result(tenantId, input.id);
+    }
+    const found = await broker.get(tenantId, input.id);
+    if (found === undefined) return refusal("task_not_found");
+    return result === undefined
+      ? refusal("result_not_found")
+      : { ok: true, value: { ...found, result } };
+  },
+};

@@ -1,0 +1,14 @@
+/** A task as it is now, with its payload. */
+import type { TaskId } from "@codeq/queue";
+import type { ClaimedTask } from "../broker/claims.ts";
+import { type Operation, refusal } from "./operation.ts";
+
+export const getTask: Operation<{ readonly id: TaskId }, ClaimedTask> = {
+  name: "get_task",
+  access: "either",
+  scope: undefined,
+  run: async (server, call, input) => {
+    const found = await server.broker.get(call.identity.tenantId, input.id);
+    return found === undefined ? refusal("not_found") : { ok: true, value: found };
+  },
+};

@@ -1,0 +1,27 @@
+/** Every operation there is; transports and tests go through this table. */
+import { abandonTask } from "./abandon-task.ts";
+import { claimTasks } from "./claim-tasks.ts";
+import { cleanUp } from "./clean-up.ts";
+import { createTask, createTasks } from "./create-task.ts";
+import { extendLease } from "./extend-lease.ts";
+import { getResult } from "./get-result.ts";
+import { getTask } from "./get-task.ts";
+import { nackTask } from "./nack-task.ts";
+import { getQueue, listQueues } from "./queue-counts.ts";
+import { submitResult, submitResults } from "./submit-result.ts";
+
+export const operations = {
+  createTask,
+  createTasks,
+  claimTasks,
+  extendLease,
+  nackTask,
+  abandonTask,
+  submitResult,
+  submitResults,
+  getTask,
+  getResult,
+  listQueues,
+  getQueue,
+  cleanUp,
+} as const;

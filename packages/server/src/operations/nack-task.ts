@@ -1,0 +1,33 @@
+/** The worker could not do it: the task is tried again later, or buried. */
+import { limits } from "@codeq/protocol";
+import { type Operation, refusal } from "./operation.ts";
+import { type OwnedTaskInput, ownedTask } from "./owned-task.ts";
+
+export interface NackTaskInput extends OwnedTaskInput {
+  /** 0 or less for the backoff policy. */
+  readonly delaySeconds: number;
+  readonly reason: string;
+}
+
+export interface NackedTask {
+  readonly buried: boolean;
+  readonly delaySeconds: number;
+}
+
+export const nackTask: Operation<NackTaskInput, NackedTask> = {
+  name: "nack_task",
+  access: "worker",
+  scope: "codeq:nack",
+  run: async (server, call, input) => {
+    if (input.reason.length > limits.reasonCharsMax) {
+      const max = limits.reasonCharsMax;
+      return refusal("invalid_argument", `invalid 'reason' (at most ${max} characters)`);
+    }
+    const outcome = server.broker.nack(ownedTask(call, input), input);
+    if (!outcome.ok) return refusal(outcome.code);
+    await outcome.value.done;
+    const { task, buried, delaySeconds } = outcome.value.value;
+    if (buried) server.events.taskEnded(task);
+    return { ok: true, value: { buried, delaySeconds } };
+  },
+};

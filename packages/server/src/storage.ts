@@ -1,0 +1,73 @@
+/** Opens the files of a data directory, or their twins in memory. */
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import {
+  FaultError,
+  type Kv,
+  LevelKv,
+  LocalLog,
+  type Log,
+  MemoryKv,
+  MemoryLog,
+  NodeDisk,
+} from "@codeq/engine";
+import type { Clock } from "./clock.ts";
+import type { Config } from "./config/settings.ts";
+import type { Metrics } from "./telemetry/metrics.ts";
+
+export interface Storage {
+  readonly kv: Kv;
+  readonly log: Log;
+  readonly freeBytes: () => Promise<number>;
+}
+
+/** The identity of the only writer a single node has. */
+const writer = 1;
+const epoch = 1;
+const shard = 0;
+
+export async function openStorage(
+  config: Config,
+  parts: { readonly clock: Clock; readonly metrics: Metrics },
+): Promise<Storage> {
+  if (config.persistenceProvider === "memory") {
+    const freeBytes = (): Promise<number> => Promise.resolve(Number.POSITIVE_INFINITY);
+    return { kv: new MemoryKv(), log: new MemoryLog({ writer, epoch, shard }), freeBytes };
+  }
+  const directory = resolve(config.dataDir);
+  await mkdir(directory, { recursive: true });
+  const kv = await openKv(directory);
+  try {
+    await writeFile(pidFile(directory), `${process.pid}\n`);
+    const disk = await NodeDisk.open(join(directory, "log"));
+    const log = await LocalLog.open(disk, {
+      durability: config.durability,
+      ...{ writer, epoch, shard },
+      monotonicMs: () => parts.clock.monotonicMs(),
+      onAppend: (seconds) => parts.metrics.logAppendSeconds.observe(seconds),
+      onSync: (seconds) => parts.metrics.logSyncSeconds.observe(seconds),
+    });
+    return { kv, log, freeBytes: () => disk.freeBytes() };
+  } catch (error) {
+    await kv.close();
+    throw error;
+  }
+}
+
+/** The key-value store's lock is the lock of the whole directory. */
+async function openKv(directory: string): Promise<Kv> {
+  try {
+    return await LevelKv.open(join(directory, "kv"));
+  } catch (error) {
+    if (!(error instanceof FaultError) || error.code !== "locked") throw error;
+    const pid = await readFile(pidFile(directory), "utf8").catch(() => "unknown");
+    throw new FaultError(
+      "locked",
+      `the data directory ${directory} is in use by another codeQ process (pid ${pid.trim()}). ` +
+        "Stop that process, or set CODEQ_DATA_DIR to another directory.",
+      error,
+    );
+  }
+}
+
+const pidFile = (directory: string): string => join(directory, "codeq.pid");

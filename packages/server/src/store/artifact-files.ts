@@ -1,0 +1,63 @@
+/**
+ * Files that workers send along with a result: `results/<task>/<name>` below one directory. A name is
+ * one path segment, so a file can neither leave the directory nor replace another task's.
+ */
+import { mkdir, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { limits } from "@codeq/protocol";
+import type { Artifact, TaskId } from "@codeq/queue";
+
+export interface ArtifactFile {
+  readonly name: string;
+  /** Passed through when it is given. */
+  readonly url: string;
+  readonly contentBase64: string;
+}
+
+type Stored =
+  | { readonly ok: true; readonly value: readonly Artifact[] }
+  | { readonly ok: false; readonly code: "invalid_argument"; readonly text: string };
+
+const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
+
+export class ArtifactFiles {
+  readonly #directory: string;
+
+  constructor(directory: string) {
+    this.#directory = resolve(directory);
+  }
+
+  /** Links first, in order, then the files; entries with neither are dropped. */
+  async store(id: TaskId, files: readonly ArtifactFile[]): Promise<Stored> {
+    const links = files.filter(({ url }) => url !== "").map(({ name, url }) => ({ name, url }));
+    const uploads = files.filter(({ url, contentBase64 }) => url === "" && contentBase64 !== "");
+    for (const { name, contentBase64 } of uploads) {
+      if (!isSegment(name)) return refused(name, "upload: the name must be a plain file name");
+      if (!base64.test(contentBase64)) {
+        return refused(name, "base64 decode: only the standard alphabet is accepted");
+      }
+    }
+    const stored = await Promise.all(uploads.map((upload) => this.#write(id, upload)));
+    return { ok: true, value: [...links, ...stored] };
+  }
+
+  async #write(id: TaskId, { name, contentBase64 }: ArtifactFile): Promise<Artifact> {
+    const directory = join(this.#directory, "results", id);
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    const path = join(directory, name);
+    await writeFile(path, Buffer.from(contentBase64, "base64"), { mode: 0o600 });
+    return { name, url: pathToFileURL(path).href };
+  }
+}
+
+function refused(name: string, why: string): Stored {
+  const shown = name.slice(0, limits.artifactNameCharsMax);
+  return { ok: false, code: "invalid_argument", text: `artifact ${shown} ${why}` };
+}
+
+function isSegment(name: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.
+  const unsafe = /[/\\\u0000-\u001f]/.test(name) || name === "." || name === "..";
+  return name !== "" && name.length <= limits.artifactNameCharsMax && !unsafe;
+}

@@ -1,0 +1,69 @@
+/** What broker and engine know about themselves, read at each scrape. */
+import type { Engine, EngineState } from "@codeq/engine";
+import type { Broker } from "../broker/broker.ts";
+import type { Metrics } from "./metrics.ts";
+
+/** The states as the metric names them; a closed storage has no scrape. */
+const stateNames = { open: "ok", full: "disk_full", failed: "failed", closed: "failed" } as const;
+
+/** `appendedBytes` is what went into the log since the start. */
+export function collectEngineMetrics(
+  metrics: Metrics,
+  engine: Engine,
+  appendedBytes: () => number,
+): void {
+  const stats = (): ReturnType<Engine["stats"]> => engine.stats();
+  metrics.overlayEntries.collect(() => [[stats().overlayEntries]]);
+  metrics.overlayBytes.collect(() => [[stats().overlayBytes]]);
+  metrics.flushLagRecords.collect(() => {
+    const { durableIndex, flushedIndex } = stats();
+    return [[durableIndex - flushedIndex]];
+  });
+  metrics.logBytes.collect(() => [[stats().logBytes]]);
+  metrics.lsmLevelFiles.collect(() => perLevel(engine, ({ files }) => files));
+  metrics.lsmLevelBytes.collect(() => perLevel(engine, ({ bytes }) => bytes));
+  metrics.lsmMemoryBytes.collect(() => [[stats().kv.memoryBytes]]);
+  metrics.lsmCompactionSeconds.collect(() => [[stats().kv.compactionSeconds]]);
+  metrics.lsmCompactionReadBytes.collect(() => [[stats().kv.compactionReadBytes]]);
+  metrics.lsmCompactionWriteBytes.collect(() => [[stats().kv.compactionWriteBytes]]);
+  metrics.writeAmplification.collect(() => {
+    const appended = appendedBytes();
+    return [[appended === 0 ? 1 : 1 + stats().kv.compactionWriteBytes / appended]];
+  });
+  metrics.storageState.collect(() => {
+    const current = stateNames[engine.state satisfies EngineState];
+    return (["ok", "disk_full", "failed"] as const).map((state) => [
+      Number(state === current),
+      state,
+    ]);
+  });
+}
+
+type Level = "0" | "1" | "2" | "3" | "4" | "5" | "6";
+
+function perLevel(
+  engine: Engine,
+  pick: (level: { files: number; bytes: number }) => number,
+): [number, Level][] {
+  return engine.stats().kv.levels.map((level, index) => [pick(level), String(index) as Level]);
+}
+
+export function collectBrokerMetrics(metrics: Metrics, broker: Broker): void {
+  metrics.queueDepth.collect(() =>
+    [...broker.queues.all()].flatMap(({ name, counts, readyTotal }) => [
+      [readyTotal, name, "ready"] as const,
+      [counts.delayed, name, "delayed"] as const,
+      [counts.leased, name, "in_progress"] as const,
+      [counts.dead, name, "dlq"] as const,
+    ]),
+  );
+  metrics.dlqDepth.collect(() =>
+    [...broker.queues.all()].map(({ name, counts }) => [counts.dead, name]),
+  );
+  metrics.waiters.collect(() => [
+    [broker.claims.waiters.size, "claim"],
+    [broker.results.size, "result"],
+  ]);
+  metrics.readyWindowEntries.collect(() => [[broker.queues.windowEntries]]);
+  metrics.quarantinedRecords.collect(() => [[broker.store.quarantined]]);
+}

@@ -1,0 +1,45 @@
+/**
+ * One function per thing that happened, called after it became durable. Each feeds every kind of
+ * telemetry that is interested in it.
+ */
+import type { Task } from "@codeq/queue";
+import type { Metrics } from "./metrics.ts";
+
+export type OperationOutcome = "ok" | "refused" | "failed";
+
+export class Events {
+  readonly #metrics: Metrics;
+
+  constructor(metrics: Metrics) {
+    this.#metrics = metrics;
+  }
+
+  taskCreated(task: Task): void {
+    this.#metrics.taskCreated.inc(task.command);
+  }
+
+  taskClaimed(task: Task): void {
+    this.#metrics.taskClaimed.inc(task.command);
+  }
+
+  /** Completed, failed or buried. */
+  taskEnded(task: Task): void {
+    const isCompleted = task.place.in === "done" && task.place.how === "completed";
+    const status = isCompleted ? "COMPLETED" : "FAILED";
+    this.#metrics.taskCompleted.inc(task.command, status);
+    const seconds = (task.updatedMs - task.createdMs) / 1000;
+    this.#metrics.taskProcessingLatency.observe(Math.max(seconds, 0), task.command, status);
+  }
+
+  leaseExpired(task: Task): void {
+    this.#metrics.leaseExpired.inc(task.command);
+  }
+
+  webhookDelivered(command: string, outcome: "success" | "failure"): void {
+    this.#metrics.webhookDeliveries.inc("task_result", command, outcome);
+  }
+
+  operated(operation: string, outcome: OperationOutcome, seconds: number): void {
+    this.#metrics.operationSeconds.observe(seconds, operation, outcome);
+  }
+}

@@ -1,0 +1,48 @@
+/** Routes of administrators; everything is of their own tenant. */
+import { operations } from "../../operations/index.ts";
+import { type BodyOf, CleanUpBody } from "./bodies.ts";
+import { queueBuckets, queueStats } from "./json-codec.ts";
+import { json, route } from "./route.ts";
+
+const base = "/v1/codeq/admin";
+
+export const adminRoutes = [
+  route({
+    method: "GET",
+    path: `${base}/queues`,
+    operation: operations.listQueues,
+    input: () => ({ ok: true, value: undefined }),
+    reply: ({ tenantId, queues }) => json(queueBuckets(tenantId, queues)),
+  }),
+  route({
+    method: "GET",
+    path: `${base}/queues/:command`,
+    operation: operations.getQueue,
+    input: ({ params }) => ({ ok: true, value: { command: params["command"] ?? "" } }),
+    reply: (counts, _codec, { params }) => json(queueStats(params["command"] ?? "", counts)),
+  }),
+  route({
+    method: "POST",
+    path: `${base}/tasks/cleanup`,
+    operation: operations.cleanUp,
+    body: CleanUpBody,
+    bodyOptional: true,
+    input: ({ body }) => {
+      const { limit, before } = (body ?? {}) as BodyOf<typeof CleanUpBody>;
+      return { ok: true, value: { limit: limit ?? 0, before: before ?? "" } };
+    },
+    reply: ({ beforeMs, deleted }, codec, { body }) => {
+      const { limit, before } = (body ?? {}) as BodyOf<typeof CleanUpBody>;
+      const shown =
+        before === undefined || before === null || before === ""
+          ? codec.seconds(beforeMs)
+          : withoutFraction(before);
+      return json(JSON.stringify({ before: shown, deleted, limit: limit ?? 0 }));
+    },
+  }),
+] as const;
+
+/** Keeps the caller's offset. */
+function withoutFraction(instant: string): string {
+  return instant.replace(/\.\d+/, "");
+}

@@ -1,0 +1,35 @@
+/** Pages for probes and scrapers; they need no token and tell nothing about tasks. */
+import type { Engine } from "@codeq/engine";
+import type { Config } from "../../config/settings.ts";
+import { type Metrics, metricsContentType } from "../../telemetry/metrics.ts";
+import type { Page } from "./http-server.ts";
+
+const jsonType = "application/json; charset=utf-8";
+
+/**
+ * `/healthz` asks for a restart when the storage has failed. `/readyz` asks for no traffic whenever
+ * writes are refused, which a full disk does without a restart helping.
+ */
+export function healthPages(parts: { engine: Engine; config: Config; metrics: Metrics }): Page[] {
+  const { engine, config, metrics } = parts;
+  const { durability } = config;
+  const page = (status: number, text: string): ReturnType<Page["show"]> => ({
+    status,
+    type: jsonType,
+    body: JSON.stringify({ status: text, storage: engine.state, durability }),
+  });
+  return [
+    {
+      path: "/healthz",
+      show: () => (engine.state === "failed" ? page(503, "failed") : page(200, "ok")),
+    },
+    {
+      path: "/readyz",
+      show: () => (engine.state === "open" ? page(200, "ok") : page(503, "unavailable")),
+    },
+    {
+      path: "/metrics",
+      show: () => ({ status: 200, type: metricsContentType, body: metrics.render() }),
+    },
+  ];
+}

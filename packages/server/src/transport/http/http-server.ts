@@ -1,0 +1,186 @@
+/**
+ * The REST API on Fastify. Authorisation happens before a body is read; every reply carries a request
+ * id; whatever goes wrong has the same shape. Callers that stop listening are noticed while they wait.
+ */
+import { randomBytes } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import Fastify, {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from "fastify";
+import type { Identity } from "../../access/identity.ts";
+import type { Dispatch } from "../../operations/dispatch.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import type { Metrics } from "../../telemetry/metrics.ts";
+import { adminRoutes } from "./admin-routes.ts";
+import type { JsonCodec } from "./json-codec.ts";
+import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
+import { taskRoutes } from "./task-routes.ts";
+
+export interface HttpOptions {
+  readonly dispatch: Dispatch;
+  readonly codec: JsonCodec;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+  readonly bodyBytesMax: number;
+  /** Routes without a token, such as health and metrics. */
+  readonly pages: readonly Page[];
+}
+
+export interface Page {
+  readonly path: string;
+  readonly show: () => { readonly status: number; readonly type: string; readonly body: string };
+}
+
+declare module "fastify" {
+  interface FastifyRequest {
+    identity: Identity | undefined;
+    bodyText: string;
+  }
+}
+
+export const routes: readonly AnyRoute[] = [...taskRoutes, ...adminRoutes];
+
+const jsonType = "application/json; charset=utf-8";
+const headersTimeoutMs = 5000;
+const requestTimeoutMs = 60_000;
+const keepAliveTimeoutMs = 72_000;
+const requestIdPattern = /^[\x21-\x7e]{1,128}$/;
+
+export function createHttpServer(options: HttpOptions): FastifyInstance {
+  const app = Fastify({
+    bodyLimit: options.bodyBytesMax,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
+    requestTimeout: requestTimeoutMs,
+    keepAliveTimeout: keepAliveTimeoutMs,
+    http: { headersTimeout: headersTimeoutMs, maxHeaderSize: 16_384 },
+    forceCloseConnections: "idle",
+    exposeHeadRoutes: false,
+    genReqId: requestId,
+    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false } },
+  });
+  app.decorateRequest("identity", undefined);
+  app.decorateRequest("bodyText", "");
+  readBodies(app);
+  app.addHook("onRequest", async (request, reply) => {
+    reply.header("x-request-id", request.id);
+  });
+  app.addHook("onResponse", async (request, reply) => {
+    const { method, id } = request;
+    const route = request.routeOptions.url ?? "unknown";
+    const status = reply.statusCode;
+    options.metrics.httpRequests.inc(route, method, String(status));
+    const level = status >= 500 ? "warn" : "debug";
+    options.logger[level]("request", {
+      requestId: id,
+      method,
+      route,
+      status,
+      ms: reply.elapsedTime,
+    });
+  });
+  app.setErrorHandler((error: FastifyError, request, reply) =>
+    send(reply, replyToError(error, request, options.logger)),
+  );
+  app.setNotFoundHandler((_request, reply) =>
+    reply.code(404).type("text/plain").send("404 page not found"),
+  );
+  for (const page of options.pages) {
+    app.get(page.path, async (_request, reply) => {
+      const { status, type, body } = page.show();
+      return reply.code(status).type(type).send(body);
+    });
+  }
+  for (const each of routes) addRoute(app, each, options);
+  return app;
+}
+
+/** All content types are taken for JSON; what cannot be parsed is decided on by the route. */
+function readBodies(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", { parseAs: "string" }, (request, body, done) => {
+    const text = body as string;
+    request.bodyText = text;
+    try {
+      done(null, text === "" ? undefined : JSON.parse(text));
+    } catch {
+      // Not JSON: the schema refuses it, or the route does without a body.
+      done(null, undefined);
+    }
+  });
+}
+
+function addRoute(app: FastifyInstance, each: AnyRoute, options: HttpOptions): void {
+  const { dispatch, codec } = options;
+  const hasBody = each.body !== undefined;
+  app.route({
+    method: each.method,
+    url: each.path,
+    ...(hasBody ? { schema: { body: each.body } } : {}),
+    attachValidation: true,
+    onRequest: async (request, reply) => {
+      const answer = await dispatch.authorize(each.operation, request.headers.authorization);
+      if (!answer.ok) return send(reply, problem(answer));
+      request.identity = answer.value;
+      return undefined;
+    },
+    handler: async (request, reply) => {
+      if (request.validationError !== undefined && each.bodyOptional !== true) {
+        return send(reply, problemOf("invalid_body", each.invalidBody));
+      }
+      const isUsable = request.validationError === undefined;
+      const http = {
+        params: request.params as Record<string, string>,
+        query: request.query as Record<string, string | undefined>,
+        headers: request.headers,
+        body: isUsable ? request.body : undefined,
+        text: request.bodyText,
+      };
+      const input = each.input(http);
+      if (!input.ok) return send(reply, problem(input));
+      const signal = each.waits?.(input.value) ? goneSignal(request.raw, reply.raw) : undefined;
+      const call = { identity: request.identity as Identity, signal };
+      const answer = await dispatch.run(each.operation, call, input.value);
+      return send(reply, answer.ok ? each.reply(answer.value, codec, http) : problem(answer));
+    },
+  });
+}
+
+function send(reply: FastifyReply, { status, body, headers }: HttpReply): FastifyReply {
+  if (headers !== undefined) reply.headers(headers);
+  if (status === 503) reply.header("retry-after", "1");
+  reply.code(status);
+  return body === undefined ? reply.send() : reply.header("content-type", jsonType).send(body);
+}
+
+/** Aborts when the caller closes the connection before it got its answer. */
+function goneSignal(request: IncomingMessage, response: ServerResponse): AbortSignal {
+  const controller = new AbortController();
+  response.once("close", () => {
+    if (!response.writableFinished) controller.abort();
+  });
+  if (request.socket.destroyed) controller.abort();
+  return controller.signal;
+}
+
+function replyToError(error: FastifyError, request: FastifyRequest, logger: Logger): HttpReply {
+  if (error.code === "FST_ERR_CTP_BODY_TOO_LARGE") return problemOf("body_too_large");
+  const status = error.statusCode ?? 500;
+  if (status >= 400 && status < 500)
+    return { status, body: JSON.stringify({ error: "invalid body" }) };
+  logger.error("request failed", {
+    requestId: request.id,
+    route: request.routeOptions.url,
+    error: error.stack ?? error.message,
+  });
+  return problemOf("internal");
+}
+
+function requestId(request: IncomingMessage): string {
+  const sent = request.headers["x-request-id"];
+  return typeof sent === "string" && requestIdPattern.test(sent)
+    ? sent
+    : randomBytes(16).toString("hex");
+}

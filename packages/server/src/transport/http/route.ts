@@ -1,0 +1,60 @@
+/**
+ * What turns an operation into an HTTP route: where it is, what its body looks like, how a request
+ * becomes its input and an answer becomes a reply.
+ */
+
+import { type ErrorCode, errors } from "@codeq/protocol";
+import type { TObject } from "@sinclair/typebox";
+import type { Answer, Operation, Refusal } from "../../operations/operation.ts";
+import type { JsonCodec } from "./json-codec.ts";
+
+export interface HttpRequest {
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, string | undefined>>;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** Parsed and checked against the schema; undefined when there is none. */
+  readonly body: unknown;
+  /** The text that the body was parsed from. */
+  readonly text: string;
+}
+
+export interface HttpReply {
+  readonly status: number;
+  /** JSON text; undefined for an empty body. */
+  readonly body: string | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface Route<Input, Output> {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly operation: Operation<Input, Output>;
+  readonly body?: TObject;
+  /** The text for a body that is not JSON or does not fit the schema. */
+  readonly invalidBody?: string;
+  /** A body that cannot be used is taken for a missing one. */
+  readonly bodyOptional?: boolean;
+  /** The operation may wait for an event, so a caller that leaves has to be noticed. */
+  readonly waits?: (input: Input) => boolean;
+  readonly input: (request: HttpRequest) => Answer<Input>;
+  readonly reply: (output: Output, codec: JsonCodec, request: HttpRequest) => HttpReply;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a table of routes does not look at their inputs.
+export type AnyRoute = Route<any, any>;
+
+export function route<Input, Output>(definition: Route<Input, Output>): Route<Input, Output> {
+  return definition;
+}
+
+export function json(body: string, status = 200): HttpReply {
+  return { status, body };
+}
+
+export function problem(refusal: Refusal): HttpReply {
+  return { status: errors[refusal.code].http, body: JSON.stringify({ error: refusal.text }) };
+}
+
+export function problemOf(code: ErrorCode, text: string = errors[code].text): HttpReply {
+  return problem({ ok: false, code, text });
+}

@@ -1,0 +1,57 @@
+/**
+ * Instants as the wire shows them: RFC 3339 with the offset of the configured time zone and up to
+ * three fractional digits, none when they are zero. Offsets are looked up once per quarter of an hour,
+ * which is the finest step at which any zone changes.
+ */
+const quarterMs = 15 * 60 * 1000;
+const offsetsKept = 4096;
+
+export class Timestamps {
+  readonly #format: Intl.DateTimeFormat;
+  readonly #offsets: Map<number, number> = new Map();
+
+  constructor(timezone: string) {
+    this.#format = new Intl.DateTimeFormat("en-US", {
+      timeZone: timezone,
+      timeZoneName: "longOffset",
+    });
+  }
+
+  local(ms: number): string {
+    const offsetMinutes = this.#offsetMinutes(ms);
+    const text = new Date(ms + offsetMinutes * 60_000).toISOString();
+    const fraction = text.slice(19, 23).replace(/\.?0+$/, "");
+    return text.slice(0, 19) + fraction + zone(offsetMinutes);
+  }
+
+  #offsetMinutes(ms: number): number {
+    const quarter = Math.floor(ms / quarterMs);
+    let offset = this.#offsets.get(quarter);
+    if (offset === undefined) {
+      if (this.#offsets.size >= offsetsKept) this.#offsets.clear();
+      offset = this.#lookUp(quarter * quarterMs);
+      this.#offsets.set(quarter, offset);
+    }
+    return offset;
+  }
+
+  #lookUp(ms: number): number {
+    const part = this.#format.formatToParts(ms).find(({ type }) => type === "timeZoneName");
+    const match = /^GMT([+-])(\d{2}):(\d{2})/.exec(part?.value ?? "");
+    if (match === null) return 0;
+    const minutes = Number(match[2]) * 60 + Number(match[3]);
+    return match[1] === "-" ? -minutes : minutes;
+  }
+}
+
+/** Whole seconds, UTC. */
+export function utcSeconds(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}
+
+function zone(offsetMinutes: number): string {
+  if (offsetMinutes === 0) return "Z";
+  const minutes = Math.abs(offsetMinutes);
+  const two = (number: number): string => String(number).padStart(2, "0");
+  return `${offsetMinutes < 0 ? "-" : "+"}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`;
+}

@@ -1,0 +1,28 @@
+/** What a person who has just started the server wants to see. */
+import type { Config } from "./config/settings.ts";
+
+const devToken = "dev-token";
+
+export function welcome(config: Config, port: number): string {
+  const host = config.host === "0.0.0.0" || config.host === "::" ? "localhost" : config.host;
+  const url = `http://${host}:${port}`;
+  const lines = [
+    "",
+    `  codeQ is ready       ${url}`,
+    `  health, metrics      ${url}/healthz  ${url}/metrics`,
+    `  data, durability     ${config.dataDir} (${config.durability})`,
+  ];
+  // Tokens from the configuration are secrets; the development token is not one.
+  if (config.producerAuth.some(({ token }) => token === devToken)) {
+    lines.push(
+      `  development token    ${devToken}`,
+      "",
+      "  Try it:",
+      `    curl -s ${url}/v1/codeq/tasks -H 'Authorization: Bearer ${devToken}' \\`,
+      `      -d '{"command":"hello","payload":{"name":"world"}}'`,
+      `    curl -s ${url}/v1/codeq/tasks/claim -H 'Authorization: Bearer ${devToken}' \\`,
+      `      -d '{"commands":["hello"],"waitSeconds":5}'`,
+    );
+  }
+  return `${lines.join("\n")}\n\n`;
+}

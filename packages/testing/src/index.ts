@@ -1,0 +1,3 @@
+export { SimClock, type SimClockOptions, settle } from "./sim-clock.ts";
+export { SimDisk, type SimDiskOperation, type SimDiskOptions } from "./sim-disk.ts";
+export { SimRandom } from "./sim-random.ts";

@@ -1,0 +1,11 @@
+/** Writes the reference pages: `npm run gen`. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { referencePages } from "./reference-pages.ts";
+
+const root = join(import.meta.dirname, "..");
+for (const [path, text] of referencePages()) {
+  mkdirSync(dirname(join(root, path)), { recursive: true });
+  writeFileSync(join(root, path), text);
+  console.log(`wrote ${path}`);
+}

@@ -1,0 +1,129 @@
+/**
+ * The reference pages, made from the tables that the server itself runs on. A page says that it is
+ * generated and how; a test compares it with what the tables give today.
+ */
+import { errors } from "../packages/protocol/src/errors.ts";
+import { envNamesOf, flagOf, keyNames, rowOf } from "../packages/server/src/config/keys.ts";
+import { laterKeys } from "../packages/server/src/config/later-keys.ts";
+import { metricTable } from "../packages/server/src/telemetry/metrics.ts";
+import type { MetricRow } from "../packages/server/src/telemetry/registry.ts";
+
+/** Path from the root of the repository -> contents. */
+export function referencePages(): ReadonlyMap<string, string> {
+  return new Map([
+    ["docs/reference/config.md", configPage()],
+    ["docs/reference/metrics.md", metricsPage()],
+    ["docs/reference/errors.md", errorsPage()],
+  ]);
+}
+
+function configPage(): string {
+  const rows = keyNames.map((name) => {
+    const row = rowOf(name);
+    const unit = row.unit === undefined ? "" : `, ${row.unit}`;
+    const initial = row.initialInWords ?? code(String(row.initial));
+    const variables = envNamesOf(name, row.env).map(code).join(" ");
+    const about = row.secret === true ? `${row.about} Never printed.` : row.about;
+    return [
+      code(name),
+      code(flagOf(name)),
+      variables,
+      `${row.parser.accepts}${unit}`,
+      initial,
+      about,
+    ];
+  });
+  const later = laterKeys.map((row) => [
+    code(row.name),
+    envNamesOf(row.name, row.env).map(code).join(" "),
+    row.refuseWhenOn === undefined ? "a warning" : "refused when on",
+  ]);
+  return page("Configuration", "packages/server/src/config/keys.ts", [
+    "Values come from the defaults, then the YAML file, then the environment, then flags; the last",
+    "one wins. The file is the one that `--config` or `CODEQ_CONFIG_PATH` names; a named file must",
+    "exist. Where a key has several variables, the first one that is set counts, and a variable that",
+    "is set to nothing counts as not set. Unknown keys and flags, and values that do not fit, are",
+    "errors; all of them are reported at once, and the server does not start.",
+    "",
+    "With no configuration at all the server listens on this machine only, keeps its data in",
+    "`./data`, and accepts `dev-token` from producers and workers of the tenant `dev-tenant`. With",
+    "`env` set to anything but `dev`, tokens and the webhook secret are required.",
+    "",
+    table(["key", "flag", "environment", "value", "default", "what it decides"], rows),
+    "",
+    "## Tokens",
+    "",
+    "`producerAuthConfig` and `workerAuthConfig` take a token, an object, or a list of objects, as a",
+    "map of the file or as JSON text:",
+    "",
+    table(
+      ["field", "default", "meaning"],
+      [
+        [code("token"), "required", "The bearer token."],
+        [code("subject"), code("static"), "Who it stands for; the tenant when no claim names one."],
+        [code("email"), "empty", "Shown in logs."],
+        [code("scopes"), "none", "`codeq:claim`, `codeq:heartbeat`, and so on; `codeq:admin`."],
+        [code("eventTypes"), "none", 'Commands that a worker may claim; `["*"]` for all.'],
+        [code("raw"), "empty", "Further claims; `role` and `tenantId` are read from here."],
+      ],
+    ),
+    "",
+    "## Not in this version",
+    "",
+    "These are known, so that existing files load, and have no effect yet.",
+    "",
+    table(["key", "environment", "when set"], later),
+  ]);
+}
+
+function metricsPage(): string {
+  const metrics: MetricRow[] = Object.values(metricTable);
+  const rows = metrics.map((row) => [
+    code(row.name),
+    row.type,
+    row.labels.map(labelText).join("; ") || "none",
+    row.buckets === undefined ? row.help : `${row.help} Buckets: ${row.buckets.join(" ")}.`,
+  ]);
+  return page("Metrics", "packages/server/src/telemetry/metrics.ts", [
+    "`GET /metrics` answers in the Prometheus text format 0.0.4. At most `metricsCommandsMax`",
+    "commands are told apart; the rest are counted together as `_other`.",
+    "",
+    table(["name", "type", "labels", "what it says"], rows),
+  ]);
+}
+
+function labelText(label: MetricRow["labels"][number]): string {
+  if (label.values === undefined) return code(label.name);
+  return `${code(label.name)} (${label.values.join(", ")})`;
+}
+
+function errorsPage(): string {
+  const rows = Object.entries(errors).map(([name, row]) => [
+    code(name),
+    String(row.http),
+    row.grpc,
+    row.retryable ? "yes" : "no",
+    row.text,
+  ]);
+  return page("Errors", "packages/protocol/src/errors.ts", [
+    "Programs branch on the code, which never changes; the text may be more specific than the one",
+    "here. Retryable means that the same request may succeed later without being changed.",
+    "",
+    table(["code", "HTTP", "gRPC", "retryable", "text"], rows),
+  ]);
+}
+
+function page(title: string, source: string, body: readonly string[]): string {
+  const note = `<!-- Generated from ${source} by \`npm run gen\`; edit that file instead. -->`;
+  return `${[`# ${title}`, "", note, "", ...body].join("\n")}\n`;
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) =>
+    `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+  return [line(head), `|${" --- |".repeat(head.length)}`, ...rows.map(line)].join("\n");
+}
+
+function code(text: string): string {
+  return `\`${text}\``;
+}

@@ -1,0 +1,131 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+
+/** Stands in for the compiler: notes that it ran and leaves a server of a few lines. */
+const compiler = `
+const fs = require("node:fs");
+console.error("compiler " + process.argv.slice(2).join(" "));
+for (const name of ["protocol", "queue", "engine", "server"]) {
+  fs.mkdirSync("packages/" + name + "/dist", { recursive: true });
+  fs.writeFileSync("packages/" + name + "/dist/index.js", "");
+}
+fs.copyFileSync("packages/server/src/main.ts", "packages/server/dist/main.js");
+if (fs.existsSync("broken")) process.exit(2);
+`;
+
+/** Stands in for the server: counts signals, and ends on a line of its standard input. */
+const server = `
+let signals = [];
+for (const name of ["SIGINT", "SIGTERM"]) process.on(name, () => {
+  signals.push(name);
+  console.log("got " + name);
+});
+process.stdin.once("data", (line) => {
+  const word = String(line).trim();
+  console.log("signals " + signals.join(","));
+  if (word === "crash") process.kill(process.pid, "SIGKILL");
+  else process.exit(Number(word));
+});
+console.log("ready " + process.argv.slice(2).join(" ") + " pool " + process.env.UV_THREADPOOL_SIZE);
+`;
+
+function setup(t) {
+  const root = mkdtempSync(join(tmpdir(), "codeq-start-"));
+  t.after(() => rmSync(root, { recursive: true }));
+  cpSync(import.meta.dirname, join(root, "scripts"), { recursive: true });
+  for (const folder of [
+    "node_modules/.bin",
+    "node_modules/typescript/bin",
+    "packages/server/src",
+  ]) {
+    mkdirSync(join(root, folder), { recursive: true });
+  }
+  symlinkSync(process.execPath, join(root, "node_modules/.bin/node"));
+  const packages = JSON.stringify({ packages: {} });
+  writeFileSync(join(root, "package-lock.json"), packages);
+  writeFileSync(join(root, "node_modules/.package-lock.json"), packages);
+  writeFileSync(join(root, "node_modules/typescript/bin/tsc"), compiler);
+  writeFileSync(join(root, "packages/server/src/main.ts"), server);
+  return root;
+}
+
+/** Runs start.mjs and collects what it prints; `until` waits for a piece of it. */
+function start(root, ...args) {
+  const { UV_THREADPOOL_SIZE: _, ...env } = process.env;
+  const child = spawn(process.execPath, [join(root, "scripts/start.mjs"), ...args], { env });
+  let text = "";
+  let check = () => {};
+  const collect = (chunk) => {
+    text += chunk;
+    check();
+  };
+  child.stdout.on("data", collect);
+  child.stderr.on("data", collect);
+  const until = (piece) =>
+    new Promise((resolve) => {
+      check = () => text.includes(piece) && resolve(text);
+      check();
+    });
+  const ended = new Promise((resolve) => {
+    child.on("close", (code, signal) => resolve({ code, signal, text }));
+  });
+  return { child, until, ended };
+}
+
+test("start compiles once, passes arguments on, and ends with the server's exit code", async (t) => {
+  const root = setup(t);
+  const first = start(root, "--port", "0");
+  assert.match(
+    await first.until("ready"),
+    /compiler -b packages\/server --force\nready --port 0 pool 8/,
+  );
+  first.child.stdin.write("7\n");
+  assert.equal((await first.ended).code, 7);
+
+  const second = start(root);
+  second.child.stdin.write("0\n");
+  const { code, text } = await second.ended;
+  assert.equal(code, 0);
+  assert.doesNotMatch(text, /compil/);
+
+  writeFileSync(join(root, "packages/server/src/main.ts"), `${server}\n// changed`);
+  const third = start(root);
+  third.child.stdin.write("0\n");
+  assert.match((await third.ended).text, /compiler -b packages\/server --force\n/);
+});
+
+test("start ends with an error and no server when the sources do not compile", async (t) => {
+  const root = setup(t);
+  writeFileSync(join(root, "broken"), "");
+  for (const _ of [1, 2]) {
+    const { code, text } = await start(root).ended;
+    assert.equal(code, 1);
+    assert.match(text, /compiler/);
+    assert.doesNotMatch(text, /ready/);
+  }
+});
+
+test("start passes a signal on once, even when it arrives twice as under npm", async (t) => {
+  for (const signal of ["SIGINT", "SIGTERM"]) {
+    const run = start(setup(t));
+    await run.until("ready");
+    run.child.kill(signal);
+    run.child.kill(signal);
+    await run.until(`got ${signal}`);
+    run.child.stdin.write("3\n");
+    const { code, text } = await run.ended;
+    assert.equal(code, 3);
+    assert.match(text, new RegExp(`signals ${signal}\n`));
+  }
+});
+
+test("start ends by the signal that ended the server", async (t) => {
+  const run = start(setup(t));
+  await run.until("ready");
+  run.child.stdin.write("crash\n");
+  assert.equal((await run.ended).signal, "SIGKILL");
+});

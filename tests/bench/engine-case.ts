@@ -1,0 +1,162 @@
+/**
+ * One measurement in a process of its own, so that neither memory nor compiled code of one case is
+ * part of another. Takes a JSON argument, writes a JSON line.
+ */
+import fs from "node:fs";
+import { join } from "node:path";
+import type { WorkerId } from "@codeq/queue";
+import {
+  cycleOne,
+  enqueueOne,
+  type Mode,
+  type OpenBroker,
+  openBroker,
+  readyCount,
+  syncIntervalMs,
+  type Written,
+} from "./open-broker.ts";
+
+export interface CaseOptions {
+  readonly part: "preload" | "cycles";
+  readonly directory: string;
+  readonly mode: Mode;
+  readonly backlog: number;
+  readonly inFlight: number;
+  readonly seconds: number;
+  readonly flushMiB: number;
+}
+
+export interface CaseResult {
+  readonly openMs: number;
+  readonly ready: number;
+  /** Right after opening, and the highest during the run. */
+  readonly openRssMb: number;
+  readonly rssMb: number;
+  readonly cyclesPerSecond: number;
+  readonly cpuUsPerCycle: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly bytesPerCycle: number;
+  readonly batchesPerGroup: number;
+  readonly anchorPerSecond: number;
+}
+
+const warmUpShare = 0.2;
+const preloadPiece = 1000;
+const progressEvery = 250_000;
+const anchorSeconds = 1;
+
+const options = JSON.parse(process.argv[2] ?? "{}") as CaseOptions;
+if (options.part === "preload") await preload();
+else console.log(JSON.stringify(await measure()));
+
+async function preload(): Promise<void> {
+  const { engine, broker } = await openBroker(options.directory, { ...options, mode: "os" });
+  for (let count = 0; count < options.backlog; ) {
+    let done = Promise.resolve();
+    for (let i = 0; i < preloadPiece; i++) done = enqueueOne(broker);
+    await done;
+    count += preloadPiece;
+    if (count % progressEvery === 0) console.error(`  preloaded ${count} tasks`);
+  }
+  await engine[Symbol.asyncDispose]();
+}
+
+async function measure(): Promise<CaseResult> {
+  const startedAt = performance.now();
+  const opened = await openBroker(options.directory, options);
+  const openMs = performance.now() - startedAt;
+  const openRssMb = rssMb();
+  const ready = readyCount(opened.broker);
+  await runFor(opened, options.seconds * warmUpShare);
+  const before = { ...opened.written };
+  const run = await runFor(opened, options.seconds);
+  const written: Written = {
+    groups: opened.written.groups - before.groups,
+    batches: opened.written.batches - before.batches,
+    bytes: opened.written.bytes - before.bytes,
+  };
+  await opened.engine[Symbol.asyncDispose]();
+  const { latencies, seconds, cpuUs } = run;
+  latencies.sort();
+  const cycles = latencies.length;
+  return {
+    ...{ openMs, ready, openRssMb, rssMb: run.rssMb },
+    cyclesPerSecond: cycles / seconds,
+    cpuUsPerCycle: cpuUs / cycles,
+    p50Ms: latencies[Math.floor(cycles * 0.5)] ?? 0,
+    p99Ms: latencies[Math.floor(cycles * 0.99)] ?? 0,
+    bytesPerCycle: written.bytes / cycles,
+    batchesPerGroup: written.batches / written.groups,
+    anchorPerSecond: await anchor(written, cycles),
+  };
+}
+
+async function runFor(
+  { broker }: OpenBroker,
+  seconds: number,
+): Promise<{ latencies: Float64Array; seconds: number; cpuUs: number; rssMb: number }> {
+  const latencies: number[] = [];
+  let highest = 0;
+  const sampler = setInterval(() => {
+    highest = Math.max(highest, rssMb());
+  }, 100);
+  const startedAt = performance.now();
+  const cpuBefore = process.cpuUsage();
+  const endAt = startedAt + seconds * 1000;
+  const client = async (workerId: WorkerId): Promise<void> => {
+    for (let now = performance.now(); now < endAt; ) {
+      await cycleOne(broker, workerId);
+      const after = performance.now();
+      latencies.push(after - now);
+      now = after;
+    }
+  };
+  const clients = Array.from({ length: options.inFlight }, (_, i) => client(`w${i}` as WorkerId));
+  await Promise.all(clients);
+  clearInterval(sampler);
+  const { user, system } = process.cpuUsage(cpuBefore);
+  return {
+    latencies: Float64Array.from(latencies),
+    seconds: (performance.now() - startedAt) / 1000,
+    cpuUs: user + system,
+    rssMb: highest,
+  };
+}
+
+/** Cycles per second when the same bytes are only appended to a file, grouped and synced alike. */
+async function anchor(written: Written, cycles: number): Promise<number> {
+  const bytes = Buffer.alloc(Math.round(written.bytes / written.groups), "x");
+  const fd = fs.openSync(join(options.directory, "anchor"), "w");
+  const startedAt = performance.now();
+  let groups = 0;
+  let syncedAt = startedAt;
+  while (performance.now() - startedAt < anchorSeconds * 1000) {
+    await append(fd, bytes);
+    groups += 1;
+    const isDue = performance.now() - syncedAt > syncIntervalMs;
+    if (options.mode === "fsync" || (options.mode === "interval" && isDue)) {
+      await sync(fd);
+      syncedAt = performance.now();
+    }
+  }
+  const seconds = (performance.now() - startedAt) / 1000;
+  fs.closeSync(fd);
+  return (groups * cycles) / written.groups / seconds;
+}
+
+function append(fd: number, bytes: Buffer): Promise<void> {
+  return new Promise((resolve, reject) => {
+    fs.write(fd, bytes, (error) => (error === null ? resolve() : reject(error)));
+  });
+}
+
+function sync(fd: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    fs.fdatasync(fd, (error) => (error === null ? resolve() : reject(error)));
+  });
+}
+
+function rssMb(): number {
+  return process.memoryUsage.rss() / 1e6;
+}

@@ -1,0 +1,210 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  fileLength,
+  fileName,
+  folderOrder,
+  homes,
+  machineTraces,
+  packageBorder,
+  sleeping,
+  testSelection,
+  unfinished,
+} from "./rules.ts";
+import { codeOf, type Rule } from "./source-file.ts";
+
+function offends(rule: Rule, path: string, text: string): void {
+  assert.notEqual(rule({ path, text }).length, 0, `expected an offence: ${path}: ${text}`);
+}
+
+function passes(rule: Rule, path: string, text: string): void {
+  assert.deepEqual(rule({ path, text }), [], `${path}: ${text}`);
+}
+
+const server = "packages/server/src";
+
+test("fileLength: 400 lines of source, 800 of a test, any number of prose", () => {
+  const lines = (count: number) => "x;\n".repeat(count);
+  passes(fileLength, "packages/queue/src/task.ts", lines(400));
+  offends(fileLength, "packages/queue/src/task.ts", lines(401));
+  passes(fileLength, "packages/queue/src/task.test.ts", lines(800));
+  offends(fileLength, "tests/e2e/http.test.ts", lines(801));
+  passes(fileLength, "docs/guide.md", lines(2000));
+});
+
+test("fileName: words without content are refused in files and folders", () => {
+  for (const path of [
+    `${server}/utils.ts`,
+    `${server}/broker/lease-manager.ts`,
+    `${server}/lib/x.ts`,
+    `${server}/task-service.test.ts`,
+    `${server}/common/x.ts`,
+    `${server}/misc.mjs`,
+    `${server}/types.ts`,
+    `${server}/store/interfaces.ts`,
+    "tests/helpers/x.ts",
+  ]) {
+    offends(fileName, path, "");
+  }
+  for (const path of [`${server}/library.ts`, `${server}/task-types.ts`, "docs/common.md"]) {
+    passes(fileName, path, "");
+  }
+});
+
+test("folderOrder: a folder imports only what stands to its right", () => {
+  const cases: [path: string, specifier: string, allowed: boolean][] = [
+    ["main.ts", "./compose.ts", true],
+    ["compose.ts", "./transport/http/http-server.ts", true],
+    ["compose.ts", "./main.ts", false],
+    ["transport/http/route-table.ts", "../../operations/index.ts", true],
+    ["transport/http/route-table.ts", "./problem.ts", true],
+    ["transport/http/route-table.ts", "../../maintenance/ticker.ts", false],
+    ["maintenance/ticker.ts", "../broker/broker.ts", true],
+    ["operations/nack-task.ts", "../transport/http/problem.ts", false],
+    ["access/tenant.ts", "../operations/dispatch.ts", false],
+    ["broker/broker.ts", "../store/keys.ts", true],
+    ["store/keys.ts", "../broker/broker.ts", false],
+    ["store/keys.ts", "../telemetry/metrics.ts", true],
+    ["store/keys.ts", "../config/settings.ts", true],
+    ["store/keys.ts", "../clock.ts", true],
+    ["telemetry/metrics.ts", "../store/keys.ts", false],
+    ["config/load.ts", "../telemetry/logger.ts", false],
+    ["telemetry/metrics.ts", "../clock.ts", true],
+    ["clock.ts", "./config/settings.ts", false],
+    ["compose-simulated.ts", "./broker/broker.ts", true],
+    ["broker/broker.ts", "../compose-simulated.ts", false],
+  ];
+  for (const [path, specifier, allowed] of cases) {
+    const check = allowed ? passes : offends;
+    check(folderOrder, `${server}/${path}`, `import { x } from "${specifier}";`);
+    check(folderOrder, `${server}/${path}`, `import type { X } from "${specifier}";`);
+    check(folderOrder, `${server}/${path}`, `const x = await import("${specifier}");`);
+    check(folderOrder, `${server}/${path}`, `import "${specifier}";`);
+    check(folderOrder, `${server}/${path}`, `export * from "${specifier}";`);
+  }
+  passes(folderOrder, `${server}/store/keys.test.ts`, 'import { x } from "../broker/broker.ts";');
+});
+
+test("packageBorder: another package is imported by name", () => {
+  const path = `${server}/store/keys.ts`;
+  offends(packageBorder, path, 'import { x } from "../../../engine/src/engine.ts";');
+  passes(packageBorder, path, 'import { x } from "@codeq/engine";\nimport "../clock.ts";');
+  passes(packageBorder, `${server}/x.test.ts`, 'import "../../testing/src/sim-disk.ts";');
+  passes(packageBorder, "tests/e2e/a.test.ts", 'import "../../packages/server/src/main.ts";');
+});
+
+const wallClock = ["Date", "now()"].join(".");
+const emptyDate = `new ${"Date"}()`;
+const random = ["Math", "random()"].join(".");
+const uuid = ["random", "UUID"].join("");
+const timer = ["set", "Timeout"].join("");
+const environment = ["process", "env"].join(".");
+
+test("homes: clock, chance, ids, timers and environment stay in their one place", () => {
+  const broker = `${server}/broker/broker.ts`;
+  for (const snippet of [
+    wallClock,
+    emptyDate,
+    `f(${emptyDate}.getTime())`,
+    random,
+    `crypto.${uuid}()`,
+    `import { ${uuid} } from "node:crypto";`,
+    `${timer}(f, 1)`,
+    `${["set", "Interval"].join("")}(f, 1)`,
+    `const x = ${environment}.PORT;`,
+    `const x = \`port \${${environment}.PORT}\`;`,
+  ]) {
+    offends(homes, broker, `const a = 1;\n${snippet}`);
+  }
+  passes(
+    homes,
+    broker,
+    `// not ${wallClock}\nconst text = "${random}"; new Date(atMs); clock.now();`,
+  );
+  passes(homes, `${server}/clock.ts`, `${wallClock}; ${timer}(f, 1);`);
+  passes(homes, `${server}/transport/http/http-server.ts`, `${timer}(f, 1);`);
+  offends(homes, `${server}/transport/http/http-server.ts`, wallClock);
+  passes(homes, `${server}/config/process-config.ts`, environment);
+  offends(homes, `${server}/main.ts`, environment);
+  offends(homes, "packages/queue/src/backoff.test.ts", random);
+  offends(homes, "tests/simulation/run.ts", wallClock);
+  passes(homes, "tests/bench/run.ts", wallClock);
+});
+
+test("homes: the message names the line", () => {
+  const text = `a;\nb;\n${wallClock};`;
+  assert.match(homes({ path: `${server}/broker/broker.ts`, text })[0] ?? "", /^line 3 reads/);
+});
+
+test("sleeping: a test waits for events, not for time", () => {
+  const path = "tests/e2e/http.test.ts";
+  for (const snippet of [
+    `await ${timer}(100);`,
+    "await sleep(100);",
+    "await delay(5);",
+    `await new Promise((resolve) => ${timer}(resolve, 10));`,
+    `await new Promise((r) => { ${timer}(r, 10); });`,
+    `import { ${timer} as wait } from "node:timers/${"promises"}";`,
+  ]) {
+    offends(sleeping, path, snippet);
+  }
+  passes(sleeping, path, `const guard = ${timer}(() => child.kill(), 5000);\n// await sleep(1)`);
+  passes(sleeping, "tests/bench/run.ts", "await sleep(100);");
+});
+
+test("testSelection: no test is singled out, and a skipped one says why", () => {
+  const path = `${server}/x.test.ts`;
+  offends(testSelection, path, `test.${"only"}("x", f);`);
+  offends(testSelection, path, `test("x", { ${"only"}: true }, f);`);
+  offends(testSelection, path, `test.${"skip"}("x", f);`);
+  offends(testSelection, path, `it.${"todo"}("x");`);
+  passes(
+    testSelection,
+    path,
+    `// Needs a file system that can lose power.\ntest.${"skip"}("x", f);`,
+  );
+  passes(testSelection, path, 'test("read-only(1) files", f);');
+});
+
+test("unfinished: work left over has an issue, and nothing known to be broken lands", () => {
+  offends(unfinished, "a.ts", `// TO${"DO"} later`);
+  offends(unfinished, "a.ts", `// TO${"DO"}: later`);
+  offends(unfinished, "scripts/a.mjs", `// FIX${"ME"}(12): this`);
+  passes(unfinished, "a.ts", `// TO${"DO"}(12): this`);
+});
+
+test("machineTraces: nothing names the machine it was written on", () => {
+  for (const parts of [
+    ["/ho", "me/ann/x"],
+    ["see /ro", "ot/x"],
+    ['"/Use', "rs/ann"],
+    ["/wo", "rk/main/x"],
+    ["file:///ro", "ot"],
+    ["C:\\Use", "rs\\ann"],
+    ["https://regi", "stry.npm", "js.org/x"],
+    ["regi", "stry.npm", "js.org"],
+    ["http://n", "pm.internal/x"],
+    ["https://eu-n", "pm.pkg", ".dev/x"],
+  ]) {
+    offends(machineTraces, "package-lock.json", parts.join(""));
+  }
+  for (const text of [
+    "packages/server/src/work/x",
+    "https://github.com/x/y",
+    "GET /tasks/home/x",
+    "metrics-registry.ts",
+    "/tmp/x /srv/q /var/lib/codeq",
+    ["~/wo", "rk/x"].join(""),
+  ]) {
+    passes(machineTraces, "docs/x.md", text);
+  }
+});
+
+test("codeOf: blanks comments, strings and patterns, and keeps code and lines", () => {
+  const slot = ["$", "{g}"].join("");
+  const text = `a("x//y"); // b\n/* c\n */ d(/"e/g, \`f ${slot} h\`); i = 1 / j / k;`;
+  const code = codeOf(text);
+  assert.equal(code.length, text.length);
+  assert.equal(code.split("\n").length, 3);
+  assert.equal(code.replace(/\s+/g, " "), `a( ); d( , ${slot} ); i = 1 / j / k;`);
+});

@@ -1,0 +1,218 @@
+/**
+ * The rules of STYLE that no compiler or linter checks, as functions over one file. Words that a rule
+ * looks for are put together from parts, so that this folder passes its own rules.
+ */
+import { posix } from "node:path";
+import {
+  codeOf,
+  isScript,
+  isTest,
+  isTypeScript,
+  linesWith,
+  type Rule,
+  type SourceFile,
+} from "./source-file.ts";
+
+const sourceLinesMax = 400;
+const testLinesMax = 800;
+
+export const fileLength: Rule = ({ path, text }) => {
+  if (!isScript(path)) return [];
+  const lines = text.trimEnd().split("\n").length;
+  const max = isTest(path) ? testLinesMax : sourceLinesMax;
+  return lines > max ? [`has ${lines} lines; at most ${max}, split it along the flow of data`] : [];
+};
+
+const emptyWords = /^(utils?|helpers?|commons?|libs?|misc|managers?|services?)$/;
+
+export const fileName: Rule = ({ path }) => {
+  if (!isScript(path)) return [];
+  const parts = path.split("/");
+  const base = parts.at(-1) ?? "";
+  if (/^(types|interfaces)\.ts$/.test(base)) {
+    return [`is called ${base}; put each type beside what uses it`];
+  }
+  const words = parts.flatMap((part) => part.replace(/\..*$/, "").split("-"));
+  const word = words.find((candidate) => emptyWords.test(candidate));
+  return word === undefined ? [] : [`has ${word} in its name; name it after what it does`];
+};
+
+const serverRoot = "packages/server/src/";
+/** From the left to the right: a folder imports only what stands further right. */
+const layers: readonly (readonly string[])[] = [
+  ["main", "index"],
+  ["compose"],
+  ["transport", "maintenance"],
+  ["operations"],
+  ["access"],
+  ["broker"],
+  ["store"],
+];
+/** May be imported from everywhere, and themselves import only each other. */
+const shared = ["config", "telemetry"];
+
+export const folderOrder: Rule = ({ path, text }) => {
+  if (!path.startsWith(serverRoot) || path.endsWith(".test.ts")) return [];
+  const from = layerOf(path);
+  return relativeImports(text).flatMap((specifier) => {
+    const target = posix.join(posix.dirname(path), specifier);
+    if (!target.startsWith(serverRoot)) return [];
+    const to = layerOf(target);
+    if (from.name === to.name || to.rank > from.rank) return [];
+    return [`imports ${specifier}: ${from.name} may not import ${to.name}`];
+  });
+};
+
+interface Layer {
+  readonly name: string;
+  readonly rank: number;
+}
+
+/** A file beside the folders that is none of the known ones (a clock, say) is a leaf. */
+function layerOf(path: string): Layer {
+  const [first = "", ...rest] = path.slice(serverRoot.length).split("/");
+  const name =
+    rest.length === 0 ? first.replace(/\.ts$/, "").replace(/^compose-.*/, "compose") : first;
+  const rank = layers.findIndex((names) => names.includes(name));
+  if (rank >= 0) return { name, rank };
+  return { name, rank: layers.length + (shared.includes(name) ? 0 : 1) };
+}
+
+function relativeImports(text: string): string[] {
+  const imports = /(?:\bfrom\s+|\bimport\s*\(?\s*)["'](\.{1,2}\/[^"']+)["']/g;
+  return [...text.matchAll(imports)].map((match) => match[1] ?? "");
+}
+
+export const packageBorder: Rule = ({ path, text }) => {
+  const own = /^packages\/[^/]+\//.exec(path)?.[0];
+  if (own === undefined || !isTypeScript(path) || isTest(path)) return [];
+  return relativeImports(text)
+    .filter((specifier) => !posix.join(posix.dirname(path), specifier).startsWith(own))
+    .map((specifier) => `imports ${specifier}; import the other package by its name`);
+};
+
+interface Ban {
+  readonly pattern: RegExp;
+  readonly why: string;
+  /** Files in which it is at home. */
+  readonly home: RegExp;
+  /** Files in which it is looked for. */
+  readonly scope: RegExp;
+}
+
+const join = (...parts: string[]) => new RegExp(parts.join(""));
+/** Code that has to behave the same when it is run again: all packages, and the simulation. */
+const deterministic = /^(packages\/[^/]+\/src|tests\/simulation)\/.*\.ts$/;
+const packageSource = /^packages\/[^/]+\/src\/(?!.*\.test\.ts$).*\.ts$/;
+const nowhere = /^$/;
+
+const bans: readonly Ban[] = [
+  {
+    pattern: join("\\bDate\\s*\\.\\s*", "now\\b|\\bnew\\s+", "Date\\s*(\\(\\s*\\)|[;,)])"),
+    why: "reads the wall clock; take the time from the clock that is passed in",
+    home: /^packages\/server\/src\/clock\.ts$/,
+    scope: deterministic,
+  },
+  {
+    pattern: join("\\bMath\\s*\\.\\s*", "random\\b"),
+    why: "draws a number that no seed decides; take the random source that is passed in",
+    home: nowhere,
+    scope: deterministic,
+  },
+  {
+    pattern: join("\\brandom", "UUID\\b"),
+    why: "makes an id that no seed decides; take the id source that is passed in",
+    home: nowhere,
+    scope: deterministic,
+  },
+  {
+    pattern: join("\\bset", "(Timeout|Interval)\\s*\\(|\\btimers/", "promises\\b"),
+    why: "sets a timer; ask the clock that is passed in",
+    home: /^packages\/server\/src\/(clock\.ts|transport\/http\/)/,
+    scope: packageSource,
+  },
+  {
+    pattern: join("\\bprocess\\s*\\.\\s*", "env\\b"),
+    why: "reads the environment; add a row to config/keys.ts",
+    home: /^packages\/server\/src\/config\//,
+    scope: packageSource,
+  },
+];
+
+export const homes: Rule = ({ path, text }) => {
+  const code = codeOf(text);
+  return bans
+    .filter((ban) => ban.scope.test(path) && !ban.home.test(path))
+    .flatMap((ban) => linesWith(code, ban.pattern).map((line) => `line ${line} ${ban.why}`));
+};
+
+/** Also the promise flavour, which is imported under many names. */
+const sleeps = [
+  join("\\bawait\\s+(sleep|delay|wait|pause|set", "Timeout|scheduler\\.wait)\\s*\\("),
+  join("(=>|\\{)\\s*(void\\s+)?set", "Timeout\\s*\\(\\s*(resolve|done|ok|r|res)\\b"),
+];
+
+export const sleeping: Rule = (file) => {
+  if (!isTest(file.path) || !isScript(file.path) || file.path.startsWith("tests/bench/")) return [];
+  const code = codeOf(file.text);
+  const lines = new Set(sleeps.flatMap((pattern) => linesWith(code, pattern)));
+  for (const line of linesWith(file.text, join("from\\s+[\"'](node:)?timers/", "promises"))) {
+    lines.add(line);
+  }
+  return [...lines].map((line) => `line ${line} sleeps; wait for the event instead`);
+};
+
+export const testSelection: Rule = ({ path, text }) => {
+  if (!isTest(path) || !isScript(path)) return [];
+  const code = codeOf(text).split("\n");
+  const raw = text.split("\n");
+  return code.flatMap((line, index) => {
+    if (join("\\.", "only\\s*\\(|\\b", "only:\\s*true").test(line)) {
+      return [`line ${index + 1} runs only some tests; remove it before committing`];
+    }
+    const skips = join(
+      "\\b(test|it|describe|suite)\\.",
+      "(skip|todo)\\s*\\(|\\bskip:\\s*true",
+    ).test(line);
+    const explained = [raw[index - 1], raw[index]].some((near) => /\/\/ \w+/.test(near ?? ""));
+    return skips && !explained ? [`line ${index + 1} skips a test; say why in a comment`] : [];
+  });
+};
+
+export const unfinished: Rule = ({ path, text }) => {
+  if (!isScript(path)) return [];
+  const loose = linesWith(text, join("\\bTO", "DO\\b(?!\\([^)\\s]+\\))"));
+  const broken = linesWith(text, join("\\bFIX", "ME\\b"));
+  return [
+    ...loose.map((line) => `line ${line} leaves work without an issue; write TO${"DO"}(issue)`),
+    ...broken.map((line) => `line ${line} marks something broken; mend it first`),
+  ];
+};
+
+const machinePaths = [
+  // A home or workspace directory of somebody's machine.
+  /(?<![\w.:/~-])\/(home|Users|root|work|workspace|mnt)\/[\w.-]/,
+  /\b[A-Z]:\\+Users\\/,
+  /\bfile:\/\/\/(home|Users|root|work)\b/,
+];
+const registryHosts =
+  /https?:\/\/[^\s"'/]*(registry|artifactory|nexus|verdaccio|\bnpm\b|pkg\.dev)[^\s"'/]*|\bregistry\.(npmjs|yarnpkg|npmmirror)\b/i;
+
+export const machineTraces: Rule = ({ text }: SourceFile) => [
+  ...machinePaths
+    .flatMap((pattern) => linesWith(text, pattern))
+    .map((line) => `line ${line} names a path of one machine`),
+  ...linesWith(text, registryHosts).map((line) => `line ${line} names a package registry`),
+];
+
+export const rules: Readonly<Record<string, Rule>> = {
+  fileLength,
+  fileName,
+  folderOrder,
+  packageBorder,
+  homes,
+  sleeping,
+  testSelection,
+  unfinished,
+  machineTraces,
+};
