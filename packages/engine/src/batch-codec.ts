@@ -8,6 +8,7 @@
  * a later delete of it in the same window leaves nothing behind), `delete` removes it.
  * Keys are ASCII. A group is applied whole or not at all, so batches inside it need no marks.
  */
+import assert from "node:assert/strict";
 import { FaultError } from "./fault.ts";
 import { alignBytes, headerBytes } from "./log/log.ts";
 
@@ -15,6 +16,7 @@ export const opKinds = { put: 1, create: 2, delete: 3 } as const;
 export type OpKind = (typeof opKinds)[keyof typeof opKinds];
 
 const bodyVersion = 1;
+const keyBytesMax = 0xffff;
 
 export interface Op {
   readonly kind: OpKind;
@@ -108,6 +110,7 @@ export class GroupWriter {
 
   add(op: Op): void {
     const { kind, key, value } = op;
+    assert(key.length <= keyBytesMax, "a key fits its length field");
     const textual = typeof value === "string";
     // Three bytes are the most that UTF-8 needs for one UTF-16 unit.
     this.#reserve(7 + key.length + (textual ? value.length * 3 : value.length));
@@ -174,18 +177,21 @@ export function* decodeBody(body: Buffer): Generator<DecodedOp> {
   }
   let at = 1;
   while (at < body.length) {
-    const kind = body.readUInt8(at) as OpKind;
+    const kind = body[at] as OpKind;
+    const keyAt = kind === opKinds.delete ? at + 3 : at + 7;
+    if (kind < opKinds.put || kind > opKinds.delete || keyAt > body.length) throw damaged(at);
     const keyBytes = body.readUInt16BE(at + 1);
     const valueBytes = kind === opKinds.delete ? 0 : body.readUInt32BE(at + 3);
-    const keyAt = kind === opKinds.delete ? at + 3 : at + 7;
     const end = keyAt + keyBytes + valueBytes;
-    if (kind < opKinds.put || kind > opKinds.delete || end > body.length) {
-      throw new FaultError("corrupt", `log record body is damaged at byte ${at}`);
-    }
+    if (end > body.length) throw damaged(at);
     const key = body.toString("latin1", keyAt, keyAt + keyBytes);
     yield { kind, key, value: { buffer: body, start: keyAt + keyBytes, end } };
     at = end;
   }
+}
+
+function damaged(at: number): FaultError {
+  return new FaultError("corrupt", `log record body is damaged at byte ${at}`);
 }
 
 function copyInto(target: Buffer, value: Uint8Array, at: number): number {

@@ -263,9 +263,8 @@ export class Engine implements AsyncDisposable {
     }
     this.#kvIsFull = true;
     this.#becomeFull(fault);
-    // Nothing new is accepted, so memory is bounded; those who wait get their answer from the log.
+    // Nothing new is accepted, so what was held back is all that memory has to take.
     this.#groups.resume();
-    this.#waitForSpace();
   }
 
   #onFault(fault: FaultError): void {
@@ -273,7 +272,6 @@ export class Engine implements AsyncDisposable {
       this.#fail(fault);
       return;
     }
-    this.#becomeFull(fault);
     this.#rollingBack = this.#rollBack()
       .catch((error: unknown) => {
         this.#fail(new FaultError("storage_failed", "could not undo unfinished batches", error));
@@ -281,22 +279,15 @@ export class Engine implements AsyncDisposable {
       .finally(() => {
         this.#rollingBack = undefined;
       });
-    this.#waitForSpace();
+    this.#becomeFull(fault);
   }
 
   async #rollBack(): Promise<void> {
-    await this.#quiet();
+    while (this.#flushing !== undefined) await this.#flushing;
     this.#active = await this.#replay();
     this.#frozen = undefined;
     this.#groups.restart();
     await this.onRollback();
-  }
-
-  /** Waits until nothing is being done to the kv. */
-  async #quiet(): Promise<void> {
-    while ((this.#flushing ?? this.#kvRecovery) !== undefined) {
-      await Promise.allSettled([this.#flushing, this.#kvRecovery]);
-    }
   }
 
   async #checkSpace(): Promise<void> {
@@ -305,55 +296,60 @@ export class Engine implements AsyncDisposable {
     this.#becomeFull(
       new FaultError("disk_full", `${free} bytes are left on the disk of the data directory`),
     );
-    this.#waitForSpace();
-  }
-
-  /** Looks for space again and again, then makes the store writable and accepts batches. */
-  #waitForSpace(): void {
-    if (this.#isWaitingForSpace) return;
-    this.#isWaitingForSpace = true;
-    this.#after(spaceCheckMs, async () => {
-      this.#isWaitingForSpace = false;
-      if (await this.#hasSpace()) this.#reopen();
-      else if (this.#state === "full") this.#waitForSpace();
-    });
-  }
-
-  async #hasSpace(): Promise<boolean> {
-    const free = await this.#options.freeBytes();
-    if (this.#state !== "full" || free < this.#options.minFreeBytes) return false;
-    if (this.#kvIsFull && this.#rollingBack === undefined) {
-      this.#kvRecovery = this.#recoverKv();
-      await this.#kvRecovery.finally(() => {
-        this.#kvRecovery = undefined;
-      });
-    }
-    return this.#state === "full" && !this.#kvIsFull && this.#rollingBack === undefined;
-  }
-
-  async #recoverKv(): Promise<void> {
-    try {
-      await this.#options.kv.recover();
-      this.#kvIsFull = false;
-    } catch (error) {
-      if ((error as FaultError).code !== "disk_full") throw error;
-    }
-  }
-
-  #reopen(): void {
-    this.#state = "open";
-    this.#fault = undefined;
-    this.#options.observer.stateChanged("open", undefined);
-    const left = this.#frozen;
-    if (left === undefined || this.#flushing !== undefined) return;
-    if (left.throughIndex <= this.#durableIndex) void this.#startFlush();
   }
 
   #becomeFull(fault: FaultError): void {
-    if (this.#state !== "open") return;
-    this.#state = "full";
-    this.#fault = fault;
-    this.#options.observer.stateChanged("full", fault);
+    if (this.#state === "open") {
+      this.#state = "full";
+      this.#fault = fault;
+      this.#options.observer.stateChanged("full", fault);
+    }
+    if (this.#state === "full" && !this.#isWaitingForSpace) this.#waitForSpace();
+  }
+
+  /** Looks for space again and again, then makes the kv writable and accepts batches. */
+  #waitForSpace(): void {
+    this.#isWaitingForSpace = true;
+    this.#after(spaceCheckMs, async () => {
+      const free = await this.#options.freeBytes();
+      if (this.#state !== "full") return;
+      if (free < this.#options.minFreeBytes || this.#rollingBack !== undefined) {
+        this.#waitForSpace();
+        return;
+      }
+      if (this.#kvIsFull && !(await this.#recoverKv())) {
+        this.#waitForSpace();
+        return;
+      }
+      if (this.#state !== "full") return;
+      this.#isWaitingForSpace = false;
+      this.#state = "open";
+      this.#fault = undefined;
+      this.#options.observer.stateChanged("open", undefined);
+    });
+  }
+
+  /** False when there is no room even for that. */
+  async #recoverKv(): Promise<boolean> {
+    this.#kvRecovery = this.#options.kv.recover();
+    try {
+      await this.#kvRecovery;
+    } catch (error) {
+      if ((error as FaultError).code === "disk_full") return false;
+      throw error;
+    } finally {
+      this.#kvRecovery = undefined;
+    }
+    this.#kvIsFull = false;
+    if (this.#frozen !== undefined) void this.#startFlush();
+    return true;
+  }
+
+  /** Waits for what is under way, so that the files can be closed. */
+  async #quiet(): Promise<void> {
+    await this.#groups.newest()?.done.catch(() => {});
+    await this.#kvRecovery?.catch(() => {});
+    await this.#flushing;
   }
 
   #fail(fault: FaultError): void {

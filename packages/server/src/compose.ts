@@ -53,6 +53,8 @@ export interface Core extends AsyncDisposable {
 /** Small windows stay in the processor's caches and are flushed without a pause. */
 const flushBytes = 6 * 1024 * 1024;
 const delayedInMemoryMax = 100_000;
+/** How long a shutdown waits for callbacks under way; what is cut off is sent again after it. */
+const webhookSettleMs = 1000;
 
 export async function composeCore(parts: CoreParts): Promise<Core> {
   const { config, clock, logger, metrics } = parts;
@@ -88,10 +90,20 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
       dispatch.stopAccepting();
       broker.stopWaiting();
       await ticker[Symbol.asyncDispose]();
-      await webhooks.settle();
+      await within(clock, webhookSettleMs, webhooks.settle());
       await engine[Symbol.asyncDispose]();
     },
   };
+}
+
+/** Waits, but no longer than the given time. */
+async function within(clock: Clock, ms: number, settled: Promise<void>): Promise<void> {
+  let cancel = (): void => {};
+  const timeout = new Promise<void>((resolve) => {
+    cancel = clock.after(ms, resolve);
+  });
+  await Promise.race([settled, timeout]);
+  cancel();
 }
 
 async function openEngine(parts: CoreParts): Promise<Engine> {

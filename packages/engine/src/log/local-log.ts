@@ -292,13 +292,14 @@ export class LocalLog implements Log {
   }
 
   async #trim(index: number): Promise<void> {
-    if (!this.#isTrimmable(index)) return;
+    if (!this.#isTrimmable(Math.min(index, this.#lastIndex))) return;
     // What stays must not depend on what goes: the last record is needed to continue the chain.
     await this.#queueSync();
     try {
       for (;;) {
         const segment = this.#segments[0];
-        if (segment === undefined || !this.#isTrimmable(index)) return;
+        // Records that were appended since then are not synced, so none of them can take its place.
+        if (segment === undefined || !this.#isTrimmable(Math.min(index, this.#syncedIndex))) return;
         await closeSegment(segment);
         await this.#pool.recycle(segment.name, segment.capacityBytes);
         this.#segments.shift();
@@ -311,11 +312,11 @@ export class LocalLog implements Log {
     }
   }
 
-  /** The oldest segment goes when nobody reads it and a later one holds the last record. */
+  /** The oldest segment goes when nobody reads it and a later one holds record `index`. */
   #isTrimmable(index: number): boolean {
     const oldest = this.#segments[0];
     if (oldest === undefined) return false;
-    const keep = [index, this.#lastIndex, ...Array.from(this.#readers, (reader) => reader.index)];
+    const keep = [index, ...Array.from(this.#readers, (reader) => reader.index)];
     return oldest.lastIndex < Math.min(...keep);
   }
 

@@ -154,7 +154,11 @@ export class Broker {
     const outcome = extendLease(task, of.owner, { nowMs: clock.nowMs(), leaseMs });
     if (!outcome.ok) return outcome;
     const lease = this.leases.get(task.id);
-    if (lease === undefined) return refuse("not_in_progress");
+    if (lease === undefined) {
+      // While memory is rebuilt after a full disk, a lease that is not there yet is not lost.
+      engine.assertWritable();
+      return refuse("not_in_progress");
+    }
     this.leases.extend(lease, leaseMs);
     if (clock.monotonicMs() - lease.writtenMs >= leaseWriteMs && engine.state === "open") {
       lease.writtenMs = clock.monotonicMs();
@@ -224,14 +228,14 @@ export class Broker {
 
   /** The task as everybody may see it; undefined when it is unknown or somebody else's. */
   async get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
-    await this.store.whenDurable(id);
+    await this.#settled(id);
     const task = this.#find({ tenantId, id });
     if (task === undefined) return undefined;
     return { task: this.#withLiveLease(task), payload: this.store.payload(id) };
   }
 
   async result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
-    await this.store.whenDurable(id);
+    await this.#settled(id);
     return this.#find({ tenantId, id }) === undefined ? undefined : this.store.result(id);
   }
 
@@ -298,6 +302,14 @@ export class Broker {
     this.claims.restart();
     this.store.forgetAll();
     this.#sequence = Math.max(this.#sequence, await recoverMemory(this));
+  }
+
+  /** Waits until what is known of the task is durable; while it waits more may be decided. */
+  async #settled(id: TaskId): Promise<void> {
+    for (let done = this.store.whenDurable(id); done !== undefined; ) {
+      await done;
+      done = this.store.whenDurable(id);
+    }
   }
 
   #nextSequence(): number {

@@ -44,6 +44,8 @@ const priorityMax = 9;
 /** How much more is read when a window runs low. */
 const refillEntries = 2048;
 const refillBelow = 512;
+/** Payloads of one claim together, so that an answer stays of a size that clients can take. */
+const claimBytesMax = 3 * 1024 * 1024;
 
 export class Claims {
   readonly waiters: ClaimWaiters<ClaimRequest, Claimed>;
@@ -116,7 +118,8 @@ export class Claims {
     const queues = this.#requested(request);
     const ops: Op[] = [];
     const tasks: ClaimedTask[] = [];
-    while (tasks.length < request.count) {
+    let bytes = 0;
+    while (tasks.length < request.count && bytes < claimBytesMax) {
       const pick = this.#pick(queues);
       if (pick === undefined) break;
       if (pick.queue.window(pick.priority).size === 0) {
@@ -124,23 +127,30 @@ export class Claims {
         if (tasks.length === 0) return refill;
         break;
       }
-      const before = this.#takeReady(pick);
-      if (before === undefined) continue;
-      const outcome = claim(before, request, this.#clock.nowMs());
-      if (!outcome.ok) continue;
-      addChange(ops, before, outcome.value);
-      this.#index.leave(before);
-      this.#index.enter(outcome.value);
-      tasks.push({ task: outcome.value, payload: this.#store.payload(before.id) });
+      const claimed = this.#claimFirst(pick, request, ops);
+      if (claimed === undefined) continue;
+      tasks.push(claimed);
+      bytes += claimed.payload.length;
     }
     if (tasks.length === 0) return undefined;
     for (const { task } of tasks) this.#store.keep(task);
     return { tasks, commit: this.#store.engine.commit(ops) };
   }
 
-  #requested(request: ClaimRequest): Iterable<QueueState> {
+  /** Claims the oldest task of the window, unless it turns out to be somewhere else by now. */
+  #claimFirst(pick: Pick, request: ClaimRequest, ops: Op[]): ClaimedTask | undefined {
+    const before = this.#takeReady(pick);
+    const outcome = before && claim(before, request, this.#clock.nowMs());
+    if (before === undefined || !outcome?.ok) return undefined;
+    addChange(ops, before, outcome.value);
+    this.#index.leave(before);
+    this.#index.enter(outcome.value);
+    return { task: outcome.value, payload: this.#store.payload(before.id) };
+  }
+
+  #requested(request: ClaimRequest): readonly QueueState[] {
     const { tenantId, commands } = request;
-    if (commands === undefined) return this.#queues.ofTenant(tenantId);
+    if (commands === undefined) return [...this.#queues.ofTenant(tenantId)];
     const queues: QueueState[] = [];
     for (const command of commands) {
       const queue = this.#queues.find(tenantId, queueOf(command));
@@ -150,7 +160,7 @@ export class Claims {
   }
 
   /** The queue and priority whose oldest task comes first; its window may have to be read. */
-  #pick(queues: Iterable<QueueState>): Pick | undefined {
+  #pick(queues: readonly QueueState[]): Pick | undefined {
     for (let priority = priorityMax; priority >= 0; priority--) {
       let best: QueueState | undefined;
       let bestSeq = Number.POSITIVE_INFINITY;

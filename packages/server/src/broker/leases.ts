@@ -37,7 +37,10 @@ export class Leases {
   add(task: Task, leastMs: number): void {
     if (task.place.in !== "leased") return;
     const nowMs = this.#clock.monotonicMs();
-    const leftMs = Math.max(task.place.untilMs - this.#clock.nowMs(), leastMs);
+    const { untilMs, leaseMs } = task.place;
+    // A wall clock that was set back while the server was down must not prolong the lease.
+    const mostMs = Math.max(leaseMs, leastMs);
+    const leftMs = Math.min(Math.max(untilMs - this.#clock.nowMs(), leastMs), mostMs);
     const lease: Lease = {
       id: task.id,
       untilMs: this.#clock.nowMs() + leftMs,

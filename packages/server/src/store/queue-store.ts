@@ -5,7 +5,7 @@
  * Decoded tasks are kept for a while because a task is usually claimed and finished soon after it
  * arrived. Records are immutable, so a kept one is as good as a fresh one.
  */
-import { create, type Engine, type Op } from "@codeq/engine";
+import { create, type Engine, type Op, put } from "@codeq/engine";
 import type { IdempotencyEntry, Result, Task, TaskId, TenantId } from "@codeq/queue";
 import { idempotencyKeyOf, payloadKey, quarantineKey, resultKey, taskKey } from "./keys.ts";
 import { decodeResult, decodeTask } from "./task-codec.ts";
@@ -56,7 +56,8 @@ export class QueueStore {
 
   addIdempotency(ops: Op[], task: Task, entry: IdempotencyEntry): void {
     const value = JSON.stringify([entry.taskId, entry.queue, entry.payloadHash]);
-    ops.push(create(idempotencyKeyOf(task.tenantId, task.idempotencyKey), value));
+    // A key whose task is gone may still be there, so this is not always its creation.
+    ops.push(put(idempotencyKeyOf(task.tenantId, task.idempotencyKey), value));
   }
 
   whenDurable(id: TaskId): Promise<void> | undefined {

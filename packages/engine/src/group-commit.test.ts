@@ -1,0 +1,191 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decodeBody, put } from "./batch-codec.ts";
+import { FaultError } from "./fault.ts";
+import type { Group } from "./group.ts";
+import { GroupCommit } from "./group-commit.ts";
+import { type Frame, headerBytes, type Log } from "./log/log.ts";
+import { MemoryLog } from "./log/memory-log.ts";
+
+/** A log whose appends end when they are told to. */
+class HeldLog extends MemoryLog implements Log {
+  readonly held: { readonly frame: Frame; end(fault?: FaultError): void }[] = [];
+
+  override append(frame: Frame): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const end = (fault?: FaultError): void => {
+        if (fault === undefined) resolve(super.append(frame));
+        else reject(fault);
+      };
+      this.held.push({ frame, end });
+    });
+  }
+}
+
+function setup(): {
+  log: HeldLog;
+  groups: GroupCommit;
+  events: string[];
+  turn: () => Promise<void>;
+  add: (key: string, value?: string) => Group;
+} {
+  const log = new HeldLog({ writer: 1, epoch: 1, shard: 0 });
+  const events: string[] = [];
+  const deferred: (() => void)[] = [];
+  const groups = new GroupCommit({
+    log,
+    nowMs: () => 0,
+    defer: (run) => deferred.push(run),
+    events: {
+      opening: (index) => events.push(`opening ${index}`),
+      durable: ({ index }) => events.push(`durable ${index}, appends ${log.held.length}`),
+      failed: ({ code }) => events.push(`failed ${code}`),
+    },
+  });
+  const turn = async (): Promise<void> => {
+    for (const run of deferred.splice(0)) run();
+    for (let ticks = 0; ticks < 10; ticks += 1) await Promise.resolve();
+  };
+  const add = (key: string, value = ""): Group => {
+    const group = groups.open();
+    group.writer.add(put(key, value));
+    group.batchCount += 1;
+    if (group.batchCount === 1) {
+      group.done.then(
+        () => events.push(`done ${group.index}, appends ${log.held.length}`),
+        (fault: FaultError) => events.push(`rejected ${group.index} ${fault.code}`),
+      );
+    }
+    return group;
+  };
+  return { log, groups, events, turn, add };
+}
+
+function keysOf({ frame }: { readonly frame: Frame }): string[] {
+  const body = frame.buffer.subarray(headerBytes, headerBytes + frame.bodyBytes);
+  return [...decodeBody(body)].map(({ key }) => key);
+}
+
+test("batches of one turn share one append, in the order they came", async () => {
+  const { log, turn, add } = setup();
+  for (const key of ["a", "b", "c"]) add(key);
+  assert.equal(log.held.length, 0);
+  await turn();
+  assert.deepEqual(log.held.map(keysOf), [["a", "b", "c"]]);
+});
+
+test("one append at a time; the next starts before those who waited continue", async () => {
+  const { log, events, turn, add } = setup();
+  add("a");
+  await turn();
+  add("b");
+  await turn();
+  assert.equal(log.held.length, 1);
+  log.held[0]!.end();
+  await turn();
+  log.held[1]!.end();
+  await turn();
+  assert.deepEqual(events, [
+    "opening 1",
+    "opening 2",
+    "durable 1, appends 1",
+    "done 1, appends 2",
+    "durable 2, appends 2",
+    "done 2, appends 2",
+  ]);
+});
+
+test("a group takes 1024 batches, or a mebibyte, and no more", async () => {
+  const { log, turn, add } = setup();
+  const first = Array.from({ length: 1024 }, (_, n) => add(`k${n}`));
+  const second = add("next");
+  add("large", "x".repeat(1024 * 1024));
+  const third = add("after large");
+  assert.equal(new Set(first).size, 1);
+  assert.deepEqual([first[0]!.index, second.index, third.index], [1, 2, 3]);
+  await turn();
+  log.held[0]!.end();
+  await turn();
+  log.held[1]!.end();
+  await turn();
+  assert.deepEqual(
+    log.held.map((held) => keysOf(held).length),
+    [1024, 2, 1],
+  );
+});
+
+test("what waits can be found by its index until it is durable", async () => {
+  const { log, groups, turn, add } = setup();
+  const a = add("a");
+  assert.equal(groups.find(1), a);
+  await turn();
+  const b = add("b");
+  assert.equal(groups.find(1), a);
+  assert.equal(groups.find(2), b);
+  assert.equal(groups.newest(), b);
+  log.held[0]!.end();
+  await turn();
+  assert.equal(groups.find(1), undefined);
+  assert.equal(groups.waitingBytes, 0);
+  log.held[1]!.end();
+  await turn();
+  assert.equal(groups.newest(), undefined);
+});
+
+test("a failed append rejects its group and all behind it, after the fault was told", async () => {
+  const { log, groups, events, turn, add } = setup();
+  add("a");
+  await turn();
+  add("b");
+  log.held[0]!.end(new FaultError("disk_full", "full"));
+  await turn();
+  assert.deepEqual(events.slice(2), [
+    "failed disk_full",
+    "rejected 1 disk_full",
+    "rejected 2 disk_full",
+  ]);
+  groups.restart();
+  assert.equal(add("c").index, 1);
+  await turn();
+  assert.deepEqual(log.held.slice(1).map(keysOf), [["c"]]);
+});
+
+test("while it is paused nothing is appended; what came meanwhile goes together", async () => {
+  const { log, groups, turn, add } = setup();
+  groups.pause();
+  add("a");
+  await turn();
+  add("b");
+  await turn();
+  assert.equal(log.held.length, 0);
+  assert.ok(groups.waitingBytes > 0);
+  groups.resume();
+  await turn();
+  assert.deepEqual(log.held.map(keysOf), [["a", "b"]]);
+});
+
+test("a restart ends a pause", async () => {
+  const { log, groups, turn, add } = setup();
+  add("a");
+  await turn();
+  groups.pause();
+  log.held[0]!.end(new FaultError("disk_full", "full"));
+  await turn();
+  groups.restart();
+  add("b");
+  await turn();
+  assert.deepEqual(log.held.slice(1).map(keysOf), [["b"]]);
+});
+
+test("after a failure nothing is resolved, also not the append that succeeds later", async () => {
+  const { log, groups, events, turn, add } = setup();
+  add("a");
+  await turn();
+  add("b");
+  groups.fail(new FaultError("storage_failed", "broken"));
+  log.held[0]!.end();
+  await turn();
+  assert.deepEqual(events.slice(2), ["rejected 1 storage_failed", "rejected 2 storage_failed"]);
+  assert.equal(log.held.length, 1);
+  assert.equal(groups.newest(), undefined);
+});
