@@ -155,9 +155,15 @@ class Story {
         }
         return;
       }
-      case "flush":
-        await engine.flushNow().catch(() => {});
+      case "flush": {
+        const { acknowledged, lives } = this;
+        const isFlushed = await engine.flushNow().then(
+          () => true,
+          () => false,
+        );
+        if (isFlushed && lives === this.lives) this.durable = Math.max(this.durable, acknowledged);
         return;
+      }
       case "close": {
         const { lives } = this;
         await engine[Symbol.asyncDispose]();

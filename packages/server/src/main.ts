@@ -53,7 +53,7 @@ async function start(
   collectProcessMetrics(metrics, probe);
   const core = await composeCore({
     ...{ config, clock, logger, metrics },
-    storage: await openStorage(config, { clock, metrics }),
+    storage: await openStorage(config, { clock, metrics, logger }),
     randomBytes: (into) => void randomFillSync(into),
     draw: drawUniform,
     post: createPostCallback({

@@ -13,6 +13,7 @@ import {
 } from "@codeq/engine";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config/settings.ts";
+import type { Logger } from "./telemetry/logger.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 
 export interface Storage {
@@ -28,7 +29,7 @@ const shard = 0;
 
 export async function openStorage(
   config: Config,
-  parts: { readonly clock: Clock; readonly metrics: Metrics },
+  parts: { readonly clock: Clock; readonly metrics: Metrics; readonly logger: Logger },
 ): Promise<Storage> {
   if (config.persistenceProvider === "memory") {
     const freeBytes = (): Promise<number> => Promise.resolve(Number.POSITIVE_INFINITY);
@@ -47,6 +48,11 @@ export async function openStorage(
       onAppend: (seconds) => parts.metrics.logAppendSeconds.observe(seconds),
       onSync: (seconds) => parts.metrics.logSyncSeconds.observe(seconds),
     });
+    if (log.cut !== undefined) {
+      parts.logger.warn("the log ended in what was never acknowledged as durable; it was cut off", {
+        ...log.cut,
+      });
+    }
     return { kv, log, freeBytes: () => disk.freeBytes() };
   } catch (error) {
     await kv.close();

@@ -310,12 +310,10 @@ test("a refused record that lacked only its padding does not come back", async (
       const log = await openLog(disk, { durability });
       const bodies = await fill(log, 2);
       await log.sync();
-      disk.failNext("write", "ENOSPC");
-      await assert.rejects(log.append(frameOf("")), { code: "disk_full" });
-      await assert.rejects(async () => {
+      for (const body of ["", "r"]) {
         disk.failNext("write", "ENOSPC");
-        await log.append(frameOf("r"));
-      });
+        await assert.rejects(log.append(frameOf(body)), { code: "disk_full" });
+      }
       const again = await openLog(disk.crash("power"), { durability });
       assert.deepEqual(await bodiesFrom(again, 1), bodies);
       await again.close();

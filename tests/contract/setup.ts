@@ -1,0 +1,312 @@
+/**
+ * A whole server in this process: the composition of `main` with a clock that moves when it is told
+ * to. A `World` is what outlives a server: the time and the stored bytes.
+ */
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { LocalLog, MemoryKv, MemoryLog } from "@codeq/engine";
+import { SimClock, SimDisk, SimRandom, settle } from "@codeq/testing";
+import type { FastifyInstance } from "fastify";
+import { type Core, composeCore, composeHttp } from "../../packages/server/src/compose.ts";
+import { loadConfig } from "../../packages/server/src/config/load.ts";
+import type { Config } from "../../packages/server/src/config/settings.ts";
+import type { PostCallback } from "../../packages/server/src/maintenance/deliver-webhooks.ts";
+import { openStorage, type Storage } from "../../packages/server/src/storage.ts";
+import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
+import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
+import { Timestamps } from "../../packages/server/src/transport/http/timestamps.ts";
+import { createPostCallback } from "../../packages/server/src/transport/webhook/post-callback.ts";
+import { type Caller, producerTokens, workerTokens } from "./tokens.ts";
+
+export interface Options {
+  readonly settings?: Partial<Config>;
+  /** `memory` unless told; `files` are the real ones; `sim-disk` can lose power and run full. */
+  readonly storage?: "memory" | "files" | "sim-disk";
+  readonly seed?: number;
+  /** The real one unless told. */
+  readonly post?: PostCallback;
+}
+
+/** 2026-01-02T03:04:05.120Z: the fraction has a zero to trim. */
+export const startMs: number = Date.UTC(2026, 0, 2, 3, 4, 5, 120);
+
+/** Counts the timers that run, so that a test can say that none did. */
+export class CountingClock extends SimClock {
+  fired = 0;
+
+  override after(delayMs: number, run: () => void): () => void {
+    return super.after(delayMs, () => {
+      this.fired += 1;
+      run();
+    });
+  }
+}
+
+export class World {
+  readonly clock: CountingClock = new CountingClock({ wallMs: startMs });
+  readonly random: SimRandom;
+  readonly #contents: Map<string, Buffer> = new Map();
+  readonly #options: Options;
+  directory = "";
+  disk: SimDisk;
+  #log: MemoryLog = new MemoryLog({ writer: 1, epoch: 1, shard: 0 });
+
+  constructor(options: Options = {}) {
+    this.#options = options;
+    this.random = new SimRandom(options.seed ?? 1);
+    this.disk = new SimDisk({ random: () => this.random.next() });
+  }
+
+  async start(settings: Partial<Config> = {}): Promise<RunningServer> {
+    const config = { ...this.#config(), ...this.#options.settings, ...settings };
+    const { clock } = this;
+    const lines: string[] = [];
+    const logger = createLogger({
+      ...{ level: "debug", format: "json", nowMs: () => clock.nowMs() },
+      write: (line) => lines.push(line),
+    });
+    const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
+    const timestamps = new Timestamps(config.timezone);
+    const { webhookHmacSecret: secret, webhookAllowPrivateNetworks: allowPrivateNetworks } = config;
+    const core = await composeCore({
+      ...{ config, clock, logger, metrics },
+      storage: await this.#storage(config, metrics),
+      randomBytes: (into) => this.random.bytes(into),
+      draw: () => this.random.next(),
+      post:
+        this.#options.post ??
+        createPostCallback({ secret, allowPrivateNetworks, clock, timestamps }),
+      defer: (run) => queueMicrotask(run),
+      onFailed: () => {},
+    });
+    const app = composeHttp({ core, config, logger, metrics, timestamps });
+    return new RunningServer({ world: this, core, app, config, lines });
+  }
+
+  /** Takes the power away; the next start finds what had been synced. */
+  crash(mode: "process" | "power"): void {
+    this.disk = this.disk.crash(mode);
+  }
+
+  #config(): Config {
+    const loaded = loadConfig({
+      argv: [],
+      env: {
+        PRODUCER_AUTH_CONFIG: JSON.stringify(producerTokens),
+        WORKER_AUTH_CONFIG: JSON.stringify(workerTokens),
+        CODEQ_DATA_DIR: this.directory || "unused",
+      },
+      readFile: () => "",
+    });
+    if (!loaded.ok) throw new Error(loaded.problems.join("\n"));
+    return loaded.config;
+  }
+
+  async #storage(
+    config: Config,
+    metrics: ReturnType<typeof createMetrics>,
+  ): Promise<Storage> {
+    const { clock, disk } = this;
+    if (this.#options.storage === "files") return openStorage(config, { clock, metrics });
+    const kv = new MemoryKv({ contents: this.#contents });
+    if (this.#options.storage === "sim-disk") {
+      const log = await LocalLog.open(disk, {
+        ...{ durability: config.durability, writer: 1, epoch: 1, shard: 0 },
+        segmentBytes: 64 * 1024,
+        monotonicMs: () => clock.monotonicMs(),
+      });
+      return { kv, log, freeBytes: () => disk.freeBytes() };
+    }
+    this.#log = this.#log.reopen();
+    return { kv, log: this.#log, freeBytes: () => Promise.resolve(Number.MAX_SAFE_INTEGER) };
+  }
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | undefined>>;
+  readonly text: string;
+  /** The parsed body. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.
+  readonly json: any;
+}
+
+export interface Ask {
+  readonly method?: string;
+  readonly caller?: Caller;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Text and bytes go as they are, anything else as JSON. */
+  readonly body?: unknown;
+}
+
+const base = "/v1/codeq";
+
+export class RunningServer {
+  readonly world: World;
+  readonly core: Core;
+  readonly app: FastifyInstance;
+  readonly config: Config;
+  /** What the server has logged. */
+  readonly lines: string[];
+  #isStopped = false;
+
+  constructor(parts: {
+    world: World;
+    core: Core;
+    app: FastifyInstance;
+    config: Config;
+    lines: string[];
+  }) {
+    this.world = parts.world;
+    this.core = parts.core;
+    this.app = parts.app;
+    this.config = parts.config;
+    this.lines = parts.lines;
+  }
+
+  get clock(): CountingClock {
+    return this.world.clock;
+  }
+
+  /** A request to any path. */
+  async ask(path: string, { method = "GET", caller, headers = {}, body }: Ask): Promise<Reply> {
+    const authorization = caller === undefined ? {} : { authorization: `Bearer ${caller}` };
+    const isRaw = typeof body === "string" || Buffer.isBuffer(body) || body === undefined;
+    const reply = await this.app.inject({
+      method: method as "GET",
+      url: path,
+      headers: { ...authorization, ...headers },
+      ...(body === undefined ? {} : { payload: isRaw ? (body as string) : JSON.stringify(body) }),
+    });
+    return {
+      status: reply.statusCode,
+      headers: reply.headers as Record<string, string | undefined>,
+      text: reply.body,
+      get json() {
+        return JSON.parse(reply.body);
+      },
+    };
+  }
+
+  get(path: string, caller: Caller = "producer-acme"): Promise<Reply> {
+    return this.ask(base + path, { caller });
+  }
+
+  post(path: string, body: unknown, caller: Caller): Promise<Reply> {
+    return this.ask(base + path, { method: "POST", caller, body });
+  }
+
+  /** Creates a task and gives its id. */
+  async create(fields: object = {}, caller: Caller = "producer-acme"): Promise<string> {
+    const reply = await this.post("/tasks", { command: "render", payload: {}, ...fields }, caller);
+    assert.equal(reply.status, 202, reply.text);
+    return reply.json.id;
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: the task as it is on the wire.
+  async claim(body: object = {}, caller: Caller = "worker-acme"): Promise<any> {
+    const reply = await this.post("/tasks/claim", body, caller);
+    assert.ok(reply.status === 200 || reply.status === 204, reply.text);
+    return reply.status === 204 ? undefined : reply.json;
+  }
+
+  /** Creates a task, claims it and gives its id. */
+  async leased(fields: object = {}, caller: Caller = "worker-acme"): Promise<string> {
+    const producer = caller === "worker-globex" ? "producer-globex" : "producer-acme";
+    const id = await this.create(fields, producer);
+    const claimed = await this.claim({}, caller);
+    assert.equal(claimed?.id, id);
+    return id;
+  }
+
+  complete(id: string, caller: Caller = "worker-acme"): Promise<Reply> {
+    return this.post(`/tasks/${id}/result`, { status: "COMPLETED", result: { ok: 1 } }, caller);
+  }
+
+  /** Uses up the only attempt of a new task and gives its id. */
+  async buried(fields: object = {}): Promise<string> {
+    const id = await this.leased({ maxAttempts: 1, ...fields });
+    const nacked = await this.post(`/tasks/${id}/nack`, { reason: "broken" }, "worker-acme");
+    assert.equal(nacked.text, '{"status":"dlq","delaySeconds":0}');
+    return id;
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: the task as it is on the wire.
+  async task(id: string, caller: Caller = "producer-acme"): Promise<any> {
+    const reply = await this.get(`/tasks/${id}`, caller);
+    assert.equal(reply.status, 200, reply.text);
+    return reply.json;
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: the counts as they are on the wire.
+  async stats(command = "render", caller: Caller = "admin-acme"): Promise<any> {
+    return (await this.get(`/admin/queues/${command}`, caller)).json;
+  }
+
+  /** The value of a time series; 0 when it is not there. */
+  async metric(series: string): Promise<number> {
+    const { text } = await this.ask("/metrics", {});
+    const line = text.split("\n").find((each) => each.startsWith(`${series} `));
+    return line === undefined ? 0 : Number(line.slice(series.length + 1));
+  }
+
+  /** Every key and value that the server would still have after a restart. */
+  async dump(): Promise<Map<string, string>> {
+    const entries = await this.core.engine.scan({ after: "", before: "~" }, 1_000_000);
+    return new Map(entries.map(([key, value]) => [key, value.toString()]));
+  }
+
+  /** A short name for the whole store, to compare. */
+  async fingerprint(): Promise<string> {
+    const hash = createHash("sha256");
+    for (const [key, value] of await this.dump()) hash.update(`${key}\n${value}\n`);
+    return hash.digest("hex");
+  }
+
+  /** Resolves when this many claims, or readers of results, wait. */
+  async untilWaiting(count: number, kind: "claims" | "results" = "claims"): Promise<void> {
+    const { broker } = this.core;
+    await until(() => (kind === "claims" ? broker.claims.waiters : broker.results).size === count);
+  }
+
+  async stop(): Promise<void> {
+    if (this.#isStopped) return;
+    this.#isStopped = true;
+    this.core.broker.stopWaiting();
+    await this.app.close();
+    await this.core[Symbol.asyncDispose]();
+  }
+
+  /** Stops, and starts again on what is stored. */
+  async restart(settings: Partial<Config> = {}): Promise<RunningServer> {
+    await this.stop();
+    return this.world.start({ ...this.config, ...settings });
+  }
+}
+
+/** A server of its own for one test. */
+export async function setup(t: TestContext, options: Options = {}): Promise<RunningServer> {
+  const world = new World(options);
+  if (options.storage === "files") {
+    world.directory = await mkdtemp(join(tmpdir(), "codeq-contract-"));
+    t.after(() => rm(world.directory, { recursive: true, force: true }));
+  }
+  const server = await world.start();
+  t.after(() => server.stop());
+  return server;
+}
+
+const turnsMax = 20_000;
+
+/** Lets the event loop turn until the condition holds. */
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (let turn = 0; turn < turnsMax; turn += 1) {
+    if (await holds()) return;
+    await settle(1);
+  }
+  assert.fail("what was waited for did not happen");
+}

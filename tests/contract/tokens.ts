@@ -1,0 +1,63 @@
+/**
+ * The callers of the contract tests. Two tenants, `acme` and `globex`; the workers of both that are
+ * called `worker-1` differ in nothing but the tenant.
+ */
+import { workerScopes } from "../../packages/server/src/access/identity.ts";
+
+interface Token {
+  readonly token: string;
+  readonly subject: string;
+  readonly scopes?: readonly string[];
+  readonly eventTypes?: readonly string[];
+  readonly raw?: Readonly<Record<string, unknown>>;
+}
+
+const acme = { tenantId: "acme" };
+const globex = { tenantId: "globex" };
+const all = { scopes: workerScopes, eventTypes: ["*"] } as const;
+
+export const producerTokens: readonly Token[] = [
+  { token: "producer-acme", subject: "shop", raw: acme },
+  { token: "producer-globex", subject: "shop", raw: globex },
+  { token: "admin-acme", subject: "boss", raw: { ...acme, role: "ADMIN" } },
+  { token: "admin-globex", subject: "boss", raw: { ...globex, role: "admin" } },
+  { token: "admin-by-scope", subject: "boss", scopes: ["codeq:admin"], raw: acme },
+  { token: "producer-upper-tenant", subject: "shop", raw: { tenantId: "ACME" } },
+  {
+    token: "admin-two-tenants",
+    subject: "boss",
+    raw: { tid: "acme", tenantId: "globex", role: "ADMIN" },
+  },
+];
+
+export const workerTokens: readonly Token[] = [
+  { token: "worker-acme", subject: "worker-1", ...all, raw: acme },
+  { token: "worker-acme-2", subject: "worker-2", ...all, raw: acme },
+  { token: "worker-globex", subject: "worker-1", ...all, raw: globex },
+  { token: "worker-few-scopes", subject: "worker-3", scopes: ["codeq:subscribe"], ...only("*") },
+  { token: "worker-render", subject: "worker-4", scopes: workerScopes, ...only("Render") },
+  { token: "worker-no-types", subject: "worker-5", scopes: workerScopes, raw: acme },
+  { token: "worker-no-scopes", subject: "worker-6", eventTypes: ["*"], raw: acme },
+  { token: "worker-number-tenant", subject: "worker-1", ...all, raw: { tenantId: 7 } },
+];
+
+function only(eventType: string): Pick<Token, "eventTypes" | "raw"> {
+  return { eventTypes: [eventType], raw: acme };
+}
+
+export type Caller =
+  | "producer-acme"
+  | "producer-globex"
+  | "admin-acme"
+  | "admin-globex"
+  | "admin-by-scope"
+  | "producer-upper-tenant"
+  | "admin-two-tenants"
+  | "worker-acme"
+  | "worker-acme-2"
+  | "worker-globex"
+  | "worker-few-scopes"
+  | "worker-render"
+  | "worker-no-types"
+  | "worker-no-scopes"
+  | "worker-number-tenant";
