@@ -38,6 +38,7 @@ export const errors = {
   missing_authorization: row(401, "UNAUTHENTICATED", "missing Authorization header"),
   invalid_authorization: row(401, "UNAUTHENTICATED", "invalid Authorization format"),
   invalid_token: row(401, "UNAUTHENTICATED", "invalid token"),
+  token_expired: row(401, "UNAUTHENTICATED", "token is expired"),
   missing_event_types: row(401, "UNAUTHENTICATED", "missing eventTypes"),
   missing_worker_scope: row(401, "UNAUTHENTICATED", "missing scope"),
   missing_scope: row(403, "PERMISSION_DENIED", "missing scope"),

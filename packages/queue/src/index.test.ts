@@ -24,6 +24,7 @@ test("the package offers its rules and nothing else", () => {
     "promote",
     "queueOf",
     "refuse",
+    "release",
     "retryOrBury",
     "statusOf",
     "violations",

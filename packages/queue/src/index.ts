@@ -31,4 +31,5 @@ export { expireLease } from "./transitions/expire-lease.ts";
 export { extendLease } from "./transitions/extend-lease.ts";
 export { nack } from "./transitions/nack.ts";
 export { promote } from "./transitions/promote.ts";
+export { release } from "./transitions/release.ts";
 export { type Comeback, type Returned, retryOrBury } from "./transitions/retry-or-bury.ts";

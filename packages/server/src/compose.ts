@@ -42,6 +42,13 @@ export interface CoreParts {
   readonly defer: (run: () => void) => void;
   /** The storage failed for good: nothing is acknowledged any more. */
   readonly onFailed: (fault: FaultError) => void;
+  /** Smaller in a simulation, whose few tasks would never reach them. */
+  readonly memory?: MemoryLimits;
+}
+
+export interface MemoryLimits {
+  readonly flushBytes: number;
+  readonly delayedInMemoryMax: number;
 }
 
 export interface Core extends AsyncDisposable {
@@ -50,14 +57,17 @@ export interface Core extends AsyncDisposable {
   readonly dispatch: Dispatch;
 }
 
-/** Small windows stay in the processor's caches and are flushed without a pause. */
-const flushBytes = 6 * 1024 * 1024;
-const delayedInMemoryMax = 100_000;
+const memoryLimits: MemoryLimits = {
+  /** Small windows stay in the processor's caches and are flushed without a pause. */
+  flushBytes: 6 * 1024 * 1024,
+  delayedInMemoryMax: 100_000,
+};
 /** How long a shutdown waits for callbacks under way; what is cut off is sent again after it. */
 const webhookSettleMs = 1000;
 
 export async function composeCore(parts: CoreParts): Promise<Core> {
   const { config, clock, logger, metrics } = parts;
+  const { delayedInMemoryMax } = parts.memory ?? memoryLimits;
   const engine = await openEngine(parts);
   await checkFormat(engine, config.shards);
   const broker = await Broker.open({
@@ -80,7 +90,11 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const events = new Events(metrics);
   const artifacts = new ArtifactFiles(config.localArtifactsDir);
   const server = { broker, clock, events, artifacts, config };
-  const dispatch = new Dispatch({ server, authenticator: new Authenticator(config), logger });
+  const dispatch = new Dispatch({
+    server,
+    authenticator: new Authenticator(config, clock),
+    logger,
+  });
   const { ticker, webhooks } = startMaintenance({ ...parts, broker, events });
   return {
     engine,
@@ -115,7 +129,7 @@ async function openEngine(parts: CoreParts): Promise<Engine> {
     derive: deriveCounts,
     defer: parts.defer,
     minFreeBytes: config.minFreeDiskBytes,
-    flushBytes,
+    flushBytes: (parts.memory ?? memoryLimits).flushBytes,
     syncIntervalMs: config.durability === "interval" ? config.syncIntervalMs : undefined,
     observer: {
       grouped: (batches, bytes) => {

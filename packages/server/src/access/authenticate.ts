@@ -4,34 +4,44 @@
  */
 import type { ErrorCode } from "@codeq/protocol";
 import { accept, type Outcome, refuse } from "@codeq/queue";
+import type { Clock } from "../clock.ts";
 import type { Config, StaticTokenConfig } from "../config/settings.ts";
 import { adminScope, anyEventType, type Identity, workerScopes } from "./identity.ts";
 import { StaticTokens } from "./static-token.ts";
 import { tenantOf } from "./tenant.ts";
+import { workerIdOf } from "./worker-id.ts";
 
 export type AccessKind = "producer" | "worker" | "either" | "admin";
 
 type Authenticated = Outcome<Identity, ErrorCode>;
 
+type AccessConfig = Pick<Config, "producerAuth" | "workerAuth" | "allowProducerAsWorker">;
+
+/** The token of an Authorization header; the scheme is compared without case. */
+export function bearerToken(authorization: string | undefined): Outcome<string, ErrorCode> {
+  if (authorization === undefined || authorization === "") return refuse("missing_authorization");
+  const token = /^bearer (.+)$/i.exec(authorization)?.[1]?.trim();
+  return token === undefined || token === "" ? refuse("invalid_authorization") : accept(token);
+}
+
 export class Authenticator {
   readonly #producers: StaticTokens;
   readonly #workers: StaticTokens;
   readonly #allowProducerAsWorker: boolean;
+  readonly #clock: Clock;
 
-  constructor(config: Pick<Config, "producerAuth" | "workerAuth" | "allowProducerAsWorker">) {
+  constructor(config: AccessConfig, clock: Clock) {
+    this.#clock = clock;
     this.#producers = new StaticTokens(config.producerAuth);
     this.#workers = new StaticTokens(config.workerAuth);
     this.#allowProducerAsWorker = config.allowProducerAsWorker;
   }
 
-  authenticate(kind: AccessKind, authorization: string | undefined): Promise<Authenticated> {
-    if (authorization === undefined || authorization === "") {
-      return Promise.resolve(refuse("missing_authorization"));
-    }
-    const token = /^bearer (.+)$/i.exec(authorization)?.[1]?.trim();
-    if (token === undefined || token === "")
-      return Promise.resolve(refuse("invalid_authorization"));
-    return Promise.resolve(this.#identify(kind, token));
+  /** Refuses a token that is unknown, has expired or does not fit the kind of caller. */
+  authenticate(kind: AccessKind, token: string): Promise<Authenticated> {
+    const outcome = this.#identify(kind, token);
+    const isExpired = outcome.ok && isPast(outcome.value.expiresMs, this.#clock.nowMs());
+    return Promise.resolve(isExpired ? refuse("token_expired") : outcome);
   }
 
   #identify(kind: AccessKind, token: string): Authenticated {
@@ -79,14 +89,20 @@ export class Authenticator {
 function identityOf(token: StaticTokenConfig): Authenticated {
   const tenantId = tenantOf(token.subject, token.raw);
   if (tenantId === undefined) return refuse("invalid_tenant");
-  const role = token.raw["role"];
+  const { role, exp } = token.raw;
   return accept({
     subject: token.subject,
+    workerId: workerIdOf(token.subject, ""),
     tenantId,
     scopes: new Set(token.scopes),
     eventTypes: token.eventTypes.map((each) => each.toLowerCase()),
     isAdmin:
       token.scopes.includes(adminScope) ||
       (typeof role === "string" && role.toUpperCase() === "ADMIN"),
+    expiresMs: typeof exp === "number" ? exp * 1000 : undefined,
   });
+}
+
+function isPast(expiresMs: number | undefined, nowMs: number): boolean {
+  return expiresMs !== undefined && expiresMs <= nowMs;
 }

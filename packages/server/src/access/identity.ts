@@ -1,13 +1,17 @@
 /** Who is calling, once a token was accepted. */
-import type { TenantId } from "@codeq/queue";
+import type { TenantId, WorkerId } from "@codeq/queue";
 
 export interface Identity {
   readonly subject: string;
+  /** As whom the caller holds leases. */
+  readonly workerId: WorkerId;
   readonly tenantId: TenantId;
   readonly scopes: ReadonlySet<string>;
   /** Lower-case commands the caller may work on; `*` stands for all. */
   readonly eventTypes: readonly string[];
   readonly isAdmin: boolean;
+  /** When the token stops being good; undefined for never. */
+  readonly expiresMs: number | undefined;
 }
 
 export const workerScopes = [

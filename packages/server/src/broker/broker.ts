@@ -26,6 +26,7 @@ import {
   type RetryPolicy,
   type Returned,
   refuse,
+  release,
   type Task,
   type TaskId,
   type TenantId,
@@ -198,6 +199,19 @@ export class Broker {
     if (isRepeat(task, of.owner, how)) return accept({ isRepeat: true });
     const owned = checkOwner(task, of.owner);
     return owned.ok ? accept({ isRepeat: false }) : owned;
+  }
+
+  /** Takes back a claim whose worker was gone before the task could be sent to it. */
+  release(of: { tenantId: TenantId; id: TaskId; owner: Owner }): void {
+    const { engine, clock } = this.#options;
+    const task = this.#find(of);
+    if (task === undefined || engine.state !== "open") return;
+    const outcome = release(task, of.owner, { nowMs: clock.nowMs(), seq: this.#nextSequence() });
+    if (!outcome.ok) return;
+    void this.#commitChange(task, outcome.value, []);
+    this.store.keep(outcome.value);
+    this.index.leave(task);
+    this.#enter(outcome.value);
   }
 
   submit(

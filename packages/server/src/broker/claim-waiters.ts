@@ -19,6 +19,7 @@ export interface WaitOptions<Request> {
   readonly tenant: TenantState;
   /** Undefined when any queue of the tenant will do. */
   readonly queues: readonly QueueState[] | undefined;
+  /** Infinity for as long as the caller is there. */
   readonly waitMs: number;
   readonly signal: AbortSignal | undefined;
 }
@@ -54,7 +55,8 @@ export class ClaimWaiters<Request, Served> {
       const onAbort = (): void => waiter.finish(undefined);
       this.#waiters.add(waiter);
       for (const line of lines) line.add(waiter as ClaimWaiter);
-      const cancelTimer = this.#clock.after(options.waitMs, onAbort);
+      const isLimited = options.waitMs !== Number.POSITIVE_INFINITY;
+      const cancelTimer = isLimited ? this.#clock.after(options.waitMs, onAbort) : () => {};
       signal?.addEventListener("abort", onAbort, { once: true });
       if (signal?.aborted) onAbort();
     });

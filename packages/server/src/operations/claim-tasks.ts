@@ -1,6 +1,5 @@
 /** Gives ready tasks to a worker under a lease; waits for work when asked to. */
 import { limits } from "@codeq/protocol";
-import type { WorkerId } from "@codeq/queue";
 import { anyEventType, type Identity } from "../access/identity.ts";
 import type { ClaimedTask } from "../broker/claims.ts";
 import { leaseMsOf } from "./lease-length.ts";
@@ -27,9 +26,10 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
     const tooMany = refuseTooMany(server, input);
     if (tooMany !== undefined) return tooMany;
     const waitSeconds = Math.min(Math.max(input.waitSeconds, 0), limits.claimWaitSecondsMax);
-    const owner = { tenantId: call.identity.tenantId, workerId: call.identity.subject as WorkerId };
+    const { tenantId, workerId } = call.identity;
     const tasks = await server.broker.claim({
-      ...owner,
+      tenantId,
+      workerId,
       commands: commands.value,
       leaseMs: leaseMs.value,
       count: input.count,
@@ -48,7 +48,7 @@ function handBack(server: Server, tasks: readonly ClaimedTask[]): void {
     if (task.place.in !== "leased") continue;
     const owner = { workerId: task.place.workerId, leaseToken: task.leaseToken };
     const { tenantId, id } = task;
-    server.broker.abandon({ tenantId, id, owner }, { interrupted: true });
+    server.broker.release({ tenantId, id, owner });
   }
 }
 

@@ -5,7 +5,7 @@
  */
 import { FaultError } from "@codeq/engine";
 import type { ErrorCode } from "@codeq/protocol";
-import type { Authenticator } from "../access/authenticate.ts";
+import { type Authenticator, bearerToken } from "../access/authenticate.ts";
 import type { Identity } from "../access/identity.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import {
@@ -38,7 +38,9 @@ export class Dispatch {
     authorization: string | undefined,
   ): Promise<Answer<Identity>> {
     const { access, scope } = operation;
-    const outcome = await this.#authenticator.authenticate(access, authorization);
+    const token = bearerToken(authorization);
+    if (!token.ok) return refusal(token.code);
+    const outcome = await this.#authenticator.authenticate(access, token.value);
     if (!outcome.ok) return refusal(outcome.code);
     if (scope !== undefined && !outcome.value.scopes.has(scope)) return refusal("missing_scope");
     return outcome;

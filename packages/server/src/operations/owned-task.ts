@@ -1,5 +1,5 @@
 /** Which task a worker speaks of, and as whom. */
-import type { Owner, TaskId, TenantId, WorkerId } from "@codeq/queue";
+import type { Owner, TaskId, TenantId } from "@codeq/queue";
 import type { Call } from "./operation.ts";
 
 export interface OwnedTaskInput {
@@ -12,7 +12,7 @@ export function ownedTask(
   call: Call,
   input: OwnedTaskInput,
 ): { tenantId: TenantId; id: TaskId; owner: Owner } {
-  const workerId = call.identity.subject as WorkerId;
+  const { tenantId, workerId } = call.identity;
   const { id, leaseToken } = input;
-  return { tenantId: call.identity.tenantId, id, owner: { workerId, leaseToken } };
+  return { tenantId, id, owner: { workerId, leaseToken } };
 }

@@ -54,9 +54,9 @@ async function submit(
   if (!admitted.ok) return refused(admitted.code);
   const problem = problemOf(input);
   if (problem !== undefined) return problem;
-  const artifacts = admitted.value.isRepeat
-    ? accept([])
-    : await server.artifacts.store(input.id, input.artifacts);
+  // Without files there is nothing to wait for, and what a caller sent first is decided first.
+  const hasFiles = input.artifacts.length > 0 && !admitted.value.isRepeat;
+  const artifacts = hasFiles ? await server.artifacts.store(input.id, input.artifacts) : accept([]);
   if (!artifacts.ok) return artifacts;
   const outcome = server.broker.submit(of, {
     how,

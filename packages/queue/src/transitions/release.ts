@@ -1,0 +1,17 @@
+import { accept, type Outcome } from "../outcome.ts";
+import { checkOwner, type Owner } from "../owner.ts";
+import type { Task } from "../task.ts";
+
+/**
+ * A claimed task could not be handed to its worker, because the worker was gone before it was sent.
+ * Nobody has seen it: it is ready again at once and nothing is counted. The lease token stays used.
+ */
+export function release(
+  task: Task,
+  by: Owner,
+  at: { readonly nowMs: number; readonly seq: number },
+): Outcome<Task, "not_owner" | "not_in_progress"> {
+  const owned = checkOwner(task, by);
+  if (!owned.ok) return owned;
+  return accept({ ...task, updatedMs: at.nowMs, place: { in: "ready", seq: at.seq } });
+}
