@@ -148,9 +148,10 @@ class Story {
       case "wait":
         return settle();
       case "tick": {
-        const { acknowledged } = this;
+        const { acknowledged, lives } = this;
         await this.world.clock.advance(100);
-        if (this.durability === "interval" && this.operationsLeft >= 0) {
+        const isAlive = lives === this.lives && this.operationsLeft >= 0;
+        if (this.durability === "interval" && isAlive) {
           this.durable = Math.max(this.durable, acknowledged);
         }
         return;

@@ -307,6 +307,57 @@ test("running low on space stops new batches before the disk is full, for the kv
   assert.equal(world.stored().length, before.length);
 });
 
+test("a rollback that meets the recovery of the kv waits for it, and nothing opens before both", async () => {
+  const { world, engine } = await setup({ derive: countKeys, flushBytes: 4096 });
+  for (let n = 0; n < 20; n += 1) await engine.commit([create(`key ${n}`, "x".repeat(100))]).done;
+  await engine.flushNow();
+  for (let n = 20; n < 34; n += 1) await engine.commit([create(`key ${n}`, "x".repeat(100))]).done;
+  world.beforeWrite = () => Promise.reject(diskFull());
+  const writing = Promise.withResolvers<void>();
+  world.disk.slow("write", writing.promise);
+  const refused = engine.commit([create("refused", "x".repeat(6000))]);
+  await settle();
+  assert.equal(engine.state, "full");
+  const recovered = Promise.withResolvers<void>();
+  world.beforeRecover = () => recovered.promise;
+  const rebuilt = Promise.withResolvers<void>();
+  engine.onRollback = () => rebuilt.promise;
+  await world.clock.advance(600);
+  world.disk.capacityBytes = 0;
+  writing.resolve();
+  await assert.rejects(refused.done, { code: "disk_full" });
+  await settle();
+  world.disk.capacityBytes = plenty;
+  world.beforeWrite = () => Promise.resolve();
+  recovered.resolve();
+  await world.clock.advance(2000);
+  assert.equal(engine.state, "full");
+  rebuilt.resolve();
+  await world.clock.advance(2000);
+  assert.equal(engine.state, "open");
+  await engine.commit([create("last", "1")]).done;
+  await engine.flushNow();
+  assert.equal(engine.get("count")?.toString(), "35");
+  assert.equal(engine.get("refused"), undefined);
+  assert.equal((await everything(engine)).length, 36);
+});
+
+test("what was read ahead is not older than what the kv kept of a batch that it reported as failed", async () => {
+  const { world, engine } = await setup({ flushBytes: 4096 });
+  await engine.commit([put("a", "old"), put("b", "old")]).done;
+  await engine.flushNow();
+  await engine.readAhead(["a", "b"]);
+  await engine.commit([put("a", "new"), remove("b"), put("z", "x".repeat(4096))]).done;
+  world.afterWrite = () => Promise.reject(diskFull());
+  world.disk.capacityBytes = 0;
+  const refused = engine.commit([put("c", "x".repeat(6000))]);
+  await assert.rejects(refused.done, { code: "disk_full" });
+  await settle();
+  assert.equal(world.contents.get("a")?.toString(), "new");
+  assert.equal(engine.get("a")?.toString(), "new");
+  assert.equal(engine.get("b"), undefined);
+});
+
 test("closing while appends are held back and the kv has no room ends", async () => {
   const { world, engine } = await setup({ flushBytes: 4096 });
   const gate = Promise.withResolvers<void>();
@@ -347,7 +398,8 @@ test("appends that are held back go on when the kv has no room, so that they are
 
 test("a disk whose free space cannot be told is a failure, not a crash", async () => {
   const { world, engine } = await setup();
-  world.disk.failNext("freeBytes", "EIO");
+  // The log asks, too, before it makes a file ahead.
+  for (let n = 0; n < 20; n += 1) world.disk.failNext("freeBytes", "EIO");
   const value = "x".repeat(1_000_000);
   for (let n = 0; n < 9; n += 1) await engine.commit([put(`key ${n}`, value)]).done;
   await settle();

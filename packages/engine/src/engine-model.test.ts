@@ -15,6 +15,7 @@ import type { Derive } from "./flusher.ts";
 type Step =
   | { readonly kind: "commit"; readonly ops: readonly (readonly [number, "write" | "remove"])[] }
   | { readonly kind: "scan"; readonly from: number; readonly to: number; readonly limit: number }
+  | { readonly kind: "ahead"; readonly numbers: readonly number[] }
   | { readonly kind: "hold" | "release" | "settle" | "flush" | "close" | "kill" };
 
 const keyNumber = fc.nat(19);
@@ -37,6 +38,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       to: keyNumber,
       limit: fc.nat(25),
     }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant("ahead" as const), numbers: fc.array(keyNumber) }),
   },
   {
     weight: 4,
@@ -80,6 +85,10 @@ class Life {
         break;
       case "scan":
         return this.checkScan({ after: keyOf(step.from), before: keyOf(step.to) }, step.limit);
+      case "ahead":
+        // Not waited for: what happens meanwhile must not make it stale.
+        void this.engine.readAhead(step.numbers.map(keyOf)).catch(() => {});
+        break;
       case "hold":
         this.gate ??= Promise.withResolvers();
         this.world.beforeWrite = () => this.gate?.promise ?? Promise.resolve();

@@ -15,6 +15,8 @@ export interface EngineOptions {
   readonly kv: Kv;
   readonly derive: Derive;
   readonly observer: EngineObserver;
+  /** Sees the state before anything is written for the first time; throws to leave it untouched. */
+  readonly verify?: (get: (key: string) => Buffer | undefined) => void;
   readonly freeBytes: () => Promise<number>;
   readonly clock: EngineClock;
   /** Runs a function after what arrived in the same turn. */

@@ -13,17 +13,13 @@
 import { decodeBody, type Op } from "./batch-codec.ts";
 import type { EngineOptions, EngineState, EngineStats } from "./engine-options.ts";
 import { FaultError } from "./fault.ts";
-import { flush, readPosition } from "./flusher.ts";
+import { flush, type Generation, readPosition } from "./flusher.ts";
 import type { Commit, Group } from "./group.ts";
 import { GroupCommit } from "./group-commit.ts";
 import type { KvEntry, KvRange } from "./kv/kv.ts";
 import { mergedScan } from "./merged-scan.ts";
 import { Overlay, type OverlayEntry } from "./overlay.ts";
-
-interface Generation {
-  readonly overlay: Overlay;
-  readonly throughIndex: number;
-}
+import { ReadAhead } from "./read-ahead.ts";
 
 const spaceCheckMs = 500;
 const spaceCheckBytes = 8 * 1024 * 1024;
@@ -36,6 +32,7 @@ export class Engine implements AsyncDisposable {
   onRollback: () => Promise<void> = () => Promise.resolve();
   readonly #options: EngineOptions;
   readonly #groups: GroupCommit;
+  readonly #ahead: ReadAhead;
   #active: Overlay = new Overlay();
   #frozen: Generation | undefined;
   #flushing: Promise<void> | undefined;
@@ -57,6 +54,7 @@ export class Engine implements AsyncDisposable {
     this.#options = options;
     this.#flushedIndex = readPosition(options.kv);
     this.#durableIndex = options.log.lastIndex;
+    this.#ahead = new ReadAhead(options.kv);
     this.#groups = new GroupCommit({
       log: options.log,
       nowMs: () => options.clock.nowMs(),
@@ -81,6 +79,7 @@ export class Engine implements AsyncDisposable {
       );
     }
     engine.#active = await engine.#replay();
+    options.verify?.((key) => engine.get(key));
     await engine.flushNow().catch((error: unknown) => {
       // On a full disk the engine can be read, and it writes when there is space.
       if (engine.state === "failed") throw error;
@@ -96,7 +95,13 @@ export class Engine implements AsyncDisposable {
   /** The newest value, durable or not. */
   get(key: string): Buffer | undefined {
     const entry = this.#active.entries.get(key) ?? this.#frozen?.overlay.entries.get(key);
-    return entry === undefined ? this.#options.kv.get(key) : entry.value;
+    if (entry !== undefined) return entry.value;
+    return this.#ahead.take(key) ?? this.#options.kv.get(key);
+  }
+
+  /** Makes a later `get` of each of these keys cheap; for a few thousand that lie close together. */
+  readAhead(keys: readonly string[]): Promise<void> {
+    return this.#ahead.read(keys);
   }
 
   /** What to wait for before telling anybody what `get` answered; undefined when nothing. */
@@ -117,7 +122,10 @@ export class Engine implements AsyncDisposable {
 
   /** What the kv does not hold yet, oldest generation first. */
   *unflushed(): Generator<readonly [string, OverlayEntry]> {
-    if (this.#frozen !== undefined) yield* this.#frozen.overlay.entries;
+    const frozen = this.#frozen;
+    // The kv may have kept a batch that it reported as failed.
+    const isKept = frozen !== undefined && readPosition(this.#options.kv) >= frozen.throughIndex;
+    if (frozen !== undefined && !isKept) yield* frozen.overlay.entries;
     yield* this.#active.entries;
   }
 
@@ -185,7 +193,8 @@ export class Engine implements AsyncDisposable {
     this.#groups.resume();
     // What cannot be flushed is in the log, where the next start finds it.
     await this.flushNow().catch(() => {});
-    await this.#quiet();
+    await this.#groups.newest()?.done.catch(() => {});
+    await this.#kvIdle();
     await this.#rollingBack;
     await this.#options.log.close();
     await this.#options.kv.close();
@@ -250,6 +259,7 @@ export class Engine implements AsyncDisposable {
       return;
     }
     this.#flushedIndex = generation.throughIndex;
+    this.#ahead.flushed(generation.overlay);
     this.#frozen = undefined;
     observer.flushed((clock.monotonicMs() - startedMs) / 1000, generation.overlay.entries.size);
     this.#groups.resume();
@@ -283,7 +293,10 @@ export class Engine implements AsyncDisposable {
   }
 
   async #rollBack(): Promise<void> {
-    while (this.#flushing !== undefined) await this.#flushing;
+    await this.#kvIdle();
+    // A batch that the kv reported as failed may be there all the same.
+    this.#flushedIndex = Math.max(this.#flushedIndex, readPosition(this.#options.kv));
+    if (this.#frozen !== undefined) this.#ahead.flushed(this.#frozen.overlay);
     this.#active = await this.#replay();
     this.#frozen = undefined;
     this.#groups.restart();
@@ -317,11 +330,13 @@ export class Engine implements AsyncDisposable {
         this.#waitForSpace();
         return;
       }
-      if (this.#kvIsFull && !(await this.#recoverKv())) {
+      const isRecovered = !this.#kvIsFull || (await this.#recoverKv());
+      if (this.#state !== "full") return;
+      // Batches that were under way may have been refused since.
+      if (!isRecovered || this.#rollingBack !== undefined) {
         this.#waitForSpace();
         return;
       }
-      if (this.#state !== "full") return;
       this.#isWaitingForSpace = false;
       this.#state = "open";
       this.#fault = undefined;
@@ -345,11 +360,11 @@ export class Engine implements AsyncDisposable {
     return true;
   }
 
-  /** Waits for what is under way, so that the files can be closed. */
-  async #quiet(): Promise<void> {
-    await this.#groups.newest()?.done.catch(() => {});
-    await this.#kvRecovery?.catch(() => {});
-    await this.#flushing;
+  /** Waits until the kv is neither written to nor opened anew. */
+  async #kvIdle(): Promise<void> {
+    while ((this.#flushing ?? this.#kvRecovery) !== undefined) {
+      await Promise.allSettled([this.#flushing, this.#kvRecovery]);
+    }
   }
 
   #fail(fault: FaultError): void {

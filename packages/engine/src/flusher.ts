@@ -21,8 +21,14 @@ export function readPosition(kv: Kv): number {
   return stored === undefined ? 0 : Number(stored.toString("latin1"));
 }
 
+/** What is in the log up to an index and not in the kv yet. */
+export interface Generation {
+  readonly overlay: Overlay;
+  readonly throughIndex: number;
+}
+
 export async function flush(
-  generation: { readonly overlay: Overlay; readonly throughIndex: number },
+  generation: Generation,
   into: { readonly kv: Kv; readonly log: Log; readonly derive: Derive },
 ): Promise<void> {
   const { overlay, throughIndex } = generation;

@@ -2,11 +2,11 @@
  * An engine on a simulated disk, clock and kv, which can crash, run full and be opened again. The
  * contents of the kv outlive every engine, as files would.
  */
-import { SimClock as Clock, type SimClock, settle } from "../../testing/src/sim-clock.ts";
-import { SimDisk, type SimDiskOperation } from "../../testing/src/sim-disk.ts";
-import { SimRandom } from "../../testing/src/sim-random.ts";
+// biome-ignore lint/correctness/noUndeclaredDependencies: that package depends on this one.
+import { SimClock, SimDisk, type SimDiskOperation, SimRandom, settle } from "@codeq/testing";
 import { Engine } from "../src/engine.ts";
 import type { EngineState } from "../src/engine-options.ts";
+import { FaultError } from "../src/fault.ts";
 import type { Derive } from "../src/flusher.ts";
 import { MemoryKv } from "../src/kv/memory-kv.ts";
 import { type Durability, LocalLog } from "../src/log/local-log.ts";
@@ -22,7 +22,7 @@ export interface EngineWorldOptions {
 }
 
 export class EngineWorld {
-  readonly clock: SimClock = new Clock();
+  readonly clock: SimClock = new SimClock();
   readonly random: SimRandom;
   readonly contents: Map<string, Buffer> = new Map();
   readonly states: EngineState[] = [];
@@ -117,9 +117,17 @@ export class EngineWorld {
       this.kvWrites.push(batch.map(({ key, value }) => (value === undefined ? `-${key}` : key)));
       await this.afterWrite();
     };
+    let isRecovering = false;
     kv.recover = async () => {
+      isRecovering = true;
       await this.beforeRecover();
+      isRecovering = false;
       this.recoveries += 1;
+    };
+    const get = kv.get.bind(kv);
+    kv.get = (key) => {
+      if (isRecovering) throw new FaultError("disk_full", "the kv is being opened anew");
+      return get(key);
     };
     return kv;
   }

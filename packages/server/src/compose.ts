@@ -7,6 +7,7 @@ import type { FastifyInstance } from "fastify";
 import { Authenticator } from "./access/authenticate.ts";
 import { Broker } from "./broker/broker.ts";
 import type { Clock } from "./clock.ts";
+import { collectBrokerMetrics, collectEngineMetrics } from "./compose-metrics.ts";
 import type { Config } from "./config/settings.ts";
 import { DeleteOldTasks } from "./maintenance/delete-old-tasks.ts";
 import { DeliverWebhooks, type PostCallback } from "./maintenance/deliver-webhooks.ts";
@@ -17,16 +18,15 @@ import { Dispatch } from "./operations/dispatch.ts";
 import type { Storage } from "./storage.ts";
 import { ArtifactFiles } from "./store/artifact-files.ts";
 import { deriveCounts } from "./store/counts.ts";
-import { checkFormat } from "./store/format.ts";
+import { checkFormat, writeFormat } from "./store/format.ts";
 import { type RandomBytes, TaskIds } from "./task-ids.ts";
-import { collectBrokerMetrics, collectEngineMetrics } from "./telemetry/engine-metrics.ts";
 import { Events } from "./telemetry/events.ts";
 import type { Logger } from "./telemetry/logger.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
+import type { Timestamps } from "./timestamps.ts";
 import { healthPages } from "./transport/http/health.ts";
 import { createHttpServer } from "./transport/http/http-server.ts";
 import { JsonCodec } from "./transport/http/json-codec.ts";
-import type { Timestamps } from "./transport/http/timestamps.ts";
 
 export interface CoreParts {
   readonly config: Config;
@@ -69,7 +69,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const { config, clock, logger, metrics } = parts;
   const { delayedInMemoryMax } = parts.memory ?? memoryLimits;
   const engine = await openEngine(parts);
-  await checkFormat(engine, config.shards);
+  await writeFormat(engine, config.shards);
   const broker = await Broker.open({
     engine,
     clock,
@@ -127,6 +127,7 @@ async function openEngine(parts: CoreParts): Promise<Engine> {
     ...storage,
     clock,
     derive: deriveCounts,
+    verify: (get) => checkFormat(get, config.shards),
     defer: parts.defer,
     minFreeBytes: config.minFreeDiskBytes,
     flushBytes: (parts.memory ?? memoryLimits).flushBytes,
@@ -188,7 +189,7 @@ export interface HttpParts {
 
 export function composeHttp(parts: HttpParts): FastifyInstance {
   const { core, config, logger, metrics, timestamps } = parts;
-  return createHttpServer({
+  const http = createHttpServer({
     dispatch: core.dispatch,
     codec: new JsonCodec(timestamps),
     metrics,
@@ -196,4 +197,7 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
     bodyBytesMax: config.bodyBytesMax,
     pages: healthPages({ engine: core.engine, config, metrics }),
   });
+  // Called when new requests are refused already, so that none begins to wait afterwards.
+  http.addHook("preClose", async () => core.broker.stopWaiting());
+  return http;
 }

@@ -11,12 +11,12 @@ import { type Core, composeCore, composeHttp } from "./compose.ts";
 import { renderHelp } from "./config/describe.ts";
 import { loadProcessConfig } from "./config/process-config.ts";
 import type { Config } from "./config/settings.ts";
+import { createPostCallback } from "./maintenance/post-callback.ts";
 import { openStorage } from "./storage.ts";
 import { createLogger, type Logger } from "./telemetry/logger.ts";
 import { createMetrics } from "./telemetry/metrics.ts";
 import { collectProcessMetrics, openProcessProbe } from "./telemetry/process-metrics.ts";
-import { Timestamps } from "./transport/http/timestamps.ts";
-import { createPostCallback } from "./transport/webhook/post-callback.ts";
+import { Timestamps } from "./timestamps.ts";
 import { welcome } from "./welcome.ts";
 
 const exitCodes = { config: 2, locked: 3, data: 4, port: 5, storage: 74 } as const;

@@ -10,12 +10,23 @@ export type RandomBytes = (into: Uint8Array) => void;
 
 const poolBytes = 8192;
 const idBytes = 8;
+const idDigits = idBytes * 2;
+const countersMax = 0x1000;
+
+/** Every counter with its version in front and the dash behind it. */
+const counters: readonly string[] = Array.from(
+  { length: countersMax },
+  (_, counter) => `-7${counter.toString(16).padStart(3, "0")}-`,
+);
 
 export class TaskIds {
   readonly #pool = Buffer.alloc(poolBytes);
   readonly #fill: RandomBytes;
-  #used = poolBytes;
+  /** The pool as hexadecimal digits, and how many of them are used. */
+  #digits = "";
+  #used = 0;
   #lastMs = 0;
+  #timeText = "";
   #counter = 0;
 
   constructor(fill: RandomBytes) {
@@ -23,28 +34,32 @@ export class TaskIds {
   }
 
   next(nowMs: number): TaskId {
-    if (nowMs > this.#lastMs) {
-      this.#lastMs = nowMs;
-      this.#counter = 0;
-    } else {
-      this.#counter += 1;
-      if (this.#counter > 0xfff) {
-        this.#lastMs += 1;
-        this.#counter = 0;
-      }
-    }
-    if (this.#used + idBytes > poolBytes) {
-      this.#fill(this.#pool);
-      this.#used = 0;
-    }
-    const pool = this.#pool;
+    if (nowMs > this.#lastMs) this.#tick(nowMs);
+    else if (this.#counter + 1 < countersMax) this.#counter += 1;
+    else this.#tick(this.#lastMs + 1);
+    if (this.#used === this.#digits.length) this.#refill();
     const at = this.#used;
-    this.#used += idBytes;
+    this.#used += idDigits;
+    const digits = this.#digits;
+    const tail = `${digits.slice(at, at + 4)}-${digits.slice(at + 4, at + idDigits)}`;
+    return (this.#timeText + counters[this.#counter] + tail) as TaskId;
+  }
+
+  #tick(ms: number): void {
+    this.#lastMs = ms;
+    this.#counter = 0;
+    const time = ms.toString(16).padStart(12, "0");
+    this.#timeText = `${time.slice(0, 8)}-${time.slice(8)}`;
+  }
+
+  #refill(): void {
+    const pool = this.#pool;
+    this.#fill(pool);
     // The two top bits of the second half are the variant of RFC 9562.
-    pool[at] = ((pool[at] as number) & 0x3f) | 0x80;
-    const time = this.#lastMs.toString(16).padStart(12, "0");
-    const counter = this.#counter.toString(16).padStart(3, "0");
-    const tail = pool.toString("hex", at, at + idBytes);
-    return `${time.slice(0, 8)}-${time.slice(8)}-7${counter}-${tail.slice(0, 4)}-${tail.slice(4)}` as TaskId;
+    for (let at = 0; at < poolBytes; at += idBytes) {
+      pool[at] = ((pool[at] as number) & 0x3f) | 0x80;
+    }
+    this.#digits = pool.toString("hex");
+    this.#used = 0;
   }
 }

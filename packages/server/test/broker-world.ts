@@ -5,8 +5,10 @@
 import assert from "node:assert/strict";
 import { Engine, LocalLog, MemoryKv } from "@codeq/engine";
 import type { Result, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
-import { SimClock, SimDisk, SimRandom, settle } from "../../testing/src/index.ts";
-import { Broker, type EnqueueRequest } from "../src/broker/broker.ts";
+// biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
+import { SimClock, SimDisk, SimRandom, settle } from "@codeq/testing";
+import { Broker } from "../src/broker/broker.ts";
+import type { EnqueueRequest } from "../src/broker/broker-requests.ts";
 import type { ClaimedTask, ClaimRequest } from "../src/broker/claims.ts";
 import { type Counts, deriveCounts, noCounts } from "../src/store/counts.ts";
 import { parseIndexKey, queuesPrefix } from "../src/store/keys.ts";
@@ -44,7 +46,7 @@ export class BrokerWorld {
     this.disk = new SimDisk({ random: () => diskRandom.next() });
   }
 
-  async openEngine(): Promise<Engine> {
+  async openEngine(verify: (get: Engine["get"]) => void = () => {}): Promise<Engine> {
     const { clock, disk } = this;
     const log = await LocalLog.open(disk, {
       durability: "fsync",
@@ -56,6 +58,7 @@ export class BrokerWorld {
       log,
       kv: new MemoryKv({ contents: this.contents, beforeWrite: () => this.beforeWrite() }),
       derive: deriveCounts,
+      verify,
       observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
       freeBytes: () => disk.freeBytes(),
       clock,
@@ -170,6 +173,7 @@ export async function runDue(broker: Broker, clock: SimClock): Promise<Task[]> {
     } else if (item !== undefined && item.id === undefined && item.dueMs <= clock.nowMs()) {
       await broker.delayed.readStretch(item);
     } else if (item?.id !== undefined && item.dueMs <= clock.nowMs()) {
+      broker.store.engine.assertWritable();
       broker.delayed.drop(item);
       const { value, done } = broker.promote([{ id: item.id, dueMs: item.dueMs }]);
       await done;

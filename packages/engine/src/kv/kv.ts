@@ -41,7 +41,10 @@ export interface Kv {
    * piecewise so that a large batch does not hold up the event loop.
    */
   write(writes: Iterable<KvWrite>, options: { readonly sync: boolean }): Promise<void>;
-  /** Makes the store writable again after a `write` that failed; reads go on meanwhile. */
+  /**
+   * Makes the store writable again after a `write` that failed. Reads that meet it may be refused
+   * with `disk_full`; cursors that are open may end with a fault.
+   */
   recover(): Promise<void>;
   stats(): KvStats;
   close(): Promise<void>;

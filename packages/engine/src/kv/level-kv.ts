@@ -5,6 +5,8 @@
  * Batches are built in pieces so that a large flush leaves the event loop room between them, and
  * written off the JavaScript thread as one atomic write.
  */
+import { readdirSync, statfsSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { ClassicLevel } from "classic-level";
 import { FaultError, isDiskFull } from "../fault.ts";
@@ -14,10 +16,21 @@ type Database = ClassicLevel<string, Buffer>;
 
 const pieceWrites = 2000;
 const mebibyte = 1024 * 1024;
+/** For what opening writes besides the table. */
+const openingBytes = mebibyte;
+const noStats: KvStats = {
+  levels: [],
+  compactionSeconds: 0,
+  compactionReadBytes: 0,
+  compactionWriteBytes: 0,
+  memoryBytes: 0,
+};
 
 export class LevelKv implements Kv {
   readonly #directory: string;
   #database: Database;
+  /** Closed to be opened anew; what is asked meanwhile is refused with the reason for it. */
+  #isRecovering = false;
 
   private constructor(directory: string, database: Database) {
     this.#directory = directory;
@@ -29,10 +42,15 @@ export class LevelKv implements Kv {
   }
 
   get(key: string): Buffer | undefined {
-    return this.#database.getSync(key);
+    try {
+      return this.#database.getSync(key);
+    } catch (error) {
+      throw this.#readFault(error);
+    }
   }
 
   cursor(range: KvRange): KvCursor {
+    if (this.#isRecovering) throw this.#readFault(undefined);
     const iterator = this.#database.iterator({
       gt: range.after,
       lt: range.before,
@@ -40,9 +58,20 @@ export class LevelKv implements Kv {
       highWaterMarkBytes: mebibyte,
     });
     return {
-      next: async (count) => (await iterator.nextv(count)) as KvEntry[],
+      next: async (count) => {
+        try {
+          return (await iterator.nextv(count)) as KvEntry[];
+        } catch (error) {
+          throw this.#readFault(error);
+        }
+      },
       close: () => iterator.close(),
     };
+  }
+
+  #readFault(error: unknown): FaultError {
+    if (!this.#isRecovering) return asFault(error);
+    return new FaultError("disk_full", "the key-value store is being opened anew", error);
   }
 
   async write(writes: Iterable<KvWrite>, options: { readonly sync: boolean }): Promise<void> {
@@ -61,13 +90,29 @@ export class LevelKv implements Kv {
     }
   }
 
-  /** LevelDB refuses all writes after one that failed until it is opened anew. */
+  /**
+   * LevelDB refuses all writes after one that failed until it is opened anew. That writes its own
+   * log into a table; without room for it the store would stay closed and could not even be read.
+   */
   async recover(): Promise<void> {
+    this.#assertRoom();
+    this.#isRecovering = true;
     await this.#database.close();
     this.#database = await openDatabase(this.#directory);
+    this.#isRecovering = false;
+  }
+
+  #assertRoom(): void {
+    const names = readdirSync(this.#directory).filter((name) => name.endsWith(".log"));
+    const sizes = names.map((name) => statSync(join(this.#directory, name)).size);
+    const needed = sizes.reduce((sum, size) => sum + size, openingBytes);
+    const { bavail, bsize } = statfsSync(this.#directory);
+    if (bavail * bsize >= needed) return;
+    throw new FaultError("disk_full", `the key-value store needs ${needed} bytes to be opened`);
   }
 
   stats(): KvStats {
+    if (this.#database.status !== "open") return noStats;
     const levels = parseLevels(this.#database.getProperty("leveldb.stats"));
     const total = (pick: (level: LevelRow) => number): number =>
       levels.reduce((sum, level) => sum + pick(level), 0);
@@ -106,6 +151,11 @@ async function openDatabase(directory: string): Promise<Database> {
 function asFault(error: unknown): FaultError {
   const cause = (error as { cause?: { code?: string; message?: string } }).cause;
   const text = `${cause?.message ?? ""} ${(error as Error).message}`;
+  const { code } = error as { code?: string };
+  // With a cause it is about opening, and the cause tells what happened.
+  if (cause === undefined && /^LEVEL_(DATABASE|ITERATOR)_NOT_OPEN$/.test(code ?? "")) {
+    return new FaultError("closed", "the key-value store is closed", error);
+  }
   if (cause?.code === "LEVEL_LOCKED" || /lock .*(held|temporarily)/i.test(text)) {
     return new FaultError("locked", "the data directory is in use by another process", error);
   }

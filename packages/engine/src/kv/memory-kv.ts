@@ -14,6 +14,8 @@ export class MemoryKv implements Kv {
   readonly #contents: Map<string, Buffer>;
   readonly #beforeWrite: () => Promise<void>;
   #sorted: string[] | undefined;
+  /** Cursors that have not read everything; they take what is left before it changes. */
+  readonly #reading: Set<MemoryCursor> = new Set();
 
   constructor(options: MemoryKvOptions = {}) {
     this.#contents = options.contents ?? new Map();
@@ -26,21 +28,11 @@ export class MemoryKv implements Kv {
 
   cursor(range: KvRange): KvCursor {
     this.#sorted ??= [...this.#contents.keys()].sort();
-    const entries: KvEntry[] = [];
-    const keys = this.#sorted;
-    for (let i = firstAfter(keys, range.after); i < keys.length; i++) {
-      const key = keys[i] as string;
-      if (key >= range.before) break;
-      entries.push([key, this.#contents.get(key) as Buffer]);
-    }
-    let at = 0;
-    return {
-      next: (count) => {
-        at += count;
-        return Promise.resolve(entries.slice(at - count, at));
-      },
-      close: () => Promise.resolve(),
-    };
+    const start = firstAfter(this.#sorted, range.after);
+    const end = Math.max(start, firstAfter(this.#sorted, range.before, true));
+    const cursor = new MemoryCursor(this.#contents, this.#sorted.slice(start, end), this.#reading);
+    this.#reading.add(cursor);
+    return cursor;
   }
 
   async write(writes: Iterable<KvWrite>): Promise<void> {
@@ -50,6 +42,7 @@ export class MemoryKv implements Kv {
       value: value === undefined ? undefined : Buffer.from(value),
     }));
     await this.#beforeWrite();
+    for (const cursor of this.#reading) cursor.takeAll();
     for (const { key, value } of batch) {
       if (value === undefined) this.#contents.delete(key);
       else this.#contents.set(key, value);
@@ -76,12 +69,52 @@ export class MemoryKv implements Kv {
   }
 }
 
-function firstAfter(keys: readonly string[], key: string): number {
+class MemoryCursor implements KvCursor {
+  readonly #contents: ReadonlyMap<string, Buffer>;
+  readonly #keys: readonly string[];
+  readonly #reading: Set<MemoryCursor>;
+  #taken: KvEntry[] | undefined;
+  #at = 0;
+
+  constructor(
+    contents: ReadonlyMap<string, Buffer>,
+    keys: readonly string[],
+    reading: Set<MemoryCursor>,
+  ) {
+    this.#contents = contents;
+    this.#keys = keys;
+    this.#reading = reading;
+  }
+
+  async next(count: number): Promise<KvEntry[]> {
+    const from = this.#at;
+    this.#at += count;
+    if (this.#taken !== undefined) return this.#taken.slice(from, this.#at);
+    return this.#keys.slice(from, this.#at).map((key) => this.#entry(key));
+  }
+
+  async close(): Promise<void> {
+    this.#reading.delete(this);
+  }
+
+  takeAll(): void {
+    this.#taken = this.#keys.map((key) => this.#entry(key));
+    this.#reading.delete(this);
+  }
+
+  #entry(key: string): KvEntry {
+    return [key, this.#contents.get(key) as Buffer];
+  }
+}
+
+/** Position of the first key greater than `key`, or equal to it when `orEqual` is set. */
+function firstAfter(keys: readonly string[], key: string, orEqual = false): number {
   let low = 0;
   let high = keys.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((keys[middle] as string) > key) high = middle;
+    const candidate = keys[middle] as string;
+    if (candidate > key || (orEqual && candidate === key)) high = middle;
     else low = middle + 1;
   }
   return low;

@@ -199,6 +199,8 @@ export class LocalLog implements Log {
   /** The last segment, after making sure that `bytes` fit behind its end. */
   async #roomFor(bytes: number): Promise<Segment & { file: DiskFile }> {
     let segment = this.#segments.at(-1);
+    // A new segment whose opening failed is there all the same, and its name is taken.
+    if (segment !== undefined) segment.file ??= await this.#disk.open(segment.name);
     if (segment === undefined || segment.endBytes + bytes > segment.capacityBytes) {
       if (segment !== undefined && segment.endBytes === 0) await this.#extend(segment, bytes);
       else segment = await this.#rotate(segment, bytes);
@@ -221,10 +223,11 @@ export class LocalLog implements Log {
     const name = segmentName(firstIndex);
     const capacityBytes = await this.#pool.provide(name, bytes);
     this.#directoryUnsynced = true;
-    const file = await this.#disk.open(name);
     const lastIndex = this.#lastIndex;
-    const segment: Segment = { name, firstIndex, lastIndex, endBytes: 0, capacityBytes, file };
+    const place = { name, firstIndex, lastIndex, endBytes: 0, capacityBytes };
+    const segment: Segment = { ...place, file: undefined };
     this.#segments.push(segment);
+    segment.file = await this.#disk.open(name);
     if (full !== undefined && full.lastIndex <= this.#syncedIndex) await closeSegment(full);
     return segment;
   }

@@ -12,15 +12,19 @@
  *   promise. The log is left as it is and opening fails.
  *
  * Only then is the cut made, so that no byte behind the end can be taken for a record later, and
- * whatever the next process relies on is synced: a record that was read here must not vanish in a
- * power failure after the state built from it has been kept.
+ * whatever the next process relies on is written again and synced: a record that was read here must
+ * not vanish in a power failure after the state built from it has been kept. To sync alone is not
+ * enough. When the process before this one ended because a sync had failed, the system may hold the
+ * record in memory, call it clean, and never write it.
  */
-import type { Disk } from "../disk/disk.ts";
+import type { Disk, DiskFile } from "../disk/disk.ts";
 import { FaultError } from "../fault.ts";
 import { headerBytes } from "./log.ts";
 import { chainAfter, chainStart, frameBytes, type RecordHeader } from "./record.ts";
 import { inspectSegment, type SegmentEntry, segmentFirstIndex } from "./segment.ts";
 import { writeZeros } from "./segment-pool.ts";
+
+const pieceBytes = 1024 * 1024;
 
 export interface RecoveredSegment {
   readonly name: string;
@@ -70,6 +74,8 @@ interface Progress {
   chain: Buffer | undefined;
   /** Below this index everything was durable before the crash. */
   durableBelow: number;
+  /** Where the records lie that the disk may not have, oldest first. */
+  unsure: { readonly index: number; readonly segment: RecoveredSegment; readonly offset: number }[];
 }
 
 interface Tail {
@@ -90,7 +96,7 @@ async function surveyLog(disk: Disk): Promise<Survey> {
   const segments = await listSegments(disk);
   const first = segments[0]?.firstIndex ?? 1;
   const chain = first === 1 ? chainStart : undefined;
-  const progress: Progress = { expected: first, chain, durableBelow: first };
+  const progress: Progress = { expected: first, chain, durableBelow: first, unsure: [] };
   for (const [position, segment] of segments.entries()) {
     const entries = inspectSegment(disk, segment.name);
     try {
@@ -131,11 +137,18 @@ async function acceptRecords(
     if (!entry) return undefined;
     if (!entry.ok || !isNext(entry.header, progress)) return entry;
     progress.durableBelow = Math.max(progress.durableBelow, durableBelow(entry.header));
+    progress.unsure.push({ index: progress.expected, segment, offset: entry.offset });
+    dropDurable(progress);
     progress.expected += 1;
     progress.chain = chainAfter(entry.headerImage);
     segment.lastIndex = entry.header.index;
     segment.endBytes = entry.offset + frameBytes(entry.header.bodyBytes);
   }
+}
+
+function dropDurable({ unsure, durableBelow }: Progress): void {
+  const kept = unsure.findIndex(({ index }) => index >= durableBelow);
+  if (kept !== 0) unsure.splice(0, kept < 0 ? unsure.length : kept);
 }
 
 function isNext(header: RecordHeader, { expected, chain }: Progress): boolean {
@@ -235,6 +248,8 @@ async function repair(disk: Disk, { segments, progress, tail }: Survey): Promise
     if (!isLast && segment.lastIndex < progress.durableBelow) continue;
     const file = await disk.open(segment.name);
     try {
+      const first = progress.unsure.find((record) => record.segment === segment);
+      if (first !== undefined) await writeAgain(file, first.offset, segment.endBytes);
       if (isLast) await writeZeros(file, segment.endBytes, tail.zeroTo);
       await file.sync();
     } finally {
@@ -242,4 +257,10 @@ async function repair(disk: Disk, { segments, progress, tail }: Survey): Promise
     }
   }
   await disk.syncDirectory();
+}
+
+async function writeAgain(file: DiskFile, from: number, to: number): Promise<void> {
+  for (let offset = from; offset < to; offset += pieceBytes) {
+    await file.write(await file.read(offset, Math.min(pieceBytes, to - offset)), offset);
+  }
 }

@@ -69,15 +69,10 @@ export class SegmentPool {
   /** Starts making a file in the background when none is waiting. */
   prepareAhead(): void {
     if (this.#spares.length > 0 || this.#preparing !== undefined || this.#closed) return;
-    this.#preparing = this.#prepare(this.#segmentBytes)
-      .then(
-        (name) => {
-          this.#spares.push(name);
-        },
-        () => {
-          // Nothing is lost: `provide` makes the file itself and reports what stops it.
-        },
-      )
+    this.#preparing = this.#makeSpare()
+      .catch(() => {
+        // Nothing is lost: `provide` makes the file itself and reports what stops it.
+      })
       .finally(() => {
         this.#preparing = undefined;
       });
@@ -123,6 +118,15 @@ export class SegmentPool {
     }
     await this.#disk.syncDirectory();
     return name;
+  }
+
+  async #makeSpare(): Promise<void> {
+    // What is made ahead of need must not take the last room from those who need it now.
+    if ((await this.#disk.freeBytes()) < 2 * this.#segmentBytes) return;
+    const name = await this.#prepare(this.#segmentBytes);
+    // Others may have been recycled meanwhile.
+    if (this.#spares.length < sparesMax) this.#spares.push(name);
+    else await this.#disk.remove(name);
   }
 
   async #fill(file: DiskFile, bytes: number): Promise<void> {

@@ -3,7 +3,7 @@
  * waiting in between, so decisions never race. What it answers becomes true for the world when the
  * commit that comes with it is done; until then nobody may be told.
  */
-import { create, type Engine, type Op } from "@codeq/engine";
+import { create, type Op } from "@codeq/engine";
 import {
   abandon,
   accept,
@@ -15,15 +15,12 @@ import {
   extendLease,
   isRepeat,
   matchIdempotency,
-  type NewTask,
   nack,
   type Outcome,
   type Owner,
   promote,
   queueOf,
   type Result,
-  type Retention,
-  type RetryPolicy,
   type Returned,
   refuse,
   release,
@@ -31,13 +28,19 @@ import {
   type TaskId,
   type TenantId,
 } from "@codeq/queue";
-import type { Clock } from "../clock.ts";
 import { type Counts, noCounts } from "../store/counts.ts";
 import { payloadKey, resultKey, webhookKey } from "../store/keys.ts";
 import { addChange, addRemoval } from "../store/keys-of.ts";
 import { QueueStore } from "../store/queue-store.ts";
 import { encodeResult } from "../store/task-codec.ts";
-import type { TaskIds } from "../task-ids.ts";
+import type {
+  BrokerOptions,
+  ComebackTerms,
+  Decided,
+  EnqueueRequest,
+  Submission,
+  TaskRefusal,
+} from "./broker-requests.ts";
 import { type ClaimedTask, type ClaimRequest, Claims } from "./claims.ts";
 import { DelayedTasks } from "./delayed-tasks.ts";
 import { Leases } from "./leases.ts";
@@ -46,38 +49,8 @@ import { Queues } from "./queue-state.ts";
 import { recoverMemory } from "./recover.ts";
 import { ResultWaiters } from "./result-waiters.ts";
 
-export interface BrokerOptions {
-  readonly engine: Engine;
-  readonly clock: Clock;
-  readonly ids: TaskIds;
-  /** Uniform in [0, 1). */
-  readonly draw: () => number;
-  readonly policy: RetryPolicy;
-  readonly retention: Retention;
-  readonly delayedInMemoryMax: number;
-}
-
-/** A decision, and what to wait for before telling anybody. */
-export interface Decided<T> {
-  readonly value: T;
-  readonly done: Promise<void>;
-}
-
-export type TaskRefusal = "task_unknown" | "not_owner" | "not_in_progress";
-
-export interface EnqueueRequest extends Omit<NewTask, "id"> {
-  readonly payload: string;
-  /** Identifies the payload; only used together with an idempotency key. */
-  readonly payloadHash: string;
-}
-
-export interface Submission {
-  readonly how: "completed" | "failed";
-  readonly resultJson: string;
-  readonly error: string;
-  readonly artifacts: Result["artifacts"];
-}
-
+/** With so many in front of it a new task is claimed too late to be worth its place in memory. */
+const keepBehindMax = 4096;
 /** How often at most a heartbeat writes the new end of a lease. */
 const leaseWriteMs = 5000;
 /** Tries that a fresh callback has behind it. */
@@ -135,7 +108,7 @@ export class Broker {
       this.store.addIdempotency(ops, task, entry);
     }
     const { done } = engine.commit(ops);
-    this.store.keep(task);
+    if (this.index.queueOf(task).ready(task.priority) < keepBehindMax) this.store.keep(task);
     this.#enter(task);
     return accept({ value: { task, replayed: false }, done });
   }
@@ -242,15 +215,17 @@ export class Broker {
 
   /** The task as everybody may see it; undefined when it is unknown or somebody else's. */
   async get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
-    await this.#settled(id);
-    const task = this.#find({ tenantId, id });
-    if (task === undefined) return undefined;
-    return { task: this.#withLiveLease(task), payload: this.store.payload(id) };
+    return await this.#whenSettled(id, () => {
+      const task = this.#find({ tenantId, id });
+      if (task === undefined) return undefined;
+      return { task: this.#withLiveLease(task), payload: this.store.payload(id) };
+    });
   }
 
   async result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
-    await this.#settled(id);
-    return this.#find({ tenantId, id }) === undefined ? undefined : this.store.result(id);
+    return await this.#whenSettled(id, () =>
+      this.#find({ tenantId, id }) === undefined ? undefined : this.store.result(id),
+    );
   }
 
   counts(tenantId: TenantId, command: string): Counts {
@@ -287,8 +262,10 @@ export class Broker {
     for (const { before, after } of changes) {
       this.store.keep(after);
       this.index.leave(before);
-      this.#enter(after);
+      this.index.enter(after);
     }
+    // Only now, so that a waiting claim gets the best of them and not the first.
+    for (const { after } of changes) this.claims.serve(this.index.queueOf(after));
     return { value: changes.map(({ after }) => after), done };
   }
 
@@ -297,8 +274,10 @@ export class Broker {
     const { engine } = this.#options;
     engine.assertWritable();
     const ops: Op[] = [];
-    for (const task of tasks) {
-      if (task.place.in !== "dead" && task.place.in !== "done") continue;
+    for (const id of new Set(tasks.map((task) => task.id))) {
+      // It may have been deleted since it was read.
+      const task = this.store.task(id);
+      if (task?.place.in !== "dead" && task?.place.in !== "done") continue;
       addRemoval(ops, task);
       this.store.forget(task.id);
       this.index.leave(task);
@@ -318,12 +297,16 @@ export class Broker {
     this.#sequence = Math.max(this.#sequence, await recoverMemory(this));
   }
 
-  /** Waits until what is known of the task is durable; while it waits more may be decided. */
-  async #settled(id: TaskId): Promise<void> {
+  /**
+   * Reads when everything that is known of the task is durable, in the same turn: while a caller
+   * waits for this more may be decided, and nobody may see that yet.
+   */
+  async #whenSettled<T>(id: TaskId, read: () => T): Promise<T> {
     for (let done = this.store.whenDurable(id); done !== undefined; ) {
       await done;
       done = this.store.whenDurable(id);
     }
+    return read();
   }
 
   #nextSequence(): number {
@@ -336,13 +319,7 @@ export class Broker {
     return task?.tenantId === of.tenantId ? task : undefined;
   }
 
-  #comeback(): {
-    nowMs: number;
-    seq: number;
-    draw: number;
-    policy: RetryPolicy;
-    retention: Retention;
-  } {
+  #comeback(): ComebackTerms {
     const { engine, clock, draw, policy, retention } = this.#options;
     engine.assertWritable();
     return { nowMs: clock.nowMs(), seq: this.#nextSequence(), draw: draw(), policy, retention };

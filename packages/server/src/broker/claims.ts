@@ -12,7 +12,7 @@ import { addChange } from "../store/keys-of.ts";
 import type { QueueStore } from "../store/queue-store.ts";
 import { ClaimWaiters } from "./claim-waiters.ts";
 import type { MemoryIndex } from "./memory-index.ts";
-import { type QueueState, type Queues, windowEntriesMax } from "./queue-state.ts";
+import type { QueueState, Queues } from "./queue-state.ts";
 
 export interface ClaimRequest {
   readonly tenantId: TenantId;
@@ -70,6 +70,8 @@ export class Claims {
     let claimed = this.#claimNow(request);
     while (claimed instanceof Promise) {
       await claimed;
+      if (request.signal?.aborted) return [];
+      this.#store.engine.assertWritable();
       claimed = this.#claimNow(request);
     }
     if (claimed === undefined && request.waitMs > 0) claimed = await this.#wait(request);
@@ -86,7 +88,11 @@ export class Claims {
       if (waiter === undefined) return;
       const claimed = this.#claimNow(waiter.request);
       if (claimed instanceof Promise) {
-        void claimed.then(() => this.serve(queue));
+        // When reading fails, whoever asks next meets the same failure and reports it.
+        claimed.then(
+          () => this.serve(queue),
+          () => {},
+        );
         return;
       }
       if (claimed === undefined) return;
@@ -184,7 +190,8 @@ export class Claims {
     const taken = this.#queues.take(queue, priority);
     const window = queue.window(priority);
     if (window.size < refillBelow && queue.ready(priority) > window.size + 1) {
-      void this.#refill(queue, priority);
+      // Ahead of need: a claim that needs it reads again, and reports when that fails.
+      this.#refill(queue, priority).catch(() => {});
     }
     if (taken === undefined) return undefined;
     const task = this.#store.task(taken.id);
@@ -216,11 +223,12 @@ export class Claims {
     const prefix = pendingPrefix(queue.prefix, priority);
     // The exact count keeps the scan from walking on over deleted keys behind the last live one.
     const onDisk = queue.ready(priority) - window.size;
-    const limit = Math.min(refillEntries, windowEntriesMax, onDisk);
+    const limit = Math.min(refillEntries, this.#queues.refillRoom, onDisk);
     const range = { after: `${prefix}${sortable(window.coveredTo)}/~`, before: endOf(prefix) };
     const entries = await this.#store.engine.scan(range, limit);
-    if (generation !== this.#generation) return;
     const found = entries.map(([key]) => ({ seq: numberOf(key), id: idOf(key) as TaskId }));
+    await this.#store.readAhead(found.map(({ id }) => id));
+    if (generation !== this.#generation) return;
     const last = found.at(-1);
     assert(last !== undefined, `${queue.prefix} counts ${onDisk} ready tasks that are not there`);
     const reached = entries.length < onDisk ? last.seq : newest;

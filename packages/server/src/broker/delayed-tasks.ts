@@ -2,7 +2,8 @@
  * The delayed tasks that are due soonest, in memory; those further out stay on disk.
  *
  * For every queue there is a position in its delayed index up to which all tasks are in memory. A
- * task beyond it is only on disk. When the time of that position comes, the next stretch is read.
+ * task beyond it is only on disk. When the time of that position comes, and every task in memory up
+ * to that time has been taken, the next stretch is read. So a reading always brings something on.
  */
 import type { Engine } from "@codeq/engine";
 import type { TaskId } from "@codeq/queue";
@@ -31,7 +32,8 @@ export class DelayedTasks {
   readonly #entriesMax: number;
   readonly #byId: Map<TaskId, DelayedItem> = new Map();
   readonly #readings: Map<QueueState, Reading> = new Map();
-  #heap: IndexedHeap<DelayedItem> = new IndexedHeap();
+  #tasks: IndexedHeap<DelayedItem> = new IndexedHeap();
+  #stretches: IndexedHeap<DelayedItem> = new IndexedHeap();
 
   constructor(engine: Engine, entriesMax: number) {
     this.#engine = engine;
@@ -48,9 +50,9 @@ export class DelayedTasks {
       reading.arrived.push({ dueMs, id });
       return;
     }
-    if (this.#byId.size >= this.#entriesMax) this.#shrink(queue);
     if (positionOf(dueMs, id) > queue.delayedCoveredTo) return;
     this.#push({ queue, id, dueMs, heapIndex: -1 });
+    if (this.#byId.size > this.#entriesMax) this.#shrink();
   }
 
   remove(id: TaskId): void {
@@ -61,11 +63,14 @@ export class DelayedTasks {
   /** Takes an item out of memory, also one that is not the newest of its task. */
   drop(item: DelayedItem): void {
     if (item.id !== undefined && this.#byId.get(item.id) === item) this.#byId.delete(item.id);
-    this.#heap.remove(item);
+    this.#tasks.remove(item);
   }
 
   first(): DelayedItem | undefined {
-    return this.#heap.peek();
+    const task = this.#tasks.peek();
+    const stretch = this.#stretches.peek();
+    if (task === undefined || stretch === undefined) return task ?? stretch;
+    return task.dueMs <= stretch.dueMs ? task : stretch;
   }
 
   /** Starts with nothing of the queue in memory; its first stretch is read at once. */
@@ -76,59 +81,78 @@ export class DelayedTasks {
 
   /** Reads the stretch that the item stands for. */
   async readStretch(item: DelayedItem): Promise<void> {
-    this.#heap.remove(item);
+    this.#stretches.remove(item);
     const { queue } = item;
     const reading: Reading = { item, arrived: [] };
     this.#readings.set(queue, reading);
+    if (this.#byId.size > this.#entriesMax >>> 1) this.#shrink();
+    const limit = Math.max(1, Math.min(stretchTasks, this.#entriesMax - this.#byId.size));
     const prefix = delayedPrefix(queue.prefix);
     const range = { after: prefix + queue.delayedCoveredTo, before: endOf(prefix) };
-    const entries = await this.#engine.scan(range, stretchTasks);
-    if (this.#readings.get(queue) !== reading) return;
-    this.#readings.delete(queue);
-    const last = entries.length === stretchTasks ? entries.at(-1)?.[0] : undefined;
-    queue.delayedCoveredTo = last?.slice(prefix.length) ?? everything;
-    for (const [key] of entries)
-      this.#push({ queue, id: idOf(key), dueMs: numberOf(key), heapIndex: -1 });
-    if (last !== undefined) this.#readAt(queue, numberOf(last));
-    for (const { dueMs, id } of reading.arrived ?? []) this.add(queue, dueMs, id);
+    try {
+      const entries = await this.#engine.scan(range, limit);
+      if (this.#readings.get(queue) !== reading) return;
+      const last = entries.length === limit ? entries.at(-1)?.[0] : undefined;
+      queue.delayedCoveredTo = last?.slice(prefix.length) ?? everything;
+      for (const [key] of entries) {
+        this.#push({ queue, id: idOf(key), dueMs: numberOf(key), heapIndex: -1 });
+      }
+      this.#endReading(reading, last === undefined ? undefined : numberOf(last));
+    } catch (error) {
+      if (this.#readings.get(queue) === reading) this.#endReading(reading, item.dueMs);
+      throw error;
+    }
   }
 
   clear(): void {
     this.#byId.clear();
     this.#readings.clear();
-    this.#heap = new IndexedHeap();
+    this.#tasks = new IndexedHeap();
+    this.#stretches = new IndexedHeap();
+  }
+
+  /** Plans the next reading, if there is more, and adds what arrived during this one. */
+  #endReading({ item, arrived }: Reading, nextMs: number | undefined): void {
+    this.#readings.delete(item.queue);
+    if (nextMs !== undefined) this.#readAt(item.queue, nextMs);
+    for (const { dueMs, id } of arrived ?? []) this.add(item.queue, dueMs, id);
   }
 
   /** Plans the next reading of the queue, or moves it forward. */
   #readAt(queue: QueueState, dueMs: number): void {
     const planned = this.#readings.get(queue);
-    if (planned !== undefined) this.#heap.remove(planned.item);
+    if (planned !== undefined) this.#stretches.remove(planned.item);
     const item: DelayedItem = { queue, id: undefined, dueMs, heapIndex: -1 };
     this.#readings.set(queue, { item, arrived: undefined });
-    this.#push(item);
+    this.#stretches.push(item);
+    this.#announce(item);
   }
 
-  #push(item: DelayedItem): void {
-    if (item.id !== undefined) {
-      this.remove(item.id);
-      this.#byId.set(item.id, item);
+  #push(item: DelayedItem & { readonly id: TaskId }): void {
+    this.remove(item.id);
+    this.#byId.set(item.id, item);
+    this.#tasks.push(item);
+    this.#announce(item);
+  }
+
+  #announce(item: DelayedItem): void {
+    if (this.first() === item) this.onDue(item.dueMs);
+  }
+
+  /** Gives the tasks that are due last back to the disk, whichever queues they are of. */
+  #shrink(): void {
+    const items = [...this.#byId.values()].sort((a, b) => a.dueMs - b.dueMs);
+    const cut = new Set<QueueState>();
+    for (const item of items.slice(this.#entriesMax >>> 1)) {
+      const { queue, dueMs } = item;
+      // What is known of a queue that is being read changes when the reading ends.
+      if (this.#readings.get(queue)?.arrived !== undefined) continue;
+      this.drop(item);
+      if (cut.has(queue)) continue;
+      cut.add(queue);
+      queue.delayedCoveredTo = `${sortable(dueMs)}/`;
+      this.#readAt(queue, dueMs);
     }
-    this.#heap.push(item);
-    if (item.heapIndex === 0) this.onDue(item.dueMs);
-  }
-
-  /** Gives the later half of the queue's tasks back to the disk. */
-  #shrink(queue: QueueState): void {
-    const own = [...this.#byId.values()]
-      .filter((item) => item.queue === queue)
-      .map((item) => ({ item, position: positionOf(item.dueMs, item.id as TaskId) }))
-      .sort((a, b) => (a.position < b.position ? -1 : 1));
-    const kept = own.length >>> 1;
-    const boundary = own[kept];
-    if (boundary === undefined) return;
-    for (const { item } of own.slice(kept + 1)) this.drop(item);
-    queue.delayedCoveredTo = boundary.position;
-    this.#readAt(queue, boundary.item.dueMs);
   }
 }
 

@@ -44,7 +44,8 @@ test("whatever is added, moved and removed, the first item is due first and all 
       for (const step of steps) {
         if (step.kind === "add") model.push(add(step.dueMs));
         else if (model.length > 0) {
-          const which = step.kind === "take" ? model.indexOf(heap.peek()!) : step.which % model.length;
+          const which =
+            step.kind === "take" ? model.indexOf(heap.peek()!) : step.which % model.length;
           const item = model[which]!;
           if (step.kind === "move") {
             item.dueMs = step.dueMs;
@@ -74,7 +75,10 @@ test("taking everything out gives it in order", () => {
         taken.push(item.dueMs);
         heap.remove(item);
       }
-      assert.deepEqual(taken, times.toSorted((a, b) => a - b));
+      assert.deepEqual(
+        taken,
+        times.toSorted((a, b) => a - b),
+      );
     }),
   );
 });

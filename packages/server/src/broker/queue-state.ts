@@ -8,8 +8,10 @@ import { queuePrefix } from "../store/keys.ts";
 import type { ClaimWaiter } from "./claim-waiters.ts";
 import { ReadyWindow } from "./ready-window.ts";
 
-export const windowEntriesMax = 4096;
+const windowEntriesMax = 4096;
 const allWindowsEntriesMax = 262_144;
+/** What a window may always read, so that every queue gets on however many there are. */
+const refillRoomMin = 16;
 const idleQueuesMax = 1024;
 
 export class QueueState {
@@ -118,6 +120,11 @@ export class Queues {
       if (tenant.queues.size === 0 && tenant.anyWaiters.size === 0) this.#tenants.delete(tenantId);
     }
     this.#dropAt = Math.max(idleQueuesMax, this.#size * 2);
+  }
+
+  /** How many tasks a window may be filled with. */
+  get refillRoom(): number {
+    return Math.max(refillRoomMin, allWindowsEntriesMax - this.windowEntries);
   }
 
   arrive(queue: QueueState, priority: number, task: { seq: number; id: TaskId }): void {

@@ -83,31 +83,35 @@ test("a recovered window starts empty and finds everything by refills", () => {
 test("whatever comes, goes and is read: nothing is lost or given twice, in order, in little room", () => {
   const step = fc.constantFrom("arrive", "arrive", "arrive", "take", "take", "read", "end");
   fc.assert(
-    fc.property(fc.array(step, { maxLength: 300 }), fc.integer({ min: 1, max: 9 }), (steps, limit) => {
-      const { window, index, arrive, refill } = setup();
-      let reading: { end: () => void } | undefined;
-      const takeOne = (): void => {
-        const taken = window.take();
-        if (taken === undefined) return;
-        assert.deepEqual(taken, index[0]);
-        index.shift();
-      };
-      for (const step of steps) {
-        if (step === "arrive") arrive();
-        else if (step === "take") takeOne();
-        else if (step === "read" && window.size < index.length) reading ??= refill(limit);
-        else if (step === "end") {
-          reading?.end();
-          reading = undefined;
+    fc.property(
+      fc.array(step, { maxLength: 300 }),
+      fc.integer({ min: 1, max: 9 }),
+      (steps, limit) => {
+        const { window, index, arrive, refill } = setup();
+        let reading: { end: () => void } | undefined;
+        const takeOne = (): void => {
+          const taken = window.take();
+          if (taken === undefined) return;
+          assert.deepEqual(taken, index[0]);
+          index.shift();
+        };
+        for (const step of steps) {
+          if (step === "arrive") arrive();
+          else if (step === "take") takeOne();
+          else if (step === "read" && window.size < index.length) reading ??= refill(limit);
+          else if (step === "end") {
+            reading?.end();
+            reading = undefined;
+          }
+          assert.ok(window.size <= 8 + limit);
         }
-        assert.ok(window.size <= 8 + limit);
-      }
-      reading?.end();
-      while (index.length > 0) {
-        if (window.size === 0) refill(limit).end();
-        takeOne();
-      }
-    }),
+        reading?.end();
+        while (index.length > 0) {
+          if (window.size === 0) refill(limit).end();
+          takeOne();
+        }
+      },
+    ),
   );
 });
 

@@ -61,7 +61,7 @@ async function readLeases(memory: Memory, prefix: string, counts: Counts): Promi
   for await (const [key] of scanAll(memory.store, prefix)) {
     const task = memory.store.task(idOf(key));
     if (task?.place.in !== "leased") continue;
-    memory.leases.add(task, Math.max(task.place.leaseMs / 3, leaseGraceMsMin));
+    memory.leases.add(task, Math.max(Math.ceil(task.place.leaseMs / 3), leaseGraceMsMin));
   }
 }
 

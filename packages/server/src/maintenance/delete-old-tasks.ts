@@ -39,7 +39,8 @@ export class DeleteOldTasks implements Job {
     store.engine.assertWritable();
     // What becomes terminal while the scan runs lowers this again.
     this.#nextMs = Number.POSITIVE_INFINITY;
-    const range = { after: this.#lookedTo, before: endOf(retentionPrefix) };
+    const lookedFrom = this.#lookedTo;
+    const range = { after: lookedFrom, before: endOf(retentionPrefix) };
     const entries = await store.engine.scan(range, pieceTasks);
     const tasks: Task[] = [];
     for (const [key] of entries) {
@@ -53,6 +54,13 @@ export class DeleteOldTasks implements Job {
       if (task !== undefined && isExpired(task, nowMs)) tasks.push(task);
     }
     if (entries.length === pieceTasks) this.#nextMs = Math.min(this.#nextMs, nowMs);
-    await this.#broker.delete(tasks);
+    try {
+      await this.#broker.delete(tasks);
+    } catch (error) {
+      // They are still there and have to be found again.
+      if (lookedFrom < this.#lookedTo) this.#lookedTo = lookedFrom;
+      this.#nextMs = Math.min(this.#nextMs, nowMs);
+      throw error;
+    }
   }
 }

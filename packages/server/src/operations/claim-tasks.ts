@@ -10,6 +10,7 @@ export interface ClaimTasksInput {
   readonly commands: readonly string[];
   /** 0 or less for the default. */
   readonly leaseSeconds: number;
+  /** Infinity for as long as the caller is there. */
   readonly waitSeconds: number;
   readonly count: number;
 }
@@ -25,7 +26,6 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
     if (!leaseMs.ok) return leaseMs;
     const tooMany = refuseTooMany(server, input);
     if (tooMany !== undefined) return tooMany;
-    const waitSeconds = Math.min(Math.max(input.waitSeconds, 0), limits.claimWaitSecondsMax);
     const { tenantId, workerId } = call.identity;
     const tasks = await server.broker.claim({
       tenantId,
@@ -33,11 +33,14 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
       commands: commands.value,
       leaseMs: leaseMs.value,
       count: input.count,
-      waitMs: waitSeconds * 1000,
+      waitMs: Math.max(input.waitSeconds, 0) * 1000,
       signal: call.signal,
     });
+    if (call.signal?.aborted) {
+      handBack(server, tasks);
+      return { ok: true, value: [] };
+    }
     for (const { task } of tasks) server.events.taskClaimed(task);
-    if (call.signal?.aborted) handBack(server, tasks);
     return { ok: true, value: tasks };
   },
 };

@@ -2,7 +2,8 @@
 import { hash } from "node:crypto";
 import { limits } from "@codeq/protocol";
 import type { Task, TenantId } from "@codeq/queue";
-import type { Decided, EnqueueRequest } from "../broker/broker.ts";
+import type { Decided, EnqueueRequest } from "../broker/broker-requests.ts";
+import { answerEach } from "./answer-each.ts";
 import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
 import { parseInstant } from "./parse-instant.ts";
 
@@ -15,8 +16,8 @@ export interface CreateTaskInput {
   /** 0 or less for the default. */
   readonly maxAttempts: number;
   readonly idempotencyKey: string;
-  /** RFC 3339, or empty. Wins over the delay. */
-  readonly runAt: string;
+  /** RFC 3339 or milliseconds; empty for none. Wins over the delay. */
+  readonly runAt: string | number;
   readonly delaySeconds: number;
   readonly traceParent: string;
   readonly traceState: string;
@@ -33,10 +34,7 @@ export const createTask: Operation<CreateTaskInput, CreatedTask> = {
   access: "producer",
   scope: undefined,
   run: async (server, call, input) => {
-    const created = create(server, call, input);
-    if (!created.ok) return created;
-    await created.value.done;
-    return { ok: true, value: announce(server, created.value.value) };
+    return finish(server, create(server, call, input));
   },
 };
 
@@ -50,14 +48,19 @@ export const createTasks: Operation<readonly CreateTaskInput[], readonly Answer<
       return refusal("invalid_argument", `batch size exceeds maximum of ${createBatchMax}`);
     }
     const created = inputs.map((input) => create(server, call, input));
-    const answers: Answer<CreatedTask>[] = [];
-    for (const each of created) {
-      if (each.ok) await each.value.done;
-      answers.push(each.ok ? { ok: true, value: announce(server, each.value.value) } : each);
-    }
-    return { ok: true, value: answers };
+    return answerEach(created.map((each) => finish(server, each)));
   },
 };
+
+/** Tells of the task once it is durable. */
+async function finish(
+  server: Server,
+  created: Answer<Decided<CreatedTask>>,
+): Promise<Answer<CreatedTask>> {
+  if (!created.ok) return created;
+  await created.value.done;
+  return { ok: true, value: announce(server, created.value.value) };
+}
 
 function create(server: Server, call: Call, input: CreateTaskInput): Answer<Decided<CreatedTask>> {
   const request = toRequest(server, call.identity.tenantId, input);
@@ -135,7 +138,7 @@ function visibleMs(nowMs: number, input: CreateTaskInput): Answer<number | undef
       value: input.delaySeconds > 0 ? nowMs + input.delaySeconds * 1000 : undefined,
     };
   }
-  const runAtMs = parseInstant(input.runAt);
+  const runAtMs = typeof input.runAt === "number" ? input.runAt : parseInstant(input.runAt);
   if (runAtMs === undefined) return refusal("invalid_argument", "invalid 'runAt' (use RFC3339)");
   if (runAtMs > nowMs + max * 1000) {
     return refusal("invalid_argument", `invalid 'runAt' (at most ${max} seconds ahead)`);

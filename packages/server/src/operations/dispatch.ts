@@ -4,10 +4,10 @@
  * logged with the request it broke.
  */
 import { FaultError } from "@codeq/engine";
-import type { ErrorCode } from "@codeq/protocol";
 import { type Authenticator, bearerToken } from "../access/authenticate.ts";
 import type { Identity } from "../access/identity.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { refusalOf } from "./answer-each.ts";
 import {
   type Answer,
   type Call,
@@ -79,25 +79,11 @@ export class Dispatch {
   }
 
   #asRefusal(operation: AnyOperation, error: unknown): Refusal {
-    if (error instanceof FaultError) return refusal(codeOfFault(error));
+    if (error instanceof FaultError) return refusalOf(error);
     this.#logger.error("operation failed", {
       operation: operation.name,
       error: error instanceof Error ? (error.stack ?? error.message) : String(error),
     });
     return refusal("internal");
-  }
-}
-
-function codeOfFault(fault: FaultError): ErrorCode {
-  switch (fault.code) {
-    case "disk_full":
-      return "disk_full";
-    case "closed":
-      return "shutting_down";
-    case "storage_failed":
-    case "corrupt":
-    case "locked":
-    case "format":
-      return "storage_failed";
   }
 }

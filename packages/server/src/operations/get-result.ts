@@ -25,7 +25,10 @@ export const getResult: Operation<GetResultInput, TaskWithResult> = {
     let result = await broker.result(tenantId, input.id);
     if (result === undefined && waitMs > 0) {
       if (broker.results.size >= limits.waitersMax) return refusal("overloaded");
-      await broker.results.wait(input.id, { waitMs, signal: call.signal });
+      // Nothing may come between this look and the wait: what ended before it wakes nobody.
+      if (broker.store.result(input.id) === undefined) {
+        await broker.results.wait(input.id, { waitMs, signal: call.signal });
+      }
       result = await broker.result(tenantId, input.id);
     }
     const found = await broker.get(tenantId, input.id);

@@ -4,7 +4,8 @@
  */
 import { limits } from "@codeq/protocol";
 import { accept, type Result } from "@codeq/queue";
-import type { TaskRefusal } from "../broker/broker.ts";
+import type { TaskRefusal } from "../broker/broker-requests.ts";
+import { answerEach } from "./answer-each.ts";
 import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
 import { type OwnedTaskInput, ownedTask } from "./owned-task.ts";
 
@@ -38,8 +39,7 @@ export const submitResults: Operation<readonly SubmitResultInput[], readonly Ans
     if (inputs.length > resultBatchMax) {
       return refusal("invalid_argument", `batch size exceeds maximum of ${resultBatchMax}`);
     }
-    const answers = inputs.map((input) => submit(server, call, input));
-    return { ok: true, value: await Promise.all(answers) };
+    return answerEach(inputs.map((input) => submit(server, call, input)));
   },
 };
 
@@ -93,5 +93,17 @@ function problemOf(input: SubmitResultInput): Answer<never> | undefined {
   if (input.artifacts.length > limits.artifactsMax) {
     return refusal("invalid_argument", `invalid 'artifacts' (at most ${limits.artifactsMax})`);
   }
-  return undefined;
+  return problemOfNames(input.artifacts);
+}
+
+/** File systems count bytes, and a name that one of them refuses is not a failure of the server. */
+function problemOfNames(artifacts: readonly ArtifactInput[]): Answer<never> | undefined {
+  const max = limits.artifactNameCharsMax;
+  const tooLong = artifacts.find(
+    ({ name, url, contentBase64 }) =>
+      url === "" && contentBase64 !== "" && Buffer.byteLength(name) > max,
+  );
+  if (tooLong === undefined) return undefined;
+  const shown = tooLong.name.slice(0, max);
+  return refusal("invalid_argument", `artifact ${shown} upload: the name has over ${max} bytes`);
 }

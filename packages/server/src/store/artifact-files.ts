@@ -5,6 +5,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
+import { FaultError } from "@codeq/engine";
 import { limits } from "@codeq/protocol";
 import type { Artifact, TaskId } from "@codeq/queue";
 
@@ -44,9 +45,15 @@ export class ArtifactFiles {
 
   async #write(id: TaskId, { name, contentBase64 }: ArtifactFile): Promise<Artifact> {
     const directory = join(this.#directory, "results", id);
-    await mkdir(directory, { recursive: true, mode: 0o700 });
     const path = join(directory, name);
-    await writeFile(path, Buffer.from(contentBase64, "base64"), { mode: 0o600 });
+    try {
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      await writeFile(path, Buffer.from(contentBase64, "base64"), { mode: 0o600 });
+    } catch (error) {
+      const { code } = error as { code?: string };
+      if (code !== "ENOSPC" && code !== "EDQUOT") throw error;
+      throw new FaultError("disk_full", "there is no room for an artifact", error);
+    }
     return { name, url: pathToFileURL(path).href };
   }
 }

@@ -8,13 +8,17 @@ import { formatKey } from "./keys.ts";
 
 const formatVersion = 1;
 
-export async function checkFormat(engine: Engine, shards: number): Promise<void> {
-  const stored = engine.get(formatKey);
-  if (stored === undefined) {
-    await engine.commit([put(formatKey, JSON.stringify({ version: formatVersion, shards }))]).done;
-    return;
-  }
-  const found = JSON.parse(stored.toString("utf8")) as { version: number; shards: number };
+/** Notes the format of a store that has none yet. */
+export async function writeFormat(engine: Engine, shards: number): Promise<void> {
+  if (engine.get(formatKey) !== undefined) return;
+  await engine.commit([put(formatKey, JSON.stringify({ version: formatVersion, shards }))]).done;
+}
+
+/** Throws when this version cannot work with what is there. Called before anything is written. */
+export function checkFormat(get: (key: string) => Buffer | undefined, shards: number): void {
+  const stored = get(formatKey);
+  if (stored === undefined) return;
+  const found = parseFormat(stored);
   if (found.version > formatVersion) {
     throw new FaultError(
       "format",
@@ -29,4 +33,20 @@ export async function checkFormat(engine: Engine, shards: number): Promise<void>
         `Set shards to ${found.shards}; to change the number, start an empty data directory and move the tasks there.`,
     );
   }
+}
+
+interface Format {
+  readonly version: number;
+  readonly shards: number;
+}
+
+function parseFormat(stored: Buffer): Format {
+  const text = stored.toString("utf8");
+  try {
+    const found = JSON.parse(text) as Partial<Format> | null;
+    if (typeof found?.version === "number") return found as Format;
+  } catch {
+    // Reported below, like a text that is JSON of something else.
+  }
+  throw new FaultError("corrupt", `the format of the data cannot be read: ${text.slice(0, 100)}`);
 }

@@ -24,8 +24,21 @@ import type { TaskId, TenantId } from "@codeq/queue";
 const digits = 14;
 const priorityMax = 9;
 
+/** Every number of three hexadecimal digits, because `toString(16)` of a large one takes 0.4 us. */
+const triples: readonly string[] = Array.from({ length: 0x1000 }, (_, number) =>
+  number.toString(16).padStart(3, "0"),
+);
+
 export function sortable(number: number): string {
-  return number.toString(16).padStart(digits, "0");
+  const front = Math.floor(number / 0x1000000);
+  const rest = number % 0x1000000;
+  return (
+    (triples[front >>> 24] as string).slice(1) +
+    triples[(front >>> 12) & 0xfff] +
+    triples[front & 0xfff] +
+    triples[rest >>> 12] +
+    triples[rest & 0xfff]
+  );
 }
 
 /** Greater than every key that continues the prefix. */
@@ -37,8 +50,9 @@ export const taskKey = (id: TaskId): string => `codeq/tasks/${id}`;
 export const payloadKey = (id: TaskId): string => `codeq/payload/${id}`;
 export const resultKey = (id: TaskId): string => `codeq/results/${id}`;
 export const quarantineKey = (key: string): string => `codeq/quarantine/${key}`;
+/** Half a surrogate pair has no encoding; the replacement character stands for it. */
 export const idempotencyKeyOf = (tenant: TenantId, key: string): string =>
-  `codeq/idempo/${tenant || "_"}/${encodeURIComponent(key)}`;
+  `codeq/idempo/${tenant || "_"}/${encodeURIComponent(key.toWellFormed())}`;
 
 export const retentionPrefix = "codeq/ttl/";
 export const retentionKey = (ms: number, id: TaskId): string =>

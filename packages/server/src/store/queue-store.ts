@@ -8,7 +8,7 @@
 import { create, type Engine, type Op, put } from "@codeq/engine";
 import type { IdempotencyEntry, Result, Task, TaskId, TenantId } from "@codeq/queue";
 import { idempotencyKeyOf, payloadKey, quarantineKey, resultKey, taskKey } from "./keys.ts";
-import { decodeResult, decodeTask } from "./task-codec.ts";
+import { decodeIdempotency, decodeResult, decodeTask, encodeIdempotency } from "./task-codec.ts";
 
 const generationTasksMax = 16_384;
 
@@ -34,6 +34,12 @@ export class QueueStore {
     return task;
   }
 
+  /** Makes reading each of these tasks and its payload once cheap. */
+  async readAhead(ids: readonly TaskId[]): Promise<void> {
+    await this.engine.readAhead(ids.map(taskKey));
+    await this.engine.readAhead(ids.map(payloadKey));
+  }
+
   payload(id: TaskId): string {
     return this.engine.get(payloadKey(id))?.toString("utf8") ?? "null";
   }
@@ -48,14 +54,16 @@ export class QueueStore {
   }
 
   idempotency(tenantId: TenantId, key: string): IdempotencyEntry | undefined {
-    const bytes = this.engine.get(idempotencyKeyOf(tenantId, key));
+    const storeKey = idempotencyKeyOf(tenantId, key);
+    const bytes = this.engine.get(storeKey);
     if (bytes === undefined) return undefined;
-    const [taskId, queue, payloadHash] = JSON.parse(bytes.toString("utf8")) as string[];
-    return { taskId: taskId as TaskId, queue: queue ?? "", payloadHash: payloadHash ?? "" };
+    const entry = decodeIdempotency(bytes);
+    if (entry === undefined) this.#quarantine(storeKey, bytes);
+    return entry;
   }
 
   addIdempotency(ops: Op[], task: Task, entry: IdempotencyEntry): void {
-    const value = JSON.stringify([entry.taskId, entry.queue, entry.payloadHash]);
+    const value = encodeIdempotency(entry);
     // A key whose task is gone may still be there, so this is not always its creation.
     ops.push(put(idempotencyKeyOf(task.tenantId, task.idempotencyKey), value));
   }

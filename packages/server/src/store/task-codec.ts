@@ -3,37 +3,58 @@
  * at the end; `format.ts` counts the versions. A record that does not decode answers undefined and is
  * the caller's to quarantine.
  */
-import type { Artifact, Place, Result, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
+import type {
+  Artifact,
+  IdempotencyEntry,
+  Place,
+  Result,
+  Task,
+  TaskId,
+  TenantId,
+  WorkerId,
+} from "@codeq/queue";
 
-/** Text is put together by hand because that takes a quarter of the time of `JSON.stringify`. */
+/** One call over one array: faster than text put together by hand, which has to be flattened. */
 export function encodeTask(task: Task): string {
-  const names = `${quote(task.tenantId)},${quote(task.command)},${task.priority}`;
-  const trace = `${quote(task.webhook)},${quote(task.traceParent)},${quote(task.traceState)}`;
-  const counts = `${task.maxAttempts},${task.attempts},${task.handBacks},${task.leaseToken}`;
-  const last = `${quote(task.error)},${task.createdMs},${task.updatedMs}`;
-  const key = quote(task.idempotencyKey);
-  return `["${task.id}",${names},${trace},${key},${counts},${last},${encodePlace(task.place)}]`;
+  const row: (string | number | null)[] = [
+    task.id,
+    task.tenantId,
+    task.command,
+    task.priority,
+    task.webhook,
+    task.traceParent,
+    task.traceState,
+    task.idempotencyKey,
+    task.maxAttempts,
+    task.attempts,
+    task.handBacks,
+    task.leaseToken,
+    task.error,
+    task.createdMs,
+    task.updatedMs,
+  ];
+  addPlace(row, task.place);
+  return JSON.stringify(row);
 }
 
-function encodePlace(place: Place): string {
+function addPlace(row: (string | number | null)[], place: Place): void {
   switch (place.in) {
     case "ready":
-      return `"r",${place.seq}`;
+      row.push("r", place.seq);
+      return;
     case "delayed":
-      return `"w",${place.dueMs}`;
+      row.push("w", place.dueMs);
+      return;
     case "leased":
-      return `"l",${quote(place.workerId)},${place.untilMs},${place.leaseMs}`;
+      row.push("l", place.workerId, place.untilMs, place.leaseMs);
+      return;
     case "dead":
-      return `"d",${place.atMs},${place.expiresMs ?? null}`;
-    case "done": {
-      const how = place.how === "completed" ? "c" : "f";
-      return `"${how}",${quote(place.workerId)},${place.atMs},${place.expiresMs}`;
-    }
+      row.push("d", place.atMs, place.expiresMs ?? null);
+      return;
+    case "done":
+      row.push(place.how === "completed" ? "c" : "f", place.workerId, place.atMs, place.expiresMs);
+      return;
   }
-}
-
-function quote(text: string): string {
-  return text === "" ? '""' : JSON.stringify(text);
 }
 
 /** Whether each position up to the place holds a string or a number. */
@@ -100,18 +121,22 @@ function decodePlace([kind, ...cells]: readonly unknown[]): Place | undefined {
 }
 
 export function encodeResult(result: Result): string {
-  const { taskId, resultJson, error, attempts, completedMs } = result;
-  const status = result.status === "COMPLETED" ? "c" : "f";
-  const texts = `${quote(resultJson)},${quote(error)}`;
-  const artifacts = JSON.stringify(result.artifacts.map(({ name, url }) => [name, url]));
-  return `["${taskId}","${status}",${texts},${attempts},${completedMs},${artifacts}]`;
+  return JSON.stringify([
+    result.taskId,
+    result.status === "COMPLETED" ? "c" : "f",
+    result.resultJson,
+    result.error,
+    result.attempts,
+    result.completedMs,
+    result.artifacts.map(({ name, url }) => [name, url]),
+  ]);
 }
 
 export function decodeResult(bytes: Buffer): Result | undefined {
   const row = parseArray(bytes);
   if (row === undefined || !matches(row, ["s", "s", "s", "s", "n", "n"])) return undefined;
   const artifacts = decodeArtifacts(row[6]);
-  if (artifacts === undefined) return undefined;
+  if (artifacts === undefined || (row[1] !== "c" && row[1] !== "f")) return undefined;
   return {
     taskId: row[0] as TaskId,
     status: row[1] === "c" ? "COMPLETED" : "FAILED",
@@ -131,6 +156,17 @@ function decodeArtifacts(cell: unknown): Artifact[] | undefined {
     artifacts.push({ name: pair[0] as string, url: pair[1] as string });
   }
   return artifacts;
+}
+
+export function encodeIdempotency(entry: IdempotencyEntry): string {
+  return JSON.stringify([entry.taskId, entry.queue, entry.payloadHash]);
+}
+
+export function decodeIdempotency(bytes: Buffer): IdempotencyEntry | undefined {
+  const row = parseArray(bytes);
+  if (row === undefined || !matches(row, ["s", "s", "s"])) return undefined;
+  const [taskId, queue, payloadHash] = row as [TaskId, string, string];
+  return { taskId, queue, payloadHash };
 }
 
 function parseArray(bytes: Buffer): unknown[] | undefined {

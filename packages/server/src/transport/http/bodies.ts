@@ -33,7 +33,7 @@ export const ClaimBatchBody = Type.Object({
 export const HeartbeatBody = Type.Object({ extendSeconds: integer, leaseToken: integer });
 export const NackBody = Type.Object({ delaySeconds: integer, reason: text, leaseToken: integer });
 export const AbandonBody = Type.Object({
-  interrupted: Type.Optional(Type.Boolean()),
+  interrupted: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
   leaseToken: integer,
 });
 

@@ -59,6 +59,11 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     forceCloseConnections: "idle",
     exposeHeadRoutes: false,
     genReqId: requestId,
+    // A path that cannot be decoded, or with a longer part than any id has, leads nowhere.
+    frameworkErrors: (_error, request, reply) => {
+      reply.header("x-request-id", request.id);
+      pageNotFound(reply);
+    },
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false } },
   });
   app.decorateRequest("identity", undefined);
@@ -66,8 +71,17 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   readBodies(app);
   app.addHook("onRequest", async (request, reply) => {
     reply.header("x-request-id", request.id);
+    // The content type is not looked at; one that is not well-formed must not be a reason to refuse.
+    const { headers } = request.raw;
+    if (headers["content-type"] !== undefined) headers["content-type"] = "application/json";
+  });
+  const closing = { hasBegun: false };
+  app.addHook("preClose", async () => {
+    closing.hasBegun = true;
   });
   app.addHook("onResponse", async (request, reply) => {
+    // A connection that was busy when closing began would be kept open, and the end put off by it.
+    if (closing.hasBegun) setImmediate(() => app.server.closeIdleConnections());
     const { method, id } = request;
     const route = request.routeOptions.url ?? "unknown";
     const status = reply.statusCode;
@@ -84,17 +98,19 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   app.setErrorHandler((error: FastifyError, request, reply) =>
     send(reply, replyToError(error, request, options.logger)),
   );
-  app.setNotFoundHandler((_request, reply) =>
-    reply.code(404).type("text/plain").send("404 page not found"),
-  );
+  app.setNotFoundHandler((_request, reply) => pageNotFound(reply));
   for (const page of options.pages) {
     app.get(page.path, async (_request, reply) => {
       const { status, type, body } = page.show();
       return reply.code(status).type(type).send(body);
     });
   }
-  for (const each of routes) addRoute(app, each, options);
+  for (const each of routes) addRoute(app, each, { ...options, closing });
   return app;
+}
+
+function pageNotFound(reply: FastifyReply): FastifyReply {
+  return reply.code(404).type("text/plain").send("404 page not found");
 }
 
 /** All content types are taken for JSON; what cannot be parsed is decided on by the route. */
@@ -112,8 +128,12 @@ function readBodies(app: FastifyInstance): void {
   });
 }
 
-function addRoute(app: FastifyInstance, each: AnyRoute, options: HttpOptions): void {
-  const { dispatch, codec } = options;
+function addRoute(
+  app: FastifyInstance,
+  each: AnyRoute,
+  options: HttpOptions & { readonly closing: { readonly hasBegun: boolean } },
+): void {
+  const { dispatch, codec, closing } = options;
   const hasBody = each.body !== undefined;
   app.route({
     method: each.method,
@@ -140,7 +160,10 @@ function addRoute(app: FastifyInstance, each: AnyRoute, options: HttpOptions): v
       };
       const input = each.input(http);
       if (!input.ok) return send(reply, problem(input));
-      const signal = each.waits?.(input.value) ? goneSignal(request.raw, reply.raw) : undefined;
+      const waits = each.waits?.(input.value) === true;
+      // Its body came after the others had been sent home; waiting would hold up the shutdown.
+      if (waits && closing.hasBegun) return send(reply, problemOf("shutting_down"));
+      const signal = waits ? goneSignal(request.raw, reply.raw) : undefined;
       const call = { identity: request.identity as Identity, signal };
       const answer = await dispatch.run(each.operation, call, input.value);
       return send(reply, answer.ok ? each.reply(answer.value, codec, http) : problem(answer));

@@ -5,7 +5,7 @@
 import { type Place, type Result, statusOf, type Task } from "@codeq/queue";
 import type { Counts } from "../../store/counts.ts";
 import { resultKey } from "../../store/keys.ts";
-import { type Timestamps, utcSeconds } from "./timestamps.ts";
+import { type Timestamps, utcSeconds } from "../../timestamps.ts";
 
 const locations = {
   ready: "PENDING_LIST",

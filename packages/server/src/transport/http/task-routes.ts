@@ -1,9 +1,11 @@
 /** Routes of producers and workers. */
+import { limits } from "@codeq/protocol";
 import type { TaskId } from "@codeq/queue";
 import type { CreateTaskInput } from "../../operations/create-task.ts";
 import { operations } from "../../operations/index.ts";
 import { type Answer, refusal } from "../../operations/operation.ts";
 import type { SubmitResultInput } from "../../operations/submit-result.ts";
+import { traceContext } from "../trace-context.ts";
 import {
   AbandonBody,
   type BodyOf,
@@ -75,7 +77,7 @@ export const taskRoutes = [
         value: {
           commands: commands ?? [],
           leaseSeconds: leaseSeconds ?? 0,
-          waitSeconds: waitSeconds ?? 0,
+          waitSeconds: Math.min(waitSeconds ?? 0, limits.claimWaitSecondsMax),
           count: 1,
         },
       };
@@ -234,21 +236,8 @@ function createInput(
     idempotencyKey: item.idempotencyKey ?? "",
     runAt: item.runAt ?? "",
     delaySeconds: item.delaySeconds ?? 0,
-    ...traceContext(request),
+    ...traceContext(request.headers["traceparent"], request.headers["tracestate"]),
   };
-}
-
-const traceParentPattern = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
-const traceStateCharsMax = 512;
-
-function traceContext({ headers }: HttpRequest): { traceParent: string; traceState: string } {
-  const traceParent = headers["traceparent"];
-  const traceState = headers["tracestate"];
-  if (typeof traceParent !== "string" || !traceParentPattern.test(traceParent)) {
-    return { traceParent: "", traceState: "" };
-  }
-  const hasState = typeof traceState === "string" && traceState.length <= traceStateCharsMax;
-  return { traceParent, traceState: hasState ? traceState : "" };
 }
 
 function submitInput(

@@ -8,9 +8,9 @@ import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { BlockList, isIP, type LookupFunction } from "node:net";
 import type { Result, Task } from "@codeq/queue";
-import type { Clock } from "../../clock.ts";
-import type { PostCallback } from "../../maintenance/deliver-webhooks.ts";
-import type { Timestamps } from "../http/timestamps.ts";
+import type { Clock } from "../clock.ts";
+import type { Timestamps } from "../timestamps.ts";
+import type { PostCallback } from "./deliver-webhooks.ts";
 
 export interface CallbackOptions {
   readonly secret: string;

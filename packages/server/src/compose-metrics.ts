@@ -1,7 +1,7 @@
 /** What broker and engine know about themselves, read at each scrape. */
 import type { Engine, EngineState } from "@codeq/engine";
-import type { Broker } from "../broker/broker.ts";
-import type { Metrics } from "./metrics.ts";
+import type { Broker } from "./broker/broker.ts";
+import type { Metrics } from "./telemetry/metrics.ts";
 
 /** The states as the metric names them; a closed storage has no scrape. */
 const stateNames = { open: "ok", full: "disk_full", failed: "failed", closed: "failed" } as const;

@@ -1,0 +1,206 @@
+/**
+ * What every `Kv` does, written as tests. `open` starts from nothing; `reopen` closes the kv and opens
+ * it again as the next process would.
+ */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import type { Kv, KvEntry, KvRange, KvWrite } from "./kv.ts";
+
+type Open = () => Promise<{ readonly kv: Kv; reopen(): Promise<Kv> }>;
+
+export function kvContract(name: string, open: Open): void {
+  describe(`${name} is a Kv`, () => {
+    describeBatches(open);
+    describeCursors(open);
+    describeReopening(open);
+  });
+}
+
+/** Everything in a range, as text, read in pieces of `count`. */
+export async function read(kv: Kv, range: KvRange, count = 3): Promise<[string, string][]> {
+  const cursor = kv.cursor(range);
+  const found: KvEntry[] = [];
+  for (;;) {
+    const piece = await cursor.next(count);
+    assert.ok(piece.length <= count);
+    if (piece.length === 0) break;
+    found.push(...piece);
+  }
+  await cursor.close();
+  return found.map(([key, value]) => [key, value.toString()]);
+}
+
+export function putOf(key: string, value: string): KvWrite {
+  return { key, value: Buffer.from(value) };
+}
+
+export function deleteOf(key: string): KvWrite {
+  return { key, value: undefined };
+}
+
+const all: KvRange = { after: "", before: "~" };
+const sync = { sync: true };
+
+function describeBatches(open: Open): void {
+  test("a new kv is empty", async () => {
+    const { kv } = await open();
+    assert.equal(kv.get("a"), undefined);
+    assert.deepEqual(await read(kv, all), []);
+  });
+
+  test("what was written is read back, replaced and deleted", async () => {
+    const { kv } = await open();
+    await kv.write([putOf("a", "1"), putOf("b", "2")], sync);
+    await kv.write([putOf("a", "one"), deleteOf("b"), deleteOf("never there")], { sync: false });
+    assert.equal(kv.get("a")?.toString(), "one");
+    assert.equal(kv.get("b"), undefined);
+  });
+
+  test("the writes of a batch count in their order", async () => {
+    const { kv } = await open();
+    await kv.write([putOf("a", "1"), deleteOf("a"), putOf("b", "1"), putOf("b", "2")], sync);
+    await kv.write([deleteOf("c"), putOf("c", "3")], sync);
+    assert.deepEqual(await read(kv, all), [
+      ["b", "2"],
+      ["c", "3"],
+    ]);
+  });
+
+  test("an empty value is a value, and an empty batch is no change", async () => {
+    const { kv } = await open();
+    await kv.write([putOf("a", "")], sync);
+    await kv.write([], sync);
+    assert.equal(kv.get("a")?.length, 0);
+    assert.deepEqual(await read(kv, all), [["a", ""]]);
+  });
+
+  test("bytes are kept as they are, and do not change with the buffer they came from", async () => {
+    const { kv } = await open();
+    const bytes = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+    const given = Buffer.from(bytes);
+    await kv.write([{ key: "a", value: given.subarray(0, 256) }], sync);
+    given.fill(0);
+    assert.deepEqual(kv.get("a"), bytes);
+  });
+
+  test("a batch that fails while it is made changes nothing", async () => {
+    const { kv } = await open();
+    await kv.write([putOf("a", "1")], sync);
+    const failing = function* (): Generator<KvWrite> {
+      yield putOf("a", "2");
+      yield putOf("b", "2");
+      throw new Error("made badly");
+    };
+    await assert.rejects(kv.write(failing(), sync), /made badly/);
+    assert.deepEqual(await read(kv, all), [["a", "1"]]);
+    await kv.write([putOf("b", "3")], sync);
+    assert.equal(kv.get("b")?.toString(), "3");
+  });
+
+  test("a large batch is applied as a whole", async () => {
+    const { kv } = await open();
+    const writes = Array.from({ length: 12_345 }, (_, n) =>
+      putOf(`k${String(n).padStart(6, "0")}`, "x".repeat(n % 500)),
+    );
+    await kv.write(writes, sync);
+    const found = await read(kv, all, 1000);
+    assert.equal(found.length, writes.length);
+    assert.deepEqual(
+      found.map(([key]) => key),
+      writes.map(({ key }) => key),
+    );
+  });
+}
+
+function describeCursors(open: Open): void {
+  test("a cursor gives keys in the order of their characters, without both ends", async () => {
+    const { kv } = await open();
+    const keys = ["a", "a/", "a/b", "a0", "B", "b", "_", "~x", "10", "9"];
+    await kv.write(
+      keys.map((key) => putOf(key, key)),
+      sync,
+    );
+    const names = async (after: string, before: string): Promise<string[]> =>
+      (await read(kv, { after, before })).map(([key]) => key);
+    assert.deepEqual(await names("", "~~"), keys.toSorted());
+    assert.deepEqual(await names("a", "b"), ["a/", "a/b", "a0"]);
+    assert.deepEqual(await names("a/", "a/b"), []);
+    assert.deepEqual(await names("b", "a"), []);
+    assert.deepEqual(await names("a", "a"), []);
+    assert.deepEqual(await names("x", "~"), []);
+  });
+
+  test("a cursor sees the moment it was made, whatever is written afterwards", async () => {
+    const { kv } = await open();
+    await kv.write([putOf("a", "1"), putOf("b", "1"), putOf("c", "1"), putOf("d", "1")], sync);
+    const cursor = kv.cursor(all);
+    const first = await cursor.next(1);
+    await kv.write([deleteOf("b"), putOf("c", "2"), putOf("bb", "2")], sync);
+    const rest = await cursor.next(10);
+    const later = kv.cursor(all);
+    await kv.write([deleteOf("a"), deleteOf("d")], sync);
+    assert.deepEqual(
+      [...first, ...rest].map(([key, value]) => key + value),
+      ["a1", "b1", "c1", "d1"],
+    );
+    assert.deepEqual(
+      (await later.next(10)).map(([key, value]) => key + value),
+      ["a1", "bb2", "c2", "d1"],
+    );
+    await cursor.close();
+    await later.close();
+  });
+
+  test("a cursor at its end stays there", async () => {
+    const { kv } = await open();
+    await kv.write([putOf("a", "1")], sync);
+    const cursor = kv.cursor(all);
+    assert.equal((await cursor.next(5)).length, 1);
+    assert.equal((await cursor.next(5)).length, 0);
+    assert.equal((await cursor.next(5)).length, 0);
+    await cursor.close();
+  });
+
+  test("values larger than what is read ahead come whole", async () => {
+    const { kv } = await open();
+    const value = "y".repeat(700_000);
+    await kv.write(
+      ["a", "b", "c", "d"].map((key) => putOf(key, value)),
+      sync,
+    );
+    assert.deepEqual(
+      (await read(kv, all, 10)).map(([key, { length }]) => `${key} ${length}`),
+      ["a 700000", "b 700000", "c 700000", "d 700000"],
+    );
+  });
+}
+
+function describeReopening(open: Open): void {
+  test("everything is there after reopening", async () => {
+    const { kv, reopen } = await open();
+    await kv.write([putOf("a", "1"), putOf("b", "2")], sync);
+    await kv.write([deleteOf("a")], { sync: false });
+    const next = await reopen();
+    assert.deepEqual(await read(next, all), [["b", "2"]]);
+    await next.write([putOf("c", "3")], sync);
+    assert.equal(next.get("c")?.toString(), "3");
+  });
+
+  test("recovering keeps everything, and writing goes on", async () => {
+    const { kv } = await open();
+    await kv.write([putOf("a", "1")], sync);
+    await kv.recover();
+    assert.equal(kv.get("a")?.toString(), "1");
+    await kv.write([putOf("b", "2")], sync);
+    assert.equal((await read(kv, all)).length, 2);
+  });
+
+  test("statistics are numbers", async () => {
+    const { kv } = await open();
+    await kv.write([putOf("a", "1")], sync);
+    const { levels, ...sums } = kv.stats();
+    for (const number of [...Object.values(sums), ...levels.flatMap(Object.values)]) {
+      assert.ok(Number.isFinite(number), JSON.stringify(kv.stats()));
+    }
+  });
+}

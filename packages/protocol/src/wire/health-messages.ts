@@ -1,0 +1,72 @@
+/**
+ * Generated from proto/grpc/health/v1/health.proto by scripts/gen-codecs.ts. To change it, change that file and run
+ * `npm run gen`.
+ */
+import type { WireReader } from "./reader.ts";
+import type { WireWriter } from "./writer.ts";
+
+export interface HealthCheckRequest {
+  /** Empty asks for the server as a whole. */
+  service: string;
+}
+
+export function newHealthCheckRequest(): HealthCheckRequest {
+  return {
+    service: "",
+  };
+}
+
+export function writeHealthCheckRequest(message: HealthCheckRequest, writer: WireWriter): void {
+  writer.stringField(10, message.service);
+}
+
+export function readHealthCheckRequest(reader: WireReader): HealthCheckRequest {
+  const message = newHealthCheckRequest();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.service = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export const healthCheckResponseServingStatus = {
+  UNKNOWN: 0,
+  SERVING: 1,
+  NOT_SERVING: 2,
+  SERVICE_UNKNOWN: 3,
+} as const;
+
+export interface HealthCheckResponse {
+  status: number;
+}
+
+export function newHealthCheckResponse(): HealthCheckResponse {
+  return {
+    status: 0,
+  };
+}
+
+export function writeHealthCheckResponse(message: HealthCheckResponse, writer: WireWriter): void {
+  writer.int32Field(8, message.status);
+}
+
+export function readHealthCheckResponse(reader: WireReader): HealthCheckResponse {
+  const message = newHealthCheckResponse();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 8:
+        message.status = reader.int32();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}

@@ -1,0 +1,403 @@
+/**
+ * Generated from proto/producerpb.proto by scripts/gen-codecs.ts. To change it, change that file and run
+ * `npm run gen`.
+ */
+import type { WireReader } from "./reader.ts";
+import type { WireBytes, WireUint64, WireWriter } from "./writer.ts";
+
+/** Has to be the first event. */
+export interface Hello {
+  token: string;
+}
+
+export function newHello(): Hello {
+  return {
+    token: "",
+  };
+}
+
+export function writeHello(message: Hello, writer: WireWriter): void {
+  writer.stringField(10, message.token);
+}
+
+export function readHello(reader: WireReader): Hello {
+  const message = newHello();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.token = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface CreateTask {
+  /** Chosen by the producer and returned with the acknowledgement. */
+  seq: WireUint64;
+  command: string;
+  /** JSON text, kept byte for byte; empty means null. */
+  payload: WireBytes;
+  priority: number;
+  webhook: string;
+  maxAttempts: number;
+  idempotencyKey: string;
+  /** Wins over delay_seconds. */
+  runAtMs: number | undefined;
+  delaySeconds: number;
+  traceParent: string;
+  traceState: string;
+}
+
+export function newCreateTask(): CreateTask {
+  return {
+    seq: 0,
+    command: "",
+    payload: "",
+    priority: 0,
+    webhook: "",
+    maxAttempts: 0,
+    idempotencyKey: "",
+    runAtMs: undefined,
+    delaySeconds: 0,
+    traceParent: "",
+    traceState: "",
+  };
+}
+
+export function writeCreateTask(message: CreateTask, writer: WireWriter): void {
+  writer.uint64Field(8, message.seq);
+  writer.stringField(18, message.command);
+  writer.bytesField(26, message.payload);
+  writer.int32Field(32, message.priority);
+  writer.stringField(42, message.webhook);
+  writer.int32Field(48, message.maxAttempts);
+  writer.stringField(58, message.idempotencyKey);
+  writer.timestampField(66, message.runAtMs);
+  writer.int32Field(72, message.delaySeconds);
+  writer.stringField(82, message.traceParent);
+  writer.stringField(90, message.traceState);
+}
+
+export function readCreateTask(reader: WireReader): CreateTask {
+  const message = newCreateTask();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 8:
+        message.seq = reader.uint64();
+        break;
+      case 18:
+        message.command = reader.string();
+        break;
+      case 26:
+        message.payload = reader.bytes();
+        break;
+      case 32:
+        message.priority = reader.int32();
+        break;
+      case 42:
+        message.webhook = reader.string();
+        break;
+      case 48:
+        message.maxAttempts = reader.int32();
+        break;
+      case 58:
+        message.idempotencyKey = reader.string();
+        break;
+      case 66:
+        message.runAtMs = reader.timestamp();
+        break;
+      case 72:
+        message.delaySeconds = reader.int32();
+        break;
+      case 82:
+        message.traceParent = reader.string();
+        break;
+      case 90:
+        message.traceState = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface CreateTaskBatch {
+  tasks: CreateTask[];
+}
+
+export function newCreateTaskBatch(): CreateTaskBatch {
+  return {
+    tasks: [],
+  };
+}
+
+export function writeCreateTaskBatch(message: CreateTaskBatch, writer: WireWriter): void {
+  for (const each of message.tasks) writer.messageMember(10, 2, writeCreateTask, each);
+}
+
+export function readCreateTaskBatch(reader: WireReader): CreateTaskBatch {
+  const message = newCreateTaskBatch();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        reader.countElement();
+        message.tasks.push(reader.message(readCreateTask));
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export type ProducerEvent =
+  | { case: "hello"; value: Hello }
+  | { case: "create"; value: CreateTask }
+  | { case: "createBatch"; value: CreateTaskBatch }
+  | { case: undefined; value?: undefined };
+
+export function writeProducerEvent(message: ProducerEvent, writer: WireWriter): void {
+  switch (message.case) {
+    case "hello":
+      writer.messageMember(10, 1, writeHello, message.value);
+      break;
+    case "create":
+      writer.messageMember(18, 2, writeCreateTask, message.value);
+      break;
+    case "createBatch":
+      writer.messageMember(26, 2, writeCreateTaskBatch, message.value);
+      break;
+    case undefined:
+      break;
+  }
+}
+
+export function readProducerEvent(reader: WireReader): ProducerEvent {
+  let message: ProducerEvent = { case: undefined };
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message = { case: "hello", value: reader.message(readHello) };
+        break;
+      case 18:
+        message = { case: "create", value: reader.message(readCreateTask) };
+        break;
+      case 26:
+        message = { case: "createBatch", value: reader.message(readCreateTaskBatch) };
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface HelloAck {
+  tenantId: string;
+  subject: string;
+}
+
+export function newHelloAck(): HelloAck {
+  return {
+    tenantId: "",
+    subject: "",
+  };
+}
+
+export function writeHelloAck(message: HelloAck, writer: WireWriter): void {
+  writer.stringField(10, message.tenantId);
+  writer.stringField(18, message.subject);
+}
+
+export function readHelloAck(reader: WireReader): HelloAck {
+  const message = newHelloAck();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.tenantId = reader.string();
+        break;
+      case 18:
+        message.subject = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface CreateAck {
+  seq: WireUint64;
+  ok: boolean;
+  taskId: string;
+  errorMessage: string;
+}
+
+export function newCreateAck(): CreateAck {
+  return {
+    seq: 0,
+    ok: false,
+    taskId: "",
+    errorMessage: "",
+  };
+}
+
+export function writeCreateAck(message: CreateAck, writer: WireWriter): void {
+  writer.uint64Field(8, message.seq);
+  writer.boolField(16, message.ok);
+  writer.stringField(26, message.taskId);
+  writer.stringField(34, message.errorMessage);
+}
+
+export function readCreateAck(reader: WireReader): CreateAck {
+  const message = newCreateAck();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 8:
+        message.seq = reader.uint64();
+        break;
+      case 16:
+        message.ok = reader.bool();
+        break;
+      case 26:
+        message.taskId = reader.string();
+        break;
+      case 34:
+        message.errorMessage = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+/** In the order of the batch that it answers. */
+export interface CreateAckBatch {
+  acks: CreateAck[];
+}
+
+export function newCreateAckBatch(): CreateAckBatch {
+  return {
+    acks: [],
+  };
+}
+
+export function writeCreateAckBatch(message: CreateAckBatch, writer: WireWriter): void {
+  for (const each of message.acks) writer.messageMember(10, 1, writeCreateAck, each);
+}
+
+export function readCreateAckBatch(reader: WireReader): CreateAckBatch {
+  const message = newCreateAckBatch();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        reader.countElement();
+        message.acks.push(reader.message(readCreateAck));
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+/**
+ * An event that could not be handled; the session goes on. The worker stream has a message of this
+ * name with the two numbers the other way round.
+ */
+export interface ServerError {
+  code: string;
+  message: string;
+}
+
+export function newServerError(): ServerError {
+  return {
+    code: "",
+    message: "",
+  };
+}
+
+export function writeServerError(message: ServerError, writer: WireWriter): void {
+  writer.stringField(10, message.code);
+  writer.stringField(18, message.message);
+}
+
+export function readServerError(reader: WireReader): ServerError {
+  const message = newServerError();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.code = reader.string();
+        break;
+      case 18:
+        message.message = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export type ServerEvent =
+  | { case: "helloAck"; value: HelloAck }
+  | { case: "createAck"; value: CreateAck }
+  | { case: "error"; value: ServerError }
+  | { case: "createAckBatch"; value: CreateAckBatch }
+  | { case: undefined; value?: undefined };
+
+export function writeServerEvent(message: ServerEvent, writer: WireWriter): void {
+  switch (message.case) {
+    case "helloAck":
+      writer.messageMember(10, 1, writeHelloAck, message.value);
+      break;
+    case "createAck":
+      writer.messageMember(18, 1, writeCreateAck, message.value);
+      break;
+    case "error":
+      writer.messageMember(26, 1, writeServerError, message.value);
+      break;
+    case "createAckBatch":
+      writer.messageMember(34, 2, writeCreateAckBatch, message.value);
+      break;
+    case undefined:
+      break;
+  }
+}
+
+export function readServerEvent(reader: WireReader): ServerEvent {
+  let message: ServerEvent = { case: undefined };
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message = { case: "helloAck", value: reader.message(readHelloAck) };
+        break;
+      case 18:
+        message = { case: "createAck", value: reader.message(readCreateAck) };
+        break;
+      case 26:
+        message = { case: "error", value: reader.message(readServerError) };
+        break;
+      case 34:
+        message = { case: "createAckBatch", value: reader.message(readCreateAckBatch) };
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}

@@ -1,0 +1,920 @@
+/**
+ * Generated from proto/workerpb.proto by scripts/gen-codecs.ts. To change it, change that file and run
+ * `npm run gen`.
+ */
+import type { WireReader } from "./reader.ts";
+import type { WireBytes, WireUint64, WireWriter } from "./writer.ts";
+
+export interface Task {
+  id: string;
+  command: string;
+  /** The JSON text of the producer, byte for byte. */
+  payload: WireBytes;
+  priority: number;
+  webhook: string;
+  maxAttempts: number;
+  status: string;
+  workerId: string;
+  /** RFC 3339; when the lease ends unless it is extended. */
+  leaseUntil: string;
+  /** Deliveries that came back without a result. */
+  attempts: number;
+  tenantId: string;
+  createdAtMs: number | undefined;
+  updatedAtMs: number | undefined;
+  /**
+   * Grows with every claim of the task. A worker that sends it back is refused once another claim
+   * has replaced its own, even one under the same worker id.
+   */
+  leaseToken: WireUint64;
+}
+
+export function newTask(): Task {
+  return {
+    id: "",
+    command: "",
+    payload: "",
+    priority: 0,
+    webhook: "",
+    maxAttempts: 0,
+    status: "",
+    workerId: "",
+    leaseUntil: "",
+    attempts: 0,
+    tenantId: "",
+    createdAtMs: undefined,
+    updatedAtMs: undefined,
+    leaseToken: 0,
+  };
+}
+
+export function writeTask(message: Task, writer: WireWriter): void {
+  writer.stringField(10, message.id);
+  writer.stringField(18, message.command);
+  writer.bytesField(26, message.payload);
+  writer.int32Field(32, message.priority);
+  writer.stringField(42, message.webhook);
+  writer.int32Field(48, message.maxAttempts);
+  writer.stringField(58, message.status);
+  writer.stringField(66, message.workerId);
+  writer.stringField(74, message.leaseUntil);
+  writer.int32Field(80, message.attempts);
+  writer.stringField(90, message.tenantId);
+  writer.timestampField(98, message.createdAtMs);
+  writer.timestampField(106, message.updatedAtMs);
+  writer.uint64Field(800, message.leaseToken);
+}
+
+export function readTask(reader: WireReader): Task {
+  const message = newTask();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.id = reader.string();
+        break;
+      case 18:
+        message.command = reader.string();
+        break;
+      case 26:
+        message.payload = reader.bytes();
+        break;
+      case 32:
+        message.priority = reader.int32();
+        break;
+      case 42:
+        message.webhook = reader.string();
+        break;
+      case 48:
+        message.maxAttempts = reader.int32();
+        break;
+      case 58:
+        message.status = reader.string();
+        break;
+      case 66:
+        message.workerId = reader.string();
+        break;
+      case 74:
+        message.leaseUntil = reader.string();
+        break;
+      case 80:
+        message.attempts = reader.int32();
+        break;
+      case 90:
+        message.tenantId = reader.string();
+        break;
+      case 98:
+        message.createdAtMs = reader.timestamp();
+        break;
+      case 106:
+        message.updatedAtMs = reader.timestamp();
+        break;
+      case 800:
+        message.leaseToken = reader.uint64();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+/** Has to be the first event. */
+export interface Hello {
+  token: string;
+  /** Empty takes the subject of the token. */
+  workerId: string;
+}
+
+export function newHello(): Hello {
+  return {
+    token: "",
+    workerId: "",
+  };
+}
+
+export function writeHello(message: Hello, writer: WireWriter): void {
+  writer.stringField(10, message.token);
+  writer.stringField(18, message.workerId);
+}
+
+export function readHello(reader: WireReader): Hello {
+  const message = newHello();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.token = reader.string();
+        break;
+      case 18:
+        message.workerId = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+/** Asks for tasks, and is answered when there is at least one. */
+export interface Ready {
+  /** Empty means every command that the token allows. */
+  commands: string[];
+  /** Zero means the default of the server. */
+  leaseSeconds: number;
+  /** Up to 1 is answered by a TaskAssignment, more by a TaskBatch. */
+  count: number;
+}
+
+export function newReady(): Ready {
+  return {
+    commands: [],
+    leaseSeconds: 0,
+    count: 0,
+  };
+}
+
+export function writeReady(message: Ready, writer: WireWriter): void {
+  for (const each of message.commands) writer.stringMember(10, each);
+  writer.int32Field(16, message.leaseSeconds);
+  writer.int32Field(24, message.count);
+}
+
+export function readReady(reader: WireReader): Ready {
+  const message = newReady();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        reader.countElement();
+        message.commands.push(reader.string());
+        break;
+      case 16:
+        message.leaseSeconds = reader.int32();
+        break;
+      case 24:
+        message.count = reader.int32();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface Result {
+  taskId: string;
+  /** COMPLETED or FAILED. */
+  status: string;
+  /** A JSON object, or empty. */
+  resultJson: WireBytes;
+  /** Needed when the status is FAILED. */
+  error: string;
+  /** Zero is not checked. */
+  leaseToken: WireUint64;
+}
+
+export function newResult(): Result {
+  return {
+    taskId: "",
+    status: "",
+    resultJson: "",
+    error: "",
+    leaseToken: 0,
+  };
+}
+
+export function writeResult(message: Result, writer: WireWriter): void {
+  writer.stringField(10, message.taskId);
+  writer.stringField(18, message.status);
+  writer.bytesField(26, message.resultJson);
+  writer.stringField(34, message.error);
+  writer.uint64Field(800, message.leaseToken);
+}
+
+export function readResult(reader: WireReader): Result {
+  const message = newResult();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.taskId = reader.string();
+        break;
+      case 18:
+        message.status = reader.string();
+        break;
+      case 26:
+        message.resultJson = reader.bytes();
+        break;
+      case 34:
+        message.error = reader.string();
+        break;
+      case 800:
+        message.leaseToken = reader.uint64();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface Nack {
+  taskId: string;
+  /** Zero leaves the delay to the retry policy. */
+  delaySeconds: number;
+  reason: string;
+  leaseToken: WireUint64;
+}
+
+export function newNack(): Nack {
+  return {
+    taskId: "",
+    delaySeconds: 0,
+    reason: "",
+    leaseToken: 0,
+  };
+}
+
+export function writeNack(message: Nack, writer: WireWriter): void {
+  writer.stringField(10, message.taskId);
+  writer.int32Field(16, message.delaySeconds);
+  writer.stringField(26, message.reason);
+  writer.uint64Field(800, message.leaseToken);
+}
+
+export function readNack(reader: WireReader): Nack {
+  const message = newNack();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.taskId = reader.string();
+        break;
+      case 16:
+        message.delaySeconds = reader.int32();
+        break;
+      case 26:
+        message.reason = reader.string();
+        break;
+      case 800:
+        message.leaseToken = reader.uint64();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface Heartbeat {
+  taskId: string;
+  /** From now; zero means the default lease. */
+  extendSeconds: number;
+  leaseToken: WireUint64;
+}
+
+export function newHeartbeat(): Heartbeat {
+  return {
+    taskId: "",
+    extendSeconds: 0,
+    leaseToken: 0,
+  };
+}
+
+export function writeHeartbeat(message: Heartbeat, writer: WireWriter): void {
+  writer.stringField(10, message.taskId);
+  writer.int32Field(16, message.extendSeconds);
+  writer.uint64Field(800, message.leaseToken);
+}
+
+export function readHeartbeat(reader: WireReader): Heartbeat {
+  const message = newHeartbeat();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.taskId = reader.string();
+        break;
+      case 16:
+        message.extendSeconds = reader.int32();
+        break;
+      case 800:
+        message.leaseToken = reader.uint64();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface Abandon {
+  taskId: string;
+  leaseToken: WireUint64;
+  /** The worker is shutting down: the task goes back without an attempt being counted. */
+  interrupted: boolean;
+}
+
+export function newAbandon(): Abandon {
+  return {
+    taskId: "",
+    leaseToken: 0,
+    interrupted: false,
+  };
+}
+
+export function writeAbandon(message: Abandon, writer: WireWriter): void {
+  writer.stringField(10, message.taskId);
+  writer.uint64Field(800, message.leaseToken);
+  writer.boolField(808, message.interrupted);
+}
+
+export function readAbandon(reader: WireReader): Abandon {
+  const message = newAbandon();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.taskId = reader.string();
+        break;
+      case 800:
+        message.leaseToken = reader.uint64();
+        break;
+      case 808:
+        message.interrupted = reader.bool();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface ResultBatch {
+  results: Result[];
+}
+
+export function newResultBatch(): ResultBatch {
+  return {
+    results: [],
+  };
+}
+
+export function writeResultBatch(message: ResultBatch, writer: WireWriter): void {
+  for (const each of message.results) writer.messageMember(10, 2, writeResult, each);
+}
+
+export function readResultBatch(reader: WireReader): ResultBatch {
+  const message = newResultBatch();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        reader.countElement();
+        message.results.push(reader.message(readResult));
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export type WorkerEvent =
+  | { case: "hello"; value: Hello }
+  | { case: "ready"; value: Ready }
+  | { case: "result"; value: Result }
+  | { case: "nack"; value: Nack }
+  | { case: "heartbeat"; value: Heartbeat }
+  | { case: "abandon"; value: Abandon }
+  | { case: "resultBatch"; value: ResultBatch }
+  | { case: undefined; value?: undefined };
+
+export function writeWorkerEvent(message: WorkerEvent, writer: WireWriter): void {
+  switch (message.case) {
+    case "hello":
+      writer.messageMember(10, 1, writeHello, message.value);
+      break;
+    case "ready":
+      writer.messageMember(18, 2, writeReady, message.value);
+      break;
+    case "result":
+      writer.messageMember(26, 2, writeResult, message.value);
+      break;
+    case "nack":
+      writer.messageMember(34, 1, writeNack, message.value);
+      break;
+    case "heartbeat":
+      writer.messageMember(42, 1, writeHeartbeat, message.value);
+      break;
+    case "abandon":
+      writer.messageMember(50, 1, writeAbandon, message.value);
+      break;
+    case "resultBatch":
+      writer.messageMember(58, 2, writeResultBatch, message.value);
+      break;
+    case undefined:
+      break;
+  }
+}
+
+export function readWorkerEvent(reader: WireReader): WorkerEvent {
+  let message: WorkerEvent = { case: undefined };
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message = { case: "hello", value: reader.message(readHello) };
+        break;
+      case 18:
+        message = { case: "ready", value: reader.message(readReady) };
+        break;
+      case 26:
+        message = { case: "result", value: reader.message(readResult) };
+        break;
+      case 34:
+        message = { case: "nack", value: reader.message(readNack) };
+        break;
+      case 42:
+        message = { case: "heartbeat", value: reader.message(readHeartbeat) };
+        break;
+      case 50:
+        message = { case: "abandon", value: reader.message(readAbandon) };
+        break;
+      case 58:
+        message = { case: "resultBatch", value: reader.message(readResultBatch) };
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface HelloAck {
+  workerId: string;
+  tenantId: string;
+}
+
+export function newHelloAck(): HelloAck {
+  return {
+    workerId: "",
+    tenantId: "",
+  };
+}
+
+export function writeHelloAck(message: HelloAck, writer: WireWriter): void {
+  writer.stringField(10, message.workerId);
+  writer.stringField(18, message.tenantId);
+}
+
+export function readHelloAck(reader: WireReader): HelloAck {
+  const message = newHelloAck();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.workerId = reader.string();
+        break;
+      case 18:
+        message.tenantId = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface TaskAssignment {
+  task: Task | undefined;
+}
+
+export function newTaskAssignment(): TaskAssignment {
+  return {
+    task: undefined,
+  };
+}
+
+export function writeTaskAssignment(message: TaskAssignment, writer: WireWriter): void {
+  if (message.task !== undefined) writer.messageMember(10, 2, writeTask, message.task);
+}
+
+export function readTaskAssignment(reader: WireReader): TaskAssignment {
+  const message = newTaskAssignment();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.task = reader.message(readTask);
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+/** Never empty. */
+export interface TaskBatch {
+  tasks: Task[];
+}
+
+export function newTaskBatch(): TaskBatch {
+  return {
+    tasks: [],
+  };
+}
+
+export function writeTaskBatch(message: TaskBatch, writer: WireWriter): void {
+  for (const each of message.tasks) writer.messageMember(10, 2, writeTask, each);
+}
+
+export function readTaskBatch(reader: WireReader): TaskBatch {
+  const message = newTaskBatch();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        reader.countElement();
+        message.tasks.push(reader.message(readTask));
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface ResultAck {
+  taskId: string;
+  ok: boolean;
+  errorMessage: string;
+}
+
+export function newResultAck(): ResultAck {
+  return {
+    taskId: "",
+    ok: false,
+    errorMessage: "",
+  };
+}
+
+export function writeResultAck(message: ResultAck, writer: WireWriter): void {
+  writer.stringField(10, message.taskId);
+  writer.boolField(16, message.ok);
+  writer.stringField(26, message.errorMessage);
+}
+
+export function readResultAck(reader: WireReader): ResultAck {
+  const message = newResultAck();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.taskId = reader.string();
+        break;
+      case 16:
+        message.ok = reader.bool();
+        break;
+      case 26:
+        message.errorMessage = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+/** In the order of the batch that it answers. */
+export interface ResultAckBatch {
+  acks: ResultAck[];
+}
+
+export function newResultAckBatch(): ResultAckBatch {
+  return {
+    acks: [],
+  };
+}
+
+export function writeResultAckBatch(message: ResultAckBatch, writer: WireWriter): void {
+  for (const each of message.acks) writer.messageMember(10, 1, writeResultAck, each);
+}
+
+export function readResultAckBatch(reader: WireReader): ResultAckBatch {
+  const message = newResultAckBatch();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        reader.countElement();
+        message.acks.push(reader.message(readResultAck));
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface HeartbeatAck {
+  taskId: string;
+  ok: boolean;
+  errorMessage: string;
+}
+
+export function newHeartbeatAck(): HeartbeatAck {
+  return {
+    taskId: "",
+    ok: false,
+    errorMessage: "",
+  };
+}
+
+export function writeHeartbeatAck(message: HeartbeatAck, writer: WireWriter): void {
+  writer.stringField(10, message.taskId);
+  writer.boolField(16, message.ok);
+  writer.stringField(26, message.errorMessage);
+}
+
+export function readHeartbeatAck(reader: WireReader): HeartbeatAck {
+  const message = newHeartbeatAck();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.taskId = reader.string();
+        break;
+      case 16:
+        message.ok = reader.bool();
+        break;
+      case 26:
+        message.errorMessage = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface NackAck {
+  taskId: string;
+  ok: boolean;
+  errorMessage: string;
+  appliedDelaySeconds: number;
+  /** The task had no attempt left and became a dead letter. */
+  dlq: boolean;
+}
+
+export function newNackAck(): NackAck {
+  return {
+    taskId: "",
+    ok: false,
+    errorMessage: "",
+    appliedDelaySeconds: 0,
+    dlq: false,
+  };
+}
+
+export function writeNackAck(message: NackAck, writer: WireWriter): void {
+  writer.stringField(10, message.taskId);
+  writer.boolField(16, message.ok);
+  writer.stringField(26, message.errorMessage);
+  writer.int32Field(32, message.appliedDelaySeconds);
+  writer.boolField(40, message.dlq);
+}
+
+export function readNackAck(reader: WireReader): NackAck {
+  const message = newNackAck();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.taskId = reader.string();
+        break;
+      case 16:
+        message.ok = reader.bool();
+        break;
+      case 26:
+        message.errorMessage = reader.string();
+        break;
+      case 32:
+        message.appliedDelaySeconds = reader.int32();
+        break;
+      case 40:
+        message.dlq = reader.bool();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export interface AbandonAck {
+  taskId: string;
+  ok: boolean;
+  errorMessage: string;
+}
+
+export function newAbandonAck(): AbandonAck {
+  return {
+    taskId: "",
+    ok: false,
+    errorMessage: "",
+  };
+}
+
+export function writeAbandonAck(message: AbandonAck, writer: WireWriter): void {
+  writer.stringField(10, message.taskId);
+  writer.boolField(16, message.ok);
+  writer.stringField(26, message.errorMessage);
+}
+
+export function readAbandonAck(reader: WireReader): AbandonAck {
+  const message = newAbandonAck();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.taskId = reader.string();
+        break;
+      case 16:
+        message.ok = reader.bool();
+        break;
+      case 26:
+        message.errorMessage = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+/**
+ * An event that could not be handled; the session goes on. The producer stream has a message of this
+ * name with the two numbers the other way round.
+ */
+export interface ServerError {
+  message: string;
+  code: string;
+}
+
+export function newServerError(): ServerError {
+  return {
+    message: "",
+    code: "",
+  };
+}
+
+export function writeServerError(message: ServerError, writer: WireWriter): void {
+  writer.stringField(10, message.message);
+  writer.stringField(18, message.code);
+}
+
+export function readServerError(reader: WireReader): ServerError {
+  const message = newServerError();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.message = reader.string();
+        break;
+      case 18:
+        message.code = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
+export type ServerEvent =
+  | { case: "helloAck"; value: HelloAck }
+  | { case: "task"; value: TaskAssignment }
+  | { case: "resultAck"; value: ResultAck }
+  | { case: "heartbeatAck"; value: HeartbeatAck }
+  | { case: "nackAck"; value: NackAck }
+  | { case: "abandonAck"; value: AbandonAck }
+  | { case: "error"; value: ServerError }
+  | { case: "taskBatch"; value: TaskBatch }
+  | { case: "resultAckBatch"; value: ResultAckBatch }
+  | { case: undefined; value?: undefined };
+
+export function writeServerEvent(message: ServerEvent, writer: WireWriter): void {
+  switch (message.case) {
+    case "helloAck":
+      writer.messageMember(10, 1, writeHelloAck, message.value);
+      break;
+    case "task":
+      writer.messageMember(18, 1, writeTaskAssignment, message.value);
+      break;
+    case "resultAck":
+      writer.messageMember(26, 1, writeResultAck, message.value);
+      break;
+    case "heartbeatAck":
+      writer.messageMember(34, 1, writeHeartbeatAck, message.value);
+      break;
+    case "nackAck":
+      writer.messageMember(42, 1, writeNackAck, message.value);
+      break;
+    case "abandonAck":
+      writer.messageMember(50, 1, writeAbandonAck, message.value);
+      break;
+    case "error":
+      writer.messageMember(58, 1, writeServerError, message.value);
+      break;
+    case "taskBatch":
+      writer.messageMember(66, 2, writeTaskBatch, message.value);
+      break;
+    case "resultAckBatch":
+      writer.messageMember(74, 2, writeResultAckBatch, message.value);
+      break;
+    case undefined:
+      break;
+  }
+}
+
+export function readServerEvent(reader: WireReader): ServerEvent {
+  let message: ServerEvent = { case: undefined };
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message = { case: "helloAck", value: reader.message(readHelloAck) };
+        break;
+      case 18:
+        message = { case: "task", value: reader.message(readTaskAssignment) };
+        break;
+      case 26:
+        message = { case: "resultAck", value: reader.message(readResultAck) };
+        break;
+      case 34:
+        message = { case: "heartbeatAck", value: reader.message(readHeartbeatAck) };
+        break;
+      case 42:
+        message = { case: "nackAck", value: reader.message(readNackAck) };
+        break;
+      case 50:
+        message = { case: "abandonAck", value: reader.message(readAbandonAck) };
+        break;
+      case 58:
+        message = { case: "error", value: reader.message(readServerError) };
+        break;
+      case 66:
+        message = { case: "taskBatch", value: reader.message(readTaskBatch) };
+        break;
+      case 74:
+        message = { case: "resultAckBatch", value: reader.message(readResultAckBatch) };
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}

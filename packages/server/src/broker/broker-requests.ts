@@ -1,0 +1,46 @@
+/** What the broker is asked and what it answers. */
+import type { Engine } from "@codeq/engine";
+import type { NewTask, Result, Retention, RetryPolicy } from "@codeq/queue";
+import type { Clock } from "../clock.ts";
+import type { TaskIds } from "../task-ids.ts";
+
+export interface BrokerOptions {
+  readonly engine: Engine;
+  readonly clock: Clock;
+  readonly ids: TaskIds;
+  /** Uniform in [0, 1). */
+  readonly draw: () => number;
+  readonly policy: RetryPolicy;
+  readonly retention: Retention;
+  readonly delayedInMemoryMax: number;
+}
+
+/** A decision, and what to wait for before telling anybody. */
+export interface Decided<T> {
+  readonly value: T;
+  readonly done: Promise<void>;
+}
+
+export type TaskRefusal = "task_unknown" | "not_owner" | "not_in_progress";
+
+export interface EnqueueRequest extends Omit<NewTask, "id"> {
+  readonly payload: string;
+  /** Identifies the payload; only used together with an idempotency key. */
+  readonly payloadHash: string;
+}
+
+export interface Submission {
+  readonly how: "completed" | "failed";
+  readonly resultJson: string;
+  readonly error: string;
+  readonly artifacts: Result["artifacts"];
+}
+
+/** What decides how a task comes back from a worker. */
+export interface ComebackTerms {
+  readonly nowMs: number;
+  readonly seq: number;
+  readonly draw: number;
+  readonly policy: RetryPolicy;
+  readonly retention: Retention;
+}

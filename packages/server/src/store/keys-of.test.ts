@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Op } from "@codeq/engine";
+import type { Task } from "@codeq/queue";
+import fc from "fast-check";
+import { anyPlace, anyTask } from "../../test/any-task.ts";
+import { idempotencyKeyOf, payloadKey, resultKey, sortable, taskKey } from "./keys.ts";
+import { addChange, addRemoval, keysOf } from "./keys-of.ts";
+import { decodeTask } from "./task-codec.ts";
+
+/** The kinds as the engine numbers them. */
+const kinds = { put: 1, create: 2, delete: 3 } as const;
+
+/** A map that refuses what a correct writer never does. */
+function setup(): { keys: Map<string, string>; apply: (ops: readonly Op[]) => void } {
+  const keys = new Map<string, string>();
+  const apply = (ops: readonly Op[]): void => {
+    for (const { kind, key, value } of ops) {
+      if (kind === kinds.create) assert.ok(!keys.has(key), `${key} is created twice`);
+      if (kind === kinds.put) assert.ok(keys.has(key), `${key} is replaced before it is there`);
+      if (kind === kinds.delete) {
+        assert.ok(keys.delete(key), `${key} is deleted but not there`);
+        continue;
+      }
+      keys.set(key, Buffer.from(value as string).toString());
+    }
+  };
+  return { keys, apply };
+}
+
+const plain = fc.sample(anyTask, { seed: 1, numRuns: 1 })[0]!;
+const task = (place: Task["place"]): Task => ({
+  ...plain,
+  tenantId: "acme" as Task["tenantId"],
+  command: "Work",
+  priority: 7,
+  place,
+});
+const workerId = "w" as Extract<Task["place"], { in: "leased" }>["workerId"];
+
+test("every place has its keys, and no other", () => {
+  const { id } = plain;
+  const at = (ms: number): string => `${sortable(ms)}/${id}`;
+  const cases: [Task["place"], string[]][] = [
+    [{ in: "ready", seq: 5 }, [`codeq/q/work/acme/pending/2/${at(5)}`]],
+    [{ in: "delayed", dueMs: 6 }, [`codeq/q/work/acme/delayed/${at(6)}`]],
+    [{ in: "leased", workerId, untilMs: 1, leaseMs: 1 }, [`codeq/q/work/acme/inprog/${id}`]],
+    [{ in: "dead", atMs: 1, expiresMs: undefined }, [`codeq/q/work/acme/dlq/${id}`]],
+    [{ in: "dead", atMs: 1, expiresMs: 9 }, [`codeq/q/work/acme/dlq/${id}`, `codeq/ttl/${at(9)}`]],
+    [{ in: "done", how: "failed", workerId, atMs: 1, expiresMs: 9 }, [`codeq/ttl/${at(9)}`]],
+  ];
+  for (const [place, keys] of cases) assert.deepEqual(keysOf(task(place)), keys);
+  assert.deepEqual(keysOf({ ...task({ in: "ready", seq: 5 }), tenantId: "" as Task["tenantId"] }), [
+    `codeq/q/work/_/pending/2/${at(5)}`,
+  ]);
+});
+
+test("through any places, the keys are those of the record, written and deleted exactly once", () => {
+  fc.assert(
+    fc.property(anyTask, fc.array(anyPlace, { maxLength: 8 }), (first, places) => {
+      const { keys, apply } = setup();
+      let current: Task | undefined;
+      for (const place of [first.place, ...places]) {
+        const after: Task = { ...first, place };
+        const ops: Op[] = [];
+        addChange(ops, current, after);
+        apply(ops);
+        current = after;
+        assert.deepEqual([...keys.keys()].sort(), [taskKey(first.id), ...keysOf(after)].sort());
+        for (const key of keysOf(after)) assert.equal(keys.get(key), first.tenantId);
+        assert.deepEqual(decodeTask(Buffer.from(keys.get(taskKey(first.id))!)), after);
+      }
+    }),
+  );
+});
+
+test("a change that stays in its place writes the record alone", () => {
+  const before = task({ in: "leased", workerId, untilMs: 1, leaseMs: 1 });
+  const ops: Op[] = [];
+  addChange(ops, before, task({ in: "leased", workerId, untilMs: 2, leaseMs: 1 }));
+  assert.deepEqual(
+    ops.map(({ kind, key }) => [kind, key]),
+    [[kinds.put, taskKey(before.id)]],
+  );
+});
+
+test("a removal leaves nothing of a task", () => {
+  fc.assert(
+    fc.property(anyTask, (removed) => {
+      const { keys, apply } = setup();
+      const ops: Op[] = [];
+      addChange(ops, undefined, removed);
+      apply(ops);
+      keys.set(payloadKey(removed.id), "{}");
+      keys.set(resultKey(removed.id), "{}");
+      if (removed.idempotencyKey !== "") {
+        keys.set(idempotencyKeyOf(removed.tenantId, removed.idempotencyKey), "[]");
+      }
+      const removal: Op[] = [];
+      addRemoval(removal, removed);
+      apply(removal);
+      assert.deepEqual([...keys], []);
+    }),
+  );
+});

@@ -1,0 +1,155 @@
+/**
+ * Messages out of the bytes of a call. Each has a prefix of five bytes: a flag for compression and a
+ * length. A message that lies whole in a chunk is a view of it; one that is spread over several is
+ * put together in a buffer that grows with what has arrived, never with what was announced.
+ */
+import type { GrpcEnd } from "./status.ts";
+
+export interface FramingOptions {
+  readonly messageBytesMax: number;
+  /** The grpc-encoding header of the call. */
+  readonly encoding: string | undefined;
+}
+
+const prefixBytes = 5;
+const assemblyBytesMin = 16 * 1024;
+const nothing: Buffer = Buffer.alloc(0);
+
+export class FrameReader {
+  readonly #options: FramingOptions;
+  /** Chunks that have not been looked at. */
+  readonly #waiting: Buffer[] = [];
+  #chunk: Buffer = nothing;
+  #offset = 0;
+  readonly #prefix: Buffer = Buffer.alloc(prefixBytes);
+  #prefixFilled = 0;
+  /** Length of the message under assembly; undefined between messages. */
+  #length: number | undefined;
+  #body: Buffer = nothing;
+  #bodyFilled = 0;
+  #fault: GrpcEnd | undefined;
+
+  constructor(options: FramingOptions) {
+    this.#options = options;
+  }
+
+  /** Why no further message can be read. */
+  get fault(): GrpcEnd | undefined {
+    return this.#fault;
+  }
+
+  /** Whether the bytes so far end inside a message. Meant for after `next` found no more. */
+  get isInsideMessage(): boolean {
+    return this.#prefixFilled > 0 || this.#length !== undefined;
+  }
+
+  push(chunk: Buffer): void {
+    if (chunk.length > 0) this.#waiting.push(chunk);
+  }
+
+  /** The next whole message, if there is one and nothing was wrong before it. */
+  next(): Buffer | undefined {
+    while (this.#fault === undefined) {
+      if (this.#length !== undefined && this.#bodyFilled === this.#length) return this.#finish();
+      if (!this.#hasBytes()) return undefined;
+      if (this.#length !== undefined) {
+        this.#fill(this.#length);
+      } else if (this.#prefixFilled > 0 || this.#chunk.length - this.#offset < prefixBytes) {
+        this.#collectPrefix();
+      } else {
+        const message = this.#startInPlace();
+        if (message !== undefined) return message;
+      }
+    }
+    return undefined;
+  }
+
+  #hasBytes(): boolean {
+    if (this.#offset < this.#chunk.length) return true;
+    // A chunk that was used up is let go, even when no other follows.
+    this.#chunk = this.#waiting.shift() ?? nothing;
+    this.#offset = 0;
+    return this.#chunk.length > 0;
+  }
+
+  /** The whole prefix is in the chunk, and mostly the whole message. */
+  #startInPlace(): Buffer | undefined {
+    const start = this.#offset + prefixBytes;
+    const length = this.#readPrefix(this.#chunk, this.#offset);
+    if (length === undefined) return undefined;
+    if (this.#chunk.length - start < length) {
+      this.#offset = start;
+      this.#length = length;
+      return undefined;
+    }
+    this.#offset = start + length;
+    return this.#chunk.subarray(start, this.#offset);
+  }
+
+  #collectPrefix(): void {
+    const end = Math.min(this.#chunk.length, this.#offset + prefixBytes - this.#prefixFilled);
+    this.#chunk.copy(this.#prefix, this.#prefixFilled, this.#offset, end);
+    this.#prefixFilled += end - this.#offset;
+    this.#offset = end;
+    if (this.#prefixFilled < prefixBytes) return;
+    this.#prefixFilled = 0;
+    this.#length = this.#readPrefix(this.#prefix, 0);
+  }
+
+  #fill(length: number): void {
+    const end = Math.min(this.#chunk.length, this.#offset + length - this.#bodyFilled);
+    const filled = this.#bodyFilled + end - this.#offset;
+    if (filled > this.#body.length) {
+      const size = Math.min(length, Math.max(filled, this.#body.length * 2, assemblyBytesMin));
+      const larger = Buffer.allocUnsafeSlow(size);
+      this.#body.copy(larger, 0, 0, this.#bodyFilled);
+      this.#body = larger;
+    }
+    this.#chunk.copy(this.#body, this.#bodyFilled, this.#offset, end);
+    this.#bodyFilled = filled;
+    this.#offset = end;
+  }
+
+  #finish(): Buffer {
+    const message = this.#body;
+    this.#body = nothing;
+    this.#bodyFilled = 0;
+    this.#length = undefined;
+    return message;
+  }
+
+  /** The length, or undefined after noting what is wrong with it. */
+  #readPrefix(from: Buffer, at: number): number | undefined {
+    const flag = from[at] ?? 0;
+    const length = from.readUInt32BE(at + 1);
+    if (flag !== 0) this.#fault = compressionFault(flag, this.#options.encoding);
+    else if (length > this.#options.messageBytesMax) {
+      const max = this.#options.messageBytesMax;
+      this.#fault = {
+        status: "RESOURCE_EXHAUSTED",
+        message: `grpc: received message larger than max (${length} vs. ${max})`,
+      };
+    }
+    return this.#fault === undefined ? length : undefined;
+  }
+}
+
+/** The texts are those that clients of other servers know. */
+function compressionFault(flag: number, encoding: string | undefined): GrpcEnd {
+  if (flag !== 1) {
+    return {
+      status: "INTERNAL",
+      message: `grpc: received unexpected payload format ${flag}`,
+    };
+  }
+  if (encoding === undefined || encoding === "identity") {
+    return {
+      status: "INTERNAL",
+      message: "grpc: compressed flag set with identity or empty encoding",
+    };
+  }
+  return {
+    status: "UNIMPLEMENTED",
+    message: `grpc: Decompressor is not installed for grpc-encoding "${encoding}"`,
+  };
+}

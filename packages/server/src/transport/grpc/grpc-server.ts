@@ -1,0 +1,247 @@
+/**
+ * A gRPC server on HTTP/2 without TLS. It gives each call to the handler of its path; everything that
+ * is the same for all of them is done here and in the files beside: refusing what is not gRPC,
+ * deadlines, limits, dead connections, and an orderly end.
+ *
+ * A connection that breaks the protocol is closed, and no other notices.
+ */
+import {
+  createServer,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from "node:http2";
+import type { AddressInfo } from "node:net";
+import type { Clock } from "../../clock.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import { type GrpcStream, ServerStream, type StreamLimits } from "./grpc-stream.ts";
+import { type KeepaliveOptions, watchConnection } from "./keepalive.ts";
+import { readRequestHead } from "./request-headers.ts";
+import { SendTurn } from "./send-queue.ts";
+import { type GrpcEnd, trailersOf } from "./status.ts";
+import { stopClientAfterEnd } from "./stop-client.ts";
+
+export type GrpcHandler = (stream: GrpcStream) => void;
+
+/** By full path: `/workerpb.WorkerStream/Stream`. */
+export type GrpcMethods = ReadonlyMap<string, GrpcHandler>;
+
+export interface GrpcLimits extends StreamLimits {
+  readonly streamsPerConnectionMax: number;
+  readonly connectionsMax: number;
+  readonly headerBytesMax: number;
+  /**
+   * How much a client may send ahead on a call that is not read from. In frames of one byte each it
+   * takes 160 times as much memory, so this is not to be made larger than long lines need.
+   */
+  readonly windowBytes: number;
+  /** The same for all calls of a connection together. */
+  readonly connectionWindowBytes: number;
+}
+
+export const grpcLimits: GrpcLimits = {
+  messageBytesMax: 4 * 1024 * 1024,
+  streamsPerConnectionMax: 256,
+  connectionsMax: 10_000,
+  headerBytesMax: 16 * 1024,
+  windowBytes: 1024 * 1024,
+  connectionWindowBytes: 4 * 1024 * 1024,
+  sendBytesHigh: 1024 * 1024,
+  sendBytesMax: 16 * 1024 * 1024,
+  lingerMs: 10_000,
+};
+
+export interface GrpcServerOptions {
+  readonly methods: GrpcMethods;
+  readonly limits: GrpcLimits;
+  readonly keepalive: KeepaliveOptions;
+  readonly logger: Logger;
+  readonly clock: Clock;
+}
+
+export interface ListenAddress {
+  readonly host?: string;
+  /** Zero takes any free one. */
+  readonly port: number;
+}
+
+export interface GrpcServer extends AsyncDisposable {
+  readonly connections: number;
+  readonly streams: number;
+  listen(address: ListenAddress): Promise<AddressInfo>;
+  /**
+   * Takes no new connections or calls, tells clients and handlers, and waits for open calls. Those
+   * that are left after the grace are ended as UNAVAILABLE.
+   */
+  close(graceMs: number): Promise<void>;
+}
+
+export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
+  return new Http2GrpcServer(options);
+}
+
+/** For the last statuses to leave before the connections are cut. */
+const farewellMs = 200;
+/** Memory for what a connection holds in the library: headers, and frames on their way out. */
+const sessionMemoryMb = 64;
+const shuttingDown: GrpcEnd = { status: "UNAVAILABLE", message: "the server is shutting down" };
+
+class Http2GrpcServer implements GrpcServer {
+  readonly #options: GrpcServerOptions;
+  readonly #server: Http2Server;
+  /** Open connections with the address of the other end, which a broken one has forgotten. */
+  readonly #peers = new Map<ServerHttp2Session, string>();
+  readonly #streams = new Set<ServerStream>();
+  readonly #turn = new SendTurn();
+  #onIdle: (() => void) | undefined;
+
+  constructor(options: GrpcServerOptions) {
+    this.#options = options;
+    const { limits, logger } = options;
+    this.#server = createServer({
+      maxSessionMemory: sessionMemoryMb,
+      settings: {
+        enablePush: false,
+        initialWindowSize: limits.windowBytes,
+        maxConcurrentStreams: limits.streamsPerConnectionMax,
+        maxHeaderListSize: limits.headerBytesMax,
+      },
+    });
+    this.#server.maxConnections = limits.connectionsMax;
+    this.#server.on("session", (session) => this.#opened(session));
+    this.#server.on("stream", (stream, headers) => this.#called(stream, headers));
+    this.#server.on("sessionError", (error) => logger.debug("gRPC connection broke", { error }));
+    this.#server.on("drop", () => logger.warn("gRPC connection refused: too many are open"));
+  }
+
+  get connections(): number {
+    return this.#peers.size;
+  }
+
+  get streams(): number {
+    return this.#streams.size;
+  }
+
+  listen({ host, port }: ListenAddress): Promise<AddressInfo> {
+    return new Promise((resolve, reject) => {
+      this.#server.once("error", reject);
+      this.#server.listen({ port, ...(host === undefined ? {} : { host }) }, () => {
+        this.#server.off("error", reject);
+        resolve(this.#server.address() as AddressInfo);
+      });
+    });
+  }
+
+  async close(graceMs: number): Promise<void> {
+    const stopped = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    for (const session of this.#peers.keys()) session.close();
+    for (const stream of this.#streams) stream.goAway();
+    await this.#idle(graceMs);
+    for (const stream of this.#streams) stream.fail(shuttingDown, "shutdown");
+    await this.#idle(farewellMs);
+    for (const session of this.#peers.keys()) session.destroy();
+    await stopped;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close(0);
+  }
+
+  /** Resolves when no connection is left, or after this time. */
+  #idle(waitMs: number): Promise<void> {
+    if (this.#peers.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const cancel = this.#options.clock.after(waitMs, resolve);
+      this.#onIdle = () => {
+        cancel();
+        resolve();
+      };
+    });
+  }
+
+  #opened(session: ServerHttp2Session): void {
+    const { limits, keepalive, clock, logger } = this.#options;
+    const peer = peerOf(session);
+    this.#peers.set(session, peer);
+    session.setLocalWindowSize(limits.connectionWindowBytes);
+    session.on("error", (error) => {
+      logger.debug("gRPC connection broke", { peer, error });
+    });
+    session.once("close", () => {
+      this.#peers.delete(session);
+      if (this.#peers.size === 0) this.#onIdle?.();
+    });
+    watchConnection(session, keepalive, clock);
+  }
+
+  #called(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+    const { methods, clock } = this.#options;
+    const head = readRequestHead(headers);
+    if (head.kind === "not_grpc") {
+      refuse(stream, { ":status": head.httpStatus }, clock);
+      return;
+    }
+    if (head.kind === "refused") {
+      refuse(stream, grpcHeaders(head.end), clock);
+      return;
+    }
+    const handler = methods.get(head.path);
+    if (handler === undefined) {
+      refuse(stream, grpcHeaders(unknownPath(head.path, methods)), clock);
+      return;
+    }
+    this.#open(stream, headers, head).start(handler);
+  }
+
+  #open(
+    stream: ServerHttp2Stream,
+    metadata: IncomingHttpHeaders,
+    head: { readonly path: string; readonly timeoutMs: number | undefined },
+  ): ServerStream {
+    const { limits, clock, logger } = this.#options;
+    // A stream forgets its connection when it closes.
+    const session = stream.session as ServerHttp2Session | undefined;
+    const call = new ServerStream({
+      ...{ stream, metadata, limits, clock, logger, turn: this.#turn },
+      path: head.path,
+      timeoutMs: head.timeoutMs,
+      peer: session === undefined ? "" : (this.#peers.get(session) ?? ""),
+      isConnected: () => session !== undefined && !session.destroyed,
+    });
+    this.#streams.add(call);
+    stream.once("close", () => this.#streams.delete(call));
+    return call;
+  }
+}
+
+function peerOf({ socket }: ServerHttp2Session): string {
+  const { remoteAddress = "", remotePort = 0 } = socket;
+  return remoteAddress.includes(":")
+    ? `[${remoteAddress}]:${remotePort}`
+    : `${remoteAddress}:${remotePort}`;
+}
+
+function grpcHeaders(end: GrpcEnd): OutgoingHttpHeaders {
+  return { ":status": 200, "content-type": "application/grpc", ...trailersOf(end) };
+}
+
+/** Says what other servers say, so that clients can tell a missing service from a missing method. */
+function unknownPath(path: string, methods: GrpcMethods): GrpcEnd {
+  const [, service = "", method = ""] = /^\/([^/]+)\/(.*)$/.exec(path) ?? [];
+  const hasService = [...methods.keys()].some((known) => known.startsWith(`/${service}/`));
+  const message = hasService
+    ? `unknown method ${method} for service ${service}`
+    : `unknown service ${service}`;
+  return { status: "UNIMPLEMENTED", message };
+}
+
+function refuse(stream: ServerHttp2Stream, headers: OutgoingHttpHeaders, clock: Clock): void {
+  // The call is over either way; the connection reports its own faults.
+  stream.on("error", () => {});
+  if (stream.destroyed) return;
+  stream.respond(headers, { endStream: true });
+  stream.resume();
+  stopClientAfterEnd(stream, clock);
+}

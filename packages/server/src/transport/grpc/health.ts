@@ -1,0 +1,66 @@
+/**
+ * grpc.health.v1: whether the server, and each of its services, takes work. The empty name stands for
+ * the server as a whole.
+ */
+import { health } from "@codeq/protocol/wire";
+import type { GrpcHandler, GrpcMethods } from "./grpc-server.ts";
+import type { GrpcStream } from "./grpc-stream.ts";
+import { withOneRequest } from "./unary.ts";
+
+export const healthService = "grpc.health.v1.Health";
+
+const statuses = health.healthCheckResponseServingStatus;
+
+export class Health {
+  readonly #serving: Map<string, boolean>;
+  readonly #watchers = new Map<GrpcStream, string>();
+  readonly methods: GrpcMethods;
+
+  /** Nothing is served until `set` says so. */
+  constructor(services: readonly string[]) {
+    this.#serving = new Map(["", ...services].map((service) => [service, false]));
+    this.methods = new Map<string, GrpcHandler>([
+      [`/${healthService}/Check`, withOneRequest(health.readHealthCheckRequest, this.#check)],
+      [`/${healthService}/Watch`, withOneRequest(health.readHealthCheckRequest, this.#watch)],
+    ]);
+  }
+
+  /** For the server and all services at once. */
+  setAll(isServing: boolean): void {
+    for (const service of this.#serving.keys()) this.set(service, isServing);
+  }
+
+  set(service: string, isServing: boolean): void {
+    if (this.#serving.get(service) === isServing) return;
+    this.#serving.set(service, isServing);
+    for (const [stream, watched] of this.#watchers) {
+      if (watched === service) this.#tell(stream, service);
+    }
+  }
+
+  readonly #check = ({ service }: health.HealthCheckRequest, stream: GrpcStream): void => {
+    if (!this.#serving.has(service)) {
+      stream.end("NOT_FOUND", "unknown service");
+      return;
+    }
+    this.#tell(stream, service);
+    stream.end("OK");
+  };
+
+  readonly #watch = ({ service }: health.HealthCheckRequest, stream: GrpcStream): void => {
+    this.#watchers.set(stream, service);
+    stream.onClosed(() => this.#watchers.delete(stream));
+    stream.onGoingAway(() => stream.end("UNAVAILABLE", "the server is shutting down"));
+    this.#tell(stream, service);
+  };
+
+  #tell(stream: GrpcStream, service: string): void {
+    stream.sendMessage(health.writeHealthCheckResponse, { status: this.#statusOf(service) });
+  }
+
+  #statusOf(service: string): number {
+    const isServing = this.#serving.get(service);
+    if (isServing === undefined) return statuses.SERVICE_UNKNOWN;
+    return isServing ? statuses.SERVING : statuses.NOT_SERVING;
+  }
+}

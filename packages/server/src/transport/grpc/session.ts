@@ -1,0 +1,238 @@
+/**
+ * What producer and worker streams have in common.
+ *
+ *   greeting   the first event must be a Hello with a good token; leaves by it, or by the time limit
+ *   open       events are taken in the order they arrived; leaves by half-close, token or connection
+ *   draining   nothing more is taken; leaves when every event that was taken has been answered
+ *   closed     answers to what is still under way go nowhere
+ *
+ * Reading stops while too much is unanswered, so a session holds a bounded amount of memory whatever
+ * the peer does.
+ */
+import { type ErrorCode, errors } from "@codeq/protocol";
+import { decodeMessage, type WireRead, type WireWrite } from "@codeq/protocol/wire";
+import type { AccessKind, Authenticator } from "../../access/authenticate.ts";
+import type { Identity } from "../../access/identity.ts";
+import type { Clock } from "../../clock.ts";
+import type { Dispatch } from "../../operations/dispatch.ts";
+import type { GrpcStream } from "./grpc-stream.ts";
+import type { GrpcStatus } from "./status.ts";
+
+export interface SessionParts {
+  readonly dispatch: Dispatch;
+  readonly authenticator: Authenticator;
+  readonly clock: Clock;
+  readonly claimBatchMax: number;
+}
+
+export interface Greeting {
+  readonly token: string;
+  /** What the caller wants to be called; empty for its subject. */
+  readonly name: string;
+}
+
+/** What is different between the two kinds of streams. */
+export interface Protocol<Event, Reply> {
+  readonly access: AccessKind;
+  readonly read: WireRead<Event>;
+  readonly write: WireWrite<Reply>;
+  /** Undefined when the event is something else. */
+  readonly greetingOf: (event: Event) => Greeting | undefined;
+  readonly errorReply: (code: string, message: string) => Reply;
+  /** Answers the Hello and returns what takes the events after it. */
+  readonly begin: (
+    session: Session<Reply>,
+    identity: Identity,
+    name: string,
+  ) => Conversation<Event>;
+}
+
+export interface Conversation<Event> {
+  /** Takes an event; everything that its order matters for is decided before this returns. */
+  take(event: Event): Promise<void> | undefined;
+  /** The peer sends nothing more, or the server is about to stop. */
+  finish(): void;
+  /** The stream is gone. */
+  closed(): void;
+  /** The peer has stopped or resumed reading what it is sent. */
+  slowed(isSlow: boolean): void;
+}
+
+const greetingMsMax = 10_000;
+/** How long a stream outlives its token. */
+const expiryGraceMs = 30_000;
+const unansweredEventsMax = 4096;
+const unansweredBytesMax = 8 * 1024 * 1024;
+
+export class Session<Reply> {
+  readonly #stream: GrpcStream;
+  readonly #clock: Clock;
+  readonly #protocol: Pick<Protocol<never, Reply>, "write" | "errorReply">;
+  #onSlow: () => void = () => {};
+  #unansweredEvents = 0;
+  #unansweredBytes = 0;
+  #isPaused = false;
+  #isDraining = false;
+  #isClosed = false;
+  #cancelExpiry: () => void = () => {};
+
+  constructor(
+    stream: GrpcStream,
+    clock: Clock,
+    protocol: Pick<Protocol<never, Reply>, "write" | "errorReply">,
+  ) {
+    this.#stream = stream;
+    this.#clock = clock;
+    this.#protocol = protocol;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  whenSlow(run: () => void): void {
+    this.#onSlow = run;
+  }
+
+  send(reply: Reply): void {
+    if (this.#isClosed) return;
+    if (!this.#stream.sendMessage(this.#protocol.write, reply)) this.#onSlow();
+  }
+
+  /** Tells the peer of an event that was not taken; the stream goes on. */
+  refuse(code: string, message: string): void {
+    this.send(this.#protocol.errorReply(code, message));
+  }
+
+  end(status: GrpcStatus, message = ""): void {
+    if (this.#isClosed) return;
+    this.close();
+    this.#stream.end(status, message);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelExpiry();
+  }
+
+  /** An event was taken and will be answered when the promise settles. */
+  track(answer: Promise<void>, bytes: number): void {
+    this.#unansweredEvents += 1;
+    this.#unansweredBytes += bytes;
+    this.#pace();
+    void answer.finally(() => {
+      this.#unansweredEvents -= 1;
+      this.#unansweredBytes -= bytes;
+      this.#pace();
+      this.#endWhenDrained();
+    });
+  }
+
+  /** Ends the stream when what was taken has been answered. */
+  drain(): void {
+    this.#isDraining = true;
+    this.#endWhenDrained();
+  }
+
+  endAfter(expiresMs: number | undefined): void {
+    if (expiresMs === undefined) return;
+    const leftMs = expiresMs + expiryGraceMs - this.#clock.nowMs();
+    this.#cancelExpiry = this.#clock.after(leftMs, () =>
+      this.end("UNAUTHENTICATED", errors.token_expired.text),
+    );
+  }
+
+  #pace(): void {
+    const tooMuch =
+      this.#unansweredEvents >= unansweredEventsMax || this.#unansweredBytes >= unansweredBytesMax;
+    if (tooMuch === this.#isPaused || this.#isClosed) return;
+    this.#isPaused = tooMuch;
+    if (tooMuch) this.#stream.pause();
+    else this.#stream.resume();
+  }
+
+  #endWhenDrained(): void {
+    if (this.#isDraining && this.#unansweredEvents === 0) this.end("OK");
+  }
+}
+
+/** Serves one stream from its first message to its end. */
+export function serveStream<Event, Reply>(
+  stream: GrpcStream,
+  parts: SessionParts,
+  protocol: Protocol<Event, Reply>,
+): void {
+  const session = new Session<Reply>(stream, parts.clock, protocol);
+  let conversation: Conversation<Event> | undefined;
+  let isGreeted = false;
+  let isFinishing = false;
+
+  const cancelTimeout = parts.clock.after(greetingMsMax, () =>
+    session.end("DEADLINE_EXCEEDED", "no Hello in time"),
+  );
+  const finish = (): void => {
+    isFinishing = true;
+    if (conversation !== undefined) conversation.finish();
+    else if (!isGreeted) session.end("OK");
+  };
+  const greet = async (hello: Event): Promise<void> => {
+    isGreeted = true;
+    cancelTimeout();
+    // What comes behind the Hello waits until its token has been checked.
+    stream.pause();
+    const accepted = await authenticate(session, parts, protocol, hello);
+    if (accepted === undefined || session.isClosed) return;
+    const begun = protocol.begin(session, accepted.identity, accepted.name);
+    conversation = begun;
+    session.endAfter(accepted.identity.expiresMs);
+    session.whenSlow(() => begun.slowed(true));
+    stream.onDrain(() => begun.slowed(false));
+    stream.resume();
+    if (isFinishing) begun.finish();
+  };
+  stream.onMessage((bytes) => {
+    if (session.isClosed) return;
+    const event = decodeMessage(protocol.read, bytes);
+    if (conversation === undefined) {
+      void greet(event);
+      return;
+    }
+    const answer = conversation.take(event);
+    if (answer !== undefined) session.track(answer, bytes.length);
+  });
+  stream.onHalfClose(finish);
+  stream.onGoingAway(finish);
+  stream.onClosed(() => {
+    cancelTimeout();
+    session.close();
+    conversation?.closed();
+  });
+}
+
+async function authenticate<Event, Reply>(
+  session: Session<Reply>,
+  parts: SessionParts,
+  protocol: Protocol<Event, Reply>,
+  hello: Event,
+): Promise<{ identity: Identity; name: string } | undefined> {
+  const greeting = protocol.greetingOf(hello);
+  if (greeting === undefined) {
+    session.end("FAILED_PRECONDITION", "first event must be Hello");
+    return undefined;
+  }
+  const token = greeting.token.trim();
+  if (token === "") {
+    session.end("UNAUTHENTICATED", "auth failed: missing token");
+    return undefined;
+  }
+  const outcome = await parts.authenticator.authenticate(protocol.access, token);
+  if (outcome.ok) return { identity: outcome.value, name: greeting.name.trim() };
+  endRefused(session, outcome.code);
+  return undefined;
+}
+
+function endRefused<Reply>(session: Session<Reply>, code: ErrorCode): void {
+  const { text } = errors[code];
+  if (code === "invalid_tenant") session.end("PERMISSION_DENIED", text);
+  else session.end("UNAUTHENTICATED", `auth failed: ${text}`);
+}

@@ -1,0 +1,49 @@
+/**
+ * The gRPC side of the server: both streams, health and reflection, on one listener. Every listener
+ * answers for everything, so it does not matter which of the two ports a client was given.
+ */
+import type { Engine } from "@codeq/engine";
+import type { Clock } from "../../clock.ts";
+import type { Logger } from "../../telemetry/logger.ts";
+import { createGrpcServer, type GrpcMethods, type GrpcServer, grpcLimits } from "./grpc-server.ts";
+import { Health, healthService } from "./health.ts";
+import { producerProtocol } from "./producer-session.ts";
+import { reflectionMethods } from "./reflection.ts";
+import { type SessionParts, serveStream } from "./session.ts";
+import { workerProtocol } from "./worker-session.ts";
+
+const producerService = "producerpb.ProducerStream";
+const workerService = "workerpb.WorkerStream";
+const keepalive = { intervalMs: 30_000, timeoutMs: 20_000 };
+
+export interface StreamsParts extends SessionParts {
+  readonly engine: Engine;
+  readonly logger: Logger;
+  readonly clock: Clock;
+}
+
+export interface Streams {
+  /** One more listener for the same calls. */
+  server(): GrpcServer;
+  /** Tells health checks that the storage takes writes, or that it does not. */
+  setServing(isServing: boolean): void;
+}
+
+export function createStreams(parts: StreamsParts): Streams {
+  const services = [producerService, workerService];
+  const health = new Health(services);
+  health.setAll(parts.engine.state === "open");
+  const producer = producerProtocol(parts);
+  const worker = workerProtocol(parts);
+  const methods: GrpcMethods = new Map([
+    [`/${producerService}/Stream`, (stream) => serveStream(stream, parts, producer)],
+    [`/${workerService}/Stream`, (stream) => serveStream(stream, parts, worker)],
+    ...health.methods,
+    ...reflectionMethods([...services, healthService]),
+  ]);
+  const { logger, clock } = parts;
+  return {
+    server: () => createGrpcServer({ methods, limits: grpcLimits, keepalive, logger, clock }),
+    setServing: (isServing) => health.setAll(isServing),
+  };
+}

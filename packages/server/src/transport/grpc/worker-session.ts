@@ -1,0 +1,218 @@
+/**
+ * The worker stream: a Ready asks for tasks and is held until there are some; results and the like
+ * are acknowledged when they are durable. Tasks that were claimed for a stream which is gone before
+ * they were sent go back at once.
+ */
+import { errors } from "@codeq/protocol";
+import { textOf, type WireUint64, worker } from "@codeq/protocol/wire";
+import type { Result, TaskId } from "@codeq/queue";
+import type { Identity, WorkerScope } from "../../access/identity.ts";
+import { workerIdOf } from "../../access/worker-id.ts";
+import type { ClaimedTask } from "../../broker/claims.ts";
+import { operations } from "../../operations/index.ts";
+import { type Answer, type Call, type Operation, refusal } from "../../operations/operation.ts";
+import type { SubmitResultInput } from "../../operations/submit-result.ts";
+import { type HeldReady, HeldReadys } from "./held-readys.ts";
+import type { Conversation, Protocol, Session, SessionParts } from "./session.ts";
+import { assignments } from "./task-messages.ts";
+
+type Event = worker.WorkerEvent;
+type Reply = worker.ServerEvent;
+
+export function workerProtocol(parts: SessionParts): Protocol<Event, Reply> {
+  return {
+    access: "worker",
+    read: worker.readWorkerEvent,
+    write: worker.writeServerEvent,
+    greetingOf: (event) =>
+      event.case === "hello" ? { token: event.value.token, name: event.value.workerId } : undefined,
+    errorReply: (code, message) => ({ case: "error", value: { code, message } }),
+    begin: (session, identity, name) => {
+      const workerId = name === "" ? identity.subject : name;
+      session.send({ case: "helloAck", value: { workerId, tenantId: identity.tenantId } });
+      const owner = { ...identity, workerId: workerIdOf(identity.subject, name) };
+      return new WorkerConversation(parts, session, owner, workerId);
+    },
+  };
+}
+
+class WorkerConversation implements Conversation<Event> {
+  readonly #parts: SessionParts;
+  readonly #session: Session<Reply>;
+  readonly #identity: Identity;
+  readonly #name: string;
+  readonly #readys: HeldReadys;
+
+  constructor(parts: SessionParts, session: Session<Reply>, identity: Identity, name: string) {
+    this.#parts = parts;
+    this.#session = session;
+    this.#identity = identity;
+    this.#name = name;
+    this.#readys = new HeldReadys(parts.clock, (ready, signal) => this.#serve(ready, signal));
+  }
+
+  take(event: Event): Promise<void> | undefined {
+    switch (event.case) {
+      case "ready":
+        this.#ready(event.value);
+        return undefined;
+      case "result":
+        return this.#mayDo("codeq:result") ? this.#result(event.value) : undefined;
+      case "resultBatch":
+        return this.#mayDo("codeq:result") ? this.#results(event.value.results) : undefined;
+      case "nack":
+        return this.#mayDo("codeq:nack") ? this.#nack(event.value) : undefined;
+      case "heartbeat":
+        return this.#mayDo("codeq:heartbeat") ? this.#heartbeat(event.value) : undefined;
+      case "abandon":
+        return this.#mayDo("codeq:abandon") ? this.#abandon(event.value) : undefined;
+      case "hello":
+        this.#session.refuse("FailedPrecondition", "already-authenticated");
+        return undefined;
+      case undefined:
+        this.#session.refuse("InvalidArgument", "unknown-event");
+        return undefined;
+    }
+  }
+
+  /** A worker that sends nothing more could not answer for a task it gets now. */
+  finish(): void {
+    this.#readys.close();
+    this.#session.drain();
+  }
+
+  closed(): void {
+    this.#readys.close();
+  }
+
+  slowed(isSlow: boolean): void {
+    if (isSlow) this.#readys.suspend();
+    else this.#readys.resume();
+  }
+
+  #mayDo(scope: WorkerScope): boolean {
+    if (this.#identity.scopes.has(scope)) return true;
+    this.#session.refuse("PermissionDenied", "missing scope");
+    return false;
+  }
+
+  #ready({ commands, leaseSeconds, count }: worker.Ready): void {
+    if (!this.#mayDo("codeq:claim")) return;
+    const wanted = commands.map((command) => command.trim()).filter((command) => command !== "");
+    if (commands.length > 0 && wanted.length === 0) {
+      this.#session.refuse("PermissionDenied", "event type not allowed");
+      return;
+    }
+    if (!this.#readys.hold({ commands: wanted, leaseSeconds, count: Math.max(count, 1) })) {
+      this.#session.refuse("ResourceExhausted", "too many outstanding Readys");
+    }
+  }
+
+  /** Asks for tasks until there are some; false when the Ready has to be held on. */
+  async #serve(ready: HeldReady, signal: AbortSignal): Promise<boolean> {
+    const count = Math.min(ready.count, this.#parts.claimBatchMax);
+    const input = { ...ready, count, waitSeconds: Number.POSITIVE_INFINITY };
+    const answer = await this.#run(operations.claimTasks, input, signal);
+    if (answer.ok) {
+      this.#deliver(answer.value, ready.count > 1);
+      return answer.value.length > 0;
+    }
+    if (errors[answer.code].retryable) return false;
+    const isForbidden = answer.code === "event_type_not_allowed";
+    this.#session.refuse(isForbidden ? "PermissionDenied" : "InvalidArgument", answer.text);
+    return true;
+  }
+
+  #deliver(claimed: readonly ClaimedTask[], asBatch: boolean): void {
+    for (const message of assignments(claimed, { workerId: this.#name, asBatch })) {
+      this.#session.send(message);
+    }
+  }
+
+  async #result(result: worker.Result): Promise<void> {
+    this.#session.send({ case: "resultAck", value: await this.#submit(result) });
+  }
+
+  async #results(results: readonly worker.Result[]): Promise<void> {
+    if (results.length === 0) return;
+    const acks = await Promise.all(results.map((result) => this.#submit(result)));
+    this.#session.send({ case: "resultAckBatch", value: { acks } });
+  }
+
+  async #submit(result: worker.Result): Promise<worker.ResultAck> {
+    const input = toSubmission(result);
+    const answer: Answer<Result> = input.ok
+      ? await this.#run(operations.submitResult, input.value)
+      : input;
+    return ackOf(result.taskId, answer);
+  }
+
+  async #nack({ taskId, delaySeconds, reason, leaseToken }: worker.Nack): Promise<void> {
+    const input = { ...owned(taskId, leaseToken), delaySeconds, reason };
+    const answer = await this.#run(operations.nackTask, input);
+    const appliedDelaySeconds = answer.ok ? answer.value.delaySeconds : 0;
+    const dlq = answer.ok && answer.value.buried;
+    const value = { ...ackOf(taskId, answer), appliedDelaySeconds, dlq };
+    this.#session.send({ case: "nackAck", value });
+  }
+
+  async #heartbeat({ taskId, extendSeconds, leaseToken }: worker.Heartbeat): Promise<void> {
+    const input = { ...owned(taskId, leaseToken), extendSeconds };
+    const answer = await this.#run(operations.extendLease, input);
+    this.#session.send({ case: "heartbeatAck", value: ackOf(taskId, answer) });
+  }
+
+  async #abandon({ taskId, leaseToken, interrupted }: worker.Abandon): Promise<void> {
+    const input = { ...owned(taskId, leaseToken), interrupted };
+    const answer = await this.#run(operations.abandonTask, input);
+    this.#session.send({ case: "abandonAck", value: ackOf(taskId, answer) });
+  }
+
+  #run<Input, Output>(
+    operation: Operation<Input, Output>,
+    input: Input,
+    signal?: AbortSignal,
+  ): Promise<Answer<Output>> {
+    const call: Call = { identity: this.#identity, signal };
+    return this.#parts.dispatch.run(operation, call, input);
+  }
+}
+
+function owned(
+  taskId: string,
+  leaseToken: WireUint64,
+): { id: TaskId; leaseToken: number | undefined } {
+  // Zero is what a client sends that does not know of tokens.
+  return { id: taskId as TaskId, leaseToken: leaseToken === 0 ? undefined : Number(leaseToken) };
+}
+
+function ackOf(
+  taskId: string,
+  answer: Answer<unknown>,
+): { taskId: string; ok: boolean; errorMessage: string } {
+  return { taskId, ok: answer.ok, errorMessage: answer.ok ? "" : answer.text };
+}
+
+function toSubmission(result: worker.Result): Answer<SubmitResultInput> {
+  const { status, error } = result;
+  if (status !== "COMPLETED" && status !== "FAILED") {
+    const text = `invalid status (must be COMPLETED or FAILED): ${JSON.stringify(status)}`;
+    return refusal("invalid_argument", text);
+  }
+  const json = textOf(result.resultJson).trim();
+  const hasResult = json !== "" && json !== "null";
+  if (hasResult && !isJsonObject(json)) return refusal("invalid_argument", "invalid result_json");
+  const submission = { ...owned(result.taskId, result.leaseToken), status, error, artifacts: [] };
+  // Completed without a result is the normal success of many workers.
+  const resultJson = hasResult ? json : status === "COMPLETED" ? "{}" : undefined;
+  return { ok: true, value: { ...submission, resultJson } };
+}
+
+function isJsonObject(text: string): boolean {
+  try {
+    return text.startsWith("{") && typeof JSON.parse(text) === "object";
+  } catch {
+    // Not JSON at all.
+    return false;
+  }
+}

@@ -1,0 +1,66 @@
+/** Arbitrary records, as strange as the types allow. */
+import type { Place, Result, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
+// biome-ignore lint/correctness/noUndeclaredDependencies: the workspace has it, for its tests.
+import fc from "fast-check";
+
+const text: fc.Arbitrary<string> = fc.oneof(
+  fc.string({ unit: "binary", maxLength: 40 }),
+  fc.constantFrom("", '"', "\\", "\u2028", "\ud800", "[1]", "null", "\u0000"),
+);
+const ms: fc.Arbitrary<number> = fc.oneof(fc.nat(), fc.maxSafeNat());
+const workerId = text as fc.Arbitrary<WorkerId>;
+/** Plain objects, as the codecs make them. */
+function record<T>(model: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> {
+  return fc.record(model, { noNullPrototype: true }) as fc.Arbitrary<T>;
+}
+
+export const anyTaskId: fc.Arbitrary<TaskId> = fc
+  .uuid({ version: 7 })
+  .map((uuid) => uuid as TaskId);
+
+export const anyPlace: fc.Arbitrary<Place> = fc.oneof(
+  record({ in: fc.constant("ready" as const), seq: ms }),
+  record({ in: fc.constant("delayed" as const), dueMs: ms }),
+  record({ in: fc.constant("leased" as const), workerId, untilMs: ms, leaseMs: ms }),
+  record({
+    in: fc.constant("dead" as const),
+    atMs: ms,
+    expiresMs: fc.option(ms, { nil: undefined }),
+  }),
+  record({
+    in: fc.constant("done" as const),
+    how: fc.constantFrom("completed" as const, "failed" as const),
+    workerId,
+    atMs: ms,
+    expiresMs: ms,
+  }),
+);
+
+export const anyTask: fc.Arbitrary<Task> = record({
+  id: anyTaskId,
+  tenantId: fc.constantFrom("", "acme", "pending", "dlq") as fc.Arbitrary<TenantId>,
+  command: fc.constantFrom("work", "Pending", "DLQ", "a.b:c_d-e"),
+  priority: fc.nat(9),
+  webhook: text,
+  traceParent: text,
+  traceState: text,
+  idempotencyKey: text,
+  maxAttempts: fc.integer({ min: 1, max: 1000 }),
+  attempts: fc.nat(1000),
+  handBacks: fc.nat(3),
+  leaseToken: fc.nat(),
+  error: text,
+  createdMs: ms,
+  updatedMs: ms,
+  place: anyPlace,
+});
+
+export const anyResult: fc.Arbitrary<Result> = record({
+  taskId: anyTaskId,
+  status: fc.constantFrom("COMPLETED" as const, "FAILED" as const),
+  resultJson: text,
+  error: text,
+  artifacts: fc.array(record({ name: text, url: text }), { maxLength: 4 }),
+  attempts: fc.nat(),
+  completedMs: ms,
+});

@@ -1,0 +1,318 @@
+/**
+ * TypeScript for the messages of one .proto file: an interface, an empty value, a function that
+ * writes and one that reads. The text is laid out as the formatter would, so that a check of the
+ * format and a check against this generator agree.
+ */
+import type { ProtoEnum, ProtoField, ProtoFile, ProtoMessage } from "./parse-proto.ts";
+
+export function messageCode(file: ProtoFile, source: string): string {
+  const body = file.messages.flatMap((message) => codeOf(file, message));
+  const used = body.join("\n");
+  const types = ["WireBytes", "WireUint64", "WireWriter"].filter((name) => used.includes(name));
+  return [
+    "/**",
+    ` * Generated from ${source} by scripts/gen-codecs.ts. To change it, change that file and run`,
+    " * `npm run gen`.",
+    " */",
+    'import type { WireReader } from "./reader.ts";',
+    `import type { ${types.join(", ")} } from "./writer.ts";`,
+    "",
+    ...body,
+  ]
+    .join("\n")
+    .replace(/\n+$/, "\n");
+}
+
+const widthMax = 100;
+const timestamp = "google.protobuf.Timestamp";
+
+function codeOf(file: ProtoFile, message: ProtoMessage): string[] {
+  const parts = isUnion(message) ? unionCode(file, message) : recordCode(file, message);
+  return [...message.enums.flatMap((each) => enumCode(message, each)), ...parts].flatMap((part) => [
+    ...part,
+    "",
+  ]);
+}
+
+/** A message that is nothing but one choice becomes the choice itself. */
+function isUnion(message: ProtoMessage): boolean {
+  return message.oneofs.length === 1 && message.fields.every(({ oneof }) => oneof !== undefined);
+}
+
+function enumCode(message: ProtoMessage, each: ProtoEnum): string[][] {
+  const values = each.values.map(({ name, number }) => `  ${name}: ${number},`);
+  return [[`export const ${lowerFirst(message.name)}${each.name} = {`, ...values, "} as const;"]];
+}
+
+function unionCode(file: ProtoFile, message: ProtoMessage): string[][] {
+  const { name, fields } = message;
+  return [
+    [...docOf(message.comment, ""), `export type ${name} =`, ...unionOf(file, fields, "  ")],
+    [
+      ...signature(`write${name}`, [`message: ${name}`, "writer: WireWriter"], "void"),
+      "  switch (message.case) {",
+      ...fields.flatMap((field) => writeMember(file, field, "message")).map(indent),
+      "    case undefined:",
+      "      break;",
+      "  }",
+      "}",
+    ],
+    [
+      ...signature(`read${name}`, ["reader: WireReader"], name),
+      `  let message: ${name} = { case: undefined };`,
+      ...readLoop(fields.flatMap((field) => readMember(file, field, "message"))),
+    ],
+  ];
+}
+
+function recordCode(file: ProtoFile, message: ProtoMessage): string[][] {
+  const { name, fields, oneofs } = message;
+  const plain = fields.filter(({ oneof }) => oneof === undefined);
+  const choices = oneofs.map((oneof) => ({
+    property: camel(oneof),
+    type: `${name}${upperFirst(camel(oneof))}`,
+    fields: fields.filter((field) => field.oneof === oneof),
+  }));
+  return [
+    ...choices.map((choice) => [
+      `export type ${choice.type} =`,
+      ...unionOf(file, choice.fields, "  "),
+    ]),
+    [
+      ...docOf(message.comment, ""),
+      `export interface ${name} {`,
+      ...plain.flatMap((field) => [
+        ...docOf(field.comment, "  "),
+        `  ${propertyOf(field)}: ${typeOf(file, field)};`,
+      ]),
+      ...choices.map(({ property, type }) => `  ${property}: ${type};`),
+      "}",
+    ],
+    [
+      `export function new${name}(): ${name} {`,
+      "  return {",
+      ...plain.map((field) => `    ${propertyOf(field)}: ${emptyOf(file, field)},`),
+      ...choices.map(({ property }) => `    ${property}: { case: undefined },`),
+      "  };",
+      "}",
+    ],
+    [
+      ...signature(`write${name}`, [`message: ${name}`, "writer: WireWriter"], "void"),
+      ...plain.flatMap((field) => writeField(file, field)),
+      ...choices.flatMap((choice) => [
+        `  switch (message.${choice.property}.case) {`,
+        ...choice.fields
+          .flatMap((field) => writeMember(file, field, `message.${choice.property}`))
+          .map(indent),
+        "    case undefined:",
+        "      break;",
+        "  }",
+      ]),
+      "}",
+    ],
+    [
+      ...signature(`read${name}`, ["reader: WireReader"], name),
+      `  const message = new${name}();`,
+      ...readLoop([
+        ...plain.flatMap((field) => readField(file, field)),
+        ...choices.flatMap((choice) =>
+          choice.fields.flatMap((field) => readMember(file, field, `message.${choice.property}`)),
+        ),
+      ]),
+    ],
+  ];
+}
+
+function unionOf(file: ProtoFile, fields: readonly ProtoField[], by: string): string[] {
+  const members = fields.map(
+    (field) => `${by}| { case: "${camel(field.name)}"; value: ${typeOf(file, field)} }`,
+  );
+  return [...members, `${by}| { case: undefined; value?: undefined };`];
+}
+
+function readLoop(cases: readonly string[]): string[] {
+  return [
+    "  while (reader.more()) {",
+    "    const tag = reader.tag();",
+    "    switch (tag) {",
+    ...cases.map((line) => `      ${line}`),
+    "      default:",
+    "        reader.skip(tag);",
+    "    }",
+    "  }",
+    "  return message;",
+    "}",
+  ];
+}
+
+function writeField(file: ProtoFile, field: ProtoField): string[] {
+  const value = `message.${propertyOf(field)}`;
+  const tag = tagOf(file, field);
+  if (field.repeated && field.type === "int32") return [`  writer.int32sField(${tag}, ${value});`];
+  if (field.repeated) {
+    return guarded(`for (const each of ${value})`, writeOne(file, field, "each", "Member"));
+  }
+  if (kindOf(file, field) === "message") {
+    return guarded(`if (${value} !== undefined)`, writeOne(file, field, value, "Member"));
+  }
+  return [`  ${writeOne(file, field, value, "Field")}`];
+}
+
+function guarded(condition: string, statement: string): string[] {
+  const line = `  ${condition} ${statement}`;
+  return line.length <= widthMax ? [line] : [`  ${condition}`, `    ${statement}`];
+}
+
+function writeMember(file: ProtoFile, field: ProtoField, choice: string): string[] {
+  return [
+    `  case "${camel(field.name)}":`,
+    `    ${writeOne(file, field, `${choice}.value`, "Member")}`,
+    "    break;",
+  ];
+}
+
+/** Fields leave out their default; members of a list or of a oneof are always written. */
+function writeOne(
+  file: ProtoFile,
+  field: ProtoField,
+  value: string,
+  how: "Field" | "Member",
+): string {
+  const tag = tagOf(file, field);
+  const kind = kindOf(file, field);
+  if (kind === "message") {
+    const guess = lengthBytesOf(file, field.type);
+    return `writer.messageMember(${tag}, ${guess}, write${field.type}, ${value});`;
+  }
+  if (how === "Member" && kind !== "string" && kind !== "bytes") {
+    throw new Error(`${field.name}: a ${field.type} cannot be in a list or a oneof`);
+  }
+  return `writer.${kind}${how}(${tag}, ${value});`;
+}
+
+/** One byte holds lengths up to 127, which messages with bytes, lists or many texts often exceed. */
+function lengthBytesOf(file: ProtoFile, type: string): 1 | 2 {
+  const fields = messageIn(file, type)?.fields ?? [];
+  const isLong = fields.length > 5 || fields.some((each) => each.repeated || each.type === "bytes");
+  return isLong ? 2 : 1;
+}
+
+function readField(file: ProtoFile, field: ProtoField): string[] {
+  const property = `message.${propertyOf(field)}`;
+  const tag = tagOf(file, field);
+  if (!field.repeated) {
+    return [`case ${tag}:`, `  ${property} = ${readOne(file, field)};`, "  break;"];
+  }
+  const one = [
+    "  reader.countElement();",
+    `  ${property}.push(${readOne(file, field)});`,
+    "  break;",
+  ];
+  if (field.type !== "int32") return [`case ${tag}:`, ...one];
+  return [
+    `case ${field.number * 8}:`,
+    ...one,
+    `case ${tag}:`,
+    `  reader.packedInt32s(${property});`,
+    "  break;",
+  ];
+}
+
+function readMember(file: ProtoFile, field: ProtoField, target: string): string[] {
+  const name = `case: "${camel(field.name)}"`;
+  const value = `value: ${readOne(file, field)}`;
+  const line = `  ${target} = { ${name}, ${value} };`;
+  const lines =
+    line.length + 6 <= widthMax
+      ? [line]
+      : [`  ${target} = {`, `    ${name},`, `    ${value},`, "  };"];
+  return [`case ${tagOf(file, field)}:`, ...lines, "  break;"];
+}
+
+function readOne(file: ProtoFile, field: ProtoField): string {
+  const kind = kindOf(file, field);
+  return kind === "message" ? `reader.message(read${field.type})` : `reader.${kind}()`;
+}
+
+type Kind = "string" | "bytes" | "bool" | "int32" | "uint64" | "timestamp" | "message";
+const scalars: readonly string[] = ["string", "bytes", "bool", "int32", "uint64"];
+
+function kindOf(file: ProtoFile, field: ProtoField): Kind {
+  if (scalars.includes(field.type)) return field.type as Kind;
+  if (field.type === timestamp) return "timestamp";
+  if (messageIn(file, field.type) !== undefined) return "message";
+  const isEnum = file.messages.some(({ enums }) => enums.some(({ name }) => name === field.type));
+  if (isEnum) return "int32";
+  throw new Error(`${file.name}: the type ${field.type} of ${field.name} is not known`);
+}
+
+function messageIn(file: ProtoFile, type: string): ProtoMessage | undefined {
+  return file.messages.find(({ name }) => name === type);
+}
+
+function tagOf(file: ProtoFile, field: ProtoField): number {
+  const kind = kindOf(file, field);
+  const isNumber = kind === "bool" || kind === "int32" || kind === "uint64";
+  return field.number * 8 + (isNumber && !field.repeated ? 0 : 2);
+}
+
+function typeOf(file: ProtoFile, field: ProtoField): string {
+  const kind = kindOf(file, field);
+  const one = {
+    string: "string",
+    bytes: "WireBytes",
+    bool: "boolean",
+    int32: "number",
+    uint64: "WireUint64",
+    timestamp: "number | undefined",
+    message: field.type,
+  }[kind];
+  if (field.repeated) return `${one}[]`;
+  return kind === "message" && field.oneof === undefined ? `${one} | undefined` : one;
+}
+
+function emptyOf(file: ProtoFile, field: ProtoField): string {
+  if (field.repeated) return "[]";
+  return {
+    string: '""',
+    bytes: '""',
+    bool: "false",
+    int32: "0",
+    uint64: "0",
+    timestamp: "undefined",
+    message: "undefined",
+  }[kindOf(file, field)];
+}
+
+function propertyOf(field: ProtoField): string {
+  return field.type === timestamp ? `${camel(field.name)}Ms` : camel(field.name);
+}
+
+function signature(name: string, parameters: readonly string[], result: string): string[] {
+  const line = `export function ${name}(${parameters.join(", ")}): ${result} {`;
+  if (line.length <= widthMax) return [line];
+  return [`export function ${name}(`, ...parameters.map((each) => `  ${each},`), `): ${result} {`];
+}
+
+function docOf(comment: readonly string[], by: string): string[] {
+  const [first = "", ...rest] = comment;
+  if (comment.length === 0) return [];
+  if (rest.length === 0) return [`${by}/** ${first} */`];
+  return [`${by}/**`, ...comment.map((line) => `${by} * ${line}`), `${by} */`];
+}
+
+function indent(line: string): string {
+  return `  ${line}`;
+}
+
+export function camel(name: string): string {
+  return name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+}
+
+function upperFirst(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function lowerFirst(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1);
+}
