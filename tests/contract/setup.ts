@@ -10,16 +10,16 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { LocalLog, MemoryKv, MemoryLog } from "@codeq/engine";
 import { SimClock, SimDisk, SimRandom, settle } from "@codeq/testing";
-import type { FastifyInstance } from "fastify";
+import type { Clock } from "../../packages/server/src/clock.ts";
 import { type Core, composeCore, composeHttp } from "../../packages/server/src/compose.ts";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
 import type { PostCallback } from "../../packages/server/src/maintenance/deliver-webhooks.ts";
+import { createPostCallback } from "../../packages/server/src/maintenance/post-callback.ts";
 import { openStorage, type Storage } from "../../packages/server/src/storage.ts";
-import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
-import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
-import { Timestamps } from "../../packages/server/src/transport/http/timestamps.ts";
-import { createPostCallback } from "../../packages/server/src/transport/webhook/post-callback.ts";
+import { createLogger, type Logger } from "../../packages/server/src/telemetry/logger.ts";
+import { createMetrics, type Metrics } from "../../packages/server/src/telemetry/metrics.ts";
+import { Timestamps } from "../../packages/server/src/timestamps.ts";
 import { type Caller, producerTokens, workerTokens } from "./tokens.ts";
 
 export interface Options {
@@ -53,6 +53,8 @@ export class World {
   readonly #options: Options;
   directory = "";
   disk: SimDisk;
+  /** Grows when a process ends; what an earlier one left behind does nothing any more. */
+  life = 1;
   #log: MemoryLog = new MemoryLog({ writer: 1, epoch: 1, shard: 0 });
 
   constructor(options: Options = {}) {
@@ -63,7 +65,7 @@ export class World {
 
   async start(settings: Partial<Config> = {}): Promise<RunningServer> {
     const config = { ...this.#config(), ...this.#options.settings, ...settings };
-    const { clock } = this;
+    const clock = this.#clockOfLife();
     const lines: string[] = [];
     const logger = createLogger({
       ...{ level: "debug", format: "json", nowMs: () => clock.nowMs() },
@@ -74,7 +76,7 @@ export class World {
     const { webhookHmacSecret: secret, webhookAllowPrivateNetworks: allowPrivateNetworks } = config;
     const core = await composeCore({
       ...{ config, clock, logger, metrics },
-      storage: await this.#storage(config, metrics),
+      storage: await this.#storage({ config, metrics, logger }),
       randomBytes: (into) => this.random.bytes(into),
       draw: () => this.random.next(),
       post:
@@ -87,9 +89,22 @@ export class World {
     return new RunningServer({ world: this, core, app, config, lines });
   }
 
-  /** Takes the power away; the next start finds what had been synced. */
+  /** Ends the process, or takes the power away; the next start finds what the disk kept. */
   crash(mode: "process" | "power"): void {
+    this.life += 1;
     this.disk = this.disk.crash(mode);
+  }
+
+  #clockOfLife(): Clock {
+    const { clock, life } = this;
+    return {
+      nowMs: () => clock.nowMs(),
+      monotonicMs: () => clock.monotonicMs(),
+      after: (delayMs, run) =>
+        clock.after(delayMs, () => {
+          if (life === this.life) run();
+        }),
+    };
   }
 
   #config(): Config {
@@ -106,13 +121,18 @@ export class World {
     return loaded.config;
   }
 
-  async #storage(
-    config: Config,
-    metrics: ReturnType<typeof createMetrics>,
-  ): Promise<Storage> {
+  async #storage(parts: {
+    readonly config: Config;
+    readonly metrics: Metrics;
+    readonly logger: Logger;
+  }): Promise<Storage> {
+    const { config, metrics, logger } = parts;
     const { clock, disk } = this;
-    if (this.#options.storage === "files") return openStorage(config, { clock, metrics });
-    const kv = new MemoryKv({ contents: this.#contents });
+    if (this.#options.storage === "files") return openStorage(config, { clock, metrics, logger });
+    const { life } = this;
+    const beforeWrite = (): Promise<void> =>
+      life === this.life ? Promise.resolve() : new Promise(() => {});
+    const kv = new MemoryKv({ contents: this.#contents, beforeWrite });
     if (this.#options.storage === "sim-disk") {
       const log = await LocalLog.open(disk, {
         ...{ durability: config.durability, writer: 1, epoch: 1, shard: 0 },
@@ -145,19 +165,22 @@ export interface Ask {
 
 const base = "/v1/codeq";
 
+type HttpServer = ReturnType<typeof composeHttp>;
+
 export class RunningServer {
   readonly world: World;
   readonly core: Core;
-  readonly app: FastifyInstance;
+  readonly app: HttpServer;
   readonly config: Config;
   /** What the server has logged. */
   readonly lines: string[];
+  readonly #life: number;
   #isStopped = false;
 
   constructor(parts: {
     world: World;
     core: Core;
-    app: FastifyInstance;
+    app: HttpServer;
     config: Config;
     lines: string[];
   }) {
@@ -166,6 +189,7 @@ export class RunningServer {
     this.app = parts.app;
     this.config = parts.config;
     this.lines = parts.lines;
+    this.#life = parts.world.life;
   }
 
   get clock(): CountingClock {
@@ -215,10 +239,13 @@ export class RunningServer {
   }
 
   /** Creates a task, claims it and gives its id. */
-  async leased(fields: object = {}, caller: Caller = "worker-acme"): Promise<string> {
+  async leased(
+    fields: { readonly command?: string; readonly [name: string]: unknown } = {},
+    caller: Caller = "worker-acme",
+  ): Promise<string> {
     const producer = caller === "worker-globex" ? "producer-globex" : "producer-acme";
     const id = await this.create(fields, producer);
-    const claimed = await this.claim({}, caller);
+    const claimed = await this.claim({ commands: [fields.command ?? "render"] }, caller);
     assert.equal(claimed?.id, id);
     return id;
   }
@@ -274,7 +301,8 @@ export class RunningServer {
   }
 
   async stop(): Promise<void> {
-    if (this.#isStopped) return;
+    // A process that crashed is not there to be stopped.
+    if (this.#isStopped || this.#life !== this.world.life) return;
     this.#isStopped = true;
     this.core.broker.stopWaiting();
     await this.app.close();
@@ -300,7 +328,8 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Runn
   return server;
 }
 
-const turnsMax = 20_000;
+/** Far more than any answer of the network takes; only a failing test gets there. */
+const turnsMax = 1_000_000;
 
 /** Lets the event loop turn until the condition holds. */
 export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {

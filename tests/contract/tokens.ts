@@ -34,14 +34,19 @@ export const workerTokens: readonly Token[] = [
   { token: "worker-acme", subject: "worker-1", ...all, raw: acme },
   { token: "worker-acme-2", subject: "worker-2", ...all, raw: acme },
   { token: "worker-globex", subject: "worker-1", ...all, raw: globex },
-  { token: "worker-few-scopes", subject: "worker-3", scopes: ["codeq:subscribe"], ...only("*") },
-  { token: "worker-render", subject: "worker-4", scopes: workerScopes, ...only("Render") },
+  {
+    token: "worker-few-scopes",
+    subject: "worker-3",
+    scopes: ["codeq:subscribe"],
+    ...limitedTo("*"),
+  },
+  { token: "worker-render", subject: "worker-4", scopes: workerScopes, ...limitedTo("Render") },
   { token: "worker-no-types", subject: "worker-5", scopes: workerScopes, raw: acme },
   { token: "worker-no-scopes", subject: "worker-6", eventTypes: ["*"], raw: acme },
   { token: "worker-number-tenant", subject: "worker-1", ...all, raw: { tenantId: 7 } },
 ];
 
-function only(eventType: string): Pick<Token, "eventTypes" | "raw"> {
+function limitedTo(eventType: string): Pick<Token, "eventTypes" | "raw"> {
   return { eventTypes: [eventType], raw: acme };
 }
 

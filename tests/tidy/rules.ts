@@ -42,7 +42,8 @@ const serverRoot = "packages/server/src/";
 const layers: readonly (readonly string[])[] = [
   ["main", "index"],
   ["compose"],
-  ["storage", "welcome"],
+  ["welcome"],
+  ["listen", "storage"],
   ["transport", "maintenance"],
   ["operations"],
   ["access"],

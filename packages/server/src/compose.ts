@@ -2,7 +2,7 @@
  * The only place that builds everything. `composeCore` is the server without its edges: it runs the
  * same on real files and clocks and inside a simulation. `composeServer` puts HTTP around it.
  */
-import { Engine, type EngineState, type FaultError } from "@codeq/engine";
+import { Engine, type EngineState, FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
 import { Authenticator } from "./access/authenticate.ts";
 import { Broker } from "./broker/broker.ts";
@@ -24,6 +24,7 @@ import { Events } from "./telemetry/events.ts";
 import type { Logger } from "./telemetry/logger.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import type { Timestamps } from "./timestamps.ts";
+import { createStreams, type Streams } from "./transport/grpc/streams.ts";
 import { healthPages } from "./transport/http/health.ts";
 import { createHttpServer } from "./transport/http/http-server.ts";
 import { JsonCodec } from "./transport/http/json-codec.ts";
@@ -55,6 +56,7 @@ export interface Core extends AsyncDisposable {
   readonly engine: Engine;
   readonly broker: Broker;
   readonly dispatch: Dispatch;
+  readonly authenticator: Authenticator;
 }
 
 const memoryLimits: MemoryLimits = {
@@ -69,6 +71,10 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const { config, clock, logger, metrics } = parts;
   const { delayedInMemoryMax } = parts.memory ?? memoryLimits;
   const engine = await openEngine(parts);
+  if (config.shards !== 1) {
+    await engine[Symbol.asyncDispose]();
+    throw new FaultError("format", "this version runs one shard; set shards to 1");
+  }
   await writeFormat(engine, config.shards);
   const broker = await Broker.open({
     engine,
@@ -90,16 +96,14 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const events = new Events(metrics);
   const artifacts = new ArtifactFiles(config.localArtifactsDir);
   const server = { broker, clock, events, artifacts, config };
-  const dispatch = new Dispatch({
-    server,
-    authenticator: new Authenticator(config, clock),
-    logger,
-  });
+  const authenticator = new Authenticator(config, clock);
+  const dispatch = new Dispatch({ server, authenticator, logger });
   const { ticker, webhooks } = startMaintenance({ ...parts, broker, events });
   return {
     engine,
     broker,
     dispatch,
+    authenticator,
     [Symbol.asyncDispose]: async () => {
       dispatch.stopAccepting();
       broker.stopWaiting();
@@ -177,6 +181,19 @@ function startMaintenance(parts: CoreParts & { broker: Broker; events: Events })
   webhooks.onIdle = wake;
   wake();
   return { ticker, webhooks };
+}
+
+/** The streams of all gRPC listeners. */
+export function composeStreams(parts: {
+  readonly core: Core;
+  readonly config: Config;
+  readonly logger: Logger;
+  readonly clock: Clock;
+}): Streams {
+  const { core, config, logger, clock } = parts;
+  const { engine, dispatch, authenticator } = core;
+  const { claimBatchMax } = config;
+  return createStreams({ engine, dispatch, authenticator, claimBatchMax, logger, clock });
 }
 
 export interface HttpParts {

@@ -7,16 +7,18 @@ import { randomFillSync } from "node:crypto";
 import { FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
 import { systemClock as clock } from "./clock.ts";
-import { type Core, composeCore, composeHttp } from "./compose.ts";
+import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
 import { renderHelp } from "./config/describe.ts";
 import { loadProcessConfig } from "./config/process-config.ts";
 import type { Config } from "./config/settings.ts";
+import { type Listening, listenAll } from "./listen.ts";
 import { createPostCallback } from "./maintenance/post-callback.ts";
 import { openStorage } from "./storage.ts";
 import { createLogger, type Logger } from "./telemetry/logger.ts";
 import { createMetrics } from "./telemetry/metrics.ts";
 import { collectProcessMetrics, openProcessProbe } from "./telemetry/process-metrics.ts";
 import { Timestamps } from "./timestamps.ts";
+import type { Streams } from "./transport/grpc/streams.ts";
 import { welcome } from "./welcome.ts";
 
 const exitCodes = { config: 2, locked: 3, data: 4, port: 5, storage: 74 } as const;
@@ -43,10 +45,13 @@ function readConfig(argv: readonly string[]): Config {
   return loaded.config;
 }
 
-async function start(
-  config: Config,
-  logger: Logger,
-): Promise<{ core: Core; http: FastifyInstance }> {
+interface Running {
+  readonly core: Core;
+  readonly http: FastifyInstance;
+  readonly streams: Streams;
+}
+
+async function start(config: Config, logger: Logger): Promise<Running> {
   const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
   const timestamps = new Timestamps(config.timezone);
   const probe = openProcessProbe(clock.nowMs());
@@ -68,7 +73,7 @@ async function start(
     },
   });
   const http = composeHttp({ ...{ core, config, logger, metrics, timestamps } });
-  return { core, http };
+  return { core, http, streams: composeStreams({ core, config, logger, clock }) };
 }
 
 const word = new Uint32Array(1);
@@ -77,35 +82,31 @@ function drawUniform(): number {
   return (randomFillSync(word)[0] as number) / 2 ** 32;
 }
 
-async function listen(http: FastifyInstance, config: Config): Promise<void> {
+async function listen(running: Running, config: Config): Promise<Listening> {
   try {
-    await http.listen({ port: config.port, host: config.host });
+    return await listenAll(running, config);
   } catch (error) {
-    exit(
-      exitCodes.port,
-      `cannot listen on ${config.host}:${config.port}: ${(error as Error).message}. ` +
-        "Set PORT or HOST to something that is free.",
-    );
+    const text = (error as Error).message;
+    const fix = "Set PORT, HOST, WORKER_STREAM_ADDR or PRODUCER_STREAM_ADDR to what is free.";
+    return exit(exitCodes.port, `cannot listen: ${text}. ${fix}`);
   }
 }
 
 /** Finishes what is in flight within the grace; a second signal ends the process at once. */
-function stopOnSignal(
-  running: { core: Core; http: FastifyInstance },
-  config: Config,
-  logger: Logger,
-): void {
+function stopOnSignal(running: Running, listening: Listening, config: Config): void {
   let isStopping = false;
   const stop = async (signal: string): Promise<void> => {
     if (isStopping) exit(1, `${signal} again: stopping at once; the next start recovers`);
     isStopping = true;
+    const graceMs = config.shutdownGraceSeconds * 1000;
     logger.info("stopping", { signal, graceSeconds: config.shutdownGraceSeconds });
-    const cancel = clock.after(config.shutdownGraceSeconds * 1000, () => {
+    const cancel = clock.after(graceMs, () => {
       logger.warn("the grace is over: open connections are cut");
       running.http.server.closeAllConnections();
     });
+    running.streams.setServing(false);
     running.core.broker.stopWaiting();
-    await running.http.close();
+    await listening.close(graceMs);
     cancel();
     await running.core[Symbol.asyncDispose]();
     logger.info("stopped");
@@ -131,12 +132,11 @@ const logger = createLogger({
 
 try {
   const running = await start(config, logger);
-  await listen(running.http, config);
-  stopOnSignal(running, config, logger);
-  const address = running.http.server.address();
-  const port = typeof address === "object" && address !== null ? address.port : config.port;
-  logger.info("listening", { host: config.host, port, durability: config.durability });
-  process.stdout.write(welcome(config, port));
+  const listening = await listen(running, config);
+  stopOnSignal(running, listening, config);
+  const { durability, host } = config;
+  logger.info("listening", { host, ...listening.ports, durability });
+  process.stdout.write(welcome(config, listening.ports));
 } catch (error) {
   const message =
     error instanceof FaultError ? error.message : ((error as Error).stack ?? String(error));

@@ -1,15 +1,17 @@
 /** What a person who has just started the server wants to see. */
 import type { Config } from "./config/settings.ts";
+import type { Ports } from "./listen.ts";
 
 const devToken = "dev-token";
 
-export function welcome(config: Config, port: number): string {
+export function welcome(config: Config, ports: Ports): string {
   const host = config.host === "0.0.0.0" || config.host === "::" ? "localhost" : config.host;
-  const url = `http://${host}:${port}`;
+  const url = `http://${host}:${ports.port}`;
   const lines = [
     "",
     `  codeQ is ready       ${url}`,
     `  health, metrics      ${url}/healthz  ${url}/metrics`,
+    ...streamLines(host, ports),
     `  data, durability     ${config.dataDir} (${config.durability})`,
   ];
   // Tokens from the configuration are secrets; the development token is not one.
@@ -25,4 +27,10 @@ export function welcome(config: Config, port: number): string {
     );
   }
   return `${lines.join("\n")}\n\n`;
+}
+
+function streamLines(host: string, { workerStreamPort, producerStreamPort }: Ports): string[] {
+  const shown = [workerStreamPort, producerStreamPort].filter((port) => port !== undefined);
+  if (shown.length === 0) return [];
+  return [`  gRPC streams         ${shown.map((port) => `${host}:${port}`).join("  ")}`];
 }

@@ -253,7 +253,6 @@ test("keys of later versions load from a file with one warning each", () => {
     yaml: `
 redisAddr: localhost:6379
 tracingEnabled: true
-workerStreamAddr: ":9091"
 rateLimit:
   producer: { requestsPerMinute: 600, burstSize: 10 }
 raft: { enabled: false, peers: { a: "x:1" }, peerHTTPAddrs: { a: "x:2" } }
@@ -271,7 +270,6 @@ sharding: { enabled: false, backends: { default: { address: x, poolSize: 1 } } }
     "redisAddr",
     "sharding.backends",
     "tracingEnabled",
-    "workerStreamAddr",
   ]);
 });
 

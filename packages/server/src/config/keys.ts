@@ -40,6 +40,13 @@ const count = (min: number, max: number, initial: number) =>
   ({ parser: wholeNumber(min, max, initial), initial }) as const;
 const directory = text({ accepts: "a directory", example: "./data" });
 
+const sameHost = "Without a host the address is that of `host`; `off` listens nowhere.";
+const streamAddress = text({
+  accepts: "host:port, :port or off",
+  example: ":9091",
+  test: (address) => address === "off" || /^(\[[0-9a-fA-F:]+\]|[^:\s]*):\d{1,5}$/.test(address),
+});
+
 export const keys: KeyTable = {
   port: {
     ...count(0, 65_535, 8080),
@@ -53,6 +60,18 @@ export const keys: KeyTable = {
     about:
       "Address to listen on; the default is reachable from this machine only, `0.0.0.0` from everywhere.",
   },
+  workerStreamAddr: {
+    env: ["WORKER_STREAM_ADDR"],
+    parser: streamAddress,
+    initial: "off",
+    about: `Where gRPC clients connect, by convention workers; both streams answer here. ${sameHost}`,
+  },
+  producerStreamAddr: {
+    env: ["PRODUCER_STREAM_ADDR"],
+    parser: streamAddress,
+    initial: "off",
+    about: `Where gRPC clients connect, by convention producers; both streams answer here. ${sameHost}`,
+  },
   env: {
     env: ["ENV"],
     parser: text({
@@ -62,7 +81,7 @@ export const keys: KeyTable = {
     }),
     initial: "dev",
     about:
-      "Name of the environment; only exactly `dev` allows the development token, an empty webhook secret and the X-Role header.",
+      "Name of the environment; only exactly `dev` allows the development token and an empty webhook secret.",
   },
   logLevel: {
     env: ["LOG_LEVEL"],

@@ -36,8 +36,6 @@ export const laterKeys: readonly LaterKey[] = [
   later("allowedClockSkewSeconds", "ALLOWED_CLOCK_SKEW_SECONDS"),
   later("subscriptionMinIntervalSeconds", "SUBSCRIPTION_MIN_INTERVAL_SECONDS"),
   later("subscriptionCleanupIntervalSeconds", "SUBSCRIPTION_CLEANUP_INTERVAL_SECONDS"),
-  later("workerStreamAddr", "WORKER_STREAM_ADDR"),
-  later("producerStreamAddr", "PRODUCER_STREAM_ADDR"),
   ...rateLimits,
   { name: "sharding.enabled", env: [], refuseWhenOn: `${alone} and use shards` },
   later("sharding.defaultShard"),

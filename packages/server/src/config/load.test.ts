@@ -38,6 +38,8 @@ function problemsOf(given: Given): readonly string[] {
 const samples: { readonly [K in KeyName]: readonly [text: string, value: unknown] } = {
   port: ["9000", 9000],
   host: ["0.0.0.0", "0.0.0.0"],
+  workerStreamAddr: [":9091", ":9091"],
+  producerStreamAddr: ["127.0.0.1:9092", "127.0.0.1:9092"],
   env: ["dev", "dev"],
   logLevel: ["debug", "debug"],
   logFormat: ["text", "text"],

@@ -6,6 +6,8 @@
 export interface Settings {
   readonly port: number;
   readonly host: string;
+  readonly workerStreamAddr: string;
+  readonly producerStreamAddr: string;
   readonly env: string;
   readonly logLevel: LogLevel;
   readonly logFormat: LogFormat;

@@ -35,7 +35,7 @@ export class ArtifactFiles {
     const uploads = files.filter(({ url, contentBase64 }) => url === "" && contentBase64 !== "");
     for (const { name, contentBase64 } of uploads) {
       if (!isSegment(name)) return refused(name, "upload: the name must be a plain file name");
-      if (!base64.test(contentBase64)) {
+      if (!isBase64(contentBase64)) {
         return refused(name, "base64 decode: only the standard alphabet is accepted");
       }
     }
@@ -56,6 +56,11 @@ export class ArtifactFiles {
     }
     return { name, url: pathToFileURL(path).href };
   }
+}
+
+/** Padding may be missing; one character alone beyond a multiple of four stands for no byte. */
+function isBase64(text: string): boolean {
+  return base64.test(text) && text.replace(/=+$/, "").length % 4 !== 1;
 }
 
 function refused(name: string, why: string): Stored {

@@ -1,0 +1,285 @@
+/** Submitting and reading results: contract 1.4 to 1.6, 2.11, 2.12, 2.14 and decisions S10 to S12, S17. */
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type TestContext } from "node:test";
+import { fileURLToPath } from "node:url";
+import { type Reply, type RunningServer, setup } from "./setup.ts";
+
+function refuses(reply: Reply, status: number, text: string): void {
+  assert.equal(reply.text, JSON.stringify({ error: text }));
+  assert.equal(reply.status, status);
+}
+
+async function setupWithArtifacts(t: TestContext): Promise<[RunningServer, string]> {
+  const directory = await mkdtemp(join(tmpdir(), "codeq-artifacts-"));
+  t.after(() => rm(directory, { recursive: true, force: true }));
+  return [await setup(t, { settings: { localArtifactsDir: directory } }), directory];
+}
+
+test("a result is answered with its record and ends the task", async (t) => {
+  const server = await setup(t);
+  const id = await server.leased();
+  const body = '{"status":"COMPLETED","result":{ "n": 12345678901234567890 },"workerId":"liar"}';
+  const reply = await server.post(`/tasks/${id}/result`, body, "worker-acme");
+  const record =
+    `{"taskId":"${id}","status":"COMPLETED","result":{ "n": 12345678901234567890 },` +
+    `"completedAt":"2026-01-02T00:04:05.12-03:00"}`;
+  assert.equal(reply.text, record);
+  assert.equal(reply.status, 200);
+  const read = await server.get(`/tasks/${id}/result`);
+  const task = (await server.get(`/tasks/${id}`)).text;
+  assert.equal(read.text, `{"result":${record},"task":${task}}`);
+  const { status, lastKnownLocation, resultKey, workerId } = JSON.parse(task);
+  assert.deepEqual(
+    [status, lastKnownLocation, resultKey, workerId],
+    ["COMPLETED", "NONE", `codeq/results/${id}`, undefined],
+  );
+});
+
+test("an empty result object is accepted and not echoed", async (t) => {
+  const server = await setup(t);
+  const id = await server.leased();
+  const reply = await server.post(
+    `/tasks/${id}/result`,
+    '{"status":"COMPLETED","result":{ }}',
+    "worker-acme",
+  );
+  assert.deepEqual(Object.keys(reply.json), ["taskId", "status", "completedAt"]);
+});
+
+test("a failure needs an error and keeps it", async (t) => {
+  const server = await setup(t);
+  const id = await server.leased();
+  const body = { status: "FAILED", error: "out of paper", result: { page: 3 } };
+  const reply = await server.post(`/tasks/${id}/result`, body, "worker-acme");
+  assert.deepEqual(Object.keys(reply.json), ["taskId", "status", "result", "error", "completedAt"]);
+  assert.equal((await server.task(id)).error, "out of paper");
+  assert.equal((await server.task(id)).lastKnownLocation, "NONE");
+});
+
+test("a submission that says nothing useful is refused with its own text", async (t) => {
+  const server = await setup(t);
+  const id = await server.leased();
+  const cases: [unknown, string][] = [
+    ["", "invalid request body"],
+    ["{}", "invalid request body"],
+    [{ status: "COMPLETED", result: [] }, "invalid request body"],
+    [{ status: "COMPLETED", result: "done" }, "invalid request body"],
+    [{ status: "COMPLETED", result: {}, artifacts: {} }, "invalid request body"],
+    [{ status: 7, result: {} }, "invalid request body"],
+    [{ status: "COMPLETED" }, "result required when status=COMPLETED"],
+    [{ status: "COMPLETED", result: null }, "result required when status=COMPLETED"],
+    [{ status: "FAILED" }, "error required when status=FAILED"],
+    [{ status: "FAILED", error: " \t" }, "error required when status=FAILED"],
+    [{ status: "DONE", result: {} }, "invalid status"],
+    [{ status: "completed", result: {} }, "invalid status"],
+    [{ status: "FAILED", error: "x".repeat(65_537) }, "invalid 'error' (at most 65536 characters)"],
+    [
+      { status: "COMPLETED", result: {}, artifacts: Array(101).fill({ name: "a", url: "b" }) },
+      "invalid 'artifacts' (at most 100)",
+    ],
+  ];
+  const before = await server.fingerprint();
+  for (const [body, text] of cases) {
+    refuses(await server.post(`/tasks/${id}/result`, body, "worker-acme"), 400, text);
+  }
+  assert.equal(await server.fingerprint(), before);
+  assert.equal((await server.complete(id)).status, 200);
+});
+
+test("only the owner of a running task may submit", async (t) => {
+  const server = await setup(t);
+  const id = await server.leased();
+  const waiting = await server.create();
+  const good = { status: "COMPLETED", result: {} };
+  const submit = (task: string, body: object, caller: "worker-acme" | "worker-acme-2") =>
+    server.post(`/tasks/${task}/result`, { ...good, ...body }, caller);
+  refuses(await submit("unknown", {}, "worker-acme"), 404, "task not found");
+  refuses(await submit(id, {}, "worker-acme-2"), 403, "not-owner");
+  refuses(await submit(id, { leaseToken: 2 }, "worker-acme"), 403, "not-owner");
+  refuses(await submit(waiting, {}, "worker-acme"), 409, "not-in-progress");
+  assert.equal((await submit(id, { leaseToken: 1 }, "worker-acme")).status, 200);
+});
+
+test("a stale lease token is not the owner even for the same worker", async (t) => {
+  const server = await setup(t);
+  const id = await server.leased();
+  await server.post(`/tasks/${id}/abandon`, {}, "worker-acme");
+  assert.equal((await server.claim()).leaseToken, 2);
+  const stale = { status: "COMPLETED", result: {}, leaseToken: 1 };
+  refuses(await server.post(`/tasks/${id}/result`, stale, "worker-acme"), 403, "not-owner");
+  for (const verb of ["heartbeat", "nack", "abandon"]) {
+    const reply = await server.post(`/tasks/${id}/${verb}`, { leaseToken: 1 }, "worker-acme");
+    refuses(reply, 403, "not-owner");
+  }
+  const fresh = { ...stale, leaseToken: 2 };
+  assert.equal((await server.post(`/tasks/${id}/result`, fresh, "worker-acme")).status, 200);
+});
+
+test("an expired lease that nobody took back still accepts its owner and nobody else", async (t) => {
+  const server = await setup(t);
+  const id = await server.create();
+  await server.claim({ leaseSeconds: 1 });
+  server.clock.stepWall(5000);
+  const good = { status: "COMPLETED", result: {} };
+  refuses(await server.post(`/tasks/${id}/result`, good, "worker-acme-2"), 403, "not-owner");
+  assert.equal((await server.post(`/tasks/${id}/result`, good, "worker-acme")).status, 200);
+});
+
+test("a batch answers each result in order", async (t) => {
+  const server = await setup(t);
+  const ids = [await server.leased(), await server.leased()];
+  const foreign = await server.leased({}, "worker-acme-2");
+  const results = [
+    { taskId: ids[0], status: "COMPLETED", result: { result: { result: 1 } } },
+    { taskId: "unknown", status: "COMPLETED", result: {} },
+    { taskId: foreign, status: "COMPLETED", result: {} },
+    { taskId: ids[1], status: "FAILED" },
+    { taskId: ids[1], status: "DONE" },
+    { taskId: ids[1], status: "COMPLETED" },
+    { status: "COMPLETED", result: {} },
+    { taskId: ids[1], status: "FAILED", error: "no" },
+    { taskId: ids[1], status: "COMPLETED", result: {} },
+  ];
+  const reply = await server.post("/tasks/batch/results", { results }, "worker-acme");
+  assert.equal(reply.status, 200);
+  const [first, ...rest] = reply.json.results;
+  assert.deepEqual(Object.keys(first), ["taskId", "result"]);
+  assert.deepEqual(first.result.result, { result: { result: 1 } });
+  const errors = rest.map(({ taskId, error }: { taskId: string; error: string }) => [
+    taskId,
+    error,
+  ]);
+  assert.deepEqual(errors, [
+    ["unknown", "task not found"],
+    [foreign, "not-owner"],
+    [ids[1], "error required when status=FAILED"],
+    [ids[1], "invalid status"],
+    [ids[1], "result required when status=COMPLETED"],
+    ["", "task not found"],
+    [ids[1], undefined],
+    [ids[1], "not-in-progress"],
+  ]);
+  assert.equal(rest[6].result.status, "FAILED");
+});
+
+test("a batch of results has the limits of other batches", async (t) => {
+  const server = await setup(t, { settings: { resultBatchMax: 3 } });
+  const submit = (body: unknown) => server.post("/tasks/batch/results", body, "worker-acme");
+  for (const body of [
+    "",
+    "{}",
+    '{"results":[]}',
+    '{"results":[1]}',
+    '{"results":[{"taskId":7}]}',
+  ]) {
+    refuses(await submit(body), 400, "invalid body");
+  }
+  const item = { taskId: "x", status: "COMPLETED", result: {} };
+  const text = "batch size exceeds maximum of 3";
+  refuses(await submit({ results: Array(4).fill(item) }), 400, text);
+  assert.equal((await submit({ results: Array(3).fill(item) })).json.results.length, 3);
+});
+
+test("a batch of results stores artifacts and counts completions as single ones do", async (t) => {
+  const [server] = await setupWithArtifacts(t);
+  const id = await server.leased();
+  const artifacts = [{ name: "a.txt", contentBase64: "aGk=" }];
+  const results = [{ taskId: id, status: "COMPLETED", result: {}, artifacts }];
+  const { json } = await server.post("/tasks/batch/results", { results }, "worker-acme");
+  const [artifact] = json.results[0].result.artifacts;
+  assert.equal(await readFile(fileURLToPath(artifact.url), "utf8"), "hi");
+  const series = 'codeq_task_completed_total{command="render",status="COMPLETED"}';
+  assert.equal(await server.metric(series), 1);
+});
+
+test("a result that is not there yet is 404, and so is an unknown task", async (t) => {
+  const server = await setup(t);
+  const id = await server.create();
+  refuses(await server.get(`/tasks/${id}/result`), 404, "result not found");
+  refuses(await server.get("/tasks/unknown/result"), 404, "task not found");
+  refuses(await server.get("/tasks/unknown/result?waitSeconds=60"), 404, "task not found");
+  for (const wait of ["0", "-5", "abc", "", "NaN", "Infinity", "1&waitSeconds=2"]) {
+    refuses(await server.get(`/tasks/${id}/result?waitSeconds=${wait}`), 404, "result not found");
+  }
+});
+
+test("a reader who waits gets the result when it is there, or 404 after at most 60 seconds", async (t) => {
+  const server = await setup(t);
+  const id = await server.leased({}, "worker-acme");
+  const early = server.get(`/tasks/${id}/result?waitSeconds=2`);
+  const late = server.get(`/tasks/${id}/result?waitSeconds=1e308`, "worker-acme-2");
+  await server.untilWaiting(2, "results");
+  await server.clock.advance(2000);
+  refuses(await early, 404, "result not found");
+  await server.clock.advance(57_999);
+  assert.equal(server.core.broker.results.size, 1);
+  await server.complete(id);
+  assert.equal((await late).json.result.status, "COMPLETED");
+  const other = await server.create();
+  const never = server.get(`/tasks/${other}/result?waitSeconds=61`);
+  await server.untilWaiting(1, "results");
+  await server.clock.advance(60_000);
+  refuses(await never, 404, "result not found");
+});
+
+test("artifacts with a URL pass through, files are stored, entries with neither are dropped", async (t) => {
+  const [server, directory] = await setupWithArtifacts(t);
+  const id = await server.leased();
+  const artifacts = [
+    { name: "file.bin", contentBase64: "/+8", contentType: "ignored" },
+    { name: "../anything", url: "s3://bucket/key" },
+    { name: "empty" },
+    { name: "both", url: "u", contentBase64: "!!!" },
+    { name: "täxt ☃.txt", contentBase64: "aGk=" },
+  ];
+  const body = { status: "COMPLETED", result: {}, artifacts };
+  const reply = await server.post(`/tasks/${id}/result`, body, "worker-acme");
+  assert.equal(reply.status, 200, reply.text);
+  const stored: { name: string; url: string }[] = reply.json.artifacts;
+  assert.deepEqual(stored.slice(0, 2), [
+    { name: "../anything", url: "s3://bucket/key" },
+    { name: "both", url: "u" },
+  ]);
+  assert.deepEqual(
+    stored
+      .slice(2)
+      .map(({ name }) => name)
+      .sort(),
+    ["file.bin", "täxt ☃.txt"],
+  );
+  const path = join(directory, "results", id, "file.bin");
+  assert.deepEqual(await readFile(path), Buffer.from([0xff, 0xef]));
+  assert.ok(stored.some(({ url }) => url.startsWith("file://") && fileURLToPath(url) === path));
+  assert.equal((await stat(path)).mode & 0o777, 0o600);
+  assert.equal((await stat(join(directory, "results", id))).mode & 0o777, 0o700);
+  assert.deepEqual((await server.get(`/tasks/${id}/result`)).json.result.artifacts, stored);
+});
+
+test("an artifact that cannot be stored fails the submit and leaves the task running", async (t) => {
+  const [server, directory] = await setupWithArtifacts(t);
+  const id = await server.leased();
+  const names = ["../x", "a/b", "a\\b", "..", ".", "", "a\u0000b", "a\nb", "/etc/passwd"];
+  const before = await server.fingerprint();
+  const submit = (artifact: object) =>
+    server.post(
+      `/tasks/${id}/result`,
+      { status: "COMPLETED", result: {}, artifacts: [artifact] },
+      "worker-acme",
+    );
+  for (const name of [...names, "x".repeat(256), "ü".repeat(200)]) {
+    const reply = await submit({ name, contentBase64: "aGk=" });
+    assert.equal(reply.status, 400, `${name}: ${reply.text}`);
+    assert.ok(reply.json.error.startsWith(`artifact ${name.slice(0, 255)} upload:`), reply.text);
+  }
+  for (const contentBase64 of ["a-_b", "not base64!", "===="]) {
+    const reply = await submit({ name: "a", contentBase64 });
+    assert.equal(reply.status, 400);
+    assert.ok(reply.json.error.startsWith("artifact a base64 decode:"), reply.text);
+  }
+  assert.equal(await server.fingerprint(), before);
+  await assert.rejects(stat(join(directory, "results")), { code: "ENOENT" });
+  assert.equal((await submit({ name: "a", contentBase64: "aGk=" })).status, 200);
+});

@@ -1,0 +1,278 @@
+/** Result callbacks: contract 6.1, 6.2 and 13 W1, S5, against a real receiver where the wire matters. */
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
+import test, { type TestContext } from "node:test";
+import { type Options, type RunningServer, setup, startMs, until } from "./setup.ts";
+
+interface Delivery {
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+interface Receiver {
+  readonly url: string;
+  readonly port: number;
+  readonly deliveries: Delivery[];
+}
+
+interface Answer {
+  readonly status: number;
+  readonly location?: string;
+}
+
+/** A server on this machine that remembers what it was sent. */
+async function receiver(t: TestContext, answer: () => Answer): Promise<Receiver> {
+  const deliveries: Delivery[] = [];
+  const server: Server = createServer((request, response) => {
+    let body = "";
+    request.setEncoding("utf8").on("data", (text: string) => {
+      body += text;
+    });
+    request.on("end", () => {
+      deliveries.push({ path: request.url ?? "", headers: request.headers, body });
+      const { status, location } = answer();
+      response.writeHead(status, location === undefined ? {} : { location }).end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, resolve));
+  t.after(() => server.close());
+  const address = server.address();
+  assert.ok(typeof address === "object" && address !== null);
+  return { url: `http://127.0.0.1:${address.port}`, port: address.port, deliveries };
+}
+
+const open: Options = {
+  settings: { webhookAllowPrivateNetworks: true, webhookHmacSecret: "s3cret", timezone: "UTC" },
+};
+
+async function finished(server: RunningServer, outcome: "success" | "failure"): Promise<void> {
+  const labels = `kind="task_result",command="render",outcome="${outcome}"`;
+  await until(async () => (await server.metric(`codeq_webhook_deliveries_total{${labels}}`)) > 0);
+}
+
+/** A server whose callbacks get the given answers; undefined is no answer at all. */
+async function scripted(t: TestContext, answers: (number | undefined)[], options: Options = {}) {
+  const atMs: number[] = [];
+  const server = await setup(t, {
+    ...options,
+    post: () => {
+      atMs.push(server.clock.nowMs() - startMs);
+      return Promise.resolve(answers.shift());
+    },
+  });
+  return { server, atMs };
+}
+
+const webhook = { webhook: "http://a.example/hook" };
+
+test("a callback carries every key, its signature and the trace of the task", async (t) => {
+  const hook = await receiver(t, () => ({ status: 200 }));
+  const server = await setup(t, open);
+  const traceparent = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
+  const { json } = await server.ask("/v1/codeq/tasks", {
+    ...{ method: "POST", caller: "producer-acme", headers: { traceparent, tracestate: "k=v" } },
+    body: { command: "Render", payload: 1, webhook: `${hook.url}/done?x=1` },
+  });
+  await server.claim();
+  const result = '{"status":"COMPLETED","result":{ "n": 12345678901234567890 }}';
+  await server.post(`/tasks/${json.id}/result`, result, "worker-acme");
+  await server.clock.advance(1);
+  await finished(server, "success");
+  const [delivery] = hook.deliveries;
+  assert.equal(hook.deliveries.length, 1);
+  assert.equal(delivery?.path, "/done?x=1");
+  assert.equal(
+    delivery?.body,
+    `{"taskId":"${json.id}","eventType":"Render","status":"COMPLETED",` +
+      `"result":{ "n": 12345678901234567890 },"error":"","artifacts":[],` +
+      `"completedAt":"2026-01-02T03:04:05.12Z"}`,
+  );
+  const { headers } = delivery;
+  assert.equal(headers["content-type"], "application/json");
+  assert.equal(headers["traceparent"], traceparent);
+  assert.equal(headers["tracestate"], "k=v");
+  const timestamp = headers["x-codeq-timestamp"];
+  assert.equal(timestamp, String(Math.floor(startMs / 1000)));
+  const signature = createHmac("sha256", "s3cret").update(`${timestamp}.${delivery.body}`);
+  assert.equal(headers["x-codeq-signature"], signature.digest("hex"));
+});
+
+test("a failed and a buried task call back with their error and no result", async (t) => {
+  const hook = await receiver(t, () => ({ status: 204 }));
+  const server = await setup(t, open);
+  const id = await server.leased({ webhook: hook.url });
+  await server.post(`/tasks/${id}/result`, { status: "FAILED", error: 'a "b"' }, "worker-acme");
+  await server.clock.advance(1);
+  await until(() => hook.deliveries.length === 1);
+  await server.buried({ webhook: hook.url });
+  await server.clock.advance(1);
+  await until(() => hook.deliveries.length === 2);
+  const bodies = hook.deliveries.map(({ body }) => JSON.parse(body));
+  const keys = ["taskId", "eventType", "status", "result", "error", "artifacts", "completedAt"];
+  for (const body of bodies) assert.deepEqual(Object.keys(body), keys);
+  assert.deepEqual(
+    bodies.map(({ status, result, error, artifacts }) => [status, result, error, artifacts]),
+    [
+      ["FAILED", null, 'a "b"', []],
+      ["FAILED", null, "broken", []],
+    ],
+  );
+});
+
+test("without a secret there is no signature", async (t) => {
+  const hook = await receiver(t, () => ({ status: 200 }));
+  const server = await setup(t, { settings: { webhookAllowPrivateNetworks: true } });
+  await server.complete(await server.leased({ webhook: hook.url }));
+  await server.clock.advance(1);
+  await until(() => hook.deliveries.length === 1);
+  const headers = Object.keys(hook.deliveries[0]?.headers ?? {});
+  assert.deepEqual(
+    headers.filter((name) => name.startsWith("x-codeq")),
+    [],
+  );
+});
+
+test("a batch of results calls back for each task", async (t) => {
+  const { server, atMs } = await scripted(t, [200, 200]);
+  const ids = [await server.leased(webhook), await server.leased(webhook)];
+  const results = ids.map((taskId) => ({ taskId, status: "COMPLETED", result: {} }));
+  await server.post("/tasks/batch/results", { results }, "worker-acme");
+  await server.clock.advance(1);
+  assert.equal(atMs.length, 2);
+});
+
+test("a task without a webhook calls nobody", async (t) => {
+  const { server, atMs } = await scripted(t, []);
+  await server.complete(await server.leased());
+  await server.clock.advance(5000);
+  assert.deepEqual(atMs, []);
+  assert.equal(
+    [...(await server.dump()).keys()].some((key) => key.includes("/webhook/")),
+    false,
+  );
+});
+
+test("a failed callback is tried again with growing waits and given up after the last", async (t) => {
+  const { server, atMs } = await scripted(t, [500, undefined, 302, 429, 503, 200]);
+  await server.complete(await server.leased(webhook));
+  await server.clock.advance(120_000);
+  assert.deepEqual(atMs, [0, 2000, 6000, 14_000, 30_000]);
+  assert.equal(
+    [...(await server.dump()).keys()].some((key) => key.includes("/webhook/")),
+    false,
+  );
+});
+
+test("the wait between two tries has a ceiling", async (t) => {
+  const settings = { resultWebhookMaxBackoffSeconds: 5, resultWebhookMaxAttempts: 6 };
+  const { server, atMs } = await scripted(t, [], { settings });
+  await server.complete(await server.leased(webhook));
+  await server.clock.advance(120_000);
+  assert.deepEqual(atMs, [0, 2000, 6000, 11_000, 16_000, 21_000]);
+});
+
+test("a receiver that says the request is wrong is not asked again", async (t) => {
+  for (const status of [400, 401, 404, 410, 422]) {
+    const { server, atMs } = await scripted(t, [status, 200]);
+    await server.complete(await server.leased(webhook));
+    await server.clock.advance(120_000);
+    assert.deepEqual(atMs, [0], String(status));
+  }
+  for (const status of [408, 425, 429]) {
+    const { server, atMs } = await scripted(t, [status, 200]);
+    await server.complete(await server.leased(webhook));
+    await server.clock.advance(120_000);
+    assert.deepEqual(atMs, [0, 2000], String(status));
+  }
+});
+
+test("W1: a callback that is due or waits for its next try survives a restart", async (t) => {
+  const answers: (number | undefined)[] = [500];
+  const { server, atMs } = await scripted(t, answers);
+  await server.complete(await server.leased(webhook));
+  await server.clock.advance(1);
+  assert.deepEqual(atMs, [0]);
+  const after = await server.restart();
+  t.after(() => after.stop());
+  answers.push(200);
+  await after.clock.advance(1998);
+  assert.deepEqual(atMs, [0]);
+  await after.clock.advance(1);
+  assert.deepEqual(atMs, [0, 2000]);
+  assert.equal(
+    [...(await after.dump()).keys()].some((key) => key.includes("/webhook/")),
+    false,
+  );
+});
+
+test("W1: a process that dies during a callback sends it again", async (t) => {
+  const never = new Promise<undefined>(() => {});
+  const posts: string[] = [];
+  const server = await setup(t, {
+    storage: "sim-disk",
+    post: (task) => {
+      posts.push(task.id);
+      return posts.length === 1 ? never : Promise.resolve(200);
+    },
+  });
+  const id = await server.leased(webhook);
+  await server.complete(id);
+  await server.clock.advance(1);
+  assert.deepEqual(posts, [id]);
+  server.world.crash("power");
+  const after = await server.world.start();
+  t.after(() => after.stop());
+  await after.clock.advance(1);
+  assert.deepEqual(posts, [id, id]);
+});
+
+test("a slow receiver holds up nobody else", async (t) => {
+  const never = new Promise<undefined>(() => {});
+  const posts: string[] = [];
+  const server = await setup(t, {
+    post: (task) => {
+      posts.push(task.command);
+      return task.command === "slow" ? never : Promise.resolve(200);
+    },
+  });
+  for (const command of ["slow", "fast"]) {
+    await server.complete(await server.leased({ command, ...webhook }));
+    await server.clock.advance(1);
+  }
+  assert.deepEqual(posts, ["slow", "fast"]);
+  const stopped = server.stop();
+  await server.clock.advance(1000);
+  await stopped;
+});
+
+test("a redirect is not followed", async (t) => {
+  const hook = await receiver(t, () => ({ status: 307, location: "/elsewhere" }));
+  const settings = { ...open.settings, resultWebhookMaxAttempts: 1 };
+  const server = await setup(t, { settings });
+  await server.complete(await server.leased({ webhook: `${hook.url}/hook` }));
+  await server.clock.advance(1);
+  await finished(server, "failure");
+  assert.deepEqual(
+    hook.deliveries.map(({ path }) => path),
+    ["/hook"],
+  );
+});
+
+test("S5: addresses inside the network are not called unless that is allowed", async (t) => {
+  const hook = await receiver(t, () => ({ status: 200 }));
+  const hosts = ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433", "0.0.0.0"];
+  for (const host of [...hosts, "0x7f.1", "127.1", "[::]", "10.0.0.1", "169.254.169.254"]) {
+    const server = await setup(t, { settings: { resultWebhookMaxAttempts: 1 } });
+    await server.complete(await server.leased({ webhook: `http://${host}:${hook.port}/` }));
+    await server.clock.advance(1);
+    await finished(server, "failure");
+    assert.equal(hook.deliveries.length, 0, host);
+    await server.stop();
+  }
+  const server = await setup(t, open);
+  await server.complete(await server.leased({ webhook: `http://localhost:${hook.port}/` }));
+  await server.clock.advance(1);
+  await finished(server, "success");
+});
