@@ -3,6 +3,7 @@
  * a file beside this one that is added to the table below.
  */
 import { engineBench, engineHelp } from "./engine-bench.ts";
+import { httpBench, httpHelp } from "./http-bench.ts";
 
 interface Subject {
   readonly help: string;
@@ -11,6 +12,7 @@ interface Subject {
 
 const subjects: Record<string, Subject> = {
   engine: { help: engineHelp, run: engineBench },
+  http: { help: httpHelp, run: httpBench },
 };
 
 function help(): string {

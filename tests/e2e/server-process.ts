@@ -99,21 +99,8 @@ export class Child {
 }
 
 export class ServerProcess extends Child {
-  readonly port: number;
-
-  private constructor(child: Child, port: number) {
-    super(child.process);
-    this.stdout = child.stdout;
-    this.stderr = child.stderr;
-    this.port = port;
-  }
-
-  /** Resolves when the server listens; rejects with its output when it ends before. */
-  static async start(options: ServerOptions): Promise<ServerProcess> {
-    const child = spawnServer(options);
-    const line = await child.line(isListening);
-    return new ServerProcess(child, (JSON.parse(line) as { port: number }).port);
-  }
+  /** Known once it listens. */
+  port = 0;
 
   get url(): string {
     return `http://127.0.0.1:${this.port}`;
@@ -126,12 +113,34 @@ export class ServerProcess extends Child {
   }
 }
 
-export function isListening(line: string): boolean {
+/** Resolves when the server listens; rejects with its output when it ends before. */
+export async function startServer(options: ServerOptions): Promise<ServerProcess> {
+  const server = spawnServer(options);
+  const line = await server.line(isListening);
+  server.port = (JSON.parse(line) as { port: number }).port;
+  return server;
+}
+
+/** For a server that is to end by itself; one that begins to listen is ended and an error. */
+export async function endOfServer(options: ServerOptions): Promise<Exit> {
+  const server = spawnServer(options);
+  const isUp = server.line(isListening).then(
+    () => true,
+    () => false,
+  );
+  if (await isUp) {
+    await server.kill();
+    throw new Error(`the server started: ${server.stdout}`);
+  }
+  return server.exited;
+}
+
+function isListening(line: string): boolean {
   return line.includes('"listening"');
 }
 
 /** Starts the server without waiting for anything. */
-export function spawnServer(options: ServerOptions): Child {
+export function spawnServer(options: ServerOptions): ServerProcess {
   const env: Record<string, string | undefined> = {
     PATH: process.env["PATH"],
     // Starting from source takes half the time when stripped and compiled code is kept.
@@ -146,7 +155,7 @@ export function spawnServer(options: ServerOptions): Child {
     env: env as NodeJS.ProcessEnv,
     stdio: ["ignore", "pipe", "pipe"],
   });
-  return new Child(child);
+  return new ServerProcess(child);
 }
 
 /** A directory for one test; `dispose` removes it. */

@@ -134,9 +134,11 @@ async function openDatabase(directory: string): Promise<Database> {
   const database: Database = new ClassicLevel(directory, {
     keyEncoding: "utf8",
     valueEncoding: "buffer",
-    cacheSize: 128 * mebibyte,
-    writeBufferSize: 64 * mebibyte,
-    maxFileSize: 32 * mebibyte,
+    // Reads of records come from the overlay or in passes over ranges, which leave the cache alone.
+    cacheSize: 32 * mebibyte,
+    // Held up to twice. Half of it makes twice the compactions, twice of it saves a quarter.
+    writeBufferSize: 32 * mebibyte,
+    maxFileSize: 64 * mebibyte,
     // Passive until `open` is called here, so that its error is ours to translate.
     passive: false,
   } as ConstructorParameters<typeof ClassicLevel<string, Buffer>>[1]);

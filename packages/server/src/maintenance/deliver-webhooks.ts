@@ -96,8 +96,11 @@ export class DeliverWebhooks implements Job {
   async #deliver(key: string, tries: number): Promise<void> {
     const { store } = this.#broker;
     const id = idOf(key);
-    // Nobody outside may hear of a result before it is durable.
-    await store.whenDurable(id);
+    // Nobody outside may hear of a result before it is durable. A wait may also end because it never
+    // will be, so it is asked again.
+    for (let done = store.whenDurable(id); done !== undefined; done = store.whenDurable(id)) {
+      await done;
+    }
     const task = store.task(id);
     const result = store.result(id);
     const ops: Op[] = [remove(key)];

@@ -1,0 +1,197 @@
+/**
+ * Looks at every key of a data directory and says what does not fit together: a task in two places
+ * or in none, an index key without a task, a count that is not the number of keys, a payload, a
+ * result or an idempotency key that stands alone.
+ */
+import type { Engine } from "@codeq/engine";
+import { type Result, type Task, type TaskId, type TenantId, violations } from "@codeq/queue";
+import {
+  addCounts,
+  type Counts,
+  decodeCounts,
+  isEmpty,
+  noCounts,
+} from "../../packages/server/src/store/counts.ts";
+import {
+  countsKey,
+  idempotencyKeyOf,
+  idOf,
+  numberOf,
+  parseIndexKey,
+  retentionPrefix,
+  sequenceKey,
+} from "../../packages/server/src/store/keys.ts";
+import { keysOf } from "../../packages/server/src/store/keys-of.ts";
+import { decodeResult, decodeTask } from "../../packages/server/src/store/task-codec.ts";
+
+export interface StoreContents {
+  readonly tasks: ReadonlyMap<TaskId, Task>;
+  readonly payloads: ReadonlyMap<TaskId, string>;
+  readonly results: ReadonlyMap<TaskId, Result>;
+  /** One sentence for everything that does not fit. */
+  readonly problems: readonly string[];
+}
+
+const everything = { after: "codeq/", before: "codeq/~" };
+const pieceEntries = 2000;
+
+/** All entries, in order, durable or not. */
+export async function* entriesOf(engine: Engine): AsyncGenerator<readonly [string, Buffer]> {
+  let { after } = everything;
+  for (;;) {
+    const entries = await engine.scan({ ...everything, after }, pieceEntries);
+    yield* entries;
+    const last = entries.at(-1);
+    if (last === undefined || entries.length < pieceEntries) return;
+    after = last[0];
+  }
+}
+
+/** Flushes first, since counts are written with a flush. */
+export async function readStore(engine: Engine): Promise<StoreContents> {
+  await engine.flushNow();
+  const reading = new Reading();
+  for await (const [key, value] of entriesOf(engine)) reading.add(key, value);
+  return reading.conclude();
+}
+
+class Reading {
+  readonly tasks = new Map<TaskId, Task>();
+  readonly payloads = new Map<TaskId, string>();
+  readonly results = new Map<TaskId, Result>();
+  readonly problems: string[] = [];
+  readonly #indexKeys = new Set<string>();
+  readonly #idempotency = new Map<string, string>();
+  readonly #counts = new Map<string, Counts>();
+  #sequence = 0;
+
+  add(key: string, value: Buffer): void {
+    const kind = key.split("/", 2)[1];
+    switch (kind) {
+      case "tasks":
+        this.#addTask(key, value);
+        return;
+      case "payload":
+        this.payloads.set(idOf(key), value.toString("utf8"));
+        return;
+      case "results":
+        this.#addResult(key, value);
+        return;
+      case "idempo":
+        this.#idempotency.set(key, (JSON.parse(value.toString("utf8")) as string[])[0] ?? "");
+        return;
+      case "counts":
+        this.#counts.set(key, decodeCounts(value));
+        return;
+      case "q":
+      case "ttl":
+        this.#indexKeys.add(key);
+        return;
+      case "quarantine":
+        this.problems.push(`${key} was quarantined`);
+        return;
+      case "meta":
+        if (key === sequenceKey) this.#sequence = Number(value.toString("latin1"));
+        return;
+      case "webhook":
+        return;
+      default:
+        this.problems.push(`${key} is not a key of the store`);
+    }
+  }
+
+  conclude(): StoreContents {
+    this.#compareIndexes();
+    this.#compareCompanions();
+    this.#compareCounts();
+    const { tasks, payloads, results, problems } = this;
+    return { tasks, payloads, results, problems };
+  }
+
+  #addTask(key: string, value: Buffer): void {
+    const task = decodeTask(value);
+    if (task === undefined || task.id !== idOf(key)) {
+      this.problems.push(`${key} does not decode: ${value.toString("latin1").slice(0, 200)}`);
+      return;
+    }
+    this.tasks.set(task.id, task);
+    for (const broken of violations(task)) this.problems.push(`${key}: ${broken}`);
+  }
+
+  #addResult(key: string, value: Buffer): void {
+    const result = decodeResult(value);
+    if (result === undefined) this.problems.push(`${key} does not decode`);
+    else this.results.set(idOf(key), result);
+  }
+
+  /** The keys there are and the keys that the records ask for are the same, in both directions. */
+  #compareIndexes(): void {
+    const expected = new Set<string>();
+    for (const task of this.tasks.values()) for (const key of keysOf(task)) expected.add(key);
+    for (const key of without(expected, this.#indexKeys)) this.problems.push(`${key} is missing`);
+    for (const key of without(this.#indexKeys, expected)) {
+      const place = this.tasks.get(idOf(key))?.place;
+      this.problems.push(`${key} is there, but the record says ${JSON.stringify(place)}`);
+    }
+  }
+
+  #compareCompanions(): void {
+    const ends = new Set<TaskId>();
+    const keys = new Map<string, string>();
+    for (const [id, { place, tenantId, idempotencyKey }] of this.tasks) {
+      if (place.in === "done" || place.in === "dead") ends.add(id);
+      if (idempotencyKey === "") continue;
+      const key = idempotencyKeyOf(tenantId, idempotencyKey);
+      if (keys.has(key)) this.problems.push(`${key} stands for ${keys.get(key)} and ${id}`);
+      keys.set(key, id);
+    }
+    const ids = new Set(this.tasks.keys());
+    this.#compareSets("payload", new Set(this.payloads.keys()), ids);
+    this.#compareSets("result", new Set(this.results.keys()), ends);
+    for (const [key, id] of keys) {
+      const found = this.#idempotency.get(key);
+      if (found !== id) this.problems.push(`${key} stands for ${found}, the task is ${id}`);
+    }
+    for (const key of this.#idempotency.keys()) {
+      if (!keys.has(key)) this.problems.push(`${key} has no task`);
+    }
+  }
+
+  #compareSets(what: string, found: ReadonlySet<TaskId>, wanted: ReadonlySet<TaskId>): void {
+    for (const id of without(wanted, found)) this.problems.push(`task ${id} has no ${what}`);
+    for (const id of without(found, wanted)) this.problems.push(`${what} of ${id} is too much`);
+  }
+
+  #compareCounts(): void {
+    const counted = new Map<string, Counts>();
+    for (const key of this.#indexKeys) {
+      if (key.startsWith(retentionPrefix)) continue;
+      const { queue, tenantId, kind, priority } = parseIndexKey(key);
+      const of = countsKey(queue, tenantId as TenantId);
+      const one = noCounts();
+      if (kind === "pending") {
+        one.ready[priority] = 1;
+        const sequence = numberOf(key);
+        if (sequence > this.#sequence) this.problems.push(`${key} is beyond ${this.#sequence}`);
+      } else if (kind === "delayed") one.delayed = 1;
+      else if (kind === "inprog") one.leased = 1;
+      else one.dead = 1;
+      counted.set(of, addCounts(counted.get(of) ?? noCounts(), one));
+    }
+    for (const key of new Set([...counted.keys(), ...this.#counts.keys()])) {
+      const stored = this.#counts.get(key) ?? noCounts();
+      const real = counted.get(key) ?? noCounts();
+      if (JSON.stringify(stored) === JSON.stringify(real)) continue;
+      this.problems.push(
+        `${key} says ${JSON.stringify(stored)}, there are ${JSON.stringify(real)}`,
+      );
+    }
+    for (const [key, counts] of this.#counts) {
+      if (isEmpty(counts)) this.problems.push(`${key} is kept although it is empty`);
+    }
+  }
+}
+
+function without<T>(all: ReadonlySet<T>, others: ReadonlySet<T>): T[] {
+  return [...all].filter((each) => !others.has(each));
+}

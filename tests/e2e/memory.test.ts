@@ -1,0 +1,105 @@
+/**
+ * A backlog costs disk, not memory: what the server keeps of its queues is bounded, however many
+ * tasks wait.
+ */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { type TestContext, test } from "node:test";
+import { ApiClient } from "./api-client.ts";
+import { type ServerProcess, startServer, temporaryDirectory } from "./server-process.ts";
+
+const mebibyte = 1024 * 1024;
+const batchTasks = 1000;
+const preload = import.meta.resolve("./heap-report.ts");
+/** The store's write buffers and its cache have sizes of their own; they fill up early or late. */
+const residentGrowthMax = 128 * mebibyte;
+/** What waits for its flush comes and goes; the records of 150,000 tasks take twice as much. */
+const heapGrowthMax = 40 * mebibyte;
+const windowEntriesMax = 4096;
+
+interface Memory {
+  readonly resident: number;
+  /** After a collection: what is really held. */
+  readonly heap: number;
+}
+
+async function setup(t: TestContext): Promise<{ server: ServerProcess; api: ApiClient }> {
+  const directory = temporaryDirectory();
+  const server = await startServer({
+    dataDir: directory.path,
+    env: { CODEQ_DURABILITY: "os" },
+    nodeArgs: ["--expose-gc", `--import=${preload}`],
+  });
+  const api = new ApiClient(server.port, 4);
+  t.after(async () => {
+    api.close();
+    await server.kill();
+    directory.dispose();
+  });
+  return { server, api };
+}
+
+async function memoryOf(server: ServerProcess): Promise<Memory> {
+  const line = server.line((text) => text.startsWith("heap "));
+  server.signal("SIGUSR2");
+  const heap = Number((await line).slice("heap ".length));
+  const status = readFileSync(`/proc/${server.pid}/status`, "utf8");
+  // Files that are mapped into memory count for the system, not for the server.
+  return { heap, resident: Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1]) * 1024 };
+}
+
+interface Backlog {
+  readonly tasks: number;
+  readonly payloadBytes: number;
+}
+
+async function createUpTo(api: ApiClient, counter: { tasks: number }, to: Backlog): Promise<void> {
+  const payload = `"${"x".repeat(to.payloadBytes)}"`;
+  const items = Array.from({ length: batchTasks }, () => `{"command":"c","payload":${payload}}`);
+  const body = `{"tasks":[${items.join(",")}]}`;
+  const client = async (): Promise<void> => {
+    while (counter.tasks < to.tasks) {
+      counter.tasks += batchTasks;
+      const reply = await api.post("/tasks/batch", body);
+      assert.equal(reply.status, 200, reply.text.slice(0, 200));
+      assert.doesNotMatch(reply.text, /"error"/);
+    }
+  };
+  await Promise.all([client(), client()]);
+}
+
+async function readyOf(api: ApiClient): Promise<number> {
+  const { text } = await api.get("/admin/queues/c");
+  return (JSON.parse(text) as { ready: number }).ready;
+}
+
+test("four times the backlog takes hardly more memory", { timeout: 120_000 }, async (t) => {
+  const { server, api } = await setup(t);
+  const counter = { tasks: 0 };
+  // Large ones first: the write buffers of the store are then as large as they become.
+  await createUpTo(api, counter, { tasks: 50_000, payloadBytes: 3000 });
+  const before = await memoryOf(server);
+  await createUpTo(api, counter, { tasks: 200_000, payloadBytes: 50 });
+  const after = await memoryOf(server);
+  assert.equal(await readyOf(api), 200_000);
+  const heapGrowth = after.heap - before.heap;
+  const residentGrowth = after.resident - before.resident;
+  t.diagnostic(
+    `heap ${toMebibytes(before.heap)} to ${toMebibytes(after.heap)} MiB, ` +
+      `resident ${toMebibytes(before.resident)} to ${toMebibytes(after.resident)} MiB`,
+  );
+  assert.ok(heapGrowth < heapGrowthMax, `the heap grew by ${toMebibytes(heapGrowth)} MiB`);
+  assert.ok(
+    residentGrowth < residentGrowthMax,
+    `the process grew by ${toMebibytes(residentGrowth)} MiB`,
+  );
+  const { text } = await api.page("/metrics");
+  const window = Number(/^codeq_ready_window_entries (\d+)$/m.exec(text)?.[1]);
+  assert.ok(window > 0 && window <= windowEntriesMax, `${window} tasks are kept in memory`);
+  const claimed = await api.post("/tasks/claim/batch", { count: 256 });
+  assert.equal(claimed.status, 200);
+});
+
+function toMebibytes(bytes: number): number {
+  return Math.round(bytes / mebibyte);
+}

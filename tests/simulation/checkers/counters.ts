@@ -1,0 +1,41 @@
+/** The counts that the server keeps in memory are those of the keys in the store. */
+import { type Counts, noCounts } from "../../../packages/server/src/store/counts.ts";
+import { countsKey, parseIndexKey } from "../../../packages/server/src/store/keys.ts";
+import type { MakeChecker } from "./checker.ts";
+
+export const counters: MakeChecker = ({ report }) => ({
+  looked: ({ core, keys }) => {
+    const counted = countKeys(keys.keys());
+    let leased = 0;
+    for (const queue of core.broker.queues.all()) {
+      const name = countsKey(queue.name, queue.tenantId);
+      const expected = JSON.stringify(counted.get(name) ?? noCounts());
+      const { ready, delayed, leased: held, dead } = queue.counts;
+      const found = JSON.stringify({ ready, delayed, leased: held, dead });
+      if (found !== expected) report(`${name} counts ${found}, the store has ${expected}`);
+      leased += held;
+      counted.delete(name);
+    }
+    for (const [name, counts] of counted)
+      report(`${name} is not counted: ${JSON.stringify(counts)}`);
+    if (core.broker.leases.size !== leased) {
+      report(`${core.broker.leases.size} leases are timed, ${leased} tasks are leased`);
+    }
+  },
+});
+
+function countKeys(keys: Iterable<string>): Map<string, Counts> {
+  const counted = new Map<string, Counts>();
+  for (const key of keys) {
+    if (!key.startsWith("codeq/q/")) continue;
+    const { queue, tenantId, kind, priority } = parseIndexKey(key);
+    const name = countsKey(queue, tenantId);
+    const counts = counted.get(name) ?? noCounts();
+    counted.set(name, counts);
+    if (kind === "pending") counts.ready[priority] = (counts.ready[priority] ?? 0) + 1;
+    else if (kind === "delayed") counts.delayed += 1;
+    else if (kind === "inprog") counts.leased += 1;
+    else counts.dead += 1;
+  }
+  return counted;
+}

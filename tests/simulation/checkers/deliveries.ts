@@ -1,0 +1,54 @@
+/**
+ * Every delivery is counted: the token of a task is the number of times it was claimed, no two
+ * workers are given the same token, and a task that ends dead was delivered as often as its attempts
+ * and its free hand-backs say.
+ */
+import type { TaskId } from "@codeq/queue";
+import type { MakeChecker } from "./checker.ts";
+
+export const deliveries: MakeChecker = ({ world, report }) => {
+  const holders = new Map<string, string>();
+  const countOf = (id: TaskId) => {
+    let claims = 0;
+    let comebacks = 0;
+    let previous: { in: string; attempts: number } | undefined;
+    for (const { task } of world.ledger.versions.get(id) ?? []) {
+      if (task === undefined) continue;
+      if (task.place.in === "leased" && previous?.in !== "leased") claims += 1;
+      if (previous?.in === "leased" && (task.place.in === "ready" || task.place.in === "delayed")) {
+        comebacks += 1;
+      }
+      previous = { in: task.place.in, attempts: task.attempts };
+    }
+    return { claims, comebacks };
+  };
+  return {
+    event: ({ kind, id, after }) => {
+      if (after === undefined || kind === "create") return;
+      const { claims, comebacks } = countOf(id);
+      const now = kind === "claim" ? claims + 1 : claims;
+      if (after.leaseToken !== now) report(`${id} was claimed ${now} times: ${after.leaseToken}`);
+      if (kind === "bury" && claims !== comebacks + 1) {
+        report(`${id} is dead after ${claims} claims and ${comebacks} comebacks`);
+      }
+      if (kind === "bury" && claims < after.maxAttempts) {
+        report(`${id} is dead after ${claims} of ${after.maxAttempts} deliveries`);
+      }
+    },
+    answered: (exchange) => {
+      if (exchange.verb !== "claimTasks" || !exchange.answer.ok) return;
+      for (const { task } of exchange.answer.value) {
+        const key = `${task.id} ${task.leaseToken}`;
+        const holder = `${exchange.caller.subject} in ${exchange.number}`;
+        const other = holders.get(key);
+        if (other !== undefined) report(`${key} was given to ${other} and to ${holder}`);
+        holders.set(key, holder);
+      }
+    },
+    recovered: ({ lost }) => {
+      for (const { events } of lost) {
+        for (const { id, after } of events) holders.delete(`${id} ${after?.leaseToken}`);
+      }
+    },
+  };
+};

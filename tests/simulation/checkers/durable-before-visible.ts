@@ -1,0 +1,51 @@
+/**
+ * Nothing is told to anybody before it is durable: what an answer or a webhook shows was brought by a
+ * record that the log has acknowledged, and a crash afterwards does not take it back, as far as the
+ * mode promises.
+ */
+import type { Task, TaskId } from "@codeq/queue";
+import { sightingsOf } from "../exchange.ts";
+import { isTerminal, type LedgerRecord, type Version } from "../ledger.ts";
+import type { MakeChecker } from "./checker.ts";
+
+export const durableBeforeVisible: MakeChecker = ({ world, report }) => {
+  /** The newest state of each task that somebody has seen, and when. */
+  const seen = new Map<TaskId, { record: LedgerRecord; atMs: number }>();
+  const see = (id: TaskId, isShown: (task: Task) => boolean, where: string): void => {
+    const versions = world.ledger.versions.get(id) ?? [];
+    const version = versions.find(({ task }: Version) => task !== undefined && isShown(task));
+    if (version?.record.durableMs === undefined) {
+      report(`${where} shows ${id} in a state that is not durable`);
+      return;
+    }
+    const { record } = version;
+    const before = seen.get(id);
+    if (before === undefined || before.record.index < record.index) {
+      seen.set(id, { record, atMs: world.nowMs });
+    }
+  };
+  return {
+    answered: (exchange) => {
+      const where = `the answer to ${exchange.number}`;
+      for (const { task, result } of sightingsOf(exchange)) {
+        if (task !== undefined) see(task.id, (other) => isSameState(task, other), where);
+        if (result !== undefined) see(result.taskId, isTerminal, where);
+      }
+    },
+    posted: (task) => see(task.id, isTerminal, "a webhook"),
+    recovered: ({ lastIndex, mayHaveLost }) => {
+      for (const [id, { record, atMs }] of seen) {
+        if (record.index <= lastIndex) continue;
+        if (!mayHaveLost(atMs)) report(`${id} was seen in a state that the crash took back`);
+        seen.delete(id);
+      }
+    },
+  };
+};
+
+/** Heartbeats answer from memory, so the end of a lease may be ahead of the record. */
+function isSameState(a: Task, b: Task): boolean {
+  if (a.place.in !== b.place.in || a.leaseToken !== b.leaseToken) return false;
+  if (a.attempts !== b.attempts || a.handBacks !== b.handBacks) return false;
+  return a.place.in === "leased" || JSON.stringify(a.place) === JSON.stringify(b.place);
+}

@@ -1,0 +1,42 @@
+/**
+ * First in, first out within a command, tenant and priority, among the tasks that were ready from the
+ * start and were never returned. Whoever comes back goes behind everybody who waits.
+ */
+import type { Task } from "@codeq/queue";
+import { bucketOf, type LedgerEvent } from "../ledger.ts";
+import type { MakeChecker } from "./checker.ts";
+
+export const fifo: MakeChecker = ({ world, report }) => {
+  const { ledger } = world;
+  const isFresh = (task: Task): boolean => {
+    const first = ledger.versions.get(task.id)?.[0]?.task;
+    return task.leaseToken === 0 && task.place.in === "ready" && first?.place.in === "ready";
+  };
+  const onClaim = ({ id, before }: LedgerEvent): void => {
+    if (before === undefined || !isFresh(before)) return;
+    const born = ledger.bornOrder.get(id) ?? 0;
+    const bucket = bucketOf(before);
+    for (const other of ledger.tasks.values()) {
+      if (bucketOf(other) !== bucket || !isFresh(other)) continue;
+      if ((ledger.bornOrder.get(other.id) ?? 0) < born) {
+        report(`${id} was claimed before ${other.id}, which came first in ${bucket}`);
+      }
+    }
+  };
+  const onReady = ({ id, after }: LedgerEvent): void => {
+    if (after?.place.in !== "ready") return;
+    const bucket = bucketOf(after);
+    for (const other of ledger.tasks.values()) {
+      if (other.place.in !== "ready" || bucketOf(other) !== bucket) continue;
+      if (other.place.seq >= after.place.seq) {
+        report(`${id} became ready in front of ${other.id} in ${bucket}`);
+      }
+    }
+  };
+  return {
+    event: (event) => {
+      if (event.kind === "claim") onClaim(event);
+      else onReady(event);
+    },
+  };
+};

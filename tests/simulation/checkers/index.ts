@@ -1,0 +1,57 @@
+/** Every promise that is watched, by the name of its checker. */
+import { acknowledgedIsKept } from "./acknowledged-is-kept.ts";
+import { attempts } from "./attempts.ts";
+import type { MakeChecker } from "./checker.ts";
+import { conservation } from "./conservation.ts";
+import { counters } from "./counters.ts";
+import { deliveries } from "./deliveries.ts";
+import { durableBeforeVisible } from "./durable-before-visible.ts";
+import { everythingFinishes } from "./everything-finishes.ts";
+import { fencing } from "./fencing.ts";
+import { fifo } from "./fifo.ts";
+import { fullDiskPasses } from "./full-disk-passes.ts";
+import { keysMatchRecords } from "./keys-match-records.ts";
+import { noInternalError } from "./no-internal-error.ts";
+import { notBeforeDue } from "./not-before-due.ts";
+import { oneLease } from "./one-lease.ts";
+import { oneTaskPerKey } from "./one-task-per-key.ts";
+import { priorityOrder } from "./priority-order.ts";
+import { promotedInTime } from "./promoted-in-time.ts";
+import { recovery } from "./recovery.ts";
+import { refusedChangesNothing } from "./refused-changes-nothing.ts";
+import { resultWhenTerminal } from "./result-when-terminal.ts";
+import { resultsAreKept } from "./results-are-kept.ts";
+import { silentAfterFailure } from "./silent-after-failure.ts";
+import { tenantsAreApart } from "./tenants-are-apart.ts";
+import { terminalIsFinal } from "./terminal-is-final.ts";
+import { webhooksArrive } from "./webhooks-arrive.ts";
+
+export const checkers = {
+  keysMatchRecords,
+  acknowledgedIsKept,
+  conservation,
+  recovery,
+  oneLease,
+  fencing,
+  terminalIsFinal,
+  resultsAreKept,
+  fifo,
+  priorityOrder,
+  notBeforeDue,
+  promotedInTime,
+  attempts,
+  deliveries,
+  oneTaskPerKey,
+  tenantsAreApart,
+  resultWhenTerminal,
+  counters,
+  durableBeforeVisible,
+  refusedChangesNothing,
+  fullDiskPasses,
+  silentAfterFailure,
+  noInternalError,
+  webhooksArrive,
+  everythingFinishes,
+} as const satisfies Record<string, MakeChecker>;
+
+export type CheckerName = keyof typeof checkers;

@@ -1,0 +1,90 @@
+/**
+ * At most one worker holds a valid lease on a task. A lease that was granted is valid for the time it
+ * was granted for, measured with a clock that never steps, unless its worker lets go of the task.
+ * Over a restart, and when a full disk undid decisions, it keeps at least the grace.
+ */
+import type { AnyRequest } from "../exchange.ts";
+import { touchedBy } from "../exchange.ts";
+import type { MakeChecker } from "./checker.ts";
+
+interface Hold {
+  readonly worker: string;
+  readonly token: number;
+  /** The task is this worker's at least up to here. */
+  untilMs: number;
+}
+
+/** The least a recovered lease has left. */
+const graceMs = 5000;
+
+export const oneLease: MakeChecker = ({ world, report }) => {
+  const holds = new Map<string, Hold>();
+  /** When each worker last spoke for a task, by task and worker. */
+  const spokeMs = new Map<string, number>();
+  let rolledBackMs: number | undefined;
+  const heedRollback = (): void => {
+    const ms = world.life?.rolledBackMs;
+    if (ms !== undefined && ms !== rolledBackMs) shortenAll(ms);
+    rolledBackMs = ms;
+  };
+  const shortenAll = (fromMs: number): void => {
+    for (const hold of holds.values()) hold.untilMs = Math.min(hold.untilMs, fromMs + graceMs);
+  };
+  const heed = (request: AnyRequest): void => {
+    for (const id of touchedBy(request)) {
+      spokeMs.set(`${id} ${request.caller.subject}`, request.invokedMs);
+      const hold = holds.get(id);
+      if (hold === undefined || hold.worker !== request.caller.subject) continue;
+      // What is said after the end of a lease may be taken for the next one of the same worker.
+      if (hold.untilMs <= request.invokedMs) holds.delete(id);
+      else if (request.verb === "extendLease") {
+        const ms = leaseMs(request.input.extendSeconds);
+        hold.untilMs = Math.min(hold.untilMs, request.invokedMs + ms);
+      } else holds.delete(id);
+    }
+  };
+  const leaseMs = (seconds: number): number =>
+    (seconds <= 0 ? world.plan.config.defaultLeaseSeconds : seconds) * 1000;
+  return {
+    invoked: heed,
+    event: ({ kind, id, after, record }) => {
+      heedRollback();
+      const hold = holds.get(id);
+      if (kind !== "claim" || hold === undefined || after?.place.in !== "leased") return;
+      if (record.atMs < hold.untilMs) {
+        const { worker, token, untilMs } = hold;
+        report(
+          `${id} went to ${after.place.workerId} (${after.leaseToken}) while ${worker} (${token}) holds it until ${untilMs}`,
+        );
+      }
+      holds.delete(id);
+    },
+    answered: (exchange) => {
+      if (!exchange.answer.ok) return;
+      if (exchange.verb === "extendLease") {
+        const hold = holds.get(exchange.input.id);
+        if (hold?.worker !== exchange.caller.subject) return;
+        hold.untilMs = exchange.invokedMs + leaseMs(exchange.input.extendSeconds);
+      }
+      // Nobody is there to hold what a caller that went away was given.
+      if (exchange.verb !== "claimTasks" || exchange.isAborted) return;
+      for (const { task } of exchange.answer.value) {
+        if (world.ledger.tasks.get(task.id)?.leaseToken !== task.leaseToken) continue;
+        // It may have let go of the task before it knew that it had it.
+        const spoke = spokeMs.get(`${task.id} ${exchange.caller.subject}`) ?? 0;
+        if (spoke >= exchange.invokedMs) continue;
+        holds.set(task.id, {
+          worker: exchange.caller.subject,
+          token: task.leaseToken,
+          untilMs: exchange.invokedMs + leaseMs(exchange.input.leaseSeconds),
+        });
+      }
+    },
+    recovered: ({ lost }) => {
+      for (const { events } of lost) for (const { id } of events) holds.delete(id);
+    },
+    started: (life) => {
+      shortenAll(life.bootMs);
+    },
+  };
+};

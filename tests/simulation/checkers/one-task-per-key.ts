@@ -1,0 +1,48 @@
+/**
+ * An idempotency key of a tenant stands for one task as long as that task exists. The same request
+ * again gets that task; another request under the key is refused.
+ */
+import { queueOf, type Task } from "@codeq/queue";
+import type {
+  CreatedTask,
+  CreateTaskInput,
+} from "../../../packages/server/src/operations/create-task.ts";
+import type { Answer } from "../../../packages/server/src/operations/operation.ts";
+import type { MakeChecker } from "./checker.ts";
+
+export const oneTaskPerKey: MakeChecker = ({ world, report }) => {
+  const { ledger } = world;
+  const byKey = new Map<string, string>();
+  const nameOf = ({ tenantId, idempotencyKey }: Task): string => `${tenantId} ${idempotencyKey}`;
+  const checkAnswer = (input: CreateTaskInput, answer: Answer<CreatedTask>): void => {
+    if (input.idempotencyKey === "" || !answer.ok) return;
+    const { task, replayed } = answer.value;
+    if (task.idempotencyKey !== input.idempotencyKey) report(`${task.id} has another key`);
+    if (queueOf(task.command) !== queueOf(input.command)) {
+      report(`${task.id} was the answer to a request for ${input.command}`);
+    }
+    const payload = ledger.keys.get(`codeq/payload/${task.id}`);
+    if (replayed && payload !== undefined && payload !== input.payload) {
+      report(`${task.id} was the answer to a request with another payload`);
+    }
+  };
+  return {
+    event: ({ kind, id, before, after }) => {
+      if (kind === "remove" && before !== undefined) byKey.delete(nameOf(before));
+      if (kind !== "create" || after === undefined || after.idempotencyKey === "") return;
+      const other = byKey.get(nameOf(after));
+      if (other !== undefined && ledger.tasks.has(other as Task["id"])) {
+        report(`${id} and ${other} have the key ${nameOf(after)}`);
+      }
+      byKey.set(nameOf(after), id);
+    },
+    answered: (exchange) => {
+      if (exchange.verb === "createTask") checkAnswer(exchange.input, exchange.answer);
+      if (exchange.verb !== "createTasks" || !exchange.answer.ok) return;
+      for (const [position, each] of exchange.answer.value.entries()) {
+        const input = exchange.input[position];
+        if (input !== undefined) checkAnswer(input, each);
+      }
+    },
+  };
+};

@@ -1,0 +1,33 @@
+/**
+ * The store is the log: after every start, and whenever nothing is under way, it holds what the
+ * records that the log has say, no less and no more; and a start succeeds whenever the disk lets it.
+ * A record that was acknowledged as durable is among them, as far as the mode promises.
+ */
+import type { FaultError } from "@codeq/engine";
+import type { MakeChecker } from "./checker.ts";
+
+export const recovery: MakeChecker = ({ world, report }) => ({
+  recovered: ({ lost, mayHaveLost }) => {
+    for (const { index, durableMs } of lost) {
+      if (durableMs !== undefined && !mayHaveLost(durableMs)) {
+        report(`record ${index}, durable at ${durableMs}, is gone`);
+      }
+    }
+  },
+  notStarted: (error) => {
+    const { code } = error as FaultError;
+    if (code !== "disk_full" && code !== "storage_failed") report(`no start: ${String(error)}`);
+  },
+  looked: ({ keys, isSettled }) => {
+    if (!isSettled) return;
+    const { ledger } = world;
+    for (const [key, text] of ledger.keys) {
+      if (key.startsWith("codeq/meta/")) continue;
+      if (!keys.has(key)) report(`${key} is in the log and not in the store`);
+      else if (keys.get(key) !== text) report(`${key} differs between log and store`);
+    }
+    for (const key of keys.keys()) {
+      if (!ledger.keys.has(key)) report(`${key} is in the store and not in the log`);
+    }
+  },
+});

@@ -1,0 +1,47 @@
+/** A result that anybody was told of stays as it is until its task is removed. */
+import type { Result, TaskId } from "@codeq/queue";
+import { resultKey } from "../../../packages/server/src/store/keys.ts";
+import { decodeResult } from "../../../packages/server/src/store/task-codec.ts";
+import { sightingsOf } from "../exchange.ts";
+import type { MakeChecker } from "./checker.ts";
+
+export const resultsAreKept: MakeChecker = ({ report }) => {
+  const told = new Map<TaskId, string>();
+  const see = (result: Result, where: string): void => {
+    const { status, resultJson, error, artifacts, attempts, completedMs } = result;
+    const text = JSON.stringify([status, resultJson, error, artifacts, attempts, completedMs]);
+    const before = told.get(result.taskId);
+    if (before !== undefined && before !== text) report(`${where} says ${text}, not ${before}`);
+    told.set(result.taskId, text);
+  };
+  return {
+    answered: (exchange) => {
+      for (const { result } of sightingsOf(exchange)) {
+        if (result !== undefined) see(result, `the answer to ${exchange.number}`);
+      }
+    },
+    posted: (_task, result) => see(result, "a webhook"),
+    event: ({ kind, id }) => {
+      if (kind === "remove") told.delete(id);
+    },
+    recovered: ({ lost, mayHaveLost }) => {
+      for (const { events, durableMs } of lost) {
+        for (const { kind, id } of events) {
+          const isEnd = kind === "finish" || kind === "bury";
+          if (!isEnd || !told.has(id)) continue;
+          if (!mayHaveLost(durableMs ?? 0)) report(`the result of ${id} is lost`);
+          told.delete(id);
+        }
+      }
+    },
+    looked: ({ keys, tasks }) => {
+      for (const id of told.keys()) {
+        if (!tasks.has(id)) continue;
+        const text = keys.get(resultKey(id));
+        const result = text === undefined ? undefined : decodeResult(Buffer.from(text));
+        if (result === undefined) report(`the result of ${id} is not in the store`);
+        else see(result, "the store");
+      }
+    },
+  };
+};

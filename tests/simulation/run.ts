@@ -1,0 +1,73 @@
+/**
+ * `npm run sim`: runs the simulation for given seeds, a number of fresh seeds, or a time, and says
+ * how to replay what it finds.
+ */
+import { parseArgs } from "node:util";
+import type { Durability } from "../../packages/server/src/config/settings.ts";
+import { type SimulationOutcome, simulate, stepsDefault } from "./simulation.ts";
+
+const usage = `npm run sim -- [options]
+  --seed N          the first seed (drawn from the time unless given)
+  --seeds COUNT     how many seeds to run, one after the other (1, or no limit with --seconds)
+  --seconds S       stop after so many seconds
+  --steps K         steps of trouble in each run (${stepsDefault})
+  --mode M          fsync, interval or os (drawn from the seed unless given)
+  --trace           print everything that happens
+  --help            this text
+Ends with 1 when a promise is broken.`;
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: "string" },
+    seeds: { type: "string" },
+    seconds: { type: "string" },
+    steps: { type: "string" },
+    mode: { type: "string" },
+    trace: { type: "boolean" },
+    help: { type: "boolean" },
+  },
+});
+
+if (values.help === true) console.log(usage);
+else process.exitCode = await main();
+
+async function main(): Promise<number> {
+  const startMs = performance.now();
+  const elapsed = (): number => (performance.now() - startMs) / 1000;
+  const first = number(values.seed) ?? Math.floor(performance.timeOrigin) % 1_000_000_000;
+  const seconds = number(values.seconds) ?? Number.POSITIVE_INFINITY;
+  const count = number(values.seeds) ?? (values.seconds === undefined ? 1 : 1e9);
+  const totals = { seeds: 0, steps: 0, calls: 0, records: 0, lives: 0, failed: 0 };
+  for (let seed = first; seed < first + count && elapsed() < seconds; seed += 1) {
+    const outcome = await simulate({
+      seed,
+      steps: number(values.steps) ?? stepsDefault,
+      durability: values.mode as Durability | undefined,
+      onLine: values.trace === true ? (line) => console.log(line) : undefined,
+    });
+    totals.seeds += 1;
+    totals.steps += outcome.steps;
+    totals.calls += outcome.calls;
+    totals.records += outcome.records;
+    totals.lives += outcome.lives;
+    if (outcome.finding !== undefined) {
+      totals.failed += 1;
+      tell(outcome);
+    }
+    if (count === 1) console.log(`trace ${outcome.trace}`);
+  }
+  const rate = Math.round(totals.steps / elapsed());
+  console.log(`${JSON.stringify(totals)} in ${elapsed().toFixed(1)} s, ${rate} steps/s`);
+  return totals.failed === 0 ? 0 : 1;
+}
+
+function tell({ seed, durability, finding, steps }: SimulationOutcome): void {
+  const mode = values.mode === undefined ? "" : ` --mode ${values.mode}`;
+  const more = values.steps === undefined ? "" : ` --steps ${values.steps}`;
+  console.log(`seed ${seed} (${durability}, step ${steps}): ${finding?.checker}: ${finding?.text}`);
+  console.log(`  replay with: npm run sim -- --seed ${seed}${mode}${more} --trace`);
+}
+
+function number(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : Number(text);
+}

@@ -1,0 +1,39 @@
+/**
+ * Seeds that showed a bug, each with what it showed. They run before any fresh ones. A seed tells the
+ * same story only as long as the server does the same things, so each was tried again, without its
+ * fix, when it was written down here.
+ */
+export const seeds: readonly { readonly seed: number; readonly showed: string }[] = [
+  {
+    seed: 4,
+    showed: "a read waited for one state of a task to be durable and then showed a newer one",
+  },
+  {
+    seed: 13,
+    showed: "of tasks promoted together a waiting claim got the first instead of the most urgent",
+  },
+  {
+    seed: 36,
+    showed: "a start on a full disk counted a batch twice that the kv had kept and called failed",
+  },
+  {
+    seed: 50,
+    showed: "so did the way back from a full disk without a restart",
+  },
+  {
+    seed: 55,
+    showed: "a record whose sync had failed was trusted by the next start and lost with the power",
+  },
+  {
+    seed: 9,
+    showed: "such a record left a log that could not be opened any more",
+  },
+  {
+    seed: 127,
+    showed: "a new segment that could not be opened left its name behind and broke the next start",
+  },
+  {
+    seed: 900149,
+    showed: "a webhook told of a result that a full disk had refused when undoing it failed, too",
+  },
+];
