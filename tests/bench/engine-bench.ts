@@ -83,15 +83,13 @@ async function benchCase(options: CaseOptions): Promise<void> {
 }
 
 async function runCase(options: CaseOptions): Promise<string> {
-  const child = spawn(
-    process.execPath,
-    [...process.execArgv, caseFile, JSON.stringify(options)],
-    // As scripts/start.mjs sets it.
-    {
-      env: { ...process.env, UV_THREADPOOL_SIZE: "8" },
-      stdio: ["ignore", "pipe", "inherit"],
-    },
-  );
+  // As scripts/start.mjs sets them.
+  const nodeArgs = [...process.execArgv, "--max-semi-space-size=8"];
+  const env = { ...process.env, UV_THREADPOOL_SIZE: "8", MALLOC_ARENA_MAX: "2" };
+  const child = spawn(process.execPath, [...nodeArgs, caseFile, JSON.stringify(options)], {
+    env,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   let output = "";
   child.stdout.on("data", (text: Buffer) => {
     output += text.toString("utf8");

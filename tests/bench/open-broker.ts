@@ -69,11 +69,16 @@ export async function openBroker(
   return { broker, engine, written };
 }
 
+/** The same for every call, so that the measured work is that of the server. */
+const newTask = {
+  ...{ tenantId, command: "work", priority: 0, webhook: "", traceParent: "", traceState: "" },
+  ...{ idempotencyKey: "", maxAttempts: 5, visibleMs: undefined, payload, payloadHash: "" },
+};
+const commands = ["work"];
+const success = { how: "completed", resultJson: '{"ok":true}', error: "", artifacts: [] } as const;
+
 export function enqueueOne(broker: Broker): Promise<void> {
-  const outcome = broker.enqueue({
-    ...{ tenantId, command: "work", priority: 0, webhook: "", traceParent: "", traceState: "" },
-    ...{ idempotencyKey: "", maxAttempts: 5, visibleMs: undefined, payload, payloadHash: "" },
-  });
+  const outcome = broker.enqueue(newTask);
   if (!outcome.ok) throw new Error(outcome.code);
   return outcome.value.done;
 }
@@ -81,12 +86,10 @@ export function enqueueOne(broker: Broker): Promise<void> {
 /** One task in, the oldest one out, and its result, each waited for as a client would. */
 export async function cycleOne(broker: Broker, workerId: WorkerId): Promise<void> {
   await enqueueOne(broker);
-  const claim = { tenantId, workerId, commands: ["work"], leaseMs: 60_000, count: 1, waitMs: 1000 };
+  const claim = { tenantId, workerId, commands, leaseMs: 60_000, count: 1, waitMs: 1000 };
   const [claimed] = await broker.claim(claim);
   if (claimed === undefined) throw new Error("there was nothing to claim");
-  const of = { tenantId, id: claimed.task.id, owner: { workerId } };
-  const result = { how: "completed", resultJson: '{"ok":true}', error: "", artifacts: [] } as const;
-  const outcome = broker.submit(of, result);
+  const outcome = broker.submit({ tenantId, id: claimed.task.id, owner: { workerId } }, success);
   if (!outcome.ok) throw new Error(outcome.code);
   await outcome.value.done;
 }

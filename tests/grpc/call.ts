@@ -18,7 +18,6 @@ export interface End {
 const patienceMs = 15_000;
 
 export class Call {
-  readonly ended: Promise<End>;
   readonly #stream: ClientDuplexStream<Sendable, Reply>;
   readonly #close: () => void;
   readonly #arrived: Reply[] = [];
@@ -29,12 +28,9 @@ export class Call {
     const stream = openStream(codec, address);
     this.#stream = stream.call;
     this.#close = stream.close;
-    this.ended = new Promise((resolve) => {
-      stream.call.on("status", ({ code, details }) => {
-        this.#end = { code: status[code] ?? String(code), details };
-        resolve(this.#end);
-        this.#wake();
-      });
+    stream.call.on("status", ({ code, details }) => {
+      this.#end = { code: status[code] ?? String(code), details };
+      this.#wake();
     });
     stream.call.on("error", () => {
       // The status says it too.
@@ -51,21 +47,33 @@ export class Call {
 
   /** The next reply, in the order they came. */
   async next(): Promise<Reply> {
+    await this.#until(() => this.#arrived.length > 0 || this.#end !== undefined);
+    const reply = this.#arrived.shift();
+    const instead = this.#end === undefined ? "no reply came" : "the stream ended without a reply";
+    assert.ok(reply !== undefined, `${instead} ${JSON.stringify(this.#end ?? "")}`);
+    return reply;
+  }
+
+  /** How the stream ended, once it did. */
+  get ended(): Promise<End> {
+    return this.#until(() => this.#end !== undefined).then(() => {
+      assert.ok(this.#end !== undefined, "the stream did not end");
+      return this.#end;
+    });
+  }
+
+  async #until(holds: () => boolean): Promise<void> {
     let isOver = false;
     const timer = setTimeout(() => {
       isOver = true;
       this.#wake();
     }, patienceMs);
-    while (this.#arrived.length === 0 && !isOver) {
-      assert.equal(this.#end, undefined, "the stream ended instead of answering");
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
+    while (!holds() && !isOver) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#wake = resolve;
+      await promise;
     }
     clearTimeout(timer);
-    const reply = this.#arrived.shift();
-    assert.ok(reply !== undefined, "no reply came");
-    return reply;
   }
 
   async take(count: number): Promise<Reply[]> {
@@ -100,12 +108,6 @@ export class Call {
 
   cancel(): void {
     this.#stream.cancel();
-  }
-
-  /** Stops or resumes reading what the server sends. */
-  setReading(isReading: boolean): void {
-    if (isReading) this.#stream.resume();
-    else this.#stream.pause();
   }
 
   close(): void {

@@ -108,7 +108,12 @@ test("nothing that stands behind a refused Hello is done", async (t) => {
   const server = await setup(t);
   const call = server.open("producer");
   const create = { create: { seq: 1, command: "render" } };
-  call.send({ hello: { token: "nonsense" } }, create, { hello: { token: "producer-acme" } }, create);
+  call.send(
+    { hello: { token: "nonsense" } },
+    create,
+    { hello: { token: "producer-acme" } },
+    create,
+  );
   assert.equal((await call.ended).code, "UNAUTHENTICATED");
   assert.equal((await server.api.stats()).ready, 0);
 });
@@ -287,16 +292,18 @@ test("S8: a token that has expired already is refused, without a grace", async (
 
 test("S8: a Ready is not served for a stream that its token has ended", async (t) => {
   const server = await setup(t);
-  const connection = server.raw("worker");
   const { encode, path } = workerStream;
-  const call = connection.call(path);
-  // It does not read, so that its stream cannot close before the task comes.
-  call.send(encode({ hello: { token: "worker-expires" } }), encode({ ready: {} }));
+  const call = server.raw("worker").call(path);
+  call.send(encode({ hello: { token: "worker-expires" } }));
+  // It does not read the first task, so that its stream cannot close before the second one comes.
+  const first = await server.api.create({ payload: "x".repeat(200_000) });
+  call.send(encode({ ready: { leaseSeconds: 3600 } }), encode({ ready: {} }));
   await server.untilWaiting(1);
+  assert.equal((await server.api.task(first)).status, "IN_PROGRESS");
   await server.pass(89_880);
-  const id = await server.api.create();
-  const { status, attempts } = await server.api.task(id);
-  assert.deepEqual([status, attempts], ["PENDING", 0]);
+  assert.equal(server.grpc.worker.streams, 1);
+  const second = await server.api.create();
+  assert.equal((await server.api.task(second)).status, "PENDING");
 });
 
 test("S8: a wall clock that is set back does not end a stream before its token", async (t) => {

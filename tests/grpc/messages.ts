@@ -7,10 +7,7 @@ import protobuf from "protobufjs";
 
 const protoFolder = join(import.meta.dirname, "../../proto");
 
-export function loadProto(
-  file: string,
-  options: protobuf.IParseOptions = {},
-): protobuf.Root {
+export function loadProto(file: string, options: protobuf.IParseOptions = {}): protobuf.Root {
   const root = new protobuf.Root();
   root.resolvePath = (_origin, target) => join(protoFolder, target);
   return root.loadSync(file, options);

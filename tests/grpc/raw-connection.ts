@@ -1,13 +1,18 @@
 /** A client without a library, for what no library would send, and for one that does not read. */
+import assert from "node:assert/strict";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
 
 const prefixBytes = 5;
+/** What a test looks for may be cut by the end of a chunk. */
+const recentBytes = 1024;
+const sessionMemoryMb = 200;
 
 export class RawConnection {
   readonly #session: ClientHttp2Session;
 
   constructor(port: number) {
-    this.#session = connect(`http://127.0.0.1:${port}`);
+    // What it sends faster than the server reads waits here.
+    this.#session = connect(`http://127.0.0.1:${port}`, { maxSessionMemory: sessionMemoryMb });
     this.#session.on("error", () => {
       // Tests break connections on purpose.
     });
@@ -31,18 +36,16 @@ export class RawConnection {
   }
 }
 
-export class RawCall {
+class RawCall {
   readonly stream: ClientHttp2Stream;
   /** Status and text, as `<number> <text>`; or how the stream was reset. */
   readonly ended: Promise<string>;
-  readonly #responded: Promise<void>;
 
   constructor(stream: ClientHttp2Stream) {
     this.stream = stream;
     stream.on("error", () => {
       // The end says it.
     });
-    this.#responded = new Promise((resolve) => stream.once("response", () => resolve()));
     this.ended = new Promise((resolve) => {
       let end: string | undefined;
       const note = (headers: Readonly<Record<string, unknown>>): void => {
@@ -59,13 +62,16 @@ export class RawCall {
     this.stream.write(Buffer.concat(messages.map(frame)));
   }
 
-  responded(): Promise<void> {
-    return this.#responded;
-  }
-
-  /** Everything from now on is read and thrown away. */
-  read(): void {
-    this.stream.resume();
+  /** Reads until the condition holds of what came last and of the number of bytes so far. */
+  async readUntil(holds: (recent: Buffer, total: number) => boolean): Promise<Buffer> {
+    let recent: Buffer = Buffer.alloc(0);
+    let total = 0;
+    for await (const chunk of this.stream as AsyncIterable<Buffer>) {
+      total += chunk.length;
+      recent = Buffer.concat([recent.subarray(-recentBytes), chunk]);
+      if (holds(recent, total)) return recent;
+    }
+    assert.fail(`the stream ended after ${total} bytes`);
   }
 }
 

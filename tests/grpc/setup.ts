@@ -2,6 +2,7 @@
  * A whole server in this process with both of its gRPC ports on the loopback, and a clock that moves
  * when it is told to.
  */
+import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { settle } from "@codeq/testing";
 import { composeStreams } from "../../packages/server/src/compose.ts";
@@ -26,18 +27,16 @@ export class Server {
   readonly streams: Streams;
   readonly grpc: Readonly<Record<Port, GrpcServer>>;
   readonly ports: Record<Port, number> = { worker: 0, producer: 0 };
-  readonly logged: string[];
+  readonly #logged: string[] = [];
   readonly #opened: { close(): void }[] = [];
   #isStopped = false;
 
   constructor(api: RunningServer) {
     this.api = api;
-    const logged: string[] = [];
-    this.logged = logged;
     const { core, config, clock } = api;
     const logger = createLogger({
       ...{ level: "debug", format: "json", nowMs: () => clock.nowMs() },
-      write: (line) => logged.push(line),
+      write: (line) => this.#logged.push(line),
     });
     this.streams = composeStreams({ core, config, logger, clock });
     this.grpc = { worker: this.streams.server(), producer: this.streams.server() };
@@ -49,12 +48,16 @@ export class Server {
     this.ports.producer = (await this.grpc.producer.listen(address)).port;
   }
 
+  /** Closes it when the test is over. */
+  track<T extends { close(): void }>(opened: T): T {
+    this.#opened.push(opened);
+    return opened;
+  }
+
   /** A stream on which nothing was said yet. */
   open(kind: Port, port: Port = kind): Call {
     const codec = kind === "worker" ? workerStream : producerStream;
-    const call = new Call(codec, `127.0.0.1:${this.ports[port]}`);
-    this.#opened.push(call);
-    return call;
+    return this.track(new Call(codec, `127.0.0.1:${this.ports[port]}`));
   }
 
   /** A stream whose Hello was accepted. */
@@ -71,9 +74,7 @@ export class Server {
   }
 
   raw(port: Port): RawConnection {
-    const connection = new RawConnection(this.ports[port]);
-    this.#opened.push(connection);
-    return connection;
+    return this.track(new RawConnection(this.ports[port]));
   }
 
   /** A worker with one task, and the task as it came. */
@@ -87,6 +88,18 @@ export class Server {
   /** Resolves when this many claims wait for work. */
   untilWaiting(count: number): Promise<void> {
     return this.api.untilWaiting(count);
+  }
+
+  /** How many tasks are ready, also those that are not durable yet. */
+  readyNow(): number {
+    return this.api.core.broker.counts("acme" as never, "render").ready[0] ?? 0;
+  }
+
+  /** Holds back the next write of the log until the returned function is called. */
+  holdWrites(): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.api.world.disk.slow("write", promise);
+    return resolve;
   }
 
   /** Lets time pass slowly enough for the ends of every connection to notice each other. */
@@ -105,6 +118,9 @@ export class Server {
     await until(() => this.grpc.worker.connections + this.grpc.producer.connections === 0);
     await closed;
     await this.api.stop();
+    // Nothing that a client does may look like a bug of the server.
+    const bugs = this.#logged.filter((line) => line.includes('"level":"error"'));
+    assert.deepEqual(bugs, []);
   }
 }
 

@@ -10,6 +10,8 @@ export interface TapOptions {
   readonly isAlive: () => boolean;
   readonly onEvent: (event: LedgerEvent) => void;
   readonly trace: (line: string) => void;
+  /** The log does not do what it says. */
+  readonly onLie: (finding: string) => void;
 }
 
 export interface TappedLog extends Log {
@@ -43,7 +45,12 @@ export function tapLog(log: Log, options: TapOptions): TappedLog {
       isAppending = true;
       try {
         await log.append(frame);
-        if (options.isAlive()) record.durableMs = options.now().atMs;
+        if (!options.isAlive()) return index;
+        record.durableMs = options.now().atMs;
+        if (log.lastIndex < index) {
+          options.onLie(`record ${index} was acknowledged and the log ends at ${log.lastIndex}`);
+          ledger.rewindTo(log.lastIndex);
+        }
         return index;
       } catch (error) {
         const { code } = error as FaultError;

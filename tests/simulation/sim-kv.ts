@@ -3,7 +3,7 @@
  * may be refused for lack of space, may be kept although it was reported as failed, and may be the
  * last thing that a process does. Reads of a range may take their time, too.
  */
-import { FaultError, type Kv, MemoryKv } from "@codeq/engine";
+import { FaultError, type Kv, type KvCursor, MemoryKv } from "@codeq/engine";
 
 export interface KvFaults {
   /** Waits as long as the kv takes; never comes back in a process that is gone. */
@@ -17,18 +17,18 @@ export interface KvFaults {
 
 export function simKv(contents: Map<string, Buffer>, faults: KvFaults): Kv {
   const kv = new MemoryKv({ contents });
+  const slowly = <Value>(cursor: KvCursor<Value>): KvCursor<Value> => ({
+    next: async (count) => {
+      await faults.pause();
+      return cursor.next(count);
+    },
+    close: () => cursor.close(),
+  });
   return {
     get: (key) => kv.get(key),
-    cursor: (range) => {
-      const cursor = kv.cursor(range);
-      return {
-        next: async (count) => {
-          await faults.pause();
-          return cursor.next(count);
-        },
-        close: () => cursor.close(),
-      };
-    },
+    getText: (key) => kv.getText(key),
+    cursor: (range) => slowly(kv.cursor(range)),
+    textCursor: (range) => slowly(kv.textCursor(range)),
     write: async (writes) => {
       const batch = [...writes];
       const fault = faults.next();

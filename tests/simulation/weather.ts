@@ -38,6 +38,11 @@ export class Weather {
     this.#options = options;
   }
 
+  /** When the disk was last slow, or will be no more. */
+  get slowUntilMs(): number {
+    return this.#slowUntilMs;
+  }
+
   get isSlow(): boolean {
     return this.#options.clock.monotonicMs() < this.#slowUntilMs;
   }

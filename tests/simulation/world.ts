@@ -201,6 +201,7 @@ export class World {
       isAlive,
       onEvent: (event) => this.board.event(event),
       trace: (line) => this.trace.add(line),
+      onLie: (finding) => this.board.report("recovery", finding),
     });
     const kv = simKv(this.contents, this.weather.kvFaultsOf(isAlive));
     const { disk } = this;

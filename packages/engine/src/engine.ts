@@ -20,6 +20,7 @@ import type { KvEntry, KvRange } from "./kv/kv.ts";
 import { mergedScan } from "./merged-scan.ts";
 import { Overlay, type OverlayEntry } from "./overlay.ts";
 import { ReadAhead } from "./read-ahead.ts";
+import { Timers } from "./timers.ts";
 
 const spaceCheckMs = 500;
 const spaceCheckBytes = 8 * 1024 * 1024;
@@ -32,6 +33,7 @@ export class Engine implements AsyncDisposable {
   onRollback: () => Promise<void> = () => Promise.resolve();
   readonly #options: EngineOptions;
   readonly #groups: GroupCommit;
+  readonly #timers: Timers;
   readonly #ahead: ReadAhead;
   #active: Overlay = new Overlay();
   #frozen: Generation | undefined;
@@ -47,11 +49,10 @@ export class Engine implements AsyncDisposable {
   #kvRecovery: Promise<void> | undefined;
   #isWaitingForSpace = false;
   #bytesSinceSpaceCheck = 0;
-  #cancelTimers: Set<() => void> = new Set();
-  #syncedIndex = 0;
 
   private constructor(options: EngineOptions) {
     this.#options = options;
+    this.#timers = new Timers(options.clock, (error) => this.#fail(error as FaultError));
     this.#flushedIndex = readPosition(options.kv);
     this.#durableIndex = options.log.lastIndex;
     this.#ahead = new ReadAhead(options.kv);
@@ -84,7 +85,8 @@ export class Engine implements AsyncDisposable {
       // On a full disk the engine can be read, and it writes when there is space.
       if (engine.state === "failed") throw error;
     });
-    engine.#syncPeriodically(options.syncIntervalMs);
+    const { syncIntervalMs } = options;
+    if (syncIntervalMs !== undefined) engine.#timers.syncEvery(syncIntervalMs, log);
     return engine;
   }
 
@@ -95,11 +97,17 @@ export class Engine implements AsyncDisposable {
   /** The newest value, durable or not. */
   get(key: string): Buffer | undefined {
     const entry = this.#active.entries.get(key) ?? this.#frozen?.overlay.entries.get(key);
-    if (entry !== undefined) return entry.value;
-    return this.#ahead.take(key) ?? this.#options.kv.get(key);
+    return entry === undefined ? this.#options.kv.get(key) : entry.value;
   }
 
-  /** Makes a later `get` of each of these keys cheap; for a few thousand that lie close together. */
+  /** The same, read as UTF-8. */
+  getText(key: string): string | undefined {
+    const entry = this.#active.entries.get(key) ?? this.#frozen?.overlay.entries.get(key);
+    if (entry !== undefined) return entry.text;
+    return this.#ahead.take(key) ?? this.#options.kv.getText(key);
+  }
+
+  /** Makes a later `getText` of each of these keys cheap; for a few thousand that lie close together. */
   readAhead(keys: readonly string[]): Promise<void> {
     return this.#ahead.read(keys);
   }
@@ -115,9 +123,21 @@ export class Engine implements AsyncDisposable {
 
   /** Entries strictly inside the range as they are now, durable or not, in order. */
   scan(range: KvRange, limit: number): Promise<KvEntry[]> {
-    const overlays = this.#frozen === undefined ? [] : [this.#frozen.overlay];
-    overlays.push(this.#active);
-    return mergedScan({ kv: this.#options.kv, overlays, range, limit });
+    const cursor = this.#options.kv.cursor(range);
+    const read = (entry: OverlayEntry): Buffer | undefined => entry.value;
+    return mergedScan({ cursor, overlays: this.#overlays(), read, range, limit });
+  }
+
+  /** Only their keys, for which no bytes are copied. */
+  async scanKeys(range: KvRange, limit: number): Promise<string[]> {
+    const cursor = this.#options.kv.textCursor(range);
+    const read = (entry: OverlayEntry): string | undefined => (entry.isDeleted ? undefined : "");
+    const scan = { cursor, overlays: this.#overlays(), read, range, limit };
+    return (await mergedScan(scan)).map(([key]) => key);
+  }
+
+  #overlays(): Overlay[] {
+    return this.#frozen === undefined ? [this.#active] : [this.#frozen.overlay, this.#active];
   }
 
   /** What the kv does not hold yet, oldest generation first. */
@@ -189,7 +209,7 @@ export class Engine implements AsyncDisposable {
     if (this.#state === "closed") return;
     this.#fault = new FaultError("closed", "the engine is closed");
     if (this.#state !== "failed") this.#state = "closed";
-    for (const cancel of this.#cancelTimers) cancel();
+    this.#timers.stop();
     this.#groups.resume();
     // What cannot be flushed is in the log, where the next start finds it.
     await this.flushNow().catch(() => {});
@@ -323,7 +343,7 @@ export class Engine implements AsyncDisposable {
   /** Looks for space again and again, then makes the kv writable and accepts batches. */
   #waitForSpace(): void {
     this.#isWaitingForSpace = true;
-    this.#after(spaceCheckMs, async () => {
+    this.#timers.after(spaceCheckMs, async () => {
       const free = await this.#options.freeBytes();
       if (this.#state !== "full") return;
       if (free < this.#options.minFreeBytes || this.#rollingBack !== undefined) {
@@ -373,26 +393,5 @@ export class Engine implements AsyncDisposable {
     this.#fault = new FaultError("storage_failed", fault.message, fault);
     this.#groups.fail(this.#fault);
     this.#options.observer.stateChanged("failed", fault);
-  }
-
-  #syncPeriodically(delayMs: number | undefined): void {
-    const { syncIntervalMs, log, clock } = this.#options;
-    if (syncIntervalMs === undefined || delayMs === undefined) return;
-    this.#after(delayMs, async () => {
-      const dueMs = clock.monotonicMs() + syncIntervalMs;
-      const index = this.#durableIndex;
-      if (index > this.#syncedIndex) await log.sync();
-      this.#syncedIndex = index;
-      this.#syncPeriodically(Math.max(0, dueMs - clock.monotonicMs()));
-    });
-  }
-
-  #after(delayMs: number, run: () => Promise<void>): void {
-    if (this.#state === "closed") return;
-    const cancel = this.#options.clock.after(delayMs, () => {
-      this.#cancelTimers.delete(cancel);
-      run().catch((error: unknown) => this.#fail(error as FaultError));
-    });
-    this.#cancelTimers.add(cancel);
   }
 }

@@ -8,7 +8,7 @@ import type { Kv, KvWrite } from "./kv/kv.ts";
 import type { Log } from "./log/log.ts";
 import type { Overlay, OverlayEntry } from "./overlay.ts";
 
-export const positionKey = "codeq/meta/position";
+const positionKey = "codeq/meta/position";
 
 /** Keys the store keeps in step with the others, such as counters; computed once per flush. */
 export type Derive = (

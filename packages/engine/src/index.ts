@@ -6,7 +6,7 @@ export type { EngineClock, EngineObserver, EngineState, EngineStats } from "./en
 export { FaultError } from "./fault.ts";
 export type { Derive } from "./flusher.ts";
 export type { Commit } from "./group.ts";
-export type { Kv, KvEntry, KvRange, KvStats, KvWrite } from "./kv/kv.ts";
+export type { Kv, KvCursor, KvEntry, KvRange, KvStats, KvWrite } from "./kv/kv.ts";
 export { LevelKv } from "./kv/level-kv.ts";
 export { MemoryKv } from "./kv/memory-kv.ts";
 export { LocalLog } from "./log/local-log.ts";

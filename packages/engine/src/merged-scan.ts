@@ -3,47 +3,45 @@
  * called: the overlays' entries are copied and the kv's cursor is a view of that moment, so commits
  * and flushes that happen meanwhile are not seen in part.
  */
-import type { Kv, KvCursor, KvEntry, KvRange } from "./kv/kv.ts";
-import type { Overlay } from "./overlay.ts";
+import type { KvCursor, KvRange } from "./kv/kv.ts";
+import type { Overlay, OverlayEntry } from "./overlay.ts";
 
 const pieceMax = 1000;
 
-export async function mergedScan(scan: {
-  readonly kv: Kv;
+type Entry<Value> = readonly [key: string, value: Value];
+
+export async function mergedScan<Value>(scan: {
+  /** A view of the range, made in the same turn. */
+  readonly cursor: KvCursor<Value>;
   readonly overlays: readonly Overlay[];
+  readonly read: (entry: OverlayEntry) => Value | undefined;
   readonly range: KvRange;
   readonly limit: number;
-}): Promise<KvEntry[]> {
-  const cursor = scan.kv.cursor(scan.range);
-  const above = overlaid(scan.overlays, scan.range);
+}): Promise<Entry<Value>[]> {
+  const { cursor, limit } = scan;
+  const newest = new Map<string, Value | undefined>();
+  for (const overlay of scan.overlays) {
+    for (const [key, entry] of overlay.range(scan.range.after, scan.range.before)) {
+      newest.set(key, scan.read(entry));
+    }
+  }
+  const above = [...newest].sort((a, b) => (a[0] < b[0] ? -1 : 1));
   try {
-    return await merge(cursor, above, scan.limit);
+    return await merge(cursor, above, limit);
   } finally {
     await cursor.close();
   }
 }
 
-type Overlaid = readonly [string, Buffer | undefined];
-
-function overlaid(overlays: readonly Overlay[], range: KvRange): Overlaid[] {
-  const newest = new Map<string, Buffer | undefined>();
-  for (const overlay of overlays) {
-    for (const [key, entry] of overlay.range(range.after, range.before)) {
-      newest.set(key, entry.value);
-    }
-  }
-  return [...newest].sort((a, b) => (a[0] < b[0] ? -1 : 1));
-}
-
-async function merge(
-  cursor: KvCursor,
-  above: readonly Overlaid[],
+async function merge<Value>(
+  cursor: KvCursor<Value>,
+  above: readonly Entry<Value | undefined>[],
   limit: number,
-): Promise<KvEntry[]> {
-  const found: KvEntry[] = [];
+): Promise<Entry<Value>[]> {
+  const found: Entry<Value>[] = [];
   let next = 0;
   const takeAbove = (): void => {
-    const [key, value] = above[next] as Overlaid;
+    const [key, value] = above[next] as Entry<Value | undefined>;
     next += 1;
     if (value !== undefined) found.push([key, value]);
   };
@@ -51,7 +49,7 @@ async function merge(
     const piece = await cursor.next(Math.min(limit - found.length, pieceMax));
     if (piece.length === 0) break;
     for (const entry of piece) {
-      while (next < above.length && (above[next] as Overlaid)[0] < entry[0]) takeAbove();
+      while (next < above.length && (above[next]?.[0] as string) < entry[0]) takeAbove();
       if (above[next]?.[0] === entry[0]) takeAbove();
       else found.push(entry);
     }

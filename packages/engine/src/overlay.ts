@@ -31,6 +31,11 @@ export class OverlayEntry {
     return this.#buffer?.subarray(this.#start, this.#end);
   }
 
+  /** The value as UTF-8; undefined when the key was deleted. */
+  get text(): string | undefined {
+    return this.#buffer?.toString("utf8", this.#start, this.#end);
+  }
+
   write(index: number, value: Span): void {
     this.index = index;
     this.#buffer = value.buffer;

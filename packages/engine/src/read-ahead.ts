@@ -9,23 +9,23 @@
 import type { Kv } from "./kv/kv.ts";
 import type { Overlay } from "./overlay.ts";
 
-/** What a reading may cost: entries walked for each one wanted, and bytes held in memory. */
+/** What a reading may cost: entries walked for each one wanted, and text held in memory. */
 const walkMax = 4;
 const pieceEntries = 512;
-const bytesMax = 16 * 1024 * 1024;
+const charsMax = 16 * 1024 * 1024;
 
 export class ReadAhead {
   readonly #kv: Kv;
-  readonly #values: Map<string, Buffer> = new Map();
+  readonly #values: Map<string, string> = new Map();
   readonly #readings: Set<Overlay[]> = new Set();
-  #bytes = 0;
+  #chars = 0;
 
   constructor(kv: Kv) {
     this.#kv = kv;
   }
 
   /** The value of the kv, if it was read ahead. */
-  take(key: string): Buffer | undefined {
+  take(key: string): string | undefined {
     if (this.#values.size === 0) return undefined;
     const value = this.#values.get(key);
     if (value !== undefined) this.#drop(key, value);
@@ -47,16 +47,12 @@ export class ReadAhead {
     if (first === undefined) return;
     const flushed: Overlay[] = [];
     this.#readings.add(flushed);
-    const cursor = this.#kv.cursor({ after: first.slice(0, -1), before: `${wanted.at(-1)}~` });
+    const cursor = this.#kv.textCursor({ after: first.slice(0, -1), before: `${wanted.at(-1)}~` });
     try {
       let next = 0;
       for (let walked = 0; walked < keys.length * walkMax; walked += pieceEntries) {
         const piece = await cursor.next(pieceEntries);
-        for (const [key, value] of piece) {
-          while (next < wanted.length && (wanted[next] as string) < key) next += 1;
-          if (wanted[next] !== key) continue;
-          if (!flushed.some((overlay) => overlay.entries.has(key))) this.#add(key, value);
-        }
+        next = this.#addWanted(piece, wanted, { next, flushed });
         if (piece.length === 0 || next >= wanted.length - 1) return;
       }
     } finally {
@@ -65,18 +61,33 @@ export class ReadAhead {
     }
   }
 
-  #add(key: string, value: Buffer): void {
+  /** Both lists are in order; returns how far in the wanted one the piece has come. */
+  #addWanted(
+    piece: readonly (readonly [string, string])[],
+    wanted: readonly string[],
+    reading: { readonly next: number; readonly flushed: readonly Overlay[] },
+  ): number {
+    let { next } = reading;
+    for (const [key, value] of piece) {
+      while (next < wanted.length && (wanted[next] as string) < key) next += 1;
+      if (wanted[next] !== key) continue;
+      if (!reading.flushed.some((overlay) => overlay.entries.has(key))) this.#add(key, value);
+    }
+    return next;
+  }
+
+  #add(key: string, value: string): void {
     this.take(key);
     for (const [oldKey, oldValue] of this.#values) {
-      if (this.#bytes + value.length <= bytesMax) break;
+      if (this.#chars + value.length <= charsMax) break;
       this.#drop(oldKey, oldValue);
     }
     this.#values.set(key, value);
-    this.#bytes += value.length;
+    this.#chars += value.length;
   }
 
-  #drop(key: string, value: Buffer): void {
+  #drop(key: string, value: string): void {
     this.#values.delete(key);
-    this.#bytes -= value.length;
+    this.#chars -= value.length;
   }
 }

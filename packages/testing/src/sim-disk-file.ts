@@ -6,7 +6,7 @@
  * in any order, in any selection, and in single sectors.
  */
 
-export const sectorBytes = 512;
+const sectorBytes = 512;
 
 export interface SimWrite {
   readonly position: number;

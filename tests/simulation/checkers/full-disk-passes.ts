@@ -6,9 +6,9 @@ const reopenMsMax = 3000;
 export const fullDiskPasses: MakeChecker = ({ world, report }) => ({
   stepped: () => {
     const { serving, roomSinceMs, weather } = world;
-    if (serving?.core.engine.state !== "full" || weather.isSlow) return;
+    if (serving?.core.engine.state !== "full") return;
     if (roomSinceMs === undefined) return;
-    const sinceMs = Math.max(serving.changedMs, roomSinceMs);
+    const sinceMs = Math.max(serving.changedMs, roomSinceMs, weather.slowUntilMs);
     if (world.nowMs - sinceMs > reopenMsMax) {
       report(`there has been room since ${sinceMs} and writes are still refused`);
     }

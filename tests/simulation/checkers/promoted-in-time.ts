@@ -10,8 +10,9 @@ const recoveryMs = 2500;
 export const promotedInTime: MakeChecker = ({ world, report }) => ({
   stepped: () => {
     if (world.plan.delayedInMemoryMax < inMemoryMin) return;
-    if (world.serving?.core.engine.state !== "open" || world.weather.isSlow) return;
-    if (world.nowMs - world.healthySinceMs < recoveryMs) return;
+    if (world.serving?.core.engine.state !== "open") return;
+    const sinceMs = Math.max(world.healthySinceMs, world.weather.slowUntilMs);
+    if (world.nowMs - sinceMs < recoveryMs) return;
     for (const { id, place } of world.ledger.tasks.values()) {
       if (place.in !== "delayed" || place.dueMs > world.wallMs - lateMsMax) continue;
       report(`${id} was due at ${place.dueMs} and still waits at ${world.wallMs}`);

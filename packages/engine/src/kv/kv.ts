@@ -17,9 +17,9 @@ export interface KvRange {
   readonly before: string;
 }
 
-export interface KvCursor {
+export interface KvCursor<Value = Buffer> {
   /** The next entries in order, at most `count`; empty at the end. */
-  next(count: number): Promise<KvEntry[]>;
+  next(count: number): Promise<(readonly [key: string, value: Value])[]>;
   close(): Promise<void>;
 }
 
@@ -34,8 +34,12 @@ export interface KvStats {
 
 export interface Kv {
   get(key: string): Buffer | undefined;
+  /** The value read as UTF-8, which costs less than bytes that become text afterwards. */
+  getText(key: string): string | undefined;
   /** A view of the range as it is at this moment, whatever is written afterwards. */
   cursor(range: KvRange): KvCursor;
+  /** The same, with the values read as UTF-8. */
+  textCursor(range: KvRange): KvCursor<string>;
   /**
    * Applies all writes or none, in order, durably when `sync` is set. The iterable is consumed
    * piecewise so that a large batch does not hold up the event loop.

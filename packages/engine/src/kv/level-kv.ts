@@ -10,12 +10,13 @@ import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { ClassicLevel } from "classic-level";
 import { FaultError, isDiskFull } from "../fault.ts";
-import type { Kv, KvCursor, KvEntry, KvRange, KvStats, KvWrite } from "./kv.ts";
+import type { Kv, KvCursor, KvRange, KvStats, KvWrite } from "./kv.ts";
 
 type Database = ClassicLevel<string, Buffer>;
 
 const pieceWrites = 2000;
 const mebibyte = 1024 * 1024;
+const asText = { valueEncoding: "utf8" } as const;
 /** For what opening writes besides the table. */
 const openingBytes = mebibyte;
 const noStats: KvStats = {
@@ -49,18 +50,35 @@ export class LevelKv implements Kv {
     }
   }
 
+  getText(key: string): string | undefined {
+    try {
+      return this.#database.getSync<string, string>(key, asText);
+    } catch (error) {
+      throw this.#readFault(error);
+    }
+  }
+
   cursor(range: KvRange): KvCursor {
+    return this.#cursor(range, {});
+  }
+
+  textCursor(range: KvRange): KvCursor<string> {
+    return this.#cursor(range, asText);
+  }
+
+  #cursor<Value>(range: KvRange, encoding: { valueEncoding?: "utf8" }): KvCursor<Value> {
     if (this.#isRecovering) throw this.#readFault(undefined);
-    const iterator = this.#database.iterator({
+    const iterator = this.#database.iterator<string, Value>({
       gt: range.after,
       lt: range.before,
       fillCache: false,
       highWaterMarkBytes: mebibyte,
+      ...encoding,
     });
     return {
       next: async (count) => {
         try {
-          return (await iterator.nextv(count)) as KvEntry[];
+          return await iterator.nextv(count);
         } catch (error) {
           throw this.#readFault(error);
         }

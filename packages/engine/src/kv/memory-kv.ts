@@ -26,6 +26,19 @@ export class MemoryKv implements Kv {
     return this.#contents.get(key);
   }
 
+  getText(key: string): string | undefined {
+    return this.#contents.get(key)?.toString("utf8");
+  }
+
+  textCursor(range: KvRange): KvCursor<string> {
+    const cursor = this.cursor(range);
+    return {
+      next: async (count) =>
+        (await cursor.next(count)).map(([key, value]) => [key, value.toString("utf8")] as const),
+      close: () => cursor.close(),
+    };
+  }
+
   cursor(range: KvRange): KvCursor {
     this.#sorted ??= [...this.#contents.keys()].sort();
     const start = firstAfter(this.#sorted, range.after);

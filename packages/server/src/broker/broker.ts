@@ -123,6 +123,8 @@ export class Broker {
     leaseMs: number,
   ): Outcome<{ untilMs: number }, TaskRefusal> {
     const { clock, engine } = this.#options;
+    // A full disk passes and the lease with it; a storage that failed acknowledges nothing.
+    if (engine.state !== "full") engine.assertWritable();
     const task = this.#find(of);
     if (task === undefined) return refuse("task_unknown");
     const outcome = extendLease(task, of.owner, { nowMs: clock.nowMs(), leaseMs });

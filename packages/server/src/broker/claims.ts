@@ -42,8 +42,8 @@ interface Pick {
 
 const priorityMax = 9;
 /** How much more is read when a window runs low. */
-const refillEntries = 2048;
-const refillBelow = 512;
+const refillEntries = 4096;
+const refillBelow = 1024;
 /** Payloads of one claim together, so that an answer stays of a size that clients can take. */
 const claimBytesMax = 3 * 1024 * 1024;
 
@@ -225,13 +225,13 @@ export class Claims {
     const onDisk = queue.ready(priority) - window.size;
     const limit = Math.min(refillEntries, this.#queues.refillRoom, onDisk);
     const range = { after: `${prefix}${sortable(window.coveredTo)}/~`, before: endOf(prefix) };
-    const entries = await this.#store.engine.scan(range, limit);
-    const found = entries.map(([key]) => ({ seq: numberOf(key), id: idOf(key) as TaskId }));
+    const keys = await this.#store.engine.scanKeys(range, limit);
+    const found = keys.map((key) => ({ seq: numberOf(key), id: idOf(key) as TaskId }));
     await this.#store.readAhead(found.map(({ id }) => id));
     if (generation !== this.#generation) return;
     const last = found.at(-1);
     assert(last !== undefined, `${queue.prefix} counts ${onDisk} ready tasks that are not there`);
-    const reached = entries.length < onDisk ? last.seq : newest;
+    const reached = found.length < onDisk ? last.seq : newest;
     window.endRefill(found, reached);
     this.#queues.windowEntries += found.length;
   }

@@ -3,7 +3,7 @@ import { limits } from "@codeq/protocol";
 import { anyEventType, type Identity } from "../access/identity.ts";
 import type { ClaimedTask } from "../broker/claims.ts";
 import { leaseMsOf } from "./lease-length.ts";
-import { type Answer, type Operation, refusal, type Server } from "./operation.ts";
+import { type Answer, type Operation, type Refusal, refusal, type Server } from "./operation.ts";
 
 export interface ClaimTasksInput {
   /** Empty for everything the caller may work on. */
@@ -13,6 +13,11 @@ export interface ClaimTasksInput {
   /** Infinity for as long as the caller is there. */
   readonly waitSeconds: number;
   readonly count: number;
+  /**
+   * Takes the tasks in the turn in which they became durable, before anything else can happen to the
+   * caller; false hands them back.
+   */
+  readonly deliver?: (tasks: readonly ClaimedTask[]) => boolean;
 }
 
 export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
@@ -36,7 +41,8 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
       waitMs: Math.max(input.waitSeconds, 0) * 1000,
       signal: call.signal,
     });
-    if (call.signal?.aborted) {
+    const isWanted = tasks.length === 0 || (input.deliver?.(tasks) ?? !call.signal?.aborted);
+    if (!isWanted) {
       handBack(server, tasks);
       return { ok: true, value: [] };
     }
@@ -60,12 +66,18 @@ function refuseTooMany(server: Server, input: ClaimTasksInput): Answer<never> | 
   if (input.count > claimBatchMax) {
     return refusal("invalid_argument", `count exceeds maximum of ${claimBatchMax}`);
   }
-  if (input.commands.length > limits.commandsPerClaimMax) {
-    const max = limits.commandsPerClaimMax;
-    return refusal("invalid_argument", `invalid 'commands' (at most ${max})`);
-  }
   const waiters = server.broker.claims.waiters.size;
   return input.waitSeconds > 0 && waiters >= limits.waitersMax ? refusal("overloaded") : undefined;
+}
+
+/** What no token could make up for. */
+export function problemOfCommands(requested: readonly string[]): Refusal | undefined {
+  const max = limits.commandsPerClaimMax;
+  if (requested.length > max) {
+    return refusal("invalid_argument", `invalid 'commands' (at most ${max})`);
+  }
+  const isBad = requested.some((command) => !limits.commandPattern.test(command.trim()));
+  return isBad ? refusal("invalid_command") : undefined;
 }
 
 /** What to look for; undefined for every command of the tenant. */
@@ -75,10 +87,9 @@ function allowedCommands(
 ): Answer<readonly string[] | undefined> {
   const mayAll = identity.eventTypes.includes(anyEventType);
   if (requested.length === 0) return { ok: true, value: mayAll ? undefined : identity.eventTypes };
+  const problem = problemOfCommands(requested);
+  if (problem !== undefined) return problem;
   const commands = [...new Set(requested.map((command) => command.trim().toLowerCase()))];
-  if (commands.some((command) => !limits.commandPattern.test(command))) {
-    return refusal("invalid_command");
-  }
   const allowed = mayAll || commands.every((command) => identity.eventTypes.includes(command));
   return allowed ? { ok: true, value: commands } : refusal("event_type_not_allowed");
 }

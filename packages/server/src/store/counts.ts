@@ -5,7 +5,17 @@
  */
 import type { KvWrite, OverlayEntry } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
-import { countsKey, numberOf, parseIndexKey, queuesPrefix, sequenceKey } from "./keys.ts";
+import {
+  countsKey,
+  delayedPrefix,
+  inProgressPrefix,
+  numberOf,
+  parseIndexKey,
+  priorityOf,
+  queuePrefix,
+  queuesPrefix,
+  sequenceKey,
+} from "./keys.ts";
 
 export interface Counts {
   /** By priority. */
@@ -52,31 +62,41 @@ export function changeOfCounts(entries: Iterable<readonly [string, OverlayEntry]
 } {
   const queues = new Map<string, CountsOfQueue>();
   let sequence = 0;
+  // Neighbours are mostly of the same queue, and reading a key in full costs much more.
+  let prefix = "";
+  let counts = noCounts();
   for (const [key, entry] of entries) {
     if (!key.startsWith(queuesPrefix)) continue;
-    const change = entry.isDeleted ? -1 : Number(entry.born);
-    const { queue, tenantId, kind, priority } = parseIndexKey(key);
-    const of = countsKey(queue, tenantId);
-    let found = queues.get(of);
-    if (found === undefined) {
-      found = { queue, tenantId, counts: noCounts() };
-      queues.set(of, found);
+    if (prefix === "" || !key.startsWith(prefix)) {
+      const { queue, tenantId } = parseIndexKey(key);
+      prefix = queuePrefix(queue, tenantId);
+      counts = countsOf(queues, queue, tenantId);
     }
-    addToCounts(found.counts, { kind, priority }, change);
-    if (kind === "pending" && change === 1) sequence = Math.max(sequence, numberOf(key));
+    const change = entry.isDeleted ? -1 : Number(entry.born);
+    const isPending = addToCounts(counts, key.slice(prefix.length), change);
+    if (isPending && change === 1) sequence = Math.max(sequence, numberOf(key));
   }
   return { queues, sequence };
 }
 
-function addToCounts(
-  counts: Counts,
-  at: { readonly kind: string; readonly priority: number },
-  change: number,
-): void {
-  if (at.kind === "pending") counts.ready[at.priority] = (counts.ready[at.priority] ?? 0) + change;
-  else if (at.kind === "delayed") counts.delayed += change;
-  else if (at.kind === "inprog") counts.leased += change;
+function countsOf(queues: Map<string, CountsOfQueue>, queue: string, tenantId: TenantId): Counts {
+  const key = countsKey(queue, tenantId);
+  const found = queues.get(key) ?? { queue, tenantId, counts: noCounts() };
+  queues.set(key, found);
+  return found.counts;
+}
+
+/** Takes what follows the queue's prefix; tells whether it is in the pending index. */
+function addToCounts(counts: Counts, rest: string, change: number): boolean {
+  const priority = priorityOf(rest);
+  if (priority !== undefined) {
+    counts.ready[priority] = (counts.ready[priority] ?? 0) + change;
+    return true;
+  }
+  if (rest.startsWith(delayedPrefix(""))) counts.delayed += change;
+  else if (rest.startsWith(inProgressPrefix(""))) counts.leased += change;
   else counts.dead += change;
+  return false;
 }
 
 export function addCounts(to: Counts, change: Counts): Counts {

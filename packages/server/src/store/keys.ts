@@ -23,6 +23,7 @@ import type { TaskId, TenantId } from "@codeq/queue";
 
 const digits = 14;
 const priorityMax = 9;
+const pendingName = "pending/";
 
 /** Every number of three hexadecimal digits, because `toString(16)` of a large one takes 0.4 us. */
 const triples: readonly string[] = Array.from({ length: 0x1000 }, (_, number) =>
@@ -63,10 +64,22 @@ export const webhookKey = (ms: number, id: TaskId): string =>
   `${webhookPrefix}${sortable(ms)}/${id}`;
 
 export const queuesPrefix = "codeq/q/";
-export const queuePrefix = (queue: string, tenant: TenantId): string =>
-  `${queuesPrefix}${queue}/${tenant || "_"}/`;
+
+/** The last one, because one decision asks for the same prefix several times. */
+const lastPrefix = { queue: "", tenant: "", text: "" };
+
+export function queuePrefix(queue: string, tenant: TenantId): string {
+  if (lastPrefix.queue !== queue || lastPrefix.tenant !== tenant || lastPrefix.text === "") {
+    lastPrefix.queue = queue;
+    lastPrefix.tenant = tenant;
+    // `join` makes one piece of text, which is cheaper to continue than a chain of them.
+    lastPrefix.text = ["codeq", "q", queue, tenant || "_", ""].join("/");
+  }
+  return lastPrefix.text;
+}
+
 export const pendingPrefix = (prefix: string, priority: number): string =>
-  `${prefix}pending/${priorityMax - priority}/`;
+  `${prefix}${pendingName}${priorityMax - priority}/`;
 export const delayedPrefix = (prefix: string): string => `${prefix}delayed/`;
 export const inProgressPrefix = (prefix: string): string => `${prefix}inprog/`;
 export const deadPrefix = (prefix: string): string => `${prefix}dlq/`;
@@ -99,20 +112,22 @@ export interface IndexKey {
   readonly priority: number;
 }
 
+/** The priority in what follows a queue's prefix; undefined outside the pending index. */
+export function priorityOf(rest: string): number | undefined {
+  return rest.startsWith(pendingName) ? priorityMax - Number(rest[pendingName.length]) : undefined;
+}
+
 /** Reads a key below `codeq/q/`. */
 export function parseIndexKey(key: string): IndexKey {
-  const [, , queue, tenant, kind, priority] = key.split("/", 6) as [
-    string,
-    string,
-    string,
-    string,
-    IndexKind,
-    string,
-  ];
+  const tenantAt = key.indexOf("/", queuesPrefix.length) + 1;
+  const kindAt = key.indexOf("/", tenantAt) + 1;
+  const kindEnd = key.indexOf("/", kindAt);
+  const tenant = key.slice(tenantAt, kindAt - 1);
+  const kind = key.slice(kindAt, kindEnd) as IndexKind;
   return {
-    queue,
+    queue: key.slice(queuesPrefix.length, tenantAt - 1),
     tenantId: (tenant === "_" ? "" : tenant) as TenantId,
     kind,
-    priority: kind === "pending" ? priorityMax - Number(priority) : 0,
+    priority: kind === "pending" ? priorityMax - Number(key[kindEnd + 1]) : 0,
   };
 }

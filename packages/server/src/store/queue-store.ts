@@ -27,10 +27,10 @@ export class QueueStore {
     const kept = this.#young.get(id) ?? this.#old.get(id);
     if (kept !== undefined) return kept;
     const key = taskKey(id);
-    const bytes = this.engine.get(key);
-    if (bytes === undefined) return undefined;
-    const task = decodeTask(bytes);
-    if (task === undefined) this.#quarantine(key, bytes);
+    const text = this.engine.getText(key);
+    if (text === undefined) return undefined;
+    const task = decodeTask(text);
+    if (task === undefined) this.#quarantine(key);
     return task;
   }
 
@@ -41,24 +41,24 @@ export class QueueStore {
   }
 
   payload(id: TaskId): string {
-    return this.engine.get(payloadKey(id))?.toString("utf8") ?? "null";
+    return this.engine.getText(payloadKey(id)) ?? "null";
   }
 
   result(id: TaskId): Result | undefined {
     const key = resultKey(id);
-    const bytes = this.engine.get(key);
-    if (bytes === undefined) return undefined;
-    const result = decodeResult(bytes);
-    if (result === undefined) this.#quarantine(key, bytes);
+    const text = this.engine.getText(key);
+    if (text === undefined) return undefined;
+    const result = decodeResult(text);
+    if (result === undefined) this.#quarantine(key);
     return result;
   }
 
   idempotency(tenantId: TenantId, key: string): IdempotencyEntry | undefined {
     const storeKey = idempotencyKeyOf(tenantId, key);
-    const bytes = this.engine.get(storeKey);
-    if (bytes === undefined) return undefined;
-    const entry = decodeIdempotency(bytes);
-    if (entry === undefined) this.#quarantine(storeKey, bytes);
+    const text = this.engine.getText(storeKey);
+    if (text === undefined) return undefined;
+    const entry = decodeIdempotency(text);
+    if (entry === undefined) this.#quarantine(storeKey);
     return entry;
   }
 
@@ -92,10 +92,12 @@ export class QueueStore {
   }
 
   /** The bytes stay where they are and are copied aside, so that nothing later overwrites them. */
-  #quarantine(key: string, bytes: Buffer): void {
+  #quarantine(key: string): void {
     this.quarantined += 1;
     const copyKey = quarantineKey(key);
     if (this.engine.state !== "open" || this.engine.get(copyKey) !== undefined) return;
+    const bytes = this.engine.get(key);
+    if (bytes === undefined) return;
     this.engine.commit([create(copyKey, bytes)]);
   }
 }

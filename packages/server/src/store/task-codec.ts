@@ -16,7 +16,8 @@ import type {
 
 /** One call over one array: faster than text put together by hand, which has to be flattened. */
 export function encodeTask(task: Task): string {
-  const row: (string | number | null)[] = [
+  const place = placeCells(task.place);
+  const row = [
     task.id,
     task.tenantId,
     task.command,
@@ -32,38 +33,39 @@ export function encodeTask(task: Task): string {
     task.error,
     task.createdMs,
     task.updatedMs,
+    // Up to four, written out because an array that grows is allocated twice.
+    place[0],
+    place[1],
+    place[2],
+    place[3],
   ];
-  addPlace(row, task.place);
+  row.length = placeAt + place.length;
   return JSON.stringify(row);
 }
 
-function addPlace(row: (string | number | null)[], place: Place): void {
+function placeCells(place: Place): readonly (string | number | null)[] {
   switch (place.in) {
     case "ready":
-      row.push("r", place.seq);
-      return;
+      return ["r", place.seq];
     case "delayed":
-      row.push("w", place.dueMs);
-      return;
+      return ["w", place.dueMs];
     case "leased":
-      row.push("l", place.workerId, place.untilMs, place.leaseMs);
-      return;
+      return ["l", place.workerId, place.untilMs, place.leaseMs];
     case "dead":
-      row.push("d", place.atMs, place.expiresMs ?? null);
-      return;
+      return ["d", place.atMs, place.expiresMs ?? null];
     case "done":
-      row.push(place.how === "completed" ? "c" : "f", place.workerId, place.atMs, place.expiresMs);
-      return;
+      return [place.how === "completed" ? "c" : "f", place.workerId, place.atMs, place.expiresMs];
   }
 }
 
 /** Whether each position up to the place holds a string or a number. */
 const taskShape = "s s s n s s s s n n n n s n n".split(" ");
+const placeAt = taskShape.length;
 
-export function decodeTask(bytes: Buffer): Task | undefined {
-  const row = parseArray(bytes);
+export function decodeTask(stored: Buffer | string): Task | undefined {
+  const row = parseArray(stored);
   if (row === undefined || !matches(row, taskShape)) return undefined;
-  const place = decodePlace(row.slice(15));
+  const place = decodePlace(row.slice(placeAt));
   if (place === undefined) return undefined;
   return {
     id: row[0] as TaskId,
@@ -132,8 +134,8 @@ export function encodeResult(result: Result): string {
   ]);
 }
 
-export function decodeResult(bytes: Buffer): Result | undefined {
-  const row = parseArray(bytes);
+export function decodeResult(stored: Buffer | string): Result | undefined {
+  const row = parseArray(stored);
   if (row === undefined || !matches(row, ["s", "s", "s", "s", "n", "n"])) return undefined;
   const artifacts = decodeArtifacts(row[6]);
   if (artifacts === undefined || (row[1] !== "c" && row[1] !== "f")) return undefined;
@@ -162,16 +164,16 @@ export function encodeIdempotency(entry: IdempotencyEntry): string {
   return JSON.stringify([entry.taskId, entry.queue, entry.payloadHash]);
 }
 
-export function decodeIdempotency(bytes: Buffer): IdempotencyEntry | undefined {
-  const row = parseArray(bytes);
+export function decodeIdempotency(stored: Buffer | string): IdempotencyEntry | undefined {
+  const row = parseArray(stored);
   if (row === undefined || !matches(row, ["s", "s", "s"])) return undefined;
   const [taskId, queue, payloadHash] = row as [TaskId, string, string];
   return { taskId, queue, payloadHash };
 }
 
-function parseArray(bytes: Buffer): unknown[] | undefined {
+function parseArray(stored: Buffer | string): unknown[] | undefined {
   try {
-    const row: unknown = JSON.parse(bytes.toString("utf8"));
+    const row: unknown = JSON.parse(stored.toString());
     return Array.isArray(row) ? row : undefined;
   } catch {
     // The caller learns from the missing record and keeps the bytes.

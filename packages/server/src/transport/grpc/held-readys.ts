@@ -2,8 +2,7 @@
  * The Readys of one worker stream that have not been served. Each is held until it is served or the
  * stream ends: never dropped, because a client's slot waits for it for ever.
  *
- * While the worker does not read what it is sent, none is served; what had been claimed for it by
- * then goes back.
+ * While the worker does not read what it is sent, none is served.
  */
 import { setMaxListeners } from "node:events";
 import type { Clock } from "../../clock.ts";
@@ -35,6 +34,10 @@ export class HeldReadys {
   constructor(clock: Clock, serve: Serve) {
     this.#clock = clock;
     this.#serve = serve;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
   }
 
   /** False when there are too many already. */

@@ -1,11 +1,12 @@
 /** The producer stream: tasks come in, and each is acknowledged when it is durable. */
-import { producer, textOf } from "@codeq/protocol/wire";
+import { producer } from "@codeq/protocol/wire";
 import type { Identity } from "../../access/identity.ts";
 import type { CreatedTask, CreateTaskInput } from "../../operations/create-task.ts";
 import { operations } from "../../operations/index.ts";
 import { type Answer, refusal } from "../../operations/operation.ts";
 import { traceContext } from "../trace-context.ts";
 import type { Conversation, Protocol, Session, SessionParts } from "./session.ts";
+import { textIn } from "./text-in.ts";
 
 type Event = producer.ProducerEvent;
 type Reply = producer.ServerEvent;
@@ -15,6 +16,7 @@ export function producerProtocol(parts: SessionParts): Protocol<Event, Reply> {
     access: "producer",
     read: producer.readProducerEvent,
     write: producer.writeServerEvent,
+    missingToken: "missing token",
     greetingOf: (event) =>
       event.case === "hello" ? { token: event.value.token, name: "" } : undefined,
     errorReply: (code, message) => ({ case: "error", value: { code, message } }),
@@ -91,7 +93,8 @@ function toInput(task: producer.CreateTask): Answer<CreateTaskInput> {
   if (task.delaySeconds < 0) {
     return refusal("invalid_argument", "delaySeconds must be >= 0");
   }
-  const payload = textOf(task.payload);
+  const payload = textIn(task.payload);
+  if (payload === undefined) return refusal("invalid_argument", "invalid payload (must be UTF-8)");
   return {
     ok: true,
     value: {

@@ -9,7 +9,7 @@
  * Reading stops while too much is unanswered, so a session holds a bounded amount of memory whatever
  * the peer does.
  */
-import { type ErrorCode, errors } from "@codeq/protocol";
+import { type ErrorCode, errors, limits } from "@codeq/protocol";
 import { decodeMessage, type WireRead, type WireWrite } from "@codeq/protocol/wire";
 import type { AccessKind, Authenticator } from "../../access/authenticate.ts";
 import type { Identity } from "../../access/identity.ts";
@@ -36,6 +36,8 @@ export interface Protocol<Event, Reply> {
   readonly access: AccessKind;
   readonly read: WireRead<Event>;
   readonly write: WireWrite<Reply>;
+  /** What is said to a Hello without a token. */
+  readonly missingToken: string;
   /** Undefined when the event is something else. */
   readonly greetingOf: (event: Event) => Greeting | undefined;
   readonly errorReply: (code: string, message: string) => Reply;
@@ -52,7 +54,7 @@ export interface Conversation<Event> {
   take(event: Event): Promise<void> | undefined;
   /** The peer sends nothing more, or the server is about to stop. */
   finish(): void;
-  /** The stream is gone. */
+  /** Nothing can be sent any more. */
   closed(): void;
   /** The peer has stopped or resumed reading what it is sent. */
   slowed(isSlow: boolean): void;
@@ -69,6 +71,7 @@ export class Session<Reply> {
   readonly #clock: Clock;
   readonly #protocol: Pick<Protocol<never, Reply>, "write" | "errorReply">;
   #onSlow: () => void = () => {};
+  #onClosed: () => void = () => {};
   #unansweredEvents = 0;
   #unansweredBytes = 0;
   #isPaused = false;
@@ -90,8 +93,18 @@ export class Session<Reply> {
     return this.#isClosed;
   }
 
+  /** Bytes that were sent and have not left the process. */
+  get pendingBytes(): number {
+    return this.#stream.pendingBytes;
+  }
+
   whenSlow(run: () => void): void {
     this.#onSlow = run;
+  }
+
+  /** Called at once when the session ends: its stream may take a while to close. */
+  whenClosed(run: () => void): void {
+    this.#onClosed = run;
   }
 
   send(reply: Reply): void {
@@ -111,8 +124,10 @@ export class Session<Reply> {
   }
 
   close(): void {
+    if (this.#isClosed) return;
     this.#isClosed = true;
     this.#cancelExpiry();
+    this.#onClosed();
   }
 
   /** An event was taken and will be answered when the promise settles. */
@@ -137,9 +152,11 @@ export class Session<Reply> {
   endAfter(expiresMs: number | undefined): void {
     if (expiresMs === undefined) return;
     const leftMs = expiresMs + expiryGraceMs - this.#clock.nowMs();
-    this.#cancelExpiry = this.#clock.after(leftMs, () =>
-      this.end("UNAUTHENTICATED", errors.token_expired.text),
-    );
+    this.#cancelExpiry = this.#clock.after(leftMs, () => {
+      // A timer has a longest delay, and the wall clock may have been set back.
+      if (this.#clock.nowMs() < expiresMs + expiryGraceMs) this.endAfter(expiresMs);
+      else this.end("UNAUTHENTICATED", errors.token_expired.text);
+    });
   }
 
   #pace(): void {
@@ -184,6 +201,7 @@ export function serveStream<Event, Reply>(
     if (accepted === undefined || session.isClosed) return;
     const begun = protocol.begin(session, accepted.identity, accepted.name);
     conversation = begun;
+    session.whenClosed(() => begun.closed());
     session.endAfter(accepted.identity.expiresMs);
     session.whenSlow(() => begun.slowed(true));
     stream.onDrain(() => begun.slowed(false));
@@ -205,7 +223,6 @@ export function serveStream<Event, Reply>(
   stream.onClosed(() => {
     cancelTimeout();
     session.close();
-    conversation?.closed();
   });
 }
 
@@ -222,13 +239,21 @@ async function authenticate<Event, Reply>(
   }
   const token = greeting.token.trim();
   if (token === "") {
-    session.end("UNAUTHENTICATED", "auth failed: missing token");
+    session.end("UNAUTHENTICATED", protocol.missingToken);
     return undefined;
   }
   const outcome = await parts.authenticator.authenticate(protocol.access, token);
-  if (outcome.ok) return { identity: outcome.value, name: greeting.name.trim() };
-  endRefused(session, outcome.code);
-  return undefined;
+  if (!outcome.ok) {
+    endRefused(session, outcome.code);
+    return undefined;
+  }
+  const name = greeting.name.trim();
+  if (name.length > limits.workerIdCharsMax) {
+    const text = `worker_id is longer than ${limits.workerIdCharsMax} characters`;
+    session.end("INVALID_ARGUMENT", text);
+    return undefined;
+  }
+  return { identity: outcome.value, name };
 }
 
 function endRefused<Reply>(session: Session<Reply>, code: ErrorCode): void {

@@ -3,27 +3,44 @@
  * are acknowledged when they are durable. Tasks that were claimed for a stream which is gone before
  * they were sent go back at once.
  */
-import { errors } from "@codeq/protocol";
-import { textOf, type WireUint64, worker } from "@codeq/protocol/wire";
+import { type ErrorCode, errors } from "@codeq/protocol";
+import { type WireUint64, worker } from "@codeq/protocol/wire";
 import type { Result, TaskId } from "@codeq/queue";
 import type { Identity, WorkerScope } from "../../access/identity.ts";
 import { workerIdOf } from "../../access/worker-id.ts";
 import type { ClaimedTask } from "../../broker/claims.ts";
+import { problemOfCommands } from "../../operations/claim-tasks.ts";
 import { operations } from "../../operations/index.ts";
-import { type Answer, type Call, type Operation, refusal } from "../../operations/operation.ts";
+import {
+  type Answer,
+  type Call,
+  type Operation,
+  type Refusal,
+  refusal,
+} from "../../operations/operation.ts";
 import type { SubmitResultInput } from "../../operations/submit-result.ts";
 import { type HeldReady, HeldReadys } from "./held-readys.ts";
 import type { Conversation, Protocol, Session, SessionParts } from "./session.ts";
 import { assignments } from "./task-messages.ts";
+import { textIn } from "./text-in.ts";
 
 type Event = worker.WorkerEvent;
 type Reply = worker.ServerEvent;
+
+/**
+ * A claim is handed back when the worker has more than this unread. What several Readys claimed in
+ * one turn comes together; with this and the most that one claim may have it stays below what cuts
+ * off a call.
+ */
+const unreadBytesMax = 4 * 1024 * 1024;
+const shownCharsMax = 100;
 
 export function workerProtocol(parts: SessionParts): Protocol<Event, Reply> {
   return {
     access: "worker",
     read: worker.readWorkerEvent,
     write: worker.writeServerEvent,
+    missingToken: "auth failed: missing token",
     greetingOf: (event) =>
       event.case === "hello" ? { token: event.value.token, name: event.value.workerId } : undefined,
     errorReply: (code, message) => ({ case: "error", value: { code, message } }),
@@ -103,6 +120,12 @@ class WorkerConversation implements Conversation<Event> {
       this.#session.refuse("PermissionDenied", "event type not allowed");
       return;
     }
+    // Before it is held, so that what is held has a size.
+    const problem = problemOfCommands(wanted);
+    if (problem !== undefined) {
+      this.#refuse(problem);
+      return;
+    }
     if (!this.#readys.hold({ commands: wanted, leaseSeconds, count: Math.max(count, 1) })) {
       this.#session.refuse("ResourceExhausted", "too many outstanding Readys");
     }
@@ -111,22 +134,27 @@ class WorkerConversation implements Conversation<Event> {
   /** Asks for tasks until there are some; false when the Ready has to be held on. */
   async #serve(ready: HeldReady, signal: AbortSignal): Promise<boolean> {
     const count = Math.min(ready.count, this.#parts.claimBatchMax);
-    const input = { ...ready, count, waitSeconds: Number.POSITIVE_INFINITY };
+    const asBatch = ready.count > 1;
+    const deliver = (claimed: readonly ClaimedTask[]): boolean => this.#deliver(claimed, asBatch);
+    const input = { ...ready, count, waitSeconds: Number.POSITIVE_INFINITY, deliver };
     const answer = await this.#run(operations.claimTasks, input, signal);
-    if (answer.ok) {
-      this.#deliver(answer.value, ready.count > 1);
-      return answer.value.length > 0;
-    }
+    if (answer.ok) return answer.value.length > 0;
     if (errors[answer.code].retryable) return false;
-    const isForbidden = answer.code === "event_type_not_allowed";
-    this.#session.refuse(isForbidden ? "PermissionDenied" : "InvalidArgument", answer.text);
+    this.#refuse(answer);
     return true;
   }
 
-  #deliver(claimed: readonly ClaimedTask[], asBatch: boolean): void {
+  /** False when the worker cannot take them. */
+  #deliver(claimed: readonly ClaimedTask[], asBatch: boolean): boolean {
+    if (this.#readys.isClosed || this.#session.pendingBytes > unreadBytesMax) return false;
     for (const message of assignments(claimed, { workerId: this.#name, asBatch })) {
       this.#session.send(message);
     }
+    return true;
+  }
+
+  #refuse({ code, text }: Refusal): void {
+    this.#session.refuse(nameOf(code), text);
   }
 
   async #result(result: worker.Result): Promise<void> {
@@ -186,6 +214,12 @@ function owned(
   return { id: taskId as TaskId, leaseToken: leaseToken === 0 ? undefined : Number(leaseToken) };
 }
 
+/** The names that the other server gives to codes. */
+function nameOf(code: ErrorCode): string {
+  if (code === "event_type_not_allowed") return "PermissionDenied";
+  return code === "internal" ? "Internal" : "InvalidArgument";
+}
+
 function ackOf(
   taskId: string,
   answer: Answer<unknown>,
@@ -196,12 +230,15 @@ function ackOf(
 function toSubmission(result: worker.Result): Answer<SubmitResultInput> {
   const { status, error } = result;
   if (status !== "COMPLETED" && status !== "FAILED") {
-    const text = `invalid status (must be COMPLETED or FAILED): ${JSON.stringify(status)}`;
+    const shown = JSON.stringify(status.slice(0, shownCharsMax));
+    const text = `invalid status (must be COMPLETED or FAILED): ${shown}`;
     return refusal("invalid_argument", text);
   }
-  const json = textOf(result.resultJson).trim();
+  const json = textIn(result.resultJson)?.trim();
   const hasResult = json !== "" && json !== "null";
-  if (hasResult && !isJsonObject(json)) return refusal("invalid_argument", "invalid result_json");
+  if (json === undefined || (hasResult && !isJsonObject(json))) {
+    return refusal("invalid_argument", "invalid result_json");
+  }
   const submission = { ...owned(result.taskId, result.leaseToken), status, error, artifacts: [] };
   // Completed without a result is the normal success of many workers.
   const resultJson = hasResult ? json : status === "COMPLETED" ? "{}" : undefined;

@@ -1,0 +1,151 @@
+/** Clients that send too much, or do not read: the server holds a bounded amount for each. */
+import assert from "node:assert/strict";
+import test from "node:test";
+import { settle } from "@codeq/testing";
+import { until } from "../contract/setup.ts";
+import { producerStream, type Reply, workerStream } from "./messages.ts";
+import { setup } from "./setup.ts";
+
+const kibibyte = 1024;
+
+/** Turns in which everything that can be read is read. */
+const quietTurns = 300;
+
+test("a stream is not read from while 4096 of its events are unanswered", async (t) => {
+  const server = await setup(t, { storage: "sim-disk" });
+  const call = await server.producer();
+  const release = server.holdWrites();
+  const total = 4500;
+  for (let seq = 0; seq < total; seq += 1) call.send({ create: { seq, command: "render" } });
+  await until(() => server.readyNow() >= 4096);
+  await settle(quietTurns);
+  assert.equal(server.readyNow(), 4096);
+  const other = await server.worker();
+  await other.expectSilence();
+  release();
+  const acks = await call.take(total);
+  assert.deepEqual(
+    acks.map(({ createAck }) => createAck.seq),
+    acks.map((_, seq) => String(seq)),
+  );
+});
+
+test("a stream is not read from while 8 MiB of its events are unanswered", async (t) => {
+  const server = await setup(t, { storage: "sim-disk" });
+  const call = await server.producer();
+  const release = server.holdWrites();
+  const payload = "x".repeat(256 * kibibyte);
+  const total = 60;
+  for (let seq = 0; seq < total; seq += 1)
+    call.send({ create: { seq, command: "render", payload } });
+  await until(() => server.readyNow() >= 32);
+  await settle(quietTurns);
+  assert.equal(server.readyNow(), 32);
+  release();
+  for (const { createAck } of await call.take(total)) assert.equal(createAck.ok, true);
+});
+
+test("1024 Readys may wait on a stream; one more is refused, and those are served", async (t) => {
+  const server = await setup(t);
+  const call = await server.worker();
+  call.send(...Array.from({ length: 1025 }, () => ({ ready: {} })));
+  assert.deepEqual(await call.next(), {
+    error: { message: "too many outstanding Readys", code: "ResourceExhausted" },
+  });
+  await server.untilWaiting(1024);
+  const producer = await server.producer();
+  const tasks = Array.from({ length: 1024 }, (_, seq) => ({ seq, command: "render" }));
+  await producer.ask({ createBatch: { tasks } });
+  const ids = new Set((await call.take(1024)).map(({ task }) => task.task.id));
+  assert.equal(ids.size, 1024);
+  const id = await server.api.create();
+  assert.equal((await call.ask({ ready: {} }))["task"].task.id, id);
+});
+
+test("a worker that does not read holds a bounded number of tasks; the others get the rest", async (t) => {
+  const server = await setup(t);
+  const total = 40;
+  const payload = "x".repeat(512 * kibibyte);
+  for (let made = 0; made < total; made += 1) await server.api.create({ payload });
+  const { encode, path } = workerStream;
+  const slow = server.raw("worker").call(path);
+  slow.send(encode({ hello: { token: "worker-acme" } }));
+  for (let sent = 0; sent < total; sent += 1) slow.send(encode({ ready: {} }));
+  await until(() => server.grpc.worker.streams === 1);
+  await settle(quietTurns);
+  await server.pass(5000);
+  const { inProgress, ready } = await server.api.stats();
+  // At most 4 MiB unread, and what one claim adds to it.
+  assert.ok(inProgress >= 1 && inProgress <= 10, `${inProgress} are with the slow worker`);
+  assert.equal(inProgress + ready, total);
+
+  const other = await server.worker("worker-acme-2");
+  for (let left = ready; left > 0; ) {
+    const { taskBatch } = await other.ask({ ready: { count: 5 } });
+    for (const task of taskBatch.tasks) assert.equal(task.attempts, 0);
+    const results = taskBatch.tasks.map(({ id }: Reply) => ({ taskId: id, status: "COMPLETED" }));
+    const { resultAckBatch } = await other.ask({ resultBatch: { results } });
+    assert.ok(resultAckBatch.acks.every((ack: Reply) => ack["ok"]));
+    left -= results.length;
+  }
+  // When it reads at last, it gets what it has, and its other Readys are served.
+  const mark = "the-last-one";
+  const reading = slow.readUntil((bytes) => bytes.includes(mark));
+  let isRead = false;
+  void reading.then(() => {
+    isRead = true;
+  });
+  await server.untilWaiting(total - inProgress);
+  await server.api.create({ payload: mark });
+  await until(() => isRead);
+});
+
+test("a worker that does not read and sends results is not read from, and loses nothing", async (t) => {
+  const server = await setup(t);
+  const { encode, path } = workerStream;
+  const slow = server.raw("worker").call(path);
+  slow.send(encode({ hello: { token: "worker-acme" } }));
+  const taskId = "x".repeat(100 * kibibyte);
+  const nack = encode({ nack: { taskId } });
+  const total = 200;
+  for (let sent = 0; sent < total; sent += 1) slow.send(nack);
+  await settle(quietTurns);
+  // What the client could not get rid of is what the server has not taken.
+  assert.ok(slow.stream.writableLength > 10 * 1024 * kibibyte, String(slow.stream.writableLength));
+  await slow.readUntil((_, bytes) => bytes > total * taskId.length);
+});
+
+test("a producer that does not read its acknowledgements is not read from, and others are", async (t) => {
+  const server = await setup(t);
+  const { encode, path } = producerStream;
+  const slow = server.raw("producer").call(path);
+  slow.send(encode({ hello: { token: "producer-acme" } }));
+  // One task of each batch is good; the refusals of the others are more than what may be unread.
+  const bad = Array.from({ length: 25_000 }, () => ({
+    command: "render",
+    delaySeconds: 2 ** 31 - 1,
+  }));
+  const batch = encode({ createBatch: { tasks: [{ command: "render" }, ...bad] } });
+  const total = 4;
+  for (let sent = 0; sent < total; sent += 1) slow.send(batch);
+  await until(() => server.readyNow() > 0);
+  await settle(quietTurns);
+  assert.ok(server.readyNow() <= 2, `${server.readyNow()} batches were taken`);
+  const other = await server.producer();
+  const { createAck } = await other.ask({ create: { seq: 1, command: "other" } });
+  assert.equal(createAck.ok, true);
+  slow.stream.resume();
+  await until(() => server.readyNow() === total);
+});
+
+test("an answer larger than a message ends its own stream only", async (t) => {
+  const server = await setup(t);
+  const call = await server.worker();
+  const other = await server.worker();
+  // The acknowledgement repeats the id and says more.
+  call.send({ nack: { taskId: "x".repeat(4 * 1024 * kibibyte - 20) } });
+  const { code, details } = await call.ended;
+  assert.equal(code, "RESOURCE_EXHAUSTED");
+  assert.match(details, /^trying to send message larger than max/);
+  await other.expectSilence();
+});
