@@ -31,6 +31,7 @@ const steps = [
     ),
   },
   folder("contract"),
+  folder("grpc"),
   folder("simulation"),
   folder("crash"),
   folder("e2e"),
