@@ -71,12 +71,12 @@ test("a worker that does not read holds a bounded number of tasks; the others ge
   const slow = server.raw("worker").call(path);
   slow.send(encode({ hello: { token: "worker-acme" } }));
   for (let sent = 0; sent < total; sent += 1) slow.send(encode({ ready: {} }));
-  await until(() => server.grpc.worker.streams === 1);
+  await until(async () => (await server.api.stats()).inProgress > 0);
   await settle(quietTurns);
   await server.pass(5000);
   const { inProgress, ready } = await server.api.stats();
   // At most 4 MiB unread, and what one claim adds to it.
-  assert.ok(inProgress >= 1 && inProgress <= 10, `${inProgress} are with the slow worker`);
+  assert.ok(inProgress <= 10, `${inProgress} are with the slow worker`);
   assert.equal(inProgress + ready, total);
 
   const other = await server.worker("worker-acme-2");
@@ -107,11 +107,11 @@ test("a worker that does not read and sends results is not read from, and loses 
   slow.send(encode({ hello: { token: "worker-acme" } }));
   const taskId = "x".repeat(100 * kibibyte);
   const nack = encode({ nack: { taskId } });
-  const total = 200;
+  const total = 100;
   for (let sent = 0; sent < total; sent += 1) slow.send(nack);
   await settle(quietTurns);
   // What the client could not get rid of is what the server has not taken.
-  assert.ok(slow.stream.writableLength > 10 * 1024 * kibibyte, String(slow.stream.writableLength));
+  assert.ok(slow.stream.writableLength > 4 * 1024 * kibibyte, String(slow.stream.writableLength));
   await slow.readUntil((_, bytes) => bytes > total * taskId.length);
 });
 
@@ -121,16 +121,16 @@ test("a producer that does not read its acknowledgements is not read from, and o
   const slow = server.raw("producer").call(path);
   slow.send(encode({ hello: { token: "producer-acme" } }));
   // One task of each batch is good; the refusals of the others are more than what may be unread.
-  const bad = Array.from({ length: 25_000 }, () => ({
+  const bad = Array.from({ length: 12_000 }, () => ({
     command: "render",
     delaySeconds: 2 ** 31 - 1,
   }));
   const batch = encode({ createBatch: { tasks: [{ command: "render" }, ...bad] } });
-  const total = 4;
+  const total = 5;
   for (let sent = 0; sent < total; sent += 1) slow.send(batch);
   await until(() => server.readyNow() > 0);
   await settle(quietTurns);
-  assert.ok(server.readyNow() <= 2, `${server.readyNow()} batches were taken`);
+  assert.ok(server.readyNow() <= 3, `${server.readyNow()} batches were taken`);
   const other = await server.producer();
   const { createAck } = await other.ask({ create: { seq: 1, command: "other" } });
   assert.equal(createAck.ok, true);

@@ -271,8 +271,8 @@ export const keys: KeyTable = {
     about: "Largest request body.",
   },
   payloadBytesMax: {
-    ...bytes(1024, gibibyte, limits.payloadBytesMax),
-    about: "Largest payload of one task; at most bodyBytesMax.",
+    ...bytes(1024, limits.payloadBytesCeiling, limits.payloadBytesMax),
+    about: "Largest payload of one task; at most bodyBytesMax, and what a gRPC message can carry.",
   },
   createBatchMax: {
     ...count(1, 100_000, limits.createBatchMax),

@@ -292,10 +292,11 @@ test("a misspelt variable of ours is an error; variables of other programs are n
 });
 
 test("values between keys must fit each other", () => {
-  assert.deepEqual(problemsOf({ yaml: "payloadBytesMax: 9000000\nbackoffBaseSeconds: 1000" }), [
+  const yaml = "payloadBytesMax: 3000000\nbodyBytesMax: 2000000\nbackoffBaseSeconds: 1000";
+  assert.deepEqual(problemsOf({ yaml }), [
     "backoffBaseSeconds: 1000 is more than backoffMaxSeconds, which is 900; lower " +
       "backoffBaseSeconds or raise backoffMaxSeconds",
-    "payloadBytesMax: 9000000 is more than bodyBytesMax, which is 4194304; lower payloadBytesMax " +
+    "payloadBytesMax: 3000000 is more than bodyBytesMax, which is 2000000; lower payloadBytesMax " +
       "or raise bodyBytesMax",
   ]);
 });
