@@ -5,8 +5,6 @@
 export const limits = {
   bodyBytesMax: 4 * 1024 * 1024,
   payloadBytesMax: 1024 * 1024,
-  /** The most that can be configured: clients of the streams refuse messages over 4 MiB. */
-  payloadBytesCeiling: 4 * 1024 * 1024 - 64 * 1024,
   commandPattern: /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$/,
   idempotencyKeyCharsMax: 256,
   webhookCharsMax: 2048,

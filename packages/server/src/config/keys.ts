@@ -271,8 +271,9 @@ export const keys: KeyTable = {
     about: "Largest request body.",
   },
   payloadBytesMax: {
-    ...bytes(1024, limits.payloadBytesCeiling, limits.payloadBytesMax),
-    about: "Largest payload of one task; at most bodyBytesMax, and what a gRPC message can carry.",
+    ...bytes(1024, gibibyte, limits.payloadBytesMax),
+    about:
+      "Largest payload of one task; at most bodyBytesMax, and below 4 MiB where workers use streams.",
   },
   createBatchMax: {
     ...count(1, 100_000, limits.createBatchMax),
