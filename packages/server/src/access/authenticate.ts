@@ -25,15 +25,15 @@ export function bearerToken(authorization: string | undefined): Outcome<string, 
 }
 
 export class Authenticator {
-  readonly #producers: StaticTokens;
-  readonly #workers: StaticTokens;
+  readonly #producers: StaticTokens<KnownToken>;
+  readonly #workers: StaticTokens<KnownToken>;
   readonly #allowProducerAsWorker: boolean;
   readonly #clock: Clock;
 
   constructor(config: AccessConfig, clock: Clock) {
     this.#clock = clock;
-    this.#producers = new StaticTokens(config.producerAuth);
-    this.#workers = new StaticTokens(config.workerAuth);
+    this.#producers = new StaticTokens(config.producerAuth, know);
+    this.#workers = new StaticTokens(config.workerAuth, know);
     this.#allowProducerAsWorker = config.allowProducerAsWorker;
   }
 
@@ -61,15 +61,15 @@ export class Authenticator {
 
   #producer(token: string): Authenticated {
     const found = this.#producers.find(token);
-    return found === undefined ? refuse("invalid_token") : identityOf(found);
+    return found === undefined ? refuse("invalid_token") : found.identity;
   }
 
   #worker(token: string): Authenticated {
     const found = this.#workers.find(token);
     if (found !== undefined) {
-      if (found.eventTypes.length === 0) return refuse("missing_event_types");
-      if (found.scopes.length === 0) return refuse("missing_worker_scope");
-      return identityOf(found);
+      if (found.token.eventTypes.length === 0) return refuse("missing_event_types");
+      if (found.token.scopes.length === 0) return refuse("missing_worker_scope");
+      return found.identity;
     }
     if (!this.#allowProducerAsWorker) return refuse("invalid_token");
     const producer = this.#producer(token);
@@ -81,9 +81,18 @@ export class Authenticator {
   /** Readers need no scope: a worker that may do anything at all, or a producer. */
   #reader(token: string): Authenticated {
     const worker = this.#workers.find(token);
-    if (worker !== undefined && worker.eventTypes.length > 0) return identityOf(worker);
+    if (worker !== undefined && worker.token.eventTypes.length > 0) return worker.identity;
     return this.#producer(token);
   }
+}
+
+interface KnownToken {
+  readonly token: StaticTokenConfig;
+  readonly identity: Authenticated;
+}
+
+function know(token: StaticTokenConfig): KnownToken {
+  return { token, identity: identityOf(token) };
 }
 
 function identityOf(token: StaticTokenConfig): Authenticated {

@@ -5,14 +5,15 @@
 import { hash } from "node:crypto";
 import type { StaticTokenConfig } from "../config/settings.ts";
 
-export class StaticTokens {
-  readonly #byHash: ReadonlyMap<string, StaticTokenConfig>;
+export class StaticTokens<Found> {
+  readonly #byHash: ReadonlyMap<string, Found>;
 
-  constructor(tokens: readonly StaticTokenConfig[]) {
-    this.#byHash = new Map(tokens.map((each) => [hash("sha256", each.token), each]));
+  /** `found` says what a token stands for, once for all of its uses. */
+  constructor(tokens: readonly StaticTokenConfig[], found: (token: StaticTokenConfig) => Found) {
+    this.#byHash = new Map(tokens.map((each) => [hash("sha256", each.token), found(each)]));
   }
 
-  find(token: string): StaticTokenConfig | undefined {
+  find(token: string): Found | undefined {
     return this.#byHash.get(hash("sha256", token));
   }
 }

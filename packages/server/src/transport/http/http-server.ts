@@ -2,7 +2,6 @@
  * The REST API on Fastify. Authorisation happens before a body is read; every reply carries a request
  * id; whatever goes wrong has the same shape. Callers that stop listening are noticed while they wait.
  */
-import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import Fastify, {
   type FastifyError,
@@ -16,6 +15,7 @@ import type { Logger } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import { adminRoutes } from "./admin-routes.ts";
 import type { JsonCodec } from "./json-codec.ts";
+import { RequestIds } from "./request-ids.ts";
 import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
 import { taskRoutes } from "./task-routes.ts";
 
@@ -201,9 +201,9 @@ function replyToError(error: FastifyError, request: FastifyRequest, logger: Logg
   return problemOf("internal");
 }
 
+const requestIds = new RequestIds();
+
 function requestId(request: IncomingMessage): string {
   const sent = request.headers["x-request-id"];
-  return typeof sent === "string" && requestIdPattern.test(sent)
-    ? sent
-    : randomBytes(16).toString("hex");
+  return typeof sent === "string" && requestIdPattern.test(sent) ? sent : requestIds.next();
 }
