@@ -1,7 +1,7 @@
 /**
  * A failure of the environment. `disk_full`: nothing of the failed commit was kept and a later one
  * may succeed. `storage_failed`: what reached the disk is unknown; nothing may be acknowledged any
- * more. `corrupt`: what was read is not what was written. `locked`, `format`, `usage`: the directory
+ * more. `corrupt`: what was read is not what was written. `locked`, `format`: the directory
  * cannot be opened, and the message says what to do. `closed`: the engine is shutting down.
  */
 export type FaultCode = "disk_full" | "storage_failed" | "corrupt" | "locked" | "format" | "closed";

@@ -1,6 +1,7 @@
 /**
  * The only place that builds everything. `composeCore` is the server without its edges: it runs the
- * same on real files and clocks and inside a simulation. `composeServer` puts HTTP around it.
+ * same on real files and clocks and inside a simulation. `composeHttp` and
+ * `composeStreams` put the transports around it.
  */
 import { Engine, type EngineState, FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
