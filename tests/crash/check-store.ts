@@ -22,7 +22,7 @@ import {
   sequenceKey,
 } from "../../packages/server/src/store/keys.ts";
 import { keysOf } from "../../packages/server/src/store/keys-of.ts";
-import { decodeResult, decodeTask } from "../../packages/server/src/store/task-codec.ts";
+import { decodeResult, decodeTask, resultIn } from "../../packages/server/src/store/task-codec.ts";
 
 export interface StoreContents {
   readonly tasks: ReadonlyMap<TaskId, Task>;
@@ -115,6 +115,9 @@ class Reading {
       return;
     }
     this.tasks.set(task.id, task);
+    if (task.payload !== undefined) this.payloads.set(task.id, task.payload);
+    const result = resultIn(value.toString("utf8"));
+    if (result !== undefined) this.#addResult(key, Buffer.from(result));
     for (const broken of violations(task)) this.problems.push(`${key}: ${broken}`);
   }
 

@@ -11,7 +11,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { Engine, LevelKv, LocalLog, type Log } from "@codeq/engine";
-import type { Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
+import type { TaskId, TenantId, WorkerId } from "@codeq/queue";
 import { SimClock, SimRandom, settle } from "@codeq/testing";
 import { decodeBody, opKinds } from "../../packages/engine/src/batch-codec.ts";
 import { Broker } from "../../packages/server/src/broker/broker.ts";
@@ -321,10 +321,9 @@ class Machine {
     assert.ok(outcome.ok);
     const { value, done } = outcome.value;
     await done;
-    const { id } = value.task as Task;
-    const kept = value.replayed ? broker.store.payload(id) : payload;
+    const kept = value.replayed ? broker.store.payload(value.task) : payload;
     return {
-      id,
+      id: value.task.id,
       logIndex: durableIndex(broker.store.engine),
       payload: kept,
       resultJson: undefined,

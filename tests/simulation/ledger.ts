@@ -5,7 +5,7 @@
  */
 import { queueOf, type Task, type TaskId } from "@codeq/queue";
 import { decodeBody, opKinds } from "../../packages/engine/src/batch-codec.ts";
-import { decodeTask } from "../../packages/server/src/store/task-codec.ts";
+import { decodeTask, resultIn } from "../../packages/server/src/store/task-codec.ts";
 
 export type EventKind =
   | "create"
@@ -150,8 +150,13 @@ export class Ledger {
 function textsOf(key: string, text: string | undefined): string[] {
   if (text === undefined) return [];
   if (key.startsWith("codeq/payload/")) return [text];
-  if (!key.startsWith("codeq/results/")) return [];
-  const [, , resultJson, error] = JSON.parse(text) as string[];
+  if (key.startsWith("codeq/results/")) return resultTexts(text);
+  if (!key.startsWith(taskPrefix)) return [];
+  return [decodeTask(text)?.payload ?? "", ...resultTexts(resultIn(text) ?? "[]")];
+}
+
+function resultTexts(encoded: string): string[] {
+  const [, , resultJson, error] = JSON.parse(encoded) as string[];
   return [resultJson ?? "", error ?? ""];
 }
 

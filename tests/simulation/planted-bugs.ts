@@ -6,9 +6,9 @@ import { create, FaultError, type Log, type Op, put, remove } from "@codeq/engin
 import type { Task } from "@codeq/queue";
 import type { Core } from "../../packages/server/src/compose.ts";
 import type { Durability } from "../../packages/server/src/config/settings.ts";
-import { payloadKey, resultKey, taskKey } from "../../packages/server/src/store/keys.ts";
+import { payloadKey, taskKey } from "../../packages/server/src/store/keys.ts";
 import { addChange, keysOf } from "../../packages/server/src/store/keys-of.ts";
-import { decodeTask, encodeTask } from "../../packages/server/src/store/task-codec.ts";
+import { decodeTask, encodeTask, resultIn } from "../../packages/server/src/store/task-codec.ts";
 import type { CheckerName } from "./checkers/index.ts";
 import type { Plants } from "./world.ts";
 
@@ -31,7 +31,9 @@ function rewriteTasks(core: Core, rewrite: (task: Task) => Task): void {
     ops.map((op) => {
       if (!op.key.startsWith("codeq/tasks/") || op.value.length === 0) return op;
       const task = decodeTask(Buffer.from(op.value as string));
-      return task === undefined ? op : { ...op, value: encodeTask(rewrite(task)) };
+      return task === undefined
+        ? op
+        : { ...op, value: encodeTask(rewrite(task), resultIn(op.value as string) ?? "") };
     }),
   );
 }
@@ -210,8 +212,9 @@ export const plantedBugs: readonly PlantedBug[] = [
         broker.submit = (of, submission) => {
           const outcome = submit(of, submission);
           if (outcome.ok && outcome.value.value.repeated) {
+            const { task } = outcome.value.value;
             const text = ["x", "c", submission.resultJson, "", 0, 0, []];
-            engine.commit([put(resultKey(of.id), JSON.stringify(text))]);
+            engine.commit([put(taskKey(of.id), encodeTask(task, JSON.stringify(text)))]);
           }
           return outcome;
         };
@@ -344,7 +347,12 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "the result is not written with the end of the task",
     plants: {
       core: (core) =>
-        onCommit(core, (ops) => ops.filter((op) => !op.key.startsWith("codeq/results/"))),
+        onCommit(core, (ops) =>
+          ops.map((op) => {
+            const task = isDelete(op) ? undefined : decodeTask(op.value as string);
+            return task?.place.in === "done" ? { ...op, value: encodeTask(task, "") } : op;
+          }),
+        ),
     },
   },
   {

@@ -1,7 +1,8 @@
 /** The whole store at one moment, as the server's own reads see it: the kv with the overlay on top. */
 import type { Task, TaskId } from "@codeq/queue";
 import type { Core } from "../../packages/server/src/compose.ts";
-import { decodeTask } from "../../packages/server/src/store/task-codec.ts";
+import { resultKey, taskKey } from "../../packages/server/src/store/keys.ts";
+import { decodeTask, resultIn } from "../../packages/server/src/store/task-codec.ts";
 import type { World } from "./world.ts";
 
 export interface StoreView {
@@ -42,4 +43,11 @@ export function viewStore(world: World): StoreView | undefined {
   }
   const isSettled = engine.stats().waitingBytes === 0 && life.log?.isAppending === false;
   return { core: life.core, keys, tasks, unreadable, isSettled };
+}
+
+/** The encoded result, whether it travels with the task or has a key of its own, but not both. */
+export function resultTextOf(keys: ReadonlyMap<string, string>, id: TaskId): string | undefined {
+  const short = resultIn(keys.get(taskKey(id)) ?? "");
+  const apart = keys.get(resultKey(id));
+  return short !== undefined && apart !== undefined ? `${short} and ${apart}` : (short ?? apart);
 }

@@ -107,8 +107,8 @@ export class Engine implements AsyncDisposable {
     return this.#ahead.take(key) ?? this.#options.kv.getText(key);
   }
 
-  /** Makes a later `getText` of each of these keys cheap; for a few thousand that lie close together. */
-  readAhead(keys: readonly string[]): Promise<void> {
+  /** Makes a later `getText` of each of these keys cheap and tells what the kv holds of them now. */
+  readAhead(keys: readonly string[]): Promise<readonly KvEntry<string>[]> {
     return this.#ahead.read(keys);
   }
 

@@ -6,7 +6,7 @@
  * and a reading that it overtook leaves those keys aside. A value is handed out once; what nobody
  * asked for goes when the memory is needed for later readings.
  */
-import type { Kv } from "./kv/kv.ts";
+import type { Kv, KvEntry } from "./kv/kv.ts";
 import type { Overlay } from "./overlay.ts";
 
 /** What a reading may cost: entries walked for each one wanted, and text held in memory. */
@@ -40,11 +40,12 @@ export class ReadAhead {
     }
   }
 
-  /** Reads these keys, as far as they lie close together. */
-  async read(keys: readonly string[]): Promise<void> {
+  /** Reads these keys, as far as they lie close together: a few thousand of one range. */
+  async read(keys: readonly string[]): Promise<readonly KvEntry<string>[]> {
     const wanted = keys.toSorted();
     const first = wanted[0];
-    if (first === undefined) return;
+    const found: KvEntry<string>[] = [];
+    if (first === undefined) return found;
     const flushed: Overlay[] = [];
     this.#readings.add(flushed);
     const cursor = this.#kv.textCursor({ after: first.slice(0, -1), before: `${wanted.at(-1)}~` });
@@ -52,9 +53,10 @@ export class ReadAhead {
       let next = 0;
       for (let walked = 0; walked < keys.length * walkMax; walked += pieceEntries) {
         const piece = await cursor.next(pieceEntries);
-        next = this.#addWanted(piece, wanted, { next, flushed });
-        if (piece.length === 0 || next >= wanted.length - 1) return;
+        next = this.#addWanted(piece, wanted, { next, flushed, found });
+        if (piece.length === 0 || next >= wanted.length - 1) break;
       }
+      return found;
     } finally {
       this.#readings.delete(flushed);
       await cursor.close();
@@ -63,14 +65,20 @@ export class ReadAhead {
 
   /** Both lists are in order; returns how far in the wanted one the piece has come. */
   #addWanted(
-    piece: readonly (readonly [string, string])[],
+    piece: readonly KvEntry<string>[],
     wanted: readonly string[],
-    reading: { readonly next: number; readonly flushed: readonly Overlay[] },
+    reading: {
+      readonly next: number;
+      readonly flushed: readonly Overlay[];
+      readonly found: KvEntry<string>[];
+    },
   ): number {
     let { next } = reading;
-    for (const [key, value] of piece) {
+    for (const entry of piece) {
+      const [key, value] = entry;
       while (next < wanted.length && (wanted[next] as string) < key) next += 1;
       if (wanted[next] !== key) continue;
+      reading.found.push(entry);
       if (!reading.flushed.some((overlay) => overlay.entries.has(key))) this.#add(key, value);
     }
     return next;

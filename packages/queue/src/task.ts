@@ -47,6 +47,8 @@ export interface Task {
   readonly traceState: string;
   /** Empty when the producer gave none. */
   readonly idempotencyKey: string;
+  /** The producer's JSON text when it is short; undefined when it is kept apart from the record. */
+  readonly payload: string | undefined;
   readonly maxAttempts: number;
   /** Deliveries that came back: by nack, abandon or lease expiry. */
   readonly attempts: number;

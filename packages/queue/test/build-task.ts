@@ -27,6 +27,7 @@ export function newTask(over: Partial<NewTask> = {}): NewTask {
     traceParent: "00-11111111111111111111111111111111-2222222222222222-01",
     traceState: "vendor=1",
     idempotencyKey: "order-17",
+    payload: '{"page":1}',
     maxAttempts: 5,
     visibleMs: undefined,
     ...over,

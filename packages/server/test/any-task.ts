@@ -45,6 +45,12 @@ export const anyTask: fc.Arbitrary<Task> = record({
   traceParent: text,
   traceState: text,
   idempotencyKey: text,
+  payload: fc.option(
+    fc.json({ noUnicodeString: false }).map((json) => json.replaceAll(":", ":\n")),
+    {
+      nil: undefined,
+    },
+  ),
   maxAttempts: fc.integer({ min: 1, max: 1000 }),
   attempts: fc.nat(1000),
   handBacks: fc.nat(3),

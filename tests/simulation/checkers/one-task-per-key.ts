@@ -8,6 +8,7 @@ import type {
   CreateTaskInput,
 } from "../../../packages/server/src/operations/create-task.ts";
 import type { Answer } from "../../../packages/server/src/operations/operation.ts";
+import { payloadKey } from "../../../packages/server/src/store/keys.ts";
 import type { MakeChecker } from "./checker.ts";
 
 export const oneTaskPerKey: MakeChecker = ({ world, report }) => {
@@ -21,7 +22,7 @@ export const oneTaskPerKey: MakeChecker = ({ world, report }) => {
     if (queueOf(task.command) !== queueOf(input.command)) {
       report(`${task.id} was the answer to a request for ${input.command}`);
     }
-    const payload = ledger.keys.get(`codeq/payload/${task.id}`);
+    const payload = task.payload ?? ledger.keys.get(payloadKey(task.id));
     if (replayed && payload !== undefined && payload !== input.payload) {
       report(`${task.id} was the answer to a request with another payload`);
     }

@@ -1,14 +1,14 @@
 /** There is a result exactly when the task is done or dead, and it says the same as the task. */
-import { resultKey } from "../../../packages/server/src/store/keys.ts";
 import { decodeResult } from "../../../packages/server/src/store/task-codec.ts";
 import { sightingsOf } from "../exchange.ts";
 import { isTerminal } from "../ledger.ts";
+import { resultTextOf } from "../store-view.ts";
 import type { MakeChecker } from "./checker.ts";
 
 export const resultWhenTerminal: MakeChecker = ({ report }) => ({
   looked: ({ keys, tasks }) => {
     for (const task of tasks.values()) {
-      const text = keys.get(resultKey(task.id));
+      const text = resultTextOf(keys, task.id);
       if (isTerminal(task) !== (text !== undefined)) {
         report(`${task.id} is ${task.place.in}, its result is ${text}`);
       }

@@ -1,8 +1,8 @@
 /** A result that anybody was told of stays as it is until its task is removed. */
 import type { Result, TaskId } from "@codeq/queue";
-import { resultKey } from "../../../packages/server/src/store/keys.ts";
 import { decodeResult } from "../../../packages/server/src/store/task-codec.ts";
 import { sightingsOf } from "../exchange.ts";
+import { resultTextOf } from "../store-view.ts";
 import type { MakeChecker } from "./checker.ts";
 
 export const resultsAreKept: MakeChecker = ({ report }) => {
@@ -37,7 +37,7 @@ export const resultsAreKept: MakeChecker = ({ report }) => {
     looked: ({ keys, tasks }) => {
       for (const id of told.keys()) {
         if (!tasks.has(id)) continue;
-        const text = keys.get(resultKey(id));
+        const text = resultTextOf(keys, id);
         const result = text === undefined ? undefined : decodeResult(Buffer.from(text));
         if (result === undefined) report(`the result of ${id} is not in the store`);
         else see(result, "the store");

@@ -99,8 +99,8 @@ function soon(fleet: Fleet): string {
   return new Date(ms).toISOString();
 }
 
-/** Now and then larger than a whole segment of the log. */
+/** Now and then too long to travel with the task, or larger than a whole segment of the log. */
 function payload(fleet: Fleet): string {
-  const chars = fleet.chance(0.02) ? 5000 : fleet.random.int(200);
+  const chars = fleet.chance(0.02) ? 5000 : fleet.random.int(fleet.chance(0.3) ? 1000 : 200);
   return JSON.stringify({ mark: fleet.mark(), text: "x".repeat(chars) });
 }

@@ -2,7 +2,7 @@
  * Ordered bytes with atomic batches. Keys are ASCII strings, ordered by character.
  * One `write` at a time; reads see every write that finished before they began.
  */
-export type KvEntry = readonly [key: string, value: Buffer];
+export type KvEntry<Value = Buffer> = readonly [key: string, value: Value];
 
 /** A put, or a delete when `value` is undefined. */
 export interface KvWrite {
@@ -19,7 +19,7 @@ export interface KvRange {
 
 export interface KvCursor<Value = Buffer> {
   /** The next entries in order, at most `count`; empty at the end. */
-  next(count: number): Promise<(readonly [key: string, value: Value])[]>;
+  next(count: number): Promise<KvEntry<Value>[]>;
   close(): Promise<void>;
 }
 

@@ -10,6 +10,7 @@ export interface NewTask {
   readonly traceParent: string;
   readonly traceState: string;
   readonly idempotencyKey: string;
+  readonly payload: string | undefined;
   readonly maxAttempts: number;
   /** When the producer wants it to be claimable; undefined means at once. */
   readonly visibleMs: number | undefined;
@@ -29,6 +30,7 @@ export function enqueue(
     traceParent: input.traceParent,
     traceState: input.traceState,
     idempotencyKey: input.idempotencyKey,
+    payload: input.payload,
     maxAttempts: input.maxAttempts,
     attempts: 0,
     handBacks: 0,

@@ -29,10 +29,10 @@ import {
   type TenantId,
 } from "@codeq/queue";
 import { type Counts, noCounts } from "../store/counts.ts";
-import { payloadKey, resultKey, webhookKey } from "../store/keys.ts";
-import { addChange, addRemoval } from "../store/keys-of.ts";
+import { webhookKey } from "../store/keys.ts";
+import { addChange, addEnd, addNewTask, addRemoval } from "../store/keys-of.ts";
 import { QueueStore } from "../store/queue-store.ts";
-import { encodeResult } from "../store/task-codec.ts";
+import { isShort } from "../store/task-codec.ts";
 import type {
   BrokerOptions,
   ComebackTerms,
@@ -98,10 +98,11 @@ export class Broker {
       const replay = this.#replayOf(request);
       if (replay !== undefined) return replay;
     }
-    const task = enqueue({ ...request, id: ids.next(nowMs) }, { nowMs, seq: this.#nextSequence() });
+    const payload = isShort(request.payload) ? request.payload : undefined;
+    const input = { ...request, id: ids.next(nowMs), payload };
+    const task = enqueue(input, { nowMs, seq: this.#nextSequence() });
     const ops: Op[] = [];
-    addChange(ops, undefined, task);
-    ops.push(create(payloadKey(task.id), request.payload));
+    addNewTask(ops, task, request.payload);
     if (request.idempotencyKey !== "") {
       const { payloadHash } = request;
       const entry = { taskId: task.id, queue: queueOf(task.command), payloadHash };
@@ -220,7 +221,7 @@ export class Broker {
     return await this.#whenSettled(id, () => {
       const task = this.#find({ tenantId, id });
       if (task === undefined) return undefined;
-      return { task: this.#withLiveLease(task), payload: this.store.payload(id) };
+      return { task: this.#withLiveLease(task), payload: this.store.payload(task) };
     });
   }
 
@@ -341,12 +342,13 @@ export class Broker {
 
   /** The end of a task: terminal record, result, retention and callback in one batch. */
   #finish(before: Task, after: Task, result: Result): Promise<void> {
-    const ops = [create(resultKey(after.id), encodeResult(result))];
+    const ops: Op[] = [];
+    addEnd(ops, before, { task: after, result });
     if (after.webhook !== "") {
       ops.push(create(webhookKey(result.completedMs, after.id), firstTry));
       this.onWebhook(result.completedMs);
     }
-    const done = this.#commitChange(before, after, ops);
+    const { done } = this.#options.engine.commit(ops);
     this.store.forget(after.id);
     this.index.leave(before);
     this.index.enter(after);

@@ -151,7 +151,7 @@ export class Claims {
     addChange(ops, before, outcome.value);
     this.#index.leave(before);
     this.#index.enter(outcome.value);
-    return { task: outcome.value, payload: this.#store.payload(before.id) };
+    return { task: outcome.value, payload: this.#store.payload(before) };
   }
 
   #requested(request: ClaimRequest): readonly QueueState[] {

@@ -25,8 +25,14 @@ async function setup(stored?: string): Promise<Setup> {
 test("the first start writes down what every later one finds", async () => {
   const { world, start } = await setup();
   await start(4);
-  assert.equal(world.contents.get(formatKey)?.toString(), '{"version":1,"shards":4}');
+  assert.equal(world.contents.get(formatKey)?.toString(), '{"version":2,"shards":4}');
   await start(4);
+});
+
+test("data of the first format is taken over, and an older server refuses it from then on", async () => {
+  const { world, start } = await setup('{"version":1,"shards":1}');
+  await start(1);
+  assert.equal(world.contents.get(formatKey)?.toString(), '{"version":2,"shards":1}');
 });
 
 test("D23: another number of shards is refused, with the number to set and the way to change it", async () => {
@@ -51,8 +57,8 @@ test("D23: it is refused also when the first start was killed before it could fl
 });
 
 test("data of a newer version is refused, and says what to start", async () => {
-  const { start } = await setup('{"version":2,"shards":1}');
-  await assert.rejects(start(1), { code: "format", message: /version 2.*newer version of codeQ/s });
+  const { start } = await setup('{"version":3,"shards":1}');
+  await assert.rejects(start(1), { code: "format", message: /version 3.*newer version of codeQ/s });
 });
 
 test("a format entry that cannot be read is a fault of the data, not a crash", async () => {

@@ -6,11 +6,16 @@
 import { type Engine, FaultError, put } from "@codeq/engine";
 import { formatKey } from "./keys.ts";
 
-const formatVersion = 1;
+/** 1: payload and result always under keys of their own. 2: short ones travel with the task. */
+const formatVersion = 2;
 
-/** Notes the format of a store that has none yet. */
+/**
+ * Notes the format that this version writes, so that an older one refuses it. Records of the first
+ * format are read as they are and rewritten when their task changes.
+ */
 export async function writeFormat(engine: Engine, shards: number): Promise<void> {
-  if (engine.get(formatKey) !== undefined) return;
+  const stored = engine.get(formatKey);
+  if (stored !== undefined && parseFormat(stored).version === formatVersion) return;
   await engine.commit([put(formatKey, JSON.stringify({ version: formatVersion, shards }))]).done;
 }
 

@@ -4,7 +4,7 @@
  * the indexes its record says, whatever the transition was.
  */
 import { create, type Op, put, remove } from "@codeq/engine";
-import { expiresMsOf, queueOf, type Task, type TenantId } from "@codeq/queue";
+import { expiresMsOf, queueOf, type Result, type Task, type TenantId } from "@codeq/queue";
 import {
   deadPrefix,
   delayedPrefix,
@@ -18,7 +18,7 @@ import {
   sortable,
   taskKey,
 } from "./keys.ts";
-import { encodeTask } from "./task-codec.ts";
+import { encodeResult, encodeTask, isShort } from "./task-codec.ts";
 
 /** The index keys of a task, without its record, payload, result and idempotency key. */
 export function keysOf(task: Task): string[] {
@@ -49,9 +49,9 @@ function placeKey(task: Task): string {
   }
 }
 
-/** Adds the writes that turn the task from `before` into `after`. */
-export function addChange(ops: Op[], before: Task | undefined, after: Task): void {
-  const record = encodeTask(after);
+/** Adds the writes that turn the task from `before` into `after`, with its result when it is short. */
+export function addChange(ops: Op[], before: Task | undefined, after: Task, result = ""): void {
+  const record = encodeTask(after, result);
   ops.push(
     before === undefined ? create(taskKey(after.id), record) : put(taskKey(after.id), record),
   );
@@ -67,9 +67,25 @@ function addMove(ops: Op[], from: string, move: { to: string; tenantId: TenantId
   if (move.to !== "") ops.push(create(move.to, move.tenantId));
 }
 
+/** Adds the writes of a task that was not there before. */
+export function addNewTask(ops: Op[], task: Task, payload: string): void {
+  addChange(ops, undefined, task);
+  if (task.payload === undefined) ops.push(create(payloadKey(task.id), payload));
+}
+
+/** Adds the writes that end a task: its terminal record and its result. */
+export function addEnd(ops: Op[], before: Task, end: { task: Task; result: Result }): void {
+  const encoded = encodeResult(end.result);
+  const travels = isShort(encoded);
+  addChange(ops, before, end.task, travels ? encoded : "");
+  if (!travels) ops.push(create(resultKey(end.task.id), encoded));
+}
+
 /** Adds the writes that leave nothing of the task behind. */
 export function addRemoval(ops: Op[], task: Task): void {
-  ops.push(remove(taskKey(task.id)), remove(payloadKey(task.id)), remove(resultKey(task.id)));
+  // Whether the result has a key of its own only the text of the record tells.
+  ops.push(remove(taskKey(task.id)), remove(resultKey(task.id)));
+  if (task.payload === undefined) ops.push(remove(payloadKey(task.id)));
   for (const key of keysOf(task)) ops.push(remove(key));
   if (task.idempotencyKey !== "") {
     ops.push(remove(idempotencyKeyOf(task.tenantId, task.idempotencyKey)));

@@ -3,8 +3,8 @@
  * significant first, so that the order of the text is the order of the numbers.
  *
  *   codeq/tasks/<id>                                        the task record
- *   codeq/payload/<id>                                      the producer's JSON text, never rewritten
- *   codeq/results/<id>                                      the result record
+ *   codeq/payload/<id>                                      a long payload, never rewritten
+ *   codeq/results/<id>                                      a long result record
  *   codeq/idempo/<tenant>/<key>                             which task a key stands for
  *   codeq/ttl/<ms>/<id>                                     when a finished task may be deleted
  *   codeq/webhook/<ms>/<id>                                 a result callback that is due

@@ -5,30 +5,36 @@ import { acme, BrokerWorld, claim, enqueue, owned, success } from "../../test/br
 import { payloadKey, resultKey, taskKey } from "./keys.ts";
 import { QueueStore } from "./queue-store.ts";
 
-/** A store with one finished and one ready task, flushed, and a way to spoil what it has. */
+const longJson = JSON.stringify({ text: "x".repeat(600) });
+
+/** A store with finished tasks and a ready one, flushed, and a way to spoil what it has. */
 async function setup(): Promise<{
   world: BrokerWorld;
   ready: TaskId;
   done: TaskId;
+  /** Finished as well; payload and result are long. */
+  long: TaskId;
   open: () => Promise<QueueStore>;
 }> {
   const world = new BrokerWorld();
   const broker = await world.open();
   const done = await enqueue(broker, { payload: '{"a":1}' });
   await claim(broker);
-  const finished = broker.submit(owned(done), success);
-  assert.ok(finished.ok);
+  assert.ok(broker.submit(owned(done), success).ok);
+  const long = await enqueue(broker, { payload: longJson });
+  await claim(broker);
+  assert.ok(broker.submit(owned(long), { ...success, resultJson: longJson }).ok);
   const ready = await enqueue(broker, { idempotencyKey: "k" });
   await broker.store.engine[Symbol.asyncDispose]();
   const open = async (): Promise<QueueStore> => new QueueStore(await world.openEngine());
-  return { world, ready: ready.id, done: done.id, open };
+  return { world, ready: ready.id, done: done.id, long: long.id, open };
 }
 
 test("tasks, payloads, results and idempotency entries are found by their ids", async () => {
   const { ready, done, open } = await setup();
   const store = await open();
   assert.equal(store.task(ready)?.place.in, "ready");
-  assert.equal(store.payload(done), '{"a":1}');
+  assert.equal(store.payload(store.task(done)!), '{"a":1}');
   assert.equal(store.result(done)?.status, "COMPLETED");
   assert.equal(store.result(ready), undefined);
   assert.equal(store.idempotency(acme, "k")?.taskId, ready);
@@ -38,18 +44,18 @@ test("tasks, payloads, results and idempotency entries are found by their ids", 
 });
 
 test("what cannot be read is counted, copied aside once and left where it is", async () => {
-  const { world, ready, done, open } = await setup();
+  const { world, ready, long, open } = await setup();
   world.contents.set(taskKey(ready), Buffer.from("\u0000bad"));
-  world.contents.set(resultKey(done), Buffer.from("[1]"));
+  world.contents.set(resultKey(long), Buffer.from("[1]"));
   const store = await open();
   assert.equal(store.task(ready), undefined);
   assert.equal(store.task(ready), undefined);
-  assert.equal(store.result(done), undefined);
+  assert.equal(store.result(long), undefined);
   assert.equal(store.quarantined, 3);
   await store.engine[Symbol.asyncDispose]();
   assert.equal(world.contents.get(taskKey(ready))?.toString(), "\u0000bad");
   assert.equal(world.contents.get(`codeq/quarantine/${taskKey(ready)}`)?.toString(), "\u0000bad");
-  assert.equal(world.contents.get(`codeq/quarantine/${resultKey(done)}`)?.toString(), "[1]");
+  assert.equal(world.contents.get(`codeq/quarantine/${resultKey(long)}`)?.toString(), "[1]");
 });
 
 test("reading what cannot be read does not need a store that can be written", async () => {
@@ -88,7 +94,19 @@ test("of the tasks that are kept, the last ones stay, in their newest form", asy
 });
 
 test("a payload that is missing reads as null, the JSON for nothing", async () => {
-  const { world, ready, open } = await setup();
-  world.contents.delete(payloadKey(ready));
-  assert.equal((await open()).payload(ready), "null");
+  const { world, long, open } = await setup();
+  world.contents.delete(payloadKey(long));
+  const store = await open();
+  assert.equal(store.payload(store.task(long)!), "null");
+});
+
+test("what is short travels with the task, what is long has a key of its own", async () => {
+  const { world, done, long, open } = await setup();
+  assert.equal(world.contents.get(payloadKey(done)), undefined);
+  assert.equal(world.contents.get(resultKey(done)), undefined);
+  assert.equal(world.contents.get(payloadKey(long))?.toString(), longJson);
+  const store = await open();
+  assert.equal(store.payload(store.task(long)!), longJson);
+  assert.equal(store.result(long)?.resultJson, longJson);
+  assert.equal(store.result(done)?.resultJson, success.resultJson);
 });

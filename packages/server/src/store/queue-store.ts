@@ -7,8 +7,15 @@
  */
 import { create, type Engine, type Op, put } from "@codeq/engine";
 import type { IdempotencyEntry, Result, Task, TaskId, TenantId } from "@codeq/queue";
-import { idempotencyKeyOf, payloadKey, quarantineKey, resultKey, taskKey } from "./keys.ts";
-import { decodeIdempotency, decodeResult, decodeTask, encodeIdempotency } from "./task-codec.ts";
+import { idempotencyKeyOf, idOf, payloadKey, quarantineKey, resultKey, taskKey } from "./keys.ts";
+import {
+  decodeIdempotency,
+  decodeResult,
+  decodeTask,
+  encodeIdempotency,
+  isPayloadApart,
+  resultIn,
+} from "./task-codec.ts";
 
 const generationTasksMax = 16_384;
 
@@ -36,17 +43,20 @@ export class QueueStore {
 
   /** Makes reading each of these tasks and its payload once cheap. */
   async readAhead(ids: readonly TaskId[]): Promise<void> {
-    await this.engine.readAhead(ids.map(taskKey));
-    await this.engine.readAhead(ids.map(payloadKey));
+    const found = await this.engine.readAhead(ids.map(taskKey));
+    const apart = found.filter(([, text]) => isPayloadApart(text));
+    await this.engine.readAhead(apart.map(([key]) => payloadKey(idOf(key))));
   }
 
-  payload(id: TaskId): string {
-    return this.engine.getText(payloadKey(id)) ?? "null";
+  payload(task: Task): string {
+    return task.payload ?? this.engine.getText(payloadKey(task.id)) ?? "null";
   }
 
   result(id: TaskId): Result | undefined {
-    const key = resultKey(id);
-    const text = this.engine.getText(key);
+    const record = this.engine.getText(taskKey(id));
+    const short = record === undefined ? undefined : resultIn(record);
+    const key = short === undefined ? resultKey(id) : taskKey(id);
+    const text = short ?? this.engine.getText(key);
     if (text === undefined) return undefined;
     const result = decodeResult(text);
     if (result === undefined) this.#quarantine(key);

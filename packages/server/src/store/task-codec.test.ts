@@ -10,6 +10,8 @@ import {
   encodeIdempotency,
   encodeResult,
   encodeTask,
+  isPayloadApart,
+  resultIn,
 } from "./task-codec.ts";
 
 function setup(): Task {
@@ -22,6 +24,7 @@ function setup(): Task {
     traceParent: "00-1",
     traceState: "",
     idempotencyKey: "key",
+    payload: undefined,
     maxAttempts: 3,
     attempts: 1,
     handBacks: 0,
@@ -33,13 +36,29 @@ function setup(): Task {
   };
 }
 
-test("any task comes back as it went in", () => {
+/** The array at the start of a record. */
+function row(task: Task): string {
+  return encodeTask(task, "").split("\n", 1)[0] as string;
+}
+
+test("any task comes back as it went in, and the result that travels with it", () => {
   fc.assert(
-    fc.property(anyTask, (task) => {
-      assert.deepEqual(decodeTask(Buffer.from(encodeTask(task))), task);
+    fc.property(anyTask, fc.option(anyResult), (task, result) => {
+      const encoded = result === null ? "" : encodeResult(result);
+      const text = Buffer.from(encodeTask(task, encoded)).toString();
+      assert.deepEqual(decodeTask(text), task);
+      assert.equal(resultIn(text) ?? "", encoded);
+      assert.equal(isPayloadApart(text), task.payload === undefined);
     }),
     { numRuns: 500 },
   );
+});
+
+test("a record of the first format, which is the array alone, has payload and result apart", () => {
+  const text = encodeTask(setup(), "").split("\n", 1)[0] as string;
+  assert.deepEqual(decodeTask(text), setup());
+  assert.equal(resultIn(text), undefined);
+  assert.ok(isPayloadApart(text));
 });
 
 test("any result comes back as it went in", () => {
@@ -53,30 +72,30 @@ test("any result comes back as it went in", () => {
 
 test("the bytes of a record do not change between versions of the server", () => {
   assert.equal(
-    encodeTask(setup()),
+    encodeTask({ ...setup(), payload: '{"a": 1}' }, '["r"]'),
     '["018bcfe5-6800-7000-8bb7-15228d999bdd","acme","Work",5,"https://example.com","00-1","","key",' +
-      '3,1,0,2,"broken",1,2,"l","w",9,7]',
+      '3,1,0,2,"broken",1,2,"l","w",9,7]\n["r"]\n{"a": 1}',
   );
 });
 
 test("fields that a later version adds at the end are passed over", () => {
   const task = setup();
-  const longer = encodeTask(task).replace(/]$/, ',"new",{"field":[1]}]');
+  const longer = encodeTask(task, "").replace(/]\n\n$/, ',"new",{"field":[1]}]\n\n');
   assert.deepEqual(decodeTask(Buffer.from(longer)), task);
 });
 
 test("a task that was cut, retyped, emptied or is no array at all is not a task", () => {
-  const text = encodeTask(setup());
+  const text = row(setup());
   for (let length = 0; length < text.length; length += 1) {
     assert.equal(decodeTask(Buffer.from(text.slice(0, length))), undefined, text.slice(0, length));
   }
-  const row = JSON.parse(text) as unknown[];
-  for (let position = 0; position < row.length; position += 1) {
-    for (const wrong of [null, true, {}, [], typeof row[position] === "string" ? 1 : "1"]) {
-      const damaged = JSON.stringify(row.with(position, wrong));
+  const cells = JSON.parse(text) as unknown[];
+  for (let position = 0; position < cells.length; position += 1) {
+    for (const wrong of [null, true, {}, [], typeof cells[position] === "string" ? 1 : "1"]) {
+      const damaged = JSON.stringify(cells.with(position, wrong));
       assert.equal(decodeTask(Buffer.from(damaged)), undefined, damaged);
     }
-    const short = JSON.stringify(row.slice(0, position));
+    const short = JSON.stringify(cells.slice(0, position));
     assert.equal(decodeTask(Buffer.from(short)), undefined, short);
   }
   for (const wrong of ["", "{}", "null", "1", "[]", '"r"', "\u0000", "[[]]"]) {
@@ -85,7 +104,7 @@ test("a task that was cut, retyped, emptied or is no array at all is not a task"
 });
 
 test("every place is checked: its kind and each of its fields", () => {
-  const start = JSON.stringify([...(JSON.parse(encodeTask(setup())) as unknown[]).slice(0, 15)]);
+  const start = JSON.stringify([...(JSON.parse(row(setup())) as unknown[]).slice(0, 15)]);
   const withPlace = (cells: unknown[]): Buffer =>
     Buffer.from(`${start.slice(0, -1)},${JSON.stringify(cells).slice(1)}`);
   for (const good of [

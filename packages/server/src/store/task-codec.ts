@@ -1,7 +1,12 @@
 /**
- * Task and result records as bytes: a JSON array, one position per field. Positions are only added
- * at the end; `format.ts` counts the versions. A record that does not decode answers undefined and is
- * the caller's to quarantine.
+ * Task and result records as text: a JSON array, one position per field. Positions are only added at
+ * the end; `format.ts` counts the versions. A record that does not decode answers undefined and is the
+ * caller's to quarantine.
+ *
+ * What is short travels with the task: behind its array come the result's and the payload, each after
+ * a line feed and empty when it has a key of its own. The arrays contain no line feed, so the payload
+ * is everything behind the second one. To rewrite a short payload with every change of the task costs
+ * less than a key of its own: one entry less in memory, in every flush and in every compaction.
  */
 import type {
   Artifact,
@@ -14,8 +19,20 @@ import type {
   WorkerId,
 } from "@codeq/queue";
 
+/** The most text that travels with a task; longer payloads and results have keys of their own. */
+const shortCharsMax = 512;
+
+export function isShort(text: string): boolean {
+  return text.length <= shortCharsMax;
+}
+
+/** Takes the encoded result when it travels with the task. */
+export function encodeTask(task: Task, result: string): string {
+  return `${encodeRow(task)}\n${result}\n${task.payload ?? ""}`;
+}
+
 /** One call over one array: faster than text put together by hand, which has to be flattened. */
-export function encodeTask(task: Task): string {
+function encodeRow(task: Task): string {
   const place = placeCells(task.place);
   const row = [
     task.id,
@@ -63,7 +80,9 @@ const taskShape = "s s s n s s s s n n n n s n n".split(" ");
 const placeAt = taskShape.length;
 
 export function decodeTask(stored: Buffer | string): Task | undefined {
-  const row = parseArray(stored);
+  const text = stored.toString();
+  const rowEnd = text.indexOf("\n");
+  const row = parseArray(rowEnd === -1 ? text : text.slice(0, rowEnd));
   if (row === undefined || !matches(row, taskShape)) return undefined;
   const place = decodePlace(row.slice(placeAt));
   if (place === undefined) return undefined;
@@ -76,6 +95,7 @@ export function decodeTask(stored: Buffer | string): Task | undefined {
     traceParent: row[5] as string,
     traceState: row[6] as string,
     idempotencyKey: row[7] as string,
+    payload: payloadIn(text, rowEnd),
     maxAttempts: row[8] as number,
     attempts: row[9] as number,
     handBacks: row[10] as number,
@@ -85,6 +105,24 @@ export function decodeTask(stored: Buffer | string): Task | undefined {
     updatedMs: row[14] as number,
     place,
   };
+}
+
+/** Undefined when the payload has a key of its own, as in records that consist of the array only. */
+function payloadIn(text: string, rowEnd: number): string | undefined {
+  const resultEnd = rowEnd === -1 ? -1 : text.indexOf("\n", rowEnd + 1);
+  return resultEnd === -1 ? undefined : text.slice(resultEnd + 1) || undefined;
+}
+
+/** The encoded result that travels with the task; undefined when there is none. */
+export function resultIn(text: string): string | undefined {
+  const rowEnd = text.indexOf("\n");
+  if (rowEnd === -1) return undefined;
+  return text.slice(rowEnd + 1, text.indexOf("\n", rowEnd + 1)) || undefined;
+}
+
+/** Whether the task's payload has a key of its own. */
+export function isPayloadApart(text: string): boolean {
+  return text.endsWith("\n") || !text.includes("\n");
 }
 
 /** What follows each kind of place; the end of a burial may be null and is checked apart. */
