@@ -20,6 +20,7 @@ import { expireLease } from "./expire-lease.ts";
 import { extendLease } from "./extend-lease.ts";
 import { nack } from "./nack.ts";
 import { promote } from "./promote.ts";
+import { release } from "./release.ts";
 import type { Returned } from "./retry-or-bury.ts";
 
 type Who = "holder" | "holder with token" | "holder with old token" | "stranger" | "nobody";
@@ -33,6 +34,7 @@ type Verb =
       readonly reason: string;
     }
   | { readonly verb: "abandon"; readonly who: Who; readonly interrupted: boolean }
+  | { readonly verb: "release"; readonly who: Who }
   | { readonly verb: "expire" }
   | { readonly verb: "promote" }
   | {
@@ -106,6 +108,8 @@ class Model {
         if (!step.interrupted || this.free === 0) return this.back(0, "MAX_ATTEMPTS", "");
         this.free -= 1;
         return "ready";
+      case "release":
+        return "ready";
       case "complete":
         this.error = step.error;
         return "done";
@@ -163,6 +167,7 @@ const anyVerb: fc.Arbitrary<Verb> = fc.oneof(
       interrupted: fc.boolean(),
     }),
   },
+  { weight: 1, arbitrary: fc.record({ verb: fc.constant("release" as const), who: anyWho }) },
   { weight: 1, arbitrary: fc.record({ verb: fc.constant("expire" as const) }) },
   { weight: 5, arbitrary: fc.record({ verb: fc.constant("promote" as const) }) },
   {
@@ -246,6 +251,8 @@ function apply(task: Task, step: Step, { owner, life, ...at }: Moment & { owner:
       return returned(nack(task, owner, step, around));
     case "abandon":
       return returned(abandon(task, owner, step, around));
+    case "release":
+      return changed(release(task, owner, at));
     case "expire":
       return returned(expireLease(task, around));
     case "promote":
@@ -304,6 +311,7 @@ const identity = [
   "traceParent",
   "traceState",
   "idempotencyKey",
+  "payload",
   "maxAttempts",
   "createdMs",
 ] as const;
@@ -378,6 +386,10 @@ test("the random lives reach every transition, every end and every refusal", () 
     "abandon dead",
     "abandon not_in_progress",
     "abandon not_owner",
+    "release ready",
+    "release ready 3",
+    "release not_in_progress",
+    "release not_owner",
     "expire delayed",
     "expire ready",
     "expire dead",
