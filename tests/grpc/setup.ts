@@ -102,6 +102,22 @@ export class Server {
     return resolve;
   }
 
+  /** The disk takes no write until `free` is called and a moment has passed. */
+  async fillDisk(): Promise<{ free(): Promise<void> }> {
+    const { disk } = this.api.world;
+    disk.capacityBytes = 0;
+    disk.failNext("write", "ENOSPC");
+    const filler = { command: "filler", payload: 0 };
+    assert.equal((await this.api.post("/tasks", filler, "producer-acme")).status, 507);
+    return {
+      free: async () => {
+        disk.capacityBytes = Number.MAX_SAFE_INTEGER;
+        await this.pass(2000);
+        assert.equal(this.api.core.engine.state, "open");
+      },
+    };
+  }
+
   /** Lets time pass slowly enough for the ends of every connection to notice each other. */
   async pass(ms: number): Promise<void> {
     for (let leftMs = ms; leftMs > 0; leftMs -= stepMs) {

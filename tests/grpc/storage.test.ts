@@ -2,34 +2,14 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { until } from "../contract/setup.ts";
-import { type Server, setup } from "./setup.ts";
+import { setup } from "./setup.ts";
 
 const full = "the server's disk is full; nothing was written";
-
-/** The disk takes no write until `free` is called and a moment has passed. */
-async function fillDisk(server: Server): Promise<{ free(): Promise<void> }> {
-  const { disk } = server.api.world;
-  disk.capacityBytes = 0;
-  disk.failNext("write", "ENOSPC");
-  const refused = await server.api.post(
-    "/tasks",
-    { command: "filler", payload: 0 },
-    "producer-acme",
-  );
-  assert.equal(refused.status, 507);
-  return {
-    free: async () => {
-      disk.capacityBytes = Number.MAX_SAFE_INTEGER;
-      await server.pass(2000);
-      assert.equal(server.api.core.engine.state, "open");
-    },
-  };
-}
 
 test("a full disk refuses tasks in their acknowledgements, and the stream goes on", async (t) => {
   const server = await setup(t, { storage: "sim-disk" });
   const call = await server.producer();
-  const disk = await fillDisk(server);
+  const disk = await server.fillDisk();
   const refused = { seq: "1", ok: false, taskId: "", errorMessage: full };
   assert.deepEqual(await call.ask({ create: { seq: 1, command: "render" } }), {
     createAck: refused,
@@ -63,7 +43,7 @@ test("a full disk refuses outcomes in their acknowledgements, and the task stays
   const server = await setup(t, { storage: "sim-disk" });
   const { call, task } = await server.leased();
   const taskId = task["id"];
-  const disk = await fillDisk(server);
+  const disk = await server.fillDisk();
   const refused = { taskId, ok: false, errorMessage: full };
   const result = { taskId, status: "COMPLETED" };
   assert.deepEqual(await call.ask({ result }), { resultAck: refused });
@@ -83,7 +63,7 @@ test("a Ready that comes while the disk is full is held, and served when it is n
   const server = await setup(t, { storage: "sim-disk" });
   const id = await server.api.create();
   const call = await server.worker();
-  const disk = await fillDisk(server);
+  const disk = await server.fillDisk();
   call.send({ ready: {} }, { ready: { count: 2 } });
   await call.expectSilence();
   await server.pass(60_000);
@@ -97,7 +77,7 @@ test("a Ready that comes while the disk is full is held, and served when it is n
 test("a Ready that is refused for what it asks is refused on a full disk too", async (t) => {
   const server = await setup(t, { storage: "sim-disk" });
   const call = await server.worker();
-  await fillDisk(server);
+  await server.fillDisk();
   call.send({ ready: {} });
   const commands = Array.from({ length: 300 }, () => "render");
   assert.deepEqual(await call.ask({ ready: { commands } }), {
@@ -115,7 +95,7 @@ test("a Ready that waits lives through a full disk and a rollback", async (t) =>
   const other = await server.worker("worker-acme-2");
   other.send({ ready: { count: 2 } });
   await server.untilWaiting(2);
-  const disk = await fillDisk(server);
+  const disk = await server.fillDisk();
   await server.pass(10_000);
   await disk.free();
   await server.untilWaiting(2);
@@ -143,7 +123,7 @@ test("a claim whose write fails is tried again, without an attempt being counted
 test("a stream that ends while its Ready is put off leaves no timer behind", async (t) => {
   const server = await setup(t, { storage: "sim-disk" });
   const call = await server.worker();
-  const disk = await fillDisk(server);
+  const disk = await server.fillDisk();
   call.send({ ready: {} });
   await call.expectSilence();
   call.halfClose();

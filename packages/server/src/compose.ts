@@ -53,8 +53,12 @@ export interface MemoryLimits {
   readonly delayedInMemoryMax: number;
 }
 
+type StorageWatcher = (state: EngineState) => void;
+
 export interface Core extends AsyncDisposable {
   readonly engine: Engine;
+  /** Calls back whenever the storage begins or ceases to accept writes. */
+  readonly onStorageState: (run: StorageWatcher) => void;
   readonly broker: Broker;
   readonly dispatch: Dispatch;
   readonly authenticator: Authenticator;
@@ -71,7 +75,8 @@ const webhookSettleMs = 1000;
 export async function composeCore(parts: CoreParts): Promise<Core> {
   const { config, clock, logger, metrics } = parts;
   const { delayedInMemoryMax } = parts.memory ?? memoryLimits;
-  const engine = await openEngine(parts);
+  const watchers: StorageWatcher[] = [];
+  const engine = await openEngine(parts, watchers);
   if (config.shards !== 1) {
     await engine[Symbol.asyncDispose]();
     throw new FaultError("format", "this version runs one shard; set shards to 1");
@@ -102,6 +107,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const { ticker, webhooks } = startMaintenance({ ...parts, broker, events });
   return {
     engine,
+    onStorageState: (run) => void watchers.push(run),
     broker,
     dispatch,
     authenticator,
@@ -125,7 +131,7 @@ async function within(clock: Clock, ms: number, settled: Promise<void>): Promise
   cancel();
 }
 
-async function openEngine(parts: CoreParts): Promise<Engine> {
+async function openEngine(parts: CoreParts, watchers: readonly StorageWatcher[]): Promise<Engine> {
   const { config, clock, logger, metrics, storage } = parts;
   let appendedBytes = 0;
   const engine = await Engine.open({
@@ -151,6 +157,8 @@ async function openEngine(parts: CoreParts): Promise<Engine> {
         const fields = { state, error: fault?.message, cause: String(fault?.cause ?? "") };
         if (state === "open") logger.info("storage accepts writes again", { state });
         else logger.error("storage refuses writes", fields);
+        // Before the process may end.
+        for (const tell of watchers) tell(state);
         if (state === "failed" && fault !== undefined) parts.onFailed(fault);
       },
     },
@@ -194,7 +202,11 @@ export function composeStreams(parts: {
   const { core, config, logger, clock } = parts;
   const { engine, dispatch, authenticator } = core;
   const { claimBatchMax } = config;
-  return createStreams({ engine, dispatch, authenticator, claimBatchMax, logger, clock });
+  const streams = createStreams({
+    ...{ engine, dispatch, authenticator, claimBatchMax, logger, clock },
+  });
+  core.onStorageState((state) => streams.setServing(state === "open"));
+  return streams;
 }
 
 export interface HttpParts {

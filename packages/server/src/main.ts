@@ -104,7 +104,7 @@ function stopOnSignal(running: Running, listening: Listening, config: Config): v
       logger.warn("the grace is over: open connections are cut");
       running.http.server.closeAllConnections();
     });
-    running.streams.setServing(false);
+    running.streams.stopServing();
     running.core.broker.stopWaiting();
     await listening.close(graceMs);
     cancel();

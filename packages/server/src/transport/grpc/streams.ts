@@ -27,6 +27,8 @@ export interface Streams {
   server(): GrpcServer;
   /** Tells health checks that the storage takes writes, or that it does not. */
   setServing(isServing: boolean): void;
+  /** The same for good: a storage that recovers while the server stops changes nothing. */
+  stopServing(): void;
 }
 
 export function createStreams(parts: StreamsParts): Streams {
@@ -42,8 +44,13 @@ export function createStreams(parts: StreamsParts): Streams {
     ...reflectionMethods([...services, healthService]),
   ]);
   const { logger, clock } = parts;
+  let isStopping = false;
   return {
     server: () => createGrpcServer({ methods, limits: grpcLimits, keepalive, logger, clock }),
-    setServing: (isServing) => health.setAll(isServing),
+    setServing: (isServing) => health.setAll(isServing && !isStopping),
+    stopServing: () => {
+      isStopping = true;
+      health.setAll(false);
+    },
   };
 }
