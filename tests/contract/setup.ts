@@ -86,7 +86,7 @@ export class World {
       onFailed: () => {},
     });
     const app = composeHttp({ core, config, logger, metrics, timestamps });
-    return new RunningServer({ world: this, core, app, config, lines });
+    return new RunningServer({ world: this, core, app, config, metrics, lines });
   }
 
   /** Ends the process, or takes the power away; the next start finds what the disk kept. */
@@ -172,6 +172,7 @@ export class RunningServer {
   readonly core: Core;
   readonly app: HttpServer;
   readonly config: Config;
+  readonly metrics: Metrics;
   /** What the server has logged. */
   readonly lines: string[];
   readonly #life: number;
@@ -182,12 +183,14 @@ export class RunningServer {
     core: Core;
     app: HttpServer;
     config: Config;
+    metrics: Metrics;
     lines: string[];
   }) {
     this.world = parts.world;
     this.core = parts.core;
     this.app = parts.app;
     this.config = parts.config;
+    this.metrics = parts.metrics;
     this.lines = parts.lines;
     this.#life = parts.world.life;
   }

@@ -33,12 +33,12 @@ export class Server {
 
   constructor(api: RunningServer) {
     this.api = api;
-    const { core, config, clock } = api;
+    const { core, config, metrics, clock } = api;
     const logger = createLogger({
       ...{ level: "debug", format: "json", nowMs: () => clock.nowMs() },
       write: (line) => this.#logged.push(line),
     });
-    this.streams = composeStreams({ core, config, logger, clock });
+    this.streams = composeStreams({ core, config, logger, metrics, clock });
     this.grpc = { worker: this.streams.server(), producer: this.streams.server() };
   }
 

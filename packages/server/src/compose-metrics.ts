@@ -1,7 +1,9 @@
-/** What broker and engine know about themselves, read at each scrape. */
+/** What broker, engine and streams know about themselves, read at each scrape. */
 import type { Engine, EngineState } from "@codeq/engine";
 import type { Broker } from "./broker/broker.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
+import { streamKinds } from "./telemetry/stream-metrics.ts";
+import type { Streams } from "./transport/grpc/streams.ts";
 
 /** The states as the metric names them; a closed storage has no scrape. */
 const stateNames = { open: "ok", full: "disk_full", failed: "failed", closed: "failed" } as const;
@@ -66,4 +68,34 @@ export function collectBrokerMetrics(metrics: Metrics, broker: Broker): void {
   ]);
   metrics.readyWindowEntries.collect(() => [[broker.queues.windowEntries]]);
   metrics.quarantinedRecords.collect(() => [[broker.store.quarantined]]);
+}
+
+export function collectStreamMetrics(metrics: Metrics, streams: Streams): void {
+  const { counts } = streams;
+  metrics.streamConnections.collect(() => [[streams.connections().open]]);
+  metrics.streamConnectionsRefused.collect(() => [[streams.connections().refused]]);
+  metrics.streamsOpen.collect(() => streamKinds.map((kind) => [counts[kind].open, kind]));
+  metrics.streamsClosed.collect(() =>
+    streamKinds.flatMap((kind) => entries(counts[kind].closed, kind)),
+  );
+  metrics.streamsRefused.collect(() =>
+    streamKinds.flatMap((kind) => entries(counts[kind].refused, kind)),
+  );
+  metrics.streamMessages.collect(() =>
+    streamKinds.flatMap((kind) => [
+      [counts[kind].messagesIn, kind, "in"] as const,
+      [counts[kind].messagesOut, kind, "out"] as const,
+    ]),
+  );
+  metrics.streamPauses.collect(() =>
+    streamKinds.flatMap((kind) => entries(counts[kind].pauses, kind)),
+  );
+  metrics.heldReadys.collect(() => [[counts.worker.heldReadys]]);
+}
+
+function entries<Kind extends string, Name extends string>(
+  counts: Readonly<Record<Name, number>>,
+  kind: Kind,
+): (readonly [number, Kind, Name])[] {
+  return Object.entries<number>(counts).map(([name, count]) => [count, kind, name as Name]);
 }

@@ -8,7 +8,11 @@ import type { FastifyInstance } from "fastify";
 import { Authenticator } from "./access/authenticate.ts";
 import { Broker } from "./broker/broker.ts";
 import type { Clock } from "./clock.ts";
-import { collectBrokerMetrics, collectEngineMetrics } from "./compose-metrics.ts";
+import {
+  collectBrokerMetrics,
+  collectEngineMetrics,
+  collectStreamMetrics,
+} from "./compose-metrics.ts";
 import type { Config } from "./config/settings.ts";
 import { DeleteOldTasks } from "./maintenance/delete-old-tasks.ts";
 import { DeliverWebhooks, type PostCallback } from "./maintenance/deliver-webhooks.ts";
@@ -197,6 +201,7 @@ export function composeStreams(parts: {
   readonly core: Core;
   readonly config: Config;
   readonly logger: Logger;
+  readonly metrics: Metrics;
   readonly clock: Clock;
 }): Streams {
   const { core, config, logger, clock } = parts;
@@ -205,6 +210,7 @@ export function composeStreams(parts: {
   const streams = createStreams({
     ...{ engine, dispatch, authenticator, claimBatchMax, logger, clock },
   });
+  collectStreamMetrics(parts.metrics, streams);
   core.onStorageState((state) => streams.setServing(state === "open"));
   return streams;
 }

@@ -73,7 +73,8 @@ async function start(config: Config, logger: Logger): Promise<Running> {
     },
   });
   const http = composeHttp({ ...{ core, config, logger, metrics, timestamps } });
-  return { core, http, streams: composeStreams({ core, config, logger, clock }) };
+  const streams = composeStreams({ core, config, logger, metrics, clock });
+  return { core, http, streams };
 }
 
 const word = new Uint32Array(1);

@@ -12,6 +12,7 @@ import {
   OpenLabel,
 } from "./registry.ts";
 import { createSeries } from "./series.ts";
+import { streamMetricTable } from "./stream-metrics.ts";
 
 export const metricTable = {
   taskCreated: {
@@ -109,6 +110,7 @@ export const metricTable = {
     help: "Requests that wait for an event: claims for work, readers for a result.",
     labels: [{ name: "kind", values: ["claim", "result"] }],
   },
+  ...streamMetricTable,
   readyWindowEntries: {
     name: "codeq_ready_window_entries",
     type: "gauge",

@@ -69,6 +69,8 @@ export interface ListenAddress {
 
 export interface GrpcServer extends AsyncDisposable {
   readonly connections: number;
+  /** Because too many were open. */
+  readonly connectionsRefused: number;
   readonly streams: number;
   listen(address: ListenAddress): Promise<AddressInfo>;
   /**
@@ -95,6 +97,7 @@ class Http2GrpcServer implements GrpcServer {
   readonly #peers = new Map<ServerHttp2Session, string>();
   readonly #streams = new Set<ServerStream>();
   readonly #turn = new SendTurn();
+  #connectionsRefused = 0;
   #onIdle: (() => void) | undefined;
 
   constructor(options: GrpcServerOptions) {
@@ -113,11 +116,18 @@ class Http2GrpcServer implements GrpcServer {
     this.#server.on("session", (session) => this.#opened(session));
     this.#server.on("stream", (stream, headers) => this.#called(stream, headers));
     this.#server.on("sessionError", (error) => logger.debug("gRPC connection broke", { error }));
-    this.#server.on("drop", () => logger.warn("gRPC connection refused: too many are open"));
+    this.#server.on("drop", () => {
+      this.#connectionsRefused += 1;
+      logger.warn("gRPC connection refused: too many are open");
+    });
   }
 
   get connections(): number {
     return this.#peers.size;
+  }
+
+  get connectionsRefused(): number {
+    return this.#connectionsRefused;
   }
 
   get streams(): number {

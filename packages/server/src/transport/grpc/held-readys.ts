@@ -24,6 +24,7 @@ const retryMs = 500;
 export class HeldReadys {
   readonly #serve: Serve;
   readonly #clock: Clock;
+  readonly #counts: { heldReadys: number };
   #held: HeldReady[] = [];
   #serving = 0;
   #isSuspended = false;
@@ -31,8 +32,12 @@ export class HeldReadys {
   #serveUntil: AbortController = newController();
   #cancelRetry: (() => void) | undefined;
 
-  constructor(clock: Clock, serve: Serve) {
-    this.#clock = clock;
+  constructor(
+    parts: { readonly clock: Clock; readonly counts: { heldReadys: number } },
+    serve: Serve,
+  ) {
+    this.#clock = parts.clock;
+    this.#counts = parts.counts;
     this.#serve = serve;
   }
 
@@ -44,6 +49,7 @@ export class HeldReadys {
   hold(ready: HeldReady): boolean {
     if (this.#held.length + this.#serving >= readysMax) return false;
     this.#held.push(ready);
+    this.#counts.heldReadys += 1;
     this.#serveHeld();
     return true;
   }
@@ -64,6 +70,7 @@ export class HeldReadys {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
+    this.#counts.heldReadys -= this.#held.length;
     this.#held = [];
     this.#cancelRetry?.();
     this.#stopServing();
@@ -85,6 +92,7 @@ export class HeldReadys {
       void this.#serve(ready, signal).then((isServed) => {
         this.#serving -= 1;
         if (!isServed && !this.#isClosed) this.#holdOn(ready);
+        else this.#counts.heldReadys -= 1;
       });
     }
   }

@@ -6,6 +6,7 @@ import { operations } from "../../operations/index.ts";
 import { type Answer, refusal } from "../../operations/operation.ts";
 import { traceContext } from "../trace-context.ts";
 import type { Conversation, Protocol, Session, SessionParts } from "./session.ts";
+import { StreamCounts } from "./stream-counts.ts";
 import { textIn } from "./text-in.ts";
 
 type Event = producer.ProducerEvent;
@@ -14,6 +15,7 @@ type Reply = producer.ServerEvent;
 export function producerProtocol(parts: SessionParts): Protocol<Event, Reply> {
   return {
     access: "producer",
+    counts: new StreamCounts(),
     read: producer.readProducerEvent,
     write: producer.writeServerEvent,
     missingToken: "missing token",

@@ -247,6 +247,7 @@ test("connections beyond the limit are refused", async () => {
   second.resume();
   await once(second, "close");
   assert.equal(world.server.connections, 1);
+  assert.equal(world.server.connectionsRefused, 1);
 });
 
 test("a connection that says nothing is given up", async () => {

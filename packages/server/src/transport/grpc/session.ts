@@ -17,6 +17,7 @@ import type { Clock } from "../../clock.ts";
 import type { Dispatch } from "../../operations/dispatch.ts";
 import type { GrpcStream } from "./grpc-stream.ts";
 import type { GrpcStatus } from "./status.ts";
+import type { StreamCounts, StreamRefusal } from "./stream-counts.ts";
 
 export interface SessionParts {
   readonly dispatch: Dispatch;
@@ -34,6 +35,8 @@ export interface Greeting {
 /** What is different between the two kinds of streams. */
 export interface Protocol<Event, Reply> {
   readonly access: AccessKind;
+  /** Of all streams of this kind. */
+  readonly counts: StreamCounts;
   readonly read: WireRead<Event>;
   readonly write: WireWrite<Reply>;
   /** What is said to a Hello without a token. */
@@ -66,24 +69,23 @@ const expiryGraceMs = 30_000;
 const unansweredEventsMax = 4096;
 const unansweredBytesMax = 8 * 1024 * 1024;
 
+type Sending<Reply> = Pick<Protocol<never, Reply>, "write" | "errorReply" | "counts">;
+
 export class Session<Reply> {
   readonly #stream: GrpcStream;
   readonly #clock: Clock;
-  readonly #protocol: Pick<Protocol<never, Reply>, "write" | "errorReply">;
+  readonly #protocol: Sending<Reply>;
   #onSlow: () => void = () => {};
   #onClosed: () => void = () => {};
   #unansweredEvents = 0;
   #unansweredBytes = 0;
+  #isSlow = false;
   #isPaused = false;
   #isDraining = false;
   #isClosed = false;
   #cancelExpiry: () => void = () => {};
 
-  constructor(
-    stream: GrpcStream,
-    clock: Clock,
-    protocol: Pick<Protocol<never, Reply>, "write" | "errorReply">,
-  ) {
+  constructor(stream: GrpcStream, clock: Clock, protocol: Sending<Reply>) {
     this.#stream = stream;
     this.#clock = clock;
     this.#protocol = protocol;
@@ -102,6 +104,11 @@ export class Session<Reply> {
     this.#onSlow = run;
   }
 
+  /** The peer reads again. */
+  resumed(): void {
+    this.#isSlow = false;
+  }
+
   /** Called at once when the session ends: its stream may take a while to close. */
   whenClosed(run: () => void): void {
     this.#onClosed = run;
@@ -109,12 +116,23 @@ export class Session<Reply> {
 
   send(reply: Reply): void {
     if (this.#isClosed) return;
-    if (!this.#stream.sendMessage(this.#protocol.write, reply)) this.#onSlow();
+    this.#protocol.counts.messagesOut += 1;
+    if (this.#stream.sendMessage(this.#protocol.write, reply) || this.#isClosed) return;
+    if (!this.#isSlow) this.#protocol.counts.pauses.slow_reader += 1;
+    this.#isSlow = true;
+    this.#onSlow();
   }
 
   /** Tells the peer of an event that was not taken; the stream goes on. */
   refuse(code: string, message: string): void {
     this.send(this.#protocol.errorReply(code, message));
+  }
+
+  /** Ends the stream in place of an answer to its Hello. */
+  turnAway(reason: StreamRefusal, status: GrpcStatus, message: string): void {
+    if (this.#isClosed) return;
+    this.#protocol.counts.refused[reason] += 1;
+    this.end(status, message);
   }
 
   end(status: GrpcStatus, message = ""): void {
@@ -164,8 +182,12 @@ export class Session<Reply> {
       this.#unansweredEvents >= unansweredEventsMax || this.#unansweredBytes >= unansweredBytesMax;
     if (tooMuch === this.#isPaused || this.#isClosed) return;
     this.#isPaused = tooMuch;
-    if (tooMuch) this.#stream.pause();
-    else this.#stream.resume();
+    if (!tooMuch) {
+      this.#stream.resume();
+      return;
+    }
+    this.#protocol.counts.pauses.unanswered += 1;
+    this.#stream.pause();
   }
 
   #endWhenDrained(): void {
@@ -179,13 +201,14 @@ export function serveStream<Event, Reply>(
   parts: SessionParts,
   protocol: Protocol<Event, Reply>,
 ): void {
+  const { counts } = protocol;
   const session = new Session<Reply>(stream, parts.clock, protocol);
   let conversation: Conversation<Event> | undefined;
   let isGreeted = false;
   let isFinishing = false;
 
   const cancelTimeout = parts.clock.after(greetingMsMax, () =>
-    session.end("DEADLINE_EXCEEDED", "no Hello in time"),
+    session.turnAway("no_hello", "DEADLINE_EXCEEDED", "no Hello in time"),
   );
   const finish = (): void => {
     isFinishing = true;
@@ -204,12 +227,17 @@ export function serveStream<Event, Reply>(
     session.whenClosed(() => begun.closed());
     session.endAfter(accepted.identity.expiresMs);
     session.whenSlow(() => begun.slowed(true));
-    stream.onDrain(() => begun.slowed(false));
+    stream.onDrain(() => {
+      session.resumed();
+      begun.slowed(false);
+    });
     stream.resume();
     if (isFinishing) begun.finish();
   };
+  counts.open += 1;
   stream.onMessage((bytes) => {
     if (session.isClosed) return;
+    counts.messagesIn += 1;
     const event = decodeMessage(protocol.read, bytes);
     if (conversation === undefined) {
       void greet(event);
@@ -220,7 +248,9 @@ export function serveStream<Event, Reply>(
   });
   stream.onHalfClose(finish);
   stream.onGoingAway(finish);
-  stream.onClosed(() => {
+  stream.onClosed((reason) => {
+    counts.open -= 1;
+    counts.closed[reason] += 1;
     cancelTimeout();
     session.close();
   });
@@ -234,12 +264,12 @@ async function authenticate<Event, Reply>(
 ): Promise<{ identity: Identity; name: string } | undefined> {
   const greeting = protocol.greetingOf(hello);
   if (greeting === undefined) {
-    session.end("FAILED_PRECONDITION", "first event must be Hello");
+    session.turnAway("no_hello", "FAILED_PRECONDITION", "first event must be Hello");
     return undefined;
   }
   const token = greeting.token.trim();
   if (token === "") {
-    session.end("UNAUTHENTICATED", protocol.missingToken);
+    session.turnAway("bad_token", "UNAUTHENTICATED", protocol.missingToken);
     return undefined;
   }
   const outcome = await parts.authenticator.authenticate(protocol.access, token);
@@ -250,7 +280,7 @@ async function authenticate<Event, Reply>(
   const name = greeting.name.trim();
   if (name.length > limits.workerIdCharsMax) {
     const text = `worker_id is longer than ${limits.workerIdCharsMax} characters`;
-    session.end("INVALID_ARGUMENT", text);
+    session.turnAway("bad_worker_id", "INVALID_ARGUMENT", text);
     return undefined;
   }
   return { identity: outcome.value, name };
@@ -258,6 +288,6 @@ async function authenticate<Event, Reply>(
 
 function endRefused<Reply>(session: Session<Reply>, code: ErrorCode): void {
   const { text } = errors[code];
-  if (code === "invalid_tenant") session.end("PERMISSION_DENIED", text);
-  else session.end("UNAUTHENTICATED", `auth failed: ${text}`);
+  if (code === "invalid_tenant") session.turnAway("bad_token", "PERMISSION_DENIED", text);
+  else session.turnAway("bad_token", "UNAUTHENTICATED", `auth failed: ${text}`);
 }

@@ -10,6 +10,7 @@ import { Health, healthService } from "./health.ts";
 import { producerProtocol } from "./producer-session.ts";
 import { reflectionMethods } from "./reflection.ts";
 import { type SessionParts, serveStream } from "./session.ts";
+import type { StreamCounts } from "./stream-counts.ts";
 import { workerProtocol } from "./worker-session.ts";
 
 const producerService = "producerpb.ProducerStream";
@@ -23,6 +24,9 @@ export interface StreamsParts extends SessionParts {
 }
 
 export interface Streams {
+  readonly counts: Readonly<Record<"producer" | "worker", StreamCounts>>;
+  /** Over all listeners; those that were refused since the start. */
+  readonly connections: () => { readonly open: number; readonly refused: number };
   /** One more listener for the same calls. */
   server(): GrpcServer;
   /** Tells health checks that the storage takes writes, or that it does not. */
@@ -44,13 +48,27 @@ export function createStreams(parts: StreamsParts): Streams {
     ...reflectionMethods([...services, healthService]),
   ]);
   const { logger, clock } = parts;
+  const servers: GrpcServer[] = [];
   let isStopping = false;
   return {
-    server: () => createGrpcServer({ methods, limits: grpcLimits, keepalive, logger, clock }),
+    counts: { producer: producer.counts, worker: worker.counts },
+    connections: () => ({
+      open: sum(servers.map(({ connections }) => connections)),
+      refused: sum(servers.map(({ connectionsRefused }) => connectionsRefused)),
+    }),
+    server: () => {
+      const server = createGrpcServer({ methods, limits: grpcLimits, keepalive, logger, clock });
+      servers.push(server);
+      return server;
+    },
     setServing: (isServing) => health.setAll(isServing && !isStopping),
     stopServing: () => {
       isStopping = true;
       health.setAll(false);
     },
   };
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
 }

@@ -21,6 +21,7 @@ import {
 import type { SubmitResultInput } from "../../operations/submit-result.ts";
 import { type HeldReady, HeldReadys } from "./held-readys.ts";
 import type { Conversation, Protocol, Session, SessionParts } from "./session.ts";
+import { StreamCounts } from "./stream-counts.ts";
 import { assignments } from "./task-messages.ts";
 import { textIn } from "./text-in.ts";
 
@@ -36,8 +37,10 @@ const unreadBytesMax = 4 * 1024 * 1024;
 const shownCharsMax = 100;
 
 export function workerProtocol(parts: SessionParts): Protocol<Event, Reply> {
+  const counts = new StreamCounts();
   return {
     access: "worker",
+    counts,
     read: worker.readWorkerEvent,
     write: worker.writeServerEvent,
     missingToken: "auth failed: missing token",
@@ -48,24 +51,28 @@ export function workerProtocol(parts: SessionParts): Protocol<Event, Reply> {
       const workerId = name === "" ? identity.subject : name;
       session.send({ case: "helloAck", value: { workerId, tenantId: identity.tenantId } });
       const owner = { ...identity, workerId: workerIdOf(identity.subject, name) };
-      return new WorkerConversation(parts, session, owner, workerId);
+      return new WorkerConversation({ ...parts, counts }, session, owner, workerId);
     },
   };
 }
 
+interface WorkerParts extends SessionParts {
+  readonly counts: StreamCounts;
+}
+
 class WorkerConversation implements Conversation<Event> {
-  readonly #parts: SessionParts;
+  readonly #parts: WorkerParts;
   readonly #session: Session<Reply>;
   readonly #identity: Identity;
   readonly #name: string;
   readonly #readys: HeldReadys;
 
-  constructor(parts: SessionParts, session: Session<Reply>, identity: Identity, name: string) {
+  constructor(parts: WorkerParts, session: Session<Reply>, identity: Identity, name: string) {
     this.#parts = parts;
     this.#session = session;
     this.#identity = identity;
     this.#name = name;
-    this.#readys = new HeldReadys(parts.clock, (ready, signal) => this.#serve(ready, signal));
+    this.#readys = new HeldReadys(parts, (ready, signal) => this.#serve(ready, signal));
   }
 
   take(event: Event): Promise<void> | undefined {
