@@ -97,6 +97,8 @@ async function measureServer(
 ): Promise<{ result: HttpLoadResult; serverUs: number }> {
   const server = await startServer([join(root, "packages", "server", "src", "main.ts")], {
     PORT: "0",
+    WORKER_STREAM_ADDR: "off",
+    PRODUCER_STREAM_ADDR: "off",
     CODEQ_DATA_DIR: what.dataDir,
     CODEQ_DURABILITY: what.mode,
     LOG_LEVEL: "info",

@@ -145,17 +145,37 @@ test("O10: a signal ends long polls and a restart has everything", async (t) => 
   assert.equal((await again.stop()).code, 0);
 });
 
-/** The commands that the README tells readers to paste, if it has them. */
-function tourOf(readme: string): string | undefined {
-  if (!existsSync(readme)) return undefined;
-  return /^```sh tour\n([\s\S]*?)^```$/m.exec(readFileSync(readme, "utf8"))?.[1];
+/** The commands that the README tells readers to paste, by the mark of their block. */
+function readmeBlock(mark: string): string {
+  const readme = readFileSync(join(root, "README.md"), "utf8");
+  const [, block] = new RegExp(`^\`\`\`sh ${mark}\n([^]*?)^\`\`\`$`, "m").exec(readme) ?? [];
+  assert.ok(block !== undefined, `the README has no block marked as ${mark}`);
+  return block;
 }
 
-const tour = tourOf(join(root, "README.md"));
-// Without a block that is marked as the tour there is nothing to paste.
-test("the tour of the README does what it says", { skip: tour === undefined }, async (t) => {
+test("the streams of the README do what they say", async (t) => {
   const { server } = await setup(t);
-  const shell = spawn("bash", ["-euo", "pipefail", "-c", tour ?? ""], {
+  const shown = "127.0.0.1:9091";
+  const block = readmeBlock("streams");
+  assert.ok(block.includes(shown));
+  const command = block.replace(shown, `127.0.0.1:${server.workerStreamPort}`);
+  const shell = spawn("bash", ["-euo", "pipefail", "-c", command], {
+    cwd: root,
+    env: { PATH: process.env["PATH"] },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const output = await readAll(shell.stdout);
+  const id = "([0-9a-f-]{36})";
+  const [, created, got] =
+    new RegExp(`^created ${id}\ngot ${id} {.*}\ncompleted true\n$`).exec(output) ?? [];
+  assert.ok(created !== undefined && created === got, output);
+  const task = await bodyOf(await send(server, `/tasks/${created}`, "dev-token"));
+  assert.equal(task["status"], "COMPLETED");
+});
+
+test("the tour of the README does what it says", async (t) => {
+  const { server } = await setup(t);
+  const shell = spawn("bash", ["-euo", "pipefail", "-c", readmeBlock("tour")], {
     env: { PATH: process.env["PATH"], PORT: String(server.port) },
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -196,17 +196,53 @@ test("a second server on the same directory is refused with the directory and th
   await startIn(t, dataDir);
 });
 
-test("a port that is taken is refused, and the data can be used afterwards", async (t) => {
-  const dataDir = directoryFor(t);
+async function takenPort(t: TestContext): Promise<number> {
   const other = createServer();
   t.after(() => other.close());
   await once(other.listen(0, "127.0.0.1"), "listening");
-  const port = String((other.address() as AddressInfo).port);
-  const exit = await endOfServer({ dataDir, env: { PORT: port } });
+  return (other.address() as AddressInfo).port;
+}
+
+test("ports that are taken are refused all at once, each with its setting, and the data can be used afterwards", async (t) => {
+  const dataDir = directoryFor(t);
+  const [http, worker, producer] = [await takenPort(t), await takenPort(t), await takenPort(t)];
+  const exit = await endOfServer({
+    dataDir,
+    env: {
+      PORT: String(http),
+      WORKER_STREAM_ADDR: `:${worker}`,
+      PRODUCER_STREAM_ADDR: `127.0.0.1:${producer}`,
+    },
+  });
   assert.equal(exit.code, 5, exit.stderr);
-  assert.match(exit.stderr, new RegExp(`127\\.0\\.0\\.1:${port}.*PORT`));
+  for (const [port, text] of [
+    [http, "for HTTP: .* taken .* Set PORT \\(--port\\) "],
+    [worker, "for gRPC streams: .* taken .* WORKER_STREAM_ADDR \\(--worker-stream-addr\\) .* off"],
+    [producer, "for gRPC streams: .* taken .* PRODUCER_STREAM_ADDR .* off"],
+  ] as const) {
+    assert.match(exit.stderr, new RegExp(`cannot listen on 127\\.0\\.0\\.1:${port} ${text}`));
+  }
   assert.doesNotMatch(exit.stderr, /^\s+at /m);
   await startIn(t, dataDir);
+});
+
+test("an address that is not this machine's is refused with what to change", async (t) => {
+  const dataDir = directoryFor(t);
+  const exit = await endOfServer({ dataDir, env: { WORKER_STREAM_ADDR: "192.0.2.1:0" } });
+  assert.equal(exit.code, 5, exit.stderr);
+  assert.match(exit.stderr, /192\.0\.2\.1:0 for gRPC streams: .*WORKER_STREAM_ADDR or HOST/);
+});
+
+test("the streams listen by default, and off turns each of them off", async (t) => {
+  const { server } = await setup(t);
+  assert.ok(server.workerStreamPort > 0 && server.producerStreamPort > 0);
+  assert.notEqual(server.workerStreamPort, server.producerStreamPort);
+  const half = await setup(t, { env: { WORKER_STREAM_ADDR: "off" } });
+  assert.equal(half.server.workerStreamPort, undefined);
+  assert.ok(half.server.producerStreamPort > 0);
+  const address = `127.0.0.1:${half.server.producerStreamPort}`;
+  assert.ok(half.server.stdout.includes('"listening"'));
+  await half.server.anyLine((line) => line.includes(`gRPC streams         ${address}`));
 });
 
 test("a bad configuration is refused with all of its problems at once", async (t) => {

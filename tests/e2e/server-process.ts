@@ -99,8 +99,10 @@ export class Child {
 }
 
 export class ServerProcess extends Child {
-  /** Known once it listens. */
+  /** All of them are known once it listens. */
   port = 0;
+  workerStreamPort = 0;
+  producerStreamPort = 0;
 
   get url(): string {
     return `http://127.0.0.1:${this.port}`;
@@ -117,8 +119,15 @@ export class ServerProcess extends Child {
 export async function startServer(options: ServerOptions): Promise<ServerProcess> {
   const server = spawnServer(options);
   const line = await server.line(isListening);
-  server.port = (JSON.parse(line) as { port: number }).port;
+  Object.assign(server, portsIn(line));
   return server;
+}
+
+type ListeningPorts = Pick<ServerProcess, "port" | "workerStreamPort" | "producerStreamPort">;
+
+function portsIn(line: string): Partial<ListeningPorts> {
+  const { port, workerStreamPort, producerStreamPort } = JSON.parse(line) as ListeningPorts;
+  return { port, workerStreamPort, producerStreamPort };
 }
 
 /** For a server that is to end by itself; one that begins to listen is ended and an error. */
@@ -146,6 +155,8 @@ export function spawnServer(options: ServerOptions): ServerProcess {
     // Starting from source takes half the time when stripped and compiled code is kept.
     NODE_COMPILE_CACHE: join(root, "node_modules/.cache/compile"),
     PORT: "0",
+    WORKER_STREAM_ADDR: ":0",
+    PRODUCER_STREAM_ADDR: ":0",
     CODEQ_DATA_DIR: options.dataDir,
     ...options.env,
   };

@@ -25,7 +25,13 @@ async function start(t: TestContext, dataDir: string): Promise<Started> {
   const child = new Child(
     spawn(process.execPath, [join(root, "scripts/start.mjs")], {
       cwd: root,
-      env: { PATH: process.env["PATH"], PORT: "0", CODEQ_DATA_DIR: dataDir },
+      env: {
+        PATH: process.env["PATH"],
+        PORT: "0",
+        WORKER_STREAM_ADDR: ":0",
+        PRODUCER_STREAM_ADDR: ":0",
+        CODEQ_DATA_DIR: dataDir,
+      },
       stdio: ["ignore", "pipe", "pipe"],
     }),
   );
@@ -52,6 +58,7 @@ test("the printed commands work as they are, in any shell", async (t) => {
   const url = /codeQ is ready +(http:\/\/\S+)/.exec(welcome)?.[1] ?? "";
   assert.match(welcome, /dev-token/);
   assert.ok(welcome.includes(directory.path), "it tells where the data is");
+  assert.match(welcome, /gRPC streams +127\.0\.0\.1:\d+ +127\.0\.0\.1:\d+\n/);
   const [create, claim, ...others] = commandsIn(welcome);
   assert.ok(create !== undefined && claim !== undefined && others.length === 0, welcome);
   assert.ok(create.includes(url) && claim.includes(url));

@@ -1,6 +1,10 @@
-/** Opens every port that is configured, and closes them together. */
+/**
+ * Opens every port that is configured, and closes them together. Those that cannot be opened are
+ * told all at once, each with the setting that chose it.
+ */
 import type { FastifyInstance } from "fastify";
-import type { Config } from "./config/settings.ts";
+import { flagOf, keys } from "./config/keys.ts";
+import type { Config, KeyName } from "./config/settings.ts";
 import type { GrpcServer } from "./transport/grpc/grpc-server.ts";
 import type { Streams } from "./transport/grpc/streams.ts";
 
@@ -16,29 +20,83 @@ export interface Listening {
   close(graceMs: number): Promise<void>;
 }
 
+/** Ports that could not be opened; the message has a line for each and says what to change. */
+export class ListenError extends Error {}
+
 export async function listenAll(
   parts: { readonly http: FastifyInstance; readonly streams: Streams },
   config: Config,
 ): Promise<Listening> {
   const { http, streams } = parts;
   const servers: GrpcServer[] = [];
-  const open = async (address: string): Promise<number | undefined> => {
-    if (address === "off") return undefined;
+  const problems: string[] = [];
+  const open = async (place: Place, listen: (at: Place) => Promise<number>): Promise<number> => {
+    try {
+      return await listen(place);
+    } catch (error) {
+      problems.push(problemOf(place, error as NodeJS.ErrnoException));
+      return place.port;
+    }
+  };
+  const openStreams = (key: StreamKey): Promise<number> | undefined => {
+    const place = placeOf(key, config);
+    if (place === undefined) return undefined;
     const server = streams.server();
     servers.push(server);
-    const colon = address.lastIndexOf(":");
-    const host = address.slice(0, colon).replace(/^\[|\]$/g, "") || config.host;
-    return (await server.listen({ host, port: Number(address.slice(colon + 1)) })).port;
+    return open(place, async ({ host, port }) => (await server.listen({ host, port })).port);
   };
-  const workerStreamPort = await open(config.workerStreamAddr);
-  const producerStreamPort = await open(config.producerStreamAddr);
-  await http.listen({ port: config.port, host: config.host });
-  const address = http.server.address();
-  const port = typeof address === "object" && address !== null ? address.port : config.port;
+  const workerStreamPort = await openStreams("workerStreamAddr");
+  const producerStreamPort = await openStreams("producerStreamAddr");
+  const { host } = config;
+  const port = await open({ key: "port", host, port: config.port }, async (place) => {
+    await http.listen({ port: place.port, host });
+    const address = http.server.address();
+    return typeof address === "object" && address !== null ? address.port : place.port;
+  });
+  if (problems.length > 0) throw new ListenError(problems.join("\n"));
   return {
     ports: { port, workerStreamPort, producerStreamPort },
     close: async (graceMs) => {
       await Promise.all([http.close(), ...servers.map((server) => server.close(graceMs))]);
     },
   };
+}
+
+type StreamKey = "workerStreamAddr" | "producerStreamAddr";
+
+interface Place {
+  /** What to change when the port is not free. */
+  readonly key: KeyName;
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Undefined when the listener is off. */
+function placeOf(key: StreamKey, config: Config): Place | undefined {
+  const address = config[key];
+  if (address === "off") return undefined;
+  const colon = address.lastIndexOf(":");
+  const host = address.slice(0, colon).replace(/^\[|\]$/g, "") || config.host;
+  return { key, host, port: Number(address.slice(colon + 1)) };
+}
+
+const wrongPort: Readonly<Record<string, string>> = {
+  EADDRINUSE: "the port is taken by another process",
+  EACCES: "this process may not open such a port",
+};
+
+function problemOf({ key, host, port }: Place, error: NodeJS.ErrnoException): string {
+  const why = wrongPort[error.code ?? ""];
+  const shown = host.includes(":") ? `[${host}]` : host;
+  const changes: readonly KeyName[] = why === undefined ? [key, "host"] : [key];
+  const variables = changes.map((name) => keys[name].env?.[0] ?? name).join(" or ");
+  const flags = changes.map(flagOf).join(" or ");
+  const [what, fix] =
+    key === "port"
+      ? ["HTTP", "another one, or to 0 for any free one"]
+      : ["gRPC streams", "another address, or to off"];
+  return (
+    `cannot listen on ${shown}:${port} for ${what}: ${why ?? error.message}. ` +
+    `Set ${variables} (${flags}) to ${fix}.`
+  );
 }

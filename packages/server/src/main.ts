@@ -1,7 +1,7 @@
 /**
  * Arguments, configuration, composition, listening, signals. Exit codes: 0 after a shutdown, 1 for a
  * bug, 2 for a bad configuration, 3 when the data directory is in use, 4 when the data cannot be
- * opened, 5 when the port cannot be bound, 74 when the storage failed while running.
+ * opened, 5 when a port cannot be bound, 74 when the storage failed while running.
  */
 import { randomFillSync } from "node:crypto";
 import { FaultError } from "@codeq/engine";
@@ -11,7 +11,7 @@ import { type Core, composeCore, composeHttp, composeStreams } from "./compose.t
 import { renderHelp } from "./config/describe.ts";
 import { loadProcessConfig } from "./config/process-config.ts";
 import type { Config } from "./config/settings.ts";
-import { type Listening, listenAll } from "./listen.ts";
+import { ListenError, type Listening, listenAll } from "./listen.ts";
 import { createPostCallback } from "./maintenance/post-callback.ts";
 import { openStorage } from "./storage.ts";
 import { createLogger, type Logger } from "./telemetry/logger.ts";
@@ -87,9 +87,8 @@ async function listen(running: Running, config: Config): Promise<Listening> {
   try {
     return await listenAll(running, config);
   } catch (error) {
-    const text = (error as Error).message;
-    const fix = "Set PORT, HOST, WORKER_STREAM_ADDR or PRODUCER_STREAM_ADDR to what is free.";
-    return exit(exitCodes.port, `cannot listen: ${text}. ${fix}`);
+    if (!(error instanceof ListenError)) throw error;
+    return exit(exitCodes.port, error.message);
   }
 }
 

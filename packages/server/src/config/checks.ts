@@ -32,7 +32,20 @@ export function closeConfig(
   if (settings.persistenceProvider === "memory") {
     warnings.push("persistenceProvider is memory: every task is lost when the process ends");
   }
-  const problems = [...auth.problems, ...checkOrder(settings), ...checkSecret(settings, touched)];
+  if (hasStreams(settings) && settings.payloadBytesMax > streamPayloadBytesMax) {
+    warnings.push(
+      `payloadBytesMax is ${settings.payloadBytesMax}: a task with more than ` +
+        `${streamPayloadBytesMax} bytes cannot be sent on a stream and ends the stream of the ` +
+        "worker that gets it; lower payloadBytesMax, or turn workerStreamAddr and " +
+        "producerStreamAddr off",
+    );
+  }
+  const problems = [
+    ...auth.problems,
+    ...checkOrder(settings),
+    ...checkSecret(settings, touched),
+    ...checkStreams(settings),
+  ];
   return { config, problems, warnings };
 }
 
@@ -102,6 +115,22 @@ function checkSecret(settings: Settings, touched: ReadonlySet<KeyName>): string[
   return [
     `webhookHmacSecret: required because env is ${settings.env}; set WEBHOOK_HMAC_SECRET in the ` +
       "environment to a long random text",
+  ];
+}
+
+/** Clients refuse messages of more than 4 MiB; 64 KiB are left for what is around the payload. */
+const streamPayloadBytesMax = 4 * 1024 * 1024 - 64 * 1024;
+
+function hasStreams({ workerStreamAddr, producerStreamAddr }: Settings): boolean {
+  return workerStreamAddr !== "off" || producerStreamAddr !== "off";
+}
+
+function checkStreams({ workerStreamAddr: address, producerStreamAddr }: Settings): string[] {
+  const isSame = address === producerStreamAddr && address !== "off" && !address.endsWith(":0");
+  if (!isSame) return [];
+  return [
+    `producerStreamAddr: ${address} is the address of workerStreamAddr, too; both streams answer ` +
+      "on either, so turn one of them off",
   ];
 }
 

@@ -42,9 +42,13 @@ const directory = text({ accepts: "a directory", example: "./data" });
 
 const sameHost = "Without a host the address is that of `host`; `off` listens nowhere.";
 const streamAddress = text({
-  accepts: "host:port, :port or off",
+  accepts: "host:port, :port or off, with a port from 0 to 65535",
   example: ":9091",
-  test: (address) => address === "off" || /^(\[[0-9a-fA-F:]+\]|[^:\s]*):\d{1,5}$/.test(address),
+  test: (address) => {
+    if (address === "off") return true;
+    const [, port] = /^(?:\[[0-9a-fA-F:]+\]|[^:\s]*):(\d{1,5})$/.exec(address) ?? [];
+    return port !== undefined && Number(port) <= 65_535;
+  },
 });
 
 export const keys: KeyTable = {
@@ -63,13 +67,13 @@ export const keys: KeyTable = {
   workerStreamAddr: {
     env: ["WORKER_STREAM_ADDR"],
     parser: streamAddress,
-    initial: "off",
+    initial: ":9091",
     about: `Where gRPC clients connect, by convention workers; both streams answer here. ${sameHost}`,
   },
   producerStreamAddr: {
     env: ["PRODUCER_STREAM_ADDR"],
     parser: streamAddress,
-    initial: "off",
+    initial: ":9092",
     about: `Where gRPC clients connect, by convention producers; both streams answer here. ${sameHost}`,
   },
   env: {
@@ -273,7 +277,7 @@ export const keys: KeyTable = {
   payloadBytesMax: {
     ...bytes(1024, gibibyte, limits.payloadBytesMax),
     about:
-      "Largest payload of one task; at most bodyBytesMax, and below 4 MiB where workers use streams.",
+      "Largest payload of one task; at most bodyBytesMax, and at most 4128768 where workers use streams.",
   },
   createBatchMax: {
     ...count(1, 100_000, limits.createBatchMax),

@@ -38,7 +38,7 @@ function problemsOf(given: Given): readonly string[] {
 const samples: { readonly [K in KeyName]: readonly [text: string, value: unknown] } = {
   port: ["9000", 9000],
   host: ["0.0.0.0", "0.0.0.0"],
-  workerStreamAddr: [":9091", ":9091"],
+  workerStreamAddr: [":9191", ":9191"],
   producerStreamAddr: ["127.0.0.1:9092", "127.0.0.1:9092"],
   env: ["dev", "dev"],
   logLevel: ["debug", "debug"],
@@ -308,4 +308,39 @@ test("artifacts go under the data directory unless told otherwise", () => {
 test("an environment name that is a path, as ENV is in some shells, is refused with the fix", () => {
   assert.match(problemsOf({ env: { ENV: "/etc/shrc" } })[0]!, /^env \(environment variable ENV\)/);
   assert.equal(keys.env.initial, "dev");
+});
+
+test("streams listen on the ports of the contract unless they are turned off", () => {
+  const { config } = accepted({});
+  assert.deepEqual([config.workerStreamAddr, config.producerStreamAddr], [":9091", ":9092"]);
+  const off = accepted({ env: { WORKER_STREAM_ADDR: "off" } }).config;
+  assert.equal(off.workerStreamAddr, "off");
+  for (const address of ["[::1]:0", "localhost:65535", ":1"])
+    accepted({ env: { WORKER_STREAM_ADDR: address } });
+  for (const address of [":65536", "9091", "::1:9", "a b:1", "http://x:1", "on"]) {
+    const [problem] = problemsOf({ env: { WORKER_STREAM_ADDR: address } });
+    assert.match(problem ?? "", /^workerStreamAddr .* with a port from 0 to 65535; for example/);
+  }
+});
+
+test("one address for both streams is a problem, unless it is off or any port", () => {
+  const same = (address: string): Given => ({
+    env: { WORKER_STREAM_ADDR: address, PRODUCER_STREAM_ADDR: address },
+  });
+  assert.match(
+    problemsOf(same(":9092"))[0] ?? "",
+    /^producerStreamAddr: :9092 .* one of them off$/,
+  );
+  accepted(same("off"));
+  accepted(same(":0"));
+});
+
+test("payloads that no stream carries are warned of where there are streams", () => {
+  const bytes = (max: number) => ({ CODEQ_PAYLOAD_BYTES_MAX: String(max) });
+  const warnings = (env: Record<string, string>) =>
+    accepted({ env }).warnings.filter((each) => each.startsWith("payloadBytesMax"));
+  assert.equal(warnings(bytes(4_128_768)).length, 0);
+  assert.equal(warnings(bytes(4_128_769)).length, 1);
+  const off = { WORKER_STREAM_ADDR: "off", PRODUCER_STREAM_ADDR: "off" };
+  assert.equal(warnings({ ...bytes(4_128_769), ...off }).length, 0);
 });
