@@ -1,6 +1,7 @@
 /** How streams end: half-close, shutdown, and clients that are gone (P3). */
 import assert from "node:assert/strict";
 import test from "node:test";
+import { settle } from "@codeq/testing";
 import { until } from "../contract/setup.ts";
 import { workerStream } from "./messages.ts";
 import { type Server, setup } from "./setup.ts";
@@ -114,6 +115,62 @@ test("P3: a task that was sent stays with its worker when the stream ends", asyn
   const again = await server.worker();
   const { resultAck } = await again.ask({ result: { taskId: task["id"], status: "COMPLETED" } });
   assert.equal(resultAck.ok, true);
+});
+
+for (const [how, leave] of [
+  ["is cancelled", "cancel"],
+  ["loses its connection", "break"],
+  ["has reached its deadline", "expire"],
+] as const) {
+  test(`P3: when a stream that does not read ${how}, what never left goes back, uncounted`, async (t) => {
+    const server = await setup(t, { settings: { defaultLeaseSeconds: 600 } });
+    const payload = "x".repeat(400_000);
+    const total = 12;
+    for (let made = 0; made < total; made += 1) await server.api.create({ payload });
+    const connection = server.raw("worker");
+    const { encode, path } = workerStream;
+    // It has room for a part of the first task.
+    const call = connection.call(path, { "grpc-timeout": "30S" });
+    call.send(encode({ hello: { token: "worker-acme" } }));
+    for (let sent = 0; sent < total; sent += 1) call.send(encode({ ready: {} }));
+    await until(async () => (await server.api.stats()).inProgress > 5);
+    await settle(100);
+    if (leave === "cancel") call.stream.close();
+    else if (leave === "break") connection.close();
+    else await server.pass(40_000);
+    await until(() => server.grpc.worker.streams === 0);
+    // One write was under way, and nobody can say how much of it has left.
+    await until(async () => (await server.api.stats()).inProgress === 1);
+    assert.equal((await server.api.stats()).ready, total - 1);
+    const next = await server.worker("worker-acme-2");
+    for (let left = total - 1; left > 0; left -= 1) {
+      const { task } = await next.ask({ ready: {} });
+      assert.equal(task.task.attempts, 0);
+    }
+  });
+}
+
+test("P3: what has left a stream stays with its worker, also when more waits behind it", async (t) => {
+  const server = await setup(t);
+  const payload = "x".repeat(400_000);
+  for (let made = 0; made < 6; made += 1) await server.api.create({ payload });
+  const { encode, path } = workerStream;
+  const call = server.raw("worker").call(path);
+  call.send(encode({ hello: { token: "worker-acme" } }));
+  for (let sent = 0; sent < 6; sent += 1) call.send(encode({ ready: {} }));
+  let bytes = 0;
+  call.stream.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > 2 * payload.length) call.stream.pause();
+  });
+  await until(() => bytes > 2 * payload.length);
+  await settle(100);
+  call.stream.close();
+  await until(() => server.grpc.worker.streams === 0);
+  const { inProgress, ready } = await server.api.stats();
+  assert.equal(inProgress + ready, 6);
+  // Two have arrived.
+  assert.ok(inProgress >= 2 && ready >= 1, `${inProgress} and ${ready}`);
 });
 
 test("P3: a task goes back also when giving it back meets a full disk", async (t) => {

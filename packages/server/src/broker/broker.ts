@@ -180,8 +180,9 @@ export class Broker {
   /** Takes back a claim whose worker was gone before the task could be sent to it. */
   release(of: { tenantId: TenantId; id: TaskId; owner: Owner }): void {
     const { engine, clock } = this.#options;
+    if (engine.state !== "open") return;
     const task = this.#find(of);
-    if (task === undefined || engine.state !== "open") return;
+    if (task === undefined) return;
     const outcome = release(task, of.owner, { nowMs: clock.nowMs(), seq: this.#nextSequence() });
     if (!outcome.ok) return;
     void this.#commitChange(task, outcome.value, []);

@@ -13,12 +13,18 @@ export interface ClaimTasksInput {
   /** Infinity for as long as the caller is there. */
   readonly waitSeconds: number;
   readonly count: number;
-  /**
-   * Takes the tasks in the turn in which they became durable, before anything else can happen to the
-   * caller; false hands them back.
-   */
-  readonly deliver?: (tasks: readonly ClaimedTask[]) => boolean;
+  readonly deliver?: Deliver;
 }
+
+/**
+ * Takes the tasks in the turn in which they became durable, before anything else can happen to the
+ * caller; false hands them back. Those that turn out later not to have reached the worker are handed
+ * back by `giveBack`.
+ */
+export type Deliver = (
+  tasks: readonly ClaimedTask[],
+  giveBack: (tasks: readonly ClaimedTask[]) => void,
+) => boolean;
 
 export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
   name: "claim_tasks",
@@ -41,9 +47,11 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
       waitMs: Math.max(input.waitSeconds, 0) * 1000,
       signal: call.signal,
     });
-    const isWanted = tasks.length === 0 || (input.deliver?.(tasks) ?? !call.signal?.aborted);
+    const giveBack = (back: readonly ClaimedTask[]): void => handBack(server, back);
+    const isWanted =
+      tasks.length === 0 || (input.deliver?.(tasks, giveBack) ?? !call.signal?.aborted);
     if (!isWanted) {
-      handBack(server, tasks);
+      giveBack(tasks);
       return { ok: true, value: [] };
     }
     for (const { task } of tasks) server.events.taskClaimed(task);

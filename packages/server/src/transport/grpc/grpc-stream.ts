@@ -64,8 +64,11 @@ export interface GrpcStream {
    * not keep up: wait for `onDrain`. Also false when the call is over, and the message is dropped.
    */
   send(bytes: Uint8Array): boolean;
-  /** The same without bytes in between: encodes straight into the outgoing buffer. */
-  sendMessage<T>(write: WireWrite<T>, message: T): boolean;
+  /**
+   * The same without bytes in between: encodes straight into the outgoing buffer. `unsent` is called
+   * at the end of the call when it is certain that the message never left, except for being too large.
+   */
+  sendMessage<T>(write: WireWrite<T>, message: T, unsent?: () => void): boolean;
   /** Stops reading; no message is delivered until `resume`. */
   pause(): void;
   resume(): void;
@@ -197,10 +200,13 @@ export class ServerStream implements GrpcStream {
     return this.sendMessage(append, bytes);
   }
 
-  sendMessage<T>(write: WireWrite<T>, message: T): boolean {
-    if (this.#state !== "open") return false;
+  sendMessage<T>(write: WireWrite<T>, message: T, unsent?: () => void): boolean {
+    if (this.#state !== "open") {
+      unsent?.();
+      return false;
+    }
     const { messageBytesMax, sendBytesHigh, sendBytesMax } = this.#parts.limits;
-    const size = this.#queue.add(write, message);
+    const size = this.#queue.add(write, message, unsent);
     if (size > messageBytesMax) {
       const text = `trying to send message larger than max (${size} vs. ${messageBytesMax})`;
       this.fail({ status: "RESOURCE_EXHAUSTED", message: text }, "failed");
@@ -335,7 +341,7 @@ export class ServerStream implements GrpcStream {
     if (this.#stream.destroyed || this.#stream.closed) return;
     this.#cancelTimer = clock.after(limits.lingerMs, () => this.#cutOff());
     if (this.#stream.headersSent) {
-      this.#stream.end();
+      this.#queue.finish(() => this.#stream.end());
     } else {
       this.#stream.respond({ ...responseHeaders, ...trailersOf(end) }, { endStream: true });
       stopClientAfterEnd(this.#stream, clock);
@@ -347,7 +353,6 @@ export class ServerStream implements GrpcStream {
   /** Drops what is pending. The code is one that clients take for RESOURCE_EXHAUSTED. */
   #cutOff(): void {
     this.#reason = "slow_reader";
-    this.#queue.drop();
     this.#stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
     this.#stream.destroy();
     this.#closed();
@@ -357,8 +362,9 @@ export class ServerStream implements GrpcStream {
     if (this.#state === "closed") return;
     this.#state = "closed";
     this.#cancelTimer();
-    this.#queue.drop();
+    // First, so that what the queue gives back is not given to this call again.
     this.#tellClosed(this.#closeReason());
+    this.#queue.drop();
   }
 
   #closeReason(): CloseReason {

@@ -14,15 +14,35 @@ function messagesIn(bytes: Buffer | undefined): string {
   return text;
 }
 
+type Done = (error?: Error) => void;
+
+/** Nothing leaves until it is told to. */
 class Sink {
   readonly chunks: Buffer[] = [];
-  readonly done: (() => void)[] = [];
-  writableLength = 0;
+  #writes: Done[] = [];
+  #isCorked = false;
 
-  write(chunk: Buffer, done: () => void): void {
+  get writes(): number {
+    return this.#writes.length;
+  }
+
+  cork(): void {
+    this.#isCorked = true;
+  }
+
+  uncork(): void {
+    this.#isCorked = false;
+  }
+
+  write(chunk: Buffer, done?: Done): void {
     this.chunks.push(chunk);
-    this.writableLength += chunk.length;
-    this.done.push(done);
+    if (done !== undefined) this.#writes.push(done);
+    else assert.ok(this.#isCorked, "a write of its own says when it is done");
+  }
+
+  /** The oldest write has left, or never will. */
+  leave(error?: Error): void {
+    this.#writes.shift()?.(error);
   }
 }
 
@@ -36,8 +56,8 @@ function setup(turn = new SendTurn()) {
     onFirst: () => events.push("first"),
     onSent: () => events.push("sent"),
   });
-  const add = (text: string) =>
-    queue.add((message: string, writer) => writer.append(Buffer.from(message)), text);
+  const add = (text: string, unsent?: () => void) =>
+    queue.add((message: string, writer) => writer.append(Buffer.from(message)), text, unsent);
   const endOfTurn = () => new Promise<void>((resolve) => nextTurn(() => resolve()));
   return { sink, events, queue, add, endOfTurn };
 }
@@ -55,10 +75,97 @@ test("messages of one turn leave in one write, with their prefixes", async () =>
     ["\0\0\0\0\x03one\0\0\0\0\0\0\0\0\0\x05three"],
   );
   assert.equal(queue.pendingBytes, 23);
-  add("more");
-  await endOfTurn();
-  assert.equal(sink.chunks.length, 2);
   assert.deepEqual(events, ["first"]);
+  sink.leave();
+  assert.equal(queue.pendingBytes, 0);
+  assert.deepEqual(events, ["first", "sent"]);
+});
+
+test("one write is under way at a time, and the turns behind it leave together", async () => {
+  const { sink, events, queue, add, endOfTurn } = setup();
+  for (const text of ["one", "two", "three"]) {
+    add(text);
+    await endOfTurn();
+  }
+  assert.equal(sink.chunks.length, 1);
+  assert.equal(queue.pendingBytes, 8 + 8 + 10);
+  sink.leave();
+  assert.equal(sink.writes, 1);
+  assert.equal(messagesIn(Buffer.concat(sink.chunks)), "/one/two/three");
+  assert.equal(queue.pendingBytes, 8 + 10);
+  sink.leave();
+  assert.equal(queue.pendingBytes, 0);
+  assert.deepEqual(events, ["first", "sent", "sent"]);
+});
+
+test("a write has a bounded size, however much waits", async () => {
+  const { sink, add, endOfTurn } = setup();
+  const large = 60_000;
+  for (let index = 0; index < 8; index += 1) {
+    add("x".repeat(large));
+    await endOfTurn();
+  }
+  const sizes: number[] = [];
+  for (let seen = 0; sink.chunks.length > seen; ) {
+    sizes.push(sink.chunks.length - seen);
+    seen = sink.chunks.length;
+    sink.leave();
+  }
+  assert.deepEqual(sizes, [1, 3, 3, 1]);
+});
+
+test("who sent what never left is told, and nobody else", async () => {
+  const { sink, queue, add, endOfTurn } = setup();
+  const unsent: string[] = [];
+  const send = (text: string) => add(text, () => unsent.push(text));
+  send("has left");
+  await endOfTurn();
+  sink.leave();
+  send("is leaving");
+  await endOfTurn();
+  send("waits");
+  add("without interest");
+  send("waits, too");
+  await endOfTurn();
+  send("of this turn");
+  send("z".repeat(100_001));
+  queue.drop();
+  assert.deepEqual(unsent, ["waits", "waits, too", "of this turn"]);
+  sink.leave(new Error("cancelled"));
+  queue.drop();
+  assert.equal(unsent.length, 3);
+  assert.equal(sink.writes, 0);
+});
+
+test("the end is told when nothing waits here any more, which may be at once", async () => {
+  const { sink, queue, add, endOfTurn } = setup();
+  let ends = 0;
+  const end = () => {
+    ends += 1;
+  };
+  add("one");
+  await endOfTurn();
+  add("two");
+  await endOfTurn();
+  add("three");
+  queue.finish(end);
+  assert.equal(ends, 0);
+  sink.leave();
+  assert.deepEqual([ends, sink.writes], [1, 1]);
+  sink.leave();
+  assert.equal(ends, 1);
+  const other = setup();
+  other.add("one");
+  other.queue.finish(end);
+  assert.deepEqual([ends, messagesIn(other.sink.chunks[0])], [2, "/one"]);
+  const dropped = setup();
+  dropped.add("one");
+  await endOfTurn();
+  dropped.add("two");
+  dropped.queue.finish(end);
+  dropped.queue.drop();
+  dropped.sink.leave(new Error("cancelled"));
+  assert.equal(ends, 2);
 });
 
 test("calls that send in the same turn do not see each other's bytes", async () => {

@@ -3,19 +3,27 @@
  * is the number of writes that costs, not the number of messages. The bytes are encoded into a writer
  * that is shared between calls and copied out in one piece, so a call that nobody reads holds exactly
  * what it has sent and nothing of the others.
+ *
+ * One write at a time is with HTTP/2, and the rest waits here. How much of a write has gone out cannot
+ * be asked, only whether all of it has; so of what waits here, and of nothing else, it is certain that
+ * the client has not seen it. Who sent it can be told so when the call ends.
  */
 import { type WireWrite, WireWriter } from "@codeq/protocol/wire";
 
 /** What a call is written to, as far as the queue needs it. */
 export interface SendSink {
-  /** Bytes that were written and have not left the process. */
-  readonly writableLength: number;
-  write(chunk: Buffer, done: () => void): unknown;
+  /** Writes between these two leave as one. */
+  cork(): void;
+  uncork(): void;
+  /** Calls `done` when the bytes have left the process, or with an error when they will not. */
+  write(chunk: Buffer, done?: (error?: Error | null) => void): unknown;
 }
 
 const prefixBytes = 5;
 /** Larger turns go out in pieces of about this size. */
 const joinBytesMax = 64 * 1024;
+/** A write has no more than this and one message. */
+const writeBytesMax = 128 * 1024;
 const writerBytes = 4 * 1024;
 const writersKeptMax = 64;
 const writerBytesKeptMax = 256 * 1024;
@@ -67,26 +75,40 @@ export interface SendQueueOptions {
   readonly onSent: () => void;
 }
 
+interface Chunk {
+  readonly bytes: Buffer;
+  readonly unsent: readonly (() => void)[] | undefined;
+}
+
 export class SendQueue {
   readonly #options: SendQueueOptions;
   /** Held from the first message of a turn until its end. */
   #writer: WireWriter | undefined;
+  /** Of the messages in the writer. */
+  #unsent: (() => void)[] | undefined;
+  #waiting: Chunk[] = [];
+  #waitingBytes = 0;
+  /** With HTTP/2; zero when there is no write under way. */
+  #leavingBytes = 0;
   #isScheduled = false;
   #isStarted = false;
+  #isOver = false;
+  #onHandedOver: (() => void) | undefined;
 
   constructor(options: SendQueueOptions) {
     this.#options = options;
   }
 
+  /** Bytes that were sent and have not left the process. */
   get pendingBytes(): number {
-    return (this.#writer?.length ?? 0) + this.#options.sink.writableLength;
+    return (this.#writer?.length ?? 0) + this.#waitingBytes + this.#leavingBytes;
   }
 
   /**
    * Adds a message and returns its size; one over the limit is left out, and so is one whose `write`
-   * throws.
+   * throws. `unsent` is called when the queue is dropped and the message is certain not to have left.
    */
-  add<T>(write: WireWrite<T>, message: T): number {
+  add<T>(write: WireWrite<T>, message: T, unsent?: () => void): number {
     const writer = this.#writer ?? this.#options.turn.borrow();
     this.#writer = writer;
     const at = writer.reserve(prefixBytes);
@@ -102,6 +124,10 @@ export class SendQueue {
       return size;
     }
     writer.patchPrefix(at, 0, size);
+    if (unsent !== undefined) {
+      this.#unsent ??= [];
+      this.#unsent.push(unsent);
+    }
     if (writer.length >= joinBytesMax) {
       this.flush();
     } else if (!this.#isScheduled) {
@@ -116,19 +142,77 @@ export class SendQueue {
     const writer = this.#writer;
     if (writer === undefined) return;
     this.#writer = undefined;
-    const chunk = this.#options.turn.takeOut(writer);
-    if (chunk.length === 0) return;
+    const bytes = this.#options.turn.takeOut(writer);
+    if (bytes.length === 0) return;
+    this.#waiting.push({ bytes, unsent: this.#unsent });
+    this.#unsent = undefined;
+    this.#waitingBytes += bytes.length;
+    this.#writeNext();
+  }
+
+  /** Sends the rest; calls back, perhaps at once, when HTTP/2 has all of it. */
+  finish(run: () => void): void {
+    this.flush();
+    this.#onHandedOver = run;
+    this.#tellHandedOver();
+  }
+
+  /** The call is over: what waits is dropped, and those who sent it are told. */
+  drop(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const writer = this.#writer;
+    this.#writer = undefined;
+    if (writer !== undefined) this.#options.turn.giveBack(writer);
+    const dropped = [...this.#waiting.map(({ unsent }) => unsent), this.#unsent];
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+    this.#unsent = undefined;
+    for (const tell of dropped.flatMap((unsent) => unsent ?? [])) tell();
+  }
+
+  #writeNext(): void {
+    if (this.#isOver || this.#leavingBytes > 0 || this.#waiting.length === 0) return;
     if (!this.#isStarted) {
       this.#isStarted = true;
       this.#options.onFirst();
     }
-    this.#options.sink.write(chunk, this.#options.onSent);
+    let count = 0;
+    for (const { bytes } of this.#waiting) {
+      if (this.#leavingBytes >= writeBytesMax) break;
+      this.#leavingBytes += bytes.length;
+      count += 1;
+    }
+    this.#waitingBytes -= this.#leavingBytes;
+    this.#write(this.#waiting.splice(0, count));
+    this.#tellHandedOver();
   }
 
-  /** Drops what has not been flushed. */
-  drop(): void {
-    const writer = this.#writer;
-    this.#writer = undefined;
-    if (writer !== undefined) this.#options.turn.giveBack(writer);
+  #write(chunks: Chunk[]): void {
+    const { sink } = this.#options;
+    const last = chunks.pop();
+    if (last === undefined) return;
+    if (chunks.length === 0) {
+      sink.write(last.bytes, this.#done);
+      return;
+    }
+    sink.cork();
+    for (const { bytes } of chunks) sink.write(bytes);
+    sink.write(last.bytes, this.#done);
+    sink.uncork();
+  }
+
+  readonly #done = (error?: Error | null): void => {
+    this.#leavingBytes = 0;
+    // The end of the call follows, and it is told there.
+    if (error) return;
+    this.#writeNext();
+    this.#options.onSent();
+  };
+
+  #tellHandedOver(): void {
+    if (this.#onHandedOver === undefined || this.#waiting.length > 0) return;
+    this.#onHandedOver();
+    this.#onHandedOver = undefined;
   }
 }

@@ -114,10 +114,14 @@ export class Session<Reply> {
     this.#onClosed = run;
   }
 
-  send(reply: Reply): void {
-    if (this.#isClosed) return;
+  /** `unsent` is called when it is certain that the reply never left. */
+  send(reply: Reply, unsent?: () => void): void {
+    if (this.#isClosed) {
+      unsent?.();
+      return;
+    }
     this.#protocol.counts.messagesOut += 1;
-    if (this.#stream.sendMessage(this.#protocol.write, reply) || this.#isClosed) return;
+    if (this.#stream.sendMessage(this.#protocol.write, reply, unsent) || this.#isClosed) return;
     if (!this.#isSlow) this.#protocol.counts.pauses.slow_reader += 1;
     this.#isSlow = true;
     this.#onSlow();

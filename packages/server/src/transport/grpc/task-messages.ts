@@ -10,26 +10,39 @@ const batchBytesMax = 4 * 1024 * 1024 - 64 * 1024;
 /** More than the fields besides payload and webhook can need. */
 const fieldsBytes = 1024;
 
+interface Assignment {
+  readonly message: worker.ServerEvent;
+  /** What is in it. */
+  readonly tasks: readonly ClaimedTask[];
+}
+
 export function assignments(
   claimed: readonly ClaimedTask[],
   how: { readonly workerId: string; readonly asBatch: boolean },
-): worker.ServerEvent[] {
-  const tasks = claimed.map((each) => taskMessage(each, how.workerId));
-  if (!how.asBatch) return tasks.map((task) => ({ case: "task", value: { task } }));
-  return batches(tasks).map((each) => ({ case: "taskBatch", value: { tasks: each } }));
+): Assignment[] {
+  if (!how.asBatch) {
+    return claimed.map((each) => {
+      const task = taskMessage(each, how.workerId);
+      return { message: { case: "task", value: { task } }, tasks: [each] };
+    });
+  }
+  return batches(claimed).map((tasks) => {
+    const messages = tasks.map((each) => taskMessage(each, how.workerId));
+    return { message: { case: "taskBatch", value: { tasks: messages } }, tasks };
+  });
 }
 
-function batches(tasks: readonly worker.Task[]): worker.Task[][] {
-  const found: worker.Task[][] = [];
+function batches(claimed: readonly ClaimedTask[]): ClaimedTask[][] {
+  const found: ClaimedTask[][] = [];
   let bytes = batchBytesMax;
-  for (const task of tasks) {
-    const size = fieldsBytes + limits.webhookCharsMax + Buffer.byteLength(task.payload);
+  for (const each of claimed) {
+    const size = fieldsBytes + limits.webhookCharsMax + Buffer.byteLength(each.payload);
     bytes += size;
     if (bytes > batchBytesMax) {
       found.push([]);
       bytes = size;
     }
-    found.at(-1)?.push(task);
+    found.at(-1)?.push(each);
   }
   return found;
 }

@@ -1,15 +1,15 @@
 /**
  * The worker stream: a Ready asks for tasks and is held until there are some; results and the like
  * are acknowledged when they are durable. Tasks that were claimed for a stream which is gone before
- * they were sent go back at once.
+ * they have left the process go back at once. A task that is too large for a message does not: it
+ * would end the next stream, too, and its lease makes that happen less often.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
 import { type WireUint64, worker } from "@codeq/protocol/wire";
 import type { Result, TaskId } from "@codeq/queue";
 import type { Identity, WorkerScope } from "../../access/identity.ts";
 import { workerIdOf } from "../../access/worker-id.ts";
-import type { ClaimedTask } from "../../broker/claims.ts";
-import { problemOfCommands } from "../../operations/claim-tasks.ts";
+import { type Deliver, problemOfCommands } from "../../operations/claim-tasks.ts";
 import { operations } from "../../operations/index.ts";
 import {
   type Answer,
@@ -142,21 +142,20 @@ class WorkerConversation implements Conversation<Event> {
   async #serve(ready: HeldReady, signal: AbortSignal): Promise<boolean> {
     const count = Math.min(ready.count, this.#parts.claimBatchMax);
     const asBatch = ready.count > 1;
-    const deliver = (claimed: readonly ClaimedTask[]): boolean => this.#deliver(claimed, asBatch);
+    const deliver: Deliver = (claimed, giveBack) => {
+      // When the worker cannot take them.
+      if (this.#readys.isClosed || this.#session.pendingBytes > unreadBytesMax) return false;
+      const how = { workerId: this.#name, asBatch };
+      for (const { message, tasks } of assignments(claimed, how)) {
+        this.#session.send(message, () => giveBack(tasks));
+      }
+      return true;
+    };
     const input = { ...ready, count, waitSeconds: Number.POSITIVE_INFINITY, deliver };
     const answer = await this.#run(operations.claimTasks, input, signal);
     if (answer.ok) return answer.value.length > 0;
     if (errors[answer.code].retryable) return false;
     this.#refuse(answer);
-    return true;
-  }
-
-  /** False when the worker cannot take them. */
-  #deliver(claimed: readonly ClaimedTask[], asBatch: boolean): boolean {
-    if (this.#readys.isClosed || this.#session.pendingBytes > unreadBytesMax) return false;
-    for (const message of assignments(claimed, { workerId: this.#name, asBatch })) {
-      this.#session.send(message);
-    }
     return true;
   }
 
