@@ -159,6 +159,23 @@ test("an event without content, or of a kind that is unknown, is refused", async
   }
 });
 
+test("a token that cannot be checked ends its own stream as an internal error, and is logged", async (t) => {
+  const server = await setup(t);
+  const other = await server.worker();
+  const { authenticator } = server.api.core;
+  authenticator.authenticate = () => Promise.reject(new Error("broken on purpose"));
+  for (const kind of ["worker", "producer"] as const) {
+    const call = server.open(kind);
+    call.send({ hello: { token: `${kind}-acme` } });
+    assert.deepEqual(await call.ended, { code: "INTERNAL", details: "internal error" });
+  }
+  const bugs = server.takeBugs();
+  assert.equal(bugs.length, 2);
+  for (const line of bugs) assert.match(line, /broken on purpose/);
+  for (const line of bugs) assert.doesNotMatch(line, /-acme/);
+  await other.expectSilence();
+});
+
 test("a stream without a Hello is ended after 10 seconds", async (t) => {
   const server = await setup(t);
   for (const kind of ["worker", "producer"] as const) {

@@ -135,8 +135,12 @@ export class Server {
     await closed;
     await this.api.stop();
     // Nothing that a client does may look like a bug of the server.
-    const bugs = this.#logged.filter((line) => line.includes('"level":"error"'));
-    assert.deepEqual(bugs, []);
+    assert.deepEqual(this.takeBugs(), []);
+  }
+
+  /** What has been logged as a bug; for a test that causes one. */
+  takeBugs(): string[] {
+    return this.#logged.splice(0).filter((line) => line.includes('"level":"error"'));
   }
 }
 

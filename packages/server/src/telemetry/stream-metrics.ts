@@ -11,7 +11,7 @@ export const streamEnds = [
   "failed",
   "shutdown",
 ] as const;
-export const streamRefusals = ["no_hello", "bad_token", "bad_worker_id", "internal"] as const;
+export const streamRefusals = ["no_hello", "bad_token", "bad_worker_id"] as const;
 export const streamPauses = ["slow_reader", "unanswered"] as const;
 
 const kind = { name: "kind", values: streamKinds } as const;

@@ -14,7 +14,7 @@ export interface HeldReady {
   readonly count: number;
 }
 
-/** Serves a Ready; false when it has to be held on. */
+/** Serves a Ready; false when it has to be held on. Never rejects. */
 type Serve = (ready: HeldReady, signal: AbortSignal) => Promise<boolean>;
 
 const readysMax = 1024;

@@ -5,6 +5,7 @@ import type { CreatedTask, CreateTaskInput } from "../../operations/create-task.
 import { operations } from "../../operations/index.ts";
 import { type Answer, refusal } from "../../operations/operation.ts";
 import { traceContext } from "../trace-context.ts";
+import { inMessages } from "./acks.ts";
 import type { Conversation, Protocol, Session, SessionParts } from "./session.ts";
 import { StreamCounts } from "./stream-counts.ts";
 import { textIn } from "./text-in.ts";
@@ -73,8 +74,10 @@ class ProducerConversation implements Conversation<Event> {
 
   /** All are decided before the first is awaited, so they share commits and keep their order. */
   async #createBatch(tasks: readonly producer.CreateTask[]): Promise<void> {
-    const acks = await Promise.all(tasks.map((task) => this.#ack(task)));
-    this.#session.send({ case: "createAckBatch", value: { acks } });
+    const all = await Promise.all(tasks.map((task) => this.#ack(task)));
+    for (const acks of inMessages(all)) {
+      this.#session.send({ case: "createAckBatch", value: { acks } });
+    }
   }
 
   async #ack(task: producer.CreateTask): Promise<producer.CreateAck> {

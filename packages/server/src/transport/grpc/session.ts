@@ -15,6 +15,7 @@ import type { AccessKind, Authenticator } from "../../access/authenticate.ts";
 import type { Identity } from "../../access/identity.ts";
 import type { Clock } from "../../clock.ts";
 import type { Dispatch } from "../../operations/dispatch.ts";
+import type { Logger } from "../../telemetry/logger.ts";
 import type { GrpcStream } from "./grpc-stream.ts";
 import type { GrpcStatus } from "./status.ts";
 import type { StreamCounts, StreamRefusal } from "./stream-counts.ts";
@@ -23,6 +24,7 @@ export interface SessionParts {
   readonly dispatch: Dispatch;
   readonly authenticator: Authenticator;
   readonly clock: Clock;
+  readonly logger: Logger;
   readonly claimBatchMax: number;
 }
 
@@ -74,6 +76,7 @@ type Sending<Reply> = Pick<Protocol<never, Reply>, "write" | "errorReply" | "cou
 export class Session<Reply> {
   readonly #stream: GrpcStream;
   readonly #clock: Clock;
+  readonly #logger: Logger;
   readonly #protocol: Sending<Reply>;
   #onSlow: () => void = () => {};
   #onClosed: () => void = () => {};
@@ -85,9 +88,10 @@ export class Session<Reply> {
   #isClosed = false;
   #cancelExpiry: () => void = () => {};
 
-  constructor(stream: GrpcStream, clock: Clock, protocol: Sending<Reply>) {
+  constructor(stream: GrpcStream, parts: SessionParts, protocol: Sending<Reply>) {
     this.#stream = stream;
-    this.#clock = clock;
+    this.#clock = parts.clock;
+    this.#logger = parts.logger;
     this.#protocol = protocol;
   }
 
@@ -157,12 +161,23 @@ export class Session<Reply> {
     this.#unansweredEvents += 1;
     this.#unansweredBytes += bytes;
     this.#pace();
-    void answer.finally(() => {
+    const settled = (): void => {
       this.#unansweredEvents -= 1;
       this.#unansweredBytes -= bytes;
       this.#pace();
       this.#endWhenDrained();
+    };
+    answer.then(settled, (error: unknown) => {
+      this.fail(error);
+      settled();
     });
+  }
+
+  /** Something that cannot happen did: it costs this stream, and is logged for who can look into it. */
+  fail(error: unknown): void {
+    const { path, peer } = this.#stream;
+    this.#logger.error("gRPC stream failed", { path, peer, error });
+    this.end("INTERNAL", errors.internal.text);
   }
 
   /** Ends the stream when what was taken has been answered. */
@@ -206,7 +221,7 @@ export function serveStream<Event, Reply>(
   protocol: Protocol<Event, Reply>,
 ): void {
   const { counts } = protocol;
-  const session = new Session<Reply>(stream, parts.clock, protocol);
+  const session = new Session<Reply>(stream, parts, protocol);
   let conversation: Conversation<Event> | undefined;
   let isGreeted = false;
   let isFinishing = false;
@@ -244,7 +259,7 @@ export function serveStream<Event, Reply>(
     counts.messagesIn += 1;
     const event = decodeMessage(protocol.read, bytes);
     if (conversation === undefined) {
-      void greet(event);
+      greet(event).catch((error: unknown) => session.fail(error));
       return;
     }
     const answer = conversation.take(event);

@@ -3,8 +3,6 @@
  * answers for everything, so it does not matter which of the two ports a client was given.
  */
 import type { Engine } from "@codeq/engine";
-import type { Clock } from "../../clock.ts";
-import type { Logger } from "../../telemetry/logger.ts";
 import { createGrpcServer, type GrpcMethods, type GrpcServer, grpcLimits } from "./grpc-server.ts";
 import { Health, healthService } from "./health.ts";
 import { producerProtocol } from "./producer-session.ts";
@@ -19,8 +17,6 @@ const keepalive = { intervalMs: 30_000, timeoutMs: 20_000 };
 
 export interface StreamsParts extends SessionParts {
   readonly engine: Engine;
-  readonly logger: Logger;
-  readonly clock: Clock;
 }
 
 export interface Streams {

@@ -19,6 +19,7 @@ import {
   refusal,
 } from "../../operations/operation.ts";
 import type { SubmitResultInput } from "../../operations/submit-result.ts";
+import { echoOf, inMessages } from "./acks.ts";
 import { type HeldReady, HeldReadys } from "./held-readys.ts";
 import type { Conversation, Protocol, Session, SessionParts } from "./session.ts";
 import { StreamCounts } from "./stream-counts.ts";
@@ -169,8 +170,10 @@ class WorkerConversation implements Conversation<Event> {
 
   async #results(results: readonly worker.Result[]): Promise<void> {
     if (results.length === 0) return;
-    const acks = await Promise.all(results.map((result) => this.#submit(result)));
-    this.#session.send({ case: "resultAckBatch", value: { acks } });
+    const all = await Promise.all(results.map((result) => this.#submit(result)));
+    for (const acks of inMessages(all)) {
+      this.#session.send({ case: "resultAckBatch", value: { acks } });
+    }
   }
 
   async #submit(result: worker.Result): Promise<worker.ResultAck> {
@@ -230,14 +233,13 @@ function ackOf(
   taskId: string,
   answer: Answer<unknown>,
 ): { taskId: string; ok: boolean; errorMessage: string } {
-  return { taskId, ok: answer.ok, errorMessage: answer.ok ? "" : answer.text };
+  return { taskId: echoOf(taskId), ok: answer.ok, errorMessage: answer.ok ? "" : answer.text };
 }
 
 function toSubmission(result: worker.Result): Answer<SubmitResultInput> {
   const { status, error } = result;
   if (status !== "COMPLETED" && status !== "FAILED") {
-    const shown = JSON.stringify(status.slice(0, shownCharsMax));
-    const text = `invalid status (must be COMPLETED or FAILED): ${shown}`;
+    const text = `invalid status (must be COMPLETED or FAILED): ${quoted(status)}`;
     return refusal("invalid_argument", text);
   }
   const json = textIn(result.resultJson)?.trim();
@@ -249,6 +251,12 @@ function toSubmission(result: worker.Result): Answer<SubmitResultInput> {
   // Completed without a result is the normal success of many workers.
   const resultJson = hasResult ? json : status === "COMPLETED" ? "{}" : undefined;
   return { ok: true, value: { ...submission, resultJson } };
+}
+
+/** Cut after it was quoted: what has to be escaped becomes six times as long. */
+function quoted(text: string): string {
+  const whole = JSON.stringify(text.slice(0, shownCharsMax));
+  return whole.length <= shownCharsMax + 2 ? whole : `${whole.slice(0, shownCharsMax + 1)}"`;
 }
 
 function isJsonObject(text: string): boolean {
