@@ -151,6 +151,7 @@ const refusedByToken: Readonly<Record<Access, Readonly<Partial<Record<Caller, Re
     "worker-globex": badToken,
     "worker-few-scopes": badToken,
     "worker-number-tenant": badToken,
+    "admin-by-scope": [403, "missing scope"],
     "producer-upper-tenant": badTenant,
     "admin-two-tenants": badTenant,
   },
@@ -181,7 +182,7 @@ const refusedByToken: Readonly<Record<Access, Readonly<Partial<Record<Caller, Re
 };
 
 const allowed: Readonly<Record<Access, readonly Caller[]>> = {
-  producer: ["producer-acme", "admin-acme", "admin-by-scope"],
+  producer: ["producer-acme", "admin-acme"],
   worker: ["worker-acme"],
   either: ["producer-acme", "admin-acme", "worker-acme", "worker-few-scopes", "worker-render"],
   admin: ["admin-acme", "admin-by-scope"],

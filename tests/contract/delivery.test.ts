@@ -232,7 +232,8 @@ test("D24: names that look like parts of keys survive a restart", async (t) => {
   const tenants = ["pending", "inprog", "delayed", "dlq", "aa"];
   const token = (kind: string, tenantId: string) => ({
     ...{ token: `${kind}-${tenantId}`, subject: kind, email: "", eventTypes: ["*"] },
-    ...{ scopes: ["codeq:claim", "codeq:nack", "codeq:admin"], raw: { tenantId } },
+    scopes: ["codeq:create", "codeq:claim", "codeq:nack", "codeq:admin"],
+    raw: { tenantId },
   });
   const server = await setup(t, {
     settings: {

@@ -264,13 +264,32 @@ test("P7: an error of the producer stream has the code first, and names no event
   });
 });
 
-test("S13: a worker's token creates nothing; a producer's token creates with any scopes", async (t) => {
-  // There is no scope for creating: the provider of the token decides who is a producer.
+test("S13: a token with scopes of ours creates with codeq:create only, and its commands only", async (t) => {
   const server = await setup(t);
   const worker = server.open("producer");
   worker.send({ hello: { token: "worker-acme" } });
   assert.equal((await worker.ended).code, "UNAUTHENTICATED");
-  for (const token of ["producer-acme", "producer-claims"]) {
-    assert.equal((await create(await server.producer(token), {}))["ok"], true);
+  const before = await server.api.fingerprint();
+  for (const [token, command, refusal] of [
+    ["producer-claims", "render", "missing scope"],
+    ["producer-prints", "render", "event type not allowed"],
+    ["producer-by-types", "print", "event type not allowed"],
+    ["producer-no-commands", "render", "event type not allowed"],
+  ] as const) {
+    const call = await server.producer(token);
+    const ack = await create(call, { command });
+    assert.deepEqual([ack["ok"], ack["errorMessage"]], [false, refusal], token);
+    const { createAckBatch } = await call.ask({ createBatch: { tasks: [{ seq: 2, command }] } });
+    const { ok, errorMessage } = createAckBatch.acks[0];
+    assert.deepEqual([ok, errorMessage], [false, refusal], token);
+  }
+  assert.equal(await server.api.fingerprint(), before);
+  for (const [token, command] of [
+    ["producer-acme", "render"],
+    ["producer-creates", "render"],
+    ["producer-prints", "PRINT"],
+    ["producer-by-types", "render"],
+  ] as const) {
+    assert.equal((await create(await server.producer(token), { command }))["ok"], true, token);
   }
 });

@@ -32,6 +32,10 @@ export const producerAuth: readonly StaticTokenConfig[] = [
   producer("producer-globex", globex),
   producer("admin-acme", { ...acme, role: "ADMIN" }, { subject: "boss" }),
   producer("producer-claims", acme, { scopes: ["codeq:claim"] }),
+  producer("producer-creates", acme, { scopes: ["openid", "codeq:create"] }),
+  producer("producer-prints", { ...acme, commands: ["Print"] }, { eventTypes: ["render"] }),
+  producer("producer-by-types", acme, { eventTypes: ["Render"] }),
+  producer("producer-no-commands", { ...acme, commands: [] }),
   producer("producer-upper-tenant", { tenantId: "ACME" }),
   producer("producer-expires", { ...acme, ...expires }),
 ];

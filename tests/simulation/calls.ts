@@ -74,7 +74,9 @@ export class Calls {
   ): Promise<AnswerOf<V>> {
     const { dispatch } = life.core;
     const operation = operations[request.verb] as unknown as Operation<InputOf<V>, unknown>;
-    const identity = await dispatch.authorize(operation, `Bearer ${request.caller.token}`);
+    const identity = await dispatch.authorize(operation, {
+      authorization: `Bearer ${request.caller.token}`,
+    });
     if (!identity.ok) return identity as AnswerOf<V>;
     const abort = new AbortController();
     if (abortAfterMs !== undefined) {

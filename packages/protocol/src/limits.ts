@@ -11,6 +11,7 @@ export const limits = {
   reasonCharsMax: 4096,
   errorCharsMax: 64 * 1024,
   workerIdCharsMax: 256,
+  tokenCharsMax: 16_384,
   traceCharsMax: 512,
   artifactsMax: 100,
   artifactNameCharsMax: 255,

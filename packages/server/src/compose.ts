@@ -6,6 +6,8 @@
 import { Engine, type EngineState, FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
 import { Authenticator } from "./access/authenticate.ts";
+import { Revocations } from "./access/revocations.ts";
+import { StaticTokens } from "./access/static-tokens.ts";
 import { Broker } from "./broker/broker.ts";
 import type { Clock } from "./clock.ts";
 import {
@@ -66,6 +68,7 @@ export interface Core extends AsyncDisposable {
   readonly broker: Broker;
   readonly dispatch: Dispatch;
   readonly authenticator: Authenticator;
+  readonly revocations: Revocations;
 }
 
 const memoryLimits: MemoryLimits = {
@@ -106,7 +109,13 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const events = new Events(metrics);
   const artifacts = new ArtifactFiles(config.localArtifactsDir);
   const server = { broker, clock, events, artifacts, config };
-  const authenticator = new Authenticator(config, clock);
+  const revocations = new Revocations();
+  const authenticator = new Authenticator({
+    producers: [new StaticTokens(config.producerAuth)],
+    workers: [new StaticTokens(config.workerAuth)],
+    allowProducerAsWorker: config.allowProducerAsWorker,
+    ...{ revocations, clock },
+  });
   const dispatch = new Dispatch({ server, authenticator, logger });
   const { ticker, webhooks } = startMaintenance({ ...parts, broker, events });
   return {
@@ -115,6 +124,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     broker,
     dispatch,
     authenticator,
+    revocations,
     [Symbol.asyncDispose]: async () => {
       dispatch.stopAccepting();
       broker.stopWaiting();
@@ -227,6 +237,7 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
   const { core, config, logger, metrics, timestamps } = parts;
   const http = createHttpServer({
     dispatch: core.dispatch,
+    authenticator: core.authenticator,
     codec: new JsonCodec(timestamps),
     metrics,
     logger,

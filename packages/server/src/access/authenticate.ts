@@ -1,21 +1,21 @@
 /**
  * From a bearer token to an identity, for each of the ways a route may be protected. Tokens are
- * checked before a body is read.
+ * checked before a body is read, and a token that was accepted before without waiting.
  */
-import type { ErrorCode } from "@codeq/protocol";
+import { type ErrorCode, limits } from "@codeq/protocol";
 import { accept, type Outcome, refuse } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
-import type { Config, StaticTokenConfig } from "../config/settings.ts";
-import { adminScope, anyEventType, type Identity, workerScopes } from "./identity.ts";
-import { StaticTokens } from "./static-token.ts";
-import { tenantOf } from "./tenant.ts";
-import { workerIdOf } from "./worker-id.ts";
+import { AcceptedTokens, moreTelling } from "./accepted-tokens.ts";
+import { fingerprintOf } from "./fingerprint.ts";
+import type { Identity } from "./identity.ts";
+import { type Authenticated, type Bearer, producerOf, workerOf } from "./identity-of.ts";
+import type { Revocations } from "./revocations.ts";
+import { type Soon, type TokenProvider, whenKnown } from "./token-provider.ts";
 
-export type AccessKind = "producer" | "worker" | "either" | "admin";
+export type AccessKind = "producer" | "worker" | "either" | "admin" | "operator";
 
-type Authenticated = Outcome<Identity, ErrorCode>;
-
-type AccessConfig = Pick<Config, "producerAuth" | "workerAuth" | "allowProducerAsWorker">;
+/** For each of the two kinds of callers. */
+const acceptedTokensMax = 10_000;
 
 /** The token of an Authorization header; the scheme is compared without case. */
 export function bearerToken(authorization: string | undefined): Outcome<string, ErrorCode> {
@@ -24,94 +24,78 @@ export function bearerToken(authorization: string | undefined): Outcome<string, 
   return token === undefined || token === "" ? refuse("invalid_authorization") : accept(token);
 }
 
-export class Authenticator {
-  readonly #producers: StaticTokens<KnownToken>;
-  readonly #workers: StaticTokens<KnownToken>;
-  readonly #allowProducerAsWorker: boolean;
-  readonly #clock: Clock;
+export interface AuthenticatorParts {
+  /** Asked in turn; the first that accepts a token decides. */
+  readonly producers: readonly TokenProvider[];
+  readonly workers: readonly TokenProvider[];
+  readonly allowProducerAsWorker: boolean;
+  readonly revocations: Revocations;
+  readonly clock: Clock;
+}
 
-  constructor(config: AccessConfig, clock: Clock) {
-    this.#clock = clock;
-    this.#producers = new StaticTokens(config.producerAuth, know);
-    this.#workers = new StaticTokens(config.workerAuth, know);
-    this.#allowProducerAsWorker = config.allowProducerAsWorker;
+export class Authenticator {
+  readonly #producers: AcceptedTokens<Bearer>;
+  readonly #workers: AcceptedTokens<Bearer>;
+  readonly #allowProducerAsWorker: boolean;
+  readonly #revocations: Revocations;
+
+  constructor(parts: AuthenticatorParts) {
+    const { clock, producers, workers } = parts;
+    const common = { clock, tokensMax: acceptedTokensMax };
+    this.#producers = new AcceptedTokens({ ...common, providers: producers, bearerOf: producerOf });
+    this.#workers = new AcceptedTokens({ ...common, providers: workers, bearerOf: workerOf });
+    this.#allowProducerAsWorker = parts.allowProducerAsWorker;
+    this.#revocations = parts.revocations;
   }
 
   /** Refuses a token that is unknown, has expired or does not fit the kind of caller. */
-  authenticate(kind: AccessKind, token: string): Promise<Authenticated> {
-    const outcome = this.#identify(kind, token);
-    const isExpired = outcome.ok && isPast(outcome.value.expiresMs, this.#clock.nowMs());
-    return Promise.resolve(isExpired ? refuse("token_expired") : outcome);
-  }
-
-  #identify(kind: AccessKind, token: string): Authenticated {
+  authenticate(kind: AccessKind, token: string): Soon<Authenticated> {
+    if (token.length > limits.tokenCharsMax) return refuse("invalid_token");
+    const fingerprint = fingerprintOf(token);
     switch (kind) {
       case "producer":
-        return this.#producer(token);
-      case "admin": {
-        const producer = this.#producer(token);
-        return producer.ok && !producer.value.isAdmin ? refuse("admin_only") : producer;
-      }
+      case "admin":
+      case "operator":
+        return whenKnown(this.#producers.find(token, fingerprint), identityOf);
       case "worker":
-        return this.#worker(token);
+        return this.#worker(token, fingerprint);
       case "either":
-        return this.#reader(token);
+        return this.#reader(token, fingerprint);
     }
   }
 
-  #producer(token: string): Authenticated {
-    const found = this.#producers.find(token);
-    return found === undefined ? refuse("invalid_token") : found.identity;
+  /** Calls back once, when the identity's token is revoked; returns how to stop watching. */
+  watch(identity: Identity, onRevoked: () => void): () => void {
+    return this.#revocations.watch(identity, onRevoked);
   }
 
-  #worker(token: string): Authenticated {
-    const found = this.#workers.find(token);
-    if (found !== undefined) {
-      if (found.token.eventTypes.length === 0) return refuse("missing_event_types");
-      if (found.token.scopes.length === 0) return refuse("missing_worker_scope");
-      return found.identity;
-    }
-    if (!this.#allowProducerAsWorker) return refuse("invalid_token");
-    const producer = this.#producer(token);
-    if (!producer.ok) return producer;
-    const scopes = new Set([...producer.value.scopes, ...workerScopes]);
-    return accept({ ...producer.value, scopes, eventTypes: [anyEventType] });
+  #worker(token: string, fingerprint: string): Soon<Authenticated> {
+    return whenKnown(this.#workers.find(token, fingerprint), (bearer) => {
+      const worker = bearer.ok ? bearer.value.worker : bearer;
+      if (worker.ok || !this.#allowProducerAsWorker) return worker;
+      return whenKnown(this.#producers.find(token, fingerprint), (producer) =>
+        producer.ok ? producer.value.worker : moreTelling(worker, producer),
+      );
+    });
   }
 
   /** Readers need no scope: a worker that may do anything at all, or a producer. */
-  #reader(token: string): Authenticated {
-    const worker = this.#workers.find(token);
-    if (worker !== undefined && worker.token.eventTypes.length > 0) return worker.identity;
-    return this.#producer(token);
+  #reader(token: string, fingerprint: string): Soon<Authenticated> {
+    return whenKnown(this.#workers.find(token, fingerprint), (worker) => {
+      const isWorker = worker.ok && isForSomething(worker.value);
+      if (isWorker) return worker.value.identity;
+      const refusal: Authenticated = worker.ok ? refuse("invalid_token") : worker;
+      return whenKnown(this.#producers.find(token, fingerprint), (producer) =>
+        producer.ok ? producer.value.identity : moreTelling(refusal, producer),
+      );
+    });
   }
 }
 
-interface KnownToken {
-  readonly token: StaticTokenConfig;
-  readonly identity: Authenticated;
+function identityOf(bearer: Outcome<Bearer, ErrorCode>): Authenticated {
+  return bearer.ok ? bearer.value.identity : bearer;
 }
 
-function know(token: StaticTokenConfig): KnownToken {
-  return { token, identity: identityOf(token) };
-}
-
-function identityOf(token: StaticTokenConfig): Authenticated {
-  const tenantId = tenantOf(token.subject, token.raw);
-  if (tenantId === undefined) return refuse("invalid_tenant");
-  const { role, exp } = token.raw;
-  return accept({
-    subject: token.subject,
-    workerId: workerIdOf(token.subject, ""),
-    tenantId,
-    scopes: new Set(token.scopes),
-    eventTypes: token.eventTypes.map((each) => each.toLowerCase()),
-    isAdmin:
-      token.scopes.includes(adminScope) ||
-      (typeof role === "string" && role.toUpperCase() === "ADMIN"),
-    expiresMs: typeof exp === "number" ? exp * 1000 : undefined,
-  });
-}
-
-function isPast(expiresMs: number | undefined, nowMs: number): boolean {
-  return expiresMs !== undefined && expiresMs <= nowMs;
+function isForSomething({ worker }: Bearer): boolean {
+  return worker.ok || worker.code !== "missing_event_types";
 }

@@ -9,9 +9,20 @@ export interface Identity {
   readonly scopes: ReadonlySet<string>;
   /** Lower-case commands the caller may work on; `*` stands for all. */
   readonly eventTypes: readonly string[];
+  /** Lower-case commands the caller may create tasks of; undefined for all. */
+  readonly creates: ReadonlySet<string> | undefined;
+  /** Administers its own tenant. */
   readonly isAdmin: boolean;
+  /** Administers every tenant; is an admin too. */
+  readonly isOperator: boolean;
+  /** Whether the token says anything about roles; only one that does not may be given one. */
+  readonly hasRole: boolean;
   /** When the token stops being good; undefined for never. */
   readonly expiresMs: number | undefined;
+  /** Who vouched for the token, in words for logs and records. */
+  readonly issuedBy: string;
+  /** Whether the token has been taken back since it was accepted. */
+  readonly isRevoked: () => boolean;
 }
 
 export const workerScopes = [
@@ -23,6 +34,10 @@ export const workerScopes = [
   "codeq:subscribe",
 ] as const;
 
-export type WorkerScope = (typeof workerScopes)[number];
+export const createScope = "codeq:create";
 export const adminScope = "codeq:admin";
+export const operatorScope = "codeq:operator";
 export const anyEventType = "*";
+
+/** What an operation may ask for. */
+export type Scope = (typeof workerScopes)[number] | typeof createScope;

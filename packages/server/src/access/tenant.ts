@@ -8,6 +8,10 @@ import type { TenantId } from "@codeq/queue";
 const claimNames = ["tid", "tenantId", "tenant_id", "organizationId", "organization_id"];
 const pattern = /^[a-z][a-z0-9-]{1,62}$/;
 
+export function isTenantId(text: string): text is TenantId {
+  return pattern.test(text);
+}
+
 export function tenantOf(
   subject: string,
   claims: Readonly<Record<string, unknown>>,
@@ -15,7 +19,7 @@ export function tenantOf(
   const present = claimNames.filter((name) => claims[name] !== undefined);
   const values = present.length === 0 ? [subject] : present.map((name) => claims[name]);
   const first = values[0];
-  if (typeof first !== "string" || !pattern.test(first.trim())) return undefined;
+  if (typeof first !== "string" || !isTenantId(first.trim())) return undefined;
   const tenant = first.trim();
   const agreed = values.every((value) => typeof value === "string" && value.trim() === tenant);
   return agreed ? (tenant as TenantId) : undefined;

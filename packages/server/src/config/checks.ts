@@ -45,6 +45,7 @@ export function closeConfig(
     ...checkOrder(settings),
     ...checkSecret(settings, touched),
     ...checkStreams(settings),
+    ...checkRoleHeader(settings),
   ];
   return { config, problems, warnings };
 }
@@ -131,6 +132,14 @@ function checkStreams({ workerStreamAddr: address, producerStreamAddr }: Setting
   return [
     `producerStreamAddr: ${address} is the address of workerStreamAddr, too; both streams answer ` +
       "on either, so turn one of them off",
+  ];
+}
+
+function checkRoleHeader({ allowRoleHeader, env }: Settings): string[] {
+  if (!allowRoleHeader || env === "dev") return [];
+  return [
+    `allowRoleHeader: only allowed when env is dev, and it is ${env}; remove it, and give ` +
+      "admins a role or the scope codeq:admin in their tokens",
   ];
 }
 

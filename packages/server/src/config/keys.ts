@@ -210,6 +210,12 @@ export const keys: KeyTable = {
     initial: false,
     about: "Whether a producer's token may also claim and finish tasks.",
   },
+  allowRoleHeader: {
+    parser: trueOrFalse,
+    initial: false,
+    about:
+      "Whether a token without roles is an admin's when the request says `X-Role: ADMIN`; only when env is `dev`.",
+  },
   defaultLeaseSeconds: {
     ...seconds(limits.leaseSecondsMin, limits.leaseSecondsMax, 300),
     env: ["DEFAULT_LEASE_SECONDS"],

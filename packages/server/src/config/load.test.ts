@@ -60,6 +60,7 @@ const samples: { readonly [K in KeyName]: readonly [text: string, value: unknown
   workerAuthProvider: ["static", "static"],
   workerAuthConfig: ['{"token":"w"}', undefined],
   allowProducerAsWorker: ["true", true],
+  allowRoleHeader: ["true", true],
   defaultLeaseSeconds: ["60", 60],
   requeueInspectLimit: ["10", 10],
   maxAttemptsDefault: ["7", 7],

@@ -28,6 +28,7 @@ export interface Settings {
   readonly workerAuthProvider: AuthProvider;
   readonly workerAuthConfig: readonly StaticTokenConfig[];
   readonly allowProducerAsWorker: boolean;
+  readonly allowRoleHeader: boolean;
   readonly defaultLeaseSeconds: number;
   readonly requeueInspectLimit: number;
   readonly maxAttemptsDefault: number;

@@ -32,7 +32,7 @@ export interface CreatedTask {
 export const createTask: Operation<CreateTaskInput, CreatedTask> = {
   name: "create_task",
   access: "producer",
-  scope: undefined,
+  scope: "codeq:create",
   run: async (server, call, input) => {
     return finish(server, create(server, call, input));
   },
@@ -41,7 +41,7 @@ export const createTask: Operation<CreateTaskInput, CreatedTask> = {
 export const createTasks: Operation<readonly CreateTaskInput[], readonly Answer<CreatedTask>[]> = {
   name: "create_tasks",
   access: "producer",
-  scope: undefined,
+  scope: "codeq:create",
   run: async (server, call, inputs) => {
     const { createBatchMax } = server.config;
     if (inputs.length > createBatchMax) {
@@ -63,8 +63,10 @@ async function finish(
 }
 
 function create(server: Server, call: Call, input: CreateTaskInput): Answer<Decided<CreatedTask>> {
-  const request = toRequest(server, call.identity.tenantId, input);
+  const { tenantId, creates } = call.identity;
+  const request = toRequest(server, tenantId, input);
   if (!request.ok) return request;
+  if (creates?.has(input.command.toLowerCase()) === false) return refusal("event_type_not_allowed");
   const outcome = server.broker.enqueue(request.value);
   if (!outcome.ok) return refusal(outcome.code);
   const { value, done } = outcome.value;

@@ -6,6 +6,8 @@
 import { FaultError } from "@codeq/engine";
 import { type Authenticator, bearerToken } from "../access/authenticate.ts";
 import type { Identity } from "../access/identity.ts";
+import { isTenantId } from "../access/tenant.ts";
+import { type Soon, whenKnown } from "../access/token-provider.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { refusalOf } from "./answer-each.ts";
 import {
@@ -20,6 +22,15 @@ import {
 // biome-ignore lint/suspicious/noExplicitAny: authorisation does not look at inputs and outputs.
 type AnyOperation = Operation<any, any>;
 
+/** What a caller brings along to say who it is and as whom it acts. */
+export interface Credentials {
+  readonly authorization: string | undefined;
+  /** The role it says it has; believed only where the configuration allows that. */
+  readonly role?: string | undefined;
+  /** The tenant that an operator wants to administer; its own when it names none. */
+  readonly tenant?: string | undefined;
+}
+
 export class Dispatch {
   readonly #server: Server;
   readonly #authenticator: Authenticator;
@@ -32,18 +43,28 @@ export class Dispatch {
     this.#logger = parts.logger;
   }
 
-  /** Who the caller is, if it may call the operation at all. */
-  async authorize(
-    operation: AnyOperation,
-    authorization: string | undefined,
-  ): Promise<Answer<Identity>> {
-    const { access, scope } = operation;
-    const token = bearerToken(authorization);
+  /** Who the caller is, if it may call the operation at all. Known tokens need not wait. */
+  authorize(operation: AnyOperation, credentials: Credentials): Soon<Answer<Identity>> {
+    const token = bearerToken(credentials.authorization);
     if (!token.ok) return refusal(token.code);
-    const outcome = await this.#authenticator.authenticate(access, token.value);
-    if (!outcome.ok) return refusal(outcome.code);
-    if (scope !== undefined && !outcome.value.scopes.has(scope)) return refusal("missing_scope");
-    return outcome;
+    return whenKnown(
+      this.#authenticator.authenticate(operation.access, token.value),
+      (outcome): Answer<Identity> => {
+        if (!outcome.ok) return refusal(outcome.code);
+        const identity = this.#withRole(outcome.value, credentials.role);
+        const problem = this.problemOf(operation, identity);
+        if (problem !== undefined) return problem;
+        return isForAdmins(operation) ? inTenant(identity, credentials.tenant) : outcome;
+      },
+    );
+  }
+
+  /** Why the caller may not call the operation: the one place that looks at scopes and roles. */
+  problemOf({ access, scope }: AnyOperation, identity: Identity): Refusal | undefined {
+    if (access === "admin" && !identity.isAdmin) return refusal("admin_only");
+    if (access === "operator" && !identity.isOperator) return refusal("operator_only");
+    if (scope !== undefined && !identity.scopes.has(scope)) return refusal("missing_scope");
+    return undefined;
   }
 
   async run<Input, Output>(
@@ -64,15 +85,27 @@ export class Dispatch {
     this.#accepting = false;
   }
 
+  /** A development convenience: a token without roles may say that it is an admin's. */
+  #withRole(identity: Identity, role: string | undefined): Identity {
+    if (role === undefined || !this.#server.config.allowRoleHeader) return identity;
+    const isGiven = !identity.hasRole && role.trim().toLowerCase() === "admin";
+    return isGiven ? { ...identity, isAdmin: true } : identity;
+  }
+
   async #attempt<Input, Output>(
     operation: Operation<Input, Output>,
     call: Call,
     input: Input,
   ): Promise<Answer<Output>> {
+    const problem = this.problemOf(operation, call.identity);
+    if (problem !== undefined) return problem;
     if (!this.#accepting) return refusal("shutting_down");
     if (this.#server.broker.store.engine.isOverloaded) return refusal("overloaded");
     try {
-      return await operation.run(this.#server, call, input);
+      const answer = await operation.run(this.#server, call, input);
+      // Waiting was ended by the revocation, and what came of it goes to nobody.
+      const isCutOff = call.signal?.aborted === true && call.identity.isRevoked();
+      return isCutOff ? refusal("token_revoked") : answer;
     } catch (error) {
       return this.#asRefusal(operation, error);
     }
@@ -86,4 +119,17 @@ export class Dispatch {
     });
     return refusal("internal");
   }
+}
+
+function isForAdmins({ access }: AnyOperation): boolean {
+  return access === "admin" || access === "operator";
+}
+
+/** The identity as it acts in a tenant; only an operator may leave its own. */
+function inTenant(identity: Identity, tenant: string | undefined): Answer<Identity> {
+  if (tenant === undefined || tenant === identity.tenantId) return { ok: true, value: identity };
+  if (!identity.isOperator)
+    return refusal("operator_only", "only operators may name another tenant");
+  if (!isTenantId(tenant)) return refusal("invalid_argument", "invalid 'tenant'");
+  return { ok: true, value: { ...identity, tenantId: tenant } };
 }

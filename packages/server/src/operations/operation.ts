@@ -4,7 +4,7 @@
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
 import type { AccessKind } from "../access/authenticate.ts";
-import type { Identity, WorkerScope } from "../access/identity.ts";
+import type { Identity, Scope } from "../access/identity.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
@@ -44,6 +44,6 @@ export interface Operation<Input, Output> {
   /** Names it in metrics and logs. */
   readonly name: string;
   readonly access: AccessKind;
-  readonly scope: WorkerScope | undefined;
+  readonly scope: Scope | undefined;
   readonly run: (server: Server, call: Call, input: Input) => Promise<Answer<Output>>;
 }

@@ -87,6 +87,7 @@ export class Session<Reply> {
   #isDraining = false;
   #isClosed = false;
   #cancelExpiry: () => void = () => {};
+  #stopWatching: () => void = () => {};
 
   constructor(stream: GrpcStream, parts: SessionParts, protocol: Sending<Reply>) {
     this.#stream = stream;
@@ -153,6 +154,7 @@ export class Session<Reply> {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#cancelExpiry();
+    this.#stopWatching();
     this.#onClosed();
   }
 
@@ -194,6 +196,14 @@ export class Session<Reply> {
       if (this.#clock.nowMs() < expiresMs + expiryGraceMs) this.endAfter(expiresMs);
       else this.end("UNAUTHENTICATED", errors.token_expired.text);
     });
+  }
+
+  /** A revoked token ends its stream at once; what was taken already is answered to nobody. */
+  endWhenRevoked(authenticator: Authenticator, identity: Identity): void {
+    if (this.#isClosed) return;
+    this.#stopWatching = authenticator.watch(identity, () =>
+      this.end("UNAUTHENTICATED", errors.token_revoked.text),
+    );
   }
 
   #pace(): void {
@@ -245,6 +255,7 @@ export function serveStream<Event, Reply>(
     conversation = begun;
     session.whenClosed(() => begun.closed());
     session.endAfter(accepted.identity.expiresMs);
+    session.endWhenRevoked(parts.authenticator, accepted.identity);
     session.whenSlow(() => begun.slowed(true));
     stream.onDrain(() => {
       session.resumed();
@@ -306,7 +317,6 @@ async function authenticate<Event, Reply>(
 }
 
 function endRefused<Reply>(session: Session<Reply>, code: ErrorCode): void {
-  const { text } = errors[code];
-  if (code === "invalid_tenant") session.turnAway("bad_token", "PERMISSION_DENIED", text);
-  else session.turnAway("bad_token", "UNAUTHENTICATED", `auth failed: ${text}`);
+  const { text, grpc } = errors[code];
+  session.turnAway("bad_token", grpc, grpc === "UNAUTHENTICATED" ? `auth failed: ${text}` : text);
 }

@@ -7,7 +7,7 @@
 import { type ErrorCode, errors } from "@codeq/protocol";
 import { type WireUint64, worker } from "@codeq/protocol/wire";
 import type { Result, TaskId } from "@codeq/queue";
-import type { Identity, WorkerScope } from "../../access/identity.ts";
+import type { Identity } from "../../access/identity.ts";
 import { workerIdOf } from "../../access/worker-id.ts";
 import { type Deliver, problemOfCommands } from "../../operations/claim-tasks.ts";
 import { operations } from "../../operations/index.ts";
@@ -82,15 +82,17 @@ class WorkerConversation implements Conversation<Event> {
         this.#ready(event.value);
         return undefined;
       case "result":
-        return this.#mayDo("codeq:result") ? this.#result(event.value) : undefined;
+        return this.#mayDo(operations.submitResult) ? this.#result(event.value) : undefined;
       case "resultBatch":
-        return this.#mayDo("codeq:result") ? this.#results(event.value.results) : undefined;
+        return this.#mayDo(operations.submitResult)
+          ? this.#results(event.value.results)
+          : undefined;
       case "nack":
-        return this.#mayDo("codeq:nack") ? this.#nack(event.value) : undefined;
+        return this.#mayDo(operations.nackTask) ? this.#nack(event.value) : undefined;
       case "heartbeat":
-        return this.#mayDo("codeq:heartbeat") ? this.#heartbeat(event.value) : undefined;
+        return this.#mayDo(operations.extendLease) ? this.#heartbeat(event.value) : undefined;
       case "abandon":
-        return this.#mayDo("codeq:abandon") ? this.#abandon(event.value) : undefined;
+        return this.#mayDo(operations.abandonTask) ? this.#abandon(event.value) : undefined;
       case "hello":
         this.#session.refuse("FailedPrecondition", "already-authenticated");
         return undefined;
@@ -115,14 +117,14 @@ class WorkerConversation implements Conversation<Event> {
     else this.#readys.resume();
   }
 
-  #mayDo(scope: WorkerScope): boolean {
-    if (this.#identity.scopes.has(scope)) return true;
-    this.#session.refuse("PermissionDenied", "missing scope");
-    return false;
+  #mayDo<Input, Output>(operation: Operation<Input, Output>): boolean {
+    const problem = this.#parts.dispatch.problemOf(operation, this.#identity);
+    if (problem !== undefined) this.#refuse(problem);
+    return problem === undefined;
   }
 
   #ready({ commands, leaseSeconds, count }: worker.Ready): void {
-    if (!this.#mayDo("codeq:claim")) return;
+    if (!this.#mayDo(operations.claimTasks)) return;
     const wanted = commands.map((command) => command.trim()).filter((command) => command !== "");
     if (commands.length > 0 && wanted.length === 0) {
       this.#session.refuse("PermissionDenied", "event type not allowed");
@@ -225,7 +227,7 @@ function owned(
 
 /** The names that the other server gives to codes. */
 function nameOf(code: ErrorCode): string {
-  if (code === "event_type_not_allowed") return "PermissionDenied";
+  if (errors[code].grpc === "PERMISSION_DENIED") return "PermissionDenied";
   return code === "internal" ? "Internal" : "InvalidArgument";
 }
 

@@ -9,8 +9,9 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from "fastify";
+import type { Authenticator } from "../../access/authenticate.ts";
 import type { Identity } from "../../access/identity.ts";
-import type { Dispatch } from "../../operations/dispatch.ts";
+import type { Credentials, Dispatch } from "../../operations/dispatch.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import { adminRoutes } from "./admin-routes.ts";
@@ -21,6 +22,7 @@ import { taskRoutes } from "./task-routes.ts";
 
 export interface HttpOptions {
   readonly dispatch: Dispatch;
+  readonly authenticator: Authenticator;
   readonly codec: JsonCodec;
   readonly metrics: Metrics;
   readonly logger: Logger;
@@ -133,7 +135,9 @@ function addRoute(
   each: AnyRoute,
   options: HttpOptions & { readonly closing: { readonly hasBegun: boolean } },
 ): void {
-  const { dispatch, codec, closing } = options;
+  const { dispatch, authenticator, codec, closing } = options;
+  const watch = (identity: Identity) => (onRevoked: () => void) =>
+    authenticator.watch(identity, onRevoked);
   const hasBody = each.body !== undefined;
   app.route({
     method: each.method,
@@ -141,7 +145,7 @@ function addRoute(
     ...(hasBody ? { schema: { body: each.body } } : {}),
     attachValidation: true,
     onRequest: async (request, reply) => {
-      const answer = await dispatch.authorize(each.operation, request.headers.authorization);
+      const answer = await dispatch.authorize(each.operation, credentialsOf(request));
       if (!answer.ok) return send(reply, problem(answer));
       request.identity = answer.value;
       return undefined;
@@ -163,9 +167,9 @@ function addRoute(
       const waits = each.waits?.(input.value) === true;
       // Its body came after the others had been sent home; waiting would hold up the shutdown.
       if (waits && closing.hasBegun) return send(reply, problemOf("shutting_down"));
-      const signal = waits ? goneSignal(request.raw, reply.raw) : undefined;
-      const call = { identity: request.identity as Identity, signal };
-      const answer = await dispatch.run(each.operation, call, input.value);
+      const identity = request.identity as Identity;
+      const signal = waits ? waitSignal(request.raw, reply.raw, watch(identity)) : undefined;
+      const answer = await dispatch.run(each.operation, { identity, signal }, input.value);
       return send(reply, answer.ok ? each.reply(answer.value, codec, http) : problem(answer));
     },
   });
@@ -178,10 +182,27 @@ function send(reply: FastifyReply, { status, body, headers }: HttpReply): Fastif
   return body === undefined ? reply.send() : reply.header("content-type", jsonType).send(body);
 }
 
-/** Aborts when the caller closes the connection before it got its answer. */
-function goneSignal(request: IncomingMessage, response: ServerResponse): AbortSignal {
+function credentialsOf({ headers, query }: FastifyRequest): Credentials {
+  const { tenant } = query as Record<string, unknown>;
+  const role = headers["x-role"];
+  return {
+    authorization: headers.authorization,
+    role: typeof role === "string" ? role : undefined,
+    // One that is given twice is an array, and as text no tenant.
+    tenant: tenant === undefined ? undefined : String(tenant),
+  };
+}
+
+/** Aborts when the caller closes the connection before it got its answer, or may not have it. */
+function waitSignal(
+  request: IncomingMessage,
+  response: ServerResponse,
+  watch: (onRevoked: () => void) => () => void,
+): AbortSignal {
   const controller = new AbortController();
+  const stopWatching = watch(() => controller.abort());
   response.once("close", () => {
+    stopWatching();
     if (!response.writableFinished) controller.abort();
   });
   if (request.socket.destroyed) controller.abort();

@@ -1,0 +1,85 @@
+/**
+ * From claims to an identity: tenant, roles, scopes and commands. A claim that is there but is not
+ * what it should be refuses the token; reading it as missing could allow more than it was meant to.
+ */
+import type { ErrorCode } from "@codeq/protocol";
+import { accept, type Outcome, refuse } from "@codeq/queue";
+import {
+  adminScope,
+  anyEventType,
+  createScope,
+  type Identity,
+  operatorScope,
+  workerScopes,
+} from "./identity.ts";
+import { tenantOf } from "./tenant.ts";
+import type { Claims } from "./token-provider.ts";
+import { workerIdOf } from "./worker-id.ts";
+
+export type Authenticated = Outcome<Identity, ErrorCode>;
+
+/** One bearer, seen in two ways. */
+export interface Bearer {
+  /** Whatever the call is for. */
+  readonly identity: Authenticated;
+  /** For calls that need a worker. */
+  readonly worker: Authenticated;
+}
+
+export function producerOf(claims: Claims): Bearer {
+  const identity = identityOf(claims);
+  if (!identity.ok) return { identity, worker: identity };
+  const scopes = new Set([...identity.value.scopes, ...workerScopes]);
+  const worker = accept({ ...identity.value, scopes, eventTypes: [anyEventType] });
+  return { identity, worker };
+}
+
+export function workerOf(claims: Claims): Bearer {
+  const identity = identityOf(claims);
+  if (claims.eventTypes.length === 0) return { identity, worker: refuse("missing_event_types") };
+  if (claims.scopes.length === 0) return { identity, worker: refuse("missing_worker_scope") };
+  return { identity, worker: identity };
+}
+
+function identityOf(claims: Claims): Authenticated {
+  const { subject, raw, expiresMs, issuedBy, isRevoked } = claims;
+  const tenantId = tenantOf(subject, raw);
+  if (tenantId === undefined) return refuse("invalid_tenant");
+  const roles = rolesOf(raw);
+  const creates = commandsOf(claims);
+  if (roles === undefined || creates === undefined) return refuse("invalid_claims");
+  const isOperator = roles.includes("operator") || claims.scopes.includes(operatorScope);
+  return accept({
+    ...{ subject, tenantId, expiresMs, issuedBy, isRevoked, isOperator },
+    workerId: workerIdOf(subject, ""),
+    scopes: scopesOf(claims),
+    eventTypes: claims.eventTypes.map((each) => each.toLowerCase()),
+    creates: creates.has(anyEventType) ? undefined : creates,
+    isAdmin: isOperator || roles.includes("admin") || claims.scopes.includes(adminScope),
+    hasRole: roles.length > 0,
+  });
+}
+
+/** A token that names none of our scopes was made without them in mind, and may create. */
+function scopesOf({ scopes }: Claims): ReadonlySet<string> {
+  const isLimited = scopes.some((scope) => scope.startsWith("codeq:"));
+  return new Set(isLimited ? scopes : [...scopes, createScope]);
+}
+
+/** `role` is one, `roles` are several. Undefined when they are malformed. */
+function rolesOf({ role, roles }: Claims["raw"]): readonly string[] | undefined {
+  const named = [role ?? [], roles ?? []].flat();
+  return isTextList(named) ? named.map((each) => each.trim().toLowerCase()) : undefined;
+}
+
+/** What may be created: the commands of the token, else its event types, else everything. */
+function commandsOf({ raw, eventTypes }: Claims): ReadonlySet<string> | undefined {
+  const unlimited = eventTypes.length === 0 ? [anyEventType] : eventTypes;
+  const { commands = unlimited } = raw;
+  if (!isTextList(commands)) return undefined;
+  return new Set(commands.map((command) => command.trim().toLowerCase()));
+}
+
+function isTextList(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === "string");
+}

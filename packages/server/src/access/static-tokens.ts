@@ -1,0 +1,33 @@
+/**
+ * Tokens from the configuration. They are held and looked up as hashes, so that how long it takes
+ * tells nothing about a token.
+ */
+import { accept, refuse } from "@codeq/queue";
+import type { StaticTokenConfig } from "../config/settings.ts";
+import { fingerprintOf } from "./fingerprint.ts";
+import { type Claims, neverRevoked, type TokenProvider, type Verified } from "./token-provider.ts";
+
+export class StaticTokens implements TokenProvider {
+  readonly #byFingerprint: ReadonlyMap<string, Claims>;
+
+  constructor(tokens: readonly StaticTokenConfig[]) {
+    this.#byFingerprint = new Map(
+      tokens.map((each) => [fingerprintOf(each.token), claimsOf(each)]),
+    );
+  }
+
+  verify(token: string): Verified {
+    const claims = this.#byFingerprint.get(fingerprintOf(token));
+    return claims === undefined ? refuse("invalid_token") : accept(claims);
+  }
+}
+
+function claimsOf({ subject, scopes, eventTypes, raw }: StaticTokenConfig): Claims {
+  const { exp } = raw;
+  return {
+    ...{ subject, scopes, eventTypes, raw },
+    expiresMs: typeof exp === "number" ? exp * 1000 : undefined,
+    issuedBy: "configuration",
+    isRevoked: neverRevoked,
+  };
+}

@@ -1,0 +1,46 @@
+/**
+ * The seam between tokens and identities. A provider knows one kind of token: those of the
+ * configuration, those that an identity server signs, keys of our own. It says what a token claims
+ * or why it is refused, and nothing about what the claims allow.
+ */
+import type { ErrorCode } from "@codeq/protocol";
+import type { Outcome } from "@codeq/queue";
+
+/** What a token says of its bearer, once somebody vouched for it. */
+export interface Claims {
+  readonly subject: string;
+  readonly scopes: readonly string[];
+  readonly eventTypes: readonly string[];
+  /** All claims by their names; tenant, roles and commands are read from here. */
+  readonly raw: Readonly<Record<string, unknown>>;
+  /** When the token stops being good, on the wall clock; undefined for never. */
+  readonly expiresMs: number | undefined;
+  /** Who vouches for it, for logs and records: never the token or a part of it. */
+  readonly issuedBy: string;
+  /**
+   * Whether the provider has taken its word back. Asked with every use of the token, so it answers
+   * from memory. It stays true once it was.
+   */
+  readonly isRevoked: () => boolean;
+}
+
+export type Verified = Outcome<Claims, ErrorCode>;
+
+/** Something that may be known already; what is known need not wait for a turn. */
+export type Soon<T> = T | Promise<T>;
+
+export interface TokenProvider {
+  /**
+   * Refuses with `invalid_token` what it does not know, so that the next provider is asked. It is
+   * not asked again for a token it accepted until that expires or is revoked. A provider that
+   * revokes must announce it to the `Revocations` it was given.
+   */
+  verify(token: string): Soon<Verified>;
+}
+
+export const neverRevoked = (): boolean => false;
+
+/** Goes on at once with what is there, later with what is not. */
+export function whenKnown<T, U>(value: Soon<T>, use: (value: T) => Soon<U>): Soon<U> {
+  return value instanceof Promise ? value.then(use) : use(value);
+}
