@@ -372,7 +372,9 @@ test("a token is refused from the second it expires", async (t) => {
   const exp = startMs / 1000 + 1;
   const token = { token: "short-lived", subject: "shop", email: "", scopes: [], eventTypes: [] };
   const server = await setup(t, {
-    settings: { producerAuth: [{ ...token, raw: { tenantId: "acme", exp } }] },
+    settings: {
+      producerAuth: [{ type: "static", tokens: [{ ...token, raw: { tenantId: "acme", exp } }] }],
+    },
   });
   const ask = () =>
     server.ask("/v1/codeq/tasks/x", { headers: { authorization: "Bearer short-lived" } });

@@ -237,8 +237,8 @@ test("D24: names that look like parts of keys survive a restart", async (t) => {
   });
   const server = await setup(t, {
     settings: {
-      producerAuth: tenants.map((tenant) => token("p", tenant)),
-      workerAuth: tenants.map((tenant) => token("w", tenant)),
+      producerAuth: [{ type: "static", tokens: tenants.map((each) => token("p", each)) }],
+      workerAuth: [{ type: "static", tokens: tenants.map((each) => token("w", each)) }],
     },
   });
   const ask = (on: RunningServer, path: string, who: string, body?: unknown) =>

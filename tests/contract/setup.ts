@@ -10,6 +10,7 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { LocalLog, MemoryKv, MemoryLog } from "@codeq/engine";
 import { SimClock, SimDisk, SimRandom, settle } from "@codeq/testing";
+import { type FetchKeySet, fetchKeySet } from "../../packages/server/src/access/fetch-key-set.ts";
 import type { Clock } from "../../packages/server/src/clock.ts";
 import { type Core, composeCore, composeHttp } from "../../packages/server/src/compose.ts";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
@@ -29,6 +30,7 @@ export interface Options {
   readonly seed?: number;
   /** The real one unless told. */
   readonly post?: PostCallback;
+  readonly fetchKeySet?: FetchKeySet;
 }
 
 /** 2026-01-02T03:04:05.120Z: the fraction has a zero to trim. */
@@ -82,6 +84,7 @@ export class World {
       post:
         this.#options.post ??
         createPostCallback({ secret, allowPrivateNetworks, clock, timestamps }),
+      fetchKeySet: this.#options.fetchKeySet ?? fetchKeySet,
       defer: (run) => queueMicrotask(run),
       onFailed: () => {},
     });

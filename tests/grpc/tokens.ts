@@ -3,7 +3,10 @@
  * that expire do so a minute after the start.
  */
 import { workerScopes } from "../../packages/server/src/access/identity.ts";
-import type { StaticTokenConfig } from "../../packages/server/src/config/settings.ts";
+import type {
+  ProviderConfig,
+  StaticTokenConfig,
+} from "../../packages/server/src/config/settings.ts";
 import { startMs } from "../contract/setup.ts";
 
 const acme = { tenantId: "acme" };
@@ -27,7 +30,7 @@ function worker(
   return { token, subject, email: "", ...all, ...more };
 }
 
-export const producerAuth: readonly StaticTokenConfig[] = [
+const producerTokens: readonly StaticTokenConfig[] = [
   producer("producer-acme", acme),
   producer("producer-globex", globex),
   producer("admin-acme", { ...acme, role: "ADMIN" }, { subject: "boss" }),
@@ -40,7 +43,7 @@ export const producerAuth: readonly StaticTokenConfig[] = [
   producer("producer-expires", { ...acme, ...expires }),
 ];
 
-export const workerAuth: readonly StaticTokenConfig[] = [
+const workerTokens: readonly StaticTokenConfig[] = [
   worker("worker-acme", "worker-1"),
   worker("worker-acme-2", "worker-2"),
   worker("worker-globex", "worker-1", { raw: globex }),
@@ -52,3 +55,6 @@ export const workerAuth: readonly StaticTokenConfig[] = [
   worker("worker-number-tenant", "worker-1", { raw: { tenantId: 7 } }),
   worker("worker-expires", "worker-7", { raw: { ...acme, ...expires } }),
 ];
+
+export const producerAuth: readonly ProviderConfig[] = [{ type: "static", tokens: producerTokens }];
+export const workerAuth: readonly ProviderConfig[] = [{ type: "static", tokens: workerTokens }];

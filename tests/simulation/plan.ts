@@ -122,6 +122,12 @@ function workerToken(of: Caller): StaticTokenConfig {
   });
 }
 
+/** Also what the checkers know the tenants by. */
+export const producerTokens: readonly StaticTokenConfig[] = [
+  ...producers.map((of) => tokenOf(of, {})),
+  ...admins.map((of) => tokenOf(of, { raw: { role: "ADMIN" } })),
+];
+
 function configFor(random: SimRandom, durability: Durability): Config {
   return {
     ...defaults,
@@ -131,11 +137,8 @@ function configFor(random: SimRandom, durability: Durability): Config {
     localArtifactsDir: "simulated-artifacts-are-links-only",
     retentionSeconds: random.pick([30, 120, 3600]),
     dlqRetentionSeconds: random.pick([0, 20, 600]),
-    producerAuth: [
-      ...producers.map((of) => tokenOf(of, {})),
-      ...admins.map((of) => tokenOf(of, { raw: { role: "ADMIN" } })),
-    ],
-    workerAuth: workers.map(workerToken),
+    producerAuth: [{ type: "static", tokens: producerTokens }],
+    workerAuth: [{ type: "static", tokens: workers.map(workerToken) }],
     allowProducerAsWorker: random.next() < 0.2,
     defaultLeaseSeconds: random.pick([2, 6, 20]),
     maxAttemptsDefault: random.pick([1, 2, 4]),

@@ -222,6 +222,7 @@ export class World {
         if (!isAlive()) await new Promise(() => {});
         return status;
       },
+      fetchKeySet: () => Promise.reject(new Error("the simulation has no identity server")),
       defer: (run) => this.#defer(life, run),
       onFailed: () => {
         life.failedMs = this.nowMs;

@@ -6,8 +6,10 @@
 import { Engine, type EngineState, FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
 import { Authenticator } from "./access/authenticate.ts";
+import type { FetchKeySet } from "./access/fetch-key-set.ts";
+import type { KeySet } from "./access/key-set.ts";
+import { Providers } from "./access/providers.ts";
 import { Revocations } from "./access/revocations.ts";
-import { StaticTokens } from "./access/static-tokens.ts";
 import { Broker } from "./broker/broker.ts";
 import type { Clock } from "./clock.ts";
 import {
@@ -20,6 +22,7 @@ import { DeleteOldTasks } from "./maintenance/delete-old-tasks.ts";
 import { DeliverWebhooks, type PostCallback } from "./maintenance/deliver-webhooks.ts";
 import { expireLeases } from "./maintenance/expire-leases.ts";
 import { promoteDueTasks } from "./maintenance/promote-due-tasks.ts";
+import { refreshKeySets } from "./maintenance/refresh-key-sets.ts";
 import { Ticker } from "./maintenance/ticker.ts";
 import { Dispatch } from "./operations/dispatch.ts";
 import type { Storage } from "./storage.ts";
@@ -46,6 +49,7 @@ export interface CoreParts {
   /** Uniform in [0, 1). */
   readonly draw: () => number;
   readonly post: PostCallback;
+  readonly fetchKeySet: FetchKeySet;
   /** Runs a function after what arrived in the same turn. */
   readonly defer: (run: () => void) => void;
   /** The storage failed for good: nothing is acknowledged any more. */
@@ -110,14 +114,17 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const artifacts = new ArtifactFiles(config.localArtifactsDir);
   const server = { broker, clock, events, artifacts, config };
   const revocations = new Revocations();
+  const { fetchKeySet } = parts;
+  const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });
   const authenticator = new Authenticator({
-    producers: [new StaticTokens(config.producerAuth)],
-    workers: [new StaticTokens(config.workerAuth)],
+    producers: providers.of(config.producerAuth),
+    workers: providers.of(config.workerAuth),
     allowProducerAsWorker: config.allowProducerAsWorker,
     ...{ revocations, clock },
   });
   const dispatch = new Dispatch({ server, authenticator, logger });
-  const { ticker, webhooks } = startMaintenance({ ...parts, broker, events });
+  const { keySets } = providers;
+  const { ticker, webhooks } = startMaintenance({ ...parts, broker, events, keySets });
   return {
     engine,
     onStorageState: (run) => void watchers.push(run),
@@ -127,6 +134,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     revocations,
     [Symbol.asyncDispose]: async () => {
       dispatch.stopAccepting();
+      providers[Symbol.dispose]();
       broker.stopWaiting();
       await ticker[Symbol.asyncDispose]();
       await within(clock, webhookSettleMs, webhooks.settle());
@@ -181,14 +189,18 @@ async function openEngine(parts: CoreParts, watchers: readonly StorageWatcher[])
   return engine;
 }
 
-function startMaintenance(parts: CoreParts & { broker: Broker; events: Events }): {
-  ticker: Ticker;
-  webhooks: DeliverWebhooks;
-} {
-  const { broker, clock, logger } = parts;
+interface MaintenanceParts extends CoreParts {
+  readonly broker: Broker;
+  readonly events: Events;
+  readonly keySets: readonly KeySet[];
+}
+
+function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: DeliverWebhooks } {
+  const { broker, clock, logger, keySets } = parts;
   const deletion = new DeleteOldTasks({ broker, clock });
   const webhooks = new DeliverWebhooks(parts);
-  const jobs = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks];
+  const keys = refreshKeySets(keySets);
+  const jobs = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks, keys];
   const ticker = new Ticker({ clock, logger, jobs });
   const wake = (): void => ticker.wake();
   broker.leases.onDue = wake;
@@ -202,6 +214,7 @@ function startMaintenance(parts: CoreParts & { broker: Broker; events: Events })
     wake();
   };
   webhooks.onIdle = wake;
+  for (const each of keySets) each.onPlanned = wake;
   wake();
   return { ticker, webhooks };
 }

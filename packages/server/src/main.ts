@@ -6,6 +6,7 @@
 import { randomFillSync } from "node:crypto";
 import { FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
+import { fetchKeySet } from "./access/fetch-key-set.ts";
 import { systemClock as clock } from "./clock.ts";
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
 import { renderHelp } from "./config/describe.ts";
@@ -66,6 +67,7 @@ async function start(config: Config, logger: Logger): Promise<Running> {
       allowPrivateNetworks: config.webhookAllowPrivateNetworks,
       ...{ clock, timestamps },
     }),
+    fetchKeySet,
     defer: (run) => void setImmediate(run),
     onFailed: (fault) => {
       // The callers in flight hear of it first; what the disk holds is sorted out by the next start.

@@ -1,8 +1,7 @@
 /** What a person who has just started the server wants to see. */
+import { developmentToken as devToken, hasDevelopmentToken } from "./config/choose-auth.ts";
 import type { Config } from "./config/settings.ts";
 import type { Ports } from "./listen.ts";
-
-const devToken = "dev-token";
 
 export function welcome(config: Config, ports: Ports): string {
   const host = config.host === "0.0.0.0" || config.host === "::" ? "localhost" : config.host;
@@ -15,7 +14,7 @@ export function welcome(config: Config, ports: Ports): string {
     `  data, durability     ${config.dataDir} (${config.durability})`,
   ];
   // Tokens from the configuration are secrets; the development token is not one.
-  if (config.producerAuth.some(({ token }) => token === devToken)) {
+  if (config.producerAuth.some(hasDevelopmentToken)) {
     lines.push(
       `  development token    ${devToken}`,
       "",

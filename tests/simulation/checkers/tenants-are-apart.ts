@@ -2,12 +2,13 @@
 import { errors } from "@codeq/protocol";
 import type { TaskId } from "@codeq/queue";
 import { namedTasks, sightingsOf } from "../exchange.ts";
+import { producerTokens } from "../plan.ts";
 import type { MakeChecker } from "./checker.ts";
 
 /** Refusals that say nothing about the task: who asks is not known, or the server cannot answer. */
 const blind = new Set([401, 500, 503, 507]);
 
-export const tenantsAreApart: MakeChecker = ({ world, report }) => {
+export const tenantsAreApart: MakeChecker = ({ report }) => {
   const owners = new Map<TaskId, string>();
   return {
     event: ({ id, before, after }) => {
@@ -41,7 +42,7 @@ export const tenantsAreApart: MakeChecker = ({ world, report }) => {
     },
     looked: ({ core }) => {
       for (const { tenantId } of core.broker.queues.all()) {
-        if (!world.plan.config.producerAuth.some(({ raw }) => raw["tenantId"] === tenantId)) {
+        if (!producerTokens.some(({ raw }) => raw["tenantId"] === tenantId)) {
           report(`there is a queue of ${tenantId}`);
         }
       }

@@ -78,6 +78,8 @@ export class AcceptedTokens<Bearer> {
     if (!verified.ok) return verified;
     const { expiresMs, isRevoked } = verified.value;
     if (isPast(expiresMs, this.#clock.nowMs())) return refuse("token_expired");
+    // Taken back while it was being verified.
+    if (isRevoked()) return refuse("invalid_token");
     const outcome = accept(this.#bearerOf(verified.value));
     this.#accepted.set(fingerprint, { outcome, expiresMs, isRevoked });
     if (this.#accepted.size > this.#tokensMax) {

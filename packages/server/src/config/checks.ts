@@ -3,8 +3,8 @@
  * values of single keys into the configuration that the server reads.
  */
 import { join } from "node:path";
-import { envNamesOf, keys } from "./keys.ts";
-import type { Config, KeyName, Settings, StaticTokenConfig } from "./settings.ts";
+import { chooseAuth } from "./choose-auth.ts";
+import type { Config, KeyName, Settings } from "./settings.ts";
 
 interface Checked {
   readonly config: Config;
@@ -19,13 +19,13 @@ export function closeConfig(
 ): Checked {
   // The table's types say what each parser returned; the map has only forgotten which is which.
   const settings = Object.fromEntries(values) as unknown as Settings;
-  const { persistenceConfig: _, producerAuthConfig, workerAuthConfig, ...rest } = settings;
-  const auth = chooseTokens(settings, touched);
+  const { persistenceConfig: _, producerAuthConfig: __, workerAuthConfig: ___, ...rest } = settings;
+  const auth = chooseAuth(settings, touched);
   const config: Config = {
     ...rest,
     localArtifactsDir: settings.localArtifactsDir || join(settings.dataDir, "artifacts"),
-    producerAuth: auth.development ? [developmentProducer] : producerAuthConfig,
-    workerAuth: auth.development ? [developmentWorker] : workerAuthConfig,
+    producerAuth: auth.producers,
+    workerAuth: auth.workers,
     sources,
   };
   const warnings = [...auth.warnings];
@@ -45,70 +45,8 @@ export function closeConfig(
     ...checkOrder(settings),
     ...checkSecret(settings, touched),
     ...checkStreams(settings),
-    ...checkRoleHeader(settings),
   ];
   return { config, problems, warnings };
-}
-
-const developmentProducer: StaticTokenConfig = {
-  token: "dev-token",
-  subject: "static",
-  email: "",
-  scopes: [],
-  eventTypes: [],
-  raw: { role: "ADMIN", tenantId: "dev-tenant" },
-};
-
-const developmentWorker: StaticTokenConfig = {
-  token: "dev-token",
-  subject: "static",
-  email: "",
-  scopes: [
-    "codeq:claim",
-    "codeq:heartbeat",
-    "codeq:abandon",
-    "codeq:nack",
-    "codeq:result",
-    "codeq:subscribe",
-  ],
-  eventTypes: ["*"],
-  raw: { tenantId: "dev-tenant" },
-};
-
-interface TokenChoice {
-  readonly development: boolean;
-  readonly problems: readonly string[];
-  readonly warnings: readonly string[];
-}
-
-/** The development tokens stand in only when nobody wrote any; half a configuration is a mistake. */
-function chooseTokens(settings: Settings, touched: ReadonlySet<KeyName>): TokenChoice {
-  const producer = touched.has("producerAuthConfig");
-  const worker = touched.has("workerAuthConfig");
-  if (!producer && !worker && settings.env === "dev") {
-    const warning =
-      `no tokens are configured and env is dev: whoever reaches ${settings.host} may do ` +
-      "everything with dev-token";
-    return { development: true, problems: [], warnings: [warning] };
-  }
-  const problems: string[] = [];
-  if (!producer) problems.push(missingTokens("producerAuthConfig", settings.env, ""));
-  if (!worker && !settings.allowProducerAsWorker) {
-    problems.push(missingTokens("workerAuthConfig", settings.env, ", or allowProducerAsWorker"));
-  }
-  return { development: false, problems, warnings: [] };
-}
-
-function missingTokens(
-  name: "producerAuthConfig" | "workerAuthConfig",
-  env: string,
-  alternative: string,
-): string {
-  const variable = keys[name].env?.[0] ?? envNamesOf(name)[0];
-  return (
-    `${name}: no tokens are configured and env is ${env}; set ${name} in the file or ` +
-    `${variable} in the environment to {"token":"...","subject":"..."}${alternative}`
-  );
 }
 
 function checkSecret(settings: Settings, touched: ReadonlySet<KeyName>): string[] {
@@ -132,14 +70,6 @@ function checkStreams({ workerStreamAddr: address, producerStreamAddr }: Setting
   return [
     `producerStreamAddr: ${address} is the address of workerStreamAddr, too; both streams answer ` +
       "on either, so turn one of them off",
-  ];
-}
-
-function checkRoleHeader({ allowRoleHeader, env }: Settings): string[] {
-  if (!allowRoleHeader || env === "dev") return [];
-  return [
-    `allowRoleHeader: only allowed when env is dev, and it is ${env}; remove it, and give ` +
-      "admins a role or the scope codeq:admin in their tokens",
   ];
 }
 

@@ -1,6 +1,6 @@
 /** The configuration in words: what is in force and why, and what could be said. No secret appears. */
 import { envNamesOf, flagOf, keyNames, rowOf } from "./keys.ts";
-import type { Config, KeyName } from "./settings.ts";
+import type { Config, KeyName, ProviderConfig } from "./settings.ts";
 import { configPathEnv, configPathFlag } from "./source.ts";
 
 export interface DescribedKey {
@@ -45,9 +45,9 @@ export function renderHelp(): string {
 function describeValue(config: Config, key: KeyName): string {
   switch (key) {
     case "producerAuthConfig":
-      return maskedTokens(config.producerAuth.length);
+      return describeProviders(config.producerAuth);
     case "workerAuthConfig":
-      return maskedTokens(config.workerAuth.length);
+      return describeProviders(config.workerAuth);
     case "persistenceConfig":
       return "";
     default: {
@@ -60,8 +60,16 @@ function describeValue(config: Config, key: KeyName): string {
 
 const mask = "***";
 
+function describeProviders(providers: readonly ProviderConfig[]): string {
+  return providers
+    .map((each) =>
+      each.type === "jwks" ? `keys of ${each.issuer}` : maskedTokens(each.tokens.length),
+    )
+    .join(", ");
+}
+
 function maskedTokens(count: number): string {
-  return count === 0 ? "" : `${mask} (${count} ${count === 1 ? "token" : "tokens"})`;
+  return `${mask} (${count} ${count === 1 ? "token" : "tokens"})`;
 }
 
 function capitalized(text: string): string {

@@ -4,7 +4,8 @@
  * key is adding a row here and a field to `Settings`, and one without the other does not compile.
  */
 import { limits } from "@codeq/protocol";
-import { authBlob, persistenceBlob } from "./blobs.ts";
+import { accessKeys } from "./access-keys.ts";
+import { persistenceBlob } from "./blobs.ts";
 import { choice, isTimeZone, type Parser, text, trueOrFalse, wholeNumber } from "./parsers.ts";
 import type { KeyName, Settings } from "./settings.ts";
 
@@ -22,15 +23,11 @@ export interface KeyRow<T> {
   readonly about: string;
 }
 
-type KeyTable = { readonly [K in KeyName]: KeyRow<Settings[K]> };
+export type KeyTable = { readonly [K in KeyName]: KeyRow<Settings[K]> };
 
 const yearSeconds = 366 * 24 * 60 * 60;
 const decadeSeconds = 10 * yearSeconds;
 const gibibyte = 1024 * 1024 * 1024;
-
-const notStatic =
-  "this version knows only `static`; put the tokens in the auth config, or wait for the version " +
-  "that brings other providers";
 
 const seconds = (min: number, max: number, initial: number) =>
   ({ parser: wholeNumber(min, max, initial), initial, unit: "seconds" }) as const;
@@ -176,46 +173,7 @@ export const keys: KeyTable = {
     ...seconds(0, decadeSeconds, 604_800),
     about: "How long a dead-lettered task is kept; 0 keeps it for ever.",
   },
-  producerAuthProvider: {
-    env: ["PRODUCER_AUTH_PROVIDER"],
-    parser: choice(["static"], { otherwise: notStatic }),
-    initial: "static",
-    about: "How tokens of producers are checked.",
-  },
-  producerAuthConfig: {
-    env: ["PRODUCER_AUTH_CONFIG"],
-    parser: authBlob,
-    initial: [],
-    initialInWords: "the development token when env is `dev`, otherwise required",
-    secret: true,
-    about: "Tokens of producers and administrators, with subject, scopes and claims.",
-  },
-  workerAuthProvider: {
-    env: ["WORKER_AUTH_PROVIDER"],
-    parser: choice(["static"], { otherwise: notStatic }),
-    initial: "static",
-    about: "How tokens of workers are checked.",
-  },
-  workerAuthConfig: {
-    env: ["WORKER_AUTH_CONFIG"],
-    parser: authBlob,
-    initial: [],
-    initialInWords: "the development token when env is `dev`, otherwise required",
-    secret: true,
-    about: "Tokens of workers, with subject, scopes, event types and claims.",
-  },
-  allowProducerAsWorker: {
-    env: ["ALLOW_PRODUCER_AS_WORKER"],
-    parser: trueOrFalse,
-    initial: false,
-    about: "Whether a producer's token may also claim and finish tasks.",
-  },
-  allowRoleHeader: {
-    parser: trueOrFalse,
-    initial: false,
-    about:
-      "Whether a token without roles is an admin's when the request says `X-Role: ADMIN`; only when env is `dev`.",
-  },
+  ...accessKeys,
   defaultLeaseSeconds: {
     ...seconds(limits.leaseSecondsMin, limits.leaseSecondsMax, 300),
     env: ["DEFAULT_LEASE_SECONDS"],

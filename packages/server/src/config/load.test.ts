@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { envNamesOf, flagOf, keyNames, keys, rowOf } from "./keys.ts";
 import { type LoadedConfig, loadConfig } from "./load.ts";
-import type { Config, KeyName } from "./settings.ts";
+import type { Config, KeyName, ProviderConfig } from "./settings.ts";
 
 interface Given {
   readonly argv?: readonly string[];
@@ -59,6 +59,14 @@ const samples: { readonly [K in KeyName]: readonly [text: string, value: unknown
   producerAuthConfig: ['{"token":"p"}', undefined],
   workerAuthProvider: ["static", "static"],
   workerAuthConfig: ['{"token":"w"}', undefined],
+  identityServiceUrl: ["https://id.example.com", "https://id.example.com"],
+  identityJwksUrl: ["https://id.example.com/keys", "https://id.example.com/keys"],
+  identityIssuer: ["https://id.example.com", "https://id.example.com"],
+  identityAudience: ["codeq", "codeq"],
+  workerJwksUrl: ["https://id.example.com/keys", "https://id.example.com/keys"],
+  workerIssuer: ["https://id.example.com", "https://id.example.com"],
+  workerAudience: ["workers", "workers"],
+  allowedClockSkewSeconds: ["5", 5],
   allowProducerAsWorker: ["true", true],
   allowRoleHeader: ["true", true],
   defaultLeaseSeconds: ["60", 60],
@@ -80,11 +88,35 @@ const samples: { readonly [K in KeyName]: readonly [text: string, value: unknown
   metricsCommandsMax: ["5", 5],
 };
 
+/** The older keys of identity servers mean something together only. */
+const identityServers = {
+  identityServiceUrl: "https://id.example.com",
+  identityJwksUrl: "https://id.example.com/keys",
+  identityIssuer: "https://id.example.com",
+  identityAudience: "codeq",
+  workerJwksUrl: "https://id.example.com/keys",
+  workerIssuer: "https://id.example.com",
+  workerAudience: "workers",
+} as const;
+
 /** Half an auth configuration is refused, so the key under test gets its other half. */
 function otherHalf(name: KeyName): Record<string, string> {
   if (name === "producerAuthConfig") return { WORKER_AUTH_CONFIG: "other" };
   if (name === "workerAuthConfig") return { PRODUCER_AUTH_CONFIG: "other" };
-  return {};
+  const older = Object.keys(identityServers).filter((each) => each.startsWith(name.slice(0, 6)));
+  if (!Object.hasOwn(identityServers, name)) return {};
+  const rest = older.filter((each) => each !== name) as (keyof typeof identityServers)[];
+  const auth = name.startsWith("worker") ? "PRODUCER_AUTH_CONFIG" : "WORKER_AUTH_CONFIG";
+  return {
+    [auth]: "other",
+    ...Object.fromEntries(rest.map((each) => [rowOf(each).env?.[0], identityServers[each]])),
+  };
+}
+
+function tokensOf(providers: readonly ProviderConfig[]): string[] {
+  return providers.flatMap((each) =>
+    each.type === "static" ? each.tokens.map(({ token }) => token) : [],
+  );
 }
 
 function assertTaken(config: Config, name: KeyName, place: string): void {
@@ -92,15 +124,9 @@ function assertTaken(config: Config, name: KeyName, place: string): void {
     assert.equal(config.dataDir, "./elsewhere");
     assert.equal(config.sources.dataDir, `${place}, persistenceConfig.path`);
   } else if (name === "producerAuthConfig") {
-    assert.deepEqual(
-      config.producerAuth.map((entry) => entry.token),
-      ["p"],
-    );
+    assert.deepEqual(tokensOf(config.producerAuth), ["p"]);
   } else if (name === "workerAuthConfig") {
-    assert.deepEqual(
-      config.workerAuth.map((entry) => entry.token),
-      ["w"],
-    );
+    assert.deepEqual(tokensOf(config.workerAuth), ["w"]);
   } else {
     assert.equal(config[name], samples[name][1]);
   }

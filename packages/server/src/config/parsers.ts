@@ -106,6 +106,51 @@ export function text(rule: TextRule): Parser<string> {
   };
 }
 
+const unitMs: ReadonlyMap<string, number> = new Map([
+  ["h", 3_600_000],
+  ["m", 60_000],
+  ["s", 1000],
+  ["ms", 1],
+  ["us", 0.001],
+  ["ns", 0.000_001],
+]);
+/** Nobody means less than a millisecond, so from here on a bare number counts nanoseconds. */
+const nanosecondsFrom = 1_000_000;
+
+/**
+ * A length of time, in milliseconds: text such as `90s` or `1h30m`, or a number. Existing files
+ * have nanoseconds there; a number too small for those is seconds.
+ */
+export function duration(min: string, max: string, example: string): Parser<number> {
+  const minMs = msOf(min) ?? 0;
+  const maxMs = msOf(max) ?? 0;
+  const accepts = `a duration from ${min} to ${max}, such as ${example}`;
+  return {
+    accepts,
+    example,
+    parse(raw) {
+      const ms = msOf(typeof raw === "number" ? String(raw) : raw);
+      return ms !== undefined && ms >= minMs && ms <= maxMs
+        ? parsed(Math.round(ms))
+        : refused(`expected ${accepts}`);
+    },
+  };
+}
+
+function msOf(raw: unknown): number | undefined {
+  const text = typeof raw === "string" ? raw.trim() : "";
+  if (/^\d{1,18}$/.test(text)) {
+    const number = Number(text);
+    return number >= nanosecondsFrom ? number / nanosecondsFrom : number * 1000;
+  }
+  if (!/^(\d{1,12}(\.\d{1,9})?(h|ms|m|s|us|ns)){1,6}$/.test(text)) return undefined;
+  const parts = [...text.matchAll(/([\d.]+)([a-z]+)/g)];
+  return parts.reduce(
+    (sum, [, amount, unit]) => sum + Number(amount) * (unitMs.get(unit ?? "") ?? 0),
+    0,
+  );
+}
+
 export function isTimeZone(name: string): boolean {
   try {
     new Intl.DateTimeFormat("en", { timeZone: name });

@@ -24,9 +24,17 @@ export interface Settings {
   readonly retentionSeconds: number;
   readonly dlqRetentionSeconds: number;
   readonly producerAuthProvider: AuthProvider;
-  readonly producerAuthConfig: readonly StaticTokenConfig[];
+  readonly producerAuthConfig: WrittenAuth;
   readonly workerAuthProvider: AuthProvider;
-  readonly workerAuthConfig: readonly StaticTokenConfig[];
+  readonly workerAuthConfig: WrittenAuth;
+  readonly identityServiceUrl: string;
+  readonly identityJwksUrl: string;
+  readonly identityIssuer: string;
+  readonly identityAudience: string;
+  readonly workerJwksUrl: string;
+  readonly workerIssuer: string;
+  readonly workerAudience: string;
+  readonly allowedClockSkewSeconds: number;
   readonly allowProducerAsWorker: boolean;
   readonly allowRoleHeader: boolean;
   readonly defaultLeaseSeconds: number;
@@ -52,10 +60,10 @@ export type KeyName = keyof Settings;
 type BlobKey = "persistenceConfig" | "producerAuthConfig" | "workerAuthConfig";
 
 export interface Config extends Omit<Settings, BlobKey> {
-  /** Tokens that may create tasks and administer; never empty. */
-  readonly producerAuth: readonly StaticTokenConfig[];
-  /** Tokens that may work; empty only when `allowProducerAsWorker` is on. */
-  readonly workerAuth: readonly StaticTokenConfig[];
+  /** Who vouches for those that create tasks and administer; never empty. */
+  readonly producerAuth: readonly ProviderConfig[];
+  /** Who vouches for those that work; empty only when `allowProducerAsWorker` is on. */
+  readonly workerAuth: readonly ProviderConfig[];
   /** Where the value of each key came from, in words: `default`, `environment variable PORT`. */
   readonly sources: Readonly<Record<KeyName, string>>;
 }
@@ -64,13 +72,48 @@ export type LogLevel = "debug" | "info" | "warn" | "error";
 export type LogFormat = "json" | "text";
 export type PersistenceProvider = "embedded" | "memory";
 export type Durability = "fsync" | "interval" | "os";
-export type AuthProvider = "static";
+export type AuthProvider = "static" | "jwks" | "multi";
 export type BackoffPolicy =
   | "fixed"
   | "linear"
   | "exponential"
   | "exp_equal_jitter"
   | "exp_full_jitter";
+
+export type ProviderConfig = StaticProviderConfig | JwksProviderConfig;
+
+export interface StaticProviderConfig {
+  readonly type: "static";
+  readonly tokens: readonly StaticTokenConfig[];
+}
+
+/** An identity server whose signatures are believed. */
+export interface JwksProviderConfig {
+  readonly type: "jwks";
+  readonly jwksUrl: string;
+  readonly issuer: string;
+  readonly audience: string;
+  /** How far the clocks of this server and of the issuer may be apart. */
+  readonly clockSkewMs: number;
+  readonly httpTimeoutMs: number;
+  /** How often the keys are fetched when all is well. */
+  readonly refreshMs: number;
+  /** How long after the last successful fetch keys are still used. */
+  readonly staleMs: number;
+  /** The least time between two fetches for keys that are not known. */
+  readonly refetchMs: number;
+}
+
+/** An auth config as it was written; it may leave the clock skew to the key of its own. */
+export interface WrittenAuth {
+  readonly shape: AuthProvider;
+  readonly providers: readonly WrittenProvider[];
+}
+
+export type WrittenProvider = StaticProviderConfig | WrittenJwks;
+export type WrittenJwks = Omit<JwksProviderConfig, "clockSkewMs"> & {
+  readonly clockSkewMs: number | undefined;
+};
 
 /** One accepted bearer token and the identity that it stands for. */
 export interface StaticTokenConfig {

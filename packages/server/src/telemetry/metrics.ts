@@ -104,6 +104,12 @@ export const metricTable = {
     help: "HTTP requests answered, by route pattern.",
     labels: [{ name: "route" }, { name: "method" }, { name: "status" }],
   },
+  keySetFetches: {
+    name: "codeq_jwks_fetches_total",
+    type: "counter",
+    help: "Fetches of the key sets of identity servers.",
+    labels: [{ name: "outcome", values: ["success", "failure"] }],
+  },
   waiters: {
     name: "codeq_waiters",
     type: "gauge",

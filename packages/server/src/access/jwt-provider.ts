@@ -1,0 +1,122 @@
+/**
+ * Tokens that an identity server signs. The signature is checked before anything that the token
+ * says is believed; issuer, audience and the times after it. A token names its key, must expire and
+ * has a subject.
+ */
+import type { ErrorCode } from "@codeq/protocol";
+import { accept, refuse } from "@codeq/queue";
+import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from "jose";
+import type { Clock } from "../clock.ts";
+import type { JwksProviderConfig } from "../config/settings.ts";
+import type { KeySet } from "./key-set.ts";
+import { type Algorithm, algorithms, type SigningKey } from "./signing-keys.ts";
+import { type Soon, type TokenProvider, type Verified, whenKnown } from "./token-provider.ts";
+
+export type IssuerConfig = Pick<JwksProviderConfig, "issuer" | "audience" | "clockSkewMs">;
+
+const subjectCharsMax = 256;
+
+export class JwtProvider implements TokenProvider {
+  readonly #config: IssuerConfig;
+  readonly #keys: KeySet;
+  readonly #clock: Clock;
+
+  constructor(config: IssuerConfig, parts: { readonly keys: KeySet; readonly clock: Clock }) {
+    this.#config = config;
+    this.#keys = parts.keys;
+    this.#clock = parts.clock;
+  }
+
+  verify(token: string): Soon<Verified> {
+    const read = readUnverified(token);
+    if (read === undefined) return refuse("invalid_token");
+    // Another issuer's token is not worth a look at the keys; with several issuers it is normal.
+    if (read.issuer !== this.#config.issuer) return refuse("invalid_issuer");
+    return whenKnown(this.#keys.find(read.kid, read.algorithm), (key) =>
+      key.ok ? this.#check(token, read.algorithm, key.value) : key,
+    );
+  }
+
+  async #check(token: string, algorithm: Algorithm, key: SigningKey): Promise<Verified> {
+    const { issuer, audience, clockSkewMs } = this.#config;
+    const nowMs = this.#clock.nowMs();
+    try {
+      const verifying = key.byAlgorithm.get(algorithm);
+      if (verifying === undefined) return refuse("invalid_token");
+      const { payload } = await jwtVerify(token, verifying, {
+        ...{ issuer, audience, algorithms: [algorithm], requiredClaims: ["exp", "sub"] },
+        currentDate: new Date(nowMs),
+        clockTolerance: clockSkewMs / 1000,
+      });
+      const { iat } = payload;
+      if (iat !== undefined && iat * 1000 > nowMs + clockSkewMs) return refuse("token_not_active");
+      return this.#claimsOf(payload, key);
+    } catch (error) {
+      if (error instanceof errors.JOSEError) return refuse(codeOf(error));
+      throw error;
+    }
+  }
+
+  #claimsOf(payload: JWTPayload, key: SigningKey): Verified {
+    const { sub, exp = 0 } = payload;
+    const scopes = scopesOf(payload);
+    const eventTypes = payload["eventTypes"] ?? [];
+    if (typeof sub !== "string" || sub.trim() === "" || sub.length > subjectCharsMax) {
+      return refuse("invalid_claims");
+    }
+    if (scopes === undefined || !isTextList(eventTypes)) return refuse("invalid_claims");
+    return accept({
+      ...{ subject: sub, scopes, eventTypes, raw: payload },
+      expiresMs: exp * 1000 + this.#config.clockSkewMs,
+      issuedBy: `issuer ${this.#config.issuer}`,
+      isRevoked: key.isGone,
+    });
+  }
+}
+
+interface Unverified {
+  readonly kid: string;
+  readonly algorithm: Algorithm;
+  readonly issuer: string | undefined;
+}
+
+function readUnverified(token: string): Unverified | undefined {
+  try {
+    const { kid, alg } = decodeProtectedHeader(token);
+    const algorithm = algorithms.find((known) => known === alg);
+    const isNamed = typeof kid === "string" && kid !== "";
+    if (!isNamed || algorithm === undefined) return undefined;
+    return { kid, algorithm, issuer: decodeJwt(token).iss };
+  } catch {
+    // Not a token of this kind at all; whoever else knows tokens may know it.
+    return undefined;
+  }
+}
+
+/** `scope` as one text, `scopes` or `scp` as a list: issuers differ. Undefined when malformed. */
+function scopesOf(payload: JWTPayload): readonly string[] | undefined {
+  const all = ["scope", "scopes", "scp"].flatMap((name) => {
+    const value = payload[name] ?? [];
+    return typeof value === "string" ? value.split(" ").filter((word) => word !== "") : value;
+  });
+  return isTextList(all) ? all : undefined;
+}
+
+function codeOf(error: errors.JOSEError): ErrorCode {
+  if (error instanceof errors.JWTExpired) return "token_expired";
+  if (!(error instanceof errors.JWTClaimValidationFailed)) return "invalid_token";
+  switch (error.claim) {
+    case "aud":
+      return "invalid_audience";
+    case "iss":
+      return "invalid_issuer";
+    case "nbf":
+      return "token_not_active";
+    default:
+      return "invalid_claims";
+  }
+}
+
+function isTextList(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === "string");
+}

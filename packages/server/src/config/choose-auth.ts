@@ -1,0 +1,197 @@
+/**
+ * Who vouches for callers, from the keys that can say so: the auth config of a kind of callers, else
+ * the older keys of its identity server, else, only in development and only when nothing at all was
+ * written, the development token. Half a configuration is a mistake and is not completed.
+ */
+import { readJwks } from "./auth-blob.ts";
+import { envNamesOf, keys } from "./keys.ts";
+import type {
+  KeyName,
+  ProviderConfig,
+  Settings,
+  StaticTokenConfig,
+  WrittenAuth,
+  WrittenProvider,
+} from "./settings.ts";
+
+interface AuthChoice {
+  readonly producers: readonly ProviderConfig[];
+  readonly workers: readonly ProviderConfig[];
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+export const developmentToken = "dev-token";
+
+export function chooseAuth(settings: Settings, touched: ReadonlySet<KeyName>): AuthChoice {
+  const producers = choose(producerKeys, settings, touched);
+  const workers = choose(workerKeys, settings, touched);
+  const problems = [...producers.problems, ...workers.problems, ...checkRoleHeader(settings)];
+  const warnings = [...producers.warnings, ...workers.warnings];
+  if (!producers.isWritten && !workers.isWritten && settings.env === "dev") {
+    warnings.push(
+      `no tokens are configured and env is dev: whoever reaches ${settings.host} may do ` +
+        `everything with ${developmentToken}`,
+    );
+    return {
+      producers: [{ type: "static", tokens: [developmentProducer] }],
+      workers: [{ type: "static", tokens: [developmentWorker] }],
+      ...{ problems, warnings },
+    };
+  }
+  if (!producers.isWritten) problems.push(missing("producerAuthConfig", settings.env, ""));
+  if (!workers.isWritten && !settings.allowProducerAsWorker) {
+    problems.push(missing("workerAuthConfig", settings.env, ", or allowProducerAsWorker"));
+  }
+  problems.push(...refuseDevelopmentToken(settings));
+  return { producers: producers.providers, workers: workers.providers, problems, warnings };
+}
+
+const developmentProducer: StaticTokenConfig = {
+  token: developmentToken,
+  subject: "static",
+  email: "",
+  scopes: [],
+  eventTypes: [],
+  raw: { role: "ADMIN", tenantId: "dev-tenant" },
+};
+
+const developmentWorker: StaticTokenConfig = {
+  token: developmentToken,
+  subject: "static",
+  email: "",
+  scopes: [
+    "codeq:claim",
+    "codeq:heartbeat",
+    "codeq:abandon",
+    "codeq:nack",
+    "codeq:result",
+    "codeq:subscribe",
+  ],
+  eventTypes: ["*"],
+  raw: { tenantId: "dev-tenant" },
+};
+
+interface AuthKeys {
+  readonly provider: "producerAuthProvider" | "workerAuthProvider";
+  readonly config: "producerAuthConfig" | "workerAuthConfig";
+  readonly older: readonly KeyName[];
+  /** What the older keys say; undefined when they name no key set. */
+  readonly written: (settings: Settings) => Readonly<Record<string, string>> | undefined;
+}
+
+const producerKeys: AuthKeys = {
+  provider: "producerAuthProvider",
+  config: "producerAuthConfig",
+  older: ["identityServiceUrl", "identityJwksUrl", "identityIssuer", "identityAudience"],
+  written: ({ identityServiceUrl, identityJwksUrl, identityIssuer, identityAudience }) => {
+    const base = identityServiceUrl.replace(/\/+$/, "");
+    const derived = base === "" ? "" : `${base}/v1/.well-known/jwks.json`;
+    const jwksUrl = identityJwksUrl || derived;
+    return jwksUrl === ""
+      ? undefined
+      : { jwksUrl, issuer: identityIssuer || base, audience: identityAudience };
+  },
+};
+
+const workerKeys: AuthKeys = {
+  provider: "workerAuthProvider",
+  config: "workerAuthConfig",
+  older: ["workerJwksUrl", "workerIssuer", "workerAudience"],
+  written: ({ workerJwksUrl: jwksUrl, workerIssuer: issuer, workerAudience: audience }) =>
+    jwksUrl === "" ? undefined : { jwksUrl, issuer, audience },
+};
+
+interface Choice {
+  readonly isWritten: boolean;
+  readonly providers: readonly ProviderConfig[];
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+function choose(names: AuthKeys, settings: Settings, touched: ReadonlySet<KeyName>): Choice {
+  const older = names.older.filter((name) => touched.has(name));
+  const blob: WrittenAuth = settings[names.config];
+  if (touched.has(names.config)) {
+    const said = settings[names.provider];
+    const disagrees =
+      touched.has(names.provider) && blob.providers.length > 0 && said !== blob.shape;
+    const problem =
+      `${names.provider}: ${said} does not fit ${names.config}, which is written for ` +
+      `${blob.shape}; remove ${names.provider} or correct ${names.config}`;
+    const warnings = older.map((name) => `${name} has no effect: ${names.config} decides`);
+    return {
+      isWritten: true,
+      providers: blob.providers.map((each) => withSkew(each, settings)),
+      problems: disagrees ? [problem] : [],
+      warnings,
+    };
+  }
+  return chooseOlder(names, older, settings);
+}
+
+/** What the older keys of an identity server come to. */
+function chooseOlder(names: AuthKeys, older: readonly KeyName[], settings: Settings): Choice {
+  const said = settings[names.provider];
+  const refused = (problem: string): Choice => ({
+    ...{ isWritten: true, providers: [], problems: [problem], warnings: [] },
+  });
+  if (older.length === 0) {
+    if (said !== "static")
+      return refused(`${names.provider}: ${said} needs ${names.config}; set it`);
+    return { isWritten: false, providers: [], problems: [], warnings: [] };
+  }
+  const written = names.written(settings);
+  if (written === undefined) {
+    const url = names.older.find((name) => name.endsWith("JwksUrl"));
+    return refused(`${older[0]}: has no meaning without ${url}; set it too`);
+  }
+  const read = readJwks(written);
+  if (!read.ok) return refused(`${older.join(", ")}: ${read.problem}`);
+  const providers = [withSkew(read.value, settings)];
+  return { isWritten: true, providers, problems: [], warnings: [] };
+}
+
+function withSkew(written: WrittenProvider, settings: Settings): ProviderConfig {
+  if (written.type === "static") return written;
+  const { clockSkewMs = settings.allowedClockSkewSeconds * 1000 } = written;
+  return { ...written, clockSkewMs };
+}
+
+/** It is in every manual, so that outside development it is as good as no token. */
+function refuseDevelopmentToken(settings: Settings): string[] {
+  if (settings.env === "dev") return [];
+  return (["producerAuthConfig", "workerAuthConfig"] as const)
+    .filter((name) => settings[name].providers.some(hasDevelopmentToken))
+    .map(
+      (name) =>
+        `${name}: contains the development token and env is ${settings.env}; replace it by a ` +
+        "long random text",
+    );
+}
+
+export function hasDevelopmentToken(provider: WrittenProvider): boolean {
+  return (
+    provider.type === "static" && provider.tokens.some(({ token }) => token === developmentToken)
+  );
+}
+
+function missing(
+  name: "producerAuthConfig" | "workerAuthConfig",
+  env: string,
+  alternative: string,
+): string {
+  const variable = keys[name].env?.[0] ?? envNamesOf(name)[0];
+  return (
+    `${name}: no tokens are configured and env is ${env}; set ${name} in the file or ` +
+    `${variable} in the environment to {"token":"...","subject":"..."}${alternative}`
+  );
+}
+
+function checkRoleHeader({ allowRoleHeader, env }: Settings): string[] {
+  if (!allowRoleHeader || env === "dev") return [];
+  return [
+    `allowRoleHeader: only allowed when env is dev, and it is ${env}; remove it, and give ` +
+      "admins a role or the scope codeq:admin in their tokens",
+  ];
+}
