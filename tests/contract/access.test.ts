@@ -6,14 +6,16 @@
 import assert from "node:assert/strict";
 import test, { type TestContext } from "node:test";
 import { routes } from "../../packages/server/src/transport/http/http-server.ts";
+import {
+  type Access,
+  accessOptions,
+  columns,
+  type Expected,
+  type Refused,
+  refusedKind,
+} from "./access-callers.ts";
 import { type Reply, type RunningServer, setup, startMs } from "./setup.ts";
 import type { Caller } from "./tokens.ts";
-
-type Refused = readonly [status: number, error: string];
-type Access = "producer" | "worker" | "either" | "admin";
-
-/** What the caller gets: a status when the call is allowed, otherwise a refusal. */
-type Expected = number | Refused;
 
 interface Row {
   readonly access: Access;
@@ -21,9 +23,9 @@ interface Row {
   readonly body?: (ids: Ids) => unknown;
   readonly ok: number;
   /** What a caller of the other tenant gets for the ids of this one. */
-  readonly foreign: Expected;
+  readonly foreign: number | Refused;
   /** What another worker of the same tenant gets for a task that is not its own. */
-  readonly otherWorker?: Expected;
+  readonly otherWork?: Refused;
 }
 
 interface Ids {
@@ -57,7 +59,7 @@ const table: Readonly<Record<string, Row>> = {
     body: () => ({ commands: ["print"] }),
     ok: 200,
     foreign: 204,
-    otherWorker: [403, "event type not allowed"],
+    otherWork: [403, "event type not allowed"],
   },
   "POST /v1/codeq/tasks/claim/batch": {
     access: "worker",
@@ -65,7 +67,7 @@ const table: Readonly<Record<string, Row>> = {
     body: () => ({ count: 2, commands: ["render", "print"] }),
     ok: 200,
     foreign: 204,
-    otherWorker: [403, "event type not allowed"],
+    otherWork: [403, "event type not allowed"],
   },
   "POST /v1/codeq/tasks/:id/heartbeat": {
     access: "worker",
@@ -73,7 +75,7 @@ const table: Readonly<Record<string, Row>> = {
     body: () => ({ extendSeconds: 5000 }),
     ok: 200,
     foreign: verbForeign,
-    otherWorker: notOwner,
+    otherWork: notOwner,
   },
   "POST /v1/codeq/tasks/:id/abandon": {
     access: "worker",
@@ -81,7 +83,7 @@ const table: Readonly<Record<string, Row>> = {
     body: () => ({}),
     ok: 200,
     foreign: verbForeign,
-    otherWorker: notOwner,
+    otherWork: notOwner,
   },
   "POST /v1/codeq/tasks/:id/nack": {
     access: "worker",
@@ -89,7 +91,7 @@ const table: Readonly<Record<string, Row>> = {
     body: () => ({ delaySeconds: 1 }),
     ok: 200,
     foreign: verbForeign,
-    otherWorker: notOwner,
+    otherWork: notOwner,
   },
   "POST /v1/codeq/tasks/:id/result": {
     access: "worker",
@@ -97,7 +99,7 @@ const table: Readonly<Record<string, Row>> = {
     body: () => result,
     ok: 200,
     foreign: submitForeign,
-    otherWorker: notOwner,
+    otherWork: notOwner,
   },
   "POST /v1/codeq/tasks/batch/results": {
     access: "worker",
@@ -105,7 +107,7 @@ const table: Readonly<Record<string, Row>> = {
     body: ({ leased }) => ({ results: [{ taskId: leased, ...result }] }),
     ok: 200,
     foreign: submitForeign,
-    otherWorker: notOwner,
+    otherWork: notOwner,
   },
   "GET /v1/codeq/tasks/:id": {
     access: "either",
@@ -138,79 +140,34 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: 200,
   },
-};
-
-const badTenant: Refused = [403, "invalid tenant claims"];
-const badToken: Refused = [401, "invalid token"];
-const adminOnly: Refused = [401, "unauthorized. Admin only"];
-
-/** Callers that the token alone decides on. */
-const refusedByToken: Readonly<Record<Access, Readonly<Partial<Record<Caller, Refused>>>>> = {
-  producer: {
-    "worker-acme": badToken,
-    "worker-globex": badToken,
-    "worker-few-scopes": badToken,
-    "worker-number-tenant": badToken,
-    "admin-by-scope": [403, "missing scope"],
-    "producer-upper-tenant": badTenant,
-    "admin-two-tenants": badTenant,
-  },
-  worker: {
-    "producer-acme": badToken,
-    "admin-acme": badToken,
-    "admin-globex": badToken,
-    "producer-upper-tenant": badToken,
-    "worker-few-scopes": [403, "missing scope"],
-    "worker-no-types": [401, "missing eventTypes"],
-    "worker-no-scopes": [401, "missing scope"],
-    "worker-number-tenant": badTenant,
-  },
-  either: {
-    "worker-no-types": badToken,
-    "worker-number-tenant": badTenant,
-    "producer-upper-tenant": badTenant,
-    "admin-two-tenants": badTenant,
-  },
-  admin: {
-    "producer-acme": adminOnly,
-    "producer-globex": adminOnly,
-    "worker-acme": badToken,
-    "worker-globex": badToken,
-    "producer-upper-tenant": badTenant,
-    "admin-two-tenants": badTenant,
+  "GET /v1/codeq/admin/tenants": {
+    access: "operator",
+    path: () => "/v1/codeq/admin/tenants",
+    ok: 200,
+    foreign: 200,
   },
 };
 
-const allowed: Readonly<Record<Access, readonly Caller[]>> = {
-  producer: ["producer-acme", "admin-acme"],
-  worker: ["worker-acme"],
-  either: ["producer-acme", "admin-acme", "worker-acme", "worker-few-scopes", "worker-render"],
-  admin: ["admin-acme", "admin-by-scope"],
-};
-
-const foreigners: Readonly<Record<Access, readonly Caller[]>> = {
-  producer: ["producer-globex"],
-  worker: ["worker-globex"],
-  either: ["producer-globex", "worker-globex", "admin-globex"],
-  admin: ["admin-globex"],
-};
-
-const badHeaders: readonly (readonly [string | undefined, Refused])[] = [
-  [undefined, [401, "missing Authorization header"]],
+const badHeaders: readonly (readonly [string, Refused])[] = [
   ["", [401, "missing Authorization header"]],
   ["Bearer", [401, "invalid Authorization format"]],
   ["Bearer   ", [401, "invalid Authorization format"]],
   ["Basic d29ya2VyOng=", [401, "invalid Authorization format"]],
   ["producer-acme", [401, "invalid Authorization format"]],
-  ["Bearer garbage", badToken],
-  ["Bearer producer-acme,worker-acme", badToken],
-  ["Bearer PRODUCER-ACME", badToken],
-  [`Bearer ${"x".repeat(8000)}`, badToken],
+  ["Bearer producer-acme,worker-acme", [401, "invalid token"]],
+  ["Bearer PRODUCER-ACME", [401, "invalid token"]],
+];
+
+/** What a caller may add in the hope that somebody believes it. */
+const claimsOfTheRequest: readonly Readonly<Record<string, string>>[] = [
+  {},
+  { "x-role": "ADMIN" },
+  { "x-role": "admin", "x-tenant": "acme", "x-tenant-id": "acme" },
 ];
 
 /** A tenant with a task in every place, one of them held by `worker-acme`. */
 async function populated(t: TestContext): Promise<[RunningServer, Ids]> {
-  const server = await setup(t);
+  const server = await setup(t, accessOptions);
   const done = await server.leased({ payload: { secret: "of acme" } });
   await server.complete(done);
   await server.buried();
@@ -220,16 +177,19 @@ async function populated(t: TestContext): Promise<[RunningServer, Ids]> {
   return [server, { leased, done }];
 }
 
-async function ask(
-  server: RunningServer,
-  route: string,
-  ids: Ids,
-  who: { caller?: Caller; headers?: Record<string, string> },
-): Promise<Reply> {
+interface Who {
+  readonly token?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly query?: string;
+}
+
+async function ask(server: RunningServer, route: string, ids: Ids, who: Who): Promise<Reply> {
   const row = table[route] as Row;
   const method = route.slice(0, route.indexOf(" "));
   const body = row.body === undefined ? {} : { body: row.body(ids) };
-  return server.ask(row.path(ids), { method, ...body, ...who });
+  const authorization = who.token === undefined ? {} : { authorization: `Bearer ${who.token}` };
+  const headers = { ...authorization, ...who.headers };
+  return server.ask(`${row.path(ids)}${who.query ?? ""}`, { method, ...body, headers });
 }
 
 function assertRefused(reply: Reply, [status, error]: Refused, why: string): void {
@@ -273,71 +233,83 @@ async function readsDuring(server: RunningServer, call: () => Promise<unknown>):
   return reads;
 }
 
+/** The refusal that the token alone decides on, if it does. */
+function refusalOf(expected: Expected, token: string | undefined): Refused | undefined {
+  if (expected === "other kind") return refusedKind(token);
+  return typeof expected === "string" ? undefined : expected;
+}
+
+function named(route: string, column: string, token: string | undefined): string {
+  return `${route} by ${column} (${token?.slice(0, 20) ?? "nothing"})`;
+}
+
 test("every route has a row in the table of access, and every row has a route", () => {
   const known = routes.map(({ method, path }) => `${method} ${path}`);
   assert.deepEqual(known.toSorted(), Object.keys(table).toSorted());
 });
 
 for (const [route, row] of Object.entries(table)) {
-  test(`${route} refuses headers that name nobody and reads nothing`, async (t) => {
+  test(`${route} refuses those who may not, reads nothing and changes nothing`, async (t) => {
     const [server, ids] = await populated(t);
-    for (const [authorization, refused] of badHeaders) {
-      const headers: Record<string, string> = authorization === undefined ? {} : { authorization };
-      const why = `${route} with ${authorization?.slice(0, 40)}`;
-      for (const extra of [{}, { "x-role": "ADMIN" }]) {
-        const call = () => ask(server, route, ids, { headers: { ...headers, ...extra } });
-        assertRefused(await untouched(server, why, call), refused, why);
-        assert.equal(await readsDuring(server, call), 0, `${why} read the store`);
+    for (const [column, { tokens, expected }] of Object.entries(columns)) {
+      for (const token of tokens) {
+        const refused = refusalOf(expected[row.access], token);
+        if (refused === undefined) continue;
+        const why = named(route, column, token);
+        for (const headers of claimsOfTheRequest) {
+          const call = () => ask(server, route, ids, { token, headers });
+          assertRefused(await untouched(server, why, call), refused, why);
+          // The command is in the body, which is only looked at when the token is good.
+          assert.equal(await readsDuring(server, call), 0, `${why} read the store`);
+        }
       }
     }
-  });
-
-  test(`${route} refuses tokens of the wrong kind and reads nothing`, async (t) => {
-    const [server, ids] = await populated(t);
-    for (const [name, refused] of Object.entries(refusedByToken[row.access])) {
-      const caller = name as Caller;
-      for (const headers of [
-        {},
-        { "x-role": "ADMIN" },
-        { "x-role": "admin", "x-tenant": "acme" },
-      ]) {
-        const call = () => ask(server, route, ids, { caller, headers });
-        assertRefused(await untouched(server, `${route} by ${name}`, call), refused, name);
-        assert.equal(await readsDuring(server, call), 0, `${route} by ${name} read the store`);
-      }
+    for (const [authorization, refused] of badHeaders) {
+      const call = () => ask(server, route, ids, { headers: { authorization } });
+      assertRefused(await untouched(server, authorization, call), refused, authorization);
+      assert.equal(await readsDuring(server, call), 0, `${authorization} read the store`);
     }
   });
 
   test(`${route} lets those in who may`, async (t) => {
-    for (const caller of allowed[row.access]) {
-      const [server, ids] = await populated(t);
-      const reply = await ask(server, route, ids, { caller });
-      assert.equal(reply.status, row.ok, `${route} by ${caller}: ${reply.text}`);
-      assert.equal(reply.text.includes('"error"'), false, reply.text);
+    for (const [column, { tokens, expected }] of Object.entries(columns)) {
+      for (const token of tokens) {
+        if (expected[row.access] !== "ok") continue;
+        const [server, ids] = await populated(t);
+        const reply = await ask(server, route, ids, { token });
+        assert.equal(reply.status, row.ok, `${named(route, column, token)}: ${reply.text}`);
+        assert.equal(reply.text.includes('"error"'), false, reply.text);
+      }
     }
-    const [server, ids] = await populated(t);
-    const [caller] = allowed[row.access];
-    const headers = { authorization: `bEaReR  ${caller}` };
-    const reply = await ask(server, route, ids, { headers });
-    assert.equal(reply.status, row.ok, `${route} with a scheme in mixed case: ${reply.text}`);
   });
 
   test(`${route} shows and changes nothing of another tenant`, async (t) => {
     const [server, ids] = await populated(t);
-    for (const caller of foreigners[row.access]) {
-      const before = new Map([...(await server.dump())].filter(([key]) => ofAcme(key, ids)));
-      const lease = await server.task(ids.leased);
-      const reply = await ask(server, route, ids, { caller });
-      const why = `${route} by ${caller}`;
-      if (typeof row.foreign === "number") assert.equal(reply.status, row.foreign, why);
-      else assertRefused(reply, row.foreign, why);
-      assert.equal(reply.text.includes("secret") || reply.text.includes("acme"), false, reply.text);
-      const after = new Map([...(await server.dump())].filter(([key]) => ofAcme(key, ids)));
-      assert.deepEqual(after, before, `${why} changed another tenant`);
-      // Heartbeats are answered from memory, which the store does not show.
-      assert.deepEqual(await server.task(ids.leased), lease);
+    for (const [column, { tokens, expected }] of Object.entries(columns)) {
+      for (const token of tokens) {
+        if (expected[row.access] !== "foreign") continue;
+        await assertApart(server, ids, { route, why: named(route, column, token), token });
+      }
     }
   });
+}
+
+async function assertApart(
+  server: RunningServer,
+  ids: Ids,
+  { route, why, token }: { route: string; why: string; token: string | undefined },
+): Promise<void> {
+  const { foreign } = table[route] as Row;
+  const acmes = async () => new Map([...(await server.dump())].filter(([key]) => ofAcme(key, ids)));
+  const before = await acmes();
+  const lease = await server.task(ids.leased);
+  const reply = await ask(server, route, ids, { token });
+  if (typeof foreign === "number") assert.equal(reply.status, foreign, why);
+  else assertRefused(reply, foreign, why);
+  assert.equal(reply.text.includes("secret") || reply.text.includes("acme"), false, reply.text);
+  assert.deepEqual(await acmes(), before, `${why} changed another tenant`);
+  // Heartbeats are answered from memory, which the store does not show.
+  assert.deepEqual(await server.task(ids.leased), lease);
 }
 
 /** Keys that the other tenant's own work cannot make: all but its new tasks. */
@@ -345,17 +317,58 @@ function ofAcme(key: string, ids: Ids): boolean {
   return key.includes("/acme/") || key.includes(ids.leased) || key.includes(ids.done);
 }
 
-for (const [route, { otherWorker }] of Object.entries(table)) {
-  if (otherWorker === undefined) continue;
+for (const [route, { otherWork }] of Object.entries(table)) {
+  if (otherWork === undefined) continue;
   test(`${route} by a worker of other tasks and event types changes nothing`, async (t) => {
     const [server, ids] = await populated(t);
-    const call = () => ask(server, route, ids, { caller: "worker-render" });
-    const why = `${route} by worker-render`;
-    const lease = await server.task(ids.leased);
-    assertRefused(await untouched(server, why, call), otherWorker as Refused, why);
-    assert.deepEqual(await server.task(ids.leased), lease);
+    for (const [column, { tokens, expected }] of Object.entries(columns)) {
+      for (const token of tokens) {
+        if (expected.worker !== "other work") continue;
+        const why = named(route, column, token);
+        const lease = await server.task(ids.leased);
+        const call = () => ask(server, route, ids, { token });
+        assertRefused(await untouched(server, why, call), otherWork, why);
+        assert.deepEqual(await server.task(ids.leased), lease);
+      }
+    }
   });
 }
+
+for (const [route, row] of Object.entries(table)) {
+  if (row.access !== "admin") continue;
+  test(`${route} is of the tenant that an operator names, and of no other admin's`, async (t) => {
+    const [server, ids] = await populated(t);
+    const query = "?tenant=acme";
+    const denied: Refused = [403, "only operators may name another tenant"];
+    for (const token of columns["admin of another tenant"]?.tokens ?? []) {
+      const call = () => ask(server, route, ids, { token, query });
+      assertRefused(await untouched(server, route, call), denied, route);
+      assert.equal(await readsDuring(server, call), 0);
+    }
+    const own = await ask(server, route, ids, { token: "admin-acme", query });
+    for (const token of columns["operator"]?.tokens ?? []) {
+      const [fresh, freshIds] = await populated(t);
+      const reply = await ask(fresh, route, freshIds, { token, query });
+      assert.deepEqual([reply.status, reply.text], [own.status, own.text]);
+      for (const bad of [
+        "?tenant=ACME",
+        "?tenant=",
+        "?tenant=acme&tenant=globex",
+        "?tenant=a%2Fb",
+      ]) {
+        const refused = await ask(fresh, route, freshIds, { token, query: bad });
+        assertRefused(refused, [400, "invalid 'tenant'"], bad);
+      }
+    }
+  });
+}
+
+test("the scheme of the header is compared without case", async (t) => {
+  const [server, ids] = await populated(t);
+  const route = "GET /v1/codeq/tasks/:id";
+  const headers = { authorization: "bEaReR  producer-acme" };
+  assert.equal((await ask(server, route, ids, { headers })).status, 200);
+});
 
 test("a producer may work when the configuration says so, as itself and in its tenant", async (t) => {
   const server = await setup(t, { settings: { allowProducerAsWorker: true } });
@@ -382,4 +395,94 @@ test("a token is refused from the second it expires", async (t) => {
   await server.clock.advance(1000);
   assert.equal((await ask()).status, 401);
   assert.equal((await ask()).text, '{"error":"token is expired"}');
+});
+
+test("S2: what the request says of its role counts in development only, and only when that is allowed", async (t) => {
+  const headers = { "x-role": "ADMIN" };
+  const admin = (server: RunningServer, caller: Caller, more: Record<string, string> = headers) =>
+    server.ask("/v1/codeq/admin/queues", { caller, headers: more });
+  const usual = await setup(t);
+  assert.equal((await admin(usual, "producer-acme")).status, 401);
+  const lenient = await setup(t, { settings: { allowRoleHeader: true } });
+  await lenient.create({}, "producer-globex");
+  assert.equal((await admin(lenient, "producer-acme")).text, "{}");
+  assert.equal((await admin(lenient, "producer-acme", { "x-role": "admin" })).status, 200);
+  assert.equal((await admin(lenient, "producer-acme", {})).status, 401);
+  for (const role of ["OPERATOR", "user", "", "ADMIN,ADMIN"]) {
+    assert.equal((await admin(lenient, "producer-acme", { "x-role": role })).status, 401, role);
+  }
+  assert.equal((await admin(lenient, "worker-acme")).status, 401);
+  const named = await lenient.ask("/v1/codeq/admin/queues?tenant=globex", {
+    ...{ caller: "producer-acme", headers },
+  });
+  assert.equal(named.status, 403);
+  // A token that has a role keeps it.
+  const user = { token: "user", subject: "acme", email: "", scopes: [], eventTypes: [] };
+  const tokens = [{ ...user, raw: { role: "user" } }];
+  const strict = await setup(t, {
+    settings: { allowRoleHeader: true, producerAuth: [{ type: "static", tokens }] },
+  });
+  assert.equal((await admin(strict, "user" as Caller)).status, 401);
+});
+
+test("S3: an operator sees and cleans the tenant it names, and nothing else changes", async (t) => {
+  const server = await setup(t);
+  for (const caller of ["worker-acme", "worker-globex"] as const) {
+    await server.complete(await server.leased({}, caller), caller);
+  }
+  await server.create({ command: "print" }, "producer-globex");
+  const { json: listed } = await server.get("/admin/tenants", "operator");
+  assert.deepEqual(listed, { tenants: ["globex"], hasMore: false });
+  await server.create({ command: "later", delaySeconds: 9 });
+  const { json: both } = await server.get("/admin/tenants", "operator");
+  assert.deepEqual(both, { tenants: ["acme", "globex"], hasMore: false });
+  assert.deepEqual((await server.get("/admin/tenants?after=acme", "operator")).json, {
+    ...{ tenants: ["globex"], hasMore: false },
+  });
+  assert.deepEqual((await server.get("/admin/queues?tenant=globex", "operator")).json, {
+    "codeq:q:print:globex:pending:0": 1,
+  });
+  assert.equal((await server.get("/admin/queues", "operator")).text, "{}");
+  const body = { before: "2100-01-01T00:00:00Z" };
+  const own = await server.post("/admin/tasks/cleanup", body, "operator");
+  assert.equal(own.json.deleted, 0);
+  const named = await server.post("/admin/tasks/cleanup?tenant=globex", body, "operator");
+  assert.equal(named.json.deleted, 1);
+  const acmes = await server.post("/admin/tasks/cleanup", body, "admin-acme");
+  assert.equal(acmes.json.deleted, 1, "what is left of the other tenant");
+  // Only administration crosses tenants: an operator reads and creates where it is at home.
+  const id = await server.create();
+  assert.equal((await server.get(`/tasks/${id}?tenant=acme`, "operator")).status, 404);
+  const made = await server.post("/tasks?tenant=acme", { command: "x", payload: 1 }, "operator");
+  assert.equal(made.json.tenantId, "ops-team");
+});
+
+test("tenants are listed page by page", async (t) => {
+  const tenants = Array.from({ length: 1001 }, (_, n) => `t${String(n).padStart(4, "0")}`);
+  const user = { email: "", scopes: [], eventTypes: [], subject: "shop" };
+  const tokens = [
+    ...tenants.map((tenantId) => ({ ...user, token: `of-${tenantId}`, raw: { tenantId } })),
+    { ...user, token: "operator", raw: { role: "operator" } },
+  ];
+  const server = await setup(t, { settings: { producerAuth: [{ type: "static", tokens }] } });
+  for (const tenant of tenants) await server.create({}, `of-${tenant}` as Caller);
+  const first = (await server.get("/admin/tenants", "operator")).json;
+  assert.deepEqual(first, { tenants: tenants.slice(0, 1000), hasMore: true });
+  const next = (await server.get("/admin/tenants?after=t0999", "operator")).json;
+  assert.deepEqual(next, { tenants: ["t1000"], hasMore: false });
+});
+
+test("S13: a producer creates its own commands, in any case, one by one in a batch", async (t) => {
+  const server = await setup(t);
+  const before = await server.fingerprint();
+  const denied = await server.post("/tasks", { command: "render", payload: 1 }, "producer-prints");
+  assert.deepEqual([denied.status, denied.text], [403, '{"error":"event type not allowed"}']);
+  assert.equal(await server.fingerprint(), before);
+  await server.create({ command: "PRINT" }, "producer-prints");
+  const tasks = ["print", "render", "Print"].map((command) => ({ command, payload: 1 }));
+  const { json } = await server.post("/tasks/batch", { tasks }, "producer-prints");
+  const errors = json.results.map(({ error }: { error?: string }) => error);
+  assert.deepEqual(errors, [undefined, "event type not allowed", undefined]);
+  assert.equal((await server.stats("print")).ready, 3);
+  assert.equal((await server.stats("render")).ready, 0);
 });

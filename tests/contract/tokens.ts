@@ -22,6 +22,14 @@ export const producerTokens: readonly Token[] = [
   { token: "admin-acme", subject: "boss", raw: { ...acme, role: "ADMIN" } },
   { token: "admin-globex", subject: "boss", raw: { ...globex, role: "admin" } },
   { token: "admin-by-scope", subject: "boss", scopes: ["codeq:admin"], raw: acme },
+  { token: "operator", subject: "ops", raw: { tenantId: "ops-team", roles: ["operator"] } },
+  {
+    token: "producer-no-create",
+    subject: "shop",
+    scopes: ["openid", ...workerScopes],
+    raw: acme,
+  },
+  { token: "producer-prints", subject: "shop", raw: { ...acme, commands: ["Print"] } },
   { token: "producer-upper-tenant", subject: "shop", raw: { tenantId: "ACME" } },
   {
     token: "admin-two-tenants",
@@ -56,6 +64,9 @@ export type Caller =
   | "admin-acme"
   | "admin-globex"
   | "admin-by-scope"
+  | "operator"
+  | "producer-no-create"
+  | "producer-prints"
   | "producer-upper-tenant"
   | "admin-two-tenants"
   | "worker-acme"

@@ -27,6 +27,7 @@ export const limits = {
   claimWaitSecondsMax: 30,
   resultWaitSecondsMax: 60,
   waitersMax: 100_000,
+  tenantsPerPage: 1000,
   cleanupLimitDefault: 1000,
   cleanupLimitMax: 100_000,
 } as const;

@@ -6,6 +6,7 @@ import { createTask, createTasks } from "./create-task.ts";
 import { extendLease } from "./extend-lease.ts";
 import { getResult } from "./get-result.ts";
 import { getTask } from "./get-task.ts";
+import { listTenants } from "./list-tenants.ts";
 import { nackTask } from "./nack-task.ts";
 import { getQueue, listQueues } from "./queue-counts.ts";
 import { submitResult, submitResults } from "./submit-result.ts";
@@ -24,4 +25,5 @@ export const operations = {
   listQueues,
   getQueue,
   cleanUp,
+  listTenants,
 } as const;

@@ -1,4 +1,7 @@
-/** Routes of administrators; everything is of their own tenant. */
+/**
+ * Routes of administrators. Everything is of one tenant: the caller's own, or the one that an
+ * operator names in the query.
+ */
 import { operations } from "../../operations/index.ts";
 import { type BodyOf, CleanUpBody } from "./bodies.ts";
 import { queueBuckets, queueStats } from "./json-codec.ts";
@@ -39,6 +42,13 @@ export const adminRoutes = [
           : withoutFraction(before);
       return json(JSON.stringify({ before: shown, deleted, limit: limit ?? 0 }));
     },
+  }),
+  route({
+    method: "GET",
+    path: `${base}/tenants`,
+    operation: operations.listTenants,
+    input: ({ query }) => ({ ok: true, value: { after: String(query["after"] ?? "") } }),
+    reply: ({ tenants, hasMore }) => json(JSON.stringify({ tenants, hasMore })),
   }),
 ] as const;
 

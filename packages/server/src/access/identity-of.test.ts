@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { workerScopes } from "./identity.ts";
+import { producerOf, workerOf } from "./identity-of.ts";
+import { type Claims, neverRevoked } from "./token-provider.ts";
+
+function claims(more: Partial<Claims> = {}): Claims {
+  return {
+    ...{ subject: "shop", scopes: [], eventTypes: [], raw: {}, expiresMs: undefined },
+    ...{ issuedBy: "test", isRevoked: neverRevoked },
+    ...more,
+  };
+}
+
+function producer(more: Partial<Claims> = {}) {
+  const { identity } = producerOf(claims(more));
+  assert.ok(identity.ok);
+  return identity.value;
+}
+
+test("roles make admins and operators, in either claim and whatever the case", () => {
+  for (const [raw, isAdmin, isOperator] of [
+    [{}, false, false],
+    [{ role: "ADMIN" }, true, false],
+    [{ role: " admin " }, true, false],
+    [{ role: "Operator" }, true, true],
+    [{ role: "user" }, false, false],
+    [{ role: "administrator" }, false, false],
+    [{ roles: ["user", "Admin"] }, true, false],
+    [{ roles: ["OPERATOR"] }, true, true],
+    [{ role: "user", roles: ["operator"] }, true, true],
+    [{ role: ["admin"] }, true, false],
+    [{ roles: [] }, false, false],
+    [{ role: null, roles: null }, false, false],
+  ] as const) {
+    const identity = producer({ raw });
+    assert.deepEqual([identity.isAdmin, identity.isOperator], [isAdmin, isOperator]);
+  }
+});
+
+test("scopes make admins and operators too", () => {
+  assert.equal(producer({ scopes: ["codeq:admin"] }).isAdmin, true);
+  assert.equal(producer({ scopes: ["codeq:admin"] }).isOperator, false);
+  assert.deepEqual(
+    [producer({ scopes: ["codeq:operator"] })].map((one) => [one.isAdmin, one.isOperator]),
+    [[true, true]],
+  );
+  assert.equal(producer({ scopes: ["CODEQ:ADMIN", "admin", "codeq:admin:read"] }).isAdmin, false);
+});
+
+test("a claim that is not what it should be refuses the token", () => {
+  for (const raw of [
+    { role: 7 },
+    { role: { admin: true } },
+    { roles: 7 },
+    { roles: ["admin", 7] },
+    { roles: { 0: "admin" } },
+    { commands: "render" },
+    { commands: [7] },
+    { commands: { render: true } },
+    { commands: null },
+  ]) {
+    const refused = { ok: false, code: "invalid_claims" };
+    assert.deepEqual(producerOf(claims({ raw })).identity, refused, JSON.stringify(raw));
+    assert.deepEqual(producerOf(claims({ raw })).worker, refused);
+    assert.deepEqual(workerOf(claims({ raw })).identity, refused);
+  }
+});
+
+test("S13: a token without scopes of ours creates; one with some needs the scope for it", () => {
+  const may = (...scopes: string[]) => producer({ scopes }).scopes.has("codeq:create");
+  assert.equal(may(), true);
+  assert.equal(may("openid", "profile"), true);
+  assert.equal(may("codeq:create"), true);
+  assert.equal(may("openid", "codeq:claim"), false);
+  assert.equal(may("codeq:admin"), false);
+  assert.equal(may("codeq:whatever"), false);
+});
+
+test("S13: commands limit what a producer creates, else its event types, else nothing does", () => {
+  const creates = (more: Partial<Claims>) => {
+    const limited = producer(more).creates;
+    return limited === undefined ? "all" : [...limited];
+  };
+  assert.equal(creates({}), "all");
+  assert.deepEqual(creates({ eventTypes: ["Render"] }), ["render"]);
+  assert.equal(creates({ eventTypes: ["*"] }), "all");
+  assert.deepEqual(creates({ raw: { commands: ["A", " b "] } }), ["a", "b"]);
+  assert.deepEqual(creates({ raw: { commands: ["a"] }, eventTypes: ["*"] }), ["a"]);
+  assert.equal(creates({ raw: { commands: ["*"] }, eventTypes: ["a"] }), "all");
+  assert.deepEqual(creates({ raw: { commands: [] } }), []);
+});
+
+test("a worker needs an event type and a scope; a reader needs neither scope nor both", () => {
+  const scopes = ["codeq:claim"];
+  const eventTypes = ["Render"];
+  assert.deepEqual(workerOf(claims({ scopes })).worker, { ok: false, code: "missing_event_types" });
+  assert.deepEqual(workerOf(claims({ eventTypes })).worker, {
+    ...{ ok: false, code: "missing_worker_scope" },
+  });
+  assert.ok(workerOf(claims({ eventTypes })).identity.ok);
+  const { worker } = workerOf(claims({ scopes, eventTypes }));
+  assert.ok(worker.ok);
+  assert.deepEqual([[...worker.value.scopes], worker.value.eventTypes], [scopes, ["render"]]);
+});
+
+test("a producer as a worker has all scopes of workers and every event type, and its own tenant", () => {
+  const { worker } = producerOf(claims({ raw: { tenantId: "acme" }, scopes: ["codeq:create"] }));
+  assert.ok(worker.ok);
+  for (const scope of workerScopes) assert.ok(worker.value.scopes.has(scope));
+  assert.deepEqual([worker.value.eventTypes, worker.value.tenantId], [["*"], "acme"]);
+});
+
+test("the tenant is what all claims agree on, and a bad one is never passed over", () => {
+  const names = ["tid", "tenantId", "tenant_id", "organizationId", "organization_id"];
+  const good = fc.constantFrom("acme", " acme ");
+  const bad = fc.constantFrom("globex", "ACME", "a", "", 7, null, ["acme"], {}, "acme/x", "1a");
+  const claim = fc.tuple(fc.constantFrom(...names), fc.oneof(good, bad));
+  fc.assert(
+    fc.property(fc.array(claim, { maxLength: 4 }), (pairs) => {
+      const raw = Object.fromEntries(pairs);
+      const values = Object.values(raw);
+      const { identity } = producerOf(claims({ raw, subject: "acme" }));
+      const agree = values.every((value) => typeof value === "string" && value.trim() === "acme");
+      const allGlobex = values.length > 0 && values.every((value) => value === "globex");
+      if (agree) assert.ok(identity.ok && identity.value.tenantId === "acme");
+      else if (allGlobex) assert.ok(identity.ok && identity.value.tenantId === "globex");
+      else assert.deepEqual(identity, { ok: false, code: "invalid_tenant" });
+    }),
+  );
+});

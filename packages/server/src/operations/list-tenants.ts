@@ -1,0 +1,32 @@
+/**
+ * Which tenants have tasks in a queue, in progress or as dead letters: what an operator needs to know
+ * before it can act in one of them. Page by page, in the order of their names.
+ */
+import { limits } from "@codeq/protocol";
+import type { TenantId } from "@codeq/queue";
+import { isEmpty } from "../store/counts.ts";
+import type { Operation } from "./operation.ts";
+
+export interface ListTenantsInput {
+  /** The last name of the page before; empty for the first page. */
+  readonly after: string;
+}
+
+export interface TenantList {
+  readonly tenants: readonly TenantId[];
+  readonly hasMore: boolean;
+}
+
+export const listTenants: Operation<ListTenantsInput, TenantList> = {
+  name: "list_tenants",
+  access: "operator",
+  scope: undefined,
+  run: async (server, _call, { after }) => {
+    const names = new Set<TenantId>();
+    for (const { tenantId, counts } of server.broker.queues.all()) {
+      if (tenantId > after && !isEmpty(counts)) names.add(tenantId);
+    }
+    const tenants = [...names].sort().slice(0, limits.tenantsPerPage);
+    return { ok: true, value: { tenants, hasMore: names.size > tenants.length } };
+  },
+};
