@@ -5,6 +5,7 @@
  */
 import assert from "node:assert/strict";
 import test, { type TestContext } from "node:test";
+import { SimIssuer } from "@codeq/testing";
 import { routes } from "../../packages/server/src/transport/http/http-server.ts";
 import {
   type Access,
@@ -395,6 +396,38 @@ test("a token is refused from the second it expires", async (t) => {
   await server.clock.advance(1000);
   assert.equal((await ask()).status, 401);
   assert.equal((await ask()).text, '{"error":"token is expired"}');
+});
+
+test("S8: a long poll ends with its token: no task, and nothing is lost", async (t) => {
+  const issuer = new SimIssuer().addKey("one").addKey("two");
+  const [, jwks] = accessOptions.settings?.workerAuth ?? [];
+  assert.ok(jwks?.type === "jwks");
+  const server = await setup(t, {
+    ...{ ...accessOptions, fetchKeySet: async () => issuer.keySet() },
+  });
+  const exp = startMs / 1000 + 86_400;
+  const claims = { sub: "w", aud: "codeq-worker", exp, tenantId: "acme", eventTypes: ["*"] };
+  const token = (kid: string) => issuer.token({ ...claims, scope: "codeq:claim" }, { kid });
+  const [one, two] = [token("one"), token("two")];
+  const claim = (bearer: string, waitSeconds: number) =>
+    server.ask("/v1/codeq/tasks/claim", {
+      ...{ method: "POST", body: { commands: ["render"], waitSeconds } },
+      headers: { authorization: `Bearer ${bearer}` },
+    });
+  await server.clock.advance(jwks.refreshMs - 10_000);
+  const polls = [claim(one, 30), claim(one, 30)];
+  const other = claim(two, 30);
+  await server.untilWaiting(3);
+  issuer.removeKey("one");
+  await server.clock.advance(10_000);
+  for (const poll of polls) {
+    const { status, text } = await poll;
+    assert.deepEqual([status, text], [401, '{"error":"token was revoked"}']);
+  }
+  await server.untilWaiting(1);
+  const id = await server.create();
+  assert.equal((await other).json.id, id);
+  assert.equal((await claim(one, 0)).text, '{"error":"invalid token"}');
 });
 
 test("S2: what the request says of its role counts in development only, and only when that is allowed", async (t) => {

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { text as readAll } from "node:stream/consumers";
 import test, { type TestContext } from "node:test";
 import {
+  endOfServer,
   root,
   type ServerOptions,
   type ServerProcess,
@@ -117,6 +118,39 @@ test("O3: the environment can set what the older server ignored there", async (t
   });
   assert.equal(roleOnly.status, 401);
   await server.anyLine((line) => line.includes('"level":"debug"'));
+});
+
+test("O5, O6: without any configuration the development token produces and works in one tenant", async (t) => {
+  const { server } = await setup(t);
+  const created = await bodyOf(
+    await send(server, "/tasks", "dev-token", { command: "hello", payload: { name: "world" } }),
+  );
+  assert.equal(created["tenantId"], "dev-tenant");
+  const claimed = await bodyOf(await send(server, "/tasks/claim", "dev-token", {}));
+  assert.equal(claimed["id"], created["id"]);
+  const result = { status: "COMPLETED", result: { ok: true } };
+  const done = await send(server, `/tasks/${created["id"]}/result`, "dev-token", result);
+  assert.equal(done.status, 200);
+  assert.equal((await send(server, "/admin/queues", "dev-token")).status, 200);
+  assert.equal((await send(server, "/tasks", "other-token", { command: "x" })).status, 401);
+});
+
+test("S2: a server that is not for development does not start with the development token", async (t) => {
+  const directory = temporaryDirectory();
+  t.after(() => directory.dispose());
+  for (const auth of [undefined, "dev-token"]) {
+    const { code, stderr } = await endOfServer({
+      dataDir: join(directory.path, "data"),
+      env: {
+        ...{ ENV: "production", WEBHOOK_HMAC_SECRET: "long and random" },
+        ...{ PRODUCER_AUTH_CONFIG: auth, WORKER_AUTH_CONFIG: auth },
+      },
+    });
+    assert.equal(code, 2);
+    const problem = auth === undefined ? "no tokens are configured" : "the development token";
+    assert.ok(stderr.includes(problem), stderr);
+  }
+  assert.equal(existsSync(join(directory.path, "data")), false);
 });
 
 test("O10: a signal ends long polls and a restart has everything", async (t) => {

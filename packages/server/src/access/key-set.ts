@@ -102,11 +102,14 @@ export class KeySet implements Disposable {
     return this.#keys.find((key) => key.kid === kid && key.byAlgorithm.has(algorithm));
   }
 
-  /** At most one per interval; undefined when there was one lately. */
+  /** At most one per interval, not counting the first of all; undefined when there was one lately. */
   #fetchForToken(): Soon<void> {
     if (this.#underWay !== undefined) return this.#underWay;
+    if (this.#isClosed) return undefined;
+    const isFirst = this.#fetchedMs === undefined && !this.#isFailing;
+    if (isFirst) return this.#fetch();
     const nowMs = this.#parts.clock.monotonicMs();
-    if (this.#isClosed || nowMs - this.#askedMs < this.#config.refetchMs) return undefined;
+    if (nowMs - this.#askedMs < this.#config.refetchMs) return undefined;
     this.#askedMs = nowMs;
     return this.#fetch();
   }
