@@ -4,6 +4,8 @@
  */
 import { engineBench, engineHelp } from "./engine-bench.ts";
 import { httpBench, httpHelp } from "./http-bench.ts";
+import { UsageError } from "./options.ts";
+import { streamsBench, streamsHelp } from "./streams-bench.ts";
 
 interface Subject {
   readonly help: string;
@@ -13,20 +15,30 @@ interface Subject {
 const subjects: Record<string, Subject> = {
   engine: { help: engineHelp, run: engineBench },
   http: { help: httpHelp, run: httpBench },
+  streams: { help: streamsHelp, run: streamsBench },
 };
 
-function help(): string {
-  const texts = Object.entries(subjects).map(([name, subject]) => `  ${name}  ${subject.help}`);
+function help(names: readonly string[]): string {
+  const texts = names.map((each) => `  ${each}  ${subjects[each]?.help}`);
   return `Usage: npm run bench -- <subject> [options]\n\n${texts.join("\n")}`;
 }
 
 const [name = "--help", ...args] = process.argv.slice(2);
 const subject = subjects[name];
-if (name === "--help" || args.includes("--help")) {
-  console.log(help());
+const everything = Object.keys(subjects);
+if (name === "--help") {
+  console.log(help(everything));
 } else if (subject === undefined) {
-  console.error(`error: there is nothing called ${name} to measure\n\n${help()}`);
+  console.error(`error: there is nothing called ${name} to measure\n\n${help(everything)}`);
   process.exitCode = 1;
+} else if (args.includes("--help")) {
+  console.log(help([name]));
 } else {
-  await subject.run(args);
+  try {
+    await subject.run(args);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    console.error(`error: ${error.message}\n\n${help([name])}`);
+    process.exitCode = 1;
+  }
 }

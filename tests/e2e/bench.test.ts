@@ -1,0 +1,51 @@
+/** The stream benchmark as a developer starts it, for as short as it goes. */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { test } from "node:test";
+import { Child, root } from "./server-process.ts";
+
+const run = join(root, "tests/bench/run.ts");
+
+function bench(...args: readonly string[]): Child {
+  const nodeArgs = ["--conditions=source", run, ...args];
+  return new Child(spawn(process.execPath, nodeArgs, { stdio: ["ignore", "pipe", "pipe"] }));
+}
+
+/** Cells of the rows below a header that has this column. */
+function column(table: string, name: string): string[] {
+  const rows = table.split("\n").map((line) => line.trim().split(/\s{2,}/));
+  const header = rows.findIndex((cells) => cells.includes(name));
+  assert.ok(header >= 0, `there is no column ${name} in ${table}`);
+  const index = rows[header]?.indexOf(name) ?? 0;
+  const end = rows.findIndex((cells, at) => at > header && cells.length < 2);
+  return rows.slice(header + 1, end).map((cells) => cells[index] ?? "");
+}
+
+test("the stream benchmark counts cycles in both forms and tells what they cost", async (t) => {
+  const short = ["--seconds", "1", "--warm-up", "0", "--pickup-seconds", "1"];
+  const child = bench("streams", "--mode", "os", ...short);
+  t.after(() => child.kill());
+  const { code, stdout, stderr } = await child.exited;
+  assert.equal(code, 0, stderr);
+  assert.deepEqual(column(stdout, "batch"), ["1", "64"]);
+  for (const name of ["cycles/s", "server us", "client us", "anchor/s"]) {
+    const figures = column(stdout, name).map(Number);
+    assert.ok(
+      figures.every((figure) => figure > 0),
+      `${name}: ${figures}`,
+    );
+  }
+  for (const name of ["create", "claim", "submit", "pickup"]) {
+    for (const cell of column(stdout, name)) assert.match(cell, /^[\d.]+\/[\d.]+$/);
+  }
+});
+
+test("a benchmark refuses options that it does not know, and says which it has", async (t) => {
+  const child = bench("streams", "--slots", "none");
+  t.after(() => child.kill());
+  const { code, stderr } = await child.exited;
+  assert.equal(code, 1);
+  assert.match(stderr, /^error: --slots is none; it takes a whole number from 1 on\n/);
+  assert.match(stderr, /--pickup-seconds/);
+});
