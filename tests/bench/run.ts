@@ -5,6 +5,8 @@
 import { engineBench, engineHelp } from "./engine-bench.ts";
 import { httpBench, httpHelp } from "./http-bench.ts";
 import { UsageError } from "./options.ts";
+import { SetupError } from "./peer-servers.ts";
+import { peersBench, peersHelp } from "./peers-bench.ts";
 import { streamsBench, streamsHelp } from "./streams-bench.ts";
 
 interface Subject {
@@ -15,6 +17,7 @@ interface Subject {
 const subjects: Record<string, Subject> = {
   engine: { help: engineHelp, run: engineBench },
   http: { help: httpHelp, run: httpBench },
+  peers: { help: peersHelp, run: peersBench },
   streams: { help: streamsHelp, run: streamsBench },
 };
 
@@ -37,8 +40,10 @@ if (name === "--help") {
   try {
     await subject.run(args);
   } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    console.error(`error: ${error.message}\n\n${help([name])}`);
+    const isUsage = error instanceof UsageError;
+    if (!isUsage && !(error instanceof SetupError)) throw error;
+    console.error(`error: ${error.message}`);
+    if (isUsage) console.error(`\n${help([name])}`);
     process.exitCode = 1;
   }
 }
