@@ -2,6 +2,7 @@
  * `npm run bench -- <subject> [options]`: measures a part of the server on this machine. A subject is
  * a file beside this one that is added to the table below.
  */
+import { accessBench, accessHelp } from "./access-bench.ts";
 import { engineBench, engineHelp } from "./engine-bench.ts";
 import { httpBench, httpHelp } from "./http-bench.ts";
 import { UsageError } from "./options.ts";
@@ -15,6 +16,7 @@ interface Subject {
 }
 
 const subjects: Record<string, Subject> = {
+  access: { help: accessHelp, run: accessBench },
   engine: { help: engineHelp, run: engineBench },
   http: { help: httpHelp, run: httpBench },
   peers: { help: peersHelp, run: peersBench },

@@ -3,7 +3,14 @@ import { test } from "node:test";
 import { accept, refuse } from "@codeq/queue";
 import { SimClock } from "@codeq/testing";
 import { AcceptedTokens } from "./accepted-tokens.ts";
-import type { Claims, Soon, TokenProvider, Verified } from "./token-provider.ts";
+import { type Authenticated, producerOf, workerOf } from "./identity-of.ts";
+import {
+  type Claims,
+  type Soon,
+  type TokenProvider,
+  type Verified,
+  whenKnown,
+} from "./token-provider.ts";
 
 /** Knows the tokens it is given, and counts how often it is asked. */
 class Provider implements TokenProvider {
@@ -22,7 +29,8 @@ class Provider implements TokenProvider {
 
 function claims(subject: string, more: Partial<Claims> = {}): Claims {
   return {
-    ...{ subject, scopes: [], eventTypes: [], raw: {}, expiresMs: undefined, issuedBy: "test" },
+    ...{ subject, scopes: [], eventTypes: [], raw: { tenantId: "acme" }, expiresMs: undefined },
+    issuedBy: "test",
     isRevoked: () => false,
     ...more,
   };
@@ -33,9 +41,11 @@ function setup(
   tokensMax = 10,
 ): { clock: SimClock; find: (token: string) => Soon<unknown> } {
   const clock = new SimClock({ wallMs: 1_000_000 });
-  const bearerOf = ({ subject }: Claims) => subject;
-  const tokens = new AcceptedTokens({ providers, bearerOf, clock, tokensMax });
-  return { clock, find: (token) => tokens.find(token, `of ${token}`) };
+  const vouchers = providers.map((provider) => ({ provider, identityOf: producerOf }));
+  const tokens = new AcceptedTokens({ vouchers, clock, tokensMax });
+  const subjectOf = (outcome: Authenticated) =>
+    outcome.ok ? accept(outcome.value.subject) : outcome;
+  return { clock, find: (token) => whenKnown(tokens.find(token, `of ${token}`), subjectOf) };
 }
 
 test("a token that was accepted is known afterwards, and answered without waiting", async () => {
@@ -132,4 +142,31 @@ test("of several refusals the one that tells most is given, in whatever order th
   ] as const) {
     assert.deepEqual(setup(providers).find("a"), refuse(code));
   }
+});
+
+test("a bearer that a voucher does not admit is left to the next one, and not remembered", () => {
+  const provider = new Provider((token) => accept(claims(token)));
+  const clock = new SimClock();
+  const vouchers = [
+    { provider, identityOf: workerOf },
+    { provider, identityOf: producerOf },
+  ];
+  const both = new AcceptedTokens({ vouchers, clock, tokensMax: 10 });
+  const found = both.find("a", "of a");
+  assert.ok(!(found instanceof Promise) && found.ok);
+  const alone = new AcceptedTokens({ vouchers: vouchers.slice(0, 1), clock, tokensMax: 10 });
+  provider.asked = 0;
+  for (let times = 0; times < 3; times += 1) {
+    assert.deepEqual(alone.find("a", "of a"), refuse("missing_event_types"));
+  }
+  assert.equal(provider.asked, 3);
+});
+
+test("a token that is revoked while it is verified is refused", async () => {
+  let isRevoked = false;
+  const provider = new Provider(async () => {
+    isRevoked = true;
+    return accept(claims("a", { isRevoked: () => isRevoked }));
+  });
+  assert.deepEqual(await setup([provider]).find("a"), refuse("invalid_token"));
 });

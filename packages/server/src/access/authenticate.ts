@@ -5,16 +5,22 @@
 import { type ErrorCode, limits } from "@codeq/protocol";
 import { accept, type Outcome, refuse } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
-import { AcceptedTokens, moreTelling } from "./accepted-tokens.ts";
+import { AcceptedTokens, type Voucher } from "./accepted-tokens.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import type { Identity } from "./identity.ts";
-import { type Authenticated, type Bearer, producerOf, workerOf } from "./identity-of.ts";
+import {
+  type Authenticated,
+  producerAsWorkerOf,
+  producerOf,
+  readerOf,
+  workerOf,
+} from "./identity-of.ts";
 import type { Revocations } from "./revocations.ts";
-import { type Soon, type TokenProvider, whenKnown } from "./token-provider.ts";
+import type { Soon, TokenProvider } from "./token-provider.ts";
 
 export type AccessKind = "producer" | "worker" | "either" | "admin" | "operator";
 
-/** For each of the two kinds of callers. */
+/** For each kind of callers. */
 const acceptedTokensMax = 10_000;
 
 /** The token of an Authorization header; the scheme is compared without case. */
@@ -34,34 +40,30 @@ export interface AuthenticatorParts {
 }
 
 export class Authenticator {
-  readonly #producers: AcceptedTokens<Bearer>;
-  readonly #workers: AcceptedTokens<Bearer>;
-  readonly #allowProducerAsWorker: boolean;
+  readonly #producers: AcceptedTokens;
+  readonly #workers: AcceptedTokens;
+  readonly #readers: AcceptedTokens;
   readonly #revocations: Revocations;
 
   constructor(parts: AuthenticatorParts) {
-    const { clock, producers, workers } = parts;
-    const common = { clock, tokensMax: acceptedTokensMax };
-    this.#producers = new AcceptedTokens({ ...common, providers: producers, bearerOf: producerOf });
-    this.#workers = new AcceptedTokens({ ...common, providers: workers, bearerOf: workerOf });
-    this.#allowProducerAsWorker = parts.allowProducerAsWorker;
+    const { clock, producers, workers, allowProducerAsWorker } = parts;
+    const vouchers = (of: readonly TokenProvider[], identityOf: Voucher["identityOf"]) =>
+      of.map((provider) => ({ provider, identityOf }));
+    const tokensOf = (...lists: readonly Voucher[][]): AcceptedTokens =>
+      new AcceptedTokens({ vouchers: lists.flat(), clock, tokensMax: acceptedTokensMax });
+    this.#producers = tokensOf(vouchers(producers, producerOf));
+    this.#workers = tokensOf(
+      vouchers(workers, workerOf),
+      allowProducerAsWorker ? vouchers(producers, producerAsWorkerOf) : [],
+    );
+    this.#readers = tokensOf(vouchers(workers, readerOf), vouchers(producers, producerOf));
     this.#revocations = parts.revocations;
   }
 
   /** Refuses a token that is unknown, has expired or does not fit the kind of caller. */
   authenticate(kind: AccessKind, token: string): Soon<Authenticated> {
     if (token.length > limits.tokenCharsMax) return refuse("invalid_token");
-    const fingerprint = fingerprintOf(token);
-    switch (kind) {
-      case "producer":
-      case "admin":
-      case "operator":
-        return whenKnown(this.#producers.find(token, fingerprint), identityOf);
-      case "worker":
-        return this.#worker(token, fingerprint);
-      case "either":
-        return this.#reader(token, fingerprint);
-    }
+    return this.#tokensOf(kind).find(token, fingerprintOf(token));
   }
 
   /** Calls back once, when the identity's token is revoked; returns how to stop watching. */
@@ -69,33 +71,16 @@ export class Authenticator {
     return this.#revocations.watch(identity, onRevoked);
   }
 
-  #worker(token: string, fingerprint: string): Soon<Authenticated> {
-    return whenKnown(this.#workers.find(token, fingerprint), (bearer) => {
-      const worker = bearer.ok ? bearer.value.worker : bearer;
-      if (worker.ok || !this.#allowProducerAsWorker) return worker;
-      return whenKnown(this.#producers.find(token, fingerprint), (producer) =>
-        producer.ok ? producer.value.worker : moreTelling(worker, producer),
-      );
-    });
+  #tokensOf(kind: AccessKind): AcceptedTokens {
+    switch (kind) {
+      case "producer":
+      case "admin":
+      case "operator":
+        return this.#producers;
+      case "worker":
+        return this.#workers;
+      case "either":
+        return this.#readers;
+    }
   }
-
-  /** Readers need no scope: a worker that may do anything at all, or a producer. */
-  #reader(token: string, fingerprint: string): Soon<Authenticated> {
-    return whenKnown(this.#workers.find(token, fingerprint), (worker) => {
-      const isWorker = worker.ok && isForSomething(worker.value);
-      if (isWorker) return worker.value.identity;
-      const refusal: Authenticated = worker.ok ? refuse("invalid_token") : worker;
-      return whenKnown(this.#producers.find(token, fingerprint), (producer) =>
-        producer.ok ? producer.value.identity : moreTelling(refusal, producer),
-      );
-    });
-  }
-}
-
-function identityOf(bearer: Outcome<Bearer, ErrorCode>): Authenticated {
-  return bearer.ok ? bearer.value.identity : bearer;
-}
-
-function isForSomething({ worker }: Bearer): boolean {
-  return worker.ok || worker.code !== "missing_event_types";
 }

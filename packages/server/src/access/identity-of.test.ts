@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { workerScopes } from "./identity.ts";
-import { producerOf, workerOf } from "./identity-of.ts";
+import { type Identity, workerScopes } from "./identity.ts";
+import { producerAsWorkerOf, producerOf, readerOf, workerOf } from "./identity-of.ts";
 import { type Claims, neverRevoked } from "./token-provider.ts";
 
 function claims(more: Partial<Claims> = {}): Claims {
@@ -13,8 +13,8 @@ function claims(more: Partial<Claims> = {}): Claims {
   };
 }
 
-function producer(more: Partial<Claims> = {}) {
-  const { identity } = producerOf(claims(more));
+function producer(more: Partial<Claims> = {}): Identity {
+  const identity = producerOf(claims(more));
   assert.ok(identity.ok);
   return identity.value;
 }
@@ -62,9 +62,10 @@ test("a claim that is not what it should be refuses the token", () => {
     { commands: null },
   ]) {
     const refused = { ok: false, code: "invalid_claims" };
-    assert.deepEqual(producerOf(claims({ raw })).identity, refused, JSON.stringify(raw));
-    assert.deepEqual(producerOf(claims({ raw })).worker, refused);
-    assert.deepEqual(workerOf(claims({ raw })).identity, refused);
+    const given = claims({ raw, scopes: ["codeq:claim"], eventTypes: ["*"] });
+    for (const identityOf of [producerOf, workerOf, producerAsWorkerOf, readerOf]) {
+      assert.deepEqual(identityOf(given), refused, JSON.stringify(raw));
+    }
   }
 });
 
@@ -92,21 +93,22 @@ test("S13: commands limit what a producer creates, else its event types, else no
   assert.deepEqual(creates({ raw: { commands: [] } }), []);
 });
 
-test("a worker needs an event type and a scope; a reader needs neither scope nor both", () => {
+test("a worker needs an event type and a scope, a reader no scope", () => {
   const scopes = ["codeq:claim"];
   const eventTypes = ["Render"];
-  assert.deepEqual(workerOf(claims({ scopes })).worker, { ok: false, code: "missing_event_types" });
-  assert.deepEqual(workerOf(claims({ eventTypes })).worker, {
-    ...{ ok: false, code: "missing_worker_scope" },
-  });
-  assert.ok(workerOf(claims({ eventTypes })).identity.ok);
-  const { worker } = workerOf(claims({ scopes, eventTypes }));
+  assert.deepEqual(workerOf(claims({ scopes })), { ok: false, code: "missing_event_types" });
+  assert.deepEqual(workerOf(claims({ eventTypes })), { ok: false, code: "missing_worker_scope" });
+  assert.deepEqual(readerOf(claims({ scopes })), { ok: false, code: "invalid_token" });
+  assert.ok(readerOf(claims({ eventTypes })).ok);
+  const worker = workerOf(claims({ scopes, eventTypes }));
   assert.ok(worker.ok);
   assert.deepEqual([[...worker.value.scopes], worker.value.eventTypes], [scopes, ["render"]]);
 });
 
 test("a producer as a worker has all scopes of workers and every event type, and its own tenant", () => {
-  const { worker } = producerOf(claims({ raw: { tenantId: "acme" }, scopes: ["codeq:create"] }));
+  const worker = producerAsWorkerOf(
+    claims({ raw: { tenantId: "acme" }, scopes: ["codeq:create"], eventTypes: ["render"] }),
+  );
   assert.ok(worker.ok);
   for (const scope of workerScopes) assert.ok(worker.value.scopes.has(scope));
   assert.deepEqual([worker.value.eventTypes, worker.value.tenantId], [["*"], "acme"]);
@@ -121,7 +123,7 @@ test("the tenant is what all claims agree on, and a bad one is never passed over
     fc.property(fc.array(claim, { maxLength: 4 }), (pairs) => {
       const raw = Object.fromEntries(pairs);
       const values = Object.values(raw);
-      const { identity } = producerOf(claims({ raw, subject: "acme" }));
+      const identity = producerOf(claims({ raw, subject: "acme" }));
       const agree = values.every((value) => typeof value === "string" && value.trim() === "acme");
       const allGlobex = values.length > 0 && values.every((value) => value === "globex");
       if (agree) assert.ok(identity.ok && identity.value.tenantId === "acme");

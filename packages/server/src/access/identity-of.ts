@@ -18,27 +18,27 @@ import { workerIdOf } from "./worker-id.ts";
 
 export type Authenticated = Outcome<Identity, ErrorCode>;
 
-/** One bearer, seen in two ways. */
-export interface Bearer {
-  /** Whatever the call is for. */
-  readonly identity: Authenticated;
-  /** For calls that need a worker. */
-  readonly worker: Authenticated;
+export function producerOf(claims: Claims): Authenticated {
+  return identityOf(claims);
 }
 
-export function producerOf(claims: Claims): Bearer {
-  const identity = identityOf(claims);
-  if (!identity.ok) return { identity, worker: identity };
-  const scopes = new Set([...identity.value.scopes, ...workerScopes]);
-  const worker = accept({ ...identity.value, scopes, eventTypes: [anyEventType] });
-  return { identity, worker };
+export function workerOf(claims: Claims): Authenticated {
+  if (claims.eventTypes.length === 0) return refuse("missing_event_types");
+  if (claims.scopes.length === 0) return refuse("missing_worker_scope");
+  return identityOf(claims);
 }
 
-export function workerOf(claims: Claims): Bearer {
-  const identity = identityOf(claims);
-  if (claims.eventTypes.length === 0) return { identity, worker: refuse("missing_event_types") };
-  if (claims.scopes.length === 0) return { identity, worker: refuse("missing_worker_scope") };
-  return { identity, worker: identity };
+/** A producer that may work as well: everything that a worker may, in its own tenant. */
+export function producerAsWorkerOf(claims: Claims): Authenticated {
+  const producer = identityOf(claims);
+  if (!producer.ok) return producer;
+  const scopes = new Set([...producer.value.scopes, ...workerScopes]);
+  return accept({ ...producer.value, scopes, eventTypes: [anyEventType] });
+}
+
+/** Readers need no scope, but a worker that may do nothing at all may not read either. */
+export function readerOf(claims: Claims): Authenticated {
+  return claims.eventTypes.length === 0 ? refuse("invalid_token") : identityOf(claims);
 }
 
 function identityOf(claims: Claims): Authenticated {

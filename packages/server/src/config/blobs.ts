@@ -56,7 +56,7 @@ export function unknownFields(
   return `${field} is not one of ${known.join(", ")}`;
 }
 
-export function optional<T>(raw: unknown, parser: Parser<T>): Parsed<T | undefined> {
+function optional<T>(raw: unknown, parser: Parser<T>): Parsed<T | undefined> {
   return raw === undefined ? parsed(undefined) : parser.parse(raw);
 }
 
