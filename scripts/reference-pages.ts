@@ -53,20 +53,11 @@ function configPage(): string {
     "",
     "## Tokens",
     "",
-    "`producerAuthConfig` and `workerAuthConfig` take a token, an object, or a list of objects, as a",
-    "map of the file or as JSON text:",
+    "`producerAuthConfig` and `workerAuthConfig` take tokens, an identity server or several providers,",
+    "as a map of the file or as JSON text; [the guide to access](../guide/access.md) explains them. A",
+    "token is text, an object with these fields, or a list of such objects:",
     "",
-    table(
-      ["field", "default", "meaning"],
-      [
-        [code("token"), "required", "The bearer token."],
-        [code("subject"), code("static"), "Who it stands for; the tenant when no claim names one."],
-        [code("email"), "empty", "Shown in logs."],
-        [code("scopes"), "none", "`codeq:claim`, `codeq:heartbeat`, and so on; `codeq:admin`."],
-        [code("eventTypes"), "none", 'Commands that a worker may claim; `["*"]` for all.'],
-        [code("raw"), "empty", "Further claims; `role` and `tenantId` are read from here."],
-      ],
-    ),
+    tokenFields(),
     "",
     "## Not in this version",
     "",
@@ -74,6 +65,30 @@ function configPage(): string {
     "",
     table(["key", "environment", "when set"], later),
   ]);
+}
+
+function tokenFields(): string {
+  return table(
+    ["field", "default", "meaning"],
+    [
+      [code("token"), "required", "The bearer token."],
+      [code("subject"), code("static"), "Who it stands for; the tenant when no claim names one."],
+      [code("tenant"), "none", "Short for `tenantId` in `raw`."],
+      [code("email"), "empty", "For the reader of the file."],
+      [
+        code("scopes"),
+        "none",
+        "`codeq:create`, `codeq:claim`, `codeq:heartbeat`, and so on; `codeq:admin`, `codeq:operator`.",
+      ],
+      [
+        code("eventTypes"),
+        "none",
+        'Commands that a worker may claim or a producer may create; `["*"]` for all.',
+      ],
+      [code("roles"), "none", "`admin` (of its tenant) or `operator` (of all tenants)."],
+      [code("raw"), "empty", "Further claims, such as `commands` and `exp`."],
+    ],
+  );
 }
 
 function metricsPage(): string {
