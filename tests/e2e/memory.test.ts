@@ -3,32 +3,25 @@
  * tasks wait.
  */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
 import { type TestContext, test } from "node:test";
 import { ApiClient } from "./api-client.ts";
+import { measurable, memoryOf } from "./server-memory.ts";
 import { type ServerProcess, startServer, temporaryDirectory } from "./server-process.ts";
 
 const mebibyte = 1024 * 1024;
 const batchTasks = 1000;
-const preload = import.meta.resolve("./heap-report.ts");
 /** The store's write buffers and its cache have sizes of their own; they fill up early or late. */
 const residentGrowthMax = 128 * mebibyte;
 /** What waits for its flush comes and goes; the records of 150,000 tasks take twice as much. */
 const heapGrowthMax = 40 * mebibyte;
 const windowEntriesMax = 4096;
 
-interface Memory {
-  readonly resident: number;
-  /** After a collection: what is really held. */
-  readonly heap: number;
-}
-
 async function setup(t: TestContext): Promise<{ server: ServerProcess; api: ApiClient }> {
   const directory = temporaryDirectory();
   const server = await startServer({
     dataDir: directory.path,
     env: { CODEQ_DURABILITY: "os" },
-    nodeArgs: ["--expose-gc", `--import=${preload}`],
+    nodeArgs: measurable,
   });
   const api = new ApiClient(server.port, 4);
   t.after(async () => {
@@ -37,15 +30,6 @@ async function setup(t: TestContext): Promise<{ server: ServerProcess; api: ApiC
     directory.dispose();
   });
   return { server, api };
-}
-
-async function memoryOf(server: ServerProcess): Promise<Memory> {
-  const line = server.line((text) => text.startsWith("heap "));
-  server.signal("SIGUSR2");
-  const heap = Number((await line).slice("heap ".length));
-  const status = readFileSync(`/proc/${server.pid}/status`, "utf8");
-  // Files that are mapped into memory count for the system, not for the server.
-  return { heap, resident: Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1]) * 1024 };
 }
 
 interface Backlog {
