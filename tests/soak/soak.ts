@@ -61,7 +61,8 @@ const warmUpGrowthMax = 512 * mebibyte;
 
 const tickMs = 100;
 const progressMs = 10_000;
-const drainMsMax = 180_000;
+/** Longer than the longest lease and everything that follows from it. */
+const drainMsMore = 30_000;
 /** No more is created while so much is waiting. */
 const backlogMax = 20_000;
 /** From this on the leases and pauses are long enough to overlap with everything else. */
@@ -202,7 +203,7 @@ class Soak {
       );
       const passedMs = performance.now() - startedMs;
       if (left.every((count) => count === 0)) return passedMs / 1000;
-      if (passedMs > drainMsMax) {
+      if (passedMs > this.#world.leaseSeconds[1] * 2000 + drainMsMore) {
         this.#world.ledger.problem(`ready, delayed and in progress were left: ${left}`);
         return passedMs / 1000;
       }
