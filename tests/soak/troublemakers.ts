@@ -28,7 +28,7 @@ const points = [
 type Point = (typeof points)[number];
 
 const slowReaders = 4;
-const slowReadys = 20;
+const slowReadys = 60;
 const slowCreates = 300;
 const slowWindowBytes = 4096;
 /** Enough to fill what the server holds for one that does not read. */
