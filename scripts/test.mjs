@@ -32,6 +32,7 @@ const steps = [
   },
   folder("contract"),
   folder("grpc"),
+  folder("connections"),
   folder("simulation"),
   folder("crash"),
   folder("e2e"),

@@ -1,6 +1,7 @@
 /** One stream of a client that is built on the official library. */
 import assert from "node:assert/strict";
 import {
+  type ChannelCredentials,
   type ClientDuplexStream,
   credentials,
   makeGenericClientConstructor,
@@ -24,8 +25,8 @@ export class Call {
   #end: End | undefined;
   #wake: () => void = () => {};
 
-  constructor(codec: MethodCodec, address: string) {
-    const stream = openStream(codec, address);
+  constructor(codec: MethodCodec, address: string, security?: ChannelCredentials) {
+    const stream = openStream(codec, address, security);
     this.#stream = stream.call;
     this.#close = stream.close;
     stream.call.on("status", ({ code, details }) => {
@@ -119,6 +120,7 @@ export class Call {
 function openStream(
   codec: MethodCodec,
   address: string,
+  security: ChannelCredentials = credentials.createInsecure(),
 ): { call: ClientDuplexStream<Sendable, Reply>; close: () => void } {
   const definition = {
     Stream: {
@@ -132,7 +134,7 @@ function openStream(
     },
   };
   const Client = makeGenericClientConstructor(definition, "Stream");
-  const client = new Client(address, credentials.createInsecure(), {
+  const client = new Client(address, security, {
     // A connection of its own for each stream, as processes have them.
     "grpc.use_local_subchannel_pool": 1,
   });

@@ -31,7 +31,7 @@ const held = (server: Server): Promise<number> => server.api.metric("codeq_held_
 
 test("streams and connections are counted while they are open, and how they ended after", async (t) => {
   const server = await setup(t);
-  const connections = () => server.api.metric("codeq_stream_connections");
+  const connections = () => server.api.metric('codeq_connections{listener="grpc"}');
   const worker = await server.worker();
   const other = await server.worker();
   const producer = await server.producer();

@@ -71,7 +71,7 @@ export function compareCounters(scrape: Scrape, store: StoreContents): string[] 
 export function compareRest(scrape: Scrape): string[] {
   const atRest = [
     ["codeq_streams_open", ""],
-    ["codeq_stream_connections", ""],
+    ["codeq_connections", 'listener="grpc"'],
     ["codeq_held_readys", ""],
     ["codeq_waiters", ""],
     ["codeq_queue_depth", 'queue="ready"'],

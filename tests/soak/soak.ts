@@ -214,7 +214,7 @@ class Soak {
   async #atRest(): Promise<Scrape> {
     for (let looked = 0; ; looked += 1) {
       const scrape = await this.#scrape();
-      const left = sumOf(scrape, "codeq_stream_connections");
+      const left = sumOf(scrape, "codeq_connections", 'listener="grpc"');
       if (left === 0 || looked > 1000) return scrape;
     }
   }

@@ -1,9 +1,11 @@
-/** What broker, engine and streams know about themselves, read at each scrape. */
+/** What broker, engine, streams and listeners know about themselves, read at each scrape. */
 import type { Engine, EngineState } from "@codeq/engine";
+import type { FastifyInstance } from "fastify";
 import type { Broker } from "./broker/broker.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import { streamKinds } from "./telemetry/stream-metrics.ts";
 import type { Streams } from "./transport/grpc/streams.ts";
+import type { ServerTls } from "./transport/tls/server-tls.ts";
 
 /** The states as the metric names them; a closed storage has no scrape. */
 const stateNames = { open: "ok", full: "disk_full", failed: "failed", closed: "failed" } as const;
@@ -72,8 +74,6 @@ export function collectBrokerMetrics(metrics: Metrics, broker: Broker): void {
 
 export function collectStreamMetrics(metrics: Metrics, streams: Streams): void {
   const { counts } = streams;
-  metrics.streamConnections.collect(() => [[streams.connections().open]]);
-  metrics.streamConnectionsRefused.collect(() => [[streams.connections().refused]]);
   metrics.streamsOpen.collect(() => streamKinds.map((kind) => [counts[kind].open, kind]));
   metrics.streamsClosed.collect(() =>
     streamKinds.flatMap((kind) => entries(counts[kind].closed, kind)),
@@ -98,4 +98,25 @@ function entries<Kind extends string, Name extends string>(
   kind: Kind,
 ): (readonly [number, Kind, Name])[] {
   return Object.entries<number>(counts).map(([name, count]) => [count, kind, name as Name]);
+}
+
+export function collectConnectionMetrics(
+  metrics: Metrics,
+  parts: {
+    readonly http: FastifyInstance;
+    readonly streams: Streams;
+    readonly tls: ServerTls | undefined;
+  },
+): void {
+  const { http, streams, tls } = parts;
+  metrics.connections.collect(() => [
+    [http.connections.size, "http"],
+    [streams.connections, "grpc"],
+  ]);
+  metrics.connectionsGivenUp.collect(() => [
+    [http.connections.givenUp, "http"],
+    [streams.connectionsGivenUp, "grpc"],
+  ]);
+  if (tls === undefined) return;
+  metrics.tlsCertificateExpirySeconds.collect(() => [[tls.certificates.validToMs / 1000]]);
 }

@@ -38,6 +38,7 @@ import { createStreams, type Streams } from "./transport/grpc/streams.ts";
 import { healthPages } from "./transport/http/health.ts";
 import { createHttpServer } from "./transport/http/http-server.ts";
 import { JsonCodec } from "./transport/http/json-codec.ts";
+import type { ServerTls } from "./transport/tls/server-tls.ts";
 
 export interface CoreParts {
   readonly config: Config;
@@ -226,13 +227,13 @@ export function composeStreams(parts: {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly clock: Clock;
+  readonly tls?: ServerTls | undefined;
 }): Streams {
-  const { core, config, logger, clock } = parts;
+  const { core, config, logger, clock, tls } = parts;
   const { engine, dispatch, authenticator } = core;
   const { claimBatchMax } = config;
-  const streams = createStreams({
-    ...{ engine, dispatch, authenticator, claimBatchMax, logger, clock },
-  });
+  const session = { engine, dispatch, authenticator, claimBatchMax, logger, clock };
+  const streams = createStreams({ ...session, limits: config, tls });
   collectStreamMetrics(parts.metrics, streams);
   core.onStorageState((state) => streams.setServing(state === "open"));
   return streams;
@@ -244,6 +245,7 @@ export interface HttpParts {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly timestamps: Timestamps;
+  readonly tls?: ServerTls | undefined;
 }
 
 export function composeHttp(parts: HttpParts): FastifyInstance {
@@ -255,6 +257,8 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
     metrics,
     logger,
     bodyBytesMax: config.bodyBytesMax,
+    limits: config,
+    tls: parts.tls,
     pages: healthPages({ engine: core.engine, config, metrics }),
   });
   // Called when new requests are refused already, so that none begins to wait afterwards.

@@ -4,6 +4,7 @@
  */
 import type { FastifyInstance } from "fastify";
 import { flagOf, keys } from "./config/keys.ts";
+import { streamAddressOf } from "./config/listen-address.ts";
 import type { Config, KeyName } from "./config/settings.ts";
 import type { GrpcServer } from "./transport/grpc/grpc-server.ts";
 import type { Streams } from "./transport/grpc/streams.ts";
@@ -73,11 +74,8 @@ interface Place {
 
 /** Undefined when the listener is off. */
 function placeOf(key: StreamKey, config: Config): Place | undefined {
-  const address = config[key];
-  if (address === "off") return undefined;
-  const colon = address.lastIndexOf(":");
-  const host = address.slice(0, colon).replace(/^\[|\]$/g, "") || config.host;
-  return { key, host, port: Number(address.slice(colon + 1)) };
+  const address = streamAddressOf(config[key], config.host);
+  return address === undefined ? undefined : { key, ...address };
 }
 
 const wrongPort: Readonly<Record<string, string>> = {

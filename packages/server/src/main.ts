@@ -9,6 +9,7 @@ import type { FastifyInstance } from "fastify";
 import { fetchKeySet } from "./access/fetch-key-set.ts";
 import { systemClock as clock } from "./clock.ts";
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
+import { collectConnectionMetrics } from "./compose-metrics.ts";
 import { renderHelp } from "./config/describe.ts";
 import { loadProcessConfig } from "./config/process-config.ts";
 import type { Config } from "./config/settings.ts";
@@ -20,6 +21,8 @@ import { createMetrics } from "./telemetry/metrics.ts";
 import { collectProcessMetrics, openProcessProbe } from "./telemetry/process-metrics.ts";
 import { Timestamps } from "./timestamps.ts";
 import type { Streams } from "./transport/grpc/streams.ts";
+import { type Certificates, loadCertificates } from "./transport/tls/certificates.ts";
+import { ServerTls } from "./transport/tls/server-tls.ts";
 import { welcome } from "./welcome.ts";
 
 const exitCodes = { config: 2, locked: 3, data: 4, port: 5, storage: 74 } as const;
@@ -29,12 +32,23 @@ function exit(code: number, message: string): never {
   process.exit(code);
 }
 
-function readConfig(argv: readonly string[]): Config {
+interface Given {
+  readonly config: Config;
+  /** Undefined without TLS. */
+  readonly certificates: Certificates | undefined;
+}
+
+function readConfig(argv: readonly string[]): Given {
   if (argv.includes("--help") || argv.includes("-h")) {
     process.stdout.write(renderHelp());
     process.exit(0);
   }
-  const loaded = loadProcessConfig(argv);
+  let certificates: Certificates | undefined;
+  const loaded = loadProcessConfig(argv, (config) => {
+    const checked = loadCertificates(config, clock.nowMs());
+    certificates = checked.certificates;
+    return checked;
+  });
   if (!loaded.ok) {
     const list = loaded.problems.map((problem) => `  - ${problem}`).join("\n");
     return exit(
@@ -43,7 +57,15 @@ function readConfig(argv: readonly string[]): Config {
     );
   }
   for (const warning of loaded.warnings) process.stderr.write(`codeq: warning: ${warning}\n`);
-  return loaded.config;
+  return { config: loaded.config, certificates };
+}
+
+/** Reads new certificates when they are there, and when it is asked to. */
+function startTls({ config, certificates }: Given, logger: Logger): ServerTls | undefined {
+  if (certificates === undefined) return undefined;
+  const tls = new ServerTls({ settings: config, certificates, logger, clock });
+  process.on("SIGHUP", () => tls.reload());
+  return tls;
 }
 
 interface Running {
@@ -52,7 +74,9 @@ interface Running {
   readonly streams: Streams;
 }
 
-async function start(config: Config, logger: Logger): Promise<Running> {
+async function start(given: Given, logger: Logger): Promise<Running> {
+  const { config } = given;
+  const tls = startTls(given, logger);
   const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
   const timestamps = new Timestamps(config.timezone);
   const probe = openProcessProbe(clock.nowMs());
@@ -74,8 +98,9 @@ async function start(config: Config, logger: Logger): Promise<Running> {
       setImmediate(() => exit(exitCodes.storage, `storage failed: ${fault.message}`));
     },
   });
-  const http = composeHttp({ ...{ core, config, logger, metrics, timestamps } });
-  const streams = composeStreams({ core, config, logger, metrics, clock });
+  const http = composeHttp({ ...{ core, config, logger, metrics, timestamps, tls } });
+  const streams = composeStreams({ core, config, logger, metrics, clock, tls });
+  collectConnectionMetrics(metrics, { http, streams, tls });
   return { core, http, streams };
 }
 
@@ -104,7 +129,7 @@ function stopOnSignal(running: Running, listening: Listening, config: Config): v
     logger.info("stopping", { signal, graceSeconds: config.shutdownGraceSeconds });
     const cancel = clock.after(graceMs, () => {
       logger.warn("the grace is over: open connections are cut");
-      running.http.server.closeAllConnections();
+      running.http.connections.destroyAll();
     });
     running.streams.stopServing();
     running.core.broker.stopWaiting();
@@ -124,7 +149,8 @@ function codeOf(error: unknown): number {
   return error.code === "locked" ? exitCodes.locked : exitCodes.data;
 }
 
-const config = readConfig(process.argv.slice(2));
+const given = readConfig(process.argv.slice(2));
+const { config } = given;
 const logger = createLogger({
   level: config.logLevel,
   format: config.logFormat,
@@ -133,7 +159,7 @@ const logger = createLogger({
 });
 
 try {
-  const running = await start(config, logger);
+  const running = await start(given, logger);
   const listening = await listen(running, config);
   stopOnSignal(running, listening, config);
   const { durability, host } = config;

@@ -1,17 +1,20 @@
 /** What a person who has just started the server wants to see. */
 import { developmentToken as devToken, hasDevelopmentToken } from "./config/choose-auth.ts";
+import { exposedAddresses } from "./config/listen-address.ts";
 import type { Config } from "./config/settings.ts";
 import type { Ports } from "./listen.ts";
 
 export function welcome(config: Config, ports: Ports): string {
-  const host = config.host === "0.0.0.0" || config.host === "::" ? "localhost" : config.host;
-  const url = `http://${host}:${ports.port}`;
+  const host = hostToName(config.host);
+  const scheme = config.tlsCertFile === "" ? "http" : "https";
+  const url = `${scheme}://${host}:${ports.port}`;
   const lines = [
     "",
     `  codeQ is ready       ${url}`,
     `  health, metrics      ${url}/healthz  ${url}/metrics`,
     ...streamLines(host, ports),
     `  data, durability     ${config.dataDir} (${config.durability})`,
+    ...tlsLines(config),
   ];
   // Tokens from the configuration are secrets; the development token is not one.
   if (config.producerAuth.some(hasDevelopmentToken)) {
@@ -28,8 +31,19 @@ export function welcome(config: Config, ports: Ports): string {
   return `${lines.join("\n")}\n\n`;
 }
 
+/** As it stands in a URL. */
+function hostToName(host: string): string {
+  if (host === "0.0.0.0" || host === "::") return "localhost";
+  return host.includes(":") ? `[${host}]` : host;
+}
+
 function streamLines(host: string, { workerStreamPort, producerStreamPort }: Ports): string[] {
   const shown = [workerStreamPort, producerStreamPort].filter((port) => port !== undefined);
   if (shown.length === 0) return [];
   return [`  gRPC streams         ${shown.map((port) => `${host}:${port}`).join("  ")}`];
+}
+
+function tlsLines(config: Config): string[] {
+  if (exposedAddresses(config).length === 0 || config.insecure) return [];
+  return ["  *** NO TLS ***       tokens and payloads travel unprotected; see docs/guide/tls.md"];
 }

@@ -3,6 +3,7 @@
  * values of single keys into the configuration that the server reads.
  */
 import { join } from "node:path";
+import { connectionProblems, connectionWarnings } from "./check-connections.ts";
 import { chooseAuth } from "./choose-auth.ts";
 import type { Config, KeyName, Settings } from "./settings.ts";
 
@@ -40,11 +41,13 @@ export function closeConfig(
         "producerStreamAddr off",
     );
   }
+  warnings.push(...connectionWarnings(settings));
   const problems = [
     ...auth.problems,
     ...checkOrder(settings),
     ...checkSecret(settings, touched),
     ...checkStreams(settings),
+    ...connectionProblems(settings, touched),
   ];
   return { config, problems, warnings };
 }
@@ -78,6 +81,7 @@ function checkOrder(settings: Settings): string[] {
     ["backoffBaseSeconds", "backoffMaxSeconds"],
     ["resultWebhookBaseBackoffSeconds", "resultWebhookMaxBackoffSeconds"],
     ["payloadBytesMax", "bodyBytesMax"],
+    ["headersTimeoutSeconds", "requestTimeoutSeconds"],
   ];
   return pairs
     .filter(([low, high]) => settings[low] > settings[high])

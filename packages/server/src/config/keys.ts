@@ -6,22 +6,10 @@
 import { limits } from "@codeq/protocol";
 import { accessKeys } from "./access-keys.ts";
 import { persistenceBlob } from "./blobs.ts";
-import { choice, isTimeZone, type Parser, text, trueOrFalse, wholeNumber } from "./parsers.ts";
+import { connectionKeys } from "./connection-keys.ts";
+import { bytes, count, type KeyRow, seconds } from "./key-row.ts";
+import { choice, isTimeZone, text, trueOrFalse } from "./parsers.ts";
 import type { KeyName, Settings } from "./settings.ts";
-
-export interface KeyRow<T> {
-  /** Variables of the contract, beside `CODEQ_<NAME>` which every key has and which wins. */
-  readonly env?: readonly string[];
-  readonly parser: Parser<T>;
-  readonly initial: T;
-  /** What the reference page shows instead of the default, where that depends on something. */
-  readonly initialInWords?: string;
-  readonly unit?: "seconds" | "milliseconds" | "bytes";
-  /** The value is never printed: not in messages, not in listings. */
-  readonly secret?: true;
-  /** One sentence: what the key decides. */
-  readonly about: string;
-}
 
 export type KeyTable = { readonly [K in KeyName]: KeyRow<Settings[K]> };
 
@@ -29,12 +17,6 @@ const yearSeconds = 366 * 24 * 60 * 60;
 const decadeSeconds = 10 * yearSeconds;
 const gibibyte = 1024 * 1024 * 1024;
 
-const seconds = (min: number, max: number, initial: number) =>
-  ({ parser: wholeNumber(min, max, initial), initial, unit: "seconds" }) as const;
-const bytes = (min: number, max: number, initial: number) =>
-  ({ parser: wholeNumber(min, max, initial), initial, unit: "bytes" }) as const;
-const count = (min: number, max: number, initial: number) =>
-  ({ parser: wholeNumber(min, max, initial), initial }) as const;
 const directory = text({ accepts: "a directory", example: "./data" });
 
 const sameHost = "Without a host the address is that of `host`; `off` listens nowhere.";
@@ -73,6 +55,7 @@ export const keys: KeyTable = {
     initial: ":9092",
     about: `Where gRPC clients connect, by convention producers; both streams answer here. ${sameHost}`,
   },
+  ...connectionKeys,
   env: {
     env: ["ENV"],
     parser: text({

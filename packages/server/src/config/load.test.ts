@@ -40,6 +40,17 @@ const samples: { readonly [K in KeyName]: readonly [text: string, value: unknown
   host: ["0.0.0.0", "0.0.0.0"],
   workerStreamAddr: [":9191", ":9191"],
   producerStreamAddr: ["127.0.0.1:9092", "127.0.0.1:9092"],
+  tlsCertFile: ["./tls.crt", "./tls.crt"],
+  tlsKeyFile: ["./tls.key", "./tls.key"],
+  tlsClientCaFile: ["./clients.crt", "./clients.crt"],
+  tlsClientAuth: ["optional", "optional"],
+  insecure: ["true", true],
+  connectionsMax: ["500", 500],
+  headersTimeoutSeconds: ["5", 5],
+  requestTimeoutSeconds: ["30", 30],
+  keepAliveSeconds: ["10", 10],
+  headerBytesMax: ["8192", 8192],
+  streamsPerConnectionMax: ["8", 8],
   env: ["dev", "dev"],
   logLevel: ["debug", "debug"],
   logFormat: ["text", "text"],
@@ -99,8 +110,18 @@ const identityServers = {
   workerAudience: "workers",
 } as const;
 
-/** Half an auth configuration is refused, so the key under test gets its other half. */
+const tlsFiles = {
+  CODEQ_TLS_CERT_FILE: "other.crt",
+  CODEQ_TLS_KEY_FILE: "other.key",
+  CODEQ_TLS_CLIENT_CA_FILE: "other-ca.crt",
+};
+
+/** Half an auth or TLS configuration is refused, so the key under test gets its other half. */
 function otherHalf(name: KeyName): Record<string, string> {
+  if (name.startsWith("tls")) {
+    const { [envNamesOf(name)[0] as keyof typeof tlsFiles]: _, ...others } = tlsFiles;
+    return others;
+  }
   if (name === "producerAuthConfig") return { WORKER_AUTH_CONFIG: "other" };
   if (name === "workerAuthConfig") return { PRODUCER_AUTH_CONFIG: "other" };
   const older = Object.keys(identityServers).filter((each) => each.startsWith(name.slice(0, 6)));

@@ -20,7 +20,14 @@ export interface ConfigInput {
   readonly env: Environment;
   /** Reads a text file; throws when that is not possible. */
   readonly readFile: (path: string) => string;
+  /** Looks at other files that the configuration names; what is wrong with them counts as well. */
+  readonly checkFiles?: CheckFiles;
 }
+
+export type CheckFiles = (config: Config) => {
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+};
 
 export type LoadedConfig =
   | { readonly ok: true; readonly config: Config; readonly warnings: readonly string[] }
@@ -32,9 +39,11 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   const draft = new Draft();
   for (const source of [file, readEnvironment(input.env), flags]) draft.add(source);
   const checked = closeConfig(draft.values, draft.sources, draft.touched);
-  const problems = [...draft.problems, ...checked.problems];
+  const files = input.checkFiles?.(checked.config) ?? nothing;
+  const problems = [...draft.problems, ...checked.problems, ...files.problems];
   if (problems.length > 0) return { ok: false, problems };
-  return { ok: true, config: checked.config, warnings: [...draft.warnings, ...checked.warnings] };
+  const warnings = [...draft.warnings, ...checked.warnings, ...files.warnings];
+  return { ok: true, config: checked.config, warnings };
 }
 
 const nothing: Source = { written: [], problems: [], warnings: [] };

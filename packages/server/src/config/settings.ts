@@ -3,7 +3,7 @@
  * what the sources fill in; `Config` is what the rest of the server reads: complete, checked, and
  * with the compatibility spellings resolved.
  */
-export interface Settings {
+export interface Settings extends ConnectionSettings {
   readonly port: number;
   readonly host: string;
   readonly workerStreamAddr: string;
@@ -56,6 +56,21 @@ export interface Settings {
   readonly metricsCommandsMax: number;
 }
 
+/** Of all listeners. The files are empty when there are none. */
+export interface ConnectionSettings {
+  readonly tlsCertFile: string;
+  readonly tlsKeyFile: string;
+  readonly tlsClientCaFile: string;
+  readonly tlsClientAuth: ClientAuth;
+  readonly insecure: boolean;
+  readonly connectionsMax: number;
+  readonly headersTimeoutSeconds: number;
+  readonly requestTimeoutSeconds: number;
+  readonly keepAliveSeconds: number;
+  readonly headerBytesMax: number;
+  readonly streamsPerConnectionMax: number;
+}
+
 export type KeyName = keyof Settings;
 type BlobKey = "persistenceConfig" | "producerAuthConfig" | "workerAuthConfig";
 
@@ -72,6 +87,7 @@ export type LogLevel = "debug" | "info" | "warn" | "error";
 export type LogFormat = "json" | "text";
 export type PersistenceProvider = "embedded" | "memory";
 export type Durability = "fsync" | "interval" | "os";
+export type ClientAuth = "required" | "optional";
 export type AuthProvider = "static" | "jwks" | "multi";
 export type BackoffPolicy =
   | "fixed"

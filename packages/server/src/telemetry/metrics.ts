@@ -110,6 +110,24 @@ export const metricTable = {
     help: "Fetches of the key sets of identity servers.",
     labels: [{ name: "outcome", values: ["success", "failure"] }],
   },
+  connections: {
+    name: "codeq_connections",
+    type: "gauge",
+    help: "Open connections.",
+    labels: [{ name: "listener", values: ["http", "grpc"] }],
+  },
+  connectionsGivenUp: {
+    name: "codeq_connections_given_up_total",
+    type: "counter",
+    help: "Idle connections closed because connectionsMax was reached.",
+    labels: [{ name: "listener", values: ["http", "grpc"] }],
+  },
+  tlsCertificateExpirySeconds: {
+    name: "codeq_tls_certificate_expiry_seconds",
+    type: "gauge",
+    help: "End of the TLS certificate in use, in seconds since 1970; absent without TLS.",
+    labels: [],
+  },
   waiters: {
     name: "codeq_waiters",
     type: "gauge",

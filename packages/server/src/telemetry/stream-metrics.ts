@@ -17,18 +17,6 @@ export const streamPauses = ["slow_reader", "unanswered"] as const;
 const kind = { name: "kind", values: streamKinds } as const;
 
 export const streamMetricTable = {
-  streamConnections: {
-    name: "codeq_stream_connections",
-    type: "gauge",
-    help: "Open connections of gRPC clients.",
-    labels: [],
-  },
-  streamConnectionsRefused: {
-    name: "codeq_stream_connections_refused_total",
-    type: "counter",
-    help: "Connections of gRPC clients that were closed because too many are open.",
-    labels: [],
-  },
   streamsOpen: {
     name: "codeq_streams_open",
     type: "gauge",

@@ -1,12 +1,14 @@
 /**
- * A gRPC server on HTTP/2 without TLS. It gives each call to the handler of its path; everything that
+ * A gRPC server on HTTP/2, with TLS or without. It gives each call to the handler of its path; everything that
  * is the same for all of them is done here and in the files beside: refusing what is not gRPC,
  * deadlines, limits, dead connections, and an orderly end.
  *
  * A connection that breaks the protocol is closed, and no other notices.
  */
 import {
+  createSecureServer,
   createServer,
+  type Http2SecureServer,
   type Http2Server,
   type IncomingHttpHeaders,
   type OutgoingHttpHeaders,
@@ -16,6 +18,8 @@ import {
 import type { AddressInfo } from "node:net";
 import type { Clock } from "../../clock.ts";
 import type { Logger } from "../../telemetry/logger.ts";
+import { type Connection, Connections } from "../connections.ts";
+import type { ServerTls } from "../tls/server-tls.ts";
 import { type GrpcStream, ServerStream, type StreamLimits } from "./grpc-stream.ts";
 import { type KeepaliveOptions, watchConnection } from "./keepalive.ts";
 import { readRequestHead } from "./request-headers.ts";
@@ -57,6 +61,8 @@ export interface GrpcServerOptions {
   readonly methods: GrpcMethods;
   readonly limits: GrpcLimits;
   readonly keepalive: KeepaliveOptions;
+  /** Undefined for HTTP/2 without TLS, spoken from the first byte. */
+  readonly tls?: ServerTls | undefined;
   readonly logger: Logger;
   readonly clock: Clock;
 }
@@ -69,8 +75,8 @@ export interface ListenAddress {
 
 export interface GrpcServer extends AsyncDisposable {
   readonly connections: number;
-  /** Because too many were open. */
-  readonly connectionsRefused: number;
+  /** Connections closed for others since the start. */
+  readonly connectionsGivenUp: number;
   readonly streams: number;
   listen(address: ListenAddress): Promise<AddressInfo>;
   /**
@@ -84,6 +90,11 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   return new Http2GrpcServer(options);
 }
 
+interface Peer {
+  readonly address: string;
+  readonly connection: Connection | undefined;
+}
+
 /** For the last statuses to leave before the connections are cut. */
 const farewellMs = 200;
 /** Memory for what a connection holds in the library: headers, and frames on their way out. */
@@ -92,42 +103,31 @@ const shuttingDown: GrpcEnd = { status: "UNAVAILABLE", message: "the server is s
 
 class Http2GrpcServer implements GrpcServer {
   readonly #options: GrpcServerOptions;
-  readonly #server: Http2Server;
-  /** Open connections with the address of the other end, which a broken one has forgotten. */
-  readonly #peers = new Map<ServerHttp2Session, string>();
+  readonly #server: Http2Server | Http2SecureServer;
+  readonly #connections: Connections;
+  /** Open sessions with what a broken one has forgotten. */
+  readonly #peers = new Map<ServerHttp2Session, Peer>();
   readonly #streams = new Set<ServerStream>();
   readonly #turn = new SendTurn();
-  #connectionsRefused = 0;
   #onIdle: (() => void) | undefined;
 
   constructor(options: GrpcServerOptions) {
     this.#options = options;
-    const { limits, logger } = options;
-    this.#server = createServer({
-      maxSessionMemory: sessionMemoryMb,
-      settings: {
-        enablePush: false,
-        initialWindowSize: limits.windowBytes,
-        maxConcurrentStreams: limits.streamsPerConnectionMax,
-        maxHeaderListSize: limits.headerBytesMax,
-      },
-    });
-    this.#server.maxConnections = limits.connectionsMax;
+    const { limits, logger, tls } = options;
+    this.#server = createHttp2Server(limits, tls);
+    this.#connections = new Connections({ max: limits.connectionsMax, listener: "grpc", logger });
+    this.#connections.watch(this.#server);
     this.#server.on("session", (session) => this.#opened(session));
     this.#server.on("stream", (stream, headers) => this.#called(stream, headers));
     this.#server.on("sessionError", (error) => logger.debug("gRPC connection broke", { error }));
-    this.#server.on("drop", () => {
-      this.#connectionsRefused += 1;
-      logger.warn("gRPC connection refused: too many are open");
-    });
   }
 
   get connections(): number {
-    return this.#peers.size;
+    return this.#connections.size;
   }
 
-  get connectionsRefused(): number {
-    return this.#connectionsRefused;
+  get connectionsGivenUp(): number {
+    return this.#connections.givenUp;
   }
 
   get streams(): number {
@@ -152,6 +152,7 @@ class Http2GrpcServer implements GrpcServer {
     for (const stream of this.#streams) stream.fail(shuttingDown, "shutdown");
     await this.#idle(farewellMs);
     for (const session of this.#peers.keys()) session.destroy();
+    this.#connections.destroyAll();
     await stopped;
   }
 
@@ -173,8 +174,8 @@ class Http2GrpcServer implements GrpcServer {
 
   #opened(session: ServerHttp2Session): void {
     const { limits, keepalive, clock, logger } = this.#options;
-    const peer = peerOf(session);
-    this.#peers.set(session, peer);
+    const peer = addressOf(session);
+    this.#peers.set(session, { address: peer, connection: this.#connections.of(session.socket) });
     session.setLocalWindowSize(limits.connectionWindowBytes);
     session.on("error", (error) => {
       logger.debug("gRPC connection broke", { peer, error });
@@ -213,11 +214,13 @@ class Http2GrpcServer implements GrpcServer {
     const { limits, clock, logger } = this.#options;
     // A stream forgets its connection when it closes.
     const session = stream.session as ServerHttp2Session | undefined;
+    const peer = session && this.#peers.get(session);
     const call = new ServerStream({
       ...{ stream, metadata, limits, clock, logger, turn: this.#turn },
       path: head.path,
       timeoutMs: head.timeoutMs,
-      peer: session === undefined ? "" : (this.#peers.get(session) ?? ""),
+      peer: peer?.address ?? "",
+      connection: peer?.connection,
       isConnected: () => session !== undefined && !session.destroyed,
     });
     this.#streams.add(call);
@@ -226,7 +229,26 @@ class Http2GrpcServer implements GrpcServer {
   }
 }
 
-function peerOf({ socket }: ServerHttp2Session): string {
+function createHttp2Server(
+  limits: GrpcLimits,
+  tls: ServerTls | undefined,
+): Http2Server | Http2SecureServer {
+  const options = {
+    maxSessionMemory: sessionMemoryMb,
+    settings: {
+      enablePush: false,
+      initialWindowSize: limits.windowBytes,
+      maxConcurrentStreams: limits.streamsPerConnectionMax,
+      maxHeaderListSize: limits.headerBytesMax,
+    },
+  };
+  if (tls === undefined) return createServer(options);
+  const server = createSecureServer({ ...options, ...tls.options });
+  tls.attach(server);
+  return server;
+}
+
+function addressOf({ socket }: ServerHttp2Session): string {
   const { remoteAddress = "", remotePort = 0 } = socket;
   return remoteAddress.includes(":")
     ? `[${remoteAddress}]:${remotePort}`

@@ -16,6 +16,7 @@ import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "nod
 import { WireError, type WireWrite, type WireWriter } from "@codeq/protocol/wire";
 import type { Clock } from "../../clock.ts";
 import type { Logger } from "../../telemetry/logger.ts";
+import type { Connection } from "../connections.ts";
 import { FrameReader } from "./framing.ts";
 import { SendQueue, type SendTurn } from "./send-queue.ts";
 import { type GrpcEnd, type GrpcStatus, trailersOf } from "./status.ts";
@@ -74,6 +75,8 @@ export interface GrpcStream {
   resume(): void;
   /** Sends what is left, then the status. Later calls are ignored. */
   end(status: GrpcStatus, message?: string): void;
+  /** The caller is known: its connection is kept for as long as the call is open. */
+  vouch(): void;
 }
 
 export interface StreamLimits {
@@ -91,6 +94,7 @@ export interface StreamParts {
   readonly metadata: IncomingHttpHeaders;
   readonly path: string;
   readonly peer: string;
+  readonly connection: Connection | undefined;
   readonly timeoutMs: number | undefined;
   /** Whether the connection still stands. */
   readonly isConnected: () => boolean;
@@ -128,6 +132,7 @@ export class ServerStream implements GrpcStream {
   #onDrain: () => void = nothing;
   #onGoingAway: () => void = nothing;
   #isClosedTold = false;
+  #held: Connection | undefined;
 
   constructor(parts: StreamParts) {
     const { stream, metadata, limits, turn, clock, timeoutMs } = parts;
@@ -238,6 +243,12 @@ export class ServerStream implements GrpcStream {
 
   end(status: GrpcStatus, message: string = ""): void {
     this.#finish({ status, message }, "ended");
+  }
+
+  vouch(): void {
+    if (this.#held !== undefined || this.#state === "closed") return;
+    this.#held = this.#parts.connection;
+    this.#held?.hold();
   }
 
   /** Ends the call for a reason that the handler did not choose, and tells it. */
@@ -361,6 +372,7 @@ export class ServerStream implements GrpcStream {
   #closed(): void {
     if (this.#state === "closed") return;
     this.#state = "closed";
+    this.#held?.release();
     this.#cancelTimer();
     // First, so that what the queue gives back is not given to this call again.
     this.#tellClosed(this.#closeReason());

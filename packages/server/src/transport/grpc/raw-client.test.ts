@@ -239,15 +239,46 @@ test("calls beyond the limit of a connection are refused", async () => {
   assert.equal(world.server.streams, 2);
 });
 
-test("connections beyond the limit are refused", async () => {
+test("beyond the limit of connections an idle one gives way", async () => {
   await using world = await setup(echo, { connectionsMax: 1 });
-  const session = world.http2();
-  await once(session, "remoteSettings");
-  const second = await world.tcp();
-  second.resume();
-  await once(second, "close");
+  const first = world.http2();
+  const closed = once(first, "close");
+  await once(first, "remoteSettings");
+  const second = world.http2();
+  await closed;
+  const request = second.request(call);
+  request.end(frame("x"));
+  assert.equal((await answerOf(request)).headers["grpc-status"], "0");
   assert.equal(world.server.connections, 1);
-  assert.equal(world.server.connectionsRefused, 1);
+  assert.equal(world.server.connectionsGivenUp, 1);
+});
+
+test("a connection with the call of a known caller does not give way", async () => {
+  await using world = await setup(
+    (stream) => {
+      stream.onMessage((bytes) => {
+        stream.vouch();
+        stream.vouch();
+        stream.send(bytes);
+      });
+      stream.onHalfClose(() => stream.end("OK"));
+    },
+    { connectionsMax: 1 },
+  );
+  const known = world.http2().request(call);
+  known.write(frame("x"));
+  await once(known, "data");
+  const stranger = await world.tcp();
+  stranger.resume();
+  await once(stranger, "close");
+  assert.equal(world.server.connections, 1);
+  known.end();
+  assert.equal((await answerOf(known)).headers["grpc-status"], "0");
+  // The call is over, and with it the privilege.
+  const next = world.http2().request(call);
+  next.end(frame("y"));
+  assert.equal((await answerOf(next)).headers["grpc-status"], "0");
+  assert.equal(world.server.connectionsGivenUp, 2);
 });
 
 test("a connection that says nothing is given up", async () => {

@@ -251,6 +251,7 @@ export function serveStream<Event, Reply>(
     stream.pause();
     const accepted = await authenticate(session, parts, protocol, hello);
     if (accepted === undefined || session.isClosed) return;
+    stream.vouch();
     const begun = protocol.begin(session, accepted.identity, accepted.name);
     conversation = begun;
     session.whenClosed(() => begun.closed());

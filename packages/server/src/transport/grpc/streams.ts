@@ -3,6 +3,8 @@
  * answers for everything, so it does not matter which of the two ports a client was given.
  */
 import type { Engine } from "@codeq/engine";
+import type { ConnectionSettings } from "../../config/settings.ts";
+import type { ServerTls } from "../tls/server-tls.ts";
 import { createGrpcServer, type GrpcMethods, type GrpcServer, grpcLimits } from "./grpc-server.ts";
 import { Health, healthService } from "./health.ts";
 import { producerProtocol } from "./producer-session.ts";
@@ -17,14 +19,20 @@ const keepalive = { intervalMs: 30_000, timeoutMs: 20_000 };
 
 export interface StreamsParts extends SessionParts {
   readonly engine: Engine;
+  readonly limits: Pick<
+    ConnectionSettings,
+    "connectionsMax" | "headerBytesMax" | "streamsPerConnectionMax"
+  >;
+  readonly tls?: ServerTls | undefined;
 }
 
 export interface Streams {
   readonly counts: Readonly<Record<"producer" | "worker", StreamCounts>>;
-  /** Over all listeners; those that were refused since the start. */
-  readonly connections: () => { readonly open: number; readonly refused: number };
   /** One more listener for the same calls. */
   server(): GrpcServer;
+  /** Of all listeners. */
+  readonly connections: number;
+  readonly connectionsGivenUp: number;
   /** Tells health checks that the storage takes writes, or that it does not. */
   setServing(isServing: boolean): void;
   /** The same for good: a storage that recovers while the server stops changes nothing. */
@@ -43,19 +51,25 @@ export function createStreams(parts: StreamsParts): Streams {
     ...health.methods,
     ...reflectionMethods([...services, healthService]),
   ]);
-  const { logger, clock } = parts;
-  const servers: GrpcServer[] = [];
+  const { logger, clock, tls } = parts;
+  const { connectionsMax, headerBytesMax, streamsPerConnectionMax } = parts.limits;
+  const limits = { ...grpcLimits, connectionsMax, headerBytesMax, streamsPerConnectionMax };
+  const listeners: GrpcServer[] = [];
+  const sumOf = (count: (listener: GrpcServer) => number): number =>
+    listeners.reduce((sum, listener) => sum + count(listener), 0);
   let isStopping = false;
   return {
     counts: { producer: producer.counts, worker: worker.counts },
-    connections: () => ({
-      open: sum(servers.map(({ connections }) => connections)),
-      refused: sum(servers.map(({ connectionsRefused }) => connectionsRefused)),
-    }),
     server: () => {
-      const server = createGrpcServer({ methods, limits: grpcLimits, keepalive, logger, clock });
-      servers.push(server);
-      return server;
+      const listener = createGrpcServer({ methods, limits, keepalive, tls, logger, clock });
+      listeners.push(listener);
+      return listener;
+    },
+    get connections() {
+      return sumOf((listener) => listener.connections);
+    },
+    get connectionsGivenUp() {
+      return sumOf((listener) => listener.connectionsGivenUp);
     },
     setServing: (isServing) => health.setAll(isServing && !isStopping),
     stopServing: () => {
@@ -63,8 +77,4 @@ export function createStreams(parts: StreamsParts): Streams {
       health.setAll(false);
     },
   };
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, number) => total + number, 0);
 }

@@ -14,8 +14,11 @@ import type { Identity } from "../../access/identity.ts";
 import type { Credentials, Dispatch } from "../../operations/dispatch.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
+import { type Connection, Connections } from "../connections.ts";
+import type { ServerTls } from "../tls/server-tls.ts";
 import { adminRoutes } from "./admin-routes.ts";
 import type { JsonCodec } from "./json-codec.ts";
+import { createNodeServer, type HttpLimits } from "./node-server.ts";
 import { RequestIds } from "./request-ids.ts";
 import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
 import { taskRoutes } from "./task-routes.ts";
@@ -27,6 +30,9 @@ export interface HttpOptions {
   readonly metrics: Metrics;
   readonly logger: Logger;
   readonly bodyBytesMax: number;
+  readonly limits: HttpLimits;
+  /** Undefined for plain HTTP. */
+  readonly tls: ServerTls | undefined;
   /** Routes without a token, such as health and metrics. */
   readonly pages: readonly Page[];
 }
@@ -37,27 +43,29 @@ export interface Page {
 }
 
 declare module "fastify" {
+  interface FastifyInstance {
+    readonly connections: Connections;
+  }
   interface FastifyRequest {
     identity: Identity | undefined;
     bodyText: string;
+    /** Set while a known caller's request is under way. */
+    held: Connection | undefined;
   }
 }
 
 export const routes: readonly AnyRoute[] = [...taskRoutes, ...adminRoutes];
 
 const jsonType = "application/json; charset=utf-8";
-const headersTimeoutMs = 5000;
-const requestTimeoutMs = 60_000;
-const keepAliveTimeoutMs = 72_000;
 const requestIdPattern = /^[\x21-\x7e]{1,128}$/;
 
 export function createHttpServer(options: HttpOptions): FastifyInstance {
+  const { limits, tls, logger } = options;
+  const connections = new Connections({ max: limits.connectionsMax, listener: "http", logger });
   const app = Fastify({
     bodyLimit: options.bodyBytesMax,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
-    requestTimeout: requestTimeoutMs,
-    keepAliveTimeout: keepAliveTimeoutMs,
-    http: { headersTimeout: headersTimeoutMs, maxHeaderSize: 16_384 },
+    serverFactory: (handler) => createNodeServer(handler, { limits, connections, tls }),
     forceCloseConnections: "idle",
     exposeHeadRoutes: false,
     genReqId: requestId,
@@ -68,6 +76,8 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     },
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false } },
   });
+  app.decorate("connections", connections);
+  app.decorateRequest("held", undefined);
   app.decorateRequest("identity", undefined);
   app.decorateRequest("bodyText", "");
   readBodies(app);
@@ -84,6 +94,8 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   app.addHook("onResponse", async (request, reply) => {
     // A connection that was busy when closing began would be kept open, and the end put off by it.
     if (closing.hasBegun) setImmediate(() => app.server.closeIdleConnections());
+    if (request.held === undefined) connections.of(request.raw.socket)?.answered();
+    else request.held.release();
     const { method, id } = request;
     const route = request.routeOptions.url ?? "unknown";
     const status = reply.statusCode;
@@ -148,6 +160,8 @@ function addRoute(
       const answer = await dispatch.authorize(each.operation, credentialsOf(request));
       if (!answer.ok) return send(reply, problem(answer));
       request.identity = answer.value;
+      request.held = app.connections.of(request.raw.socket);
+      request.held?.hold();
       return undefined;
     },
     handler: async (request, reply) => {

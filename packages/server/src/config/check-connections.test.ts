@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type CheckFiles, type LoadedConfig, loadConfig } from "./load.ts";
+
+function load(
+  argv: readonly string[],
+  more: { readonly env?: Record<string, string>; readonly checkFiles?: CheckFiles } = {},
+): LoadedConfig {
+  const { env = {}, checkFiles = () => ({ problems: [], warnings: [] }) } = more;
+  return loadConfig({ argv, env, readFile: () => "", checkFiles });
+}
+
+function problemsOf(...argv: readonly string[]): readonly string[] {
+  const loaded = load(argv);
+  assert.ok(!loaded.ok, "expected problems");
+  return loaded.problems;
+}
+
+function tlsWarnings(...argv: readonly string[]): readonly string[] {
+  const loaded = load(argv);
+  assert.ok(loaded.ok, loaded.ok ? "" : loaded.problems.join("\n"));
+  return loaded.warnings.filter((warning) => warning.startsWith("NO TLS"));
+}
+
+const pair = ["--tls-cert-file=a.crt", "--tls-key-file=a.key"];
+
+test("half of a TLS configuration is refused with the other half", () => {
+  assert.deepEqual(problemsOf("--tls-cert-file=a.crt"), [
+    "tlsKeyFile: required because tlsCertFile is set; a certificate needs its key",
+  ]);
+  assert.deepEqual(problemsOf("--tls-key-file=a.key"), [
+    "tlsCertFile: required because tlsKeyFile is set; a certificate needs its key",
+  ]);
+  assert.match(problemsOf("--tls-client-ca-file=ca.crt").join(), /set tlsCertFile and tlsKeyFile$/);
+  assert.match(problemsOf(...pair, "--tls-client-auth=optional").join(), /set tlsClientCaFile/);
+  assert.equal(load([...pair, "--tls-client-ca-file=c", "--tls-client-auth=optional"]).ok, true);
+});
+
+test("what is wrong with files is reported together with the rest", () => {
+  const checkFiles: CheckFiles = ({ tlsCertFile }) => ({
+    problems: [`${tlsCertFile} is gone`],
+    warnings: [],
+  });
+  const loaded = load([...pair, "--port=eighty"], { checkFiles });
+  assert.ok(!loaded.ok);
+  assert.equal(loaded.problems.length, 2);
+  assert.match(loaded.problems.join("\n"), /eighty.*\na\.crt is gone$/);
+  const warned = load([], { checkFiles: () => ({ problems: [], warnings: ["soon over"] }) });
+  assert.ok(warned.ok && warned.warnings.includes("soon over"));
+});
+
+test("listening beyond this machine without TLS is warned of, on any listener", () => {
+  for (const host of ["127.0.0.1", "127.8.9.1", "::1", "0:0:0:0:0:0:0:1", "localhost"]) {
+    assert.deepEqual(tlsWarnings(`--host=${host}`, "--worker-stream-addr=:9091"), [], host);
+  }
+  for (const host of ["0.0.0.0", "::", "10.0.0.5", "192.168.1.2", "queue.internal", "fe80::1"]) {
+    const [warning = ""] = tlsWarnings(`--host=${host}`);
+    assert.ok(warning.includes(host), `${host}: ${warning}`);
+    assert.match(warning, /set tlsCertFile and tlsKeyFile, or insecure: true/);
+  }
+  const [streams = ""] = tlsWarnings(
+    ...["--worker-stream-addr=0.0.0.0:9091", "--producer-stream-addr=[::]:9092"],
+  );
+  assert.match(streams, /^NO TLS on 0\.0\.0\.0:9091, \[::\]:9092: /);
+  assert.match(
+    tlsWarnings("--host=0.0.0.0", "--worker-stream-addr=:9091").join(),
+    /0\.0\.0\.0:9091/,
+  );
+});
+
+test("TLS, or saying that it is meant, ends the warning", () => {
+  assert.deepEqual(tlsWarnings("--host=0.0.0.0", ...pair), []);
+  assert.deepEqual(tlsWarnings("--host=0.0.0.0", "--insecure"), []);
+  assert.equal(tlsWarnings("--host=0.0.0.0", "--insecure=false").length, 1);
+});
+
+test("S2: outside dev, the development token is refused wherever it is written", () => {
+  const env = {
+    WEBHOOK_HMAC_SECRET: "long and random",
+    PRODUCER_AUTH_CONFIG: '[{"token":"fine"},{"token":"dev-token"}]',
+    WORKER_AUTH_CONFIG: '{"token":"dev-token"}',
+  };
+  const loaded = load([], { env: { ...env, ENV: "prod" } });
+  assert.ok(!loaded.ok);
+  assert.deepEqual(loaded.problems, [
+    "producerAuthConfig: has the development token and env is prod; replace it by a long random text",
+    "workerAuthConfig: has the development token and env is prod; replace it by a long random text",
+  ]);
+  assert.equal(load([], { env: { ...env, ENV: "dev" } }).ok, true);
+});

@@ -1,0 +1,23 @@
+/** A row of the table of keys, and the shapes that many rows share. */
+import { type Parser, wholeNumber } from "./parsers.ts";
+
+export interface KeyRow<T> {
+  /** Variables of the contract, beside `CODEQ_<NAME>` which every key has and which wins. */
+  readonly env?: readonly string[];
+  readonly parser: Parser<T>;
+  readonly initial: T;
+  /** What the reference page shows instead of the default, where that depends on something. */
+  readonly initialInWords?: string;
+  readonly unit?: "seconds" | "milliseconds" | "bytes";
+  /** The value is never printed: not in messages, not in listings. */
+  readonly secret?: true;
+  /** One sentence: what the key decides. */
+  readonly about: string;
+}
+
+export const seconds = (min: number, max: number, initial: number) =>
+  ({ parser: wholeNumber(min, max, initial), initial, unit: "seconds" }) as const;
+export const bytes = (min: number, max: number, initial: number) =>
+  ({ parser: wholeNumber(min, max, initial), initial, unit: "bytes" }) as const;
+export const count = (min: number, max: number, initial: number) =>
+  ({ parser: wholeNumber(min, max, initial), initial }) as const;

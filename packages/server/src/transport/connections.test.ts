@@ -1,0 +1,107 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { type TestContext, test } from "node:test";
+import { createLogger } from "../telemetry/logger.ts";
+import { type Connection, Connections } from "./connections.ts";
+
+interface Client {
+  readonly socket: Socket;
+  /** As the server sees it. */
+  readonly connection: Connection;
+  readonly closed: Promise<void>;
+}
+
+async function setup(t: TestContext, max: number) {
+  const lines: string[] = [];
+  const logger = createLogger({
+    ...{ level: "warn", format: "text", nowMs: () => 0 },
+    write: (line) => lines.push(line),
+  });
+  const connections = new Connections({ max, listener: "http", logger });
+  const server = createServer();
+  connections.watch(server);
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  t.after(() => {
+    connections.destroyAll();
+    server.close();
+  });
+  const open = async (): Promise<Client> => {
+    const accepted = once(server, "connection");
+    const socket = connect(port, "127.0.0.1");
+    socket.on("error", () => {});
+    const closed = new Promise<void>((resolve) => void socket.once("close", () => resolve()));
+    socket.resume();
+    await accepted;
+    const { localAddress, localPort } = socket;
+    const connection = connections.of({
+      ...{ remoteAddress: localAddress, remotePort: localPort, localAddress: "127.0.0.1" },
+    });
+    assert.ok(connection !== undefined);
+    return { socket, connection, closed };
+  };
+  return { connections, open, lines };
+}
+
+test("up to the limit everybody stays", async (t) => {
+  const { connections, open, lines } = await setup(t, 3);
+  const clients = [await open(), await open(), await open()];
+  assert.equal(connections.size, 3);
+  assert.equal(connections.givenUp, 0);
+  assert.deepEqual(lines, []);
+  assert.ok(clients.every(({ connection }) => !connection.socket.destroyed));
+});
+
+test("beyond the limit the one without an answer for longest goes, whoever came first", async (t) => {
+  const { connections, open, lines } = await setup(t, 3);
+  const [first, second, third] = [await open(), await open(), await open()];
+  first.connection.answered();
+  const fourth = await open();
+  await second.closed;
+  const fifth = await open();
+  await third.closed;
+  await open();
+  await first.closed;
+  assert.equal(connections.givenUp, 3);
+  assert.ok(![fourth, fifth].some(({ connection }) => connection.socket.destroyed));
+  assert.equal(lines.length, 1, "a crowd is told of once");
+});
+
+test("a connection that is held is never given up, however old it is", async (t) => {
+  const { connections, open } = await setup(t, 2);
+  const [known, other] = [await open(), await open()];
+  known.connection.hold();
+  known.connection.hold();
+  known.connection.release();
+  const next = await open();
+  await other.closed;
+  next.connection.hold();
+  const stranger = await open().catch(() => undefined);
+  await stranger?.closed;
+  assert.equal(connections.size, 2);
+  known.connection.release();
+  await open();
+  await known.closed;
+});
+
+test("connections that end by themselves make room, and a later crowd is told of again", async (t) => {
+  const { connections, open, lines } = await setup(t, 2);
+  const first = await open();
+  const second = await open();
+  const third = await open();
+  await first.closed;
+  assert.equal(lines.length, 1);
+  for (const { socket, connection } of [second, third]) {
+    const gone = once(connection.socket, "close");
+    socket.destroy();
+    await gone;
+  }
+  assert.equal(connections.size, 0);
+  // Whoever is gone stays gone, also when an answer comes too late.
+  second.connection.answered();
+  const clients = [await open(), await open(), await open()];
+  await clients[0]?.closed;
+  assert.equal(lines.length, 2);
+  assert.equal(connections.size, 2);
+});

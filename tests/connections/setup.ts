@@ -1,0 +1,113 @@
+/**
+ * A whole server in this process on real ports and on the real clock, with TLS or without. Storage and
+ * tokens are those of the contract tests.
+ */
+import type { TestContext } from "node:test";
+import { systemClock } from "../../packages/server/src/clock.ts";
+import { composeHttp, composeStreams } from "../../packages/server/src/compose.ts";
+import type { Config } from "../../packages/server/src/config/settings.ts";
+import { listenAll, type Ports } from "../../packages/server/src/listen.ts";
+import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
+import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
+import { Timestamps } from "../../packages/server/src/timestamps.ts";
+import type { GrpcServer } from "../../packages/server/src/transport/grpc/grpc-server.ts";
+import {
+  loadCertificates,
+  type TlsSettings,
+} from "../../packages/server/src/transport/tls/certificates.ts";
+import { ServerTls } from "../../packages/server/src/transport/tls/server-tls.ts";
+import { type RunningServer, World } from "../contract/setup.ts";
+import { producerAuth, workerAuth } from "../grpc/tokens.ts";
+
+export interface Options {
+  readonly settings?: Partial<Config>;
+  /** Files that can be used. */
+  readonly tls?: TlsSettings;
+}
+
+export interface Server {
+  readonly api: RunningServer;
+  readonly ports: Required<{ readonly [K in keyof Ports]: number }>;
+  /** One for each gRPC port. */
+  readonly grpc: readonly GrpcServer[];
+  readonly tls: ServerTls | undefined;
+  /** The first line with such a message, now or later. */
+  line(message: string): Promise<string>;
+}
+
+export async function setup(t: TestContext, options: Options = {}): Promise<Server> {
+  const addresses = {
+    host: "127.0.0.1",
+    port: 0,
+    workerStreamAddr: ":0",
+    producerStreamAddr: ":0",
+  };
+  const settings = { producerAuth, workerAuth, ...addresses, ...options.settings };
+  const api = await new World({ settings }).start();
+  const { core, config } = api;
+  const log = new Log();
+  const logger = createLogger({
+    ...{ level: "debug", format: "json", nowMs: () => systemClock.nowMs() },
+    write: (text) => log.take(text),
+  });
+  const tls = options.tls && openTls(options.tls, logger);
+  const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
+  const parts = { core, config, logger, metrics, tls };
+  const http = composeHttp({
+    ...parts,
+    timestamps: new Timestamps(config.timezone),
+  });
+  const streams = composeStreams({ ...parts, clock: systemClock });
+  const grpc: GrpcServer[] = [];
+  const counted = {
+    ...streams,
+    server: () => {
+      const server = streams.server();
+      grpc.push(server);
+      return server;
+    },
+  };
+  const { ports, close } = await listenAll({ http, streams: counted }, config);
+  t.after(async () => {
+    tls?.[Symbol.dispose]();
+    const closed = close(0);
+    http.connections.destroyAll();
+    await closed;
+    await api.stop();
+  });
+  return {
+    ...{ api, grpc, tls },
+    ports: {
+      port: ports.port,
+      workerStreamPort: ports.workerStreamPort ?? 0,
+      producerStreamPort: ports.producerStreamPort ?? 0,
+    },
+    line: (message) => log.line(message),
+  };
+}
+
+function openTls(settings: TlsSettings, logger: ReturnType<typeof createLogger>): ServerTls {
+  const { certificates, problems } = loadCertificates(settings, systemClock.nowMs());
+  if (certificates === undefined) throw new Error(problems.join("\n"));
+  return new ServerTls({ settings, certificates, logger, clock: systemClock });
+}
+
+class Log {
+  readonly #lines: string[] = [];
+  #onLine: () => void = () => {};
+
+  take(line: string): void {
+    this.#lines.push(line);
+    this.#onLine();
+  }
+
+  async line(message: string): Promise<string> {
+    for (;;) {
+      const found = this.#lines.find((line) => line.includes(`"msg":"${message}`));
+      if (found !== undefined) return found;
+      await new Promise<void>((resolve) => {
+        this.#onLine = resolve;
+      });
+    }
+  }
+}
