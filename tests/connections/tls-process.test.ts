@@ -102,7 +102,7 @@ test("a server that others can reach without TLS warns twice, unless that is mea
   const server = await start(t, open);
   await server.anyLine((line) => line.includes("*** NO TLS ***"));
   const { stderr } = await server.stop();
-  assert.match(stderr, /warning: NO TLS on 0\.0\.0\.0:0: .*tlsCertFile/);
+  assert.match(stderr, /warning: NO TLS on 0\.0\.0\.0:0, .*tlsCertFile/);
   const meant = await start(t, { ...open, env: { ...open.env, CODEQ_INSECURE: "true" } });
   await meant.anyLine((line) => line.includes("data, durability"));
   const quiet = await meant.stop();
@@ -119,7 +119,7 @@ test("S2: with env=prod neither the development token nor an empty webhook secre
   const { code, stderr } = await endOfServer({ ...options, env });
   assert.equal(code, 2, stderr);
   assert.match(stderr, /2 problem/);
-  assert.match(stderr, /producerAuthConfig: has the development token and env is prod/);
+  assert.match(stderr, /producerAuthConfig: contains the development token and env is prod/);
   assert.match(stderr, /webhookHmacSecret: required because env is prod/);
 });
 

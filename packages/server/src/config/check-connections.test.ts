@@ -83,8 +83,8 @@ test("S2: outside dev, the development token is refused wherever it is written",
   const loaded = load([], { env: { ...env, ENV: "prod" } });
   assert.ok(!loaded.ok);
   assert.deepEqual(loaded.problems, [
-    "producerAuthConfig: has the development token and env is prod; replace it by a long random text",
-    "workerAuthConfig: has the development token and env is prod; replace it by a long random text",
+    "producerAuthConfig: contains the development token and env is prod; replace it by a long random text",
+    "workerAuthConfig: contains the development token and env is prod; replace it by a long random text",
   ]);
   assert.equal(load([], { env: { ...env, ENV: "dev" } }).ok, true);
 });
