@@ -8,13 +8,14 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:h
 import { connect as connectSocket } from "node:net";
 import {
   decodeMessage,
+  FrameReader,
   producer,
+  SendQueue,
+  SendTurn,
   type WireRead,
   type WireWrite,
   worker,
 } from "@codeq/protocol/wire";
-import { FrameReader } from "../../packages/server/src/transport/grpc/framing.ts";
-import { SendQueue, SendTurn } from "../../packages/server/src/transport/grpc/send-queue.ts";
 
 const messageBytesMax = 4 * 1024 * 1024;
 const windowBytes = 8 * 1024 * 1024;
@@ -43,7 +44,7 @@ export type WorkerStream = ClientStream<worker.WorkerEvent, worker.ServerEvent>;
 /** One connection; it carries any number of streams. */
 export class StreamConnection {
   readonly #session: ClientHttp2Session;
-  readonly #turn = new SendTurn();
+  readonly #turn = new SendTurn((run) => void setImmediate(run));
 
   private constructor(session: ClientHttp2Session) {
     this.#session = session;

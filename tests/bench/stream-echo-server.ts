@@ -69,7 +69,7 @@ function take({ seq, command, payload }: producer.CreateTask): producer.CreateAc
     ...{ id, command, payload, leaseUntil, status: "IN_PROGRESS", workerId: "worker-0" },
     ...{ maxAttempts: 5, createdAtMs: created, updatedAtMs: created, leaseToken: 1 },
   });
-  return { seq, ok: true, taskId: id, errorMessage: "" };
+  return { seq, ok: true, taskId: id, errorMessage: "", errorCode: "" };
 }
 
 function hand(): void {
@@ -86,7 +86,7 @@ function hand(): void {
 }
 
 function acknowledge({ taskId }: worker.Result): worker.ResultAck {
-  return { taskId, ok: true, errorMessage: "" };
+  return { taskId, ok: true, errorMessage: "", errorCode: "" };
 }
 
 const server = createGrpcServer({

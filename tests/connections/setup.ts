@@ -6,6 +6,7 @@ import type { TestContext } from "node:test";
 import { systemClock } from "../../packages/server/src/clock.ts";
 import { composeHttp, composeStreams } from "../../packages/server/src/compose.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
+import { newEndpoints } from "../../packages/server/src/endpoints.ts";
 import { listenAll, type Ports } from "../../packages/server/src/listen.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
@@ -52,7 +53,8 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
   });
   const tls = options.tls && openTls(options.tls, logger);
   const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
-  const parts = { core, config, logger, metrics, tls };
+  const endpoints = newEndpoints("test");
+  const parts = { core, config, logger, metrics, endpoints, tls };
   const http = composeHttp({
     ...parts,
     timestamps: new Timestamps(config.timezone),
@@ -67,7 +69,7 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
       return server;
     },
   };
-  const { ports, close } = await listenAll({ http, streams: counted }, config);
+  const { ports, close } = await listenAll({ http, streams: counted, endpoints }, config);
   t.after(async () => {
     tls?.[Symbol.dispose]();
     const closed = close(0);

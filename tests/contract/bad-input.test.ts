@@ -231,7 +231,7 @@ test("a thousand items in a batch, good and bad mixed, are answered one by one",
   const { json: reply } = await server.post("/tasks/batch", { tasks }, "producer-acme");
   assert.equal(reply.results.length, 1000);
   for (const [n, item] of reply.results.entries()) {
-    if (n % 3 === 0) assert.deepEqual(item, { error: "invalid command" });
+    if (n % 3 === 0) assert.equal(item.error, "invalid command");
     else if (item.error === undefined) assert.equal(item.task.payload, JSON.stringify({ n }));
     else assert.equal(item.error, "idempotency key reused");
   }

@@ -191,3 +191,22 @@ test("authorisation comes before the body is read", async (t) => {
   const reply = await server.ask("/v1/codeq/tasks", { method: "POST", body });
   assert.equal(reply.status, 401);
 });
+
+test("a refusal carries its code in a header, and in the items of a batch", async (t) => {
+  const server = await setup(t);
+  const cases = [
+    [
+      await server.post("/tasks", { command: "a b", payload: 1 }, "producer-acme"),
+      "invalid_command",
+    ],
+    [await server.post("/tasks", {}, "producer-acme"), "invalid_body"],
+    [await server.get("/tasks/nowhere"), "not_found"],
+    [await server.ask("/v1/codeq/tasks/x", {}), "missing_authorization"],
+  ] as const;
+  for (const [reply, code] of cases) assert.equal(reply.headers["codeq-error"], code);
+  const results = [{ taskId: "nowhere", status: "COMPLETED", result: {} }];
+  const { json } = await server.post("/tasks/batch/results", { results }, "worker-acme");
+  assert.deepEqual(json.results, [
+    { taskId: "nowhere", error: "task not found", code: "task_not_found" },
+  ]);
+});

@@ -225,10 +225,11 @@ test("a batch answers each item in order and a bad item does not stop the others
   const { results } = reply.json;
   assert.deepEqual(Object.keys(reply.json), ["results"]);
   assert.equal(results[0].task.payload, '{"n":1}');
-  assert.deepEqual(results[1], { error: "invalid command" });
+  assert.deepEqual(results[1], { error: "invalid command", code: "invalid_command" });
   assert.equal(results[2].task.payload, "null");
   assert.equal(results[3].task.payload, "null");
-  assert.deepEqual(results[4], { error: "invalid 'delaySeconds' (must be >= 0)" });
+  assert.equal(results[4].error, "invalid 'delaySeconds' (must be >= 0)");
+  assert.equal(results[4].code, "invalid_argument");
   assert.equal(results[5].task.payload, '{"payload":[1,{"payload":2}]}');
   for (const { task } of results.filter((each: { task?: object }) => each.task !== undefined)) {
     assert.deepEqual(await server.task(task.id), task);
@@ -310,7 +311,7 @@ test("a batch knows the keys of its own items and marks the replays", async (t) 
   assert.equal(json.results[0].idempotentReplayed, undefined);
   assert.equal(json.results[1].idempotentReplayed, true);
   assert.equal(json.results[1].task.id, json.results[0].task.id);
-  assert.deepEqual(json.results[2], { error: "idempotency key reused" });
+  assert.equal(json.results[2].error, "idempotency key reused");
 });
 
 test("a task that does not exist is not found", async (t) => {

@@ -15,6 +15,7 @@ import type { Clock } from "../../packages/server/src/clock.ts";
 import { type Core, composeCore, composeHttp } from "../../packages/server/src/compose.ts";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
+import { newEndpoints } from "../../packages/server/src/endpoints.ts";
 import type { PostCallback } from "../../packages/server/src/maintenance/deliver-webhooks.ts";
 import { createPostCallback } from "../../packages/server/src/maintenance/post-callback.ts";
 import { openStorage, type Storage } from "../../packages/server/src/storage.ts";
@@ -88,7 +89,8 @@ export class World {
       defer: (run) => queueMicrotask(run),
       onFailed: () => {},
     });
-    const app = composeHttp({ core, config, logger, metrics, timestamps });
+    const endpoints = newEndpoints("test");
+    const app = composeHttp({ core, config, logger, metrics, timestamps, endpoints });
     return new RunningServer({ world: this, core, app, config, metrics, lines });
   }
 

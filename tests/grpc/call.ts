@@ -15,6 +15,8 @@ export interface End {
   readonly details: string;
 }
 
+type StreamCodec = Pick<MethodCodec, "path" | "encode" | "decode">;
+
 /** Far more than any answer takes; only a failing test gets there. */
 const patienceMs = 15_000;
 
@@ -25,7 +27,7 @@ export class Call {
   #end: End | undefined;
   #wake: () => void = () => {};
 
-  constructor(codec: MethodCodec, address: string, security?: ChannelCredentials) {
+  constructor(codec: StreamCodec, address: string, security?: ChannelCredentials) {
     const stream = openStream(codec, address, security);
     this.#stream = stream.call;
     this.#close = stream.close;
@@ -118,7 +120,7 @@ export class Call {
 }
 
 function openStream(
-  codec: MethodCodec,
+  codec: StreamCodec,
   address: string,
   security: ChannelCredentials = credentials.createInsecure(),
 ): { call: ClientDuplexStream<Sendable, Reply>; close: () => void } {

@@ -25,8 +25,13 @@ export type Reply = Record<string, any>;
 export interface MethodCodec {
   readonly path: string;
   encode(event: Sendable): Buffer;
-  /** All fields, also those that were left out; 64 bits as text. Bytes are buffers. */
+  /**
+   * The fields that clients of any make know, also those that were left out; 64 bits as text. Bytes
+   * are buffers.
+   */
   decode(bytes: Uint8Array): Reply;
+  /** The same with the additions of this server. */
+  decodeAll(bytes: Uint8Array): Reply;
 }
 
 export function methodCodec(root: protobuf.Root, service: string, method: string): MethodCodec {
@@ -35,6 +40,12 @@ export function methodCodec(root: protobuf.Root, service: string, method: string
   found.resolve();
   const { resolvedRequestType, resolvedResponseType } = found;
   if (resolvedRequestType === null || resolvedResponseType === null) throw new Error("no types");
+  const decodeAll = (bytes: Uint8Array): Reply =>
+    resolvedResponseType.toObject(resolvedResponseType.decode(bytes), {
+      defaults: true,
+      longs: String,
+      bytes: Buffer,
+    });
   return {
     path: `/${service}/${method}`,
     encode: (event) => {
@@ -42,13 +53,21 @@ export function methodCodec(root: protobuf.Root, service: string, method: string
       const message = resolvedRequestType.fromObject(withBytes(event) as Record<string, unknown>);
       return Buffer.from(resolvedRequestType.encode(message).finish());
     },
-    decode: (bytes) =>
-      resolvedResponseType.toObject(resolvedResponseType.decode(bytes), {
-        defaults: true,
-        longs: String,
-        bytes: Buffer,
-      }),
+    decode: (bytes) => withoutAdditions(decodeAll(bytes)) as Reply,
+    decodeAll,
   };
+}
+
+const additions = new Set(["instance", "errorCode", "traceParent", "traceState"]);
+
+/** Reflection has an `errorCode` of its own, which is a number. */
+function withoutAdditions(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutAdditions);
+  if (typeof value !== "object" || value === null || Buffer.isBuffer(value)) return value;
+  const known = Object.entries(value).filter(
+    ([name, field]) => !additions.has(name) || typeof field === "number",
+  );
+  return Object.fromEntries(known.map(([name, field]) => [name, withoutAdditions(field)]));
 }
 
 /** The library takes text for base64. */

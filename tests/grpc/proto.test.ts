@@ -6,13 +6,14 @@ import { loadProto, producerStream, workerStream } from "./messages.ts";
 
 const timestamp = "google.protobuf.Timestamp";
 const ack = "task_id=1 string, ok=2 bool, error_message=3 string";
+const code = "error_code=100 string";
 
 const workerMessages = {
   Task: [
     "id=1 string, command=2 string, payload=3 bytes, priority=4 int32, webhook=5 string",
     "max_attempts=6 int32, status=7 string, worker_id=8 string, lease_until=9 string",
     `attempts=10 int32, tenant_id=11 string, created_at=12 ${timestamp}, updated_at=13 ${timestamp}`,
-    "lease_token=100 uint64",
+    "lease_token=100 uint64, trace_parent=101 string, trace_state=102 string",
   ].join(", "),
   Hello: "token=1 string, worker_id=2 string",
   Ready: "commands=1 repeated string, lease_seconds=2 int32, count=3 int32",
@@ -26,15 +27,15 @@ const workerMessages = {
     "hello=1 Hello, ready=2 Ready, result=3 Result, nack=4 Nack, heartbeat=5 Heartbeat",
     "abandon=6 Abandon, result_batch=7 ResultBatch",
   ].join(", "),
-  HelloAck: "worker_id=1 string, tenant_id=2 string",
+  HelloAck: "worker_id=1 string, tenant_id=2 string, instance=100 string",
   TaskAssignment: "task=1 Task",
   TaskBatch: "tasks=1 repeated Task",
-  ResultAck: ack,
+  ResultAck: `${ack}, ${code}`,
   ResultAckBatch: "acks=1 repeated ResultAck",
-  HeartbeatAck: ack,
-  NackAck: `${ack}, applied_delay_seconds=4 int32, dlq=5 bool`,
-  AbandonAck: ack,
-  ServerError: "message=1 string, code=2 string",
+  HeartbeatAck: `${ack}, ${code}`,
+  NackAck: `${ack}, applied_delay_seconds=4 int32, dlq=5 bool, ${code}`,
+  AbandonAck: `${ack}, ${code}`,
+  ServerError: `message=1 string, code=2 string, ${code}`,
   ServerEvent: [
     "hello_ack=1 HelloAck, task=2 TaskAssignment, result_ack=3 ResultAck",
     "heartbeat_ack=4 HeartbeatAck, nack_ack=5 NackAck, abandon_ack=6 AbandonAck",
@@ -50,14 +51,22 @@ const producerMessages = {
     "delay_seconds=9 int32, trace_parent=10 string, trace_state=11 string",
   ].join(", "),
   CreateTaskBatch: "tasks=1 repeated CreateTask",
-  ProducerEvent: "hello=1 Hello, create=2 CreateTask, create_batch=3 CreateTaskBatch",
-  HelloAck: "tenant_id=1 string, subject=2 string",
-  CreateAck: "seq=1 uint64, ok=2 bool, task_id=3 string, error_message=4 string",
+  AwaitResult: "task_id=1 string, wait_seconds=2 int32",
+  ProducerEvent: [
+    "hello=1 Hello, create=2 CreateTask, create_batch=3 CreateTaskBatch",
+    "await_result=100 AwaitResult",
+  ].join(", "),
+  HelloAck: "tenant_id=1 string, subject=2 string, instance=100 string",
+  CreateAck: `seq=1 uint64, ok=2 bool, task_id=3 string, error_message=4 string, ${code}`,
   CreateAckBatch: "acks=1 repeated CreateAck",
-  ServerError: "code=1 string, message=2 string",
+  TaskResult: [
+    `${ack}, status=4 string, result_json=5 bytes, error=6 string, attempts=7 int32`,
+    code,
+  ].join(", "),
+  ServerError: `code=1 string, message=2 string, ${code}`,
   ServerEvent: [
     "hello_ack=1 HelloAck, create_ack=2 CreateAck, error=3 ServerError",
-    "create_ack_batch=4 CreateAckBatch",
+    "create_ack_batch=4 CreateAckBatch, task_result=100 TaskResult",
   ].join(", "),
 };
 

@@ -7,6 +7,7 @@ import type { TestContext } from "node:test";
 import { settle } from "@codeq/testing";
 import { composeStreams } from "../../packages/server/src/compose.ts";
 import { collectConnectionMetrics } from "../../packages/server/src/compose-metrics.ts";
+import { newEndpoints } from "../../packages/server/src/endpoints.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
 import type { GrpcServer } from "../../packages/server/src/transport/grpc/grpc-server.ts";
 import type { Streams } from "../../packages/server/src/transport/grpc/streams.ts";
@@ -39,7 +40,10 @@ export class Server {
       ...{ level: "debug", format: "json", nowMs: () => clock.nowMs() },
       write: (line) => this.#logged.push(line),
     });
-    this.streams = composeStreams({ core, config, logger, metrics, clock });
+    this.streams = composeStreams({
+      ...{ core, config, logger, metrics, clock },
+      endpoints: newEndpoints("test"),
+    });
     collectConnectionMetrics(metrics, { http: api.app, streams: this.streams, tls: undefined });
     this.grpc = { worker: this.streams.server(), producer: this.streams.server() };
   }

@@ -6,12 +6,12 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } f
 import {
   decodeMessage,
   encodeMessage,
+  FrameReader,
   producer,
   type WireRead,
   type WireWrite,
   worker,
 } from "@codeq/protocol/wire";
-import { FrameReader } from "../../packages/server/src/transport/grpc/framing.ts";
 
 export interface Wire<Event, Reply> {
   readonly path: string;

@@ -18,6 +18,7 @@ import {
   collectStreamMetrics,
 } from "./compose-metrics.ts";
 import type { Config } from "./config/settings.ts";
+import type { Endpoints } from "./endpoints.ts";
 import { DeleteOldTasks } from "./maintenance/delete-old-tasks.ts";
 import { DeliverWebhooks, type PostCallback } from "./maintenance/deliver-webhooks.ts";
 import { expireLeases } from "./maintenance/expire-leases.ts";
@@ -227,12 +228,14 @@ export function composeStreams(parts: {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly clock: Clock;
+  readonly endpoints: Endpoints;
   readonly tls?: ServerTls | undefined;
 }): Streams {
   const { core, config, logger, clock, tls } = parts;
+  const { instance } = parts.endpoints;
   const { engine, dispatch, authenticator } = core;
   const { claimBatchMax } = config;
-  const session = { engine, dispatch, authenticator, claimBatchMax, logger, clock };
+  const session = { engine, dispatch, authenticator, claimBatchMax, instance, logger, clock };
   const streams = createStreams({ ...session, limits: config, tls });
   collectStreamMetrics(parts.metrics, streams);
   core.onStorageState((state) => streams.setServing(state === "open"));
@@ -246,10 +249,11 @@ export interface HttpParts {
   readonly metrics: Metrics;
   readonly timestamps: Timestamps;
   readonly tls?: ServerTls | undefined;
+  readonly endpoints: Endpoints;
 }
 
 export function composeHttp(parts: HttpParts): FastifyInstance {
-  const { core, config, logger, metrics, timestamps } = parts;
+  const { core, config, logger, metrics, timestamps, endpoints } = parts;
   const http = createHttpServer({
     dispatch: core.dispatch,
     authenticator: core.authenticator,
@@ -259,7 +263,7 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
     bodyBytesMax: config.bodyBytesMax,
     limits: config,
     tls: parts.tls,
-    pages: healthPages({ engine: core.engine, config, metrics }),
+    pages: healthPages({ engine: core.engine, config, metrics, endpoints }),
   });
   // Called when new requests are refused already, so that none begins to wait afterwards.
   http.addHook("preClose", async () => core.broker.stopWaiting());

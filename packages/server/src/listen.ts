@@ -6,6 +6,7 @@ import type { FastifyInstance } from "fastify";
 import { flagOf, keys } from "./config/keys.ts";
 import { streamAddressOf } from "./config/listen-address.ts";
 import type { Config, KeyName } from "./config/settings.ts";
+import type { Endpoints } from "./endpoints.ts";
 import type { GrpcServer } from "./transport/grpc/grpc-server.ts";
 import type { Streams } from "./transport/grpc/streams.ts";
 
@@ -25,10 +26,14 @@ export interface Listening {
 export class ListenError extends Error {}
 
 export async function listenAll(
-  parts: { readonly http: FastifyInstance; readonly streams: Streams },
+  parts: {
+    readonly http: FastifyInstance;
+    readonly streams: Streams;
+    readonly endpoints: Endpoints;
+  },
   config: Config,
 ): Promise<Listening> {
-  const { http, streams } = parts;
+  const { http, streams, endpoints } = parts;
   const servers: GrpcServer[] = [];
   const problems: string[] = [];
   const open = async (place: Place, listen: (at: Place) => Promise<number>): Promise<number> => {
@@ -48,6 +53,8 @@ export async function listenAll(
   };
   const workerStreamPort = await openStreams("workerStreamAddr");
   const producerStreamPort = await openStreams("producerStreamAddr");
+  endpoints.workerStreamPort = workerStreamPort;
+  endpoints.producerStreamPort = producerStreamPort;
   const { host } = config;
   const port = await open({ key: "port", host, port: config.port }, async (place) => {
     await http.listen({ port: place.port, host });

@@ -3,7 +3,7 @@
  * bug, 2 for a bad configuration, 3 when the data directory is in use, 4 when the data cannot be
  * opened, 5 when a port cannot be bound, 74 when the storage failed while running.
  */
-import { randomFillSync } from "node:crypto";
+import { randomBytes, randomFillSync } from "node:crypto";
 import { FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
 import { fetchKeySet } from "./access/fetch-key-set.ts";
@@ -13,6 +13,7 @@ import { collectConnectionMetrics } from "./compose-metrics.ts";
 import { renderHelp } from "./config/describe.ts";
 import { loadProcessConfig } from "./config/process-config.ts";
 import type { Config } from "./config/settings.ts";
+import { type Endpoints, newEndpoints } from "./endpoints.ts";
 import { ListenError, type Listening, listenAll } from "./listen.ts";
 import { createPostCallback } from "./maintenance/post-callback.ts";
 import { openStorage } from "./storage.ts";
@@ -72,6 +73,7 @@ interface Running {
   readonly core: Core;
   readonly http: FastifyInstance;
   readonly streams: Streams;
+  readonly endpoints: Endpoints;
 }
 
 async function start(given: Given, logger: Logger): Promise<Running> {
@@ -98,10 +100,12 @@ async function start(given: Given, logger: Logger): Promise<Running> {
       setImmediate(() => exit(exitCodes.storage, `storage failed: ${fault.message}`));
     },
   });
-  const http = composeHttp({ ...{ core, config, logger, metrics, timestamps, tls } });
-  const streams = composeStreams({ core, config, logger, metrics, clock, tls });
+  const endpoints = newEndpoints(randomBytes(12).toString("base64url"));
+  const shared = { core, config, logger, metrics, endpoints, tls };
+  const http = composeHttp({ ...shared, timestamps });
+  const streams = composeStreams({ ...shared, clock });
   collectConnectionMetrics(metrics, { http, streams, tls });
-  return { core, http, streams };
+  return { core, http, streams, endpoints };
 }
 
 const word = new Uint32Array(1);

@@ -157,10 +157,48 @@ export function readCreateTaskBatch(reader: WireReader): CreateTaskBatch {
   return message;
 }
 
+/** Asks what became of a task. It is answered when the task has ended or the time is over. */
+export interface AwaitResult {
+  taskId: string;
+  /** Zero answers at once; there is a longest time, so ask again. */
+  waitSeconds: number;
+}
+
+export function newAwaitResult(): AwaitResult {
+  return {
+    taskId: "",
+    waitSeconds: 0,
+  };
+}
+
+export function writeAwaitResult(message: AwaitResult, writer: WireWriter): void {
+  writer.stringField(10, message.taskId);
+  writer.int32Field(16, message.waitSeconds);
+}
+
+export function readAwaitResult(reader: WireReader): AwaitResult {
+  const message = newAwaitResult();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.taskId = reader.string();
+        break;
+      case 16:
+        message.waitSeconds = reader.int32();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
 export type ProducerEvent =
   | { case: "hello"; value: Hello }
   | { case: "create"; value: CreateTask }
   | { case: "createBatch"; value: CreateTaskBatch }
+  | { case: "awaitResult"; value: AwaitResult }
   | { case: undefined; value?: undefined };
 
 export function writeProducerEvent(message: ProducerEvent, writer: WireWriter): void {
@@ -173,6 +211,9 @@ export function writeProducerEvent(message: ProducerEvent, writer: WireWriter): 
       break;
     case "createBatch":
       writer.messageMember(26, 2, writeCreateTaskBatch, message.value);
+      break;
+    case "awaitResult":
+      writer.messageMember(802, 1, writeAwaitResult, message.value);
       break;
     case undefined:
       break;
@@ -193,6 +234,9 @@ export function readProducerEvent(reader: WireReader): ProducerEvent {
       case 26:
         message = { case: "createBatch", value: reader.message(readCreateTaskBatch) };
         break;
+      case 802:
+        message = { case: "awaitResult", value: reader.message(readAwaitResult) };
+        break;
       default:
         reader.skip(tag);
     }
@@ -203,18 +247,22 @@ export function readProducerEvent(reader: WireReader): ProducerEvent {
 export interface HelloAck {
   tenantId: string;
   subject: string;
+  /** Another one with every start of a server. */
+  instance: string;
 }
 
 export function newHelloAck(): HelloAck {
   return {
     tenantId: "",
     subject: "",
+    instance: "",
   };
 }
 
 export function writeHelloAck(message: HelloAck, writer: WireWriter): void {
   writer.stringField(10, message.tenantId);
   writer.stringField(18, message.subject);
+  writer.stringField(802, message.instance);
 }
 
 export function readHelloAck(reader: WireReader): HelloAck {
@@ -228,6 +276,9 @@ export function readHelloAck(reader: WireReader): HelloAck {
       case 18:
         message.subject = reader.string();
         break;
+      case 802:
+        message.instance = reader.string();
+        break;
       default:
         reader.skip(tag);
     }
@@ -240,6 +291,8 @@ export interface CreateAck {
   ok: boolean;
   taskId: string;
   errorMessage: string;
+  /** The name of the refusal in the table of errors. */
+  errorCode: string;
 }
 
 export function newCreateAck(): CreateAck {
@@ -248,6 +301,7 @@ export function newCreateAck(): CreateAck {
     ok: false,
     taskId: "",
     errorMessage: "",
+    errorCode: "",
   };
 }
 
@@ -256,6 +310,7 @@ export function writeCreateAck(message: CreateAck, writer: WireWriter): void {
   writer.boolField(16, message.ok);
   writer.stringField(26, message.taskId);
   writer.stringField(34, message.errorMessage);
+  writer.stringField(802, message.errorCode);
 }
 
 export function readCreateAck(reader: WireReader): CreateAck {
@@ -274,6 +329,9 @@ export function readCreateAck(reader: WireReader): CreateAck {
         break;
       case 34:
         message.errorMessage = reader.string();
+        break;
+      case 802:
+        message.errorCode = reader.string();
         break;
       default:
         reader.skip(tag);
@@ -313,6 +371,82 @@ export function readCreateAckBatch(reader: WireReader): CreateAckBatch {
   return message;
 }
 
+export interface TaskResult {
+  taskId: string;
+  /** False while the task has not ended, and when there is no such task. */
+  ok: boolean;
+  errorMessage: string;
+  /** COMPLETED or FAILED. */
+  status: string;
+  /** A JSON object, or empty. */
+  resultJson: WireBytes;
+  /** What a failed task failed with. */
+  error: string;
+  /** Deliveries that came back without a result. */
+  attempts: number;
+  errorCode: string;
+}
+
+export function newTaskResult(): TaskResult {
+  return {
+    taskId: "",
+    ok: false,
+    errorMessage: "",
+    status: "",
+    resultJson: "",
+    error: "",
+    attempts: 0,
+    errorCode: "",
+  };
+}
+
+export function writeTaskResult(message: TaskResult, writer: WireWriter): void {
+  writer.stringField(10, message.taskId);
+  writer.boolField(16, message.ok);
+  writer.stringField(26, message.errorMessage);
+  writer.stringField(34, message.status);
+  writer.bytesField(42, message.resultJson);
+  writer.stringField(50, message.error);
+  writer.int32Field(56, message.attempts);
+  writer.stringField(802, message.errorCode);
+}
+
+export function readTaskResult(reader: WireReader): TaskResult {
+  const message = newTaskResult();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.taskId = reader.string();
+        break;
+      case 16:
+        message.ok = reader.bool();
+        break;
+      case 26:
+        message.errorMessage = reader.string();
+        break;
+      case 34:
+        message.status = reader.string();
+        break;
+      case 42:
+        message.resultJson = reader.bytes();
+        break;
+      case 50:
+        message.error = reader.string();
+        break;
+      case 56:
+        message.attempts = reader.int32();
+        break;
+      case 802:
+        message.errorCode = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
 /**
  * An event that could not be handled; the session goes on. The worker stream has a message of this
  * name with the two numbers the other way round.
@@ -320,18 +454,21 @@ export function readCreateAckBatch(reader: WireReader): CreateAckBatch {
 export interface ServerError {
   code: string;
   message: string;
+  errorCode: string;
 }
 
 export function newServerError(): ServerError {
   return {
     code: "",
     message: "",
+    errorCode: "",
   };
 }
 
 export function writeServerError(message: ServerError, writer: WireWriter): void {
   writer.stringField(10, message.code);
   writer.stringField(18, message.message);
+  writer.stringField(802, message.errorCode);
 }
 
 export function readServerError(reader: WireReader): ServerError {
@@ -345,6 +482,9 @@ export function readServerError(reader: WireReader): ServerError {
       case 18:
         message.message = reader.string();
         break;
+      case 802:
+        message.errorCode = reader.string();
+        break;
       default:
         reader.skip(tag);
     }
@@ -357,6 +497,7 @@ export type ServerEvent =
   | { case: "createAck"; value: CreateAck }
   | { case: "error"; value: ServerError }
   | { case: "createAckBatch"; value: CreateAckBatch }
+  | { case: "taskResult"; value: TaskResult }
   | { case: undefined; value?: undefined };
 
 export function writeServerEvent(message: ServerEvent, writer: WireWriter): void {
@@ -372,6 +513,9 @@ export function writeServerEvent(message: ServerEvent, writer: WireWriter): void
       break;
     case "createAckBatch":
       writer.messageMember(34, 2, writeCreateAckBatch, message.value);
+      break;
+    case "taskResult":
+      writer.messageMember(802, 2, writeTaskResult, message.value);
       break;
     case undefined:
       break;
@@ -394,6 +538,9 @@ export function readServerEvent(reader: WireReader): ServerEvent {
         break;
       case 34:
         message = { case: "createAckBatch", value: reader.message(readCreateAckBatch) };
+        break;
+      case 802:
+        message = { case: "taskResult", value: reader.message(readTaskResult) };
         break;
       default:
         reader.skip(tag);

@@ -24,7 +24,7 @@ function refuses(run: () => unknown, why: RegExp): void {
 
 test("a sequence number comes back exactly, however large", () => {
   for (const seq of [0, 1, 127, 128, 2 ** 31, 2 ** 32, 2 ** 53 - 1, 2n ** 53n, 2n ** 64n - 1n]) {
-    const ack = { seq, ok: true, taskId: "t", errorMessage: "" };
+    const ack = { seq, ok: true, taskId: "t", errorMessage: "", errorCode: "" };
     assert.equal(decodeMessage(readCreateAck, encodeMessage(writeCreateAck, ack)).seq, seq);
   }
 });

@@ -27,6 +27,9 @@ export interface Task {
    * has replaced its own, even one under the same worker id.
    */
   leaseToken: WireUint64;
+  /** W3C trace context of the producer, if it sent one. */
+  traceParent: string;
+  traceState: string;
 }
 
 export function newTask(): Task {
@@ -45,6 +48,8 @@ export function newTask(): Task {
     createdAtMs: undefined,
     updatedAtMs: undefined,
     leaseToken: 0,
+    traceParent: "",
+    traceState: "",
   };
 }
 
@@ -63,6 +68,8 @@ export function writeTask(message: Task, writer: WireWriter): void {
   writer.timestampField(98, message.createdAtMs);
   writer.timestampField(106, message.updatedAtMs);
   writer.uint64Field(800, message.leaseToken);
+  writer.stringField(810, message.traceParent);
+  writer.stringField(818, message.traceState);
 }
 
 export function readTask(reader: WireReader): Task {
@@ -111,6 +118,12 @@ export function readTask(reader: WireReader): Task {
         break;
       case 800:
         message.leaseToken = reader.uint64();
+        break;
+      case 810:
+        message.traceParent = reader.string();
+        break;
+      case 818:
+        message.traceState = reader.string();
         break;
       default:
         reader.skip(tag);
@@ -495,18 +508,22 @@ export function readWorkerEvent(reader: WireReader): WorkerEvent {
 export interface HelloAck {
   workerId: string;
   tenantId: string;
+  /** Another one with every start of a server. */
+  instance: string;
 }
 
 export function newHelloAck(): HelloAck {
   return {
     workerId: "",
     tenantId: "",
+    instance: "",
   };
 }
 
 export function writeHelloAck(message: HelloAck, writer: WireWriter): void {
   writer.stringField(10, message.workerId);
   writer.stringField(18, message.tenantId);
+  writer.stringField(802, message.instance);
 }
 
 export function readHelloAck(reader: WireReader): HelloAck {
@@ -519,6 +536,9 @@ export function readHelloAck(reader: WireReader): HelloAck {
         break;
       case 18:
         message.tenantId = reader.string();
+        break;
+      case 802:
+        message.instance = reader.string();
         break;
       default:
         reader.skip(tag);
@@ -591,6 +611,8 @@ export interface ResultAck {
   taskId: string;
   ok: boolean;
   errorMessage: string;
+  /** The name of the refusal in the table of errors; here and in the other acknowledgements. */
+  errorCode: string;
 }
 
 export function newResultAck(): ResultAck {
@@ -598,6 +620,7 @@ export function newResultAck(): ResultAck {
     taskId: "",
     ok: false,
     errorMessage: "",
+    errorCode: "",
   };
 }
 
@@ -605,6 +628,7 @@ export function writeResultAck(message: ResultAck, writer: WireWriter): void {
   writer.stringField(10, message.taskId);
   writer.boolField(16, message.ok);
   writer.stringField(26, message.errorMessage);
+  writer.stringField(802, message.errorCode);
 }
 
 export function readResultAck(reader: WireReader): ResultAck {
@@ -620,6 +644,9 @@ export function readResultAck(reader: WireReader): ResultAck {
         break;
       case 26:
         message.errorMessage = reader.string();
+        break;
+      case 802:
+        message.errorCode = reader.string();
         break;
       default:
         reader.skip(tag);
@@ -663,6 +690,7 @@ export interface HeartbeatAck {
   taskId: string;
   ok: boolean;
   errorMessage: string;
+  errorCode: string;
 }
 
 export function newHeartbeatAck(): HeartbeatAck {
@@ -670,6 +698,7 @@ export function newHeartbeatAck(): HeartbeatAck {
     taskId: "",
     ok: false,
     errorMessage: "",
+    errorCode: "",
   };
 }
 
@@ -677,6 +706,7 @@ export function writeHeartbeatAck(message: HeartbeatAck, writer: WireWriter): vo
   writer.stringField(10, message.taskId);
   writer.boolField(16, message.ok);
   writer.stringField(26, message.errorMessage);
+  writer.stringField(802, message.errorCode);
 }
 
 export function readHeartbeatAck(reader: WireReader): HeartbeatAck {
@@ -693,6 +723,9 @@ export function readHeartbeatAck(reader: WireReader): HeartbeatAck {
       case 26:
         message.errorMessage = reader.string();
         break;
+      case 802:
+        message.errorCode = reader.string();
+        break;
       default:
         reader.skip(tag);
     }
@@ -707,6 +740,7 @@ export interface NackAck {
   appliedDelaySeconds: number;
   /** The task had no attempt left and became a dead letter. */
   dlq: boolean;
+  errorCode: string;
 }
 
 export function newNackAck(): NackAck {
@@ -716,6 +750,7 @@ export function newNackAck(): NackAck {
     errorMessage: "",
     appliedDelaySeconds: 0,
     dlq: false,
+    errorCode: "",
   };
 }
 
@@ -725,6 +760,7 @@ export function writeNackAck(message: NackAck, writer: WireWriter): void {
   writer.stringField(26, message.errorMessage);
   writer.int32Field(32, message.appliedDelaySeconds);
   writer.boolField(40, message.dlq);
+  writer.stringField(802, message.errorCode);
 }
 
 export function readNackAck(reader: WireReader): NackAck {
@@ -747,6 +783,9 @@ export function readNackAck(reader: WireReader): NackAck {
       case 40:
         message.dlq = reader.bool();
         break;
+      case 802:
+        message.errorCode = reader.string();
+        break;
       default:
         reader.skip(tag);
     }
@@ -758,6 +797,7 @@ export interface AbandonAck {
   taskId: string;
   ok: boolean;
   errorMessage: string;
+  errorCode: string;
 }
 
 export function newAbandonAck(): AbandonAck {
@@ -765,6 +805,7 @@ export function newAbandonAck(): AbandonAck {
     taskId: "",
     ok: false,
     errorMessage: "",
+    errorCode: "",
   };
 }
 
@@ -772,6 +813,7 @@ export function writeAbandonAck(message: AbandonAck, writer: WireWriter): void {
   writer.stringField(10, message.taskId);
   writer.boolField(16, message.ok);
   writer.stringField(26, message.errorMessage);
+  writer.stringField(802, message.errorCode);
 }
 
 export function readAbandonAck(reader: WireReader): AbandonAck {
@@ -788,6 +830,9 @@ export function readAbandonAck(reader: WireReader): AbandonAck {
       case 26:
         message.errorMessage = reader.string();
         break;
+      case 802:
+        message.errorCode = reader.string();
+        break;
       default:
         reader.skip(tag);
     }
@@ -802,18 +847,21 @@ export function readAbandonAck(reader: WireReader): AbandonAck {
 export interface ServerError {
   message: string;
   code: string;
+  errorCode: string;
 }
 
 export function newServerError(): ServerError {
   return {
     message: "",
     code: "",
+    errorCode: "",
   };
 }
 
 export function writeServerError(message: ServerError, writer: WireWriter): void {
   writer.stringField(10, message.message);
   writer.stringField(18, message.code);
+  writer.stringField(802, message.errorCode);
 }
 
 export function readServerError(reader: WireReader): ServerError {
@@ -826,6 +874,9 @@ export function readServerError(reader: WireReader): ServerError {
         break;
       case 18:
         message.code = reader.string();
+        break;
+      case 802:
+        message.errorCode = reader.string();
         break;
       default:
         reader.skip(tag);
@@ -861,7 +912,7 @@ export function writeServerEvent(message: ServerEvent, writer: WireWriter): void
       writer.messageMember(34, 1, writeHeartbeatAck, message.value);
       break;
     case "nackAck":
-      writer.messageMember(42, 1, writeNackAck, message.value);
+      writer.messageMember(42, 2, writeNackAck, message.value);
       break;
     case "abandonAck":
       writer.messageMember(50, 1, writeAbandonAck, message.value);

@@ -16,6 +16,7 @@ import {
   type ServerHttp2Stream,
 } from "node:http2";
 import type { AddressInfo } from "node:net";
+import { SendTurn } from "@codeq/protocol/wire";
 import type { Clock } from "../../clock.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { type Connection, Connections } from "../connections.ts";
@@ -23,7 +24,6 @@ import type { ServerTls } from "../tls/server-tls.ts";
 import { type GrpcStream, ServerStream, type StreamLimits } from "./grpc-stream.ts";
 import { type KeepaliveOptions, watchConnection } from "./keepalive.ts";
 import { readRequestHead } from "./request-headers.ts";
-import { SendTurn } from "./send-queue.ts";
 import { type GrpcEnd, trailersOf } from "./status.ts";
 import { stopClientAfterEnd } from "./stop-client.ts";
 
@@ -108,7 +108,7 @@ class Http2GrpcServer implements GrpcServer {
   /** Open sessions with what a broken one has forgotten. */
   readonly #peers = new Map<ServerHttp2Session, Peer>();
   readonly #streams = new Set<ServerStream>();
-  readonly #turn = new SendTurn();
+  readonly #turn = new SendTurn((run) => void setImmediate(run));
   #onIdle: (() => void) | undefined;
 
   constructor(options: GrpcServerOptions) {

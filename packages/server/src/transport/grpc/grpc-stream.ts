@@ -13,12 +13,17 @@
  * counts in `pendingBytes`; `send` says when that is too much.
  */
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
-import { WireError, type WireWrite, type WireWriter } from "@codeq/protocol/wire";
+import {
+  FrameReader,
+  SendQueue,
+  type SendTurn,
+  WireError,
+  type WireWrite,
+  type WireWriter,
+} from "@codeq/protocol/wire";
 import type { Clock } from "../../clock.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Connection } from "../connections.ts";
-import { FrameReader } from "./framing.ts";
-import { SendQueue, type SendTurn } from "./send-queue.ts";
 import { type GrpcEnd, type GrpcStatus, trailersOf } from "./status.ts";
 import { stopClientAfterEnd } from "./stop-client.ts";
 

@@ -1,17 +1,33 @@
-/** The producer stream: tasks come in, and each is acknowledged when it is durable. */
+/**
+ * The producer stream: tasks come in, and each is acknowledged when it is durable. A producer may also
+ * wait for results here, as many as there are, without holding a connection for each.
+ */
+import { setMaxListeners } from "node:events";
 import { producer } from "@codeq/protocol/wire";
+import type { TaskId } from "@codeq/queue";
 import type { Identity } from "../../access/identity.ts";
 import type { CreatedTask, CreateTaskInput } from "../../operations/create-task.ts";
+import type { TaskWithResult } from "../../operations/get-result.ts";
 import { operations } from "../../operations/index.ts";
-import { type Answer, refusal } from "../../operations/operation.ts";
+import { type Answer, type Refusal, refusal } from "../../operations/operation.ts";
 import { traceContext } from "../trace-context.ts";
 import { inMessages } from "./acks.ts";
-import type { Conversation, Protocol, Session, SessionParts } from "./session.ts";
+import {
+  type Conversation,
+  type Protocol,
+  type Session,
+  type SessionParts,
+  secondHello,
+  unknownEvent,
+} from "./session.ts";
 import { StreamCounts } from "./stream-counts.ts";
 import { textIn } from "./text-in.ts";
 
 type Event = producer.ProducerEvent;
 type Reply = producer.ServerEvent;
+
+/** Results that one stream may wait for. */
+const awaitsMax = 16_384;
 
 export function producerProtocol(parts: SessionParts): Protocol<Event, Reply> {
   return {
@@ -22,10 +38,11 @@ export function producerProtocol(parts: SessionParts): Protocol<Event, Reply> {
     missingToken: "missing token",
     greetingOf: (event) =>
       event.case === "hello" ? { token: event.value.token, name: "" } : undefined,
-    errorReply: (code, message) => ({ case: "error", value: { code, message } }),
+    errorReply: (value) => ({ case: "error", value: { ...value } }),
     begin: (session, identity) => {
       const { tenantId, subject } = identity;
-      session.send({ case: "helloAck", value: { tenantId, subject } });
+      const { instance } = parts;
+      session.send({ case: "helloAck", value: { tenantId, subject, instance } });
       return new ProducerConversation(parts, session, identity);
     },
   };
@@ -35,11 +52,14 @@ class ProducerConversation implements Conversation<Event> {
   readonly #parts: SessionParts;
   readonly #session: Session<Reply>;
   readonly #call: { readonly identity: Identity; readonly signal: undefined };
+  readonly #awaitUntil: AbortController = new AbortController();
+  #awaits = 0;
 
   constructor(parts: SessionParts, session: Session<Reply>, identity: Identity) {
     this.#parts = parts;
     this.#session = session;
     this.#call = { identity, signal: undefined };
+    setMaxListeners(0, this.#awaitUntil.signal);
   }
 
   take(event: Event): Promise<void> | undefined {
@@ -48,23 +68,30 @@ class ProducerConversation implements Conversation<Event> {
         return this.#create(event.value);
       case "createBatch":
         return event.value.tasks.length === 0 ? undefined : this.#createBatch(event.value.tasks);
+      case "awaitResult":
+        void this.#await(event.value);
+        return undefined;
       case "hello":
-        this.#session.refuse("FailedPrecondition", "already-authenticated");
+        this.#session.refuse(secondHello);
         return undefined;
       case undefined:
-        this.#session.refuse("InvalidArgument", "unknown-event");
+        this.#session.refuse(unknownEvent);
         return undefined;
     }
   }
 
+  /** What is waited for is not: the producer asks again on its next stream. */
   finish(): void {
+    this.#awaitUntil.abort();
     this.#session.drain();
   }
 
   /** What was taken is finished and acknowledged to nobody. */
-  closed(): void {}
+  closed(): void {
+    this.#awaitUntil.abort();
+  }
 
-  /** Acknowledgements are as many as there are tasks, and the stream reads no more of those. */
+  /** Answers are as many as there are events, and the stream reads no more of those. */
   slowed(): void {}
 
   async #create(task: producer.CreateTask): Promise<void> {
@@ -80,6 +107,21 @@ class ProducerConversation implements Conversation<Event> {
     }
   }
 
+  async #await({ taskId, waitSeconds }: producer.AwaitResult): Promise<void> {
+    const answer = this.#awaits < awaitsMax ? await this.#result(taskId, waitSeconds) : tooMany;
+    const value = answer.ok ? resultOf(taskId, answer.value) : noResult(taskId, answer);
+    this.#session.send({ case: "taskResult", value });
+  }
+
+  async #result(taskId: string, waitSeconds: number): Promise<Answer<TaskWithResult>> {
+    this.#awaits += 1;
+    const call = { identity: this.#call.identity, signal: this.#awaitUntil.signal };
+    const input = { id: taskId as TaskId, waitSeconds };
+    const answer = await this.#parts.dispatch.run(operations.getResult, call, input);
+    this.#awaits -= 1;
+    return answer;
+  }
+
   async #ack(task: producer.CreateTask): Promise<producer.CreateAck> {
     const { seq } = task;
     const input = toInput(task);
@@ -87,9 +129,22 @@ class ProducerConversation implements Conversation<Event> {
       ? await this.#parts.dispatch.run(operations.createTask, this.#call, input.value)
       : input;
     return answer.ok
-      ? { seq, ok: true, taskId: answer.value.task.id, errorMessage: "" }
-      : { seq, ok: false, taskId: "", errorMessage: answer.text };
+      ? { seq, ok: true, taskId: answer.value.task.id, errorMessage: "", errorCode: "" }
+      : { seq, ok: false, taskId: "", errorMessage: answer.text, errorCode: answer.code };
   }
+}
+
+const tooMany = refusal("overloaded", `more than ${awaitsMax} results are waited for`);
+
+function resultOf(taskId: string, { task, result }: TaskWithResult): producer.TaskResult {
+  const { status, resultJson, error } = result;
+  const { attempts } = task;
+  const ok = { ok: true, errorMessage: "", errorCode: "" };
+  return { taskId, ...ok, status, resultJson, error, attempts };
+}
+
+function noResult(taskId: string, { text, code }: Refusal): producer.TaskResult {
+  return { ...producer.newTaskResult(), taskId, errorMessage: text, errorCode: code };
 }
 
 function toInput(task: producer.CreateTask): Answer<CreateTaskInput> {

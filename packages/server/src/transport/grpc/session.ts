@@ -26,12 +26,23 @@ export interface SessionParts {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly claimBatchMax: number;
+  /** Another one with every start of a server. */
+  readonly instance: string;
 }
 
 export interface Greeting {
   readonly token: string;
   /** What the caller wants to be called; empty for its subject. */
   readonly name: string;
+}
+
+/** Why an event was not taken. */
+export interface EventError {
+  /** The name that the other server gives to it. */
+  readonly code: string;
+  readonly message: string;
+  /** The name in the table of errors. */
+  readonly errorCode: ErrorCode;
 }
 
 /** What is different between the two kinds of streams. */
@@ -45,7 +56,7 @@ export interface Protocol<Event, Reply> {
   readonly missingToken: string;
   /** Undefined when the event is something else. */
   readonly greetingOf: (event: Event) => Greeting | undefined;
-  readonly errorReply: (code: string, message: string) => Reply;
+  readonly errorReply: (error: EventError) => Reply;
   /** Answers the Hello and returns what takes the events after it. */
   readonly begin: (
     session: Session<Reply>,
@@ -133,8 +144,8 @@ export class Session<Reply> {
   }
 
   /** Tells the peer of an event that was not taken; the stream goes on. */
-  refuse(code: string, message: string): void {
-    this.send(this.#protocol.errorReply(code, message));
+  refuse(error: EventError): void {
+    this.send(this.#protocol.errorReply(error));
   }
 
   /** Ends the stream in place of an answer to its Hello. */
@@ -223,6 +234,19 @@ export class Session<Reply> {
     if (this.#isDraining && this.#unansweredEvents === 0) this.end("OK");
   }
 }
+
+/** A Hello that is not the first event. */
+export const secondHello: EventError = {
+  code: "FailedPrecondition",
+  message: "already-authenticated",
+  errorCode: "invalid_argument",
+};
+
+export const unknownEvent: EventError = {
+  code: "InvalidArgument",
+  message: "unknown-event",
+  errorCode: "invalid_argument",
+};
 
 /** Serves one stream from its first message to its end. */
 export function serveStream<Event, Reply>(

@@ -64,5 +64,7 @@ function taskMessage({ task, payload }: ClaimedTask, workerId: string): worker.T
     createdAtMs: task.createdMs,
     updatedAtMs: task.updatedMs,
     leaseToken: task.leaseToken,
+    traceParent: task.traceParent,
+    traceState: task.traceState,
   };
 }

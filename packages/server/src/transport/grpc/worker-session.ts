@@ -21,7 +21,14 @@ import {
 import type { SubmitResultInput } from "../../operations/submit-result.ts";
 import { echoOf, inMessages } from "./acks.ts";
 import { type HeldReady, HeldReadys } from "./held-readys.ts";
-import type { Conversation, Protocol, Session, SessionParts } from "./session.ts";
+import {
+  type Conversation,
+  type Protocol,
+  type Session,
+  type SessionParts,
+  secondHello,
+  unknownEvent,
+} from "./session.ts";
 import { StreamCounts } from "./stream-counts.ts";
 import { assignments } from "./task-messages.ts";
 import { textIn } from "./text-in.ts";
@@ -47,10 +54,12 @@ export function workerProtocol(parts: SessionParts): Protocol<Event, Reply> {
     missingToken: "auth failed: missing token",
     greetingOf: (event) =>
       event.case === "hello" ? { token: event.value.token, name: event.value.workerId } : undefined,
-    errorReply: (code, message) => ({ case: "error", value: { code, message } }),
+    errorReply: (value) => ({ case: "error", value: { ...value } }),
     begin: (session, identity, name) => {
       const workerId = name === "" ? identity.subject : name;
-      session.send({ case: "helloAck", value: { workerId, tenantId: identity.tenantId } });
+      const { tenantId } = identity;
+      const { instance } = parts;
+      session.send({ case: "helloAck", value: { workerId, tenantId, instance } });
       const owner = { ...identity, workerId: workerIdOf(identity.subject, name) };
       return new WorkerConversation({ ...parts, counts }, session, owner, workerId);
     },
@@ -94,10 +103,10 @@ class WorkerConversation implements Conversation<Event> {
       case "abandon":
         return this.#mayDo(operations.abandonTask) ? this.#abandon(event.value) : undefined;
       case "hello":
-        this.#session.refuse("FailedPrecondition", "already-authenticated");
+        this.#session.refuse(secondHello);
         return undefined;
       case undefined:
-        this.#session.refuse("InvalidArgument", "unknown-event");
+        this.#session.refuse(unknownEvent);
         return undefined;
     }
   }
@@ -127,7 +136,7 @@ class WorkerConversation implements Conversation<Event> {
     if (!this.#mayDo(operations.claimTasks)) return;
     const wanted = commands.map((command) => command.trim()).filter((command) => command !== "");
     if (commands.length > 0 && wanted.length === 0) {
-      this.#session.refuse("PermissionDenied", "event type not allowed");
+      this.#refuse(refusal("event_type_not_allowed"));
       return;
     }
     // Before it is held, so that what is held has a size.
@@ -137,7 +146,8 @@ class WorkerConversation implements Conversation<Event> {
       return;
     }
     if (!this.#readys.hold({ commands: wanted, leaseSeconds, count: Math.max(count, 1) })) {
-      this.#session.refuse("ResourceExhausted", "too many outstanding Readys");
+      const message = "too many outstanding Readys";
+      this.#session.refuse({ code: "ResourceExhausted", message, errorCode: "overloaded" });
     }
   }
 
@@ -163,7 +173,7 @@ class WorkerConversation implements Conversation<Event> {
   }
 
   #refuse({ code, text }: Refusal): void {
-    this.#session.refuse(nameOf(code), text);
+    this.#session.refuse({ code: nameOf(code), message: text, errorCode: code });
   }
 
   async #result(result: worker.Result): Promise<void> {
@@ -234,8 +244,11 @@ function nameOf(code: ErrorCode): string {
 function ackOf(
   taskId: string,
   answer: Answer<unknown>,
-): { taskId: string; ok: boolean; errorMessage: string } {
-  return { taskId: echoOf(taskId), ok: answer.ok, errorMessage: answer.ok ? "" : answer.text };
+): { taskId: string; ok: boolean; errorMessage: string; errorCode: string } {
+  const id = echoOf(taskId);
+  return answer.ok
+    ? { taskId: id, ok: true, errorMessage: "", errorCode: "" }
+    : { taskId: id, ok: false, errorMessage: answer.text, errorCode: answer.code };
 }
 
 function toSubmission(result: worker.Result): Answer<SubmitResultInput> {

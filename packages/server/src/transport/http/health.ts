@@ -1,6 +1,7 @@
 /** Pages for probes and scrapers; they need no token and tell nothing about tasks. */
 import type { Engine } from "@codeq/engine";
 import type { Config } from "../../config/settings.ts";
+import type { Endpoints } from "../../endpoints.ts";
 import { type Metrics, metricsContentType } from "../../telemetry/metrics.ts";
 import type { Page } from "./http-server.ts";
 
@@ -10,13 +11,18 @@ const jsonType = "application/json; charset=utf-8";
  * `/healthz` asks for a restart when the storage has failed. `/readyz` asks for no traffic whenever
  * writes are refused, which a full disk does without a restart helping.
  */
-export function healthPages(parts: { engine: Engine; config: Config; metrics: Metrics }): Page[] {
-  const { engine, config, metrics } = parts;
+export function healthPages(parts: {
+  engine: Engine;
+  config: Config;
+  metrics: Metrics;
+  endpoints: Endpoints;
+}): Page[] {
+  const { engine, config, metrics, endpoints } = parts;
   const { durability } = config;
   const page = (status: number, text: string): ReturnType<Page["show"]> => ({
     status,
     type: jsonType,
-    body: JSON.stringify({ status: text, storage: engine.state, durability }),
+    body: JSON.stringify({ status: text, storage: engine.state, durability, ...found(endpoints) }),
   });
   return [
     {
@@ -32,4 +38,10 @@ export function healthPages(parts: { engine: Engine; config: Config; metrics: Me
       show: () => ({ status: 200, type: metricsContentType, body: metrics.render() }),
     },
   ];
+}
+
+/** Where the streams are, for clients that only know this address. */
+function found({ instance, workerStreamPort, producerStreamPort }: Endpoints): object {
+  if (workerStreamPort === undefined && producerStreamPort === undefined) return {};
+  return { instance, streams: { worker: workerStreamPort, producer: producerStreamPort } };
 }

@@ -52,7 +52,11 @@ export function json(body: string, status = 200): HttpReply {
 }
 
 export function problem(refusal: Refusal): HttpReply {
-  return { status: errors[refusal.code].http, body: JSON.stringify({ error: refusal.text }) };
+  return {
+    status: errors[refusal.code].http,
+    body: JSON.stringify({ error: refusal.text }),
+    headers: { "codeq-error": refusal.code },
+  };
 }
 
 export function problemOf(code: ErrorCode, text: string = errors[code].text): HttpReply {

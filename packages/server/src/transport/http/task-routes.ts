@@ -3,7 +3,7 @@ import { limits } from "@codeq/protocol";
 import type { TaskId } from "@codeq/queue";
 import type { CreateTaskInput } from "../../operations/create-task.ts";
 import { operations } from "../../operations/index.ts";
-import { type Answer, refusal } from "../../operations/operation.ts";
+import { type Answer, type Refusal, refusal } from "../../operations/operation.ts";
 import type { SubmitResultInput } from "../../operations/submit-result.ts";
 import { traceContext } from "../trace-context.ts";
 import {
@@ -184,7 +184,7 @@ export const taskRoutes = [
         const id = `"taskId":${JSON.stringify(ids[i] ?? "")}`;
         return answer.ok
           ? `{${id},"result":${codec.result(answer.value)}}`
-          : `{${id},"error":${JSON.stringify(answer.text)}}`;
+          : `{${id},${errorMembers(answer)}}`;
       });
       return json(`{"results":[${items.join(",")}]}`);
     },
@@ -270,7 +270,12 @@ function itemStarts(text: string, name: string): number[] {
 
 function results<T>(answers: readonly Answer<T>[], show: (value: T) => string): string {
   const items = answers.map((answer) =>
-    answer.ok ? show(answer.value) : `{"error":${JSON.stringify(answer.text)}}`,
+    answer.ok ? show(answer.value) : `{${errorMembers(answer)}}`,
   );
   return `{"results":[${items.join(",")}]}`;
+}
+
+/** An item has no headers, so its code stands beside the text. */
+function errorMembers({ code, text }: Refusal): string {
+  return `"error":${JSON.stringify(text)},"code":"${code}"`;
 }

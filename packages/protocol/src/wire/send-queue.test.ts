@@ -17,6 +17,8 @@ function messagesIn(bytes: Buffer | undefined): string {
 type Done = (error?: Error) => void;
 
 /** Nothing leaves until it is told to. */
+const newTurn = (): SendTurn => new SendTurn((run) => void nextTurn(run));
+
 class Sink {
   readonly chunks: Buffer[] = [];
   #writes: Done[] = [];
@@ -46,7 +48,7 @@ class Sink {
   }
 }
 
-function setup(turn = new SendTurn()) {
+function setup(turn = newTurn()) {
   const sink = new Sink();
   const events: string[] = [];
   const queue = new SendQueue({
@@ -169,7 +171,7 @@ test("the end is told when nothing waits here any more, which may be at once", a
 });
 
 test("calls that send in the same turn do not see each other's bytes", async () => {
-  const turn = new SendTurn();
+  const turn = newTurn();
   const [a, b] = [setup(turn), setup(turn)];
   for (const text of ["1", "2", "3"]) {
     a.add(`a${text}`);

@@ -3,7 +3,11 @@
  * length. A message that lies whole in a chunk is a view of it; one that is spread over several is
  * put together in a buffer that grows with what has arrived, never with what was announced.
  */
-import type { GrpcEnd } from "./status.ts";
+/** Why the rest of a call cannot be read: the status that the call ends with, and its text. */
+export interface FrameFault {
+  readonly status: "INTERNAL" | "RESOURCE_EXHAUSTED" | "UNIMPLEMENTED";
+  readonly message: string;
+}
 
 export interface FramingOptions {
   readonly messageBytesMax: number;
@@ -27,14 +31,14 @@ export class FrameReader {
   #length: number | undefined;
   #body: Buffer = nothing;
   #bodyFilled = 0;
-  #fault: GrpcEnd | undefined;
+  #fault: FrameFault | undefined;
 
   constructor(options: FramingOptions) {
     this.#options = options;
   }
 
   /** Why no further message can be read. */
-  get fault(): GrpcEnd | undefined {
+  get fault(): FrameFault | undefined {
     return this.#fault;
   }
 
@@ -135,7 +139,7 @@ export class FrameReader {
 }
 
 /** The texts are those that clients of other servers know. */
-function compressionFault(flag: number, encoding: string | undefined): GrpcEnd {
+function compressionFault(flag: number, encoding: string | undefined): FrameFault {
   if (flag !== 1) {
     return {
       status: "INTERNAL",

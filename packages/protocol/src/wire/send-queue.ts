@@ -8,7 +8,7 @@
  * be asked, only whether all of it has; so of what waits here, and of nothing else, it is certain that
  * the client has not seen it. Who sent it can be told so when the call ends.
  */
-import { type WireWrite, WireWriter } from "@codeq/protocol/wire";
+import { type WireWrite, WireWriter } from "./writer.ts";
 
 /** What a call is written to, as far as the queue needs it. */
 export interface SendSink {
@@ -31,7 +31,13 @@ const writerBytesKeptMax = 256 * 1024;
 /** Writers in rest, and the calls that have something to send at the end of this turn. */
 export class SendTurn {
   readonly #writers: WireWriter[] = [];
+  readonly #defer: (run: () => void) => void;
   #queues: SendQueue[] = [];
+
+  /** What is deferred runs after everything of this turn. */
+  constructor(defer: (run: () => void) => void) {
+    this.#defer = defer;
+  }
 
   borrow(): WireWriter {
     return this.#writers.pop() ?? new WireWriter(writerBytes);
@@ -55,7 +61,7 @@ export class SendTurn {
 
   add(queue: SendQueue): void {
     this.#queues.push(queue);
-    if (this.#queues.length === 1) setImmediate(() => this.#flush());
+    if (this.#queues.length === 1) this.#defer(() => this.#flush());
   }
 
   #flush(): void {

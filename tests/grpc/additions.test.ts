@@ -1,0 +1,96 @@
+/** What this server adds to the streams: fields and events with numbers from 100 on. */
+import assert from "node:assert/strict";
+import test from "node:test";
+import { Call } from "./call.ts";
+import { producerStream, type Reply, workerStream } from "./messages.ts";
+import { type Server, setup } from "./setup.ts";
+
+const unknownId = "01890000-0000-7000-8000-000000000000";
+const traceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+/** A stream that shows everything it is sent. */
+async function open(server: Server, kind: "worker" | "producer"): Promise<Call> {
+  const codec = kind === "worker" ? workerStream : producerStream;
+  const all = { ...codec, decode: codec.decodeAll };
+  const call = server.track(new Call(all, `127.0.0.1:${server.ports[kind]}`));
+  const { helloAck } = await call.ask({ hello: { token: `${kind}-acme` } });
+  assert.equal(helloAck.instance, "test");
+  return call;
+}
+
+test("acknowledgements and errors carry the code of the refusal", async (t) => {
+  const server = await setup(t);
+  const worker = await open(server, "worker");
+  const id = { taskId: unknownId };
+  const cases: [object, (reply: Reply) => Reply, string][] = [
+    [{ heartbeat: id }, (reply) => reply["heartbeatAck"], "task_unknown"],
+    [{ nack: id }, (reply) => reply["nackAck"], "task_unknown"],
+    [{ abandon: id }, (reply) => reply["abandonAck"], "task_unknown"],
+    [{ result: { ...id, status: "X" } }, (reply) => reply["resultAck"], "invalid_argument"],
+    [{ result: { ...id, status: "COMPLETED" } }, (reply) => reply["resultAck"], "task_not_found"],
+    [{ ready: { commands: ["a b"] } }, (reply) => reply["error"], "invalid_command"],
+    [{ hello: {} }, (reply) => reply["error"], "invalid_argument"],
+  ];
+  for (const [event, pick, code] of cases) {
+    const answer = pick(await worker.ask({ ...event }));
+    assert.equal(answer?.["errorCode"], code, JSON.stringify(event));
+  }
+  const producer = await open(server, "producer");
+  const { createAck } = await producer.ask({ create: { command: "a b" } });
+  assert.equal(createAck.errorCode, "invalid_command");
+  const accepted = await producer.ask({ create: { command: "render" } });
+  assert.equal(accepted["createAck"].errorCode, "");
+});
+
+test("a worker gets the trace context that the producer sent", async (t) => {
+  const server = await setup(t);
+  const producer = await open(server, "producer");
+  await producer.ask({ create: { command: "render", traceParent, traceState: "vendor=1" } });
+  const worker = await open(server, "worker");
+  const { task } = await worker.ask({ ready: {} });
+  assert.deepEqual([task.task.traceParent, task.task.traceState], [traceParent, "vendor=1"]);
+});
+
+test("a result that is waited for comes when the task ends", async (t) => {
+  const server = await setup(t);
+  const producer = await open(server, "producer");
+  const { call: worker, task } = await server.leased();
+  const taskId = task["id"];
+  producer.send({ awaitResult: { taskId, waitSeconds: 60 } });
+  await server.api.untilWaiting(1, "results");
+  const result = { taskId, status: "COMPLETED", resultJson: '{"n":1}' };
+  await worker.ask({ result });
+  const { taskResult } = await producer.next();
+  assert.deepEqual(taskResult, {
+    ...{ taskId, ok: true, errorMessage: "", errorCode: "", status: "COMPLETED", error: "" },
+    ...{ resultJson: Buffer.from('{"n":1}'), attempts: 0 },
+  });
+  const again = await producer.ask({ awaitResult: { taskId } });
+  assert.deepEqual(again["taskResult"], taskResult);
+});
+
+test("what has not ended in time, or is not there, has no result", async (t) => {
+  const server = await setup(t);
+  const producer = await open(server, "producer");
+  const taskId = await server.api.create();
+  const now = await producer.ask({ awaitResult: { taskId } });
+  assert.equal(now["taskResult"].errorCode, "result_not_found");
+  producer.send({ awaitResult: { taskId, waitSeconds: 2 } });
+  await server.api.untilWaiting(1, "results");
+  await server.api.clock.advance(2000);
+  const { taskResult } = await producer.next();
+  assert.deepEqual([taskResult.ok, taskResult.errorCode], [false, "result_not_found"]);
+  const foreign = await producer.ask({ awaitResult: { taskId: unknownId } });
+  assert.equal(foreign["taskResult"].errorCode, "task_not_found");
+});
+
+test("results that are waited for do not keep a stream open, and leave nothing behind", async (t) => {
+  const server = await setup(t);
+  const producer = await open(server, "producer");
+  const taskId = await server.api.create();
+  producer.send({ awaitResult: { taskId, waitSeconds: 60 } });
+  await server.api.untilWaiting(1, "results");
+  producer.halfClose();
+  assert.deepEqual(await producer.ended, { code: "OK", details: "" });
+  await server.api.untilWaiting(0, "results");
+});
