@@ -33,6 +33,7 @@ const steps = [
   folder("contract"),
   folder("grpc"),
   folder("connections"),
+  folder("client"),
   folder("simulation"),
   folder("crash"),
   folder("e2e"),

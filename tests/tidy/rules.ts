@@ -41,6 +41,7 @@ const serverRoot = "packages/server/src/";
 /** From the left to the right: a folder imports only what stands further right. */
 const layers: readonly (readonly string[])[] = [
   ["main", "index"],
+  ["in-process"],
   ["compose"],
   ["welcome"],
   ["listen", "storage"],
@@ -112,7 +113,7 @@ const bans: readonly Ban[] = [
   {
     pattern: join("\\bDate\\s*\\.\\s*", "now\\b|\\bnew\\s+", "Date\\s*(\\(\\s*\\)|[;,)])"),
     why: "reads the wall clock; take the time from the clock that is passed in",
-    home: /^packages\/server\/src\/clock\.ts$/,
+    home: /^packages\/(server|client)\/src\/clock\.ts$/,
     scope: deterministic,
   },
   {
@@ -130,7 +131,7 @@ const bans: readonly Ban[] = [
   {
     pattern: join("\\bset", "(Timeout|Interval)\\s*\\(|\\btimers/", "promises\\b"),
     why: "sets a timer; ask the clock that is passed in",
-    home: /^packages\/server\/src\/(clock\.ts|transport\/http\/)/,
+    home: /^packages\/(server\/src\/(clock\.ts|transport\/http\/)|client\/src\/clock\.ts)/,
     scope: packageSource,
   },
   {

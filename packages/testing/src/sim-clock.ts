@@ -15,6 +15,8 @@ interface Timer {
 export interface SimClockOptions {
   readonly wallMs?: number;
   readonly monotonicMs?: number;
+  /** Lets everything happen that needs no timer, before the next timer is due. */
+  readonly settle?: () => Promise<void>;
 }
 
 /** A moment that looks like one in the output of a failed test. */
@@ -26,6 +28,7 @@ const settleTurns = 3;
 
 export class SimClock {
   readonly #timers = new Set<Timer>();
+  readonly #settle: () => Promise<void>;
   #wallMs: number;
   #monotonicMs: number;
   #lastOrder = 0;
@@ -33,6 +36,7 @@ export class SimClock {
   constructor(options: SimClockOptions = {}) {
     this.#wallMs = options.wallMs ?? wallMsDefault;
     this.#monotonicMs = options.monotonicMs ?? monotonicMsDefault;
+    this.#settle = options.settle ?? settle;
   }
 
   nowMs(): number {
@@ -67,14 +71,14 @@ export class SimClock {
   /** Lets the time pass, with the timers that become due on the way, also those set meanwhile. */
   async advance(ms: number): Promise<void> {
     const endMs = this.#monotonicMs + ms;
-    await settle();
+    await this.#settle();
     for (;;) {
       const timer = this.#first();
       if (timer === undefined || timer.dueMs > endMs) break;
       this.#moveTo(timer.dueMs);
       this.#timers.delete(timer);
       timer.run();
-      await settle();
+      await this.#settle();
     }
     this.#moveTo(endMs);
   }

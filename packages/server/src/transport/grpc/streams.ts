@@ -33,6 +33,8 @@ export interface Streams {
   /** Of all listeners. */
   readonly connections: number;
   readonly connectionsGivenUp: number;
+  /** By full path, for calls that do not come over a listener. */
+  readonly methods: GrpcMethods;
   /** Tells health checks that the storage takes writes, or that it does not. */
   setServing(isServing: boolean): void;
   /** The same for good: a storage that recovers while the server stops changes nothing. */
@@ -60,6 +62,7 @@ export function createStreams(parts: StreamsParts): Streams {
   let isStopping = false;
   return {
     counts: { producer: producer.counts, worker: worker.counts },
+    methods,
     server: () => {
       const listener = createGrpcServer({ methods, limits, keepalive, tls, logger, clock });
       listeners.push(listener);

@@ -1,0 +1,234 @@
+/** The client: enqueues tasks, gives their results, and starts workers. */
+import { hostname } from "node:os";
+import { CodeqError } from "./codeq-error.ts";
+import { type Dials, openDials } from "./dials.ts";
+import { type Duration, toMs } from "./duration.ts";
+import type { TlsOptions } from "./grpc/http2-connection.ts";
+import type { TokenSource } from "./line.ts";
+import { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.ts";
+import { createFields, type EnqueueOptions, payloadOf } from "./producer/enqueue-options.ts";
+import { Producer } from "./producer/producer.ts";
+import { createRun, type Run } from "./producer/run.ts";
+import { type Runtime, systemRuntime } from "./runtime.ts";
+import type { Handler, TaskDefinition, TaskType } from "./task.ts";
+import { passOn, type Tracing } from "./trace-context.ts";
+import { Reports } from "./worker/reports.ts";
+import { TaskWorker, type Worker } from "./worker/worker.ts";
+import {
+  checkConcurrency,
+  checkName,
+  handlersByQueue,
+  type WorkerOptions,
+} from "./worker/worker-options.ts";
+
+export interface ClientOptions {
+  /** Address of the HTTP API; `"http://127.0.0.1:8080"` unless told. */
+  readonly url?: string | undefined;
+  /** The token, or a function that gives it; `"dev-token"` unless told. */
+  readonly token?: string | (() => string | Promise<string>) | undefined;
+  /**
+   * How to talk to the server. `"auto"` uses the streams where they can be reached and HTTP where not.
+   */
+  readonly transport?: "auto" | "streams" | "http" | undefined;
+  /** `host:port` of the streams, when it is not what the server tells. */
+  readonly streams?: string | undefined;
+  /** Certificates for the streams. Over HTTP Node's own apply (`NODE_EXTRA_CA_CERTS`). */
+  readonly tls?: TlsOptions | undefined;
+  readonly tracing?: Tracing | undefined;
+  /** Called for what concerns no call in particular; a warning of the process unless told. */
+  readonly onWarning?: ((error: CodeqError) => void) | undefined;
+}
+
+/** What a task needs besides its input; a task without input needs none. */
+export type EnqueueArguments<Input> = undefined extends Input
+  ? [input?: Input, options?: EnqueueOptions]
+  : [input: Input, options?: EnqueueOptions];
+
+/** One of several tasks that are enqueued together. */
+export interface EnqueueItem<Input> extends EnqueueOptions {
+  readonly input: Input;
+}
+
+const enqueueTimeoutDefault: Duration = "30s";
+const closeTimeoutDefault: Duration = "10s";
+const lagWarningDefault: Duration = "1s";
+
+/**
+ * Opens a client. It connects when there is something to do, and again whenever the connection is lost.
+ *
+ * ```ts
+ * await using client = codeq({ url: "http://127.0.0.1:8080", token: "dev-token" });
+ * const run = await client.enqueue(resize, { image: "cat.png", width: 320 });
+ * console.log(await run.result({ timeout: "30s" }));
+ * ```
+ */
+export function codeq(options: ClientOptions = {}): Client {
+  return new Client(options, systemRuntime, openDials(options, systemRuntime));
+}
+
+/** Made by `codeq`. */
+export class Client implements AsyncDisposable {
+  readonly #runtime: Runtime;
+  readonly #dials: Dials;
+  readonly #token: TokenSource;
+  readonly #tracing: Tracing;
+  readonly #producer: Producer;
+  readonly #workers = new Set<Worker>();
+  readonly #keyPrefix: string;
+  #lastKey = 0;
+  #isClosed = false;
+
+  /** @internal Use `codeq`. */
+  constructor(options: ClientOptions, runtime: Runtime, dials: Dials) {
+    this.#runtime = runtime;
+    this.#dials = dials;
+    this.#token = tokenSource(options.token ?? "dev-token");
+    this.#tracing = options.tracing ?? passOn;
+    this.#keyPrefix = `auto:${runtime.uniqueId()}:`;
+    const onWarning =
+      options.onWarning ?? ((error) => runtime.warn(`CODEQ_${error.code}`, error.message));
+    this.#producer = new Producer({ runtime, dial: dials.producer, token: this.#token, onWarning });
+  }
+
+  /**
+   * Resolves when the task is stored. While the server cannot be reached it tries again, for as long
+   * as `timeout` allows; a task is never stored twice.
+   *
+   * ```ts
+   * const run = await client.enqueue(resize, { image: "cat.png", width: 320 }, { delay: "10s" });
+   * ```
+   */
+  async enqueue<Input, Output>(
+    task: TaskType<Input, Output>,
+    ...[input, options = {}]: EnqueueArguments<NoInfer<Input>>
+  ): Promise<Run<Output>> {
+    const id = await this.#create(task.definition, input, options);
+    return this.run(task, id);
+  }
+
+  /**
+   * Resolves when all are stored, in the order of the items. Rejects with an `EnqueueManyError` when
+   * some are not; it says which.
+   *
+   * ```ts
+   * const runs = await client.enqueueMany(resize, [
+   *   { input: { image: "cat.png", width: 320 } },
+   *   { input: { image: "dog.png", width: 320 }, priority: 9 },
+   * ]);
+   * ```
+   */
+  async enqueueMany<Input, Output>(
+    task: TaskType<Input, Output>,
+    items: readonly EnqueueItem<NoInfer<Input>>[],
+  ): Promise<Run<Output>[]> {
+    const created = await Promise.allSettled(
+      items.map(({ input, ...options }) => this.#create(task.definition, input, options)),
+    );
+    const outcomes = created.map(
+      (each): EnqueueOutcome<Output> =>
+        each.status === "fulfilled"
+          ? { ok: true, run: this.run(task, each.value) }
+          : { ok: false, error: each.reason },
+    );
+    const runs = outcomes.flatMap((outcome) => (outcome.ok ? [outcome.run] : []));
+    if (runs.length < outcomes.length) throw new EnqueueManyError(outcomes);
+    return runs;
+  }
+
+  /** A task that was enqueued before, by its id. */
+  run<Input, Output>(task: TaskType<Input, Output>, id: string): Run<Output> {
+    return createRun(task.definition, id, (taskId, options) =>
+      this.#producer.result(taskId, options),
+    );
+  }
+
+  /**
+   * Starts a worker; it runs until it is closed.
+   *
+   * ```ts
+   * const worker = client.worker([
+   *   resize.handle(async ({ image, width }) => ({ url: await scale(image, width) })),
+   * ]);
+   * process.once("SIGTERM", () => void worker.close());
+   * await worker.done;
+   * ```
+   */
+  worker(handlers: Handler | readonly Handler[], options: WorkerOptions = {}): Worker {
+    if (this.#isClosed) throw new CodeqError("closed", "the client is closed");
+    const { middleware = [], on = {}, lagWarning = lagWarningDefault } = options;
+    const worker = new TaskWorker({
+      runtime: this.#runtime,
+      dial: this.#dials.worker(),
+      token: options.token === undefined ? this.#token : tokenSource(options.token),
+      tracing: this.#tracing,
+      handlers: handlersByQueue(Array.isArray(handlers) ? handlers : [handlers as Handler]),
+      middleware,
+      concurrency: checkConcurrency(options.concurrency),
+      name: checkName(options.name ?? this.#workerName()),
+      lagWarningMs: toMs(lagWarning, "lagWarning"),
+      reports: new Reports(on, this.#runtime.warn),
+    });
+    this.#workers.add(worker);
+    const forget = (): void => void this.#workers.delete(worker);
+    worker.done.then(forget, forget);
+    return worker;
+  }
+
+  /**
+   * Closes its workers, waits until what is being enqueued is stored, and ends the connection. What is
+   * not stored within `timeout` is rejected.
+   */
+  async close({
+    timeout = closeTimeoutDefault,
+  }: {
+    readonly timeout?: Duration;
+  } = {}): Promise<void> {
+    this.#isClosed = true;
+    const timeoutMs = toMs(timeout, "timeout");
+    const closed = await Promise.allSettled([
+      ...[...this.#workers].map((worker) => worker.close()),
+      this.#producer.close(timeoutMs),
+    ]);
+    for (const each of closed) if (each.status === "rejected") throw each.reason;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** @internal As if the process ended. */
+  cut(): void {
+    this.#isClosed = true;
+    this.#producer.cut();
+  }
+
+  async #create(
+    definition: TaskDefinition,
+    input: unknown,
+    options: EnqueueOptions,
+  ): Promise<string> {
+    const payload = await payloadOf(definition, input);
+    return this.#tracing.enqueue(definition.name, (trace) => {
+      const timeoutMs = toMs(options.timeout ?? enqueueTimeoutDefault, "timeout");
+      const fields = createFields(definition, options, { payload, ownKey: this.#nextKey(), trace });
+      return this.#producer.create(fields, { timeoutMs, signal: options.signal });
+    });
+  }
+
+  #nextKey(): string {
+    this.#lastKey += 1;
+    return this.#keyPrefix + this.#lastKey.toString(36);
+  }
+
+  #workerName(): string {
+    return `${hostname()}-${process.pid}-${this.#runtime.uniqueId().slice(0, 6)}`;
+  }
+}
+
+function tokenSource(token: string | (() => string | Promise<string>)): TokenSource {
+  const check = (text: string): string => {
+    if (typeof text === "string" && text.trim() !== "") return text;
+    throw new CodeqError("invalid_option", "the token is empty; give the one of the server");
+  };
+  return typeof token === "string" ? () => check(token) : async () => check(await token());
+}

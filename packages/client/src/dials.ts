@@ -1,0 +1,197 @@
+/**
+ * The ways to a server: its streams over gRPC, or the same messages as requests over HTTP. Where the
+ * streams are is asked at the HTTP address, and a stream counts only if the same server answers on it,
+ * so that a client never talks to another server that has the port on the same machine.
+ */
+import { CodeqError } from "./codeq-error.ts";
+import type { Conversation, ConversationListener, DialOptions } from "./conversation.ts";
+import type { StreamMethod } from "./grpc/grpc-conversation.ts";
+import { dialGrpc } from "./grpc/grpc-dial.ts";
+import type { TlsOptions } from "./grpc/http2-connection.ts";
+import { HttpApi } from "./http/http-api.ts";
+import { httpProducer } from "./http/http-producer.ts";
+import { httpWorker } from "./http/http-worker.ts";
+import { type ProducerDial, producerMethod } from "./producer/producer.ts";
+import type { Runtime } from "./runtime.ts";
+import { type WorkerDial, workerMethod } from "./worker/worker.ts";
+
+export interface Dials {
+  readonly producer: ProducerDial;
+  /** Each worker has a way of its own. */
+  readonly worker: () => WorkerDial;
+}
+
+export interface DialsOptions {
+  readonly url?: string | undefined;
+  readonly transport?: "auto" | "streams" | "http" | undefined;
+  readonly streams?: string | undefined;
+  readonly tls?: TlsOptions | undefined;
+}
+
+const urlDefault = "http://127.0.0.1:8080";
+
+export function openDials(options: DialsOptions, runtime: Runtime): Dials {
+  const url = parseUrl(options.url ?? urlDefault);
+  const { tls = {}, transport = "auto" } = options;
+  const { streams } = options;
+  if (streams !== undefined) checkAddress(streams);
+  const api = new HttpApi(url, runtime);
+  const shared = { api, url, tls, transport, streams, runtime };
+  const producer = new Way({
+    ...shared,
+    kind: "producer",
+    method: producerMethod,
+    http: httpProducer,
+  });
+  return {
+    producer: (how, listener) => producer.dial(how, listener),
+    worker: () => {
+      const way = new Way({ ...shared, kind: "worker", method: workerMethod, http: httpWorker });
+      return (how, listener) => way.dial(how, listener);
+    },
+  };
+}
+
+interface WayParts<Event, Reply> {
+  readonly kind: "producer" | "worker";
+  readonly api: HttpApi;
+  readonly url: URL;
+  readonly tls: TlsOptions;
+  readonly transport: "auto" | "streams" | "http";
+  readonly streams: string | undefined;
+  readonly method: StreamMethod<Event, Reply>;
+  readonly http: (
+    api: HttpApi,
+    options: DialOptions,
+    listener: ConversationListener<Reply>,
+  ) => Conversation<Event>;
+  readonly runtime: Runtime;
+}
+
+interface Target {
+  readonly address: string;
+  /** Undefined when the address was given and whoever answers there is meant. */
+  readonly instance: string | undefined;
+}
+
+type HelloReply = { readonly case: unknown; readonly value?: unknown };
+
+class Way<Event, Reply extends HelloReply> {
+  readonly #parts: WayParts<Event, Reply>;
+  #last: "streams" | "http" | undefined;
+  /** Where another server answered. */
+  #stranger: string | undefined;
+
+  constructor(parts: WayParts<Event, Reply>) {
+    this.#parts = parts;
+  }
+
+  async dial(
+    options: DialOptions,
+    listener: ConversationListener<Reply>,
+  ): Promise<Conversation<Event>> {
+    const { transport } = this.#parts;
+    if (transport === "http" || (options.stay && this.#last === "http")) {
+      return this.#overHttp(options, listener);
+    }
+    const target = await this.#target();
+    if (target === undefined || target.address === this.#stranger) {
+      if (transport === "streams" || (options.stay && this.#last === "streams")) throw noStreams();
+      return this.#overHttp(options, listener);
+    }
+    try {
+      return await this.#overStreams(target, listener);
+    } catch (error) {
+      if (transport === "streams" || (options.stay && this.#last === "streams")) throw error;
+      return this.#overHttp(options, listener);
+    }
+  }
+
+  #overHttp(options: DialOptions, listener: ConversationListener<Reply>): Conversation<Event> {
+    this.#last = "http";
+    return this.#parts.http(this.#parts.api, options, listener);
+  }
+
+  async #overStreams(
+    target: Target,
+    listener: ConversationListener<Reply>,
+  ): Promise<Conversation<Event>> {
+    const { url, tls, method, runtime } = this.#parts;
+    const authority = `${url.protocol}//${target.address}`;
+    const checked = this.#checked(target, listener);
+    const conversation = await dialGrpc({ authority, tls, method, runtime }, checked);
+    this.#last = "streams";
+    return conversation;
+  }
+
+  /** Ends a conversation with a server that is not the one at the HTTP address. */
+  #checked(target: Target, listener: ConversationListener<Reply>): ConversationListener<Reply> {
+    const { address, instance } = target;
+    if (instance === undefined) return listener;
+    return {
+      reply: (reply) => {
+        const told = reply.case === "helloAck" ? instanceOf(reply.value) : instance;
+        if (told === instance) {
+          listener.reply(reply);
+          return;
+        }
+        this.#stranger = address;
+        const text = `another server answers on ${address}`;
+        listener.ended({ how: "lost", error: new CodeqError("unavailable", text) });
+      },
+      drained: () => listener.drained(),
+      ended: (end) => listener.ended(end),
+    };
+  }
+
+  /** Undefined when the server has no streams. */
+  async #target(): Promise<Target | undefined> {
+    const { streams, api, url, kind } = this.#parts;
+    if (streams !== undefined) return { address: streams, instance: undefined };
+    const health = await healthOf(api);
+    const port =
+      health?.streams?.[kind] ?? health?.streams?.[kind === "worker" ? "producer" : "worker"];
+    if (port === undefined || health?.instance === undefined) return undefined;
+    return { address: `${url.hostname}:${port}`, instance: health.instance };
+  }
+}
+
+interface Health {
+  readonly instance?: string;
+  readonly streams?: { readonly worker?: number; readonly producer?: number };
+}
+
+/** Undefined when something in between does not let the page through. */
+async function healthOf(api: HttpApi): Promise<Health | undefined> {
+  try {
+    return (await api.page("/healthz", new AbortController().signal)) as Health | undefined;
+  } catch (error) {
+    if (error instanceof CodeqError && !error.retryable) return undefined;
+    throw error;
+  }
+}
+
+function instanceOf(value: unknown): unknown {
+  return (value as { readonly instance?: unknown }).instance;
+}
+
+function noStreams(): CodeqError {
+  const text = "the server has no streams that can be reached";
+  return new CodeqError("unavailable", `${text}; give their address, or use the transport "http"`);
+}
+
+function parseUrl(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url !== undefined && (url.protocol === "http:" || url.protocol === "https:")) return url;
+  const shown = JSON.stringify(text);
+  throw new CodeqError(
+    "invalid_option",
+    `invalid url ${shown}: give http://host:port or https://...`,
+  );
+}
+
+function checkAddress(address: string): void {
+  if (/^(\[[0-9a-fA-F:.]+\]|[^\s:/]+):\d{1,5}$/.test(address)) return;
+  const shown = JSON.stringify(address);
+  throw new CodeqError("invalid_option", `invalid streams ${shown}: give host:port`);
+}

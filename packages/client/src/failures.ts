@@ -1,0 +1,31 @@
+/** Errors that a handler throws to say what is to become of its task. Any other is tried again. */
+import { type Duration, toMs } from "./duration.ts";
+
+/**
+ * Trying again would not help: the task fails at once, and `run.result()` rejects with this message.
+ *
+ * ```ts
+ * if (!isImage(bytes)) throw new Permanent("the file is not an image");
+ * ```
+ */
+export class Permanent extends Error {
+  override readonly name: string = "Permanent";
+}
+
+/**
+ * Try again after this time, in whole seconds (fractions are rounded up; the server has a longest
+ * delay). It counts as an attempt.
+ *
+ * ```ts
+ * if (reply.status === 429) throw new RetryIn("2m", "the rate limit of the image host");
+ * ```
+ */
+export class RetryIn extends Error {
+  override readonly name: string = "RetryIn";
+  readonly delayMs: number;
+
+  constructor(delay: Duration, reason: string = "", options?: ErrorOptions) {
+    super(reason === "" ? `try again in ${delay}` : reason, options);
+    this.delayMs = toMs(delay, "delay of RetryIn");
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * What conversations over HTTP have in common: every event becomes a request, and the first that does
+ * not get through ends the conversation, as a connection that breaks would. Hello is a request for a
+ * task that cannot be, which shows whether the server is there and knows the token.
+ */
+import { asCodeqError, CodeqError } from "../codeq-error.ts";
+import type { Conversation, ConversationListener } from "../conversation.ts";
+import type { HttpApi, HttpRequest } from "./http-api.ts";
+
+export type AskServer = (request: Omit<HttpRequest, "token" | "signal">) => Promise<unknown>;
+
+export interface HttpConversationParts<Event, Reply> {
+  readonly api: HttpApi;
+  readonly token: string;
+  readonly listener: ConversationListener<Reply>;
+  /** Undefined when it is not a Hello. */
+  readonly helloAckOf: (event: Event) => Reply | undefined;
+  /** Asks, and gives the answers as they come. Throws when the server could not be asked. */
+  readonly handle: (event: Event, talk: Talk<Reply>) => Promise<void>;
+}
+
+/** What the handling of an event may do. */
+export interface Talk<Reply> {
+  readonly ask: AskServer;
+  readonly reply: (reply: Reply) => void;
+  /** Aborted when there is nothing more to say; what only waits for news ends then. */
+  readonly finishing: AbortSignal;
+}
+
+/** Codes that say that the caller is not wanted here at all. */
+const unwanted: ReadonlySet<string> = new Set([
+  "unauthenticated",
+  "invalid_token",
+  "token_expired",
+  "invalid_tenant",
+  "missing_event_types",
+  "missing_worker_scope",
+  "not_codeq",
+]);
+
+export class HttpConversation<Event, Reply> implements Conversation<Event> {
+  readonly #parts: HttpConversationParts<Event, Reply>;
+  readonly #cut = new AbortController();
+  readonly #finishing = new AbortController();
+  #underWay = 0;
+
+  constructor(parts: HttpConversationParts<Event, Reply>) {
+    this.#parts = parts;
+  }
+
+  send(event: Event): boolean {
+    this.#underWay += 1;
+    void this.#carryOut(event);
+    return true;
+  }
+
+  /** Nothing is put off. */
+  flush(): void {}
+
+  finish(): void {
+    this.#finishing.abort();
+    this.#endWhenDone();
+  }
+
+  cut(): void {
+    this.#cut.abort();
+    this.#finishing.abort();
+  }
+
+  /** Requests keep the process alive by themselves, and nothing is open between them. */
+  keepAwake(): void {}
+
+  async #carryOut(event: Event): Promise<void> {
+    try {
+      const greeting = this.#parts.helloAckOf(event);
+      if (greeting === undefined) await this.#handle(event);
+      else await this.#greet(greeting);
+    } catch (error) {
+      this.#broke(asCodeqError(error, "unavailable"));
+    }
+    this.#underWay -= 1;
+    this.#endWhenDone();
+  }
+
+  async #greet(greeting: Reply): Promise<void> {
+    try {
+      await this.#ask({ path: "/tasks/hello" });
+    } catch (error) {
+      if (!(error instanceof CodeqError) || error.code !== "not_found") throw error;
+    }
+    this.#reply(greeting);
+  }
+
+  #handle(event: Event): Promise<void> {
+    return this.#parts.handle(event, {
+      ask: (request) => this.#ask(request),
+      reply: (reply) => this.#reply(reply),
+      finishing: this.#finishing.signal,
+    });
+  }
+
+  #ask(request: Omit<HttpRequest, "token" | "signal">): Promise<unknown> {
+    const { api, token } = this.#parts;
+    const { waitMs = 0 } = request;
+    const signal = waitMs > 0 ? this.#finishing.signal : this.#cut.signal;
+    return api.ask({ ...request, token, signal });
+  }
+
+  #reply(reply: Reply): void {
+    if (!this.#cut.signal.aborted) this.#parts.listener.reply(reply);
+  }
+
+  #broke(error: CodeqError): void {
+    if (this.#cut.signal.aborted) return;
+    // What only waited for news was told to stop.
+    if (this.#finishing.signal.aborted && error.code === "unavailable") return;
+    this.cut();
+    const how = unwanted.has(error.code) || !error.retryable ? "refused" : "lost";
+    this.#parts.listener.ended({ how, error });
+  }
+
+  #endWhenDone(): void {
+    if (!this.#finishing.signal.aborted || this.#cut.signal.aborted || this.#underWay > 0) return;
+    this.cut();
+    const error = new CodeqError("unavailable", "the conversation is over");
+    this.#parts.listener.ended({ how: "over", error });
+  }
+}

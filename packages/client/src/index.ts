@@ -1,0 +1,34 @@
+/** The client library of codeQ: everything that producers and workers use. */
+export {
+  type Client,
+  type ClientOptions,
+  codeq,
+  type EnqueueArguments,
+  type EnqueueItem,
+} from "./client.ts";
+export { CodeqError, type ErrorCode, TaskFailedError } from "./codeq-error.ts";
+export type { Duration } from "./duration.ts";
+export { Permanent, RetryIn } from "./failures.ts";
+export type { TlsOptions } from "./grpc/http2-connection.ts";
+export { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.ts";
+export type { EnqueueOptions } from "./producer/enqueue-options.ts";
+export type { ResultOptions, Run } from "./producer/run.ts";
+export { type SchemaIssue, type StandardSchema, ValidationError } from "./standard-schema.ts";
+export {
+  type Handler,
+  type HandlerFunction,
+  type RetryOptions,
+  type Task,
+  type TaskSettings,
+  type TaskType,
+  task,
+} from "./task.ts";
+export type { TraceContext, TracedRun, Tracing } from "./trace-context.ts";
+export type { Middleware, TaskContext } from "./worker/task-context.ts";
+export type { Worker } from "./worker/worker.ts";
+export type {
+  CloseOptions,
+  WorkerListeners,
+  WorkerOptions,
+  WorkerWarning,
+} from "./worker/worker-options.ts";

@@ -1,0 +1,94 @@
+/** How one task is to be treated, checked and turned into the fields of the wire. */
+import { limits } from "@codeq/protocol";
+import { CodeqError } from "../codeq-error.ts";
+import { type Duration, toMs, toSeconds } from "../duration.ts";
+import { validate } from "../standard-schema.ts";
+import { checkMaxAttempts, checkPriority, type TaskDefinition } from "../task.ts";
+import type { TraceContext } from "../trace-context.ts";
+import type { CreateFields } from "./creations.ts";
+
+export interface EnqueueOptions {
+  /** Not before this time has passed, in whole seconds (fractions are rounded up). */
+  readonly delay?: Duration;
+  /** Not before this moment; a date or milliseconds since 1970. Wins over `delay`. */
+  readonly runAt?: Date | number;
+  /** 0 to 9, higher first; that of the task unless told. */
+  readonly priority?: number;
+  /** Deliveries before the task becomes a dead letter; that of the task unless told. */
+  readonly maxAttempts?: number;
+  /**
+   * Enqueueing the same task again with the same key gives the task that is there. Without one the
+   * client makes a key for every call, so that it can try again when an answer is missing.
+   */
+  readonly idempotencyKey?: string;
+  /** The server posts the result there. */
+  readonly webhook?: string;
+  /** How long to wait until the task is stored, with tries in between; `"30s"` unless told. */
+  readonly timeout?: Duration;
+  /** Stops waiting. A task that was sent already may be stored all the same. */
+  readonly signal?: AbortSignal;
+}
+
+/** Below what one message to the server may have. */
+const payloadBytesMax = 4 * 1024 * 1024 - 64 * 1024;
+
+/** The JSON text of an input; throws when the schema of the task refuses it. */
+export async function payloadOf(definition: TaskDefinition, input: unknown): Promise<string> {
+  const payload = JSON.stringify(input) ?? "null";
+  if (payload.length * 3 > payloadBytesMax && Buffer.byteLength(payload) > payloadBytesMax) {
+    const text = `the input of ${definition.name} has more than ${payloadBytesMax} bytes`;
+    throw new CodeqError("payload_too_large", `${text}; store it elsewhere and send a reference`);
+  }
+  if (definition.input !== undefined) {
+    // What the worker will get is checked, not what was passed: a date, say, arrives as text.
+    const of = `the input of ${definition.name}`;
+    await validate(definition.input, JSON.parse(payload), { code: "invalid_input", of });
+  }
+  return payload;
+}
+
+export function createFields(
+  definition: TaskDefinition,
+  options: EnqueueOptions,
+  more: {
+    readonly payload: string;
+    readonly ownKey: string;
+    readonly trace: TraceContext | undefined;
+  },
+): CreateFields {
+  const { priority = definition.priority, maxAttempts = definition.maxAttempts } = options;
+  checkPriority(priority);
+  checkMaxAttempts(maxAttempts);
+  return {
+    command: definition.name,
+    payload: more.payload,
+    priority,
+    webhook: options.webhook ?? "",
+    maxAttempts: maxAttempts ?? 0,
+    idempotencyKey: keyOf(options) ?? more.ownKey,
+    runAtMs: options.runAt === undefined ? undefined : momentOf(options.runAt),
+    delaySeconds: options.delay === undefined ? 0 : delayOf(options.delay),
+    traceParent: more.trace?.traceparent ?? "",
+    traceState: more.trace?.tracestate ?? "",
+  };
+}
+
+function keyOf({ idempotencyKey }: EnqueueOptions): string | undefined {
+  if (idempotencyKey === undefined) return undefined;
+  const max = limits.idempotencyKeyCharsMax;
+  if (idempotencyKey !== "" && idempotencyKey.length <= max) return idempotencyKey;
+  throw new CodeqError("invalid_option", `invalid idempotencyKey: 1 to ${max} characters`);
+}
+
+function momentOf(runAt: Date | number): number {
+  const ms = typeof runAt === "number" ? runAt : runAt.getTime();
+  if (Number.isFinite(ms)) return Math.ceil(ms);
+  throw new CodeqError("invalid_option", `invalid runAt ${String(runAt)}: give a date`);
+}
+
+function delayOf(delay: Duration): number {
+  const seconds = toSeconds(toMs(delay, "delay"));
+  if (seconds <= limits.delaySecondsMax) return seconds;
+  const text = `invalid delay ${JSON.stringify(delay)}: at most ${limits.delaySecondsMax} seconds`;
+  throw new CodeqError("invalid_option", text);
+}

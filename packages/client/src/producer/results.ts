@@ -1,0 +1,153 @@
+/**
+ * Results that are waited for. A task is asked for once, however many wait for it, and again in every
+ * conversation until it has ended.
+ */
+import type { producer } from "@codeq/protocol/wire";
+import { CodeqError, isRetryable } from "../codeq-error.ts";
+import { inWords } from "../duration.ts";
+import type { Runtime } from "../runtime.ts";
+
+export interface WaitOptions {
+  /** Undefined waits for as long as it takes. */
+  readonly timeoutMs: number | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
+export interface ResultsParts {
+  readonly runtime: Runtime;
+  readonly send: (event: producer.ProducerEvent) => boolean;
+  readonly isOpen: () => boolean;
+  readonly onWaiting: () => void;
+  readonly onIdle: () => void;
+  readonly problem: () => CodeqError | undefined;
+}
+
+interface Waiter {
+  readonly settle: (outcome: { readonly value: producer.TaskResult } | { error: unknown }) => void;
+}
+
+interface Awaited {
+  readonly waiters: Set<Waiter>;
+  refusals: number;
+}
+
+/** Tasks whose results may be waited for at one time. */
+const awaitedMax = 100_000;
+/** What the server takes on one stream. */
+const askedMax = 8192;
+/** The server has a limit of its own; then it is asked again. */
+const waitSeconds = 60;
+
+export class Results {
+  readonly #parts: ResultsParts;
+  readonly #awaited = new Map<string, Awaited>();
+  /** Those that have to be asked for on this conversation. */
+  readonly #unasked = new Set<string>();
+
+  constructor(parts: ResultsParts) {
+    this.#parts = parts;
+  }
+
+  get size(): number {
+    return this.#awaited.size;
+  }
+
+  wait(taskId: string, { timeoutMs, signal }: WaitOptions): Promise<producer.TaskResult> {
+    if (signal?.aborted === true) return Promise.reject(signal.reason);
+    const awaited = this.#awaited.get(taskId) ?? this.#begin(taskId);
+    if (awaited === undefined) {
+      const text = `${awaitedMax} results are waited for; wait for some before asking for more`;
+      return Promise.reject(new CodeqError("too_many_pending", text));
+    }
+    return new Promise((resolve, reject) => {
+      const onAbort = (): void => waiter.settle({ error: signal?.reason });
+      const cancelTimeout = this.#after(timeoutMs, () =>
+        waiter.settle({ error: this.#timeout(taskId, timeoutMs ?? 0) }),
+      );
+      const waiter: Waiter = {
+        settle: (outcome) => {
+          cancelTimeout();
+          signal?.removeEventListener("abort", onAbort);
+          awaited.waiters.delete(waiter);
+          if ("value" in outcome) resolve(outcome.value);
+          else reject(outcome.error);
+          if (awaited.waiters.size === 0) this.#forget(taskId, awaited);
+        },
+      };
+      signal?.addEventListener("abort", onAbort, { once: true });
+      awaited.waiters.add(waiter);
+    });
+  }
+
+  /** The line is open. */
+  flush(): void {
+    for (const taskId of this.#unasked) {
+      if (this.#awaited.size - this.#unasked.size >= askedMax || !this.#parts.isOpen()) return;
+      this.#unasked.delete(taskId);
+      if (!this.#ask(taskId)) return;
+    }
+  }
+
+  answered(result: producer.TaskResult): void {
+    const { taskId, ok, errorCode, errorMessage } = result;
+    const awaited = this.#awaited.get(taskId);
+    // Nobody waits any more, or the answer is to an earlier question that was given up.
+    if (awaited === undefined || this.#unasked.has(taskId)) return;
+    if (ok) this.#settle(awaited, { value: result });
+    else if (errorCode === "result_not_found") this.#ask(taskId);
+    else if (isRetryable(errorCode)) this.#askLater(taskId, awaited);
+    else this.#settle(awaited, { error: new CodeqError(errorCode, errorMessage, { taskId }) });
+  }
+
+  lost(): void {
+    for (const taskId of this.#awaited.keys()) this.#unasked.add(taskId);
+  }
+
+  failAll(error: CodeqError): void {
+    for (const awaited of [...this.#awaited.values()]) this.#settle(awaited, { error });
+  }
+
+  #begin(taskId: string): Awaited | undefined {
+    if (this.#awaited.size >= awaitedMax) return undefined;
+    const awaited: Awaited = { waiters: new Set(), refusals: 0 };
+    this.#awaited.set(taskId, awaited);
+    this.#unasked.add(taskId);
+    this.#parts.onWaiting();
+    return awaited;
+  }
+
+  #ask(taskId: string): boolean {
+    return this.#parts.send({ case: "awaitResult", value: { taskId, waitSeconds } });
+  }
+
+  #askLater(taskId: string, awaited: Awaited): void {
+    awaited.refusals += 1;
+    const { clock, pauseMs } = this.#parts.runtime;
+    clock.after(pauseMs(awaited.refusals), () => {
+      if (this.#awaited.get(taskId) === awaited && !this.#unasked.has(taskId)) this.#ask(taskId);
+    });
+  }
+
+  #settle(awaited: Awaited, outcome: Parameters<Waiter["settle"]>[0]): void {
+    for (const waiter of [...awaited.waiters]) waiter.settle(outcome);
+  }
+
+  #forget(taskId: string, awaited: Awaited): void {
+    if (this.#awaited.get(taskId) !== awaited) return;
+    this.#awaited.delete(taskId);
+    this.#unasked.delete(taskId);
+    if (this.#awaited.size === 0) this.#parts.onIdle();
+    else if (this.#unasked.size > 0) this.flush();
+  }
+
+  #after(timeoutMs: number | undefined, run: () => void): () => void {
+    return timeoutMs === undefined ? () => {} : this.#parts.runtime.clock.after(timeoutMs, run);
+  }
+
+  #timeout(taskId: string, timeoutMs: number): CodeqError {
+    const cause = this.#parts.problem();
+    const why = cause === undefined ? "" : `: ${cause.message}`;
+    const text = `task ${taskId} has no result after ${inWords(timeoutMs)}${why}`;
+    return new CodeqError("timeout", text, { cause, taskId });
+  }
+}

@@ -1,0 +1,54 @@
+/** A task that was enqueued, and how to learn what became of it. */
+import { type producer, textOf } from "@codeq/protocol/wire";
+import { TaskFailedError } from "../codeq-error.ts";
+import { type Duration, toMs } from "../duration.ts";
+import { outputFromJson } from "../output-json.ts";
+import { validate } from "../standard-schema.ts";
+import type { TaskDefinition } from "../task.ts";
+import type { WaitOptions } from "./results.ts";
+
+export interface ResultOptions {
+  /** How long to wait; as long as it takes unless told. */
+  readonly timeout?: Duration;
+  /** Stops waiting; the task goes on. */
+  readonly signal?: AbortSignal;
+}
+
+export interface Run<Output> {
+  /** The id of the task. */
+  readonly id: string;
+  /** The name of the task. */
+  readonly task: string;
+  /**
+   * Waits until the task has ended and gives its output. Rejects with a `TaskFailedError` when it
+   * failed for good, and with the code `timeout` when it has not ended in time.
+   */
+  result(options?: ResultOptions): Promise<Output>;
+}
+
+type WaitForResult = (taskId: string, options: WaitOptions) => Promise<producer.TaskResult>;
+
+export function createRun<Output>(
+  definition: TaskDefinition,
+  id: string,
+  wait: WaitForResult,
+): Run<Output> {
+  return {
+    id,
+    task: definition.name,
+    result: async ({ timeout, signal } = {}) => {
+      const timeoutMs = timeout === undefined ? undefined : toMs(timeout, "timeout");
+      const result = await wait(id, { timeoutMs, signal });
+      if (result.status !== "COMPLETED") {
+        throw new TaskFailedError(id, result.error, result.attempts);
+      }
+      const output = outputFromJson(textOf(result.resultJson));
+      return (await parse(definition, output)) as Output;
+    },
+  };
+}
+
+async function parse({ name, output: schema }: TaskDefinition, output: unknown): Promise<unknown> {
+  if (schema === undefined) return output;
+  return validate(schema, output, { code: "invalid_output", of: `the output of ${name}` });
+}

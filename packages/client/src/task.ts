@@ -1,0 +1,175 @@
+/**
+ * What producers and workers share: the name of a task, the shape of its input and output, and how it
+ * is to be treated. The types flow from here to `enqueue`, to handlers and to results.
+ */
+import { limits } from "@codeq/protocol";
+import { CodeqError } from "./codeq-error.ts";
+import { type Duration, toMs } from "./duration.ts";
+import type { SchemaInput, SchemaOutput, StandardSchema } from "./standard-schema.ts";
+import type { TaskContext } from "./worker/task-context.ts";
+
+export interface RetryOptions {
+  /** Deliveries before the task becomes a dead letter; the server's default is 5. */
+  readonly maxAttempts?: number;
+  /**
+   * The pause before another try, in whole seconds (fractions are rounded up). Without it the server's
+   * backoff policy decides. `attempt` is 1 for the first delivery.
+   */
+  readonly delay?: Duration | ((attempt: number, error: unknown) => Duration);
+}
+
+export interface TaskSettings {
+  readonly retry?: RetryOptions;
+  /**
+   * How long a worker may be silent before the task is given to another one; `"60s"` unless told.
+   * Workers extend it by themselves, so it need not be as long as the work takes.
+   */
+  readonly lease?: Duration;
+  /** How long one run of the handler may take; no limit unless told. */
+  readonly timeout?: Duration;
+  /** 0 to 9, higher first; 0 unless told. */
+  readonly priority?: number;
+}
+
+/** What a task is made of, with everything filled in. */
+export interface TaskDefinition {
+  readonly name: string;
+  readonly input: StandardSchema | undefined;
+  readonly output: StandardSchema | undefined;
+  readonly maxAttempts: number | undefined;
+  readonly retryDelay: RetryOptions["delay"];
+  readonly leaseMs: number;
+  readonly timeoutMs: number | undefined;
+  readonly priority: number;
+}
+
+/** The function that does the work. What it returns is the output; what it throws is an attempt that failed. */
+export type HandlerFunction<Parsed, Returned> = (
+  input: Parsed,
+  ctx: TaskContext,
+) => Returned | Promise<Returned>;
+
+/** A task together with what does it; made by `task.handle`. */
+export interface Handler {
+  readonly definition: TaskDefinition;
+  readonly run: (input: unknown, ctx: TaskContext) => unknown;
+}
+
+/** As much of a task as a producer has to know. */
+export interface TaskType<Input, Output> {
+  readonly name: string;
+  readonly definition: TaskDefinition;
+  /** Carries the types; never there. */
+  readonly "~types"?: { readonly input: Input; readonly output: Output };
+}
+
+/**
+ * A task: `Input` is what producers pass and `Output` what results give; `Parsed` is what handlers get
+ * (the input as its schema gives it back) and `Returned` what they return (the output as its schema
+ * accepts it).
+ */
+export interface Task<Input, Output, Parsed = Input, Returned = Output>
+  extends TaskType<Input, Output> {
+  /**
+   * Says what does this task; give it to `client.worker`.
+   *
+   * ```ts
+   * const handler = resize.handle(async ({ image, width }, ctx) => {
+   *   const url = await scale(image, width, { signal: ctx.signal });
+   *   return { url };
+   * });
+   * ```
+   */
+  handle(run: HandlerFunction<Parsed, Returned>): Handler;
+}
+
+interface NoSchemas {
+  readonly input?: undefined;
+  readonly output?: undefined;
+}
+
+interface Schemas {
+  readonly input?: StandardSchema | undefined;
+  readonly output?: StandardSchema | undefined;
+}
+
+/**
+ * Defines a task. `input` and `output` take a validator of any make that follows Standard Schema (zod,
+ * valibot, arktype); without one, give the types yourself.
+ *
+ * ```ts
+ * export const resize = task("resize", {
+ *   input: z.object({ image: z.string(), width: z.number() }),
+ *   output: z.object({ url: z.string() }),
+ *   retry: { maxAttempts: 3 },
+ *   timeout: "2m",
+ * });
+ *
+ * export const greet = task<{ name: string }, { text: string }>("greet");
+ * ```
+ */
+export function task<In extends StandardSchema, Out extends StandardSchema>(
+  name: string,
+  options: TaskSettings & { readonly input: In; readonly output: Out },
+): Task<SchemaInput<In>, SchemaOutput<Out>, SchemaOutput<In>, SchemaInput<Out>>;
+export function task<In extends StandardSchema, Output = unknown>(
+  name: string,
+  options: TaskSettings & { readonly input: In; readonly output?: undefined },
+): Task<SchemaInput<In>, Output, SchemaOutput<In>>;
+export function task<Out extends StandardSchema, Input = unknown>(
+  name: string,
+  options: TaskSettings & { readonly input?: undefined; readonly output: Out },
+): Task<Input, SchemaOutput<Out>, Input, SchemaInput<Out>>;
+export function task<Input = unknown, Output = unknown>(
+  name: string,
+  options?: TaskSettings & NoSchemas,
+): Task<Input, Output>;
+export function task(name: string, options: TaskSettings & Schemas = {}): Task<unknown, unknown> {
+  const definition = toDefinition(name, options);
+  return {
+    name,
+    definition,
+    handle: (run) => ({ definition, run }),
+  };
+}
+
+const leaseDefault: Duration = "60s";
+
+function toDefinition(name: string, options: TaskSettings & Schemas): TaskDefinition {
+  if (!limits.commandPattern.test(name)) {
+    const rule = "a letter or digit, then up to 127 of letters, digits and _ . : -";
+    throw new CodeqError("invalid_option", `invalid task name ${JSON.stringify(name)}: ${rule}`);
+  }
+  const { input, output, retry = {}, lease = leaseDefault, timeout, priority = 0 } = options;
+  const leaseMs = toMs(lease, "lease");
+  if (leaseMs < limits.leaseSecondsMin * 1000 || leaseMs > limits.leaseSecondsMax * 1000) {
+    throw new CodeqError(
+      "invalid_option",
+      `invalid lease ${JSON.stringify(lease)}: from 1s to 24h`,
+    );
+  }
+  checkPriority(priority);
+  checkMaxAttempts(retry.maxAttempts);
+  return {
+    ...{ name, input, output, priority, leaseMs },
+    maxAttempts: retry.maxAttempts,
+    retryDelay: retry.delay,
+    timeoutMs: timeout === undefined ? undefined : toMs(timeout, "timeout"),
+  };
+}
+
+export function checkPriority(priority: number): void {
+  if (Number.isInteger(priority) && priority >= 0 && priority <= limits.priorityMax) return;
+  throw new CodeqError(
+    "invalid_option",
+    `invalid priority ${priority}: a whole number from 0 to 9`,
+  );
+}
+
+export function checkMaxAttempts(maxAttempts: number | undefined): void {
+  if (maxAttempts === undefined) return;
+  const max = limits.maxAttemptsMax;
+  if (Number.isInteger(maxAttempts) && maxAttempts >= 1 && maxAttempts <= max) return;
+  const text = `invalid maxAttempts ${maxAttempts}: a whole number from 1 to ${max}`;
+  throw new CodeqError("invalid_option", text);
+}

@@ -1,0 +1,328 @@
+/**
+ * A real server inside a test: the engine, the rules and the streams of production, in memory and on
+ * a clock that stands still until the test moves it. Clients of it need no port and never wait for
+ * real time.
+ */
+import { type InProcessServer, openInProcess } from "@codeq/server";
+import { SimClock } from "@codeq/testing/sim-clock";
+import { SimRandom } from "@codeq/testing/sim-random";
+import { Client, type ClientOptions } from "../client.ts";
+import { type Clock, systemClock } from "../clock.ts";
+import { CodeqError } from "../codeq-error.ts";
+import type { ConversationListener } from "../conversation.ts";
+import type { Dials } from "../dials.ts";
+import { type Duration, inWords, toMs } from "../duration.ts";
+import type { StreamMethod } from "../grpc/grpc-conversation.ts";
+import { producerMethod } from "../producer/producer.ts";
+import type { Runtime } from "../runtime.ts";
+import { TaskWorker, type Worker, workerMethod } from "../worker/worker.ts";
+import { MemoryLink } from "./memory-link.ts";
+
+export interface TestServerOptions {
+  /** Keys of the server's configuration, as environment variables: `{ MAX_ATTEMPTS_DEFAULT: "2" }`. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** What the clock shows at first. */
+  readonly startAt?: Date | number;
+  /** Decides everything that is left to chance, such as the jitter of retries. */
+  readonly seed?: number;
+}
+
+/** How many tasks of one name are where. */
+export interface TaskCounts {
+  readonly ready: number;
+  readonly delayed: number;
+  /** With a worker. */
+  readonly leased: number;
+  /** Dead letters. */
+  readonly dead: number;
+}
+
+/** A result that the server would have posted to a webhook. */
+export interface PostedWebhook {
+  readonly url: string;
+  readonly taskId: string;
+  readonly status: "COMPLETED" | "FAILED";
+}
+
+export interface IdleOptions {
+  /** How far time may move on the way; `"1d"` unless told. */
+  readonly within?: Duration;
+}
+
+/** What the server answers and a test may lose on the way. */
+export type LosableResponse = "enqueue" | "result" | "heartbeat" | "retry" | "hand_back";
+
+/**
+ * Starts a server for one test.
+ *
+ * ```ts
+ * await using server = await testServer();
+ * server.client.worker(greet.handle(({ name }) => ({ text: `hello ${name}` })));
+ * const run = await server.client.enqueue(greet, { name: "Ada" }, { delay: "1h" });
+ * await server.advance("1h");
+ * assert.deepEqual(await run.result(), { text: "hello Ada" });
+ * ```
+ */
+export async function testServer(options: TestServerOptions = {}): Promise<TestServer> {
+  const world = new World(options);
+  const server = await world.open(options.env ?? {});
+  return new TestServer(world, server);
+}
+
+/** Made by `testServer`. */
+export class TestServer implements AsyncDisposable {
+  readonly #world: World;
+  readonly #server: InProcessServer;
+  readonly #clients: Client[] = [];
+  readonly #workers = new Set<TaskWorker>();
+  /** A client of this server. */
+  readonly client: Client;
+
+  /** @internal Use `testServer`. */
+  constructor(world: World, server: InProcessServer) {
+    this.#world = world;
+    this.#server = server;
+    this.client = this.newClient();
+  }
+
+  /** What the clock shows. */
+  get now(): Date {
+    return new Date(this.#world.clock.nowMs());
+  }
+
+  /** What would have been posted to webhooks, in order. */
+  get webhooks(): readonly PostedWebhook[] {
+    return this.#world.webhooks;
+  }
+
+  /** Another client, as another process would have it. */
+  newClient(options: Pick<ClientOptions, "token" | "tracing" | "onWarning"> = {}): Client {
+    const { runtime } = this.#world;
+    const client = new Client(options, runtime, this.#dials());
+    const start = client.worker.bind(client);
+    client.worker = (...args) => this.#started(start(...args));
+    this.#clients.push(client);
+    return client;
+  }
+
+  /** How many tasks of this name are where. */
+  counts(task: string | { readonly name: string }): TaskCounts {
+    const name = (typeof task === "string" ? task : task.name).toLowerCase();
+    return this.#server.counts().get(name) ?? { ready: 0, delayed: 0, leased: 0, dead: 0 };
+  }
+
+  /** Lets time pass, with everything that becomes due on the way. */
+  async advance(duration: Duration): Promise<void> {
+    await this.#world.clock.advance(toMs(duration, "duration"));
+  }
+
+  /**
+   * Lets the workers work until no task is left for them: time moves on to retries, delayed tasks and
+   * the ends of leases as they come. Tasks that are due later than `within` are left alone. Rejects
+   * when tasks are left that nobody takes.
+   */
+  async runUntilIdle({ within = "1d" }: IdleOptions = {}): Promise<void> {
+    const { clock } = this.#world;
+    const withinMs = toMs(within, "within");
+    const endMs = clock.monotonicMs() + withinMs;
+    for (;;) {
+      await this.#world.settle();
+      if (this.#isIdle()) return;
+      if (this.#running > 0 && (await this.#world.happened())) continue;
+      const nextMs = clock.nextTimerMs;
+      if (nextMs === undefined || clock.monotonicMs() + nextMs > endMs) {
+        this.#checkLeft(withinMs);
+        return;
+      }
+      await clock.advance(nextMs);
+    }
+  }
+
+  /**
+   * Ends a worker as a crash of its process would: the server hears nothing, and its tasks go to
+   * others when their leases end. Without an argument it is the one that was started last.
+   */
+  crashWorker(worker: Worker | undefined = [...this.#workers].at(-1)): void {
+    if (!(worker instanceof TaskWorker) || !this.#workers.has(worker)) {
+      throw new CodeqError("invalid_option", "no such worker runs on this server");
+    }
+    worker.crash();
+  }
+
+  /**
+   * The next answer of this kind does not arrive, and the connection breaks: what was asked was done,
+   * but the client cannot know.
+   */
+  loseResponse(to: LosableResponse = "enqueue"): void {
+    this.#world.losing.push(to);
+  }
+
+  async close(): Promise<void> {
+    for (const worker of this.#workers) worker.crash();
+    for (const client of this.#clients) client.cut();
+    await this.#world.settle();
+    await this.#server[Symbol.asyncDispose]();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #dials(): Dials {
+    return {
+      producer: (_options, listener) => Promise.resolve(this.#link(producerMethod, listener)),
+      worker: () => (_options, listener) => Promise.resolve(this.#link(workerMethod, listener)),
+    };
+  }
+
+  #link<Event, Reply extends { readonly case: unknown }>(
+    method: StreamMethod<Event, Reply>,
+    listener: ConversationListener<Reply>,
+  ): MemoryLink<Event, Reply> {
+    const { carry, isLost } = this.#world;
+    return new MemoryLink({ server: this.#server, method, listener, carry, isLost });
+  }
+
+  #started(worker: Worker): Worker {
+    if (!(worker instanceof TaskWorker)) return worker;
+    this.#workers.add(worker);
+    const forget = (): void => void this.#workers.delete(worker);
+    worker.done.then(forget, forget);
+    return worker;
+  }
+
+  get #running(): number {
+    return [...this.#workers].reduce((sum, worker) => sum + worker.busy, 0);
+  }
+
+  #isIdle(): boolean {
+    if (this.#running > 0) return false;
+    const left = [...this.#server.counts().values()];
+    return left.every(({ ready, delayed, leased }) => ready + delayed + leased === 0);
+  }
+
+  #checkLeft(withinMs: number): void {
+    const left = [...this.#server.counts()].filter(([, { ready, leased }]) => ready + leased > 0);
+    if (left.length === 0) return;
+    const shown = left.map(
+      ([name, { ready, leased }]) => `${name}: ${ready} ready, ${leased} leased`,
+    );
+    const text = `after ${inWords(withinMs)} tasks are left that nobody works on (${shown.join("; ")})`;
+    throw new CodeqError("timeout", `${text}; start a worker with server.client.worker(...)`);
+  }
+}
+
+/** Turns in which nothing happens before everything counts as settled. */
+const quietTurns = 4;
+/** How long a handler may do something real before time moves on. */
+const patienceMs = 100;
+
+/** Which replies a lost response is. */
+const replies: Readonly<Record<LosableResponse, readonly string[]>> = {
+  enqueue: ["createAck", "createAckBatch"],
+  result: ["resultAck", "resultAckBatch"],
+  heartbeat: ["heartbeatAck"],
+  retry: ["nackAck"],
+  hand_back: ["abandonAck"],
+};
+
+/** Everything around the server and its clients: time, chance and the ways between them. */
+class World {
+  readonly clock: SimClock;
+  readonly runtime: Runtime;
+  readonly webhooks: PostedWebhook[] = [];
+  readonly losing: LosableResponse[] = [];
+  readonly #random: SimRandom;
+  /** Grows with everything that happens. */
+  #happenings = 0;
+  #onHappening: () => void = () => {};
+  #lastId = 0;
+
+  constructor({ startAt, seed = 1 }: TestServerOptions) {
+    this.#random = new SimRandom(seed);
+    this.clock = new SimClock({
+      ...(startAt === undefined ? {} : { wallMs: Number(startAt) }),
+      settle: () => this.settle(),
+    });
+    this.runtime = {
+      clock: this.#clientClock(),
+      uniqueId: () => {
+        this.#lastId += 1;
+        return `test${this.#lastId}`;
+      },
+      defer: (run) => this.carry(run),
+      // Between tries of a client no time passes; a server in the same process is always there.
+      pauseMs: () => 0,
+      fetch: () => Promise.reject(new Error("a test server has no HTTP address")),
+      warn: (code, message) => process.emitWarning(message, { type: "CodeqWarning", code }),
+    };
+  }
+
+  open(env: Readonly<Record<string, string>>): Promise<InProcessServer> {
+    return openInProcess({
+      env,
+      clock: this.clock,
+      randomBytes: (into) => this.#random.bytes(into),
+      draw: () => this.#random.next(),
+      defer: (run) => this.carry(run),
+      post: (task, { status }) => {
+        this.webhooks.push({ url: task.webhook, taskId: task.id, status });
+        return Promise.resolve(200);
+      },
+      log: () => {},
+    });
+  }
+
+  readonly carry = (run: () => void): void => {
+    setImmediate(() => {
+      this.#happenings += 1;
+      run();
+      this.#onHappening();
+    });
+  };
+
+  readonly isLost = (reply: { readonly case: unknown }): boolean => {
+    const at = this.losing.findIndex((each) => replies[each].includes(String(reply.case)));
+    if (at >= 0) this.losing.splice(at, 1);
+    return at >= 0;
+  };
+
+  /** Lets everything happen that needs neither time nor anything outside. */
+  async settle(): Promise<void> {
+    for (let quiet = 0, seen = this.#happenings; quiet < quietTurns; quiet += 1) {
+      await new Promise<void>((resolve) => setImmediate(resolve));
+      if (this.#happenings !== seen) quiet = 0;
+      seen = this.#happenings;
+    }
+  }
+
+  /** Whether something happens within the time that a handler may need for something real. */
+  happened(): Promise<boolean> {
+    return new Promise((resolve) => {
+      const cancel = systemClock.after(patienceMs, () => resolve(false));
+      this.#onHappening = () => {
+        cancel();
+        resolve(true);
+      };
+    });
+  }
+
+  /** What is to happen at once needs no move of the clock. */
+  #clientClock(): Clock {
+    const { clock } = this;
+    return {
+      nowMs: () => clock.nowMs(),
+      monotonicMs: () => clock.monotonicMs(),
+      after: (delayMs, run) => {
+        if (delayMs > 0) return clock.after(delayMs, run);
+        let isCancelled = false;
+        this.carry(() => {
+          if (!isCancelled) run();
+        });
+        return () => {
+          isCancelled = true;
+        };
+      },
+    };
+  }
+}

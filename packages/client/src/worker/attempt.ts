@@ -1,0 +1,101 @@
+/** Runs the handler of a delivery and says what came of it. Never throws. */
+import { CodeqError } from "../codeq-error.ts";
+import { eventBytesMax } from "../grpc/grpc-conversation.ts";
+import { outputToJson } from "../output-json.ts";
+import { validate } from "../standard-schema.ts";
+import type { Handler } from "../task.ts";
+import type { Tracing } from "../trace-context.ts";
+import type { Delivery } from "./delivery.ts";
+import { handBack, type Outcome, outcomeOf } from "./outcome.ts";
+import type { Middleware, TaskContext } from "./task-context.ts";
+
+export interface AttemptParts {
+  readonly middleware: readonly Middleware[];
+  readonly tracing: Tracing;
+  readonly onProgress: (ctx: TaskContext, fraction: number, note: string | undefined) => void;
+}
+
+export interface Attempt {
+  readonly ctx: TaskContext;
+  readonly outcome: Outcome;
+  readonly output?: unknown;
+  readonly error?: unknown;
+}
+
+/** Room for what is around a result in its message. */
+const outputBytesMax = eventBytesMax - 64 * 1024;
+
+export async function attempt(delivery: Delivery, parts: AttemptParts): Promise<Attempt> {
+  const ctx = contextOf(delivery, parts);
+  try {
+    const { id, task, attempt: number, trace } = ctx;
+    const output = await parts.tracing.handle({ id, task, attempt: number, trace }, () =>
+      runThrough(parts.middleware, delivery.handler, ctx),
+    );
+    return { ctx, output, outcome: { kind: "completed", json: await jsonOf(delivery, output) } };
+  } catch (error) {
+    return { ctx, error, outcome: outcomeOfFailure(delivery, error) };
+  }
+}
+
+async function runThrough(
+  middleware: readonly Middleware[],
+  handler: Handler,
+  ctx: TaskContext,
+): Promise<unknown> {
+  const [first, ...rest] = middleware;
+  if (first !== undefined) return first(ctx, () => runThrough(rest, handler, ctx));
+  const { input: schema, name } = handler.definition;
+  const input =
+    schema === undefined
+      ? ctx.payload
+      : await validate(schema, ctx.payload, { code: "invalid_input", of: `the input of ${name}` });
+  return handler.run(input, ctx);
+}
+
+async function jsonOf({ handler }: Delivery, output: unknown): Promise<string> {
+  const { output: schema, name } = handler.definition;
+  const json = outputToJson(output);
+  if (json.length * 3 > outputBytesMax && Buffer.byteLength(json) > outputBytesMax) {
+    const text = `the output of ${name} has more than ${outputBytesMax} bytes`;
+    throw new CodeqError("invalid_output", `${text}; store it elsewhere and return a reference`);
+  }
+  if (schema !== undefined) {
+    const of = `the output of ${name}`;
+    const written = output === undefined ? undefined : JSON.parse(JSON.stringify(output));
+    await validate(schema, written, { code: "invalid_output", of });
+  }
+  return json;
+}
+
+function outcomeOfFailure(delivery: Delivery, error: unknown): Outcome {
+  const reason = delivery.abortReason;
+  // It did not fail: it was told to stop.
+  if (reason?.code === "worker_closing" || reason?.code === "lease_lost") return handBack;
+  const { definition } = delivery.handler;
+  return outcomeOf(reason ?? error, definition, delivery.attempt);
+}
+
+function contextOf(delivery: Delivery, parts: AttemptParts): TaskContext {
+  const { id, task, attempt: number, trace } = delivery;
+  let payload: { readonly value: unknown } | undefined;
+  const ctx: TaskContext = {
+    id,
+    task: delivery.handler.definition.name,
+    get payload() {
+      payload ??= { value: JSON.parse(delivery.payload) };
+      return payload.value;
+    },
+    attempt: number,
+    maxAttempts: task.maxAttempts,
+    priority: task.priority,
+    createdAt: new Date(task.createdAtMs ?? 0),
+    fencingToken: Number(delivery.leaseToken),
+    get signal() {
+      return delivery.signal;
+    },
+    trace,
+    progress: (fraction, note) => parts.onProgress(ctx, fraction, note),
+  };
+  return ctx;
+}

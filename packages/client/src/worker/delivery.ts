@@ -1,0 +1,64 @@
+/** One delivery of a task to this worker, from its arrival until the server knows what became of it. */
+import { textOf, type WireUint64, type worker } from "@codeq/protocol/wire";
+import type { CodeqError } from "../codeq-error.ts";
+import type { Handler } from "../task.ts";
+import type { TraceContext } from "../trace-context.ts";
+
+export class Delivery {
+  readonly id: string;
+  readonly leaseToken: WireUint64;
+  readonly handler: Handler;
+  readonly task: Omit<worker.Task, "payload">;
+  /** JSON text of the producer. */
+  readonly payload: string;
+  readonly leaseMs: number;
+  /** When the lease was last asked for or extended, and when an extension was last sent. */
+  confirmedMs: number;
+  beatMs: number;
+  state: "waiting" | "running" | "finished" = "waiting";
+  cancelTimeout: () => void = () => {};
+  #controller: AbortController | undefined;
+  #abortReason: CodeqError | undefined;
+
+  constructor(task: worker.Task, handler: Handler, nowMs: number) {
+    this.id = task.id;
+    this.leaseToken = task.leaseToken;
+    this.handler = handler;
+    this.task = task;
+    this.payload = textOf(task.payload);
+    this.leaseMs = handler.definition.leaseMs;
+    this.confirmedMs = nowMs;
+    this.beatMs = nowMs;
+  }
+
+  /** 1 for the first delivery. */
+  get attempt(): number {
+    return this.task.attempts + 1;
+  }
+
+  get trace(): TraceContext | undefined {
+    const { traceParent, traceState } = this.task;
+    if (traceParent === "") return undefined;
+    return { traceparent: traceParent, ...(traceState === "" ? {} : { tracestate: traceState }) };
+  }
+
+  /** Made when somebody asks for it: most handlers do not. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#abortReason !== undefined) this.#controller.abort(this.#abortReason);
+    }
+    return this.#controller.signal;
+  }
+
+  get abortReason(): CodeqError | undefined {
+    return this.#abortReason;
+  }
+
+  /** The first reason counts. */
+  abort(reason: CodeqError): void {
+    if (this.#abortReason !== undefined) return;
+    this.#abortReason = reason;
+    this.#controller?.abort(reason);
+  }
+}

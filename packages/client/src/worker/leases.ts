@@ -1,0 +1,123 @@
+/**
+ * Keeps the leases of deliveries: extends each before a third of it has passed, and says when one is
+ * lost, either because the server says so or because no extension was confirmed in time. It also
+ * notices when the process is too busy to do that.
+ */
+import type { worker } from "@codeq/protocol/wire";
+import { CodeqError, isRetryable } from "../codeq-error.ts";
+import { inWords, toSeconds } from "../duration.ts";
+import type { Runtime } from "../runtime.ts";
+import type { Delivery } from "./delivery.ts";
+
+export interface LeasesParts {
+  readonly runtime: Runtime;
+  readonly isOpen: () => boolean;
+  readonly send: (event: worker.WorkerEvent) => boolean;
+  readonly onLost: (delivery: Delivery, error: CodeqError) => void;
+  /** The event loop was blocked for this long. */
+  readonly onLag: (lagMs: number) => void;
+  readonly lagWarningMs: number;
+}
+
+const tickMsMax = 500;
+const ticksPerLease = 12;
+/** Blocked for longer than this, the process says so at most this often. */
+const lagSilenceMs = 10_000;
+
+export class Leases {
+  readonly #parts: LeasesParts;
+  readonly #kept = new Map<string, Delivery>();
+  #cancelTick: (() => void) | undefined;
+  #tickMs = tickMsMax;
+  #tickDueMs = 0;
+  #lagSaidMs = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: LeasesParts) {
+    this.#parts = parts;
+  }
+
+  /** `claimMs` is the lease that the server has given. */
+  keep(delivery: Delivery, claimMs: number): void {
+    this.#kept.set(delivery.id, delivery);
+    if (delivery.leaseMs > claimMs) this.#beat(delivery);
+    const tickMs = Math.min(tickMsMax, claimMs / ticksPerLease);
+    if (this.#cancelTick !== undefined && this.#tickMs <= tickMs) return;
+    this.#tickMs = tickMs;
+    this.#arm();
+  }
+
+  release(delivery: Delivery): void {
+    if (this.#kept.get(delivery.id) !== delivery) return;
+    this.#kept.delete(delivery.id);
+    if (this.#kept.size > 0) return;
+    this.#cancelTick?.();
+    this.#cancelTick = undefined;
+  }
+
+  /** A new conversation: the server hears of all of them. */
+  beatAll(): void {
+    for (const delivery of this.#kept.values()) this.#beat(delivery);
+  }
+
+  acknowledged({ taskId, ok, errorCode, errorMessage }: worker.HeartbeatAck): void {
+    const delivery = this.#kept.get(taskId);
+    if (delivery === undefined) return;
+    if (ok) delivery.confirmedMs = delivery.beatMs;
+    else if (!isRetryable(errorCode)) {
+      const text = `the lease of task ${taskId} is lost: ${errorMessage}`;
+      this.#lost(delivery, new CodeqError("lease_lost", text, { taskId }));
+    }
+  }
+
+  stop(): void {
+    this.#cancelTick?.();
+    this.#cancelTick = undefined;
+    this.#kept.clear();
+  }
+
+  #arm(): void {
+    this.#cancelTick?.();
+    const { clock } = this.#parts.runtime;
+    this.#tickDueMs = clock.monotonicMs() + this.#tickMs;
+    this.#cancelTick = clock.after(this.#tickMs, () => this.#tick());
+  }
+
+  #tick(): void {
+    const nowMs = this.#parts.runtime.clock.monotonicMs();
+    this.#checkLag(nowMs);
+    for (const delivery of this.#kept.values()) {
+      const { leaseMs, beatMs, confirmedMs } = delivery;
+      if (nowMs >= confirmedMs + leaseMs) this.#ranOut(delivery);
+      else if (nowMs + this.#tickMs > beatMs + leaseMs / 3) this.#beat(delivery);
+    }
+    if (this.#kept.size > 0) this.#arm();
+    else this.#cancelTick = undefined;
+  }
+
+  #beat(delivery: Delivery): void {
+    if (!this.#parts.isOpen()) return;
+    const { id: taskId, leaseToken, leaseMs } = delivery;
+    delivery.beatMs = this.#parts.runtime.clock.monotonicMs();
+    const extendSeconds = toSeconds(leaseMs);
+    this.#parts.send({ case: "heartbeat", value: { taskId, leaseToken, extendSeconds } });
+  }
+
+  #ranOut(delivery: Delivery): void {
+    const taskId = delivery.id;
+    const lease = inWords(delivery.leaseMs);
+    const text = `the lease of task ${taskId} was not extended within ${lease}`;
+    this.#lost(delivery, new CodeqError("lease_lost", text, { taskId }));
+  }
+
+  #lost(delivery: Delivery, error: CodeqError): void {
+    this.release(delivery);
+    this.#parts.onLost(delivery, error);
+  }
+
+  #checkLag(nowMs: number): void {
+    const lagMs = nowMs - this.#tickDueMs;
+    if (lagMs < this.#parts.lagWarningMs || nowMs < this.#lagSaidMs + lagSilenceMs) return;
+    this.#lagSaidMs = nowMs;
+    this.#parts.onLag(Math.round(lagMs));
+  }
+}

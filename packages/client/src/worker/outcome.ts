@@ -1,0 +1,87 @@
+/**
+ * What is to be told to the server about a delivery.
+ *
+ *   completed   the output is the result of the task
+ *   failed      the task has failed for good
+ *   retry       this attempt failed; the server gives it to somebody again, or buries it
+ *   hand back   nobody tried it to the end; it is ready again and no attempt is counted
+ */
+import { limits } from "@codeq/protocol";
+import type { WireUint64, worker } from "@codeq/protocol/wire";
+import { CodeqError, messageOf } from "../codeq-error.ts";
+import { toMs, toSeconds } from "../duration.ts";
+import { Permanent, RetryIn } from "../failures.ts";
+import type { TaskDefinition } from "../task.ts";
+
+export type Outcome =
+  | { readonly kind: "completed"; readonly json: string }
+  | { readonly kind: "failed"; readonly error: string }
+  | { readonly kind: "retry"; readonly delaySeconds: number; readonly reason: string }
+  | { readonly kind: "hand_back" };
+
+export const handBack: Outcome = { kind: "hand_back" };
+
+/** What follows from an error of a handler. */
+export function outcomeOf(
+  error: unknown,
+  { retryDelay }: TaskDefinition,
+  attempt: number,
+): Outcome {
+  if (error instanceof Permanent) return { kind: "failed", error: textOf(error, "error") };
+  const reason = textOf(error, "reason");
+  if (error instanceof RetryIn) {
+    return { kind: "retry", delaySeconds: secondsOf(error.delayMs), reason };
+  }
+  if (retryDelay === undefined) return { kind: "retry", delaySeconds: 0, reason };
+  try {
+    const delay = typeof retryDelay === "function" ? retryDelay(attempt, error) : retryDelay;
+    return { kind: "retry", delaySeconds: secondsOf(toMs(delay, "retry delay")), reason };
+  } catch (broken) {
+    // The handler's error must not be hidden by one in the choice of the delay; both are told.
+    const text = `${reason} (retry.delay failed: ${messageOf(broken)})`;
+    return { kind: "retry", delaySeconds: 0, reason: text.slice(0, limits.reasonCharsMax) };
+  }
+}
+
+/** Zero would leave it to the server's policy. */
+function secondsOf(ms: number): number {
+  return Math.max(1, Math.min(toSeconds(ms), limits.delaySecondsMax));
+}
+
+/** Never empty, and no longer than the server takes. */
+function textOf(error: unknown, as: "error" | "reason"): string {
+  const isOurs = error instanceof Permanent || error instanceof RetryIn;
+  const isPlain = !(error instanceof Error) || isOurs || error instanceof CodeqError;
+  const text = isPlain ? messageOf(error) : `${error.name}: ${error.message}`;
+  const max = as === "error" ? limits.errorCharsMax : limits.reasonCharsMax;
+  return (text.trim() === "" ? "the handler failed without a message" : text).slice(0, max);
+}
+
+/** The outcome as an event; results of several deliveries may share one. */
+export function eventOf(
+  taskId: string,
+  leaseToken: WireUint64,
+  outcome: Outcome,
+): worker.WorkerEvent {
+  switch (outcome.kind) {
+    case "completed":
+    case "failed":
+      return { case: "result", value: resultOf(taskId, leaseToken, outcome) };
+    case "retry": {
+      const { delaySeconds, reason } = outcome;
+      return { case: "nack", value: { taskId, leaseToken, delaySeconds, reason } };
+    }
+    case "hand_back":
+      return { case: "abandon", value: { taskId, leaseToken, interrupted: true } };
+  }
+}
+
+export function resultOf(
+  taskId: string,
+  leaseToken: WireUint64,
+  outcome: Extract<Outcome, { readonly kind: "completed" | "failed" }>,
+): worker.Result {
+  return outcome.kind === "completed"
+    ? { taskId, leaseToken, status: "COMPLETED", resultJson: outcome.json, error: "" }
+    : { taskId, leaseToken, status: "FAILED", resultJson: "", error: outcome.error };
+}

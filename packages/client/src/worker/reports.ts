@@ -1,0 +1,105 @@
+/**
+ * Tells what happens in a worker to those who listen. What goes wrong and has no listener becomes a
+ * warning of the process, so that nothing passes unnoticed. A listener that throws does no harm.
+ */
+import { type CodeqError, messageOf } from "../codeq-error.ts";
+import { inWords } from "../duration.ts";
+import type { Runtime } from "../runtime.ts";
+import type { Attempt } from "./attempt.ts";
+import type { Delivery } from "./delivery.ts";
+import type { Outcome } from "./outcome.ts";
+import type { TaskContext } from "./task-context.ts";
+import type { WorkerListeners, WorkerWarning } from "./worker-options.ts";
+
+export class Reports {
+  readonly #on: WorkerListeners;
+  readonly #warn: Runtime["warn"];
+  /** What is to be told when the result is stored; only if somebody wants to know. */
+  readonly #attempts = new Map<Delivery, Attempt>();
+
+  constructor(on: WorkerListeners, warn: Runtime["warn"]) {
+    this.#on = on;
+    this.#warn = warn;
+  }
+
+  /** A handler has ended. */
+  ended(delivery: Delivery, ended: Attempt): void {
+    const { ctx, outcome, error } = ended;
+    if (outcome.kind === "completed") {
+      if (this.#on.completed !== undefined) this.#attempts.set(delivery, ended);
+      return;
+    }
+    if (outcome.kind === "hand_back") return;
+    if (this.#tell(this.#on.failed, ctx, error)) return;
+    const next =
+      outcome.kind === "failed" ? "it is not tried again" : "the server decides on a retry";
+    const what = `task ${ctx.id} (${ctx.task}) failed in attempt ${ctx.attempt}; ${next}`;
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    this.#warn("CODEQ_TASK_FAILED", `${what}: ${text}`);
+  }
+
+  /** The server has answered for good. */
+  settled(delivery: Delivery, outcome: Outcome, refused: CodeqError | undefined): void {
+    const ended = this.#attempts.get(delivery);
+    this.#attempts.delete(delivery);
+    if (refused === undefined) {
+      if (ended !== undefined) this.#tell(this.#on.completed, ended.ctx, ended.output);
+      return;
+    }
+    // A task that was handed back because its lease was lost is not ours to speak of.
+    if (outcome.kind === "hand_back") return;
+    if (this.#tell(this.#on.refused, refused)) return;
+    const what = `the server refused what became of task ${delivery.id} (${refused.code})`;
+    this.#warn("CODEQ_REFUSED", `${what}: ${refused.message}`);
+  }
+
+  lag(lagMs: number): void {
+    const block = `the event loop was blocked for ${lagMs} ms`;
+    const fix = "move long computations to a worker thread, or give the task a longer lease";
+    this.#warning({ code: "event_loop_lag", message: `${block}; leases may be lost: ${fix}` });
+  }
+
+  stuck(delivery: Delivery, stopMs: number): void {
+    const name = delivery.handler.definition.name;
+    const what = `the handler of ${name} did not end ${inWords(stopMs)} after ctx.signal was aborted`;
+    const fix = "its task was given back while it goes on; pass ctx.signal to what it waits for";
+    this.#warning({ code: "handler_stuck", message: `${what}: ${fix}` });
+  }
+
+  serverError(error: CodeqError): void {
+    this.#warning({ code: "server_error", message: `${error.message} (${error.code})` });
+  }
+
+  connection(problem: CodeqError | undefined): void {
+    this.#tell(this.#on.connection, problem);
+  }
+
+  /** The worker has ended because the server does not want it. */
+  fatal(error: CodeqError): void {
+    this.#warn("CODEQ_WORKER_FAILED", `the worker has stopped (${error.code}): ${error.message}`);
+  }
+
+  readonly progress = (ctx: TaskContext, fraction: number, note: string | undefined): void => {
+    const within = Math.min(1, Math.max(0, Number.isNaN(fraction) ? 0 : fraction));
+    this.#tell(this.#on.progress, ctx, within, note);
+  };
+
+  #warning(warning: WorkerWarning): void {
+    if (this.#tell(this.#on.warning, warning)) return;
+    this.#warn(`CODEQ_${warning.code.toUpperCase()}`, warning.message);
+  }
+
+  /** False when nobody listens. */
+  #tell<Args extends readonly unknown[]>(
+    listener: ((...args: Args) => void) | undefined,
+    ...args: Args
+  ): boolean {
+    if (listener === undefined) return false;
+    try {
+      listener(...args);
+    } catch (error) {
+      this.#warn("CODEQ_LISTENER_FAILED", `a listener of a worker threw: ${messageOf(error)}`);
+    }
+    return true;
+  }
+}

@@ -1,0 +1,51 @@
+/** What a handler and the middleware around it know of the task that they run. */
+import type { TraceContext } from "../trace-context.ts";
+
+export interface TaskContext {
+  /** The id of the task. */
+  readonly id: string;
+  /** The name of the task. */
+  readonly task: string;
+  /** What the producer sent, as it came; handlers get it checked. */
+  readonly payload: unknown;
+  /** 1 for the first delivery. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly priority: number;
+  readonly createdAt: Date;
+  /**
+   * Grows with every delivery of the task. Other systems that remember the highest one they saw can
+   * refuse a worker that was overtaken.
+   */
+  readonly fencingToken: number;
+  /**
+   * Aborted when going on is of no use: the lease was lost, the worker shuts down, or the time is
+   * over. Its reason is a `CodeqError` with the code `lease_lost`, `worker_closing` or
+   * `handler_timeout`.
+   */
+  readonly signal: AbortSignal;
+  /** The trace context that came with the task. */
+  readonly trace: TraceContext | undefined;
+  /**
+   * Tells how far the work has come, from 0 to 1. It goes to `on.progress` of the worker and stays in
+   * this process: the server does not keep it.
+   */
+  progress(fraction: number, note?: string): void;
+}
+
+/**
+ * Wraps the handlers of a worker. `next` runs the rest and gives its output, which the middleware
+ * returns, or another one; what it throws counts as if the handler had thrown it.
+ *
+ * ```ts
+ * const timing: Middleware = async (ctx, next) => {
+ *   const startedMs = performance.now();
+ *   try {
+ *     return await next();
+ *   } finally {
+ *     console.log(`${ctx.task} took ${performance.now() - startedMs} ms`);
+ *   }
+ * };
+ * ```
+ */
+export type Middleware = (ctx: TaskContext, next: () => Promise<unknown>) => Promise<unknown>;

@@ -1,0 +1,82 @@
+/** What a worker can be told, and what it tells. */
+import { limits } from "@codeq/protocol";
+import { CodeqError } from "../codeq-error.ts";
+import type { Duration } from "../duration.ts";
+import type { Handler } from "../task.ts";
+import type { Middleware, TaskContext } from "./task-context.ts";
+
+export interface WorkerOptions {
+  /** How many tasks it runs at a time; 10 unless told. */
+  readonly concurrency?: number;
+  /** Runs around every handler, the first outermost. */
+  readonly middleware?: readonly Middleware[];
+  /** What happens, for logs and metrics. What nobody listens for is told as a warning of the process. */
+  readonly on?: WorkerListeners;
+  /** Its name for the server; made from host and process unless told. Two workers need two names. */
+  readonly name?: string;
+  /** A block of the event loop that is worth a warning; `"1s"` unless told. */
+  readonly lagWarning?: Duration;
+  /** When it differs from that of the client. */
+  readonly token?: string | (() => string | Promise<string>);
+}
+
+export interface WorkerListeners {
+  /** A task is done and its result is stored. */
+  readonly completed?: (ctx: TaskContext, output: unknown) => void;
+  /** A run of a handler failed; what is to become of the task is decided. */
+  readonly failed?: (ctx: TaskContext, error: unknown) => void;
+  /** The server did not accept what became of a task: the work counts for nothing. */
+  readonly refused?: (error: CodeqError) => void;
+  /** `event_loop_lag`, `handler_stuck` and other things that work, but not well. */
+  readonly warning?: (warning: WorkerWarning) => void;
+  readonly progress?: (ctx: TaskContext, fraction: number, note: string | undefined) => void;
+  /** The worker is connected, or why it is not. */
+  readonly connection?: (problem: CodeqError | undefined) => void;
+}
+
+export interface WorkerWarning {
+  readonly code: "event_loop_lag" | "handler_stuck" | "listener_failed" | "server_error";
+  readonly message: string;
+}
+
+export interface CloseOptions {
+  /** How long running tasks may take to finish before they are told to stop; `"10s"` unless told. */
+  readonly grace?: Duration;
+}
+
+const concurrencyDefault = 10;
+const concurrencyMax = 10_000;
+
+export function checkConcurrency(concurrency: number = concurrencyDefault): number {
+  if (Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= concurrencyMax) {
+    return concurrency;
+  }
+  const text = `invalid concurrency ${concurrency}: a whole number from 1 to ${concurrencyMax}`;
+  throw new CodeqError("invalid_option", text);
+}
+
+/** By the name of the queue, which ignores case. */
+export function handlersByQueue(handlers: readonly Handler[]): ReadonlyMap<string, Handler> {
+  const found = new Map<string, Handler>();
+  for (const handler of handlers) {
+    const { name } = handler.definition;
+    if (found.has(name.toLowerCase())) {
+      throw new CodeqError("invalid_option", `the task ${name} has two handlers in one worker`);
+    }
+    found.set(name.toLowerCase(), handler);
+  }
+  const max = limits.commandsPerClaimMax;
+  if (found.size === 0 || found.size > max) {
+    throw new CodeqError(
+      "invalid_option",
+      `a worker needs 1 to ${max} handlers, not ${found.size}`,
+    );
+  }
+  return found;
+}
+
+export function checkName(name: string): string {
+  if (name.trim() !== "" && name.length <= limits.workerIdCharsMax) return name;
+  const max = limits.workerIdCharsMax;
+  throw new CodeqError("invalid_option", `invalid name of a worker: 1 to ${max} characters`);
+}

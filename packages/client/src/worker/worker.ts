@@ -1,0 +1,400 @@
+/**
+ * Runs handlers for the tasks that the server gives it.
+ *
+ *   running    asks for tasks while it has free slots
+ *   draining   asks for no more; leaves when its tasks are finished or handed back
+ *   closed     for good
+ *
+ * A delivery occupies a slot until its handler has ended, and its lease is kept until the server has
+ * acknowledged what became of it, through any number of connections.
+ */
+import { worker } from "@codeq/protocol/wire";
+import { CodeqError } from "../codeq-error.ts";
+import type { Dial } from "../conversation.ts";
+import { inWords, toMs, toSeconds } from "../duration.ts";
+import type { StreamMethod } from "../grpc/grpc-conversation.ts";
+import { Line, type Next, type TokenSource } from "../line.ts";
+import type { Runtime } from "../runtime.ts";
+import type { Handler } from "../task.ts";
+import type { Tracing } from "../trace-context.ts";
+import { type Attempt, attempt } from "./attempt.ts";
+import { Delivery } from "./delivery.ts";
+import { Leases } from "./leases.ts";
+import { type Ack, Outbox } from "./outbox.ts";
+import { handBack, type Outcome, outcomeOf } from "./outcome.ts";
+import type { Reports } from "./reports.ts";
+import type { Middleware } from "./task-context.ts";
+import type { CloseOptions } from "./worker-options.ts";
+
+export type WorkerDial = Dial<worker.WorkerEvent, worker.ServerEvent>;
+
+export const workerMethod: StreamMethod<worker.WorkerEvent, worker.ServerEvent> = {
+  path: "/workerpb.WorkerStream/Stream",
+  write: worker.writeWorkerEvent,
+  read: worker.readServerEvent,
+};
+
+export interface WorkerParts {
+  readonly runtime: Runtime;
+  readonly dial: WorkerDial;
+  readonly token: TokenSource;
+  readonly tracing: Tracing;
+  readonly handlers: ReadonlyMap<string, Handler>;
+  readonly middleware: readonly Middleware[];
+  readonly concurrency: number;
+  readonly name: string;
+  readonly lagWarningMs: number;
+  readonly reports: Reports;
+}
+
+/** Most tasks that are asked for at once. */
+const readyMax = 256;
+/** How long a handler that was told to stop may go on before it is given up. */
+const stopMsMax = 5_000;
+/** How long a closing worker waits for the acknowledgements of what it has to tell. */
+const farewellMsMax = 10_000;
+const graceDefault = "10s";
+/** Refusals of a Ready that another one would meet as well. */
+const hopeless: ReadonlySet<string> = new Set([
+  "missing_scope",
+  "event_type_not_allowed",
+  "invalid_command",
+  "invalid_argument",
+]);
+
+/** Made by `client.worker`. */
+export interface Worker extends AsyncDisposable {
+  /** Its name for the server. */
+  readonly name: string;
+  /** Tasks that it has and the server has not heard the end of. */
+  readonly busy: number;
+  /** Resolves when the worker is closed; rejects when the server does not want it. */
+  readonly done: Promise<void>;
+  /**
+   * Stops asking for tasks, lets the running ones finish, and hands back those that have not finished
+   * within the grace, without an attempt being counted. Rejects when the server could not be told.
+   */
+  close(options?: CloseOptions): Promise<void>;
+}
+
+export class TaskWorker implements Worker {
+  readonly #parts: WorkerParts;
+  readonly #line: Line<worker.WorkerEvent, worker.ServerEvent>;
+  readonly #leases: Leases;
+  readonly #outbox: Outbox;
+  readonly #commands: string[];
+  readonly #claimMs: number;
+  readonly #deliveries = new Set<Delivery>();
+  /** Delivered and not started: there were more than asked for. */
+  #waiting: Delivery[] = [];
+  #running = 0;
+  #isAsking = false;
+  #isScheduled = false;
+  #state: "running" | "draining" | "closed" = "running";
+  #wasOpen = false;
+  #closing: Promise<void> | undefined;
+  #onIdle: () => void = () => {};
+  readonly #end: PromiseWithResolvers<void> = Promise.withResolvers();
+
+  constructor(parts: WorkerParts) {
+    this.#parts = parts;
+    const { runtime, dial, token, handlers, name, lagWarningMs, reports } = parts;
+    this.#commands = [...handlers.values()].map(({ definition }) => definition.name);
+    this.#claimMs = Math.min(...[...handlers.values()].map((each) => each.definition.leaseMs));
+    this.#line = new Line({
+      ...{ runtime, dial, token },
+      hello: (text) => ({ case: "hello", value: { token: text, workerId: name } }),
+      isHelloAck: (reply) => reply.case === "helloAck",
+      stay: () => this.#deliveries.size > 0,
+      listener: {
+        opened: () => this.#opened(),
+        reply: (reply) => this.#take(reply),
+        drained: () => this.#schedule(),
+        lost: (error) => this.#lost(error),
+        refused: (error) => this.#refused(error),
+      },
+    });
+    const shared = {
+      runtime,
+      isOpen: () => this.#line.isOpen,
+      send: (event: worker.WorkerEvent) => this.#line.send(event),
+    };
+    this.#leases = new Leases({
+      ...{ ...shared, lagWarningMs },
+      onLost: (delivery, error) => delivery.abort(error),
+      onLag: (lagMs) => reports.lag(lagMs),
+    });
+    this.#outbox = new Outbox({
+      ...shared,
+      onWaiting: () => this.#schedule(),
+      onSettled: (delivery, outcome, refused) => this.#settled(delivery, outcome, refused),
+    });
+    // Whoever does not look at the end is told by a warning.
+    this.#end.promise.catch(() => {});
+    this.#line.connect();
+  }
+
+  get name(): string {
+    return this.#parts.name;
+  }
+
+  get busy(): number {
+    return this.#deliveries.size;
+  }
+
+  get done(): Promise<void> {
+    return this.#end.promise;
+  }
+
+  close({ grace = graceDefault }: CloseOptions = {}): Promise<void> {
+    this.#closing ??= this.#close(toMs(grace, "grace"));
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** As if the process ended: the server hears nothing more, and handlers are told to stop. */
+  crash(): void {
+    this.#abortAll(new CodeqError("lease_lost", "the worker crashed"));
+    this.#stop();
+    this.#end.resolve();
+  }
+
+  async #close(graceMs: number): Promise<void> {
+    if (this.#state === "closed") return;
+    this.#state = "draining";
+    for (const delivery of this.#waiting.splice(0)) this.#finished(delivery, handBack);
+    // A Ready cannot be taken back, but the server forgets those of a conversation that ends.
+    this.#line.renew();
+    if (!(await this.#idle(graceMs, () => this.#running === 0))) {
+      this.#abortAll(new CodeqError("worker_closing", "the worker is shutting down"));
+      if (!(await this.#idle(stopMsMax, () => this.#running === 0))) this.#giveUpAll();
+    }
+    const isTold = await this.#idle(farewellMsMax, () => this.#outbox.size === 0);
+    const left = this.#outbox.size;
+    const problem = this.#line.lastError;
+    if (isTold) await this.#line.close();
+    this.#stop();
+    this.#end.resolve();
+    if (isTold) return;
+    const why = problem === undefined ? "" : `: ${problem.message}`;
+    const text = `the server has not acknowledged what became of ${left} tasks${why}`;
+    throw new CodeqError("unavailable", text, { cause: problem, ambiguous: true });
+  }
+
+  /** Waits until the condition holds; false when it does not in this time. */
+  #idle(waitMs: number, holds: () => boolean): Promise<boolean> {
+    if (holds()) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const cancel = this.#parts.runtime.clock.after(waitMs, () => resolve(false));
+      this.#onIdle = () => {
+        if (!holds()) return;
+        cancel();
+        resolve(true);
+      };
+    });
+  }
+
+  #stop(): void {
+    this.#state = "closed";
+    this.#line.cut();
+    this.#leases.stop();
+    this.#outbox.stop();
+    for (const delivery of this.#deliveries) {
+      delivery.cancelTimeout();
+      delivery.state = "finished";
+    }
+    this.#deliveries.clear();
+  }
+
+  #abortAll(reason: CodeqError): void {
+    for (const delivery of this.#deliveries) delivery.abort(reason);
+  }
+
+  #giveUpAll(): void {
+    for (const delivery of this.#deliveries) {
+      if (delivery.state === "running") this.#giveUp(delivery, handBack);
+    }
+  }
+
+  #opened(): void {
+    this.#wasOpen = true;
+    this.#isAsking = false;
+    this.#parts.reports.connection(undefined);
+    this.#leases.beatAll();
+    this.#flush();
+  }
+
+  #lost(error: CodeqError): Next {
+    this.#outbox.lost();
+    this.#isAsking = false;
+    if (this.#state === "running") this.#parts.reports.connection(error);
+    return this.#state === "running" || this.#deliveries.size > 0 ? "again" : "rest";
+  }
+
+  /** A token that was good may be good again; one that never was is a mistake. */
+  #refused(error: CodeqError): Next {
+    this.#parts.reports.connection(error);
+    if (this.#wasOpen) return "again";
+    this.#fail(error);
+    return "rest";
+  }
+
+  #fail(error: CodeqError): void {
+    if (this.#state === "closed") return;
+    this.#abortAll(error);
+    this.#stop();
+    this.#parts.reports.fatal(error);
+    this.#end.reject(error);
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    this.#parts.runtime.defer(() => {
+      this.#isScheduled = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    if (!this.#line.isOpen) {
+      // A worker that is closing and has something to tell after all.
+      if (this.#outbox.size > 0) this.#line.connect();
+      return;
+    }
+    this.#outbox.flush();
+    this.#ask();
+    this.#line.flush();
+  }
+
+  /** One Ready at a time: its answer shows how many slots are left. */
+  #ask(): void {
+    const free = this.#parts.concurrency - this.#running - this.#waiting.length;
+    if (this.#state !== "running" || this.#isAsking || free <= 0) return;
+    this.#isAsking = true;
+    const leaseSeconds = toSeconds(this.#claimMs);
+    const count = Math.min(free, readyMax);
+    this.#line.send({ case: "ready", value: { commands: this.#commands, leaseSeconds, count } });
+  }
+
+  #take(reply: worker.ServerEvent): void {
+    switch (reply.case) {
+      case "task":
+        if (reply.value.task !== undefined) this.#delivered([reply.value.task]);
+        return;
+      case "taskBatch":
+        this.#delivered(reply.value.tasks);
+        return;
+      case "resultAck":
+        this.#acknowledged({ ...reply.value, kind: "completed or failed" });
+        return;
+      case "resultAckBatch":
+        for (const ack of reply.value.acks) {
+          this.#acknowledged({ ...ack, kind: "completed or failed" });
+        }
+        return;
+      case "nackAck":
+        this.#acknowledged({ ...reply.value, kind: "retry" });
+        return;
+      case "abandonAck":
+        this.#acknowledged({ ...reply.value, kind: "hand_back" });
+        return;
+      case "heartbeatAck":
+        this.#leases.acknowledged(reply.value);
+        return;
+      case "error":
+        this.#complained(reply.value);
+        return;
+      case "helloAck":
+      case undefined:
+        return;
+    }
+  }
+
+  #complained({ errorCode, message }: worker.ServerError): void {
+    const error = new CodeqError(errorCode, message);
+    if (hopeless.has(errorCode)) this.#fail(error);
+    else this.#parts.reports.serverError(error);
+  }
+
+  #delivered(tasks: readonly worker.Task[]): void {
+    this.#isAsking = false;
+    const nowMs = this.#parts.runtime.clock.monotonicMs();
+    for (const task of tasks) {
+      const handler = this.#parts.handlers.get(task.command.toLowerCase());
+      if (handler === undefined) continue;
+      const delivery = new Delivery(task, handler, nowMs);
+      this.#deliveries.add(delivery);
+      this.#leases.keep(delivery, this.#claimMs);
+      if (this.#state !== "running") this.#finished(delivery, handBack);
+      else if (this.#running < this.#parts.concurrency) this.#start(delivery);
+      else this.#waiting.push(delivery);
+    }
+    this.#schedule();
+  }
+
+  #start(delivery: Delivery): void {
+    this.#running += 1;
+    delivery.state = "running";
+    const { timeoutMs } = delivery.handler.definition;
+    if (timeoutMs !== undefined) this.#limit(delivery, timeoutMs);
+    const { middleware, tracing, reports } = this.#parts;
+    const onProgress = reports.progress;
+    void attempt(delivery, { middleware, tracing, onProgress }).then((ended) =>
+      this.#ended(delivery, ended),
+    );
+  }
+
+  /** The handler is told to stop when its time is over, and given up when it does not. */
+  #limit(delivery: Delivery, timeoutMs: number): void {
+    const { clock } = this.#parts.runtime;
+    delivery.cancelTimeout = clock.after(timeoutMs, () => {
+      const text = `the handler took longer than ${inWords(timeoutMs)}`;
+      const error = new CodeqError("handler_timeout", text, { taskId: delivery.id });
+      delivery.abort(error);
+      delivery.cancelTimeout = clock.after(stopMsMax, () => {
+        const { definition } = delivery.handler;
+        this.#giveUp(delivery, outcomeOf(error, definition, delivery.attempt));
+      });
+    });
+  }
+
+  /** The handler goes on, but nobody waits for it. */
+  #giveUp(delivery: Delivery, outcome: Outcome): void {
+    if (delivery.state !== "running") return;
+    this.#parts.reports.stuck(delivery, stopMsMax);
+    this.#running -= 1;
+    this.#finished(delivery, outcome);
+  }
+
+  #ended(delivery: Delivery, ended: Attempt): void {
+    if (delivery.state !== "running") return;
+    this.#running -= 1;
+    this.#parts.reports.ended(delivery, ended);
+    this.#finished(delivery, ended.outcome);
+  }
+
+  #finished(delivery: Delivery, outcome: Outcome): void {
+    delivery.state = "finished";
+    delivery.cancelTimeout();
+    this.#outbox.add(delivery, outcome);
+    const next = this.#state === "running" ? this.#waiting.shift() : undefined;
+    if (next !== undefined) this.#start(next);
+    this.#onIdle();
+    this.#schedule();
+  }
+
+  #acknowledged(ack: Ack): void {
+    this.#outbox.acknowledged(ack);
+  }
+
+  #settled(delivery: Delivery, outcome: Outcome, refused: CodeqError | undefined): void {
+    this.#leases.release(delivery);
+    this.#deliveries.delete(delivery);
+    this.#parts.reports.settled(delivery, outcome, refused);
+    this.#onIdle();
+  }
+}

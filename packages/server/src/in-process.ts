@@ -1,0 +1,104 @@
+/**
+ * The server inside another process, without files and without ports: the composition of `main` over
+ * a clock and a random source that are passed in. It is what the test kit of the client runs on.
+ */
+import type { Result, Task } from "@codeq/queue";
+import type { Clock } from "./clock.ts";
+import { type Core, composeCore, composeStreams } from "./compose.ts";
+import { loadConfig } from "./config/load.ts";
+import type { Config } from "./config/settings.ts";
+import { newEndpoints } from "./endpoints.ts";
+import { openStorage } from "./storage.ts";
+import type { RandomBytes } from "./task-ids.ts";
+import { createLogger } from "./telemetry/logger.ts";
+import { createMetrics } from "./telemetry/metrics.ts";
+import type { GrpcStream } from "./transport/grpc/grpc-stream.ts";
+import type { Streams } from "./transport/grpc/streams.ts";
+
+export interface InProcessOptions {
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+  /** Uniform in [0, 1). */
+  readonly draw: () => number;
+  /** Runs a function after what arrived in the same turn. */
+  readonly defer: (run: () => void) => void;
+  /** Keys of the configuration, as environment variables. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Takes the place of posting results to webhooks. */
+  readonly post: (task: Task, result: Result) => Promise<number | undefined>;
+  /** Gets lines of the log. */
+  readonly log: (line: string) => void;
+}
+
+export interface InProcessCounts {
+  readonly ready: number;
+  readonly delayed: number;
+  readonly leased: number;
+  readonly dead: number;
+}
+
+export class InProcessServer implements AsyncDisposable {
+  readonly #core: Core;
+  readonly #streams: Streams;
+
+  constructor(core: Core, streams: Streams) {
+    this.#core = core;
+    this.#streams = streams;
+  }
+
+  /** Answers a gRPC call that did not come over a port. */
+  serve(stream: GrpcStream): void {
+    const handler = this.#streams.methods.get(stream.path);
+    if (handler === undefined) stream.end("UNIMPLEMENTED", `unknown path ${stream.path}`);
+    else handler(stream);
+  }
+
+  /** How many tasks are where, for every queue, by its name. */
+  counts(): ReadonlyMap<string, InProcessCounts> {
+    const found = new Map<string, InProcessCounts>();
+    for (const { name, counts } of this.#core.broker.queues.all()) {
+      const before = found.get(name) ?? { ready: 0, delayed: 0, leased: 0, dead: 0 };
+      found.set(name, {
+        ready: before.ready + counts.ready.reduce((sum, count) => sum + count, 0),
+        delayed: before.delayed + counts.delayed,
+        leased: before.leased + counts.leased,
+        dead: before.dead + counts.dead,
+      });
+    }
+    return found;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return Promise.resolve(this.#core[Symbol.asyncDispose]());
+  }
+}
+
+export async function openInProcess(options: InProcessOptions): Promise<InProcessServer> {
+  const { clock, defer } = options;
+  const config = readConfig(options.env);
+  const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
+  const logger = createLogger({
+    ...{ level: config.logLevel, format: config.logFormat, write: options.log },
+    nowMs: () => clock.nowMs(),
+  });
+  const parts = { config, clock, logger, metrics };
+  const core = await composeCore({
+    ...parts,
+    defer,
+    storage: await openStorage(config, { clock, metrics, logger }),
+    randomBytes: options.randomBytes,
+    draw: options.draw,
+    post: options.post,
+    fetchKeySet: () => Promise.reject(new Error("a server without ports asks nobody for keys")),
+    onFailed: () => {},
+  });
+  const endpoints = newEndpoints("in-process");
+  return new InProcessServer(core, composeStreams({ ...parts, core, endpoints }));
+}
+
+function readConfig(env: Readonly<Record<string, string>>): Config {
+  const memory = { PERSISTENCE_PROVIDER: "memory" };
+  const loaded = loadConfig({ argv: [], env: { ...env, ...memory }, readFile: () => "" });
+  if (loaded.ok) return loaded.config;
+  throw new Error(`the configuration has problems: ${loaded.problems.join("; ")}`);
+}
