@@ -58,6 +58,8 @@ export interface CoreParts {
   readonly onFailed: (fault: FaultError) => void;
   /** Smaller in a simulation, whose few tasks would never reach them. */
   readonly memory?: MemoryLimits;
+  /** How long maintenance may sleep; without a limit where the wall clock is never set. */
+  readonly sleepMsMax?: number;
 }
 
 export interface MemoryLimits {
@@ -198,12 +200,12 @@ interface MaintenanceParts extends CoreParts {
 }
 
 function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: DeliverWebhooks } {
-  const { broker, clock, logger, keySets } = parts;
+  const { broker, clock, logger, keySets, sleepMsMax } = parts;
   const deletion = new DeleteOldTasks({ broker, clock });
   const webhooks = new DeliverWebhooks(parts);
   const keys = refreshKeySets(keySets);
   const jobs = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks, keys];
-  const ticker = new Ticker({ clock, logger, jobs });
+  const ticker = new Ticker({ clock, logger, jobs, sleepMsMax });
   const wake = (): void => ticker.wake();
   broker.leases.onDue = wake;
   broker.delayed.onDue = wake;

@@ -16,6 +16,7 @@ import type { GrpcStream } from "./transport/grpc/grpc-stream.ts";
 import type { Streams } from "./transport/grpc/streams.ts";
 
 export interface InProcessOptions {
+  /** Its wall clock is never set. */
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   /** Uniform in [0, 1). */
@@ -91,6 +92,7 @@ export async function openInProcess(options: InProcessOptions): Promise<InProces
     post: options.post,
     fetchKeySet: () => Promise.reject(new Error("a server without ports asks nobody for keys")),
     onFailed: () => {},
+    sleepMsMax: Number.POSITIVE_INFINITY,
   });
   const endpoints = newEndpoints("in-process");
   return new InProcessServer(core, composeStreams({ ...parts, core, endpoints }));

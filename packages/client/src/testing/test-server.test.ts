@@ -1,17 +1,18 @@
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { task } from "../task.ts";
-import { testServer } from "./index.ts";
+import { type LosableResponse, testServer } from "./index.ts";
 
 const greet = task<{ name: string }, { text: string }>("greet");
+const count = task<number, number>("count");
 
 test("a task goes in, is done, and its result comes out, without time passing", async () => {
-  await using server = await testServer();
-  const before = server.now;
+  await using server = await testServer({ startAt: new Date("2026-01-02T03:04:05Z") });
   server.client.worker(greet.handle(({ name }) => ({ text: `hello ${name}` })));
   const run = await server.client.enqueue(greet, { name: "Ada" });
   assert.deepEqual(await run.result(), { text: "hello Ada" });
-  assert.deepEqual(server.now, before);
+  assert.deepEqual(server.now, new Date("2026-01-02T03:04:05Z"));
 });
 
 test("a delayed task is done when its time has come, and not a millisecond earlier", async () => {
@@ -30,4 +31,212 @@ test("a delayed task is done when its time has come, and not a millisecond earli
   assert.deepEqual(done, []);
   await server.advance(1);
   assert.deepEqual(done, [startMs + 3_600_000]);
+});
+
+test("until idle: retries and delayed tasks come in their time, however long that takes", async () => {
+  await using server = await testServer();
+  const attempts: number[] = [];
+  const flaky = task<null, string>("flaky", { retry: { maxAttempts: 4, delay: "10m" } });
+  server.client.worker(
+    flaky.handle((_input, ctx) => {
+      attempts.push(server.now.getTime());
+      if (ctx.attempt < 4) throw new Error("not yet");
+      return "at last";
+    }),
+    { on: { failed: () => {} } },
+  );
+  const startMs = server.now.getTime();
+  const run = await server.client.enqueue(flaky, null, { delay: "1h" });
+  await server.runUntilIdle();
+  assert.equal(await run.result(), "at last");
+  const minutes = attempts.map((at) => (at - startMs) / 60_000);
+  assert.deepEqual(minutes, [60, 70, 80, 90]);
+});
+
+test("until idle leaves alone what is due later, and says when nobody takes a task", async () => {
+  await using server = await testServer();
+  const worker = server.client.worker(count.handle((n) => n + 1));
+  await server.client.enqueue(count, 1, { delay: "2d" });
+  await server.runUntilIdle();
+  assert.equal(server.counts(count).delayed, 1);
+  await server.runUntilIdle({ within: "2d" });
+  assert.equal(server.counts(count).delayed, 0);
+  await worker.close();
+  await server.client.enqueue(count, 2);
+  await assert.rejects(server.runUntilIdle({ within: "1h" }), {
+    code: "timeout",
+    message: /^after 1h tasks are left that nobody works on \(count: 1 ready, 0 leased\); start/,
+  });
+});
+
+test("until idle waits for handlers that do something real, and for tasks of tasks", async () => {
+  await using server = await testServer();
+  const parent = task<number, number>("parent");
+  server.client.worker([
+    count.handle(async (n) => {
+      await readFile(import.meta.filename);
+      return n + 1;
+    }),
+    parent.handle(async (n) => {
+      const run = await server.client.enqueue(count, n, { delay: "1m" });
+      return run.result();
+    }),
+  ]);
+  const run = await server.client.enqueue(parent, 1);
+  await server.runUntilIdle();
+  assert.equal(await run.result(), 2);
+});
+
+test("a crashed worker's task goes to another one when its lease ends, and an attempt is counted", async () => {
+  await using server = await testServer({ env: { BACKOFF_POLICY: "fixed" } });
+  const seen: string[] = [];
+  const hang = count.handle((_n, ctx) => {
+    seen.push(`first ${ctx.attempt}`);
+    return new Promise(() => {});
+  });
+  const worker = server.client.worker(hang);
+  const run = await server.client.enqueue(count, 1);
+  await server.advance(0);
+  server.crashWorker(worker);
+  assert.throws(() => server.crashWorker(worker), { code: "invalid_option" });
+  server.client.worker(
+    count.handle((n, ctx) => {
+      seen.push(`second ${ctx.attempt}`);
+      return n;
+    }),
+  );
+  await server.advance("59s");
+  assert.deepEqual(seen, ["first 1"]);
+  await server.runUntilIdle();
+  assert.deepEqual(seen, ["first 1", "second 2"]);
+  assert.equal(await run.result(), 1);
+});
+
+test("a worker that is closed in time costs no attempt", async () => {
+  await using server = await testServer();
+  const seen: number[] = [];
+  const stopping = count.handle(async (n, ctx) => {
+    seen.push(ctx.attempt);
+    if (seen.length === 2) return n;
+    await new Promise((_resolve, reject) => {
+      ctx.signal.addEventListener("abort", () => reject(ctx.signal.reason));
+    });
+    return n;
+  });
+  const worker = server.client.worker(stopping);
+  const run = await server.client.enqueue(count, 1);
+  await server.advance(0);
+  const closed = worker.close({ grace: "1s" });
+  await server.advance("1s");
+  await closed;
+  assert.equal(server.counts(count).ready, 1);
+  server.client.worker(stopping);
+  assert.equal(await run.result(), 1);
+  assert.deepEqual(seen, [1, 1]);
+});
+
+test("whichever answer is lost, the work is done once and its result is there", async () => {
+  const kinds: LosableResponse[] = ["enqueue", "result", "heartbeat", "retry", "hand_back"];
+  for (const kind of kinds) {
+    await using server = await testServer();
+    const flaky = task<null, string>("flaky", { retry: { delay: "5s" }, lease: "9s" });
+    const finished: number[] = [];
+    const refused: unknown[] = [];
+    const handler = flaky.handle(async (_input, ctx) => {
+      if (ctx.attempt === 1) throw new Error("once more");
+      const { promise, resolve } = Promise.withResolvers<void>();
+      ctx.signal.addEventListener("abort", () => resolve());
+      steps.push(resolve);
+      await promise;
+      ctx.signal.throwIfAborted();
+      finished.push(ctx.attempt);
+      return "done";
+    });
+    const steps: (() => void)[] = [];
+    const on = { failed: () => {}, refused: (error: unknown) => void refused.push(error) };
+    const worker = server.client.worker(handler, { on });
+    server.loseResponse(kind);
+    const run = await server.client.enqueue(flaky, null);
+    await server.advance("10s");
+    assert.equal(steps.length, 1);
+    await server.advance("20s");
+    const closed = worker.close({ grace: 0 });
+    await server.advance("1s");
+    await closed;
+    assert.equal(server.counts(flaky).ready, 1, kind);
+    server.client.worker(handler, { on });
+    await server.advance("1s");
+    steps.at(-1)?.();
+    assert.equal(await run.result(), "done", kind);
+    assert.deepEqual([finished, refused], [[2], []], kind);
+    await server.runUntilIdle();
+  }
+});
+
+test("a result that is stored and not acknowledged is not a second result", async () => {
+  await using server = await testServer();
+  const completed: string[] = [];
+  server.client.worker(
+    count.handle((n) => n * 2),
+    { on: { completed: (ctx) => void completed.push(ctx.id) } },
+  );
+  server.loseResponse("result");
+  const run = await server.client.enqueue(count, 21);
+  assert.equal(await run.result(), 42);
+  await server.runUntilIdle();
+  assert.deepEqual(completed, [run.id]);
+});
+
+test("webhooks are shown instead of posted, and the server's settings can be chosen", async () => {
+  await using server = await testServer({ env: { MAX_ATTEMPTS_DEFAULT: "1" } });
+  server.client.worker(
+    count.handle(() => {
+      throw new Error("no");
+    }),
+    { on: { failed: () => {} } },
+  );
+  const webhook = "https://example.test/hook";
+  const run = await server.client.enqueue(count, 1, { webhook });
+  await assert.rejects(run.result(), { reason: "Error: no", attempts: 1 });
+  await server.runUntilIdle();
+  assert.deepEqual(server.webhooks, [{ url: webhook, taskId: run.id, status: "FAILED" }]);
+  assert.equal(server.counts("count").dead, 1);
+  await assert.rejects(testServer({ env: { MAX_ATTEMPTS_DEFAULT: "none" } }), /MAX_ATTEMPTS/);
+});
+
+test("clients are apart as processes are, and tokens are checked", async () => {
+  await using server = await testServer();
+  const stranger = server.newClient({ token: "wrong" });
+  await assert.rejects(stranger.enqueue(count, 1), { code: "invalid_token" });
+  const other = server.newClient();
+  other.worker(count.handle((n) => n));
+  await other.close();
+  const run = await server.client.enqueue(count, 1);
+  await assert.rejects(server.runUntilIdle({ within: "1s" }), { code: "timeout" });
+  server.client.worker(count.handle((n) => -n));
+  assert.equal(await run.result(), -1);
+});
+
+test("the same seed gives the same run", async () => {
+  const run = async (): Promise<unknown[]> => {
+    await using server = await testServer({ seed: 7 });
+    const seen: unknown[] = [];
+    server.client.worker(
+      count.handle((n, ctx) => {
+        seen.push([ctx.id, server.now.getTime(), ctx.attempt]);
+        if (ctx.attempt < 3) throw new Error("again");
+        return n;
+      }),
+      { on: { failed: () => {} }, concurrency: 2 },
+    );
+    await server.client.enqueueMany(
+      count,
+      [1, 2, 3].map((input) => ({ input })),
+    );
+    await server.runUntilIdle();
+    return seen;
+  };
+  const first = await run();
+  assert.equal(first.length, 9);
+  assert.deepEqual(await run(), first);
 });

@@ -88,6 +88,7 @@ export class TaskWorker implements Worker {
   /** Delivered and not started: there were more than asked for. */
   #waiting: Delivery[] = [];
   #running = 0;
+  #turnover = 0;
   #isAsking = false;
   #isScheduled = false;
   #state: "running" | "draining" | "closed" = "running";
@@ -153,6 +154,11 @@ export class TaskWorker implements Worker {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /** Grows whenever a handler begins or ends. */
+  get turnover(): number {
+    return this.#turnover;
   }
 
   /** As if the process ended: the server hears nothing more, and handlers are told to stop. */
@@ -338,6 +344,7 @@ export class TaskWorker implements Worker {
 
   #start(delivery: Delivery): void {
     this.#running += 1;
+    this.#turnover += 1;
     delivery.state = "running";
     const { timeoutMs } = delivery.handler.definition;
     if (timeoutMs !== undefined) this.#limit(delivery, timeoutMs);
@@ -378,6 +385,7 @@ export class TaskWorker implements Worker {
   }
 
   #finished(delivery: Delivery, outcome: Outcome): void {
+    this.#turnover += 1;
     delivery.state = "finished";
     delivery.cancelTimeout();
     this.#outbox.add(delivery, outcome);

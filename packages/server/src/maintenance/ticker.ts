@@ -17,22 +17,29 @@ export interface Job {
 
 const retryMs = 500;
 /** The wall clock may be set forward: what waits for it is looked at no later than this. */
-const sleepMsMax = 1000;
+const sleepMsMaxDefault = 1000;
 
 export class Ticker implements AsyncDisposable {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #jobs: readonly Job[];
+  readonly #sleepMsMax: number;
   #cancel: (() => void) | undefined;
   #timerMs = Number.POSITIVE_INFINITY;
   #running: Promise<void> | undefined;
   #notBeforeMs = 0;
   #isStopped = false;
 
-  constructor(parts: { clock: Clock; logger: Logger; jobs: readonly Job[] }) {
+  constructor(parts: {
+    clock: Clock;
+    logger: Logger;
+    jobs: readonly Job[];
+    sleepMsMax?: number | undefined;
+  }) {
     this.#clock = parts.clock;
     this.#logger = parts.logger;
     this.#jobs = parts.jobs;
+    this.#sleepMsMax = parts.sleepMsMax ?? sleepMsMaxDefault;
   }
 
   /** Something became due earlier than the ticker knew. */
@@ -41,7 +48,7 @@ export class Ticker implements AsyncDisposable {
     const nowMs = this.#clock.monotonicMs();
     const nextMs = Math.max(this.#earliestMs(), this.#notBeforeMs);
     if (nextMs === Number.POSITIVE_INFINITY) return;
-    const atMs = Math.min(nextMs, nowMs + sleepMsMax);
+    const atMs = Math.min(nextMs, nowMs + this.#sleepMsMax);
     if (this.#cancel !== undefined && this.#timerMs <= atMs) return;
     this.#cancel?.();
     this.#timerMs = atMs;

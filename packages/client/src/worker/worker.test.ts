@@ -1,0 +1,576 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { worker as wire } from "@codeq/protocol/wire";
+import { settle } from "@codeq/testing";
+import { ScriptedServer } from "../../test/scripted-server.ts";
+import { Client } from "../client.ts";
+import type { CodeqError } from "../codeq-error.ts";
+import { Permanent, RetryIn } from "../failures.ts";
+import { type Handler, task } from "../task.ts";
+import type { TaskContext } from "./task-context.ts";
+import type { WorkerOptions } from "./worker-options.ts";
+
+const job = task<number, unknown>("job", { lease: "30s" });
+
+interface Running {
+  readonly input: number;
+  readonly ctx: TaskContext;
+  readonly finish: (output?: unknown) => Promise<void>;
+  readonly fail: (error: unknown) => Promise<void>;
+}
+
+/** A worker whose server is played by the test, and whose handlers end when the test says so. */
+async function setup(options: WorkerOptions = {}, tasks = [job]) {
+  const server = new ScriptedServer<wire.WorkerEvent, wire.ServerEvent>();
+  const client = new Client({}, server.runtime, {
+    producer: () => Promise.reject(new Error("no producers in this test")),
+    worker: () => server.dial,
+  });
+  const running: Running[] = [];
+  const refused: CodeqError[] = [];
+  const failed: unknown[] = [];
+  const handlers = tasks.map(
+    (each): Handler =>
+      each.handle((input, ctx) => {
+        const { promise, resolve, reject } = Promise.withResolvers();
+        const settled = (run: () => void) => async (): Promise<void> => {
+          run();
+          await settle();
+        };
+        running.push({
+          ...{ input, ctx },
+          finish: (output) => settled(() => resolve(output))(),
+          fail: (error) => settled(() => reject(error))(),
+        });
+        return promise;
+      }),
+  );
+  const on = {
+    refused: (error: CodeqError) => void refused.push(error),
+    failed: (_ctx: TaskContext, error: unknown) => void failed.push(error),
+  };
+  const worker = client.worker(handlers, { name: "w", ...options, on: { ...on, ...options.on } });
+  const open = async (): Promise<void> => {
+    await settle();
+    const value = { workerId: "w", tenantId: "", instance: "" };
+    await server.last.reply({ case: "helloAck", value });
+  };
+  const deliver = (...tasks: readonly Partial<wire.Task>[]): Promise<void> =>
+    server.last.reply({ case: "taskBatch", value: { tasks: tasks.map(taskMessage) } });
+  await open();
+  return { server, client, worker, running, refused, failed, open, deliver };
+}
+
+function taskMessage(more: Partial<wire.Task>): wire.Task {
+  return {
+    ...{ id: "t1", command: "job", payload: "1", priority: 0, webhook: "", maxAttempts: 5 },
+    ...{ status: "IN_PROGRESS", workerId: "w", leaseUntil: "", attempts: 0, tenantId: "" },
+    ...{ createdAtMs: 5, updatedAtMs: 5, leaseToken: 1, traceParent: "", traceState: "" },
+    ...more,
+  };
+}
+
+const ok = { ok: true, errorMessage: "", errorCode: "" };
+const no = (errorCode: string) => ({ ok: false, errorMessage: `no: ${errorCode}`, errorCode });
+
+test("it asks for as many tasks as it has free slots, one question at a time", async () => {
+  const { server, running, deliver } = await setup({ concurrency: 3 });
+  const ready = { commands: ["job"], leaseSeconds: 30 };
+  assert.deepEqual(server.last.take("ready"), { ...ready, count: 3 });
+  await deliver({ id: "a" });
+  assert.deepEqual(server.last.take("ready"), { ...ready, count: 2 });
+  await running[0]?.finish();
+  assert.deepEqual(server.last.said, ["hello", "result"]);
+  await deliver({ id: "b" }, { id: "c" });
+  assert.deepEqual(server.last.take("ready"), { ...ready, count: 1 });
+  await deliver({ id: "d" });
+  assert.equal(running.length, 4);
+  assert.deepEqual(server.last.said, ["hello", "result"], "it asks although it is busy");
+  await running[1]?.finish();
+  assert.deepEqual(server.last.take("ready"), { ...ready, count: 1 });
+});
+
+test("more tasks than it asked for wait for a slot, with their leases kept", async () => {
+  const { server, running, deliver } = await setup({ concurrency: 1 });
+  server.last.take("ready");
+  await deliver({ id: "a" }, { id: "b", payload: "2" });
+  assert.equal(running.length, 1);
+  await server.advance(10_000);
+  const beats = [server.last.take("heartbeat"), server.last.take("heartbeat")];
+  assert.deepEqual(
+    beats.map(({ taskId }) => taskId),
+    ["a", "b"],
+  );
+  await running[0]?.finish();
+  assert.equal(running[1]?.input, 2);
+  assert.ok(!server.last.said.includes("ready"));
+});
+
+test("a lease is extended before a third of it has passed, with the fencing token, until the end", async () => {
+  const { server, running, deliver } = await setup();
+  await deliver({ leaseToken: 7 });
+  const sentAt: number[] = [];
+  for (let ms = 0; ms < 120_000; ms += 500) {
+    await server.advance(500);
+    while (server.last.said.includes("heartbeat")) {
+      const beat = server.last.take("heartbeat");
+      assert.deepEqual(beat, { taskId: "t1", leaseToken: 7, extendSeconds: 30 });
+      sentAt.push(ms + 500);
+      await server.last.reply({ case: "heartbeatAck", value: { taskId: "t1", ...ok } });
+    }
+  }
+  const gaps = sentAt.map((at, n) => at - (sentAt[n - 1] ?? 0));
+  assert.ok(gaps.length >= 12 && gaps.every((gap) => gap <= 10_000 && gap >= 7_500), String(gaps));
+  await running[0]?.finish();
+  await server.advance(20_000);
+  assert.ok(server.last.said.includes("heartbeat"), "the result is not acknowledged yet");
+  server.last.events.length = 0;
+  await server.last.reply({ case: "resultAck", value: { taskId: "t1", ...ok } });
+  await server.advance(60_000);
+  assert.deepEqual(server.last.said, []);
+  assert.equal(server.clock.timers, 0);
+});
+
+test("a task with a longer lease than the shortest is extended at once", async () => {
+  const long = task<number, unknown>("long", { lease: "10m" });
+  const { server, deliver } = await setup({}, [job, long]);
+  assert.deepEqual(server.last.take("ready"), {
+    ...{ commands: ["job", "long"], leaseSeconds: 30, count: 10 },
+  });
+  await deliver({ id: "a" }, { id: "b", command: "LONG" });
+  const { taskId, extendSeconds } = server.last.take("heartbeat");
+  assert.deepEqual([taskId, extendSeconds], ["b", 600]);
+  assert.ok(!server.last.said.includes("heartbeat"));
+});
+
+test("a lost lease aborts the signal; what the handler returns is sent all the same", async () => {
+  for (const code of ["not_owner", "not_in_progress", "task_unknown"]) {
+    const { server, running, refused, deliver } = await setup();
+    await deliver({});
+    const { signal } = running[0]!.ctx;
+    await server.advance(10_000);
+    assert.ok(!signal.aborted);
+    await server.last.reply({ case: "heartbeatAck", value: { taskId: "t1", ...no(code) } });
+    assert.ok(signal.aborted);
+    assert.equal((signal.reason as CodeqError).code, "lease_lost");
+    await running[0]?.finish({ n: 1 });
+    assert.equal(server.last.take("result").resultJson, '{"n":1}');
+    await server.last.reply({ case: "resultAck", value: { taskId: "t1", ...no(code) } });
+    assert.deepEqual(
+      refused.map((error) => [error.code, error.taskId]),
+      [[code, "t1"]],
+    );
+  }
+});
+
+test("a handler that stops because its lease is lost hands back, and counts no failure", async () => {
+  const { server, running, refused, failed, deliver } = await setup();
+  await deliver({});
+  await server.advance(10_000);
+  await server.last.reply({ case: "heartbeatAck", value: { taskId: "t1", ...no("not_owner") } });
+  await running[0]?.fail(running[0].ctx.signal.reason);
+  assert.deepEqual(server.last.take("abandon"), {
+    ...{ taskId: "t1", leaseToken: 1, interrupted: true },
+  });
+  await server.last.reply({ case: "abandonAck", value: { taskId: "t1", ...no("not_owner") } });
+  assert.deepEqual([refused, failed], [[], []]);
+});
+
+test("a lease that cannot be extended counts as lost when it has run out", async () => {
+  const { server, running, deliver } = await setup();
+  await deliver({});
+  await server.last.end("lost");
+  server.failures = Array.from({ length: 1000 }, () => new Error("down") as CodeqError);
+  await server.advance(29_500);
+  assert.ok(!running[0]?.ctx.signal.aborted);
+  await server.advance(1_000);
+  assert.equal((running[0]!.ctx.signal.reason as CodeqError).code, "lease_lost");
+});
+
+test("a busy server that refuses a heartbeat for now does not end a lease", async () => {
+  const { server, running, deliver } = await setup();
+  await deliver({});
+  await server.advance(10_000);
+  await server.last.reply({ case: "heartbeatAck", value: { taskId: "t1", ...no("overloaded") } });
+  assert.ok(!running[0]?.ctx.signal.aborted);
+});
+
+test("after a reconnect it sends what was not acknowledged and extends what is running", async () => {
+  const { server, running, refused, open, deliver } = await setup();
+  await deliver({ id: "a" }, { id: "b" }, { id: "c" }, { id: "d" });
+  await running[0]?.finish({ n: 1 });
+  await running[1]?.fail(new Error("b failed"));
+  await running[2]?.finish({ n: 3 });
+  assert.equal(server.last.take("result").taskId, "a");
+  await server.last.reply({ case: "resultAck", value: { taskId: "a", ...ok } });
+  const before = [server.last.take("nack"), server.last.take("result")];
+  await server.last.end("lost");
+  await running[3]?.finish({ n: 4 });
+  await server.advance(100);
+  await open();
+  assert.deepEqual(server.last.said, [
+    ...["hello", "heartbeat", "heartbeat", "heartbeat"],
+    ...["nack", "resultBatch", "ready"],
+  ]);
+  const { results } = server.last.take("resultBatch");
+  assert.deepEqual([server.last.take("nack"), results[0]], before);
+  assert.equal(results[1]?.taskId, "d");
+  // The nack had arrived the first time: its repeat is told that the task is not ours.
+  const nackAck = { taskId: "b", ...no("not_in_progress"), appliedDelaySeconds: 0, dlq: false };
+  await server.last.reply({ case: "nackAck", value: nackAck });
+  const acks = ["c", "d"].map((taskId) => ({ taskId, ...ok }));
+  await server.last.reply({ case: "resultAckBatch", value: { acks } });
+  assert.deepEqual(refused, []);
+});
+
+test("a refusal that may pass keeps the result until it is stored", async () => {
+  const { server, running, refused, deliver } = await setup();
+  await deliver({});
+  await running[0]?.finish({ n: 1 });
+  for (const code of ["disk_full", "overloaded", "shutting_down"]) {
+    server.last.take("result");
+    await server.last.reply({ case: "resultAck", value: { taskId: "t1", ...no(code) } });
+    assert.ok(!server.last.said.includes("result"));
+    await server.advance(1000);
+  }
+  server.last.take("result");
+  await server.last.reply({ case: "resultAck", value: { taskId: "t1", ...ok } });
+  assert.deepEqual(refused, []);
+});
+
+test("a task that comes back before its nack is acknowledged is a delivery of its own", async () => {
+  const { server, running, deliver } = await setup();
+  await deliver({ leaseToken: 1 });
+  await running[0]?.fail(new RetryIn("1s"));
+  assert.deepEqual(server.last.take("nack"), {
+    ...{ taskId: "t1", leaseToken: 1, delaySeconds: 1, reason: "try again in 1s" },
+  });
+  await deliver({ leaseToken: 2, attempts: 1 });
+  await running[1]?.finish({});
+  assert.ok(!server.last.said.includes("result"));
+  const nackAck = { taskId: "t1", ...ok, appliedDelaySeconds: 1, dlq: false };
+  await server.last.reply({ case: "nackAck", value: nackAck });
+  const { leaseToken, resultJson } = server.last.take("result");
+  assert.deepEqual([leaseToken, resultJson], [2, '{"$value":{}}']);
+});
+
+test("what a handler throws decides what becomes of the task", async () => {
+  const delays = task<number, unknown>("job", {
+    retry: { delay: (attempt, error) => (error instanceof TypeError ? "1m" : attempt * 1500) },
+  });
+  const cases: [unknown, object][] = [
+    [new Permanent("no such file"), { status: "FAILED", error: "no such file", resultJson: "" }],
+    [new Permanent(""), { status: "FAILED", error: "Permanent", resultJson: "" }],
+    [new RetryIn("90s", "busy"), { delaySeconds: 90, reason: "busy" }],
+    [new RetryIn(1), { delaySeconds: 1, reason: "try again in 1" }],
+    [new TypeError("x is not y"), { delaySeconds: 60, reason: "TypeError: x is not y" }],
+    [new Error("plain"), { delaySeconds: 5, reason: "Error: plain" }],
+    ["a text", { delaySeconds: 5, reason: "a text" }],
+    [undefined, { delaySeconds: 5, reason: "undefined" }],
+    [new Error("y".repeat(9000)), { delaySeconds: 5, reason: `Error: ${"y".repeat(4089)}` }],
+  ];
+  for (const [thrown, expected] of cases) {
+    const { server, running, deliver } = await setup({}, [delays]);
+    await deliver({ attempts: 2 });
+    await running[0]?.fail(thrown);
+    const sent = server.last.take(thrown instanceof Permanent ? "result" : "nack");
+    assert.deepEqual(sent, { taskId: "t1", leaseToken: 1, ...expected });
+  }
+});
+
+test("without a delay of its own a retry is left to the server", async () => {
+  const { server, running, deliver } = await setup();
+  await deliver({});
+  await running[0]?.fail(new Error("no"));
+  assert.equal(server.last.take("nack").delaySeconds, 0);
+});
+
+test("a payload that is not JSON, and an output that cannot be, are failures of the attempt", async () => {
+  const { server, running, deliver } = await setup();
+  await deliver({ id: "a", payload: Buffer.from("{broken") }, { id: "b" }, { id: "c" });
+  // The handler of the first gets its input all the same: none.
+  assert.match(server.last.take("nack").reason, /^SyntaxError/);
+  const circle: { self?: unknown } = {};
+  circle.self = circle;
+  await running[0]?.finish(circle);
+  assert.match(server.last.take("nack").reason, /^TypeError: .*circular/);
+  await running[1]?.finish("x".repeat(5_000_000));
+  assert.match(server.last.take("nack").reason, /has more than \d+ bytes; store it elsewhere/);
+});
+
+test("a handler that takes too long is told to stop, and its attempt has failed", async () => {
+  const slow = task<number, unknown>("job", { lease: "10m", timeout: "2m" });
+  const { server, running, failed, deliver } = await setup({}, [slow]);
+  await deliver({});
+  await server.advance(119_999);
+  assert.ok(!running[0]?.ctx.signal.aborted);
+  await server.advance(1);
+  const { reason } = running[0]!.ctx.signal;
+  assert.equal((reason as CodeqError).code, "handler_timeout");
+  await running[0]?.fail(new Error("stopped"));
+  assert.equal(server.last.take("nack").reason, "the handler took longer than 2m");
+  assert.equal(failed.length, 1);
+});
+
+test("a handler that finishes in spite of its timeout has finished", async () => {
+  const slow = task<number, unknown>("job", { lease: "10m", timeout: "2m" });
+  const { server, running, deliver } = await setup({}, [slow]);
+  await deliver({});
+  await server.advance(121_000);
+  await running[0]?.finish({ n: 1 });
+  assert.equal(server.last.take("result").status, "COMPLETED");
+});
+
+test("a handler that does not stop is given up: its slot is free and a warning says so", async () => {
+  const slow = task<number, unknown>("job", { lease: "10m", timeout: "2m" });
+  const warnings: string[] = [];
+  const on = { warning: ({ code }: { code: string }) => void warnings.push(code) };
+  const { server, running, deliver } = await setup({ concurrency: 1, on }, [slow]);
+  server.last.take("ready");
+  await deliver({});
+  await server.advance(124_999);
+  assert.ok(!server.last.said.includes("nack"));
+  await server.advance(1);
+  assert.equal(server.last.take("nack").reason, "the handler took longer than 2m");
+  assert.equal(server.last.take("ready").count, 1);
+  assert.deepEqual(warnings, ["handler_stuck"]);
+  server.last.events.length = 0;
+  await running[0]?.finish({ late: true });
+  assert.deepEqual(server.last.said, []);
+});
+
+test("closing lets tasks finish, asks for no more, and tells the server everything", async () => {
+  const { server, worker, running, open, deliver } = await setup();
+  await deliver({ id: "a" }, { id: "b" });
+  const first = server.last;
+  let isClosed = false;
+  void worker.close().then(() => {
+    isClosed = true;
+  });
+  await settle();
+  assert.ok(first.isFinished, "the server still holds a Ready");
+  // What was on its way is handed back.
+  await deliver({ id: "c" });
+  await first.end("over");
+  await open();
+  assert.deepEqual(server.last.said, ["hello", "heartbeat", "heartbeat", "heartbeat", "abandon"]);
+  assert.deepEqual(server.last.take("abandon"), {
+    ...{ taskId: "c", leaseToken: 1, interrupted: true },
+  });
+  await server.last.reply({ case: "abandonAck", value: { taskId: "c", ...ok } });
+  await running[0]?.finish({ n: 1 });
+  await running[1]?.fail(new Error("b"));
+  server.last.take("result");
+  server.last.take("nack");
+  await server.last.reply({ case: "resultAck", value: { taskId: "a", ...ok } });
+  assert.ok(!isClosed && !server.last.isFinished);
+  const nackAck = { taskId: "b", ...ok, appliedDelaySeconds: 0, dlq: false };
+  await server.last.reply({ case: "nackAck", value: nackAck });
+  assert.ok(server.last.isFinished);
+  await server.last.end("over");
+  assert.ok(isClosed);
+  assert.ok(!server.last.said.includes("ready"));
+  await worker.done;
+  assert.equal(server.clock.timers, 0);
+});
+
+test("closing hands unfinished tasks back after the grace, without counting an attempt", async () => {
+  const { server, worker, running, failed, open, deliver } = await setup();
+  await deliver({ id: "stops" }, { id: "stuck" }, { id: "finishes" });
+  const closed = worker.close({ grace: "3s" });
+  await settle();
+  await server.last.end("over");
+  await open();
+  await server.advance(2_999);
+  assert.ok(!running[0]?.ctx.signal.aborted);
+  await server.advance(1);
+  const { reason } = running[0]!.ctx.signal;
+  assert.equal((reason as CodeqError).code, "worker_closing");
+  await running[0]?.fail(reason);
+  assert.equal(server.last.take("abandon").taskId, "stops");
+  await running[2]?.finish({ n: 1 });
+  assert.equal(server.last.take("result").taskId, "finishes");
+  await server.advance(5_000);
+  assert.deepEqual(server.last.take("abandon"), {
+    ...{ taskId: "stuck", leaseToken: 1, interrupted: true },
+  });
+  await server.last.reply({ case: "resultAck", value: { taskId: "finishes", ...ok } });
+  for (const taskId of ["stops", "stuck"]) {
+    await server.last.reply({ case: "abandonAck", value: { taskId, ...ok } });
+  }
+  await server.last.end("over");
+  await closed;
+  assert.deepEqual(failed, []);
+  assert.match(server.warnings.join(), /CODEQ_HANDLER_STUCK/);
+});
+
+test("closing says when the server could not be told", async () => {
+  const { server, worker, running, deliver } = await setup();
+  await deliver({});
+  await running[0]?.finish({ n: 1 });
+  await server.last.end("lost");
+  server.failures = Array.from({ length: 1000 }, () => new Error("down") as CodeqError);
+  const closed = assert.rejects(worker.close(), {
+    code: "unavailable",
+    ambiguous: true,
+    message: "the server has not acknowledged what became of 1 tasks: down",
+  });
+  await server.advance(10_000);
+  await closed;
+  await worker.done;
+  assert.equal(server.clock.timers, 0);
+});
+
+test("a worker without tasks closes at once, also when it never got a connection", async () => {
+  const { server, worker } = await setup();
+  const closed = worker.close();
+  await settle();
+  await server.last.end("over");
+  await closed;
+  assert.equal(worker.close(), worker.close());
+  const lonely = new ScriptedServer<wire.WorkerEvent, wire.ServerEvent>();
+  lonely.failures = [new Error("down") as CodeqError];
+  const client = new Client({}, lonely.runtime, {
+    producer: () => Promise.reject(new Error("no")),
+    worker: () => lonely.dial,
+  });
+  const other = client.worker(job.handle(() => 1));
+  await settle();
+  await other.close();
+  assert.equal(lonely.clock.timers, 0);
+});
+
+test("a token that was never good ends the worker; one that was good is tried again", async () => {
+  const { server, worker } = await setup();
+  await server.last.end("lost");
+  await server.advance(100);
+  await server.last.end("refused", "invalid_token");
+  await server.advance(60_000);
+  assert.ok(server.conversations.length > 2);
+  const stranger = new ScriptedServer<wire.WorkerEvent, wire.ServerEvent>();
+  const client = new Client({}, stranger.runtime, {
+    producer: () => Promise.reject(new Error("no")),
+    worker: () => stranger.dial,
+  });
+  const other = client.worker(job.handle(() => 1));
+  await settle();
+  await stranger.last.end("refused", "invalid_token");
+  await assert.rejects(other.done, { code: "invalid_token" });
+  assert.match(stranger.warnings.join(), /^CODEQ_WORKER_FAILED/);
+  assert.equal(stranger.clock.timers, 0);
+  await worker.close();
+});
+
+test("a worker that may not have what it asks for ends with the code of the refusal", async () => {
+  const { server, worker } = await setup();
+  const value = {
+    ...{ code: "PermissionDenied", message: "event type not allowed" },
+    errorCode: "event_type_not_allowed",
+  };
+  await server.last.reply({ case: "error", value });
+  await assert.rejects(worker.done, { code: "event_type_not_allowed" });
+  assert.ok(server.last.isCut);
+});
+
+test("a blocked event loop is told once in a while", async () => {
+  const warnings: string[] = [];
+  const on = { warning: ({ message }: { message: string }) => void warnings.push(message) };
+  const { server, deliver } = await setup({ on });
+  await deliver({});
+  const { clock } = server;
+  const monotonicMs = clock.monotonicMs.bind(clock);
+  let blockedMs = 0;
+  clock.monotonicMs = () => monotonicMs() + blockedMs;
+  for (let n = 0; n < 30; n += 1) {
+    await server.advance(500);
+    blockedMs += n % 2 === 0 ? 1500 : 100;
+  }
+  assert.match(warnings[0] ?? "", /^the event loop was blocked for 1500 ms; leases may be lost/);
+  assert.ok(warnings.length >= 2 && warnings.length <= 4, `${warnings.length} warnings`);
+});
+
+test("middleware wraps handlers from the outside in, and may change what comes out", async () => {
+  const seen: string[] = [];
+  const wrap =
+    (name: string) =>
+    async (ctx: TaskContext, next: () => Promise<unknown>): Promise<unknown> => {
+      seen.push(`${name} ${String(ctx.payload)}`);
+      const output = await next();
+      return { [name]: output };
+    };
+  const { server, running, deliver } = await setup({ middleware: [wrap("outer"), wrap("inner")] });
+  await deliver({ payload: "7" });
+  await running[0]?.finish("done");
+  assert.deepEqual(seen, ["outer 7", "inner 7"]);
+  assert.equal(server.last.take("result").resultJson, '{"outer":{"inner":"done"}}');
+});
+
+test("a handler knows what it runs, and can tell how far it is", async () => {
+  const progress: unknown[] = [];
+  const on = {
+    progress: (ctx: TaskContext, fraction: number, note: string | undefined) =>
+      void progress.push([ctx.id, fraction, note]),
+  };
+  const { running, deliver } = await setup({ on });
+  const traceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  await deliver({ attempts: 2, priority: 4, leaseToken: 9, traceParent, traceState: "a=b" });
+  const { ctx } = running[0]!;
+  const { id, attempt, maxAttempts, priority, fencingToken, createdAt, trace } = ctx;
+  assert.deepEqual(
+    { id, name: ctx.task, attempt, maxAttempts, priority, fencingToken, createdAt, trace },
+    {
+      ...{ id: "t1", name: "job", attempt: 3, maxAttempts: 5, priority: 4, fencingToken: 9 },
+      ...{ createdAt: new Date(5), trace: { traceparent: traceParent, tracestate: "a=b" } },
+    },
+  );
+  ctx.progress(0.5, "half");
+  ctx.progress(7);
+  assert.deepEqual(progress, [
+    ["t1", 0.5, "half"],
+    ["t1", 1, undefined],
+  ]);
+});
+
+test("completed is told when the result is stored, not before, and a listener may throw", async () => {
+  const told: unknown[] = [];
+  const on = {
+    completed: (ctx: TaskContext, output: unknown) => {
+      told.push([ctx.id, output]);
+      throw new Error("a bug in the listener");
+    },
+  };
+  const { server, running, deliver } = await setup({ on });
+  await deliver({});
+  await running[0]?.finish({ n: 1 });
+  assert.deepEqual(told, []);
+  await server.last.reply({ case: "resultAck", value: { taskId: "t1", ...ok } });
+  assert.deepEqual(told, [["t1", { n: 1 }]]);
+  assert.match(server.warnings.join(), /^CODEQ_LISTENER_FAILED: .*a bug in the listener/);
+});
+
+test("what nobody listens for becomes a warning", async () => {
+  const silent = { on: { failed: undefined, refused: undefined } as never };
+  const { server, running, deliver } = await setup(silent);
+  await deliver({ id: "a" }, { id: "b" });
+  await running[0]?.fail(new Error("broken"));
+  await running[1]?.finish({});
+  await server.last.reply({ case: "resultAck", value: { taskId: "b", ...no("not_owner") } });
+  assert.match(server.warnings[0] ?? "", /^CODEQ_TASK_FAILED: task a \(job\) failed in attempt 1/);
+  assert.match(server.warnings[1] ?? "", /^CODEQ_REFUSED: .* of task b \(not_owner\)/);
+});
+
+test("a worker that makes no sense is refused", async () => {
+  const { client } = await setup();
+  const handler = job.handle(() => 1);
+  const cases: [Handler[], WorkerOptions, RegExp][] = [
+    [[], {}, /^a worker needs 1 to 256 handlers, not 0$/],
+    [[handler, task("JOB").handle(() => 1)], {}, /^the task JOB has two handlers in one worker$/],
+    [[handler], { concurrency: 0 }, /^invalid concurrency 0/],
+    [[handler], { concurrency: 1.5 }, /^invalid concurrency 1.5/],
+    [[handler], { name: " " }, /^invalid name of a worker/],
+    [[handler], { lagWarning: "x" as never }, /^invalid lagWarning/],
+  ];
+  for (const [handlers, options, message] of cases) {
+    assert.throws(() => client.worker(handlers, options), { code: "invalid_option", message });
+  }
+});
