@@ -13,11 +13,12 @@ import { type Runtime, systemRuntime } from "./runtime.ts";
 import type { Handler, TaskDefinition, TaskType } from "./task.ts";
 import { passOn, type Tracing } from "./trace-context.ts";
 import { Reports } from "./worker/reports.ts";
-import { TaskWorker, type Worker } from "./worker/worker.ts";
+import { TaskWorker } from "./worker/worker.ts";
 import {
   checkConcurrency,
   checkName,
   handlersByQueue,
+  type Worker,
   type WorkerOptions,
 } from "./worker/worker-options.ts";
 
@@ -181,7 +182,7 @@ export class Client implements AsyncDisposable {
   async close({
     timeout = closeTimeoutDefault,
   }: {
-    readonly timeout?: Duration;
+    readonly timeout?: Duration | undefined;
   } = {}): Promise<void> {
     this.#isClosed = true;
     const timeoutMs = toMs(timeout, "timeout");

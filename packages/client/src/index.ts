@@ -25,9 +25,9 @@ export {
 } from "./task.ts";
 export type { TraceContext, TracedRun, Tracing } from "./trace-context.ts";
 export type { Middleware, TaskContext } from "./worker/task-context.ts";
-export type { Worker } from "./worker/worker.ts";
 export type {
   CloseOptions,
+  Worker,
   WorkerListeners,
   WorkerOptions,
   WorkerWarning,

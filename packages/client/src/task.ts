@@ -10,25 +10,25 @@ import type { TaskContext } from "./worker/task-context.ts";
 
 export interface RetryOptions {
   /** Deliveries before the task becomes a dead letter; the server's default is 5. */
-  readonly maxAttempts?: number;
+  readonly maxAttempts?: number | undefined;
   /**
    * The pause before another try, in whole seconds (fractions are rounded up). Without it the server's
    * backoff policy decides. `attempt` is 1 for the first delivery.
    */
-  readonly delay?: Duration | ((attempt: number, error: unknown) => Duration);
+  readonly delay?: Duration | ((attempt: number, error: unknown) => Duration) | undefined;
 }
 
 export interface TaskSettings {
-  readonly retry?: RetryOptions;
+  readonly retry?: RetryOptions | undefined;
   /**
    * How long a worker may be silent before the task is given to another one; `"60s"` unless told.
    * Workers extend it by themselves, so it need not be as long as the work takes.
    */
-  readonly lease?: Duration;
+  readonly lease?: Duration | undefined;
   /** How long one run of the handler may take; no limit unless told. */
-  readonly timeout?: Duration;
+  readonly timeout?: Duration | undefined;
   /** 0 to 9, higher first; 0 unless told. */
-  readonly priority?: number;
+  readonly priority?: number | undefined;
 }
 
 /** What a task is made of, with everything filled in. */

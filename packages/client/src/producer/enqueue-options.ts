@@ -9,24 +9,24 @@ import type { CreateFields } from "./creations.ts";
 
 export interface EnqueueOptions {
   /** Not before this time has passed, in whole seconds (fractions are rounded up). */
-  readonly delay?: Duration;
+  readonly delay?: Duration | undefined;
   /** Not before this moment; a date or milliseconds since 1970. Wins over `delay`. */
-  readonly runAt?: Date | number;
+  readonly runAt?: Date | number | undefined;
   /** 0 to 9, higher first; that of the task unless told. */
-  readonly priority?: number;
+  readonly priority?: number | undefined;
   /** Deliveries before the task becomes a dead letter; that of the task unless told. */
-  readonly maxAttempts?: number;
+  readonly maxAttempts?: number | undefined;
   /**
    * Enqueueing the same task again with the same key gives the task that is there. Without one the
    * client makes a key for every call, so that it can try again when an answer is missing.
    */
-  readonly idempotencyKey?: string;
+  readonly idempotencyKey?: string | undefined;
   /** The server posts the result there. */
-  readonly webhook?: string;
+  readonly webhook?: string | undefined;
   /** How long to wait until the task is stored, with tries in between; `"30s"` unless told. */
-  readonly timeout?: Duration;
+  readonly timeout?: Duration | undefined;
   /** Stops waiting. A task that was sent already may be stored all the same. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Below what one message to the server may have. */

@@ -9,9 +9,9 @@ import type { WaitOptions } from "./results.ts";
 
 export interface ResultOptions {
   /** How long to wait; as long as it takes unless told. */
-  readonly timeout?: Duration;
+  readonly timeout?: Duration | undefined;
   /** Stops waiting; the task goes on. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 export interface Run<Output> {

@@ -15,16 +15,17 @@ import { type Duration, inWords, toMs } from "../duration.ts";
 import type { StreamMethod } from "../grpc/grpc-conversation.ts";
 import { producerMethod } from "../producer/producer.ts";
 import type { Runtime } from "../runtime.ts";
-import { TaskWorker, type Worker, workerMethod } from "../worker/worker.ts";
+import { TaskWorker, workerMethod } from "../worker/worker.ts";
+import type { Worker } from "../worker/worker-options.ts";
 import { MemoryLink } from "./memory-link.ts";
 
 export interface TestServerOptions {
   /** Keys of the server's configuration, as environment variables: `{ MAX_ATTEMPTS_DEFAULT: "2" }`. */
-  readonly env?: Readonly<Record<string, string>>;
+  readonly env?: Readonly<Record<string, string>> | undefined;
   /** What the clock shows at first. */
-  readonly startAt?: Date | number;
+  readonly startAt?: Date | number | undefined;
   /** Decides everything that is left to chance, such as the jitter of retries. */
-  readonly seed?: number;
+  readonly seed?: number | undefined;
 }
 
 /** How many tasks of one name are where. */
@@ -46,7 +47,7 @@ export interface PostedWebhook {
 
 export interface IdleOptions {
   /** How far time may move on the way; `"1d"` unless told. */
-  readonly within?: Duration;
+  readonly within?: Duration | undefined;
 }
 
 /** What the server answers and a test may lose on the way. */

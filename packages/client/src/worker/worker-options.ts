@@ -7,41 +7,58 @@ import type { Middleware, TaskContext } from "./task-context.ts";
 
 export interface WorkerOptions {
   /** How many tasks it runs at a time; 10 unless told. */
-  readonly concurrency?: number;
+  readonly concurrency?: number | undefined;
   /** Runs around every handler, the first outermost. */
-  readonly middleware?: readonly Middleware[];
+  readonly middleware?: readonly Middleware[] | undefined;
   /** What happens, for logs and metrics. What nobody listens for is told as a warning of the process. */
-  readonly on?: WorkerListeners;
+  readonly on?: WorkerListeners | undefined;
   /** Its name for the server; made from host and process unless told. Two workers need two names. */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** A block of the event loop that is worth a warning; `"1s"` unless told. */
-  readonly lagWarning?: Duration;
+  readonly lagWarning?: Duration | undefined;
   /** When it differs from that of the client. */
-  readonly token?: string | (() => string | Promise<string>);
+  readonly token?: string | (() => string | Promise<string>) | undefined;
 }
 
 export interface WorkerListeners {
   /** A task is done and its result is stored. */
-  readonly completed?: (ctx: TaskContext, output: unknown) => void;
+  readonly completed?: ((ctx: TaskContext, output: unknown) => void) | undefined;
   /** A run of a handler failed; what is to become of the task is decided. */
-  readonly failed?: (ctx: TaskContext, error: unknown) => void;
+  readonly failed?: ((ctx: TaskContext, error: unknown) => void) | undefined;
   /** The server did not accept what became of a task: the work counts for nothing. */
-  readonly refused?: (error: CodeqError) => void;
+  readonly refused?: ((error: CodeqError) => void) | undefined;
   /** `event_loop_lag`, `handler_stuck` and other things that work, but not well. */
-  readonly warning?: (warning: WorkerWarning) => void;
-  readonly progress?: (ctx: TaskContext, fraction: number, note: string | undefined) => void;
+  readonly warning?: ((warning: WorkerWarning) => void) | undefined;
+  readonly progress?:
+    | ((ctx: TaskContext, fraction: number, note: string | undefined) => void)
+    | undefined;
   /** The worker is connected, or why it is not. */
-  readonly connection?: (problem: CodeqError | undefined) => void;
+  readonly connection?: ((problem: CodeqError | undefined) => void) | undefined;
 }
 
 export interface WorkerWarning {
-  readonly code: "event_loop_lag" | "handler_stuck" | "listener_failed" | "server_error";
+  readonly code: "event_loop_lag" | "handler_stuck" | "server_error";
   readonly message: string;
 }
 
 export interface CloseOptions {
   /** How long running tasks may take to finish before they are told to stop; `"10s"` unless told. */
-  readonly grace?: Duration;
+  readonly grace?: Duration | undefined;
+}
+
+/** Made by `client.worker`. */
+export interface Worker extends AsyncDisposable {
+  /** Its name for the server. */
+  readonly name: string;
+  /** Tasks that it has and the server has not heard the end of. */
+  readonly busy: number;
+  /** Resolves when the worker is closed; rejects when the server does not want it. */
+  readonly done: Promise<void>;
+  /**
+   * Stops asking for tasks, lets the running ones finish, and hands back those that have not finished
+   * within the grace, without an attempt being counted. Rejects when the server could not be told.
+   */
+  close(options?: CloseOptions): Promise<void>;
 }
 
 const concurrencyDefault = 10;

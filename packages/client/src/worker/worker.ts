@@ -24,7 +24,7 @@ import { type Ack, Outbox } from "./outbox.ts";
 import { handBack, type Outcome, outcomeOf } from "./outcome.ts";
 import type { Reports } from "./reports.ts";
 import type { Middleware } from "./task-context.ts";
-import type { CloseOptions } from "./worker-options.ts";
+import type { CloseOptions, Worker } from "./worker-options.ts";
 
 export type WorkerDial = Dial<worker.WorkerEvent, worker.ServerEvent>;
 
@@ -61,21 +61,6 @@ const hopeless: ReadonlySet<string> = new Set([
   "invalid_command",
   "invalid_argument",
 ]);
-
-/** Made by `client.worker`. */
-export interface Worker extends AsyncDisposable {
-  /** Its name for the server. */
-  readonly name: string;
-  /** Tasks that it has and the server has not heard the end of. */
-  readonly busy: number;
-  /** Resolves when the worker is closed; rejects when the server does not want it. */
-  readonly done: Promise<void>;
-  /**
-   * Stops asking for tasks, lets the running ones finish, and hands back those that have not finished
-   * within the grace, without an attempt being counted. Rejects when the server could not be told.
-   */
-  close(options?: CloseOptions): Promise<void>;
-}
 
 export class TaskWorker implements Worker {
   readonly #parts: WorkerParts;

@@ -1,0 +1,143 @@
+/**
+ * What users of the client library can see, as one page: every declaration that its entries export,
+ * and those that these mention. It is read from the compiler's own declarations, so a change in it is
+ * a change for users.
+ */
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const root = join(import.meta.dirname, "..");
+const dist = join(root, "packages/client/dist");
+export const apiReportPath = "docs/reference/client-api.md";
+
+const entries = {
+  "@codeq/client": "index",
+  "@codeq/client/testing": "testing/index",
+  "@codeq/client/opentelemetry": "opentelemetry",
+} as const;
+
+interface Declaration {
+  readonly name: string;
+  /** Path below `dist`, without its ending. */
+  readonly file: string;
+  readonly text: string;
+}
+
+export function apiReport(): string {
+  const tsc = join(root, "node_modules/typescript/bin/tsc");
+  execFileSync(process.execPath, [tsc, "-b", "packages/client"], { cwd: root, stdio: "inherit" });
+  const shown = new Set<string>();
+  const sections = Object.entries(entries).map(([entry, file]) => {
+    const exported = exportsOf(file).filter(({ name }) => !shown.has(name));
+    const mentioned = mentionedIn(exported, shown);
+    for (const { name } of [...exported, ...mentioned]) shown.add(name);
+    return section(entry, exported, mentioned);
+  });
+  return [
+    "# Client API",
+    "",
+    "Generated from the declarations of `packages/client` by `npm run gen`; a test fails while this page",
+    "is not what the code says.",
+    "",
+    ...sections,
+  ].join("\n");
+}
+
+function section(
+  entry: string,
+  exported: readonly Declaration[],
+  mentioned: readonly Declaration[],
+): string {
+  const lines = [`## ${entry}`, "", block(exported), ""];
+  if (mentioned.length > 0)
+    lines.push("Not exported, but mentioned above:", "", block(mentioned), "");
+  return lines.join("\n");
+}
+
+function block(declarations: readonly Declaration[]): string {
+  const sorted = [...declarations].sort((a, b) => (a.name < b.name ? -1 : 1));
+  return ["```text", sorted.map(({ text }) => text).join("\n\n"), "```"].join("\n");
+}
+
+/** What a file exports: its own declarations, or those that it passes on. */
+function exportsOf(file: string): Declaration[] {
+  const text = declarationsOf(file);
+  const passedOn = [...text.matchAll(/^export (?:type )?\{([^}]*)\} from "([^"]+)";/gm)].flatMap(
+    ([, names = "", from = ""]) =>
+      namesIn(names).map((name) => find(name, resolveFrom(file, from))),
+  );
+  const own = [...text.matchAll(declarationStart)].map(([, name = ""]) => find(name, file));
+  const found = [...passedOn, ...own].filter((each) => each !== undefined);
+  return [...new Map(found.map((each) => [each.name, each])).values()];
+}
+
+/** Declarations of the package that others mention, and what those mention. */
+function mentionedIn(from: readonly Declaration[], shown: ReadonlySet<string>): Declaration[] {
+  const known = new Set([...shown, ...from.map(({ name }) => name)]);
+  const found: Declaration[] = [];
+  const queue = [...from];
+  for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+    for (const name of new Set(next.text.match(/\b[A-Z]\w*\b|(?<=typeof )\w+/g))) {
+      if (known.has(name)) continue;
+      const declaration = mentioned(name, next.file);
+      if (declaration === undefined) continue;
+      known.add(name);
+      found.push(declaration);
+      queue.push(declaration);
+    }
+  }
+  return found;
+}
+
+function mentioned(name: string, file: string): Declaration | undefined {
+  const imports = [
+    ...declarationsOf(file).matchAll(/^import (?:type )?\{([^}]*)\} from "(\.[^"]+)";/gm),
+  ];
+  const [, , from] = imports.find(([, names = ""]) => namesIn(names).includes(name)) ?? [];
+  return find(name, from === undefined ? file : resolveFrom(file, from));
+}
+
+const declarationStart =
+  /^(?:export )?(?:declare )?(?:abstract )?(?:class|function|const|interface|type) (\w+)/gm;
+
+/** All declarations of that name in a file: a function may have several. */
+function find(name: string, file: string): Declaration | undefined {
+  const text = declarationsOf(file);
+  const kinds = "class|function|const|interface|type";
+  const start = new RegExp(`^(?:export )?(?:declare )?(?:abstract )?(?:${kinds}) ${name}\\b`, "gm");
+  const parts = [...text.matchAll(start)].map(({ index }) => text.slice(index, endOf(text, index)));
+  return parts.length === 0 ? undefined : { name, file, text: parts.join("\n") };
+}
+
+/** A declaration ends with a semicolon or a closing brace outside of everything else. */
+function endOf(text: string, start: number): number {
+  let depth = 0;
+  const isBlock = /^(?:export )?(?:declare )?(?:abstract )?(?:class|interface)\b/.test(
+    text.slice(start, start + 60),
+  );
+  for (let at = start; at < text.length; at += 1) {
+    const char = text[at] ?? "";
+    if ("{([".includes(char)) depth += 1;
+    if ("})]".includes(char)) depth -= 1;
+    if (depth === 0 && (char === ";" || (char === "}" && isBlock))) return at + 1;
+  }
+  return text.length;
+}
+
+/** The declarations of a file without their comments. */
+function declarationsOf(file: string): string {
+  const text = readFileSync(join(dist, `${file}.d.ts`), "utf8");
+  return text.replace(/^\s*\/\*\*[\s\S]*?\*\/\n/gm, "").replace(/\/\*\*[\s\S]*?\*\//g, "");
+}
+
+function namesIn(list: string): string[] {
+  return list
+    .split(",")
+    .map((name) => name.trim().replace(/^type /, ""))
+    .filter((name) => name !== "");
+}
+
+function resolveFrom(file: string, specifier: string): string {
+  return join(file, "..", specifier).replace(/\.[jt]s$/, "");
+}

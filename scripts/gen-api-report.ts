@@ -1,0 +1,7 @@
+/** Writes the page of the client's API: `npm run gen`. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { apiReport, apiReportPath } from "./api-report.ts";
+
+writeFileSync(join(import.meta.dirname, "..", apiReportPath), apiReport());
+console.log(`wrote ${apiReportPath}`);

@@ -1,0 +1,129 @@
+/**
+ * Packs a package of the workspace as it is published. Packages of the workspace that it needs travel
+ * inside it, and what those need from outside becomes its own dependency, so that the tarball installs
+ * and works from an empty folder.
+ */
+import { execFileSync } from "node:child_process";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative, resolve } from "node:path";
+
+const root = join(import.meta.dirname, "..");
+
+interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly private?: boolean;
+  readonly exports?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  readonly bin?: Readonly<Record<string, string>>;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly devDependencies?: Readonly<Record<string, string>>;
+  readonly [field: string]: unknown;
+}
+
+/** `folder` is the name below `packages`; the path of the tarball is returned. */
+export function packPackage(folder: string, outDirectory: string): string {
+  const stage = mkdtempSync(join(tmpdir(), "codeq-pack-"));
+  try {
+    run(process.execPath, [
+      join(root, "node_modules/typescript/bin/tsc"),
+      "-b",
+      `packages/${folder}`,
+    ]);
+    const manifest = readManifest(folder);
+    const bundled = workspaceClosure(manifest);
+    const external = Object.assign({}, ...[manifest, ...bundled.values()].map(externalOf));
+    writePackage(stage, folder, {
+      ...published(manifest),
+      dependencies: { ...external, ...versionsOf(bundled) },
+      bundleDependencies: [...bundled.keys()],
+    });
+    for (const [name, each] of bundled) {
+      writePackage(join(stage, "node_modules", name), folderOf(name), published(each));
+    }
+    for (const file of ["README.md", "LICENSE"]) copyText(folder, file, stage);
+    mkdirSync(outDirectory, { recursive: true });
+    const out = ["pack", "--silent", "--pack-destination", resolve(outDirectory)];
+    return join(outDirectory, run("npm", out, stage).trim());
+  } finally {
+    rmSync(stage, { recursive: true, force: true });
+  }
+}
+
+const scope = "@codeq/";
+const folderOf = (name: string): string => name.slice(scope.length);
+
+function readManifest(folder: string): Manifest {
+  return JSON.parse(readFileSync(join(root, "packages", folder, "package.json"), "utf8"));
+}
+
+/** Everything of the workspace that a package needs when it runs. */
+function workspaceClosure(
+  manifest: Manifest,
+  found = new Map<string, Manifest>(),
+): Map<string, Manifest> {
+  for (const name of Object.keys(manifest.dependencies ?? {})) {
+    if (!name.startsWith(scope) || found.has(name)) continue;
+    const each = readManifest(folderOf(name));
+    found.set(name, each);
+    workspaceClosure(each, found);
+  }
+  return found;
+}
+
+function externalOf({ dependencies = {} }: Manifest): Record<string, string> {
+  const outside = Object.entries(dependencies).filter(([name]) => !name.startsWith(scope));
+  return Object.fromEntries(outside);
+}
+
+function versionsOf(packages: ReadonlyMap<string, Manifest>): Record<string, string> {
+  return Object.fromEntries([...packages].map(([name, { version }]) => [name, version]));
+}
+
+/** Without what only this repository needs: sources, and what development takes. */
+function published(manifest: Manifest): Manifest {
+  const { private: _private, devDependencies: _dev, dependencies: _all, ...rest } = manifest;
+  const targets = Object.entries(manifest.exports ?? {}).map(([path, conditions]) => {
+    const { source: _source, ...kept } = conditions;
+    return [path, kept];
+  });
+  return { ...rest, exports: Object.fromEntries(targets) } as Manifest;
+}
+
+/** Compiled code with its declarations, of the sources that there are now. */
+function writePackage(target: string, folder: string, manifest: Manifest): void {
+  mkdirSync(target, { recursive: true });
+  writeFileSync(join(target, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
+  const from = join(root, "packages", folder, "dist");
+  const sources = join(root, "packages", folder, "src");
+  cpSync(from, join(target, "dist"), {
+    recursive: true,
+    filter: (path) => {
+      if (statSync(path).isDirectory()) return true;
+      const match = /^(.*?)\.(d\.ts|js)$/.exec(relative(from, path));
+      return match !== null && existsSync(join(sources, `${match[1]}.ts`));
+    },
+  });
+}
+
+function copyText(folder: string, file: string, stage: string): void {
+  const own = join(root, "packages", folder, file);
+  cpSync(existsSync(own) ? own : join(root, file), join(stage, file));
+}
+
+function run(command: string, args: readonly string[], cwd: string = root): string {
+  return execFileSync(command, args, {
+    cwd,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+}

@@ -1,0 +1,106 @@
+/** The package as users get it: packed, installed into an empty folder, used from there. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test, { type TestContext } from "node:test";
+import { promisify } from "node:util";
+import { packPackage } from "../../scripts/package-tarball.ts";
+import { root, temporaryDirectory } from "../e2e/server-process.ts";
+import { setup } from "./setup.ts";
+
+const run = promisify(execFile);
+
+function emptyProject(t: TestContext): string {
+  const directory = temporaryDirectory();
+  t.after(() => directory.dispose());
+  const manifest = { name: "user", private: true, type: "module" };
+  writeFileSync(join(directory.path, "package.json"), JSON.stringify(manifest));
+  return directory.path;
+}
+
+/** Nothing is asked of a registry: what the package needs is inside it. */
+async function install(project: string, tarball: string): Promise<void> {
+  const quiet = ["--offline", "--no-audit", "--no-fund", "--legacy-peer-deps"];
+  await run("npm", ["install", ...quiet, tarball], { cwd: project });
+}
+
+const program = `
+import { codeq, task } from "@codeq/client";
+const greet = task<{ name: string }, { text: string }>("greet");
+const [url] = process.argv.slice(2);
+const client = codeq({ url });
+const worker = client.worker(greet.handle(({ name }) => ({ text: "hello " + name })));
+const run = await client.enqueue(greet, { name: "Ada" });
+console.log(JSON.stringify(await run.result({ timeout: "20s" })));
+await worker.close();
+// The client is not closed: it must not keep the process alive.
+`;
+
+test("the tarball installs offline, works, brings its types and nothing of the server", async (t) => {
+  const project = emptyProject(t);
+  await install(project, packPackage("client", project));
+  writeFileSync(join(project, "program.ts"), program);
+  const { server } = await setup(t);
+  const { stdout } = await run(process.execPath, ["program.ts", server.url], { cwd: project });
+  assert.equal(stdout, '{"text":"hello Ada"}\n');
+
+  writeFileSync(join(project, "wrong.ts"), program.replace('name: "Ada"', "name: 1"));
+  const tsc = join(root, "node_modules/typescript/bin/tsc");
+  const types = ["--types", "node", "--typeRoots", join(root, "node_modules/@types")];
+  const flags = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2024", ...types];
+  await run(process.execPath, [tsc, ...flags, "program.ts"], { cwd: project });
+  await assert.rejects(
+    run(process.execPath, [tsc, ...flags, "wrong.ts"], { cwd: project }),
+    ({ stdout: errors }: { stdout: string }) => /Type 'number' is not assignable/.test(errors),
+  );
+
+  const installed = join(project, "node_modules/@codeq/client");
+  const reached = [...importsFrom(join(installed, "dist/index.js"))];
+  const outside = reached.filter((name) => !name.startsWith("node:") && !name.startsWith("."));
+  assert.deepEqual([...new Set(outside)].sort(), ["@codeq/protocol", "@codeq/protocol/wire"]);
+  const manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
+  assert.deepEqual(Object.keys(manifest.dependencies), ["@codeq/protocol", "@codeq/testing"]);
+  assert.equal(manifest.private, undefined);
+});
+
+/** What a file imports, and what that imports, as far as it is in the same package. */
+function* importsFrom(file: string, seen = new Set<string>()): Generator<string> {
+  if (seen.has(file)) return;
+  seen.add(file);
+  const text = readFileSync(file, "utf8");
+  for (const [, name = ""] of text.matchAll(/(?:from|import)\s*\(?\s*"([^"]+)"/g)) {
+    yield name;
+    if (name.startsWith(".")) yield* importsFrom(join(file, "..", name), seen);
+  }
+}
+
+const testProgram = `
+import { task } from "@codeq/client";
+import { testServer } from "@codeq/client/testing";
+const greet = task<{ name: string }, { text: string }>("greet");
+await using server = await testServer();
+server.client.worker(greet.handle(({ name }) => ({ text: "hello " + name })));
+const run = await server.client.enqueue(greet, { name: "Ada" }, { delay: "1h" });
+await server.advance("1h");
+console.log(JSON.stringify(await run.result()));
+`;
+
+test("with the tarball of the server beside it, the test server works", async (t) => {
+  const project = emptyProject(t);
+  await install(project, packPackage("client", project));
+  // What the server needs from outside is taken from this repository instead of a registry.
+  const scope = join(project, "node_modules/@codeq/server");
+  mkdirSync(scope, { recursive: true });
+  const tarball = packPackage("server", project);
+  await run("tar", ["xzf", tarball, "--strip-components=1", "-C", scope]);
+  const { dependencies } = JSON.parse(readFileSync(join(scope, "package.json"), "utf8"));
+  for (const name of Object.keys(dependencies).filter((each) => !each.startsWith("@codeq/"))) {
+    const target = join(project, "node_modules", name);
+    mkdirSync(join(target, ".."), { recursive: true });
+    symlinkSync(join(root, "node_modules", name), target);
+  }
+  writeFileSync(join(project, "program.ts"), testProgram);
+  const { stdout } = await run(process.execPath, ["program.ts"], { cwd: project });
+  assert.equal(stdout, '{"text":"hello Ada"}\n');
+});
