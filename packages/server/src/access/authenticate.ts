@@ -23,11 +23,14 @@ export type AccessKind = "producer" | "worker" | "either" | "admin" | "operator"
 /** For each kind of callers. */
 const acceptedTokensMax = 10_000;
 
+const scheme = "bearer ";
+
 /** The token of an Authorization header; the scheme is compared without case. */
 export function bearerToken(authorization: string | undefined): Outcome<string, ErrorCode> {
   if (authorization === undefined || authorization === "") return refuse("missing_authorization");
-  const token = /^bearer (.+)$/i.exec(authorization)?.[1]?.trim();
-  return token === undefined || token === "" ? refuse("invalid_authorization") : accept(token);
+  const isBearer = authorization.slice(0, scheme.length).toLowerCase() === scheme;
+  const token = isBearer ? authorization.slice(scheme.length).trim() : "";
+  return token === "" ? refuse("invalid_authorization") : accept(token);
 }
 
 export interface AuthenticatorParts {
