@@ -73,18 +73,3 @@ test("TLS, or saying that it is meant, ends the warning", () => {
   assert.deepEqual(tlsWarnings("--host=0.0.0.0", "--insecure"), []);
   assert.equal(tlsWarnings("--host=0.0.0.0", "--insecure=false").length, 1);
 });
-
-test("S2: outside dev, the development token is refused wherever it is written", () => {
-  const env = {
-    WEBHOOK_HMAC_SECRET: "long and random",
-    PRODUCER_AUTH_CONFIG: '[{"token":"fine"},{"token":"dev-token"}]',
-    WORKER_AUTH_CONFIG: '{"token":"dev-token"}',
-  };
-  const loaded = load([], { env: { ...env, ENV: "prod" } });
-  assert.ok(!loaded.ok);
-  assert.deepEqual(loaded.problems, [
-    "producerAuthConfig: contains the development token and env is prod; replace it by a long random text",
-    "workerAuthConfig: contains the development token and env is prod; replace it by a long random text",
-  ]);
-  assert.equal(load([], { env: { ...env, ENV: "dev" } }).ok, true);
-});

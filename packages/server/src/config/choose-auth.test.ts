@@ -275,6 +275,13 @@ test("S2: outside dev the development token is refused wherever it stands", () =
     ]);
     accepted({ env: { ...env, ENV: "dev" } });
   }
+  const both = problemsOf({
+    env: { ...prod, PRODUCER_AUTH_CONFIG: '["fine","dev-token"]', WORKER_AUTH_CONFIG: "dev-token" },
+  });
+  assert.deepEqual(
+    both.map((problem) => problem.split(":")[0]),
+    ["producerAuthConfig", "workerAuthConfig"],
+  );
 });
 
 test("S2: a role that the request claims is for development only, and off unless it is asked for", () => {
