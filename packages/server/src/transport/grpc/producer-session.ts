@@ -11,7 +11,7 @@ import type { TaskWithResult } from "../../operations/get-result.ts";
 import { operations } from "../../operations/index.ts";
 import { type Answer, type Refusal, refusal } from "../../operations/operation.ts";
 import { traceContext } from "../trace-context.ts";
-import { inMessages } from "./acks.ts";
+import { echoOf, inMessages } from "./acks.ts";
 import {
   type Conversation,
   type Protocol,
@@ -144,7 +144,12 @@ function resultOf(taskId: string, { task, result }: TaskWithResult): producer.Ta
 }
 
 function noResult(taskId: string, { text, code }: Refusal): producer.TaskResult {
-  return { ...producer.newTaskResult(), taskId, errorMessage: text, errorCode: code };
+  return {
+    ...producer.newTaskResult(),
+    taskId: echoOf(taskId),
+    errorMessage: text,
+    errorCode: code,
+  };
 }
 
 function toInput(task: producer.CreateTask): Answer<CreateTaskInput> {
