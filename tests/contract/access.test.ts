@@ -32,6 +32,7 @@ interface Row {
 interface Ids {
   readonly leased: string;
   readonly done: string;
+  readonly apiKey: string;
 }
 
 const result = { status: "COMPLETED", result: { secret: 1 } };
@@ -147,6 +148,31 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: 200,
   },
+  "POST /v1/codeq/admin/keys": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/keys",
+    body: () => ({ name: "ci", role: "admin" }),
+    ok: 201,
+    foreign: 201,
+  },
+  "GET /v1/codeq/admin/keys": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/keys",
+    ok: 200,
+    foreign: 200,
+  },
+  "GET /v1/codeq/admin/keys/:id": {
+    access: "admin",
+    path: ({ apiKey }) => `/v1/codeq/admin/keys/${apiKey}`,
+    ok: 200,
+    foreign: [404, "API key not found"],
+  },
+  "DELETE /v1/codeq/admin/keys/:id": {
+    access: "admin",
+    path: ({ apiKey }) => `/v1/codeq/admin/keys/${apiKey}`,
+    ok: 204,
+    foreign: [404, "API key not found"],
+  },
 };
 
 const badHeaders: readonly (readonly [string, Refused])[] = [
@@ -175,7 +201,9 @@ async function populated(t: TestContext): Promise<[RunningServer, Ids]> {
   await server.create({ command: "later", delaySeconds: 60, idempotencyKey: "k" });
   const leased = await server.leased({ payload: { secret: "of acme" } });
   await server.create({ command: "print" });
-  return [server, { leased, done }];
+  const key = { name: "secret of acme", scopes: ["codeq:create"] };
+  const apiKey = (await server.post("/admin/keys", key, "admin-acme")).json.id;
+  return [server, { leased, done, apiKey }];
 }
 
 interface Who {
@@ -315,7 +343,7 @@ async function assertApart(
 
 /** Keys that the other tenant's own work cannot make: all but its new tasks. */
 function ofAcme(key: string, ids: Ids): boolean {
-  return key.includes("/acme/") || key.includes(ids.leased) || key.includes(ids.done);
+  return ["/acme/", ids.leased, ids.done, ids.apiKey].some((part) => key.includes(part));
 }
 
 for (const [route, { otherWork }] of Object.entries(table)) {

@@ -30,6 +30,12 @@ export const producerTokens: readonly Token[] = [
     raw: acme,
   },
   { token: "producer-prints", subject: "shop", raw: { ...acme, commands: ["Print"] } },
+  {
+    token: "admin-render",
+    subject: "boss",
+    eventTypes: ["Render"],
+    raw: { ...acme, role: "admin" },
+  },
   { token: "producer-upper-tenant", subject: "shop", raw: { tenantId: "ACME" } },
   {
     token: "admin-two-tenants",
@@ -67,6 +73,7 @@ export type Caller =
   | "operator"
   | "producer-no-create"
   | "producer-prints"
+  | "admin-render"
   | "producer-upper-tenant"
   | "admin-two-tenants"
   | "worker-acme"

@@ -94,6 +94,8 @@ class Reading {
         if (key === sequenceKey) this.#sequence = Number(value.toString("latin1"));
         return;
       case "webhook":
+      case "keys":
+      case "key-uses":
         return;
       default:
         this.problems.push(`${key} is not a key of the store`);

@@ -41,7 +41,7 @@ const serverRoot = "packages/server/src/";
 /** From the left to the right: a folder imports only what stands further right. */
 const layers: readonly (readonly string[])[] = [
   ["main", "index"],
-  ["in-process"],
+  ["in-process", "offline"],
   ["compose"],
   ["welcome"],
   ["listen", "storage"],

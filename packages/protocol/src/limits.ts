@@ -28,6 +28,13 @@ export const limits = {
   resultWaitSecondsMax: 60,
   waitersMax: 100_000,
   tenantsPerPage: 1000,
+  apiKeysPerTenantMax: 1000,
+  apiKeysMax: 100_000,
+  apiKeyNameCharsMax: 128,
+  apiKeyEventTypesMax: 256,
+  apiKeySecondsMax: 10 * 366 * 24 * 60 * 60,
+  pageLimitDefault: 100,
+  pageLimitMax: 1000,
   cleanupLimitDefault: 1000,
   cleanupLimitMax: 100_000,
 } as const;

@@ -5,6 +5,7 @@
  */
 import { Engine, type EngineState, FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
+import { ApiKeys } from "./access/api-keys.ts";
 import { Authenticator } from "./access/authenticate.ts";
 import type { FetchKeySet } from "./access/fetch-key-set.ts";
 import type { KeySet } from "./access/key-set.ts";
@@ -25,6 +26,7 @@ import { expireLeases } from "./maintenance/expire-leases.ts";
 import { promoteDueTasks } from "./maintenance/promote-due-tasks.ts";
 import { refreshKeySets } from "./maintenance/refresh-key-sets.ts";
 import { Ticker } from "./maintenance/ticker.ts";
+import { writeApiKeyUses } from "./maintenance/write-api-key-uses.ts";
 import { Dispatch } from "./operations/dispatch.ts";
 import type { Storage } from "./storage.ts";
 import { ArtifactFiles } from "./store/artifact-files.ts";
@@ -116,19 +118,20 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   collectBrokerMetrics(metrics, broker);
   const events = new Events(metrics);
   const artifacts = new ArtifactFiles(config.localArtifactsDir);
-  const server = { broker, clock, events, artifacts, config };
   const revocations = new Revocations();
-  const { fetchKeySet } = parts;
+  const { fetchKeySet, randomBytes } = parts;
+  const apiKeys = await ApiKeys.open({ store: broker.store, clock, revocations, randomBytes });
+  const server = { broker, clock, events, artifacts, apiKeys, config };
   const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });
   const authenticator = new Authenticator({
-    producers: providers.of(config.producerAuth),
-    workers: providers.of(config.workerAuth),
+    producers: [apiKeys, ...providers.of(config.producerAuth)],
+    workers: [apiKeys, ...providers.of(config.workerAuth)],
     allowProducerAsWorker: config.allowProducerAsWorker,
     ...{ revocations, clock },
   });
   const dispatch = new Dispatch({ server, authenticator, logger });
   const { keySets } = providers;
-  const { ticker, webhooks } = startMaintenance({ ...parts, broker, events, keySets });
+  const { ticker, webhooks } = startMaintenance({ ...parts, broker, events, keySets, apiKeys });
   return {
     engine,
     onStorageState: (run) => void watchers.push(run),
@@ -141,6 +144,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
       providers[Symbol.dispose]();
       broker.stopWaiting();
       await ticker[Symbol.asyncDispose]();
+      await apiKeys[Symbol.asyncDispose]();
       await within(clock, webhookSettleMs, webhooks.settle());
       await engine[Symbol.asyncDispose]();
     },
@@ -157,7 +161,15 @@ async function within(clock: Clock, ms: number, settled: Promise<void>): Promise
   cancel();
 }
 
-async function openEngine(parts: CoreParts, watchers: readonly StorageWatcher[]): Promise<Engine> {
+export type EngineParts = Pick<
+  CoreParts,
+  "config" | "clock" | "logger" | "metrics" | "storage" | "defer" | "onFailed" | "memory"
+>;
+
+export async function openEngine(
+  parts: EngineParts,
+  watchers: readonly StorageWatcher[] = [],
+): Promise<Engine> {
   const { config, clock, logger, metrics, storage } = parts;
   let appendedBytes = 0;
   const engine = await Engine.open({
@@ -197,14 +209,16 @@ interface MaintenanceParts extends CoreParts {
   readonly broker: Broker;
   readonly events: Events;
   readonly keySets: readonly KeySet[];
+  readonly apiKeys: ApiKeys;
 }
 
 function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: DeliverWebhooks } {
-  const { broker, clock, logger, keySets, sleepMsMax } = parts;
+  const { broker, clock, logger, keySets, apiKeys, sleepMsMax } = parts;
   const deletion = new DeleteOldTasks({ broker, clock });
   const webhooks = new DeliverWebhooks(parts);
   const keys = refreshKeySets(keySets);
-  const jobs = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks, keys];
+  const uses = writeApiKeyUses(apiKeys);
+  const jobs = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks, keys, uses];
   const ticker = new Ticker({ clock, logger, jobs, sleepMsMax });
   const wake = (): void => ticker.wake();
   broker.leases.onDue = wake;
@@ -219,6 +233,7 @@ function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: 
   };
   webhooks.onIdle = wake;
   for (const each of keySets) each.onPlanned = wake;
+  apiKeys.onUsed = wake;
   wake();
   return { ticker, webhooks };
 }

@@ -1,5 +1,6 @@
 /**
- * Arguments, configuration, composition, listening, signals. Exit codes: 0 after a shutdown, 1 for a
+ * Arguments, configuration, composition, listening, signals; or, with `keys` as the first argument,
+ * the management of API keys while no server runs. Exit codes: 0 after a shutdown, 1 for a
  * bug, 2 for a bad configuration, 3 when the data directory is in use, 4 when the data cannot be
  * opened, 5 when a port cannot be bound, 74 when the storage failed while running.
  */
@@ -16,6 +17,7 @@ import type { Config } from "./config/settings.ts";
 import { type Endpoints, newEndpoints } from "./endpoints.ts";
 import { ListenError, type Listening, listenAll } from "./listen.ts";
 import { createPostCallback } from "./maintenance/post-callback.ts";
+import { runKeysCommand } from "./offline/keys-command.ts";
 import { openStorage } from "./storage.ts";
 import { createLogger, type Logger } from "./telemetry/logger.ts";
 import { createMetrics } from "./telemetry/metrics.ts";
@@ -153,7 +155,18 @@ function codeOf(error: unknown): number {
   return error.code === "locked" ? exitCodes.locked : exitCodes.data;
 }
 
-const given = readConfig(process.argv.slice(2));
+const argv = process.argv.slice(2);
+if (argv[0] === "keys") {
+  const { code, output, problem } = await runKeysCommand(argv.slice(1), {
+    ...{ clock, loadConfig: loadProcessConfig },
+    randomBytes: (into) => void randomFillSync(into),
+  });
+  process.stdout.write(output);
+  if (problem !== "") exit(code, problem);
+  process.exit(code);
+}
+
+const given = readConfig(argv);
 const { config } = given;
 const logger = createLogger({
   level: config.logLevel,

@@ -42,7 +42,7 @@ export function readerOf(claims: Claims): Authenticated {
 }
 
 function identityOf(claims: Claims): Authenticated {
-  const { subject, raw, expiresMs, issuedBy, isRevoked } = claims;
+  const { subject, raw, expiresMs, issuedBy, isRevoked, apiKeyId } = claims;
   const tenantId = tenantOf(subject, raw);
   if (tenantId === undefined) return refuse("invalid_tenant");
   const roles = rolesOf(raw);
@@ -50,7 +50,7 @@ function identityOf(claims: Claims): Authenticated {
   if (roles === undefined || creates === undefined) return refuse("invalid_claims");
   const isOperator = roles.includes("operator") || claims.scopes.includes(operatorScope);
   return accept({
-    ...{ subject, tenantId, expiresMs, issuedBy, isRevoked, isOperator },
+    ...{ subject, tenantId, expiresMs, issuedBy, isRevoked, apiKeyId, isOperator },
     workerId: workerIdOf(subject, ""),
     scopes: scopesOf(claims),
     eventTypes: claims.eventTypes.map((each) => each.toLowerCase()),

@@ -1,11 +1,14 @@
 /** Who is calling, once a token was accepted. */
 import type { TenantId, WorkerId } from "@codeq/queue";
+import type { ApiKeyId } from "../store/api-key-record.ts";
 
 export interface Identity {
   readonly subject: string;
   /** As whom the caller holds leases. */
   readonly workerId: WorkerId;
   readonly tenantId: TenantId;
+  /** The tenant that an operator comes from while it acts in another one. */
+  readonly homeTenantId?: TenantId | undefined;
   readonly scopes: ReadonlySet<string>;
   /** Lower-case commands the caller may work on; `*` stands for all. */
   readonly eventTypes: readonly string[];
@@ -21,6 +24,8 @@ export interface Identity {
   readonly expiresMs: number | undefined;
   /** Who vouched for the token, in words for logs and records. */
   readonly issuedBy: string;
+  /** Which API key was used, if one was. */
+  readonly apiKeyId?: ApiKeyId | undefined;
   /** Whether the token has been taken back since it was accepted. */
   readonly isRevoked: () => boolean;
 }

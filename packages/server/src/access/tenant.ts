@@ -12,6 +12,9 @@ export function isTenantId(text: string): text is TenantId {
   return pattern.test(text);
 }
 
+/** What an operator names where it means all of them; no tenant is called so. */
+export const everyTenant = "*" as TenantId;
+
 export function tenantOf(
   subject: string,
   claims: Readonly<Record<string, unknown>>,

@@ -5,6 +5,7 @@
  */
 import type { ErrorCode } from "@codeq/protocol";
 import type { Outcome } from "@codeq/queue";
+import type { ApiKeyId } from "../store/api-key-record.ts";
 
 /** What a token says of its bearer, once somebody vouched for it. */
 export interface Claims {
@@ -17,6 +18,8 @@ export interface Claims {
   readonly expiresMs: number | undefined;
   /** Who vouches for it, for logs and records: never the token or a part of it. */
   readonly issuedBy: string;
+  /** Which API key it is, where it is one. */
+  readonly apiKeyId?: ApiKeyId | undefined;
   /**
    * Whether the provider has taken its word back. Asked with every use of the token, so it answers
    * from memory. It stays true once it was.

@@ -6,8 +6,9 @@
 
 import type { TenantId } from "@codeq/queue";
 import { addCounts, type Counts, changeOfCounts, decodeCounts } from "../store/counts.ts";
-import { countsPrefix, endOf, idOf, inProgressPrefix, sequenceKey } from "../store/keys.ts";
+import { countsPrefix, idOf, inProgressPrefix, sequenceKey } from "../store/keys.ts";
 import type { QueueStore } from "../store/queue-store.ts";
+import { scanAll } from "../store/scan-all.ts";
 import type { DelayedTasks } from "./delayed-tasks.ts";
 import type { Leases } from "./leases.ts";
 import type { Queues } from "./queue-state.ts";
@@ -19,7 +20,6 @@ interface Memory {
   readonly delayed: DelayedTasks;
 }
 
-const pieceEntries = 1000;
 /** The least a recovered lease has left, whatever its length. */
 const leaseGraceMsMin = 5000;
 
@@ -48,7 +48,7 @@ export async function recoverMemory(memory: Memory): Promise<number> {
 }
 
 async function readCounts({ store, queues }: Memory): Promise<void> {
-  for await (const [key, value] of scanAll(store, countsPrefix)) {
+  for await (const [key, value] of scanAll(store.engine, countsPrefix)) {
     const [queue, tenant] = key.slice(countsPrefix.length).split("/") as [string, string];
     const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
     queues.queue(tenantId, queue).counts = decodeCounts(value);
@@ -58,21 +58,9 @@ async function readCounts({ store, queues }: Memory): Promise<void> {
 /** A worker that was cut off by the restart gets the time of one heartbeat to come back. */
 async function readLeases(memory: Memory, prefix: string, counts: Counts): Promise<void> {
   if (counts.leased === 0) return;
-  for await (const [key] of scanAll(memory.store, prefix)) {
+  for await (const [key] of scanAll(memory.store.engine, prefix)) {
     const task = memory.store.task(idOf(key));
     if (task?.place.in !== "leased") continue;
     memory.leases.add(task, Math.max(Math.ceil(task.place.leaseMs / 3), leaseGraceMsMin));
-  }
-}
-
-async function* scanAll(store: QueueStore, prefix: string): AsyncGenerator<[string, Buffer]> {
-  let after = prefix;
-  for (;;) {
-    const entries = await store.engine.scan({ after, before: endOf(prefix) }, pieceEntries);
-    for (const [key, value] of entries) {
-      yield [key, value];
-      after = key;
-    }
-    if (entries.length < pieceEntries) return;
   }
 }

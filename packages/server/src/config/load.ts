@@ -21,7 +21,7 @@ export interface ConfigInput {
   /** Reads a text file; throws when that is not possible. */
   readonly readFile: (path: string) => string;
   /** Looks at other files that the configuration names; what is wrong with them counts as well. */
-  readonly checkFiles?: CheckFiles;
+  readonly checkFiles?: CheckFiles | undefined;
 }
 
 export type CheckFiles = (config: Config) => {

@@ -4,9 +4,10 @@
  * logged with the request it broke.
  */
 import { FaultError } from "@codeq/engine";
+import type { TenantId } from "@codeq/queue";
 import { type Authenticator, bearerToken } from "../access/authenticate.ts";
 import type { Identity } from "../access/identity.ts";
-import { isTenantId } from "../access/tenant.ts";
+import { everyTenant, isTenantId } from "../access/tenant.ts";
 import { type Soon, whenKnown } from "../access/token-provider.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { refusalOf } from "./answer-each.ts";
@@ -54,7 +55,7 @@ export class Dispatch {
         const identity = this.#withRole(outcome.value, credentials.role);
         const problem = this.problemOf(operation, identity);
         if (problem !== undefined) return problem;
-        return isForAdmins(operation) ? inTenant(identity, credentials.tenant) : outcome;
+        return isForAdmins(operation) ? inTenant(operation, identity, credentials.tenant) : outcome;
       },
     );
   }
@@ -72,7 +73,9 @@ export class Dispatch {
     call: Call,
     input: Input,
   ): Promise<Answer<Output>> {
-    const { clock, events } = this.#server;
+    const { clock, events, apiKeys } = this.#server;
+    const { apiKeyId } = call.identity;
+    if (apiKeyId !== undefined) apiKeys.noteUse(apiKeyId);
     const startedMs = clock.monotonicMs();
     const answer = await this.#attempt(operation, call, input);
     const outcome = answer.ok ? "ok" : answer.code === "internal" ? "failed" : "refused";
@@ -126,10 +129,16 @@ function isForAdmins({ access }: AnyOperation): boolean {
 }
 
 /** The identity as it acts in a tenant; only an operator may leave its own. */
-function inTenant(identity: Identity, tenant: string | undefined): Answer<Identity> {
+function inTenant(
+  operation: AnyOperation,
+  identity: Identity,
+  tenant: string | undefined,
+): Answer<Identity> {
   if (tenant === undefined || tenant === identity.tenantId) return { ok: true, value: identity };
   if (!identity.isOperator)
     return refusal("operator_only", "only operators may name another tenant");
-  if (!isTenantId(tenant)) return refusal("invalid_argument", "invalid 'tenant'");
-  return { ok: true, value: { ...identity, tenantId: tenant } };
+  const isEvery = tenant === everyTenant && operation.forEveryTenant === true;
+  if (!isEvery && !isTenantId(tenant)) return refusal("invalid_argument", "invalid 'tenant'");
+  const tenantId = tenant as TenantId;
+  return { ok: true, value: { ...identity, tenantId, homeTenantId: identity.tenantId } };
 }

@@ -2,13 +2,16 @@
 import { abandonTask } from "./abandon-task.ts";
 import { claimTasks } from "./claim-tasks.ts";
 import { cleanUp } from "./clean-up.ts";
+import { createApiKey } from "./create-api-key.ts";
 import { createTask, createTasks } from "./create-task.ts";
 import { extendLease } from "./extend-lease.ts";
 import { getResult } from "./get-result.ts";
 import { getTask } from "./get-task.ts";
+import { getApiKey, listApiKeys } from "./list-api-keys.ts";
 import { listTenants } from "./list-tenants.ts";
 import { nackTask } from "./nack-task.ts";
 import { getQueue, listQueues } from "./queue-counts.ts";
+import { revokeApiKey } from "./revoke-api-key.ts";
 import { submitResult, submitResults } from "./submit-result.ts";
 
 export const operations = {
@@ -26,4 +29,8 @@ export const operations = {
   getQueue,
   cleanUp,
   listTenants,
+  createApiKey,
+  listApiKeys,
+  getApiKey,
+  revokeApiKey,
 } as const;

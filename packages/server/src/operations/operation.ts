@@ -3,6 +3,7 @@
  * bytes and without keys.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
+import type { ApiKeys } from "../access/api-keys.ts";
 import type { AccessKind } from "../access/authenticate.ts";
 import type { Identity, Scope } from "../access/identity.ts";
 import type { Broker } from "../broker/broker.ts";
@@ -30,6 +31,7 @@ export interface Server {
   readonly clock: Clock;
   readonly events: Events;
   readonly artifacts: ArtifactFiles;
+  readonly apiKeys: ApiKeys;
   readonly config: Config;
 }
 
@@ -45,5 +47,7 @@ export interface Operation<Input, Output> {
   readonly name: string;
   readonly access: AccessKind;
   readonly scope: Scope | undefined;
+  /** An operator may name all tenants at once; the tenant of the call is `everyTenant` then. */
+  readonly forEveryTenant?: true;
   readonly run: (server: Server, call: Call, input: Input) => Promise<Answer<Output>>;
 }

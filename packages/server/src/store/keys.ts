@@ -13,6 +13,8 @@
  *   codeq/q/<queue>/<tenant>/delayed/<ms>/<id>
  *   codeq/q/<queue>/<tenant>/dlq/<id>
  *   codeq/counts/<queue>/<tenant>                           how many of each, written with every flush
+ *   codeq/keys/<tenant>/<id>                                an API key, without its secret
+ *   codeq/key-uses/<id>                                     when an API key was last used, about
  *   codeq/quarantine/<key>                                  what could not be read, kept as it was
  *   codeq/meta/...                                          format, position, sequence
  *
@@ -87,6 +89,12 @@ export const deadPrefix = (prefix: string): string => `${prefix}dlq/`;
 export const countsPrefix = "codeq/counts/";
 export const countsKey = (queue: string, tenant: TenantId): string =>
   `${countsPrefix}${queue}/${tenant || "_"}`;
+
+export const apiKeysPrefix = "codeq/keys/";
+export const apiKeysOf = (tenant: TenantId): string => `${apiKeysPrefix}${tenant}/`;
+export const apiKeyKey = (tenant: TenantId, id: string): string => apiKeysOf(tenant) + id;
+export const apiKeyUsesPrefix = "codeq/key-uses/";
+export const apiKeyUseKey = (id: string): string => apiKeyUsesPrefix + id;
 
 export const sequenceKey = "codeq/meta/sequence";
 export const formatKey = "codeq/meta/format";

@@ -37,7 +37,7 @@ export class QueueStore {
     const text = this.engine.getText(key);
     if (text === undefined) return undefined;
     const task = decodeTask(text);
-    if (task === undefined) this.#quarantine(key);
+    if (task === undefined) this.quarantine(key);
     return task;
   }
 
@@ -59,7 +59,7 @@ export class QueueStore {
     const text = short ?? this.engine.getText(key);
     if (text === undefined) return undefined;
     const result = decodeResult(text);
-    if (result === undefined) this.#quarantine(key);
+    if (result === undefined) this.quarantine(key);
     return result;
   }
 
@@ -68,7 +68,7 @@ export class QueueStore {
     const text = this.engine.getText(storeKey);
     if (text === undefined) return undefined;
     const entry = decodeIdempotency(text);
-    if (entry === undefined) this.#quarantine(storeKey);
+    if (entry === undefined) this.quarantine(storeKey);
     return entry;
   }
 
@@ -102,7 +102,7 @@ export class QueueStore {
   }
 
   /** The bytes stay where they are and are copied aside, so that nothing later overwrites them. */
-  #quarantine(key: string): void {
+  quarantine(key: string): void {
     this.quarantined += 1;
     const copyKey = quarantineKey(key);
     if (this.engine.state !== "open" || this.engine.get(copyKey) !== undefined) return;

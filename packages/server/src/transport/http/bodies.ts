@@ -56,4 +56,19 @@ export const ResultBatchBody = Type.Object({ results: Type.Array(ResultItem, { m
 
 export const CleanUpBody = Type.Object({ limit: integer, before: text });
 
+const texts = Type.Optional(Type.Union([Type.Array(Type.String()), Type.Null()]));
+
+/** A field that is not known is refused: passed over, it could make a key that may do too much. */
+export const CreateApiKeyBody = Type.Object(
+  {
+    name: Type.String(),
+    scopes: texts,
+    eventTypes: texts,
+    role: text,
+    expiresAt: text,
+    expiresInSeconds: integer,
+  },
+  { additionalProperties: false },
+);
+
 export type BodyOf<Schema extends TObject> = Static<Schema>;

@@ -17,6 +17,7 @@ import type { Metrics } from "../../telemetry/metrics.ts";
 import { type Connection, Connections } from "../connections.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
 import { adminRoutes } from "./admin-routes.ts";
+import { apiKeyRoutes } from "./api-key-routes.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
 import { RequestIds } from "./request-ids.ts";
@@ -54,7 +55,7 @@ declare module "fastify" {
   }
 }
 
-export const routes: readonly AnyRoute[] = [...taskRoutes, ...adminRoutes];
+export const routes: readonly AnyRoute[] = [...taskRoutes, ...adminRoutes, ...apiKeyRoutes];
 
 const jsonType = "application/json; charset=utf-8";
 const requestIdPattern = /^[\x21-\x7e]{1,128}$/;

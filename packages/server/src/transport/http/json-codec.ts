@@ -55,6 +55,10 @@ export class JsonCodec {
     return `${text},"completedAt":"${this.#timestamps.local(result.completedMs)}"}`;
   }
 
+  instant(ms: number): string {
+    return this.#timestamps.local(ms);
+  }
+
   /** Whole seconds in the configured time zone. */
   seconds(ms: number): string {
     return this.#timestamps.local(Math.floor(ms / 1000) * 1000);

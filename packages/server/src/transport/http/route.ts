@@ -26,7 +26,7 @@ export interface HttpReply {
 }
 
 export interface Route<Input, Output> {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "DELETE";
   readonly path: string;
   readonly operation: Operation<Input, Output>;
   readonly body?: TObject;

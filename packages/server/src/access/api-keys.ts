@@ -1,0 +1,307 @@
+/**
+ * API keys of our own: created and revoked while the server runs, kept in the store as hashes, and
+ * held in memory whole, so that a key is checked without a read.
+ *
+ * - Memory follows the store: a key works once its record is durable, and is refused everywhere in
+ *   the turn in which its deletion became durable. Whoever holds on to it is told in that turn.
+ * - Changes are made one after the other, so none of them meets another half done.
+ * - When a key was last used is noted in memory and written now and then; a crash forgets at most the
+ *   latest notes.
+ */
+import { hash, timingSafeEqual } from "node:crypto";
+import { create, FaultError, type Op, put, remove } from "@codeq/engine";
+import { limits } from "@codeq/protocol";
+import { accept, type Outcome, refuse, type TenantId } from "@codeq/queue";
+import type { Clock } from "../clock.ts";
+import { type ApiKey, type ApiKeyId, decodeApiKey, encodeApiKey } from "../store/api-key-record.ts";
+import {
+  apiKeyKey,
+  apiKeysOf,
+  apiKeysPrefix,
+  apiKeyUseKey,
+  apiKeyUsesPrefix,
+  endOf,
+} from "../store/keys.ts";
+import type { QueueStore } from "../store/queue-store.ts";
+import { scanAll } from "../store/scan-all.ts";
+import type { RandomBytes } from "../task-ids.ts";
+import { drawApiKey, idInApiKey, looksLikeApiKey } from "./api-key-text.ts";
+import { adminScope, operatorScope } from "./identity.ts";
+import type { Revocations } from "./revocations.ts";
+import type { Claims, TokenProvider, Verified } from "./token-provider.ts";
+
+export interface ApiKeysParts {
+  readonly store: QueueStore;
+  readonly clock: Clock;
+  readonly revocations: Revocations;
+  readonly randomBytes: RandomBytes;
+}
+
+export type ApiKeyRequest = Omit<ApiKey, "id" | "hash" | "createdMs">;
+
+/** Further writes that become durable together with a change, or not at all. */
+export type Alongside = (key: ApiKey) => readonly Op[];
+
+export interface CreatedApiKey {
+  readonly key: ApiKey;
+  /** Its text, which nobody can be told again. */
+  readonly token: string;
+}
+
+export interface KnownApiKey {
+  readonly key: ApiKey;
+  /** About when it was last used; undefined for never. */
+  readonly lastUsedMs: number | undefined;
+}
+
+export interface ApiKeyPage {
+  readonly keys: readonly KnownApiKey[];
+  /** Where the next page begins; undefined behind the last. */
+  readonly next: string | undefined;
+}
+
+const nothing: Alongside = () => [];
+
+interface Entry {
+  readonly key: ApiKey;
+  readonly hash: Buffer;
+  readonly claims: Claims;
+  isRevoked: boolean;
+  lastUsedMs: number | undefined;
+  /** What the store says about it. */
+  writtenUseMs: number | undefined;
+}
+
+/** A use is written when the one in the store is older than this. */
+const useStepMs = 10 * 60 * 1000;
+/** How long uses are gathered before they are written together. */
+const gatherUsesMs = 60 * 1000;
+const usesPerBatchMax = 1000;
+
+export class ApiKeys implements TokenProvider, AsyncDisposable {
+  readonly #parts: ApiKeysParts;
+  readonly #entries: Map<ApiKeyId, Entry> = new Map();
+  readonly #counts: Map<TenantId, number> = new Map();
+  /** Entries whose last use the store does not know, and since when there are any. */
+  readonly #used: Set<Entry> = new Set();
+  #usedSinceMs = 0;
+  #changes: Promise<unknown> = Promise.resolve();
+  /** Called when there is something to write. */
+  onUsed: () => void = () => {};
+
+  private constructor(parts: ApiKeysParts) {
+    this.#parts = parts;
+  }
+
+  static async open(parts: ApiKeysParts): Promise<ApiKeys> {
+    const keys = new ApiKeys(parts);
+    await keys.#recover();
+    return keys;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  verify(token: string): Verified {
+    if (!looksLikeApiKey(token)) return refuse("invalid_token");
+    const id = idInApiKey(token);
+    if (id === undefined) return refuse("mistyped_key");
+    const entry = this.#entries.get(id);
+    const isRight =
+      entry !== undefined && timingSafeEqual(entry.hash, hash("sha256", token, "buffer"));
+    return isRight ? accept(entry.claims) : refuse("invalid_token");
+  }
+
+  find(id: ApiKeyId): KnownApiKey | undefined {
+    return this.#entries.get(id);
+  }
+
+  /** In the order of tenants, and within one from the oldest to the newest. */
+  async list(wanted: {
+    /** Undefined for all of them. */
+    readonly tenantId: TenantId | undefined;
+    /** `next` of the page before, or empty. */
+    readonly after: string;
+    readonly limit: number;
+  }): Promise<ApiKeyPage> {
+    const { tenantId, after, limit } = wanted;
+    const prefix = tenantId === undefined ? apiKeysPrefix : apiKeysOf(tenantId);
+    const from = apiKeysPrefix + after;
+    const range = { after: from.startsWith(prefix) ? from : prefix, before: endOf(prefix) };
+    const found = await this.#parts.store.engine.scanKeys(range, limit + 1);
+    const page = found.slice(0, limit);
+    const last = page.at(-1)?.slice(apiKeysPrefix.length);
+    return {
+      // One that is on its way into the store, or out of it, is not there.
+      keys: page.map((key) => this.#entries.get(idIn(key))).filter((entry) => entry !== undefined),
+      next: found.length > limit ? last : undefined,
+    };
+  }
+
+  create(
+    request: ApiKeyRequest,
+    alongside: Alongside = nothing,
+  ): Promise<Outcome<CreatedApiKey, "too_many_keys">> {
+    return this.#inTurn(async () => {
+      const { store, clock, randomBytes } = this.#parts;
+      const nowMs = clock.nowMs();
+      const expired = this.#expiredToMakeRoom(request.tenantId, nowMs);
+      if (expired === undefined) return refuse("too_many_keys");
+      const { id, token } = drawApiKey(nowMs, randomBytes);
+      const key: ApiKey = { ...request, id, hash: hash("sha256", token), createdMs: nowMs };
+      const added = create(apiKeyKey(key.tenantId, id), encodeApiKey(key));
+      const removed = expired.flatMap((entry) => removalOf(entry.key));
+      await store.engine.commit([added, ...removed, ...alongside(key)]).done;
+      for (const entry of expired) this.#drop(entry);
+      this.#add(key);
+      return accept({ key, token });
+    });
+  }
+
+  /** The key that is gone; undefined when there is none. */
+  revoke(
+    wanted: { readonly id: ApiKeyId; readonly tenantId: TenantId | undefined },
+    alongside: Alongside = nothing,
+  ): Promise<ApiKey | undefined> {
+    return this.#inTurn(async () => {
+      const entry = this.#entries.get(wanted.id);
+      if (entry === undefined) return undefined;
+      const { key } = entry;
+      if (wanted.tenantId !== undefined && key.tenantId !== wanted.tenantId) return undefined;
+      await this.#parts.store.engine.commit([...removalOf(key), ...alongside(key)]).done;
+      this.#drop(entry);
+      this.#parts.revocations.announce();
+      return key;
+    });
+  }
+
+  /** A call was made with the key. */
+  noteUse(id: ApiKeyId): void {
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return;
+    const nowMs = this.#parts.clock.nowMs();
+    entry.lastUsedMs = nowMs;
+    const writtenMs = entry.writtenUseMs ?? Number.NEGATIVE_INFINITY;
+    if (nowMs - writtenMs < useStepMs || this.#used.has(entry)) return;
+    if (this.#used.size === 0) this.#usedSinceMs = this.#parts.clock.monotonicMs();
+    this.#used.add(entry);
+    this.onUsed();
+  }
+
+  /** When uses have to be written, on the monotonic clock. */
+  get writeUsesAtMs(): number | undefined {
+    return this.#used.size === 0 ? undefined : this.#usedSinceMs + gatherUsesMs;
+  }
+
+  /** Writes a bounded piece of what the store does not know of. */
+  writeUses(): Promise<void> {
+    return this.#inTurn(async () => {
+      const entries = [...this.#used].slice(0, usesPerBatchMax);
+      if (entries.length === 0) return;
+      const ops = entries.map(({ key, lastUsedMs }) =>
+        put(apiKeyUseKey(key.id), String(lastUsedMs)),
+      );
+      const nowMs = this.#parts.clock.nowMs();
+      await this.#parts.store.engine.commit(ops).done;
+      for (const entry of entries) {
+        entry.writtenUseMs = nowMs;
+        this.#used.delete(entry);
+      }
+    });
+  }
+
+  /** Writes what was noted; a storage that takes no writes has to do without. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      while (this.#used.size > 0) await this.writeUses();
+    } catch (error) {
+      if (!(error instanceof FaultError)) throw error;
+    }
+  }
+
+  /** Runs a change when those before it are done. */
+  #inTurn<T>(change: () => Promise<T>): Promise<T> {
+    const done = this.#changes.then(change);
+    // One that failed is its caller's to deal with, and does not hold up the others.
+    this.#changes = done.catch(() => {});
+    return done;
+  }
+
+  /**
+   * Expired keys of the tenant that have to go so that there is room for one more: none when there
+   * is, undefined when there is none to be had.
+   */
+  #expiredToMakeRoom(tenantId: TenantId, nowMs: number): Entry[] | undefined {
+    if (this.#entries.size >= limits.apiKeysMax) return undefined;
+    if ((this.#counts.get(tenantId) ?? 0) < limits.apiKeysPerTenantMax) return [];
+    const expired = [...this.#entries.values()].filter(
+      ({ key }) =>
+        key.tenantId === tenantId && (key.expiresMs ?? Number.POSITIVE_INFINITY) <= nowMs,
+    );
+    return expired.length === 0 ? undefined : expired;
+  }
+
+  #add(key: ApiKey): Entry {
+    const entry: Entry = {
+      key,
+      hash: Buffer.from(key.hash, "hex"),
+      claims: claimsOf(key, () => entry.isRevoked),
+      isRevoked: false,
+      lastUsedMs: undefined,
+      writtenUseMs: undefined,
+    };
+    this.#entries.set(key.id, entry);
+    this.#counts.set(key.tenantId, (this.#counts.get(key.tenantId) ?? 0) + 1);
+    return entry;
+  }
+
+  #drop(entry: Entry): void {
+    const { id, tenantId } = entry.key;
+    entry.isRevoked = true;
+    this.#entries.delete(id);
+    this.#used.delete(entry);
+    const count = (this.#counts.get(tenantId) ?? 0) - 1;
+    if (count > 0) this.#counts.set(tenantId, count);
+    else this.#counts.delete(tenantId);
+  }
+
+  async #recover(): Promise<void> {
+    const { store } = this.#parts;
+    for await (const [key, value] of scanAll(store.engine, apiKeysPrefix)) {
+      const record = decodeApiKey(value.toString("utf8"));
+      const isWhole = record !== undefined && apiKeyKey(record.tenantId, record.id) === key;
+      if (isWhole) this.#add(record);
+      else store.quarantine(key);
+    }
+    for await (const [key, value] of scanAll(store.engine, apiKeyUsesPrefix)) {
+      const entry = this.#entries.get(key.slice(apiKeyUsesPrefix.length) as ApiKeyId);
+      if (entry === undefined) continue;
+      entry.lastUsedMs = Number(value.toString("latin1"));
+      entry.writtenUseMs = entry.lastUsedMs;
+    }
+  }
+}
+
+function idIn(storeKey: string): ApiKeyId {
+  return storeKey.slice(storeKey.lastIndexOf("/") + 1) as ApiKeyId;
+}
+
+function removalOf({ tenantId, id }: ApiKey): Op[] {
+  return [remove(apiKeyKey(tenantId, id)), remove(apiKeyUseKey(id))];
+}
+
+function claimsOf(key: ApiKey, isRevoked: () => boolean): Claims {
+  const { id, tenantId, role, eventTypes, expiresMs } = key;
+  return {
+    subject: id,
+    scopes: [...key.scopes, ...scopesOfRole[role]],
+    eventTypes,
+    // A role is always named, so that no header can give it another.
+    raw: { tenantId, role },
+    ...{ expiresMs, isRevoked, issuedBy: "API key", apiKeyId: id },
+  };
+}
+
+/** A token with scopes of ours has those and no others; without, an admin's key could create tasks. */
+const scopesOfRole = { none: [], admin: [adminScope], operator: [operatorScope] } as const;

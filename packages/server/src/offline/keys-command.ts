@@ -1,0 +1,222 @@
+/**
+ * `keys create|list|revoke` on a data directory that no server has open: how an operator makes the
+ * first key, and gets back in when all of them are lost. What it does is what the REST API does,
+ * and the whole of it is durable before anything is printed. Prints one JSON object per line.
+ */
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { FaultError } from "@codeq/engine";
+import type { TenantId, WorkerId } from "@codeq/queue";
+import type { ApiKeys } from "../access/api-keys.ts";
+import type { Identity } from "../access/identity.ts";
+import { everyTenant, isTenantId } from "../access/tenant.ts";
+import { neverRevoked } from "../access/token-provider.ts";
+import type { Clock } from "../clock.ts";
+import type { LoadedConfig } from "../config/load.ts";
+import type { Config } from "../config/settings.ts";
+import { makeApiKey } from "../operations/create-api-key.ts";
+import type { Answer } from "../operations/operation.ts";
+import { endApiKey } from "../operations/revoke-api-key.ts";
+import type { RandomBytes } from "../task-ids.ts";
+import { Timestamps } from "../timestamps.ts";
+import { apiKeyFields } from "../transport/http/api-key-fields.ts";
+import { withApiKeys } from "./open-api-keys.ts";
+
+export interface KeysCommandParts {
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+  readonly loadConfig: (argv: readonly string[]) => LoadedConfig;
+}
+
+export interface CommandEnd {
+  readonly code: number;
+  readonly output: string;
+  /** Empty when there is none. */
+  readonly problem: string;
+}
+
+const exitCodes = { refused: 1, usage: 2, locked: 3, data: 4 } as const;
+
+const ownFlags = [
+  ...["tenant", "name", "scopes", "event-types", "role"],
+  ...["expires-at", "expires-in-seconds"],
+] as const;
+type OwnFlag = (typeof ownFlags)[number];
+
+const usage = `usage, while the server is stopped:
+  keys create --tenant T --name N [--scopes a,b] [--event-types x,y] [--role admin|operator]
+              [--expires-at TIME | --expires-in-seconds S]
+  keys list   [--tenant T]
+  keys revoke ID
+and the flags of the server that say where its data is, such as --data-dir or --config
+`;
+
+export async function runKeysCommand(
+  argv: readonly string[],
+  parts: KeysCommandParts,
+): Promise<CommandEnd> {
+  const [verb = "", ...others] = argv;
+  if (verb === "" || verb === "--help" || verb === "-h") return printed(usage);
+  const { flags, id, rest } = splitArguments(others);
+  const loaded = parts.loadConfig(rest);
+  if (!loaded.ok) return ended(exitCodes.usage, loaded.problems.join("\n"));
+  const command = { flags, id, config: loaded.config, parts };
+  try {
+    switch (verb) {
+      case "create":
+        return await create(command);
+      case "list":
+        return await list(command);
+      case "revoke":
+        return await revoke(command);
+      default:
+        return ended(exitCodes.usage, `keys ${verb} is not known\n${usage}`);
+    }
+  } catch (error) {
+    if (!(error instanceof FaultError)) throw error;
+    return onFault(error);
+  }
+}
+
+interface Command {
+  readonly flags: ReadonlyMap<OwnFlag, string>;
+  /** The argument that belongs to no flag. */
+  readonly id: string;
+  readonly config: Config;
+  readonly parts: KeysCommandParts;
+}
+
+async function create({ flags, config, parts }: Command): Promise<CommandEnd> {
+  const tenant = flags.get("tenant") ?? "";
+  if (!isTenantId(tenant)) return ended(exitCodes.usage, `--tenant T is needed\n${usage}`);
+  const input = {
+    name: flags.get("name") ?? "",
+    scopes: listIn(flags.get("scopes")),
+    eventTypes: listIn(flags.get("event-types")),
+    role: flags.get("role") ?? "",
+    expiresAt: flags.get("expires-at") ?? "",
+    expiresInSeconds: Number(flags.get("expires-in-seconds") ?? 0),
+  };
+  return withApiKeys(config, parts, async (apiKeys) => {
+    const server = { apiKeys, clock: parts.clock };
+    const made = await makeApiKey(server, { identity: operatorIn(tenant) }, input);
+    return answered(made, ({ key, token }) => {
+      return [{ ...shown({ key, lastUsedMs: undefined }, config), token }];
+    });
+  });
+}
+
+async function list({ flags, config, parts }: Command): Promise<CommandEnd> {
+  const tenant = flags.get("tenant");
+  if (tenant !== undefined && !isTenantId(tenant))
+    return ended(exitCodes.usage, "invalid --tenant");
+  if (!hasData(config)) return noData(config);
+  return withApiKeys(config, parts, async (apiKeys) => {
+    const lines: unknown[] = [];
+    for await (const known of allKeys(apiKeys, tenant)) lines.push(shown(known, config));
+    return printed(asLines(lines));
+  });
+}
+
+async function revoke({ id, config, parts }: Command): Promise<CommandEnd> {
+  if (id === "") return ended(exitCodes.usage, `the id of a key is needed\n${usage}`);
+  if (!hasData(config)) return noData(config);
+  return withApiKeys(config, parts, async (apiKeys) => {
+    const call = { identity: operatorIn(everyTenant) };
+    const gone = await endApiKey({ apiKeys }, call, { id });
+    return answered(gone, (key) => [shown({ key, lastUsedMs: undefined }, config)]);
+  });
+}
+
+async function* allKeys(
+  apiKeys: ApiKeys,
+  tenantId: TenantId | undefined,
+): AsyncGenerator<Parameters<typeof shown>[0]> {
+  for (let after: string | undefined = ""; after !== undefined; ) {
+    const page = await apiKeys.list({ tenantId, after, limit: 1000 });
+    yield* page.keys;
+    after = page.next;
+  }
+}
+
+/** Whoever can write the files is an operator. */
+function operatorIn(tenantId: TenantId): Identity {
+  return {
+    subject: "offline",
+    workerId: "offline" as WorkerId,
+    tenantId,
+    scopes: new Set(),
+    eventTypes: [],
+    creates: undefined,
+    isAdmin: true,
+    isOperator: true,
+    hasRole: true,
+    expiresMs: undefined,
+    issuedBy: "data directory",
+    isRevoked: neverRevoked,
+  };
+}
+
+function splitArguments(argv: readonly string[]): {
+  flags: Map<OwnFlag, string>;
+  id: string;
+  rest: string[];
+} {
+  const flags = new Map<OwnFlag, string>();
+  const rest = [...argv];
+  const id = rest[0]?.startsWith("-") === false ? (rest.shift() ?? "") : "";
+  for (let at = 0; at < rest.length; ) {
+    const [name = "", ...value] = (rest[at] ?? "").split("=");
+    const flag = ownFlags.find((each) => name === `--${each}`);
+    if (flag === undefined) {
+      at += 1;
+      continue;
+    }
+    const taken = rest.splice(at, value.length === 0 ? 2 : 1);
+    flags.set(flag, value.length === 0 ? (taken[1] ?? "") : value.join("="));
+  }
+  return { flags, id, rest };
+}
+
+function listIn(text = ""): string[] {
+  return text === "" ? [] : text.split(",");
+}
+
+function shown(known: Parameters<typeof apiKeyFields>[0], config: Config): Record<string, unknown> {
+  const timestamps = new Timestamps(config.timezone);
+  return apiKeyFields(known, (ms) => timestamps.local(ms));
+}
+
+function answered<T>(answer: Answer<T>, lines: (value: T) => readonly unknown[]): CommandEnd {
+  if (!answer.ok) return ended(exitCodes.refused, answer.text);
+  return printed(asLines(lines(answer.value)));
+}
+
+function asLines(values: readonly unknown[]): string {
+  return values.map((value) => `${JSON.stringify(value)}\n`).join("");
+}
+
+function hasData({ dataDir, persistenceProvider }: Config): boolean {
+  return persistenceProvider === "embedded" && existsSync(join(dataDir, "kv"));
+}
+
+function noData({ dataDir }: Config): CommandEnd {
+  const text = `there is no data in ${resolve(dataDir)}; say where it is with --data-dir`;
+  return ended(exitCodes.data, text);
+}
+
+function onFault(fault: FaultError): CommandEnd {
+  if (fault.code !== "locked") return ended(exitCodes.data, fault.message);
+  const text =
+    "the server is running on this data directory; manage its keys over REST " +
+    "(/v1/codeq/admin/keys), or stop it first";
+  return ended(exitCodes.locked, text);
+}
+
+function printed(output: string): CommandEnd {
+  return { code: 0, output, problem: "" };
+}
+
+function ended(code: number, problem: string): CommandEnd {
+  return { code, output: "", problem };
+}

@@ -1,0 +1,44 @@
+/** Opens the API keys of a data directory, without anything that would serve or tick, and closes it. */
+import { FaultError } from "@codeq/engine";
+import { ApiKeys } from "../access/api-keys.ts";
+import { Revocations } from "../access/revocations.ts";
+import type { Clock } from "../clock.ts";
+import { openEngine } from "../compose.ts";
+import type { Config } from "../config/settings.ts";
+import { openStorage } from "../storage.ts";
+import { writeFormat } from "../store/format.ts";
+import { QueueStore } from "../store/queue-store.ts";
+import type { RandomBytes } from "../task-ids.ts";
+import { createLogger } from "../telemetry/logger.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
+
+export async function withApiKeys<T>(
+  config: Config,
+  parts: { readonly clock: Clock; readonly randomBytes: RandomBytes },
+  use: (apiKeys: ApiKeys) => Promise<T>,
+): Promise<T> {
+  if (config.persistenceProvider === "memory") {
+    throw new FaultError("format", "persistenceProvider is memory: there are no files to work on");
+  }
+  const { clock, randomBytes } = parts;
+  // What it has to say comes back as a fault.
+  const logger = createLogger({
+    ...{ level: "error", format: "json", nowMs: () => clock.nowMs() },
+    write: () => {},
+  });
+  const metrics = createMetrics({ commandsMax: 1 });
+  const storage = await openStorage(config, { clock, metrics, logger });
+  const engine = await openEngine({
+    ...{ config, clock, logger, metrics, storage },
+    defer: (run) => void setImmediate(run),
+    onFailed: () => {},
+  });
+  try {
+    await writeFormat(engine, config.shards);
+    const store = new QueueStore(engine);
+    const revocations = new Revocations();
+    return await use(await ApiKeys.open({ store, clock, revocations, randomBytes }));
+  } finally {
+    await engine[Symbol.asyncDispose]();
+  }
+}

@@ -1,0 +1,130 @@
+/**
+ * Makes an API key for the caller's tenant. Nobody can give what it does not have itself: only an
+ * operator makes operators, and who is limited to some commands makes keys for those. An admin may
+ * give every scope of tasks, whatever scopes its own token has: to say who works in the tenant is
+ * what it is for.
+ */
+import { limits } from "@codeq/protocol";
+import type { CreatedApiKey } from "../access/api-keys.ts";
+import { anyEventType, createScope, type Identity, workerScopes } from "../access/identity.ts";
+import { type ApiKeyRole, apiKeyRoles } from "../store/api-key-record.ts";
+import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
+import { parseInstant } from "./parse-instant.ts";
+
+export interface CreateApiKeyInput {
+  readonly name: string;
+  readonly scopes: readonly string[];
+  /** Empty for every command. */
+  readonly eventTypes: readonly string[];
+  /** Empty for none. */
+  readonly role: string;
+  /** RFC 3339, or empty for never. */
+  readonly expiresAt: string;
+  /** 0 for never. */
+  readonly expiresInSeconds: number;
+}
+
+export const createApiKey: Operation<CreateApiKeyInput, CreatedApiKey> = {
+  name: "create_api_key",
+  access: "admin",
+  scope: undefined,
+  run: (server, call, input) => makeApiKey(server, call, input),
+};
+
+/** Also for those who have the files and no server. */
+export async function makeApiKey(
+  { apiKeys, clock }: Pick<Server, "apiKeys" | "clock">,
+  { identity }: Pick<Call, "identity">,
+  input: CreateApiKeyInput,
+): Promise<Answer<CreatedApiKey>> {
+  const name = readName(input.name);
+  if (!name.ok) return name;
+  const role = readRole(input.role, identity);
+  if (!role.ok) return role;
+  const scopes = readScopes(input.scopes, role.value);
+  if (!scopes.ok) return scopes;
+  const eventTypes = readEventTypes(input.eventTypes, identity);
+  if (!eventTypes.ok) return eventTypes;
+  const expiresMs = readExpiry(input, clock.nowMs());
+  if (!expiresMs.ok) return expiresMs;
+  const created = await apiKeys.create({
+    tenantId: identity.tenantId,
+    createdBy: identity.subject,
+    name: name.value,
+    role: role.value,
+    scopes: scopes.value,
+    eventTypes: eventTypes.value,
+    expiresMs: expiresMs.value,
+  });
+  return created.ok ? created : refusal(created.code);
+}
+
+const ofTasks: readonly string[] = [createScope, ...workerScopes];
+
+function readName(text: string): Answer<string> {
+  const value = text.trim();
+  const max = limits.apiKeyNameCharsMax;
+  const isPlain = value.isWellFormed() && !/\p{Cc}/u.test(value);
+  if (value !== "" && value.length <= max && isPlain) return { ok: true, value };
+  return refusal("invalid_argument", `invalid 'name' (1 to ${max} characters on one line)`);
+}
+
+function readRole(text: string, identity: Identity): Answer<ApiKeyRole> {
+  const wanted = text === "" ? "none" : text.trim().toLowerCase();
+  const value = apiKeyRoles.find((role) => role === wanted);
+  if (value === undefined) {
+    return refusal("invalid_argument", `invalid 'role' (one of ${apiKeyRoles.join(", ")})`);
+  }
+  if (value === "operator" && !identity.isOperator) {
+    return refusal("operator_only", "only operators may create keys of operators");
+  }
+  return { ok: true, value };
+}
+
+function readScopes(texts: readonly string[], role: ApiKeyRole): Answer<readonly string[]> {
+  const value = [...new Set(texts.map((scope) => scope.trim()))];
+  if (!value.every((scope) => ofTasks.includes(scope))) {
+    return refusal("invalid_argument", `invalid 'scopes' (of ${ofTasks.join(", ")})`);
+  }
+  if (value.length === 0 && role === "none") {
+    return refusal("invalid_argument", "a key without scopes and role could do nothing; give some");
+  }
+  return { ok: true, value };
+}
+
+function readEventTypes(
+  texts: readonly string[],
+  { creates }: Identity,
+): Answer<readonly string[]> {
+  const max = limits.apiKeyEventTypesMax;
+  const value =
+    texts.length === 0 ? [anyEventType] : [...new Set(texts.map((each) => each.trim()))];
+  const isBad = (type: string): boolean =>
+    type !== anyEventType && !limits.commandPattern.test(type);
+  if (value.length > max || value.some(isBad)) {
+    return refusal("invalid_argument", `invalid 'eventTypes' (at most ${max} commands, or *)`);
+  }
+  const isGiven = (type: string): boolean => creates?.has(type.toLowerCase()) !== false;
+  if (value.every(isGiven)) return { ok: true, value };
+  return refusal("event_type_not_allowed", "a key can only have event types of its creator");
+}
+
+function readExpiry(input: CreateApiKeyInput, nowMs: number): Answer<number | undefined> {
+  const { expiresAt, expiresInSeconds } = input;
+  const max = limits.apiKeySecondsMax;
+  if (expiresAt !== "" && expiresInSeconds !== 0) {
+    return refusal("invalid_argument", "give 'expiresAt' or 'expiresInSeconds', not both");
+  }
+  const isCount = Number.isSafeInteger(expiresInSeconds) && expiresInSeconds >= 0;
+  if (!isCount || expiresInSeconds > max) {
+    return refusal("invalid_argument", `invalid 'expiresInSeconds' (1 to ${max})`);
+  }
+  if (expiresInSeconds > 0) return { ok: true, value: nowMs + expiresInSeconds * 1000 };
+  if (expiresAt === "") return { ok: true, value: undefined };
+  const value = parseInstant(expiresAt);
+  if (value === undefined) return refusal("invalid_argument", "invalid 'expiresAt' (use RFC3339)");
+  if (value <= nowMs || value > nowMs + max * 1000) {
+    return refusal("invalid_argument", `invalid 'expiresAt' (within ${max} seconds from now)`);
+  }
+  return { ok: true, value };
+}

@@ -1,0 +1,46 @@
+/** Shows the API keys of the caller's tenant, or of all tenants; never more of one than its id. */
+import type { TenantId } from "@codeq/queue";
+import { isApiKeyId } from "../access/api-key-text.ts";
+import type { ApiKeyPage, KnownApiKey } from "../access/api-keys.ts";
+import { everyTenant } from "../access/tenant.ts";
+import { type Call, type Operation, refusal } from "./operation.ts";
+import { type PageInput, pageLimitOf } from "./page-limit.ts";
+
+export const listApiKeys: Operation<PageInput, ApiKeyPage> = {
+  name: "list_api_keys",
+  access: "admin",
+  scope: undefined,
+  forEveryTenant: true,
+  run: async ({ apiKeys }, call, input) => {
+    const { after } = input;
+    const limit = pageLimitOf(input);
+    if (!limit.ok) return limit;
+    if (!/^([a-z0-9-]{1,63}\/cq_[0-9a-z]{1,32})?$/.test(after)) {
+      return refusal("invalid_argument", "invalid 'after' (use 'next' of the page before)");
+    }
+    const page = await apiKeys.list({ tenantId: tenantOf(call), after, limit: limit.value });
+    return { ok: true, value: page };
+  },
+};
+
+export const getApiKey: Operation<{ readonly id: string }, KnownApiKey> = {
+  name: "get_api_key",
+  access: "admin",
+  scope: undefined,
+  forEveryTenant: true,
+  run: async ({ apiKeys }, call, { id }) => {
+    const found = isApiKeyId(id) ? apiKeys.find(id) : undefined;
+    const tenantId = tenantOf(call);
+    const isForeign = tenantId !== undefined && found?.key.tenantId !== tenantId;
+    return found === undefined || isForeign
+      ? refusal("not_found", noSuchKey)
+      : { ok: true, value: found };
+  },
+};
+
+export const noSuchKey = "API key not found";
+
+/** Undefined for all of them. */
+export function tenantOf({ identity }: Pick<Call, "identity">): TenantId | undefined {
+  return identity.tenantId === everyTenant ? undefined : identity.tenantId;
+}

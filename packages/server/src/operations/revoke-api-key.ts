@@ -1,0 +1,31 @@
+/**
+ * Ends an API key. When the answer is given the key is refused everywhere: the streams that were
+ * opened with it have been ended, and the requests that waited have been sent home.
+ */
+import { isApiKeyId } from "../access/api-key-text.ts";
+import type { ApiKey } from "../store/api-key-record.ts";
+import { noSuchKey, tenantOf } from "./list-api-keys.ts";
+import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
+
+export interface RevokeApiKeyInput {
+  readonly id: string;
+}
+
+export const revokeApiKey: Operation<RevokeApiKeyInput, ApiKey> = {
+  name: "revoke_api_key",
+  access: "admin",
+  scope: undefined,
+  forEveryTenant: true,
+  run: (server, call, input) => endApiKey(server, call, input),
+};
+
+/** Also for those who have the files and no server. */
+export async function endApiKey(
+  { apiKeys }: Pick<Server, "apiKeys">,
+  call: Pick<Call, "identity">,
+  { id }: RevokeApiKeyInput,
+): Promise<Answer<ApiKey>> {
+  if (!isApiKeyId(id)) return refusal("not_found", noSuchKey);
+  const key = await apiKeys.revoke({ id, tenantId: tenantOf(call) });
+  return key === undefined ? refusal("not_found", noSuchKey) : { ok: true, value: key };
+}

@@ -1,0 +1,92 @@
+/**
+ * API keys as text: a JSON array, one position per field, written once and deleted once. What is kept
+ * of the secret is its hash. A record that does not decode answers undefined and opens no door.
+ */
+import type { TenantId } from "@codeq/queue";
+
+declare const brand: unique symbol;
+/** Names a key; it is also how the key's text begins, and no secret. */
+export type ApiKeyId = string & { readonly [brand]: "ApiKeyId" };
+
+export const apiKeyRoles = ["none", "admin", "operator"] as const;
+export type ApiKeyRole = (typeof apiKeyRoles)[number];
+
+export interface ApiKey {
+  readonly id: ApiKeyId;
+  readonly tenantId: TenantId;
+  /** What people call it. */
+  readonly name: string;
+  /** SHA-256 of the key's text, in hexadecimal digits. */
+  readonly hash: string;
+  readonly scopes: readonly string[];
+  readonly eventTypes: readonly string[];
+  readonly role: ApiKeyRole;
+  readonly createdMs: number;
+  /** The subject that asked for it. */
+  readonly createdBy: string;
+  /** Undefined for never. */
+  readonly expiresMs: number | undefined;
+}
+
+export function encodeApiKey(key: ApiKey): string {
+  return JSON.stringify([
+    key.id,
+    key.tenantId,
+    key.name,
+    key.hash,
+    key.scopes,
+    key.eventTypes,
+    key.role,
+    key.createdMs,
+    key.createdBy,
+    key.expiresMs ?? null,
+  ]);
+}
+
+export function decodeApiKey(text: string): ApiKey | undefined {
+  let row: unknown;
+  try {
+    row = JSON.parse(text);
+  } catch {
+    // Not JSON: the caller hears that it does not decode.
+    return undefined;
+  }
+  if (!isRow(row)) return undefined;
+  const [id, tenantId, name, hash, scopes, eventTypes, role, createdMs, createdBy, expires] = row;
+  return {
+    ...{ id, tenantId, name, hash, scopes, eventTypes, role, createdMs, createdBy },
+    expiresMs: expires ?? undefined,
+  };
+}
+
+type Row = readonly [
+  id: ApiKeyId,
+  tenantId: TenantId,
+  name: string,
+  hash: string,
+  scopes: readonly string[],
+  eventTypes: readonly string[],
+  role: ApiKeyRole,
+  createdMs: number,
+  createdBy: string,
+  expiresMs: number | null,
+];
+
+function isRow(row: unknown): row is Row {
+  if (!Array.isArray(row)) return false;
+  const [id, tenantId, name, hash, scopes, eventTypes, role, createdMs, createdBy, expires] = row;
+  return (
+    [id, tenantId, name, createdBy].every((each) => typeof each === "string") &&
+    typeof hash === "string" &&
+    /^[0-9a-f]{64}$/.test(hash) &&
+    isTextList(scopes) &&
+    isTextList(eventTypes) &&
+    apiKeyRoles.includes(role) &&
+    Number.isSafeInteger(createdMs) &&
+    (expires === null || Number.isSafeInteger(expires))
+  );
+}
+
+function isTextList(value: unknown): boolean {
+  return Array.isArray(value) && value.every((item) => typeof item === "string");
+}

@@ -1,0 +1,70 @@
+/** Routes to manage API keys. The text of a key is in the answer to its creation and nowhere else. */
+import type { KnownApiKey } from "../../access/api-keys.ts";
+import { operations } from "../../operations/index.ts";
+import { apiKeyFields } from "./api-key-fields.ts";
+import { type BodyOf, CreateApiKeyBody } from "./bodies.ts";
+import type { JsonCodec } from "./json-codec.ts";
+import { pageIn } from "./page-query.ts";
+import { type HttpRequest, json, route } from "./route.ts";
+
+const base = "/v1/codeq/admin/keys";
+
+const fieldNames = Object.keys(CreateApiKeyBody.properties).join(", ");
+
+function shown(known: KnownApiKey, codec: JsonCodec): Record<string, unknown> {
+  return apiKeyFields(known, (ms) => codec.instant(ms));
+}
+
+function idIn({ params }: HttpRequest): { ok: true; value: { id: string } } {
+  return { ok: true, value: { id: params["id"] ?? "" } };
+}
+
+export const apiKeyRoutes = [
+  route({
+    method: "POST",
+    path: base,
+    operation: operations.createApiKey,
+    body: CreateApiKeyBody,
+    invalidBody: `invalid body (its fields are ${fieldNames}; name is required)`,
+    input: ({ body }) => {
+      const fields = body as BodyOf<typeof CreateApiKeyBody>;
+      return {
+        ok: true,
+        value: {
+          name: fields.name,
+          scopes: fields.scopes ?? [],
+          eventTypes: fields.eventTypes ?? [],
+          role: fields.role ?? "",
+          expiresAt: fields.expiresAt ?? "",
+          expiresInSeconds: fields.expiresInSeconds ?? 0,
+        },
+      };
+    },
+    reply: ({ key, token }, codec) => {
+      const fields = shown({ key, lastUsedMs: undefined }, codec);
+      return json(JSON.stringify({ ...fields, token }), 201);
+    },
+  }),
+  route({
+    method: "GET",
+    path: base,
+    operation: operations.listApiKeys,
+    input: (request) => ({ ok: true, value: pageIn(request) }),
+    reply: ({ keys, next }, codec) =>
+      json(JSON.stringify({ keys: keys.map((each) => shown(each, codec)), next })),
+  }),
+  route({
+    method: "GET",
+    path: `${base}/:id`,
+    operation: operations.getApiKey,
+    input: idIn,
+    reply: (known, codec) => json(JSON.stringify(shown(known, codec))),
+  }),
+  route({
+    method: "DELETE",
+    path: `${base}/:id`,
+    operation: operations.revokeApiKey,
+    input: idIn,
+    reply: () => ({ status: 204, body: undefined }),
+  }),
+] as const;
