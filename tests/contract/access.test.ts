@@ -378,7 +378,7 @@ for (const [route, row] of Object.entries(table)) {
     for (const token of columns["operator"]?.tokens ?? []) {
       const [fresh, freshIds] = await populated(t);
       const reply = await ask(fresh, route, freshIds, { token, query });
-      assert.deepEqual([reply.status, reply.text], [own.status, own.text]);
+      assert.deepEqual([reply.status, unsigned(reply)], [own.status, unsigned(own)]);
       for (const bad of [
         "?tenant=ACME",
         "?tenant=",
@@ -390,6 +390,11 @@ for (const [route, row] of Object.entries(table)) {
       }
     }
   });
+}
+
+/** What was answered but for who made it. */
+function unsigned({ text }: Reply): string {
+  return text.replace(/"createdBy":"\w+"/, "");
 }
 
 test("the scheme of the header is compared without case", async (t) => {
