@@ -38,7 +38,7 @@ export function ensurePeers(): void {
   if (pathOf("apt-get") === undefined) {
     throw new SetupError(
       `${missing.join(" and ")} not found, and there is no apt-get. ` +
-        `Install ${missing.join(" and ")} so that they are in the PATH, then run this again.`,
+        "Install what is missing, put it into the PATH, then run this again.",
     );
   }
   if (process.getuid?.() !== 0) {
