@@ -30,6 +30,8 @@ const writerBytesKeptMax = 256 * 1024;
 
 /** Writers in rest, and the calls that have something to send at the end of this turn. */
 export class SendTurn {
+  /** Of all calls together: bytes that were sent and have not left the process. */
+  pendingBytes = 0;
   readonly #writers: WireWriter[] = [];
   readonly #defer: (run: () => void) => void;
   #queues: SendQueue[] = [];
@@ -93,7 +95,7 @@ export class SendQueue {
   /** Of the messages in the writer. */
   #unsent: (() => void)[] | undefined;
   #waiting: Chunk[] = [];
-  #waitingBytes = 0;
+  #pendingBytes = 0;
   /** With HTTP/2; zero when there is no write under way. */
   #leavingBytes = 0;
   #isScheduled = false;
@@ -107,7 +109,7 @@ export class SendQueue {
 
   /** Bytes that were sent and have not left the process. */
   get pendingBytes(): number {
-    return (this.#writer?.length ?? 0) + this.#waitingBytes + this.#leavingBytes;
+    return this.#pendingBytes;
   }
 
   /**
@@ -130,6 +132,7 @@ export class SendQueue {
       return size;
     }
     writer.patchPrefix(at, 0, size);
+    this.#count(prefixBytes + size);
     if (unsent !== undefined) {
       this.#unsent ??= [];
       this.#unsent.push(unsent);
@@ -152,7 +155,6 @@ export class SendQueue {
     if (bytes.length === 0) return;
     this.#waiting.push({ bytes, unsent: this.#unsent });
     this.#unsent = undefined;
-    this.#waitingBytes += bytes.length;
     this.#writeNext();
   }
 
@@ -172,8 +174,8 @@ export class SendQueue {
     if (writer !== undefined) this.#options.turn.giveBack(writer);
     const dropped = [...this.#waiting.map(({ unsent }) => unsent), this.#unsent];
     this.#waiting = [];
-    this.#waitingBytes = 0;
     this.#unsent = undefined;
+    this.#count(-this.#pendingBytes);
     for (const tell of dropped.flatMap((unsent) => unsent ?? [])) tell();
   }
 
@@ -189,7 +191,6 @@ export class SendQueue {
       this.#leavingBytes += bytes.length;
       count += 1;
     }
-    this.#waitingBytes -= this.#leavingBytes;
     this.#write(this.#waiting.splice(0, count));
     this.#tellHandedOver();
   }
@@ -209,9 +210,10 @@ export class SendQueue {
   }
 
   readonly #done = (error?: Error | null): void => {
+    // The end of the call has come, or it follows and is told there.
+    if (this.#isOver || error) return;
+    this.#count(-this.#leavingBytes);
     this.#leavingBytes = 0;
-    // The end of the call follows, and it is told there.
-    if (error) return;
     this.#writeNext();
     this.#options.onSent();
   };
@@ -220,5 +222,10 @@ export class SendQueue {
     if (this.#onHandedOver === undefined || this.#waiting.length > 0) return;
     this.#onHandedOver();
     this.#onHandedOver = undefined;
+  }
+
+  #count(change: number): void {
+    this.#pendingBytes += change;
+    this.#options.turn.pendingBytes += change;
   }
 }

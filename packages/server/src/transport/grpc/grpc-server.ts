@@ -21,9 +21,10 @@ import type { Clock } from "../../clock.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { type Connection, Connections } from "../connections.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
-import { type GrpcStream, ServerStream, type StreamLimits } from "./grpc-stream.ts";
+import type { GrpcStream, StreamLimits } from "./grpc-stream.ts";
 import { type KeepaliveOptions, watchConnection } from "./keepalive.ts";
 import { readRequestHead } from "./request-headers.ts";
+import { ServerStream } from "./server-stream.ts";
 import { type GrpcEnd, trailersOf } from "./status.ts";
 import { stopClientAfterEnd } from "./stop-client.ts";
 
@@ -53,7 +54,10 @@ export const grpcLimits: GrpcLimits = {
   windowBytes: 1024 * 1024,
   connectionWindowBytes: 4 * 1024 * 1024,
   sendBytesHigh: 1024 * 1024,
+  sendBytesHighCrowded: 64 * 1024,
+  sendBytesTotal: 128 * 1024 * 1024,
   sendBytesMax: 16 * 1024 * 1024,
+  stallMs: 60_000,
   lingerMs: 10_000,
 };
 

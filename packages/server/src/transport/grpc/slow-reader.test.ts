@@ -5,14 +5,14 @@ import { type ClientHttp2Stream, connect } from "node:http2";
 import { test } from "node:test";
 import { SimClock } from "@codeq/testing";
 import { createLogger } from "../../telemetry/logger.ts";
-import { createGrpcServer, type GrpcHandler, grpcLimits } from "./grpc-server.ts";
+import { createGrpcServer, type GrpcHandler, type GrpcLimits, grpcLimits } from "./grpc-server.ts";
 import type { CloseReason, GrpcStream } from "./grpc-stream.ts";
 
-async function setup(handler: GrpcHandler) {
+async function setup(handler: GrpcHandler, changed: Partial<GrpcLimits> = {}) {
   const clock = new SimClock();
   const server = createGrpcServer({
     methods: new Map([["/test.Slow/Call", handler]]),
-    limits: grpcLimits,
+    limits: { ...grpcLimits, ...changed },
     keepalive: { intervalMs: 0, timeoutMs: 1000 },
     logger: createLogger({ level: "error", format: "text", write: () => {}, nowMs: () => 0 }),
     clock,
@@ -35,7 +35,7 @@ async function setup(handler: GrpcHandler) {
     await clock.advance(1000);
     await closed;
   };
-  return { server, open, [Symbol.asyncDispose]: dispose };
+  return { server, clock, open, [Symbol.asyncDispose]: dispose };
 }
 
 function frame(size: number): Buffer {
@@ -189,4 +189,68 @@ test("pausing and resuming inside a message keeps the order", async () => {
   request.end(Buffer.concat([frame(1), frame(2), frame(3)]));
   await once(request.resume(), "end");
   assert.deepEqual(got, ["in 1", "out 1", "in 2", "out 2", "in 3", "out 3"]);
+});
+
+/** Sends until the client does not keep up, whenever it is asked to. */
+function fill(stream: GrpcStream): void {
+  const message = Buffer.alloc(10_000);
+  const pump = () => {
+    while (stream.send(message));
+  };
+  stream.onMessage(pump);
+  stream.onDrain(pump);
+}
+
+test("a client that takes nothing is cut off after a time, and one that takes a little is not", async () => {
+  const closed: CloseReason[] = [];
+  await using world = await setup((stream) => {
+    fill(stream);
+    stream.onClosed((reason) => closed.push(reason));
+  });
+  const [still, busy] = [world.open(), world.open()];
+  const isCut = new Promise<void>((resolve) => still.once("close", resolve));
+  for (const request of [still, busy]) {
+    request.write(frame(0));
+    await once(request, "response");
+  }
+  let taken = 0;
+  busy.on("data", (chunk: Buffer) => {
+    taken += chunk.length;
+  });
+  for (const waitMs of [grpcLimits.stallMs - 1, 1]) {
+    busy.pause();
+    await settle(100);
+    assert.equal(world.server.streams, 2);
+    await world.clock.advance(waitMs);
+    // So much that a write is done with.
+    const enough = taken + 300_000;
+    busy.resume();
+    while (taken < enough) await settle(1);
+  }
+  assert.deepEqual(closed, ["slow_reader"]);
+  assert.equal(world.server.streams, 1);
+  await isCut;
+  assert.equal(busy.destroyed, false);
+});
+
+test("when all calls together have much unread, each may have less", async () => {
+  const streams: GrpcStream[] = [];
+  await using world = await setup(
+    (stream) => {
+      streams.push(stream);
+      fill(stream);
+    },
+    { sendBytesTotal: 1_500_000, sendBytesHighCrowded: 50_000 },
+  );
+  const pending: number[] = [];
+  for (let index = 0; index < 4; index += 1) {
+    const request = world.open();
+    request.write(frame(0));
+    await once(request, "response");
+    await settle(100);
+    pending.push(streams[index]?.pendingBytes ?? 0);
+  }
+  const [first = 0, second = 0, ...later] = pending;
+  assert.ok(first > 900_000 && second > 400_000, String(pending));
+  for (const bytes of later) assert.ok(bytes <= 50_000 + 10_005, String(pending));
 });
