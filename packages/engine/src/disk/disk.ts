@@ -5,23 +5,31 @@
  * A write is durable after the file's `sync` and, for a new or renamed file, `syncDirectory`.
  * Errors are those of the operating system, with `code` (ENOSPC, EIO, ...).
  */
-export interface Disk {
+export interface Disk extends ReadableDisk {
   /** Opens for reading and writing; creates the file when `create` is set. */
   open(name: string, options?: { readonly create?: boolean }): Promise<DiskFile>;
-  /** Names of the files in the directory, sorted. */
-  list(): Promise<string[]>;
   rename(from: string, to: string): Promise<void>;
   remove(name: string): Promise<void>;
   syncDirectory(): Promise<void>;
   freeBytes(): Promise<number>;
 }
 
-export interface DiskFile {
+export interface DiskFile extends ReadableFile {
   /** Writes all of `bytes` at `position`, or fails having written any part of it. */
   write(bytes: Uint8Array, position: number): Promise<void>;
+  sync(): Promise<void>;
+}
+
+/** What it takes to look at a directory without changing anything in it. */
+export interface ReadableDisk {
+  open(name: string): Promise<ReadableFile>;
+  /** Names of the files in the directory, sorted. */
+  list(): Promise<string[]>;
+}
+
+export interface ReadableFile {
   /** Up to `length` bytes from `position`; fewer only at the end of the file. */
   read(position: number, length: number): Promise<Buffer>;
   size(): Promise<number>;
-  sync(): Promise<void>;
   close(): Promise<void>;
 }

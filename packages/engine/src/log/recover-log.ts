@@ -17,7 +17,7 @@
  * enough. When the process before this one ended because a sync had failed, the system may hold the
  * record in memory, call it clean, and never write it.
  */
-import type { Disk, DiskFile } from "../disk/disk.ts";
+import type { Disk, DiskFile, ReadableDisk } from "../disk/disk.ts";
 import { FaultError } from "../fault.ts";
 import { headerBytes } from "./log.ts";
 import { chainAfter, chainStart, frameBytes, type RecordHeader } from "./record.ts";
@@ -86,13 +86,15 @@ interface Tail {
   readonly cut: LogCut | undefined;
 }
 
-interface Survey {
+export interface Survey {
+  /** All segments in order, also those behind the end of the log. */
   readonly segments: RecoveredSegment[];
   readonly progress: Progress;
   readonly tail: Tail | undefined;
 }
 
-async function surveyLog(disk: Disk): Promise<Survey> {
+/** Reads everything and changes nothing. Throws what opening the log would throw. */
+export async function surveyLog(disk: ReadableDisk): Promise<Survey> {
   const segments = await listSegments(disk);
   const first = segments[0]?.firstIndex ?? 1;
   const chain = first === 1 ? chainStart : undefined;
@@ -115,7 +117,7 @@ async function surveyLog(disk: Disk): Promise<Survey> {
   return { segments, progress, tail: undefined };
 }
 
-async function listSegments(disk: Disk): Promise<RecoveredSegment[]> {
+async function listSegments(disk: ReadableDisk): Promise<RecoveredSegment[]> {
   const segments: RecoveredSegment[] = [];
   for (const name of await disk.list()) {
     const firstIndex = segmentFirstIndex(name);
@@ -173,7 +175,7 @@ class Search {
     this.#zeroTo = end.endBytes;
   }
 
-  async segment(disk: Disk, segment: RecoveredSegment): Promise<void> {
+  async segment(disk: ReadableDisk, segment: RecoveredSegment): Promise<void> {
     if (segment.firstIndex < this.#progress.expected) {
       throw this.#corrupt(`the segment ${segment.name} claims records that are already here`);
     }

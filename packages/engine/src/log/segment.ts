@@ -5,7 +5,7 @@
  * are a whole record. What a record means for the log (its turn, left over from an earlier use of
  * the file, too early) is decided by the caller, who knows what came before.
  */
-import type { Disk, DiskFile } from "../disk/disk.ts";
+import type { ReadableDisk, ReadableFile } from "../disk/disk.ts";
 import { alignBytes, headerBytes } from "./log.ts";
 import {
   checksumMatches,
@@ -64,7 +64,7 @@ export function segmentFirstIndex(name: string): number | undefined {
  * entry says why, and the walk goes on with the next record behind it, if there is any.
  */
 export async function* inspectSegment(
-  disk: Disk,
+  disk: ReadableDisk,
   name: string,
   end: number = Number.MAX_SAFE_INTEGER,
 ): AsyncGenerator<SegmentEntry, void, void> {
@@ -129,12 +129,12 @@ async function examine(window: Window, offset: number): Promise<SegmentEntry> {
 
 /** The part of the file that is in memory; moved forward in large reads. */
 class Window {
-  readonly #file: DiskFile;
+  readonly #file: ReadableFile;
   readonly #size: number;
   #start = 0;
   buffer: Buffer = Buffer.alloc(0);
 
-  constructor(file: DiskFile, size: number) {
+  constructor(file: ReadableFile, size: number) {
     this.#file = file;
     this.#size = size;
   }
