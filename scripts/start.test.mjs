@@ -8,12 +8,16 @@ import { test } from "node:test";
 /** Stands in for the compiler: notes that it ran and leaves a server of a few lines. */
 const compiler = `
 const fs = require("node:fs");
+process.removeAllListeners("warning");
+const { stripTypeScriptTypes } = require("node:module");
 console.error("compiler " + process.argv.slice(2).join(" "));
 for (const name of ["protocol", "queue", "engine", "server"]) {
   fs.mkdirSync("packages/" + name + "/dist", { recursive: true });
   fs.writeFileSync("packages/" + name + "/dist/index.js", "");
 }
 fs.copyFileSync("packages/server/src/main.ts", "packages/server/dist/main.js");
+const launch = fs.readFileSync("packages/server/src/launch.ts", "utf8");
+fs.writeFileSync("packages/server/dist/launch.js", stripTypeScriptTypes(launch));
 if (fs.existsSync("broken")) process.exit(2);
 `;
 
@@ -50,6 +54,10 @@ function setup(t) {
   writeFileSync(join(root, "node_modules/.package-lock.json"), packages);
   writeFileSync(join(root, "node_modules/typescript/bin/tsc"), compiler);
   writeFileSync(join(root, "packages/server/src/main.ts"), server);
+  // What starts it is the real one, which is an ES module.
+  writeFileSync(join(root, "packages/server/package.json"), JSON.stringify({ type: "module" }));
+  const launch = join(import.meta.dirname, "../packages/server/src/launch.ts");
+  cpSync(launch, join(root, "packages/server/src/launch.ts"));
   return root;
 }
 

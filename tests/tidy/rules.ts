@@ -40,7 +40,7 @@ export const fileName: Rule = ({ path }) => {
 const serverRoot = "packages/server/src/";
 /** From the left to the right: a folder imports only what stands further right. */
 const layers: readonly (readonly string[])[] = [
-  ["main", "index"],
+  ["main", "index", "tooling"],
   ["in-process", "offline"],
   ["compose"],
   ["welcome"],
@@ -137,7 +137,7 @@ const bans: readonly Ban[] = [
   {
     pattern: join("\\bprocess\\s*\\.\\s*", "env\\b"),
     why: "reads the environment; add a row to config/keys.ts",
-    home: /^packages\/server\/src\/config\//,
+    home: /^packages\/(server\/src\/config\/|cli\/src\/main\.ts)/,
     scope: packageSource,
   },
 ];

@@ -1,0 +1,11 @@
+/**
+ * What programs around the server, such as the command line, need of it: its tables, its clock and a
+ * way to start it. Importing it loads none of the server itself; what reads configuration files
+ * and data directories is in `tooling/offline`, because that takes longer to load.
+ */
+export { limits } from "@codeq/protocol";
+export { type Clock, systemClock } from "../clock.ts";
+export { flagOf, keyNames, rowOf } from "../config/keys.ts";
+export { configPathEnv, configPathFlag } from "../config/source.ts";
+export { closestName } from "../config/suggest.ts";
+export { launchServer, standInFor } from "../launch.ts";
