@@ -2,6 +2,17 @@
  * The reference pages, made from the tables that the server itself runs on. A page says that it is
  * generated and how; a test compares it with what the tables give today.
  */
+import {
+  type CommandGroup,
+  type CommandRow,
+  groupTitles,
+  type OptionRow,
+  usageOf,
+} from "../packages/cli/src/command.ts";
+import { commandTable } from "../packages/cli/src/command-table.ts";
+import { exits } from "../packages/cli/src/exit-codes.ts";
+import { leftOf } from "../packages/cli/src/help.ts";
+import { connection, everywhere } from "../packages/cli/src/shared-options.ts";
 import { errors } from "../packages/protocol/src/errors.ts";
 import { envNamesOf, flagOf, keyNames, rowOf } from "../packages/server/src/config/keys.ts";
 import { laterKeys } from "../packages/server/src/config/later-keys.ts";
@@ -14,6 +25,7 @@ export function referencePages(): ReadonlyMap<string, string> {
     ["docs/reference/config.md", configPage()],
     ["docs/reference/metrics.md", metricsPage()],
     ["docs/reference/errors.md", errorsPage()],
+    ["docs/reference/cli.md", cliPage()],
   ]);
 }
 
@@ -126,6 +138,75 @@ function errorsPage(): string {
     "",
     table(["code", "HTTP", "gRPC", "retryable", "text"], rows),
   ]);
+}
+
+function cliPage(): string {
+  const groups = (Object.keys(groupTitles) as CommandGroup[]).flatMap((group) => {
+    const rows = commandTable.filter((row) => row.group === group);
+    return ["", `## ${groupTitles[group]}`, ...rows.flatMap(commandLines)];
+  });
+  const codes = Object.values(exits).map(({ code: number, about }) => [String(number), about]);
+  return page("Command line", "packages/cli/src/command-table.ts", [
+    "`codeq <command> [options]`. Options may stand before or behind the command. What a command",
+    "answers goes to the standard output and everything else to the error output. With `--json` the",
+    'answer is JSON, and an error is `{"error":{"code","message","next","status","exitCode"}}` on the',
+    "error output. [The guide](../guide/command-line.md) has examples.",
+    ...groups,
+    "",
+    "## Options of all commands",
+    "",
+    optionTable(everywhere),
+    "",
+    "## Which server, and who is asking",
+    "",
+    "Options of the commands that talk to a server. An option wins over its variable, and that over",
+    "the profile, a file of servers and tokens in `~/.codeq/config.yaml` or `$CODEQ_CONFIG_DIR`.",
+    "",
+    optionTable(connection),
+    "",
+    "## Exit codes",
+    "",
+    "`serve` and `dev` end with the exit code of the server.",
+    "",
+    table(["code", "meaning"], codes),
+  ]);
+}
+
+function commandLines(row: CommandRow): string[] {
+  const words = [...(row.arguments ?? []), ...(row.behind === undefined ? [] : [row.behind])];
+  const own = row.options ?? [];
+  const listed = words.map(({ name, about }) => `- ${code(name)}: ${about}`);
+  const examples = (row.examples ?? []).flatMap(({ line, about }) => [
+    `# ${about}`,
+    `codeq ${line}`,
+  ]);
+  const notes = [
+    ...(row.serverFlags === undefined ? [] : ["all [settings of the server](config.md)"]),
+    ...(row.connects === undefined ? [] : ["[which server](#which-server-and-who-is-asking)"]),
+  ];
+  return [
+    "",
+    `### ${row.name}`,
+    "",
+    `${code(`codeq ${usageOf(row)}`)}`,
+    "",
+    [row.about, ...(row.details ?? [])].join("\n"),
+    ...(listed.length === 0 ? [] : ["", ...listed]),
+    ...(own.length === 0 ? [] : ["", optionTable(own)]),
+    ...(notes.length === 0 ? [] : ["", `Also takes: ${notes.join(", ")}.`]),
+    ...(examples.length === 0 ? [] : ["", "```sh", ...examples, "```"]),
+  ];
+}
+
+function optionTable(options: readonly OptionRow[]): string {
+  const hasVariables = options.some(({ env }) => env !== undefined);
+  const rows = options.map((option) => {
+    const { choices, about, env } = option;
+    const values = choices === undefined ? "" : ` One of ${choices.map(code).join(", ")}.`;
+    const variable = hasVariables ? [env === undefined ? "" : code(env)] : [];
+    return [code(leftOf(option)), ...variable, about + values];
+  });
+  return table(["option", ...(hasVariables ? ["environment"] : []), "meaning"], rows);
 }
 
 function page(title: string, source: string, body: readonly string[]): string {

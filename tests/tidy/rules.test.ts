@@ -126,6 +126,8 @@ test("homes: clock, chance, ids, timers and environment stay in their one place"
   offends(homes, `${server}/transport/http/http-server.ts`, wallClock);
   passes(homes, `${server}/config/process-config.ts`, environment);
   offends(homes, `${server}/main.ts`, environment);
+  passes(homes, "packages/cli/src/main.ts", environment);
+  offends(homes, "packages/cli/src/call.ts", environment);
   offends(homes, "packages/queue/src/backoff.test.ts", random);
   offends(homes, "tests/simulation/run.ts", wallClock);
   passes(homes, "tests/bench/run.ts", wallClock);

@@ -1,0 +1,38 @@
+/** The body of a request that creates a task, from what a command was given. */
+import { limits } from "@codeq/server/tooling";
+import { usageError } from "../cli-error.ts";
+import type { Options } from "../options.ts";
+
+export function checkCommand(command: string): string {
+  if (limits.commandPattern.test(command)) return command;
+  throw usageError(
+    `${JSON.stringify(command)} is no name of a command`,
+    "a letter or digit, then up to 127 letters, digits and _ . : -",
+  );
+}
+
+/** The members of a request besides command and payload, each with a comma before it. */
+export function taskFields(options: Options): string {
+  const delayMs = options.durationMs("delay");
+  const members: Record<string, unknown> = {
+    priority: options.wholeNumber("priority", { min: 0, max: limits.priorityMax }),
+    maxAttempts: options.wholeNumber("max-attempts", { min: 1, max: limits.maxAttemptsMax }),
+    idempotencyKey: options.text("key"),
+    runAt: options.text("run-at"),
+    delaySeconds: delayMs === undefined ? undefined : Math.ceil(delayMs / 1000),
+    webhook: options.text("webhook"),
+  };
+  return asMembers(members);
+}
+
+export function asMembers(members: Readonly<Record<string, unknown>>): string {
+  return Object.entries(members)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `,${JSON.stringify(name)}:${JSON.stringify(value)}`)
+    .join("");
+}
+
+/** Put together as text, because the server keeps the payload as it was written. */
+export function createBody(task: { command: string; payload: string; fields: string }): string {
+  return `{"command":${JSON.stringify(task.command)},"payload":${task.payload}${task.fields}}`;
+}

@@ -1,0 +1,86 @@
+/** Tasks and results as the API gives them, and as a person reads them. */
+import { CliError } from "../cli-error.ts";
+import type { Style } from "../terminal/style.ts";
+import { prettyJson } from "./json-text.ts";
+
+export interface TaskFields {
+  readonly id: string;
+  readonly command: string;
+  /** JSON text. */
+  readonly payload: string;
+  readonly priority?: number;
+  readonly status: "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";
+  readonly lastKnownLocation?: string;
+  readonly workerId?: string;
+  readonly leaseUntil?: string;
+  readonly leaseToken?: number;
+  readonly attempts?: number;
+  readonly maxAttempts?: number;
+  readonly error?: string;
+  readonly tenantId?: string;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+}
+
+export interface ResultFields {
+  readonly taskId: string;
+  readonly status: "COMPLETED" | "FAILED";
+  readonly result?: unknown;
+  readonly error?: string;
+  readonly artifacts?: readonly { readonly name: string; readonly url: string }[];
+  readonly completedAt: string;
+}
+
+export function taskIn(text: string): TaskFields {
+  return JSON.parse(text) as TaskFields;
+}
+
+/** Where a task is, in the words of the documentation. */
+const places: Readonly<Record<string, string>> = {
+  PENDING_LIST: "ready",
+  DELAYED_ZSET: "delayed",
+  INPROG_SET: "leased",
+  DLQ_SET: "dead",
+  NONE: "done",
+};
+
+export function taskLines(task: TaskFields, style: Style): string[] {
+  const { attempts = 0, maxAttempts = 0 } = task;
+  const place = places[task.lastKnownLocation ?? ""] ?? "";
+  const lease =
+    task.workerId === undefined
+      ? ""
+      : `${task.workerId} until ${task.leaseUntil}, lease token ${task.leaseToken}`;
+  const fields: [string, string][] = [
+    ["id", task.id],
+    ["command", task.command],
+    ["status", `${statusText(task.status, style)}${place === "" ? "" : ` (${place})`}`],
+    ["worker", lease],
+    ["attempts", `${attempts} of ${maxAttempts} came back`],
+    ["priority", task.priority === undefined ? "" : String(task.priority)],
+    ["error", task.error ?? ""],
+    ["tenant", task.tenantId ?? ""],
+    ["created", task.createdAt],
+    ["updated", task.updatedAt],
+  ];
+  const lines = fields
+    .filter(([, value]) => value !== "")
+    .map(([name, value]) => `${style.dim(name.padEnd(9))} ${value}`);
+  return [...lines, style.dim("payload"), prettyJson(task.payload)];
+}
+
+function statusText(status: string, style: Style): string {
+  if (status === "COMPLETED") return style.green(status);
+  if (status === "FAILED") return style.red(status);
+  return status === "IN_PROGRESS" ? style.cyan(status) : style.yellow(status);
+}
+
+/** How a task that has ended in failure is told. */
+export function taskFailure(result: ResultFields, task: TaskFields): CliError {
+  const times = task.attempts === undefined ? "" : ` after ${task.attempts} attempt(s)`;
+  const why = result.error ?? task.error ?? "no reason given";
+  return new CliError(`the task ${task.id} failed${times}: ${why}`, {
+    exit: "taskFailed",
+    next: `codeq get ${task.id} shows the task`,
+  });
+}

@@ -1,0 +1,67 @@
+/**
+ * Waits until a task has a result. The server is asked to hold the question until there is an answer;
+ * when it goes away in between, it is asked again until the time is over.
+ */
+import { limits } from "@codeq/server/tooling";
+import type { Call } from "../call.ts";
+import { CliError } from "../cli-error.ts";
+import { pause } from "../pause.ts";
+import { type ApiClient, messageIn, type Reply } from "./api-client.ts";
+
+const askAgainMs = 500;
+
+/** The answer as text, or undefined when the time was over or the user had enough. */
+export async function waitForResult(
+  call: Call,
+  id: string,
+  timeoutMs: number,
+): Promise<string | undefined> {
+  const api = await call.api();
+  const { clock } = call.host;
+  const stopped = call.host.stopped();
+  const endsMs = clock.monotonicMs() + timeoutMs;
+  let isAway = false;
+  for (;;) {
+    const leftMs = Math.max(0, endsMs - clock.monotonicMs());
+    const answer = await ask(api, id, { leftMs, stopped });
+    if (answer === "away" && !isAway) {
+      call.note("the server cannot be reached; asking again until it can");
+    }
+    isAway = answer === "away";
+    if (typeof answer === "object") return answer.text;
+    if (isAway) await pause(clock, Math.min(askAgainMs, leftMs), stopped);
+    if (stopped.aborted || clock.monotonicMs() >= endsMs) return undefined;
+  }
+}
+
+async function ask(
+  api: ApiClient,
+  id: string,
+  { leftMs, stopped }: { leftMs: number; stopped: AbortSignal },
+): Promise<Reply | "none yet" | "away"> {
+  const waitMs = Math.min(limits.resultWaitSecondsMax * 1000, leftMs);
+  const path = `/tasks/${encodeURIComponent(id)}/result?waitSeconds=${waitMs / 1000}`;
+  try {
+    const reply = await api.ask("GET", path, { waitMs, signal: stopped });
+    if (reply.status === 200) return reply;
+    if (reply.status === 404 && messageIn(reply.text) === "result not found") return "none yet";
+    throw api.refusal(reply);
+  } catch (error) {
+    if (stopped.aborted) return "none yet";
+    if (isPassing(error)) return "away";
+    throw error;
+  }
+}
+
+/** A server that restarts is gone for a while, and says so just before. */
+function isPassing(error: unknown): boolean {
+  return error instanceof CliError && (error.exit === "unreachable" || error.status === 503);
+}
+
+/** For when `waitForResult` gave nothing. */
+export function noResult(call: Call, id: string): CliError {
+  const next = `the task goes on; ${call.host.program} result ${id} --wait asks again`;
+  if (call.host.stopped().aborted)
+    return new CliError("interrupted", { exit: "interrupted", next });
+  return new CliError("no result in time", { exit: "timeout", next });
+}

@@ -1,0 +1,61 @@
+/** Runs one command line: finds the command, runs it, and turns what went wrong into words and a code. */
+import { Call } from "./call.ts";
+import { CliError } from "./cli-error.ts";
+import { commandTable } from "./command-table.ts";
+import { type ExitName, exits } from "./exit-codes.ts";
+import { helpFor } from "./help.ts";
+import type { Host } from "./host.ts";
+import { parseArguments, wordPlaces } from "./parse-arguments.ts";
+import { chooseStyle } from "./terminal/style.ts";
+import { cliVersion } from "./version.ts";
+
+/** Gives the exit code; throws nothing. */
+export async function runCli(argv: readonly string[], host: Host): Promise<number> {
+  try {
+    const parsed = parseArguments(argv, commandTable);
+    if (parsed.kind === "version") {
+      host.output.write(`${cliVersion}\n`);
+      return exits.ok.code;
+    }
+    if (parsed.kind === "help") {
+      const output = parsed.asked ? host.output : host.errors;
+      output.write(helpFor(parsed.about, commandTable));
+      return parsed.asked ? exits.ok.code : exits.usage.code;
+    }
+    return await parsed.row.run(new Call(host, parsed, commandTable));
+  } catch (error) {
+    return tell(argv, host, error);
+  }
+}
+
+function tell(argv: readonly string[], host: Host, error: unknown): number {
+  const end = argv.indexOf("--");
+  const own = end < 0 ? argv : argv.slice(0, end);
+  const known = error instanceof CliError ? error : undefined;
+  const exit: ExitName = known?.exit ?? "failed";
+  const message = known === undefined ? ((error as Error).stack ?? String(error)) : known.message;
+  const { status, next, body } = known ?? {};
+  if (own.includes("--json")) {
+    const told = { code: exit, message, next, status, exitCode: exits[exit].code };
+    host.errors.write(`${JSON.stringify({ error: told })}\n`);
+    return exits[exit].code;
+  }
+  const { isTerminal } = host.errors;
+  const style = chooseStyle({ isTerminal, env: host.env, refused: own.includes("--no-color") });
+  if (isReference(own)) {
+    const text = status === undefined ? message : `error (${status}): ${body}`;
+    host.errors.write(`${style.red("[ERROR]")} ${text}\n`);
+  } else {
+    host.errors.write(`${style.red("error:")} ${message}\n`);
+  }
+  if (next !== undefined) host.errors.write(`  ${style.dim("next:")} ${next}\n`);
+  return exits[exit].code;
+}
+
+/** Existing scripts look for the errors of the Go command line. */
+function isReference(argv: readonly string[]): boolean {
+  const [first] = wordPlaces(argv).map((place) => argv[place]);
+  return commandTable.some(
+    ({ name, group }) => group === "reference" && name.split(" ")[0] === first,
+  );
+}

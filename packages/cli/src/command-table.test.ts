@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { commandTable } from "./command-table.ts";
+import { helpFor } from "./help.ts";
+import { optionsOf } from "./parse-arguments.ts";
+import { serverFlagRows } from "./server-flags.ts";
+
+/** The commands that issue and contract promise. */
+const promised = [
+  ...["dev", "serve", "init", "enqueue", "get", "result", "work", "queues", "top", "tail"],
+  ...["nack", "abandon", "heartbeat", "token show", "token verify", "token decode", "token create"],
+  ...["key create", "key list", "key revoke", "bench", "doctor", "config print", "log inspect"],
+  ...["version", "completion", "help", "task create", "task get", "task result", "worker start"],
+  ...["queue inspect", "auth set", "auth show", "auth clear"],
+];
+
+test("every promised command has a row, and every row is promised", () => {
+  assert.deepEqual(commandTable.map(({ name }) => name).sort(), promised.toSorted());
+});
+
+test("no command has an option twice, and none hides a flag of the server by accident", () => {
+  const flags = serverFlagRows().map(({ name }) => name);
+  for (const row of commandTable) {
+    const names = optionsOf(row).map(({ name }) => name);
+    assert.equal(new Set(names).size, names.length, row.name);
+    const shorts = optionsOf(row).flatMap(({ short }) => short ?? []);
+    assert.equal(new Set(shorts).size, shorts.length, row.name);
+    if (row.serverFlags === undefined) continue;
+    assert.deepEqual(
+      names.filter((name) => flags.includes(name)),
+      [],
+      row.name,
+    );
+  }
+});
+
+test("sentences end with a period, and begin with a capital", () => {
+  for (const row of commandTable) {
+    const options = optionsOf(row).map(({ about }) => about);
+    const words = (row.arguments ?? []).map(({ about }) => about);
+    for (const about of [row.about, ...options, ...words]) {
+      assert.match(about, /^[A-Z0-9{-].*\.$/s, `${row.name}: ${about}`);
+    }
+  }
+});
+
+test("help of a command shows its options, arguments and examples", () => {
+  for (const row of commandTable) {
+    const text = helpFor(row, commandTable);
+    assert.ok(text.startsWith(`codeq ${row.name}`), row.name);
+    for (const { name } of optionsOf(row))
+      assert.ok(text.includes(`--${name}`), `${row.name} ${name}`);
+    for (const { line } of row.examples ?? []) assert.ok(text.includes(`codeq ${line}`));
+  }
+});
+
+test("help of serve lists every setting, and the overview every command", () => {
+  const serve = commandTable.find(({ name }) => name === "serve");
+  const text = helpFor(serve, commandTable);
+  for (const { name } of serverFlagRows()) assert.ok(text.includes(`--${name}`), name);
+  const overview = helpFor(undefined, commandTable);
+  for (const { name, about } of commandTable) {
+    assert.ok(overview.includes(name) && overview.includes(about), name);
+  }
+});

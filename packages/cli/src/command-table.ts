@@ -1,0 +1,18 @@
+/**
+ * THE table of commands: one row each. Parsing, help, completion and the reference page follow from a
+ * row; adding a command is adding a row and the function that it runs.
+ */
+import type { CommandRow } from "./command.ts";
+import { accessCommands } from "./table/access-commands.ts";
+import { checkCommands } from "./table/check-commands.ts";
+import { referenceCommands } from "./table/reference-commands.ts";
+import { startCommands } from "./table/start-commands.ts";
+import { taskCommands } from "./table/task-commands.ts";
+
+export const commandTable: readonly CommandRow[] = [
+  ...startCommands,
+  ...taskCommands,
+  ...accessCommands,
+  ...checkCommands,
+  ...referenceCommands,
+];

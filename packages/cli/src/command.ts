@@ -1,0 +1,77 @@
+/**
+ * What a command is: one row of the table from which parsing, help, completion and the reference page
+ * follow. What it does is loaded when it is run, so that a short command starts fast.
+ */
+import type { Call } from "./call.ts";
+
+export interface OptionRow {
+  /** Without the dashes. */
+  readonly name: string;
+  readonly short?: string;
+  /** What its value is called; an option without one is a switch. */
+  readonly value?: string;
+  /** May be given several times. */
+  readonly multiple?: true;
+  readonly choices?: readonly string[];
+  /** The variable that stands in for it. */
+  readonly env?: string;
+  readonly about: string;
+}
+
+export interface ArgumentRow {
+  readonly name: string;
+  readonly about: string;
+  readonly optional?: true;
+  /** What a shell offers for it. */
+  readonly choices?: readonly string[];
+}
+
+export interface Example {
+  /** Without the name of the program. */
+  readonly line: string;
+  readonly about: string;
+}
+
+export type CommandGroup = "start" | "tasks" | "watch" | "access" | "check" | "reference" | "shell";
+
+export const groupTitles: Readonly<Record<CommandGroup, string>> = {
+  start: "Start",
+  tasks: "Tasks",
+  watch: "Watch",
+  access: "Access",
+  check: "Check and measure",
+  reference: "As in the Go command line, for existing scripts",
+  shell: "Shell",
+};
+
+export interface CommandRow {
+  /** One or two words: `enqueue`, `task create`. */
+  readonly name: string;
+  readonly group: CommandGroup;
+  /** One sentence. */
+  readonly about: string;
+  /** Further sentences for its own help. */
+  readonly details?: readonly string[];
+  readonly arguments?: readonly ArgumentRow[];
+  readonly options?: readonly OptionRow[];
+  /** What may stand behind `--`. */
+  readonly behind?: ArgumentRow;
+  /** It talks to a server, so the options that say which one and who apply. */
+  readonly connects?: true;
+  /** Flags of the server are accepted and passed on; its help may list them all. */
+  readonly serverFlags?: "accepted" | "listed";
+  /** What to do instead for those who give options that it does not have. */
+  readonly otherOptions?: string;
+  readonly examples?: readonly Example[];
+  /** Gives the exit code. */
+  readonly run: (call: Call) => Promise<number>;
+}
+
+export function usageOf(row: CommandRow): string {
+  const words = (row.arguments ?? []).map(({ name, optional }) =>
+    optional === true ? `[${name}]` : `<${name}>`,
+  );
+  const behind = row.behind === undefined ? [] : [`-- ${row.behind.name}`];
+  const flags = row.serverFlags !== undefined ? ["[options] [server flags]"] : ["[options]"];
+  return [row.name, ...words, ...flags, ...behind].join(" ");
+}

@@ -1,0 +1,26 @@
+/** `config print`: the settings that a server started here would have, and where each comes from. */
+import type { Call } from "../call.ts";
+import { exits } from "../exit-codes.ts";
+import { serverConfig } from "../local/server-config.ts";
+import { type Column, tableLines } from "../terminal/table.ts";
+
+export async function print(call: Call): Promise<number> {
+  const { describeConfig } = await import("@codeq/server/tooling/offline");
+  const { config, warnings } = await serverConfig(call);
+  const isChanged = call.options.has("changed");
+  const keys = describeConfig(config).filter(({ source }) => !isChanged || source !== "default");
+  for (const warning of warnings) call.note(`warning: ${warning}`);
+  if (call.json) {
+    call.printJson({ settings: keys, warnings });
+    return exits.ok.code;
+  }
+  if (keys.length === 0) call.print("everything is at its default");
+  else for (const line of tableLines(columns, keys, call.style)) call.print(line);
+  return exits.ok.code;
+}
+
+const columns: readonly Column<{ key: string; value: string; source: string }>[] = [
+  { title: "KEY", show: ({ key }) => key },
+  { title: "VALUE", show: ({ value }) => value },
+  { title: "FROM", show: ({ source }) => source },
+];

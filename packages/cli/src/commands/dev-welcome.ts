@@ -1,0 +1,69 @@
+/** What a person who has just started `dev` wants to see: where it is, and what to paste. */
+import type { Config } from "@codeq/server/tooling/offline";
+import type { LogLine } from "../local/server-output.ts";
+import { developmentToken } from "../profile/connection.ts";
+import type { Style } from "../terminal/style.ts";
+
+export interface Ready {
+  readonly url: string;
+  /** Absent when the configuration has tokens of its own, which are secrets. */
+  readonly token?: string;
+  readonly streams: readonly string[];
+  readonly dataDir: string;
+  readonly durability: string;
+}
+
+export function devReady(
+  { dataDir, config }: { dataDir: string; config: Config },
+  { fields }: LogLine,
+): Ready {
+  const { host } = config;
+  const name = host === "0.0.0.0" || host === "::" ? "localhost" : host;
+  const shown = name.includes(":") ? `[${name}]` : name;
+  const ports = [fields["workerStreamPort"], fields["producerStreamPort"]];
+  const isDevelopment = config.producerAuth.some(({ token }) => token === developmentToken);
+  return {
+    url: `http://${shown}:${fields["port"]}`,
+    ...(isDevelopment ? { token: developmentToken } : {}),
+    streams: ports.filter((port) => port !== undefined).map((port) => `${shown}:${port}`),
+    dataDir,
+    durability: String(fields["durability"]),
+  };
+}
+
+const defaultPort = ":8080";
+
+export function welcomeLines(ready: Ready, program: string, style: Style): string[] {
+  const { url, token, streams, dataDir, durability } = ready;
+  const label = (text: string): string => style.dim(text.padEnd(12));
+  const memory = dataDir === "" ? "in memory" : `${dataDir} (${durability})`;
+  return [
+    "",
+    `  ${style.bold("codeQ is ready")}  ${style.cyan(url)}`,
+    "",
+    `  ${label("token")}${token ?? "one of your configuration"}`,
+    ...(streams.length === 0 ? [] : [`  ${label("gRPC")}${streams.join("  ")}`]),
+    `  ${label("data")}${memory}, kept until ${program} dev --fresh`,
+    `  ${label("health")}${url}/healthz  ${url}/metrics`,
+    "",
+    "  In another terminal:",
+    ...snippets(ready, program).map((line) => `    ${line}`),
+    "",
+    style.dim("  What happens is shown below. Ctrl-C stops the server."),
+    "",
+  ];
+}
+
+/** Lines that work as they stand, also when the server is not where commands look for it. */
+function snippets({ url, token }: Ready, program: string): string[] {
+  const isDefault = url.endsWith(defaultPort);
+  return [
+    ...(isDefault ? [] : [`export CODEQ_BASE_URL=${url}`]),
+    ...(token === undefined ? ["export CODEQ_TOKEN=<one of your tokens>"] : []),
+    `${program} work hello -- cat`,
+    `${program} enqueue hello '{"name":"world"}' --wait`,
+    `${program} top`,
+    `curl ${url}/v1/codeq/tasks -H 'Authorization: Bearer ${token ?? "<token>"}' \\`,
+    `  -d '{"command":"hello","payload":{"name":"curl"}}'`,
+  ];
+}

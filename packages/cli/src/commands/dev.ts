@@ -1,0 +1,90 @@
+/**
+ * `dev`: a server for development in one command. The same server and the same data format as in
+ * production, with its data in `.codeq` of the current directory, a token, lines to paste, and a line
+ * for whatever happens.
+ */
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { launchServer, standInFor } from "@codeq/server/tooling";
+import { ApiClient } from "../api/api-client.ts";
+import type { Call } from "../call.ts";
+import { usageError } from "../cli-error.ts";
+import { devDataDirectory } from "../local/data-directory.ts";
+import { serverConfig } from "../local/server-config.ts";
+import { type LogLine, readLogLines } from "../local/server-output.ts";
+import { wipeData } from "../local/wipe-data.ts";
+import { developmentToken } from "../profile/connection.ts";
+import { timeOfDay } from "../terminal/units.ts";
+import { devReady, type Ready, welcomeLines } from "./dev-welcome.ts";
+import { follow, tell } from "./tail.ts";
+
+export async function run(call: Call): Promise<number> {
+  const { host } = call;
+  const given = await serverConfig(call);
+  if (given.config.sources.logFormat.startsWith("flag")) {
+    throw usageError("dev shows log lines its own way", "use codeq serve to choose their format");
+  }
+  const isOurs = given.config.sources.dataDir === "default";
+  const dataDir = isOurs ? devDataDirectory(call) : resolve(host.directory, given.config.dataDir);
+  if (call.options.has("fresh")) await wipeData(call, dataDir);
+  if (isOurs) makeFolder(dirname(dataDir));
+  const args = [
+    ...call.serverArgs,
+    "--log-format=json",
+    ...(isOurs ? [`--data-dir=${dataDir}`] : []),
+  ];
+  const server = launchServer({ args, env: host.env, stdio: ["ignore", "pipe", "inherit"] });
+  const ended = new AbortController();
+  const shown = { dataDir: relative(host.directory, dataDir) || dataDir, config: given.config };
+  if (server.stdout !== null) {
+    readLogLines(server.stdout, (line) => {
+      if (line.msg === "listening") welcome(call, devReady(shown, line), ended.signal);
+      else showLine(call, line);
+    });
+  }
+  const code = await standInFor(server);
+  ended.abort();
+  if (code === 0) call.note(`stopped; the data stays in ${shown.dataDir}`);
+  return code;
+}
+
+/** What is in it belongs to this machine and not into a repository. */
+function makeFolder(folder: string): void {
+  mkdirSync(folder, { recursive: true });
+  const ignore = join(folder, ".gitignore");
+  if (!existsSync(ignore)) writeFileSync(ignore, "*\n");
+}
+
+function welcome(call: Call, ready: Ready, ended: AbortSignal): void {
+  if (call.json) {
+    call.printJson({ event: "ready", ...ready });
+    return;
+  }
+  for (const line of welcomeLines(ready, call.host.program, call.style)) call.print(line);
+  const token = { value: ready.token ?? developmentToken, source: "the server" };
+  const connection = {
+    profile: "",
+    baseUrl: { value: ready.url, source: "this server" },
+    producerToken: token,
+    workerToken: token,
+    workerTokenOf: "producer",
+    admin: true,
+  } as const;
+  const api = new ApiClient(connection, call.host.clock);
+  follow(call, api, { intervalMs: 1000, signal: ended, seen: (each) => tell(call, each) }).catch(
+    (error: Error) => call.note(`what happens cannot be shown: ${error.message}`),
+  );
+}
+
+function showLine(call: Call, line: LogLine): void {
+  if (call.json) {
+    call.print(line.text);
+    return;
+  }
+  if (line.level !== "warn" && line.level !== "error") return;
+  const { time: _, level: __, msg: ___, ...fields } = line.fields;
+  const { style, host } = call;
+  const level = line.level === "error" ? style.red("error") : style.yellow("warn");
+  const details = Object.keys(fields).length === 0 ? "" : ` ${style.dim(JSON.stringify(fields))}`;
+  call.print(`${style.dim(timeOfDay(host.clock.nowMs()))}  ${level}  ${line.msg}${details}`);
+}

@@ -1,0 +1,57 @@
+/** `doctor`: looks at what a server here needs, and at the server that commands talk to. */
+import type { Call } from "../call.ts";
+import { CliError } from "../cli-error.ts";
+import type { Finding, Patient, Verdict } from "../doctor/check.ts";
+import { fail, ok } from "../doctor/check.ts";
+import { checkDataDirectory } from "../doctor/check-data-directory.ts";
+import { checkClock, checkMemory, checkOpenFiles, checkVersions } from "../doctor/check-machine.ts";
+import { checkPorts, checkServer } from "../doctor/check-server.ts";
+import { checkDurability, checkSync } from "../doctor/check-sync.ts";
+import { exits } from "../exit-codes.ts";
+import { serverConfig } from "../local/server-config.ts";
+
+export async function run(call: Call): Promise<number> {
+  const findings: Finding[] = [];
+  const tell = (...found: readonly Finding[]): void => {
+    findings.push(...found);
+    if (!call.json) for (const finding of found) show(call, finding);
+  };
+  tell(checkVersions());
+  const patient = await examine(call, tell);
+  if (patient !== undefined) {
+    tell(...checkDataDirectory(patient));
+    tell(checkSync(patient), checkDurability(patient));
+    tell(checkOpenFiles(), checkMemory(), checkClock(patient));
+    tell(...(await checkPorts(patient)));
+    tell(...(await checkServer(patient)));
+  }
+  const numberOf = (verdict: Verdict): number =>
+    findings.filter((finding) => finding.verdict === verdict).length;
+  const failed = numberOf("fail");
+  if (call.json) {
+    call.printJson({ checks: findings, ok: numberOf("ok"), warn: numberOf("warn"), fail: failed });
+    return failed === 0 ? exits.ok.code : exits.taskFailed.code;
+  }
+  call.print("");
+  call.print(`${numberOf("ok")} ok, ${numberOf("warn")} warnings, ${failed} failed`);
+  if (failed === 0) return exits.ok.code;
+  throw new CliError(`${failed} check(s) failed`, { exit: "taskFailed", next: "see above" });
+}
+
+async function examine(call: Call, tell: (finding: Finding) => void): Promise<Patient | undefined> {
+  try {
+    const { config, warnings } = await serverConfig(call);
+    tell(ok("configuration", warnings.length === 0 ? "valid" : `valid; ${warnings.join("; ")}`));
+    return { call, config };
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error;
+    tell(fail("configuration", error.message, error.next ?? ""));
+    return undefined;
+  }
+}
+
+function show({ style, host }: Call, { check, verdict, found, advice }: Finding): void {
+  const paint = { ok: style.green, warn: style.yellow, fail: style.red }[verdict];
+  host.output.write(`${paint(verdict.padEnd(4))}  ${check.padEnd(14)}  ${found}\n`);
+  if (advice !== undefined) host.output.write(`      ${" ".repeat(14)}  ${style.dim(advice)}\n`);
+}

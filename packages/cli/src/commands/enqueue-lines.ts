@@ -1,0 +1,123 @@
+/**
+ * `enqueue --lines`: one task for every line, sent in batches. Lines that are refused are told with
+ * their numbers and do not stop the others. A batch that got no answer is sent again under
+ * the same keys, so a connection that breaks makes no task twice.
+ */
+
+import { asMembers, createBody } from "../api/create-body.ts";
+import { isJson } from "../api/json-text.ts";
+import type { Call } from "../call.ts";
+import { CliError, usageError } from "../cli-error.ts";
+import { exits } from "../exit-codes.ts";
+import { pause } from "../pause.ts";
+import { readLines } from "../payload.ts";
+import { ProgressBar } from "../terminal/progress-bar.ts";
+import { count, duration } from "../terminal/units.ts";
+
+const batchTasks = 500;
+/** Below the server's limit for a body, with room for what is around the payloads. */
+const batchBytes = 2 * 1024 * 1024;
+const triesMax = 5;
+const retryMs = 500;
+const problemsShown = 5;
+
+interface Line {
+  readonly number: number;
+  readonly body: string;
+}
+
+interface Item {
+  readonly task?: { readonly id: string };
+  readonly error?: string;
+}
+
+export async function enqueueLines(
+  call: Call,
+  { command, fields }: { command: string; fields: string },
+): Promise<number> {
+  const { clock, errors: output } = call.host;
+  if (call.options.has("wait")) throw usageError("--lines and --wait do not go together");
+  if (call.options.has("key")) throw usageError("--lines makes keys of its own; leave out --key");
+  const run = call.host.random(8).toString("hex");
+  const startedMs = clock.monotonicMs();
+  const told = new Told(call);
+  using bar = new ProgressBar({ output, clock, title: "enqueueing", total: undefined });
+  let batch: Line[] = [];
+  let size = 0;
+  const flush = async (): Promise<void> => {
+    if (batch.length > 0) told.take(batch, await send(call, batch));
+    batch = [];
+    size = 0;
+    bar.set(told.stored + told.refused);
+  };
+  for await (const { number, text } of readLines(call, call.word(1))) {
+    const payload = call.options.has("text") ? JSON.stringify(text) : text;
+    if (!isJson(payload)) {
+      told.refuse(number, "not JSON");
+      continue;
+    }
+    const key = asMembers({ idempotencyKey: `lines-${run}-${number}` });
+    const body = createBody({ command, payload, fields: fields + key });
+    if (batch.length === batchTasks || size + body.length > batchBytes) await flush();
+    batch.push({ number, body });
+    size += body.length;
+  }
+  await flush();
+  bar[Symbol.dispose]();
+  return told.finish(clock.monotonicMs() - startedMs);
+}
+
+async function send(call: Call, batch: readonly Line[]): Promise<readonly Item[]> {
+  const api = await call.api();
+  const body = `{"tasks":[${batch.map((line) => line.body).join(",")}]}`;
+  for (let tries = 1; ; tries++) {
+    try {
+      const reply = await api.post("/tasks/batch", body);
+      return (JSON.parse(reply.text) as { results: readonly Item[] }).results;
+    } catch (error) {
+      const isGone = error instanceof CliError && error.exit === "unreachable";
+      if (!isGone || tries === triesMax) throw error;
+      await pause(call.host.clock, retryMs * tries, call.host.stopped());
+    }
+  }
+}
+
+/** What became of the lines. */
+class Told {
+  readonly #call: Call;
+  stored = 0;
+  refused = 0;
+
+  constructor(call: Call) {
+    this.#call = call;
+  }
+
+  take(batch: readonly Line[], items: readonly Item[]): void {
+    for (const [place, { number }] of batch.entries()) {
+      const { task, error = "no answer" } = items[place] ?? {};
+      if (task === undefined) {
+        this.refuse(number, error);
+        continue;
+      }
+      this.stored += 1;
+      if (this.#call.json) this.#call.printJson({ line: number, id: task.id });
+    }
+  }
+
+  refuse(line: number, error: string): void {
+    this.refused += 1;
+    if (this.#call.json) this.#call.printJson({ line, error });
+    else if (this.refused <= problemsShown) this.#call.note(`line ${line}: ${error}`);
+  }
+
+  finish(tookMs: number): number {
+    if (!this.#call.json) {
+      this.#call.print(`enqueued ${count(this.stored)} in ${duration(tookMs)}`);
+    }
+    if (this.refused === 0) return exits.ok.code;
+    throw new CliError(`${count(this.refused)} line(s) were not stored`, {
+      exit: "refused",
+      next: "mend those lines and send them again; the others are stored",
+    });
+  }
+}

@@ -1,0 +1,13 @@
+/** `get` and `task get`: one task as it is now. */
+
+import { taskIn, taskLines } from "../api/task-view.ts";
+import type { Call } from "../call.ts";
+import { exits } from "../exit-codes.ts";
+
+export async function run(call: Call): Promise<number> {
+  const api = await call.api();
+  const { text } = await api.get(`/tasks/${encodeURIComponent(call.word(0))}`);
+  if (call.json || call.row.group === "reference") call.print(text);
+  else for (const line of taskLines(taskIn(text), call.style)) call.print(line);
+  return exits.ok.code;
+}

@@ -1,0 +1,91 @@
+/** `key`: API keys of the token's tenant. The text of a key is shown once, when it is made. */
+import type { Call } from "../call.ts";
+import { usageError } from "../cli-error.ts";
+import { exits } from "../exit-codes.ts";
+import { type Column, tableLines } from "../terminal/table.ts";
+
+interface KeyFields {
+  readonly id: string;
+  readonly name: string;
+  readonly tenantId?: string;
+  readonly role?: string;
+  readonly scopes?: readonly string[];
+  readonly eventTypes?: readonly string[];
+  readonly createdAt?: string;
+  readonly expiresAt?: string;
+  readonly lastUsedAt?: string;
+}
+
+const pageKeys = 200;
+
+export async function create(call: Call): Promise<number> {
+  const { options } = call;
+  const expiresMs = options.durationMs("expires-in");
+  if (expiresMs !== undefined && options.has("expires-at")) {
+    throw usageError("give --expires-in or --expires-at, not both");
+  }
+  const body = JSON.stringify({
+    name: call.word(0),
+    scopes: scopesOf(options.list("scopes")),
+    eventTypes: options.list("events"),
+    role: options.text("role"),
+    expiresAt: options.text("expires-at"),
+    expiresInSeconds: expiresMs === undefined ? undefined : Math.ceil(expiresMs / 1000),
+  });
+  const api = await call.api();
+  const { text } = await api.post("/admin/keys", body);
+  if (call.json) {
+    call.print(text);
+    return exits.ok.code;
+  }
+  const { id, token } = JSON.parse(text) as KeyFields & { token: string };
+  call.print(token);
+  call.note(`key ${id} is made; its text is shown this once`);
+  return exits.ok.code;
+}
+
+/** `claim` is short for `codeq:claim`. */
+function scopesOf(names: readonly string[]): string[] {
+  return names.map((name) => (name.includes(":") ? name : `codeq:${name}`));
+}
+
+export async function list(call: Call): Promise<number> {
+  const api = await call.api();
+  const keys: KeyFields[] = [];
+  for (let after: string | undefined = ""; after !== undefined; ) {
+    const from = after === "" ? "" : `&after=${encodeURIComponent(after)}`;
+    const { text } = await api.get(`/admin/keys?limit=${pageKeys}${from}`);
+    const page = JSON.parse(text) as { keys: KeyFields[]; next?: string };
+    keys.push(...page.keys);
+    after = page.next;
+  }
+  if (call.json) {
+    call.printJson({ keys });
+    return exits.ok.code;
+  }
+  if (keys.length === 0) call.print("no keys yet; codeq key create makes one");
+  else for (const line of tableLines(columns, keys, call.style)) call.print(line);
+  return exits.ok.code;
+}
+
+const columns: readonly Column<KeyFields>[] = [
+  { title: "ID", show: ({ id }) => id },
+  { title: "NAME", show: ({ name }) => name },
+  { title: "ROLE", show: ({ role }) => role ?? "" },
+  {
+    title: "SCOPES",
+    show: ({ scopes = [] }) => scopes.map((scope) => scope.replace("codeq:", "")).join(","),
+  },
+  { title: "COMMANDS", show: ({ eventTypes = [] }) => eventTypes.join(",") },
+  { title: "EXPIRES", show: ({ expiresAt }) => expiresAt ?? "never" },
+  { title: "LAST USED", show: ({ lastUsedAt }) => lastUsedAt ?? "never" },
+];
+
+export async function revoke(call: Call): Promise<number> {
+  const id = call.word(0);
+  const api = await call.api();
+  await api.delete(`/admin/keys/${encodeURIComponent(id)}`);
+  if (call.json) call.printJson({ id, revoked: true });
+  else call.print(`${id} is revoked`);
+  return exits.ok.code;
+}

@@ -1,0 +1,51 @@
+/** `heartbeat`, `nack` and `abandon`: what a worker does with a task it holds, by hand. */
+import { limits } from "@codeq/server/tooling";
+import type { Call } from "../call.ts";
+import { exits } from "../exit-codes.ts";
+
+export async function heartbeat(call: Call): Promise<number> {
+  const extendMs = call.options.durationMs("extend");
+  await send(call, "heartbeat", { extendSeconds: wholeSeconds(extendMs) });
+  return answer(call, { ok: true }, `extended ${call.word(0)}`);
+}
+
+export async function nack(call: Call): Promise<number> {
+  const text = await send(call, "nack", {
+    delaySeconds: wholeSeconds(call.options.durationMs("delay")),
+    reason: call.options.text("reason"),
+  });
+  const told = JSON.parse(text) as { status: string; delaySeconds: number };
+  const delay = told.delaySeconds > 0 ? ` in ${told.delaySeconds} s` : "";
+  const words = told.status === "dlq" ? "is dead: its attempts are used up" : `returns${delay}`;
+  return answer(call, told, `${call.word(0)} ${words}`);
+}
+
+export async function abandon(call: Call): Promise<number> {
+  const interrupted = call.options.has("interrupted") ? true : undefined;
+  const told = JSON.parse(await send(call, "abandon", { interrupted })) as { status: string };
+  const words = told.status === "dlq" ? "is dead: its attempts are used up" : "is ready again";
+  return answer(call, told, `${call.word(0)} ${words}`);
+}
+
+async function send(
+  call: Call,
+  verb: string,
+  fields: Readonly<Record<string, unknown>>,
+): Promise<string> {
+  const api = await call.api();
+  const max = Number.MAX_SAFE_INTEGER;
+  const leaseToken = call.options.wholeNumber("lease-token", { min: 0, max });
+  const body = JSON.stringify({ ...fields, leaseToken });
+  const path = `/tasks/${encodeURIComponent(call.word(0))}/${verb}`;
+  return (await api.post(path, body, { as: "worker" })).text;
+}
+
+function wholeSeconds(ms: number | undefined): number | undefined {
+  return ms === undefined ? undefined : Math.min(Math.ceil(ms / 1000), limits.delaySecondsMax);
+}
+
+function answer(call: Call, told: object, words: string): number {
+  if (call.json) call.printJson({ id: call.word(0), ...told });
+  else call.print(words);
+  return exits.ok.code;
+}

@@ -1,0 +1,148 @@
+/**
+ * `log inspect`: a look into the segments of the commit log that changes nothing. Keys are shown and
+ * values are not, because they hold what users wrote.
+ */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { InspectedLog, InspectedRecord } from "@codeq/server/tooling/offline";
+import type { Call } from "../call.ts";
+import { CliError } from "../cli-error.ts";
+import { exits } from "../exit-codes.ts";
+import { dataDirectoryOf } from "../local/data-directory.ts";
+import { serverConfig } from "../local/server-config.ts";
+import { type Column, tableLines } from "../terminal/table.ts";
+import { bytes, count } from "../terminal/units.ts";
+
+const recordsDefault = 20;
+
+export async function inspect(call: Call): Promise<number> {
+  const { inspectLog, ReadOnlyDisk, readLog } = await import("@codeq/server/tooling/offline");
+  const { config } = await serverConfig(call);
+  const directory = join(dataDirectoryOf(call, config), "log");
+  if (!existsSync(directory)) {
+    throw new CliError(`there is no log in ${directory}`, {
+      exit: "data",
+      next: "say where the data is with --data-dir; codeq dev keeps it in .codeq/data",
+    });
+  }
+  const disk = new ReadOnlyDisk(directory);
+  const log = await inspectLog(disk);
+  const chosen = choose(call, log);
+  const records: InspectedRecord[] = [];
+  if (chosen.limit > 0) {
+    for await (const record of readLog(disk, log.segments, chosen.from)) {
+      if (!chosen.wants(record)) continue;
+      records.push(record);
+      if (records.length === chosen.limit) break;
+    }
+  }
+  show(call, { directory, log, records });
+  return log.verdict.state === "damaged" ? exits.data.code : exits.ok.code;
+}
+
+interface Choice {
+  readonly from: number;
+  readonly limit: number;
+  readonly wants: (record: InspectedRecord) => boolean;
+}
+
+/** The last records unless told; those that touch a task, or from an index on. */
+function choose(call: Call, { segments }: InspectedLog): Choice {
+  const { options } = call;
+  const max = Number.MAX_SAFE_INTEGER;
+  const first = segments[0]?.firstIndex ?? 1;
+  const last = segments.findLast(({ lastIndex, firstIndex }) => lastIndex >= firstIndex)?.lastIndex;
+  const task = options.text("task");
+  const from = options.wholeNumber("from", { min: 1, max });
+  const limit =
+    options.wholeNumber("limit", { min: 0, max }) ?? (task === undefined ? recordsDefault : max);
+  const begin = task === undefined ? Math.max(first, (last ?? 0) - limit + 1) : first;
+  return {
+    from: from ?? begin,
+    limit,
+    wants: (record) =>
+      task === undefined || record.ops?.some(({ key }) => key.includes(task)) !== false,
+  };
+}
+
+interface Found {
+  readonly directory: string;
+  readonly log: InspectedLog;
+  readonly records: readonly InspectedRecord[];
+}
+
+function show(call: Call, { directory, log, records }: Found): void {
+  const withOps = call.options.has("ops") || call.options.has("task");
+  if (call.json) {
+    const shown = records.map(({ ops, timeMs, ...record }) => ({
+      ...record,
+      time: new Date(timeMs).toISOString(),
+      ...(withOps ? { ops } : {}),
+    }));
+    call.printJson({ directory, ...log, records: shown });
+    return;
+  }
+  call.print(directory);
+  call.print("");
+  for (const line of tableLines(segmentColumns, log.segments, call.style)) call.print(line);
+  call.print("");
+  call.print(verdictText(call, log));
+  if (records.length === 0) return;
+  const [head = "", ...lines] = tableLines(recordColumns, records, call.style);
+  call.print("");
+  call.print(head);
+  for (const [place, line] of lines.entries()) {
+    call.print(line);
+    if (withOps) for (const op of opLines(call, records[place]?.ops)) call.print(`    ${op}`);
+  }
+}
+
+const opsShown = 20;
+
+/** Those of the wanted task, or the first ones. */
+function opLines(call: Call, ops: InspectedRecord["ops"]): string[] {
+  if (ops === undefined) return [call.style.red("cannot be read by this version")];
+  const task = call.options.text("task");
+  const wanted = task === undefined ? ops : ops.filter(({ key }) => key.includes(task));
+  const lines = wanted.slice(0, opsShown).map(({ kind, key, valueBytes }) => {
+    const size = kind === "delete" ? "" : ` ${call.style.dim(bytes(valueBytes))}`;
+    return `${kind.padEnd(6)} ${key}${size}`;
+  });
+  const more = wanted.length - lines.length;
+  return more === 0 ? lines : [...lines, call.style.dim(`and ${count(more)} more`)];
+}
+
+function verdictText(call: Call, { verdict }: InspectedLog): string {
+  const { style } = call;
+  switch (verdict.state) {
+    case "sound":
+      return style.green("sound");
+    case "cut": {
+      const { segment, offset, index, recordsDropped } = verdict.cut;
+      const others = recordsDropped === 0 ? "" : ` and ${recordsDropped} behind it`;
+      return style.yellow(
+        `ends in a record that is not whole: ${index}${others}, offset ${offset} of ${segment}. ` +
+          "The next start cuts it off; while a server runs, it may be one that is being written.",
+      );
+    }
+    case "damaged":
+      return style.red(verdict.problem);
+  }
+}
+
+const segmentColumns: readonly Column<InspectedLog["segments"][number]>[] = [
+  { title: "SEGMENT", show: ({ name }) => name },
+  { title: "RECORDS", align: "right", show: (each) => count(each.lastIndex - each.firstIndex + 1) },
+  { title: "LAST", align: "right", show: ({ lastIndex }) => String(lastIndex) },
+  { title: "USED", align: "right", show: ({ usedBytes }) => bytes(usedBytes) },
+  { title: "FILE", align: "right", show: ({ fileBytes }) => bytes(fileBytes) },
+];
+
+const recordColumns: readonly Column<InspectedRecord>[] = [
+  { title: "INDEX", align: "right", show: ({ index }) => String(index) },
+  { title: "TIME", show: ({ timeMs }) => new Date(timeMs).toISOString() },
+  { title: "CHANGES", align: "right", show: ({ opCount }) => count(opCount) },
+  { title: "SIZE", align: "right", show: (record) => bytes(record.bytes) },
+  { title: "UNSYNCED", align: "right", show: ({ unsyncedBefore }) => String(unsyncedBefore) },
+  { title: "OFFSET", align: "right", show: ({ offset }) => String(offset) },
+];

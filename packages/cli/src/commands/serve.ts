@@ -1,0 +1,13 @@
+/** `serve`: the server with all its settings, until it is stopped. */
+import { launchServer, standInFor } from "@codeq/server/tooling";
+import type { Call } from "../call.ts";
+import { readLogLines } from "../local/server-output.ts";
+
+export async function run(call: Call): Promise<number> {
+  const { env } = call.host;
+  const args = call.serverArgs;
+  if (!call.json) return standInFor(launchServer({ args, env, stdio: "inherit" }));
+  const server = launchServer({ args, env, stdio: ["ignore", "pipe", "inherit"] });
+  if (server.stdout !== null) readLogLines(server.stdout, ({ text }) => call.print(text));
+  return standInFor(server);
+}

@@ -1,0 +1,161 @@
+/** `token`: which token is used, what is in it, what it may do, and a new one for a server's config. */
+
+import type { ApiClient, Reply } from "../api/api-client.ts";
+import { messageIn } from "../api/api-client.ts";
+import type { Call } from "../call.ts";
+import { CliError } from "../cli-error.ts";
+import { exits } from "../exit-codes.ts";
+import { mask } from "../profile/mask.ts";
+
+/** Prints the token itself, for use in other programs. */
+export async function show(call: Call): Promise<number> {
+  const { connection } = await call.api();
+  const as = call.options.has("worker") ? "worker" : "producer";
+  const token = as === "worker" ? connection.workerToken : connection.producerToken;
+  if (token === undefined) {
+    throw new CliError(`there is no ${as} token for ${connection.baseUrl.value}`, {
+      exit: "denied",
+      next: `codeq auth set --${as}-token <token>`,
+    });
+  }
+  if (call.json) call.printJson({ token: token.value, source: token.source, as });
+  else call.print(token.value);
+  return exits.ok.code;
+}
+
+const nobody = "00000000-0000-7000-8000-000000000000";
+
+interface Probe {
+  readonly may: string;
+  readonly ask: (api: ApiClient) => Promise<Reply>;
+}
+
+/** Requests that change nothing, and whose refusal for lack of rights differs from every other one. */
+const probes: readonly Probe[] = [
+  { may: "read tasks", ask: (api) => api.ask("GET", `/tasks/${nobody}`) },
+  // Rights are checked before the body is looked at, and this one cannot be used.
+  { may: "create tasks", ask: (api) => api.ask("POST", "/tasks", { body: "[]" }) },
+  { may: "administer", ask: (api) => api.ask("GET", "/admin/queues") },
+  {
+    may: "work",
+    ask: (api) => api.ask("POST", `/tasks/${nobody}/heartbeat`, { as: "worker", body: "{}" }),
+  },
+];
+
+/** Asks the server what the current tokens may do. */
+export async function verify(call: Call): Promise<number> {
+  const api = await call.api();
+  const { connection } = api;
+  const may: Record<string, boolean> = {};
+  const reasons: string[] = [];
+  for (const { may: name, ask } of probes) {
+    const { status, text } = await ask(api);
+    may[name] = status !== 401 && status !== 403;
+    if (!may[name]) reasons.push(`${name}: ${messageIn(text)}`);
+  }
+  const anything = Object.values(may).some(Boolean);
+  if (call.json) {
+    call.printJson({ server: connection.baseUrl.value, may, reasons });
+    return anything ? exits.ok.code : exits.denied.code;
+  }
+  const { producerToken, workerToken, baseUrl } = connection;
+  call.print(`server    ${baseUrl.value} (${baseUrl.source})`);
+  call.print(`producer  ${mask(producerToken?.value)} (${producerToken?.source})`);
+  call.print(`worker    ${mask(workerToken?.value)} (${workerToken?.source})`);
+  for (const [name, isAllowed] of Object.entries(may)) {
+    call.print(`  ${isAllowed ? call.style.green("yes") : call.style.red("no ")}  ${name}`);
+  }
+  if (anything) return exits.ok.code;
+  throw new CliError(`the server accepts neither token (${reasons[0]})`, {
+    exit: "denied",
+    next: "give another with --token or CODEQ_TOKEN, or make one: codeq token create --help",
+  });
+}
+
+/** Shows what is written in a token, without asking anybody whether it is true. */
+export async function decode(call: Call): Promise<number> {
+  const given = call.word(0) || (await call.api()).connection.producerToken?.value || "";
+  const found = readToken(given, call.host.clock.nowMs());
+  if (call.json) call.printJson(found);
+  else for (const line of decodedLines(found)) call.print(line);
+  return exits.ok.code;
+}
+
+export interface DecodedToken {
+  readonly kind: "jwt" | "api key" | "static";
+  readonly header?: unknown;
+  readonly claims?: Readonly<Record<string, unknown>>;
+  readonly keyId?: string;
+  /** Of a JWT that says when it ends. */
+  readonly expired?: boolean;
+  readonly note: string;
+}
+
+export function readToken(token: string, nowMs: number): DecodedToken {
+  const [, keyId] = /^(cq_[0-9a-z]+)_[0-9A-Za-z_-]{16,}$/.exec(token) ?? [];
+  if (keyId !== undefined) {
+    return { kind: "api key", keyId, note: "codeq key list shows what it may do" };
+  }
+  const parts = token.split(".");
+  const [header, claims] = parts.length === 3 ? parts.map(jsonPart) : [];
+  if (header === undefined || claims === undefined) {
+    return {
+      kind: "static",
+      note: "it carries nothing; the server's configuration says what it may do",
+    };
+  }
+  const { exp } = claims;
+  const ends = typeof exp === "number" ? { expired: exp * 1000 <= nowMs } : {};
+  return { kind: "jwt", header, claims, ...ends, note: "the signature was not checked" };
+}
+
+function jsonPart(part: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(part, "base64url").toString("utf8"));
+    return typeof value === "object" && value !== null ? { ...value } : undefined;
+  } catch {
+    // Not a part of a JWT, which is an answer too.
+    return undefined;
+  }
+}
+
+function decodedLines({ kind, header, claims, keyId, expired, note }: DecodedToken): string[] {
+  const ends = expired === undefined ? "" : expired ? ", expired" : ", not expired";
+  return [
+    `${kind}${keyId === undefined ? "" : ` ${keyId}`}${ends} (${note})`,
+    ...(claims === undefined ? [] : [JSON.stringify({ header, claims }, undefined, 2)]),
+  ];
+}
+
+const tokenBytes = 24;
+const workerScopes = ["claim", "heartbeat", "abandon", "nack", "result", "subscribe"];
+
+/** Makes a token and says how a server is told to accept it; nothing is sent or stored. */
+export async function create(call: Call): Promise<number> {
+  const { options, host } = call;
+  const token = host.random(tokenBytes).toString("base64url");
+  const tenantId = options.text("tenant") ?? "main";
+  const subject = options.text("subject") ?? "codeq";
+  const events = options.list("events");
+  const isWorker = options.has("worker");
+  const entry = isWorker
+    ? {
+        token,
+        subject,
+        scopes: workerScopes.map((scope) => `codeq:${scope}`),
+        eventTypes: events.length === 0 ? ["*"] : events,
+        raw: { tenantId },
+      }
+    : {
+        token,
+        subject,
+        raw: { tenantId, ...(options.has("admin-role") ? { role: "ADMIN" } : {}) },
+      };
+  const variable = isWorker ? "WORKER_AUTH_CONFIG" : "PRODUCER_AUTH_CONFIG";
+  if (call.json) call.printJson({ token, variable, config: [entry] });
+  else {
+    call.print(token);
+    call.note(`let a server accept it: ${variable}='${JSON.stringify([entry])}'`);
+  }
+  return exits.ok.code;
+}

@@ -1,0 +1,81 @@
+/** `top`: a live view of the whole server, from its metrics. */
+import type { Call } from "../call.ts";
+import { type CliError, usageError } from "../cli-error.ts";
+import { exits } from "../exit-codes.ts";
+import { Screen } from "../terminal/screen.ts";
+import { intervalOf, lookAgain, lookOnce } from "../watch/look.ts";
+import type { Snapshot } from "../watch/snapshot.ts";
+import { type TopLook, topFigures, topLines } from "../watch/top-view.ts";
+
+export async function run(call: Call): Promise<number> {
+  const { host } = call;
+  if (!call.json && !host.output.isTerminal) {
+    throw usageError("top draws on a terminal, and this is none", "codeq top --json");
+  }
+  const looks = new Looks(call);
+  const intervalMs = intervalOf(call);
+  if (call.json) {
+    const signal = host.stopped();
+    const look = async (): Promise<void> => call.printJson(asJson(await looks.next(signal)));
+    const away = (error: CliError): void => call.printJson({ away: error.message });
+    await lookAgain(host.clock, { look, away, intervalMs, signal });
+    return exits.ok.code;
+  }
+  // The first look comes before the screen, so that its failure is seen as it is.
+  await looks.next();
+  using screen = new Screen(host);
+  const { baseUrl } = (await call.api()).connection;
+  let last: readonly string[] = [];
+  await lookAgain(host.clock, {
+    intervalMs,
+    signal: screen.quit,
+    look: async () => {
+      last = topLines(baseUrl.value, await looks.next(screen.quit), call.style);
+      screen.draw(last);
+    },
+    away: (error) => screen.draw([call.style.red(error.message), "", ...last]),
+  });
+  return exits.ok.code;
+}
+
+/** Remembers the look before. */
+class Looks {
+  readonly #call: Call;
+  #last: { readonly snapshot: Snapshot; readonly atMs: number } | undefined;
+
+  constructor(call: Call) {
+    this.#call = call;
+  }
+
+  async next(signal?: AbortSignal): Promise<TopLook> {
+    const { clock } = this.#call.host;
+    const after = await lookOnce(await this.#call.api(), signal);
+    const atMs = clock.monotonicMs();
+    const before = this.#last ?? { snapshot: after, atMs };
+    this.#last = { snapshot: after, atMs };
+    const seconds = (atMs - before.atMs) / 1000;
+    return { before: before.snapshot, after, seconds, nowMs: clock.nowMs() };
+  }
+}
+
+function asJson(look: TopLook): object {
+  const { queues, ...figures } = topFigures(look);
+  const { after, nowMs } = look;
+  return {
+    time: new Date(nowMs).toISOString(),
+    ...figures,
+    storage: after.storage,
+    claimWaiters: after.claimWaiters,
+    resultWaiters: after.resultWaiters,
+    workerStreams: after.workerStreams,
+    producerStreams: after.producerStreams,
+    heldReadys: after.heldReadys,
+    memoryBytes: after.memoryBytes,
+    logBytes: after.logBytes,
+    lagSeconds: after.lagSeconds,
+    queues: queues.map(({ now, ...rates }) => {
+      const { ready, delayed, inProgress, dlq } = now;
+      return { ...rates, ready, delayed, inProgress, dlq };
+    }),
+  };
+}

@@ -1,0 +1,98 @@
+/** `work`: does the tasks of a queue with a command or a module, until it is stopped. */
+import { limits } from "@codeq/server/tooling";
+import { checkCommand } from "../api/create-body.ts";
+import type { Call } from "../call.ts";
+import { usageError } from "../cli-error.ts";
+import { exits } from "../exit-codes.ts";
+import { duration, timeOfDay } from "../terminal/units.ts";
+import { HttpTaskSource } from "../work/http-task-source.ts";
+import { runCommand } from "../work/run-command.ts";
+import { runModule } from "../work/run-module.ts";
+import { doTasks, type RunTask, type WorkEvent } from "../work/work-loop.ts";
+
+const leaseMsDefault = 60_000;
+const graceMsDefault = 10_000;
+const waitSeconds = 20;
+const concurrencyMax = 1000;
+
+export async function run(call: Call): Promise<number> {
+  const { options, host } = call;
+  const commands = call
+    .word(0)
+    .split(",")
+    .map((name) => checkCommand(name.trim()));
+  const runTask = await runnerOf(call);
+  const leaseMs = options.durationMs("lease") ?? leaseMsDefault;
+  const { leaseSecondsMin, leaseSecondsMax } = limits;
+  if (leaseMs < leaseSecondsMin * 1000 || leaseMs > leaseSecondsMax * 1000) {
+    throw usageError("--lease is from 1s to 24h");
+  }
+  const api = await call.api();
+  const leaseSeconds = Math.ceil(leaseMs / 1000);
+  call.note(`working on ${commands.join(", ")} at ${api.connection.baseUrl.value}; Ctrl-C stops`);
+  const { completed, others } = await doTasks({
+    source: new HttpTaskSource(api, { commands, leaseSeconds, waitSeconds }),
+    run: runTask,
+    clock: host.clock,
+    concurrency: options.wholeNumber("concurrency", { min: 1, max: concurrencyMax }) ?? 1,
+    leaseMs: leaseSeconds * 1000,
+    graceMs: options.durationMs("grace") ?? graceMsDefault,
+    tasksMax: options.wholeNumber("max", { min: 1, max: 1e9 }) ?? Number.POSITIVE_INFINITY,
+    stopped: host.stopped(),
+    tell: (event) => tell(call, event),
+  });
+  call.note(`${completed} completed, ${others} not`);
+  return exits.ok.code;
+}
+
+async function runnerOf(call: Call): Promise<RunTask> {
+  const { host, options, behind } = call;
+  const module = options.text("module");
+  if ((module === undefined) === (behind.length === 0)) {
+    throw usageError(
+      "say what does the tasks: a command behind --, or --module <file>",
+      "codeq work hello -- cat",
+    );
+  }
+  if (module !== undefined) return runModule(module, host.directory);
+  return runCommand({
+    words: behind,
+    env: host.env,
+    directory: host.directory,
+    clock: host.clock,
+    show: (text) => host.errors.write(text),
+  });
+}
+
+function tell(call: Call, event: WorkEvent): void {
+  const { style, host } = call;
+  const nowMs = host.clock.nowMs();
+  if (call.json) {
+    const { task, ...others } = { task: undefined, ...event };
+    const { id, command, attempts } = task ?? {};
+    const attempt = attempts === undefined ? undefined : attempts + 1;
+    call.printJson({ time: new Date(nowMs).toISOString(), ...others, id, command, attempt });
+    return;
+  }
+  const at = style.dim(timeOfDay(nowMs));
+  switch (event.event) {
+    case "claimed":
+      return;
+    case "ended": {
+      const as = event.as === "completed" ? style.green(event.as) : style.yellow(event.as);
+      const why = event.why === undefined ? "" : `: ${firstLine(event.why)}`;
+      const { id, command } = event.task;
+      call.print(`${at}  ${as}  ${command}  ${id}  ${duration(event.tookMs)}${why}`);
+      return;
+    }
+    case "lost":
+      call.print(`${at}  ${style.red("lost")}  ${event.task.id}: ${event.why}`);
+      return;
+    case "trouble":
+      call.note(`${at}  ${event.why}; trying again`);
+  }
+}
+
+function firstLine(text: string): string {
+  return text.trim().split("\n")[0] ?? "";
+}

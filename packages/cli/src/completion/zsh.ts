@@ -1,0 +1,57 @@
+/** Completion for zsh: `source <(codeq completion zsh)`, or a file `_codeq` on the fpath. */
+import type { CommandRow } from "../command.ts";
+import { choiceOptions, placesOf, valueOptions } from "./places.ts";
+
+export function zshCompletion(rows: readonly CommandRow[]): string {
+  const places = placesOf(rows);
+  const values = valueOptions(places).map(({ name }) => `--${name}`);
+  const steps = places.filter(({ path }) => path !== "").map(({ path }) => stepOf(path));
+  return `#compdef codeq
+# Completion of codeq for zsh. Load it with: source <(codeq completion zsh)
+_codeq() {
+  local trail="" word index
+  for ((index = 2; index < CURRENT; index++)); do
+    word="\${words[index]}"
+    case "$word" in
+      --) _files; return ;;
+      ${values.join("|")}) ((index++)); continue ;;
+      -*) continue ;;
+    esac
+    case "$trail $word" in
+${steps.join("\n")}
+    esac
+  done
+  case "\${words[CURRENT-1]}" in
+${choiceOptions(places)
+  .map(({ name, choices = [] }) => `    --${name}) compadd -- ${choices.join(" ")}; return ;;`)
+  .join("\n")}
+    ${values.join("|")}) _files; return ;;
+  esac
+  local -a offers
+  case "$trail" in
+${places
+  .map(({ path, words, options, choices }) => {
+    const all = [
+      ...words.map(({ word, about }) => offer(word, about)),
+      ...choices.map((choice) => offer(choice, "")),
+      ...options.map(({ name, about }) => offer(`--${name}`, about)),
+    ];
+    return `    "${path}") offers=(${all.join(" ")}) ;;`;
+  })
+  .join("\n")}
+  esac
+  _describe -t commands codeq offers || _files
+}
+if [[ "\${funcstack[1]}" = "_codeq" ]]; then _codeq "$@"; else compdef _codeq codeq; fi
+`;
+}
+
+function stepOf(path: string): string {
+  const [first, second] = path.split(" ");
+  return `      "${second === undefined ? ` ${first}` : `${first} ${second}`}") trail="${path}" ;;`;
+}
+
+function offer(word: string, about: string): string {
+  const text = about === "" ? word : `${word}:${about}`;
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,85 @@
+/** The data directory: is it there, may it be written, is it on a disk, has it room, is it in use. */
+import { accessSync, constants, existsSync, readFileSync, statfsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { dataDirectoryOf } from "../local/data-directory.ts";
+import { bytes } from "../terminal/units.ts";
+import { type Finding, fail, ok, type Patient, warn } from "./check.ts";
+
+const roomyBytes = 1024 ** 3;
+
+/** File systems that forget or that cannot promise a sync, by the number Linux gives them. */
+const doubtful: ReadonlyMap<number, string> = new Map([
+  [0x01021994, "tmpfs, which is memory: everything is gone after a restart of the machine"],
+  [0x858458f6, "ramfs, which is memory: everything is gone after a restart of the machine"],
+  [0x6969, "NFS, where locks and syncs depend on the server"],
+  [0xff534d42, "CIFS, where locks and syncs depend on the server"],
+]);
+
+/** The directory itself, or the closest one above it that exists. */
+export function existingDirectory(directory: string): string {
+  let path = directory;
+  while (!existsSync(path)) path = dirname(path);
+  return path;
+}
+
+export function checkDataDirectory(patient: Patient): Finding[] {
+  const { config } = patient;
+  if (config.persistenceProvider === "memory") {
+    const advice = "use persistenceProvider embedded to keep tasks over a restart";
+    return [warn("data directory", "tasks live in memory only", advice)];
+  }
+  const directory = dataDirectoryOf(patient.call, config);
+  const existing = existingDirectory(directory);
+  const findings: Finding[] = [];
+  try {
+    accessSync(existing, constants.R_OK | constants.W_OK | constants.X_OK);
+    const state = existing === directory ? "can be written" : "does not exist yet and can be made";
+    findings.push(ok("data directory", `${directory} ${state}`));
+  } catch {
+    const advice =
+      "give this user the right to write there, or set CODEQ_DATA_DIR to another place";
+    return [fail("data directory", `${existing} cannot be written`, advice)];
+  }
+  findings.push(checkFileSystem(existing), checkSpace(existing, config.minFreeDiskBytes));
+  findings.push(checkUse(directory));
+  return findings;
+}
+
+function checkFileSystem(directory: string): Finding {
+  const { type } = statfsSync(directory);
+  const what = doubtful.get(Number(type) >>> 0);
+  if (what === undefined) return ok("file system", `type 0x${Number(type).toString(16)}`);
+  return warn("file system", what, "put the data on a local disk for anything but tests");
+}
+
+function checkSpace(directory: string, minFreeBytes: number): Finding {
+  const { bavail, bsize } = statfsSync(directory);
+  const free = Number(bavail) * Number(bsize);
+  const found = `${bytes(free)} free`;
+  if (free < minFreeBytes) {
+    const advice = `writes are refused below ${bytes(minFreeBytes)} (minFreeDiskBytes); make room`;
+    return fail("disk space", found, advice);
+  }
+  if (free < Math.max(roomyBytes, minFreeBytes * 4)) {
+    return warn("disk space", found, "make room before it runs out; writes are refused then");
+  }
+  return ok("disk space", found);
+}
+
+function checkUse(directory: string): Finding {
+  const pid = pidIn(directory);
+  if (pid === undefined) return ok("in use", "by no server");
+  return ok("in use", `by the server with pid ${pid}`);
+}
+
+/** Of a server that runs; undefined when there is none. */
+export function pidIn(directory: string): number | undefined {
+  try {
+    const pid = Number(readFileSync(join(directory, "codeq.pid"), "utf8").trim());
+    process.kill(pid, 0);
+    return pid;
+  } catch {
+    // No file, or a process that has ended.
+    return undefined;
+  }
+}

@@ -1,0 +1,108 @@
+/** The ports of a server here, and the server that commands talk to: is it there, well, and in time. */
+import { createServer } from "node:net";
+import type { ApiClient, Reply } from "../api/api-client.ts";
+import { dataDirectoryOf } from "../local/data-directory.ts";
+import { duration } from "../terminal/units.ts";
+import { type Finding, fail, ok, type Patient, warn } from "./check.ts";
+import { pidIn } from "./check-data-directory.ts";
+
+const skewMsMax = 2000;
+
+/** A port that is taken is fine when the server of this data directory runs. */
+export async function checkPorts(patient: Patient): Promise<Finding[]> {
+  const { config } = patient;
+  const pid = pidIn(dataDirectoryOf(patient.call, patient.config));
+  const places = [
+    { flag: "--port", host: config.host, port: config.port },
+    ...streamPlace("--worker-stream-addr", config.workerStreamAddr, config.host),
+    ...streamPlace("--producer-stream-addr", config.producerStreamAddr, config.host),
+  ].filter(({ port }) => port !== 0);
+  return Promise.all(
+    places.map(async ({ flag, host, port }) => {
+      const check = `port ${port}`;
+      const problem = await bindProblem(host, port);
+      if (problem === undefined) return ok(check, "free");
+      if (problem === "EADDRINUSE" && pid !== undefined) {
+        return ok(check, `taken, probably by the server with pid ${pid}`);
+      }
+      const advice = `a server here needs another one: ${flag}`;
+      if (problem === "EADDRINUSE") return warn(check, "taken by another process", advice);
+      return fail(check, `cannot be opened on ${host} (${problem})`, advice);
+    }),
+  );
+}
+
+interface PortPlace {
+  readonly flag: string;
+  readonly host: string;
+  readonly port: number;
+}
+
+function streamPlace(flag: string, address: string, fallback: string): PortPlace[] {
+  if (address === "off") return [];
+  const colon = address.lastIndexOf(":");
+  const host = address.slice(0, colon).replace(/^\[|\]$/g, "") || fallback;
+  return [{ flag, host, port: Number(address.slice(colon + 1)) }];
+}
+
+function bindProblem(host: string, port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+    server.listen({ host, port }, () => server.close(() => resolve(undefined)));
+  });
+}
+
+/** The one that `--base-url` speaks of. */
+export async function checkServer({ call }: Patient): Promise<Finding[]> {
+  const api = await call.api();
+  const { value: url } = api.connection.baseUrl;
+  let health: Reply;
+  const startedMs = call.host.clock.nowMs();
+  try {
+    health = await api.page("/healthz");
+  } catch (error) {
+    const advice = "fine if none is meant to run; codeq dev starts one";
+    return [warn("server", (error as Error).message, advice)];
+  }
+  const endedMs = call.host.clock.nowMs();
+  return [
+    judgeHealth(url, health),
+    judgeSkew(health.headers.get("date"), (startedMs + endedMs) / 2),
+    await checkToken(api),
+  ];
+}
+
+function judgeHealth(url: string, { status, text }: Reply): Finding {
+  let body: { storage?: string; durability?: string };
+  try {
+    body = JSON.parse(text) as typeof body;
+  } catch {
+    return warn("server", `${url} answers, but not as codeQ does`, "check --base-url");
+  }
+  const found = `${url}, storage ${body.storage}, durability ${body.durability}`;
+  if (status !== 200) return fail("server", found, "look at its log; it asks to be restarted");
+  if (body.storage === "open") return ok("server", found);
+  return fail("server", found, "its disk is full: make room, and it goes on by itself");
+}
+
+export function judgeSkew(date: string | null, nowMs: number): Finding {
+  const theirs = date === null ? Number.NaN : Date.parse(date);
+  if (Number.isNaN(theirs)) return ok("server clock", "not told");
+  // The header has whole seconds.
+  const skewMs = Math.max(0, Math.abs(theirs + 500 - nowMs) - 500);
+  if (skewMs <= skewMsMax) return ok("server clock", "agrees with this machine");
+  const advice = "run a time service on both; delays and leases follow the server's clock";
+  return warn("server clock", `differs by ${duration(skewMs)}`, advice);
+}
+
+async function checkToken(api: ApiClient): Promise<Finding> {
+  const { producerToken } = api.connection;
+  if (producerToken === undefined) {
+    return warn("token", "there is none", "give one with CODEQ_TOKEN or codeq auth set");
+  }
+  const { status } = await api.ask("GET", "/tasks/00000000-0000-7000-8000-000000000000");
+  if (status === 404) return ok("token", `accepted (${producerToken.source})`);
+  const advice = "codeq token verify says more; give another with CODEQ_TOKEN or codeq auth set";
+  return fail("token", `refused (${producerToken.source})`, advice);
+}

@@ -1,0 +1,31 @@
+/** One thing that `doctor` looks at: whether it is well, and what to do when it is not. */
+import type { Config } from "@codeq/server/tooling/offline";
+import type { Call } from "../call.ts";
+
+export type Verdict = "ok" | "warn" | "fail";
+
+export interface Finding {
+  readonly check: string;
+  readonly verdict: Verdict;
+  readonly found: string;
+  /** Only when it is not ok. */
+  readonly advice?: string;
+}
+
+/** What the checks look at. */
+export interface Patient {
+  readonly call: Call;
+  readonly config: Config;
+}
+
+export function ok(check: string, found: string): Finding {
+  return { check, verdict: "ok", found };
+}
+
+export function warn(check: string, found: string, advice: string): Finding {
+  return { check, verdict: "warn", found, advice };
+}
+
+export function fail(check: string, found: string, advice: string): Finding {
+  return { check, verdict: "fail", found, advice };
+}

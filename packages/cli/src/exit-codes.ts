@@ -1,0 +1,40 @@
+/** THE table of exit codes. Scripts branch on the numbers, so a row keeps its number for ever. */
+interface ExitRow {
+  readonly code: number;
+  readonly about: string;
+}
+
+const row = (code: number, about: string): ExitRow => ({ code, about });
+
+export type ExitName =
+  | "ok"
+  | "failed"
+  | "usage"
+  | "locked"
+  | "data"
+  | "port"
+  | "unreachable"
+  | "denied"
+  | "notFound"
+  | "taskFailed"
+  | "timeout"
+  | "refused"
+  | "storage"
+  | "interrupted";
+
+export const exits: Readonly<Record<ExitName, ExitRow>> = {
+  ok: row(0, "It worked."),
+  failed: row(1, "Something else went wrong, or a bug; the message says more."),
+  usage: row(2, "The command line or the configuration is wrong."),
+  locked: row(3, "The data directory is in use by another process."),
+  data: row(4, "The data cannot be opened, or is damaged."),
+  port: row(5, "A port cannot be bound."),
+  unreachable: row(6, "The server cannot be reached."),
+  denied: row(7, "The token is missing, wrong, or not allowed to do this."),
+  notFound: row(8, "There is no such task, result or key."),
+  taskFailed: row(9, "The task ended as failed, or a check of `doctor` failed."),
+  timeout: row(10, "The time to wait was over before there was a result."),
+  refused: row(11, "The server refused the request for another reason."),
+  storage: row(74, "The server's storage failed while it was running."),
+  interrupted: row(130, "Interrupted with Ctrl-C before it was done."),
+};

@@ -1,0 +1,39 @@
+/**
+ * The world outside a command: streams, environment, time and signals. Commands get it passed in, so
+ * that a test can run one in its own process and read what it printed.
+ */
+import type { Clock } from "@codeq/server/tooling";
+
+export interface Output {
+  /** A person looks at it: colours and redrawing make sense. */
+  readonly isTerminal: boolean;
+  readonly columns: number;
+  readonly rows: number;
+  write(text: string): void;
+  /** Calls back when the size changes; returns how to stop that. */
+  onResize(run: () => void): () => void;
+}
+
+export interface Input {
+  readonly isTerminal: boolean;
+  /** Pieces of text as they come, up to the end. */
+  text(): AsyncIterable<string>;
+  /** Calls back with every key without waiting for a line; returns how to stop that. */
+  onKey(run: (key: string) => void): () => void;
+}
+
+export interface Host {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly directory: string;
+  /** Where a user's own files are. */
+  readonly home: string;
+  readonly clock: Clock;
+  readonly output: Output;
+  readonly errors: Output;
+  readonly input: Input;
+  /** How the user starts this program, for commands that are printed to be pasted. */
+  readonly program: string;
+  /** Aborts on the first request to stop; a second one ends the process. Asking is what arms it. */
+  stopped(): AbortSignal;
+  random(bytes: number): Buffer;
+}

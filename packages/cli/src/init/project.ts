@@ -1,0 +1,41 @@
+/** What can be told about the project that `init` writes into. */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { TemplateChoice } from "./templates.ts";
+
+interface Manifest {
+  readonly type?: string;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly devDependencies?: Readonly<Record<string, string>>;
+}
+
+export interface Project extends TemplateChoice {
+  readonly hasManifest: boolean;
+  readonly hasClient: boolean;
+}
+
+export function readProject(directory: string, language: "ts" | "js" | undefined): Project {
+  const manifest = readManifest(join(directory, "package.json"));
+  const packages = { ...manifest?.dependencies, ...manifest?.devDependencies };
+  // Node runs both; those who use TypeScript want types, and so do those who have nothing yet.
+  const isJavaScript = manifest !== undefined && !usesTypeScript(directory, packages);
+  return {
+    typescript: language === undefined ? !isJavaScript : language === "ts",
+    isCommonJs: manifest?.type === "commonjs",
+    hasManifest: manifest !== undefined,
+    hasClient: "@codeq/client" in packages,
+  };
+}
+
+function usesTypeScript(directory: string, packages: object): boolean {
+  return existsSync(join(directory, "tsconfig.json")) || "typescript" in packages;
+}
+
+function readManifest(path: string): Manifest | undefined {
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as Manifest;
+  } catch {
+    // None, or one that npm will complain about.
+    return undefined;
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * What `init` writes: a task, a worker and a test, on the public API of `@codeq/client`. All of it is
+ * here, and nothing else knows what a template says.
+ */
+export interface TemplateChoice {
+  readonly typescript: boolean;
+  /** The project takes plain `.ts` and `.js` files for CommonJS. */
+  readonly isCommonJs: boolean;
+}
+
+export interface TemplateFile {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** The queue that the templates work on, and an input for it. */
+export const templateTask = { command: "greet", payload: '{"name":"Ada"}' } as const;
+
+export function templateFiles(choice: TemplateChoice): readonly TemplateFile[] {
+  const end = endingOf(choice);
+  return [
+    { name: `tasks.${end}`, text: tasksText(choice) },
+    { name: `worker.${end}`, text: workerText(end) },
+    { name: `tasks.test.${end}`, text: testText(end) },
+  ];
+}
+
+/** Of all files; a module needs to be known as one. */
+export function endingOf({ typescript, isCommonJs }: TemplateChoice): string {
+  return `${isCommonJs ? "m" : ""}${typescript ? "ts" : "js"}`;
+}
+
+function tasksText({ typescript }: TemplateChoice): string {
+  const types = typescript ? "<{ name: string }, { text: string }>" : "";
+  return `/** The tasks of this project: what they are called, what goes in, what comes out, what does them. */
+import { task } from "@codeq/client";
+
+export const greet = task${types}("${templateTask.command}", {
+  retry: { maxAttempts: 5 },
+  timeout: "30s",
+});
+
+/** Pass \`ctx.signal\` on to whatever takes long; it aborts when the work counts for nothing. */
+export const greeter = greet.handle(async ({ name }, ctx) => {
+  if (name === "") throw new Error("nobody to greet");
+  return { text: \`Hello, \${name}! (attempt \${ctx.attempt})\` };
+});
+`;
+}
+
+function workerText(end: string): string {
+  return `/** Does the tasks: node codeq/worker.${end} */
+import { codeq } from "@codeq/client";
+import { greeter } from "./tasks.${end}";
+
+const { CODEQ_BASE_URL: url, CODEQ_TOKEN: token } = process.env;
+
+const client = codeq({ url, token });
+const worker = client.worker([greeter], {
+  concurrency: 10,
+  on: {
+    completed: (ctx, output) => console.log("completed", ctx.id, output),
+    failed: (ctx, error) => console.error("failed", ctx.id, error),
+  },
+});
+
+// Running tasks may finish; what cannot is handed back without costing an attempt.
+for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => void client.close());
+console.log("waiting for tasks");
+await worker.done;
+`;
+}
+
+function testText(end: string): string {
+  return `/** Tests with a real server in memory, on a clock that moves when told: node --test codeq/tasks.test.${end} */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { testServer } from "@codeq/client/testing";
+import { greet, greeter } from "./tasks.${end}";
+
+test("somebody is greeted", async () => {
+  await using server = await testServer();
+  server.client.worker([greeter]);
+  const run = await server.client.enqueue(greet, { name: "Ada" });
+  assert.deepEqual(await run.result(), { text: "Hello, Ada! (attempt 1)" });
+});
+
+test("a delayed greeting comes an hour later, in no time", async () => {
+  await using server = await testServer();
+  server.client.worker([greeter]);
+  const run = await server.client.enqueue(greet, { name: "Ada" }, { delay: "1h" });
+  await server.advance("1h");
+  assert.equal((await run.result()).text, "Hello, Ada! (attempt 1)");
+});
+`;
+}

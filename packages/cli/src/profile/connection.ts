@@ -1,0 +1,118 @@
+/**
+ * Which server to talk to and as whom: from options, then the environment, then the profile, then what
+ * suits a server on this machine.
+ */
+import { CliError, usageError } from "../cli-error.ts";
+import type { Host } from "../host.ts";
+import type { Options } from "../options.ts";
+import { defaultProfile, type Profile, profilePath, readProfiles } from "./profile-file.ts";
+
+/** A value and where it came from, in words. */
+export interface Sourced<T> {
+  readonly value: T;
+  readonly source: string;
+}
+
+export interface Connection {
+  readonly profile: string;
+  /** Without a slash at the end. */
+  readonly baseUrl: Sourced<string>;
+  readonly producerToken: Sourced<string> | undefined;
+  /** That of the producer when there is none of its own. */
+  readonly workerToken: Sourced<string> | undefined;
+  /** Whose token that is. */
+  readonly workerTokenOf: "worker" | "producer";
+  readonly admin: boolean;
+}
+
+const defaultBaseUrl = "http://localhost:8080";
+/** What a server without configuration accepts, on the loopback interface only. */
+export const developmentToken = "dev-token";
+
+export async function resolveConnection(
+  host: Pick<Host, "env" | "home">,
+  options: Options,
+): Promise<Connection> {
+  const file = await readProfiles(profilePath(host));
+  const named = options.text("profile") ?? setting(host.env["CODEQ_PROFILE"]);
+  const name = named ?? file.currentProfile ?? defaultProfile;
+  const profile = file.profiles[name];
+  if (profile === undefined && named !== undefined) throw noSuchProfile(name, file);
+  const choose = (option: string, variable: string, field: keyof Profile) =>
+    sourced(options.text(option), `--${option}`) ??
+    sourced(setting(host.env[variable]), variable) ??
+    sourced(profile?.[field], `profile ${name}`);
+  const baseUrl = choose("base-url", "CODEQ_BASE_URL", "baseUrl") ?? fallback(defaultBaseUrl);
+  const checked = { ...baseUrl, value: checkUrl(baseUrl) };
+  const local = isLoopback(checked.value);
+  const shared = local ? fallback(developmentToken) : undefined;
+  const any = choose("token", "CODEQ_TOKEN", "token");
+  const ownProducer = choose("producer-token", "CODEQ_PRODUCER_TOKEN", "producerToken");
+  const ownWorker = choose("worker-token", "CODEQ_WORKER_TOKEN", "workerToken");
+  const producerToken = closest(ownProducer, any) ?? shared;
+  const workerToken = closest(ownWorker, any);
+  return {
+    profile: name,
+    baseUrl: checked,
+    producerToken,
+    workerToken: workerToken ?? producerToken,
+    workerTokenOf: workerToken === undefined ? "producer" : "worker",
+    admin: isOn(choose("admin", "CODEQ_ADMIN", "admin")?.value) ?? local,
+  };
+}
+
+/** Of two that apply, the one that was given closer to the call: by option, variable, profile. */
+function closest(
+  own: Sourced<string> | undefined,
+  any: Sourced<string> | undefined,
+): Sourced<string> | undefined {
+  if (own === undefined || any === undefined) return own ?? any;
+  return rankOf(any.source) < rankOf(own.source) ? any : own;
+}
+
+function rankOf(source: string): number {
+  if (source.startsWith("--")) return 0;
+  return source.startsWith("CODEQ_") ? 1 : 2;
+}
+
+function sourced(value: string | boolean | undefined, source: string): Sourced<string> | undefined {
+  return value === undefined ? undefined : { value: String(value), source };
+}
+
+function fallback(value: string): Sourced<string> {
+  return { value, source: "default" };
+}
+
+/** A variable that is set to nothing counts as not set. */
+function setting(value: string | undefined): string | undefined {
+  return value === undefined || value.trim() === "" ? undefined : value.trim();
+}
+
+function checkUrl({ value, source }: Sourced<string>): string {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  const isHttp = url?.protocol === "http:" || url?.protocol === "https:";
+  if (isHttp) return value.replace(/\/+$/, "");
+  throw usageError(
+    `${JSON.stringify(value)} (${source}) is not the address of a server`,
+    `write it like ${defaultBaseUrl}`,
+  );
+}
+
+function isLoopback(baseUrl: string): boolean {
+  const { hostname } = new URL(baseUrl);
+  return hostname === "localhost" || hostname === "[::1]" || /^127\./.test(hostname);
+}
+
+function isOn(value: string | undefined): boolean | undefined {
+  if (value === undefined) return undefined;
+  return ["true", "1", "yes"].includes(value.toLowerCase());
+}
+
+function noSuchProfile(name: string, file: { path: string; profiles: object }): CliError {
+  const names = Object.keys(file.profiles);
+  const known = names.length === 0 ? "it has none yet" : `it has ${names.join(", ")}`;
+  return new CliError(`there is no profile ${JSON.stringify(name)} in ${file.path}; ${known}`, {
+    exit: "usage",
+    next: `codeq auth set --profile ${name} --base-url <url> --producer-token <token>`,
+  });
+}

@@ -1,0 +1,55 @@
+/** Looks at the server again and again, and goes on when it is away for a while. */
+import type { Clock } from "@codeq/server/tooling";
+import type { ApiClient } from "../api/api-client.ts";
+import type { Call } from "../call.ts";
+import { CliError, usageError } from "../cli-error.ts";
+import { pause } from "../pause.ts";
+import { MetricsText } from "./metrics-text.ts";
+import { type Snapshot, snapshotOf } from "./snapshot.ts";
+
+const intervalMsDefault = 1000;
+const intervalMsMin = 100;
+
+export async function lookOnce(api: ApiClient, signal?: AbortSignal): Promise<Snapshot> {
+  const reply = await api.page("/metrics", { signal });
+  if (reply.status !== 200) throw api.refusal(reply);
+  const snapshot = snapshotOf(new MetricsText(reply.text));
+  if (snapshot !== undefined) return snapshot;
+  throw new CliError(`${api.connection.baseUrl.value} is not a codeQ server`, {
+    exit: "unreachable",
+    next: "say where it is with --base-url or CODEQ_BASE_URL",
+  });
+}
+
+export function intervalOf(call: Call): number {
+  const ms = call.options.durationMs("interval") ?? intervalMsDefault;
+  if (ms >= intervalMsMin) return ms;
+  throw usageError(`--interval is at least ${intervalMsMin}ms`);
+}
+
+export interface LookSteps {
+  readonly look: () => Promise<void>;
+  readonly away: (error: CliError) => void;
+  readonly intervalMs: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Runs `look` at every interval until the signal. The first failure is the caller's; later ones, when
+ * the server is known to be there, are told and passed over.
+ */
+export async function lookAgain(clock: Clock, steps: LookSteps): Promise<void> {
+  const { signal, intervalMs } = steps;
+  let hasSeen = false;
+  while (!signal.aborted) {
+    try {
+      await steps.look();
+      hasSeen = true;
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!hasSeen || !(error instanceof CliError)) throw error;
+      steps.away(error);
+    }
+    await pause(clock, intervalMs, signal);
+  }
+}

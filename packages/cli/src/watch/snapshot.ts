@@ -1,0 +1,104 @@
+/** What the server's metrics say at one moment. Counts are over all tenants and since its start. */
+import { type Bucket, bucketsIn } from "./histogram.ts";
+import type { MetricsText } from "./metrics-text.ts";
+
+export interface QueueSnapshot {
+  readonly ready: number;
+  readonly delayed: number;
+  readonly inProgress: number;
+  readonly dlq: number;
+  readonly created: number;
+  readonly claimed: number;
+  readonly completed: number;
+  readonly failed: number;
+  readonly expired: number;
+  /** From the creation of a task to its end, in seconds. */
+  readonly latency: readonly Bucket[];
+}
+
+export interface Snapshot {
+  /** By queue, which is the command in lower case. */
+  readonly queues: ReadonlyMap<string, QueueSnapshot>;
+  readonly claimWaiters: number;
+  readonly resultWaiters: number;
+  readonly workerStreams: number;
+  readonly producerStreams: number;
+  readonly heldReadys: number;
+  readonly storage: string;
+  readonly logBytes: number;
+  readonly syncs: readonly Bucket[];
+  readonly memoryBytes: number;
+  readonly cpuSeconds: number;
+  readonly lagSeconds: number;
+  readonly startedSeconds: number;
+}
+
+/** Undefined when the text is not that of a codeQ server. */
+export function snapshotOf(metrics: MetricsText): Snapshot | undefined {
+  if (!metrics.has("codeq_storage_state")) return undefined;
+  const storage = metrics.all("codeq_storage_state").find(({ value }) => value === 1);
+  return {
+    queues: queuesIn(metrics),
+    claimWaiters: metrics.value("codeq_waiters", { kind: "claim" }),
+    resultWaiters: metrics.value("codeq_waiters", { kind: "result" }),
+    workerStreams: metrics.value("codeq_streams_open", { kind: "worker" }),
+    producerStreams: metrics.value("codeq_streams_open", { kind: "producer" }),
+    heldReadys: metrics.value("codeq_held_readys"),
+    storage: storage?.labels["state"] ?? "unknown",
+    logBytes: metrics.value("codeq_log_bytes"),
+    syncs: bucketsIn(metrics, "codeq_log_sync_seconds"),
+    memoryBytes: metrics.value("process_resident_memory_bytes"),
+    cpuSeconds: metrics.value("process_cpu_seconds_total"),
+    lagSeconds: metrics.value("codeq_event_loop_lag_seconds"),
+    startedSeconds: metrics.value("process_start_time_seconds"),
+  };
+}
+
+type Count = Exclude<keyof QueueSnapshot, "latency">;
+
+function queuesIn(metrics: MetricsText): Map<string, QueueSnapshot> {
+  const counts = new Map<string, Record<Count, number>>();
+  const add = (command: string, count: Count, value: number): void => {
+    const queue = command.toLowerCase();
+    const known = counts.get(queue) ?? noCounts();
+    known[count] += value;
+    counts.set(queue, known);
+  };
+  const depths = {
+    ready: "ready",
+    delayed: "delayed",
+    in_progress: "inProgress",
+    dlq: "dlq",
+  } as const;
+  for (const { labels, value } of metrics.all("codeq_queue_depth")) {
+    const place = depths[labels["queue"] as keyof typeof depths];
+    if (place !== undefined) add(labels["command"] ?? "", place, value);
+  }
+  const take = (name: string, count: Count, status?: string): void => {
+    for (const { labels, value } of metrics.all(name)) {
+      if (status === undefined || labels["status"] === status) {
+        add(labels["command"] ?? "", count, value);
+      }
+    }
+  };
+  take("codeq_task_created_total", "created");
+  take("codeq_task_claimed_total", "claimed");
+  take("codeq_task_completed_total", "completed", "COMPLETED");
+  take("codeq_task_completed_total", "failed", "FAILED");
+  take("codeq_lease_expired_total", "expired");
+  return new Map(
+    [...counts].map(([queue, known]) => {
+      const isOfQueue = (labels: Readonly<Record<string, string>>): boolean =>
+        labels["command"]?.toLowerCase() === queue;
+      const latency = bucketsIn(metrics, "codeq_task_processing_latency_seconds", isOfQueue);
+      return [queue, { ...known, latency }];
+    }),
+  );
+}
+
+function noCounts(): Record<Count, number> {
+  return {
+    ...{ ready: 0, delayed: 0, inProgress: 0, dlq: 0 },
+    ...{ created: 0, claimed: 0, completed: 0, failed: 0, expired: 0 },
+  };
+}

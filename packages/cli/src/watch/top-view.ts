@@ -1,0 +1,143 @@
+/** The lines of `top`, from two looks at the server. */
+import type { Style } from "../terminal/style.ts";
+import { type Column, tableLines } from "../terminal/table.ts";
+import { bytes, count, duration, rate, timeOfDay } from "../terminal/units.ts";
+import { type Bucket, between, quantile } from "./histogram.ts";
+import type { QueueSnapshot, Snapshot } from "./snapshot.ts";
+
+export interface TopLook {
+  readonly before: Snapshot;
+  readonly after: Snapshot;
+  /** Between the two. */
+  readonly seconds: number;
+  /** Of the wall clock. */
+  readonly nowMs: number;
+}
+
+export interface QueueRates {
+  readonly queue: string;
+  readonly now: QueueSnapshot;
+  readonly inPerSecond: number;
+  readonly outPerSecond: number;
+  readonly failedPerSecond: number;
+  readonly latencyP50Ms: number | null;
+  readonly latencyP99Ms: number | null;
+}
+
+export interface TopFigures {
+  readonly queues: readonly QueueRates[];
+  readonly inPerSecond: number;
+  readonly outPerSecond: number;
+  readonly failedPerSecond: number;
+  readonly expiredPerSecond: number;
+  readonly syncP50Ms: number | null;
+  readonly syncP99Ms: number | null;
+  readonly cpuShare: number;
+  readonly upMs: number;
+}
+
+export function topFigures({ before, after, seconds, nowMs }: TopLook): TopFigures {
+  const isSame = before.startedSeconds === after.startedSeconds;
+  const perSecond = (now: number, then: number): number =>
+    seconds > 0 ? Math.max(0, now - (isSame ? then : 0)) / seconds : 0;
+  const queues = [...after.queues].map(([queue, now]): QueueRates => {
+    const then = before.queues.get(queue);
+    const latency = recent(isSame ? (then?.latency ?? []) : [], now.latency);
+    return {
+      queue,
+      now,
+      inPerSecond: perSecond(now.created, then?.created ?? 0),
+      outPerSecond: perSecond(now.completed, then?.completed ?? 0),
+      failedPerSecond: perSecond(now.failed, then?.failed ?? 0),
+      latencyP50Ms: milliseconds(quantile(latency, 0.5)),
+      latencyP99Ms: milliseconds(quantile(latency, 0.99)),
+    };
+  });
+  const syncs = recent(isSame ? before.syncs : [], after.syncs);
+  const total = (pick: (rates: QueueRates) => number): number =>
+    queues.reduce((sum, rates) => sum + pick(rates), 0);
+  const expired = (snapshot: Snapshot): number =>
+    [...snapshot.queues.values()].reduce((sum, queue) => sum + queue.expired, 0);
+  return {
+    queues: queues.sort(busiestFirst),
+    inPerSecond: total((rates) => rates.inPerSecond),
+    outPerSecond: total((rates) => rates.outPerSecond),
+    failedPerSecond: total((rates) => rates.failedPerSecond),
+    expiredPerSecond: perSecond(expired(after), expired(before)),
+    syncP50Ms: milliseconds(quantile(syncs, 0.5)),
+    syncP99Ms: milliseconds(quantile(syncs, 0.99)),
+    cpuShare: perSecond(after.cpuSeconds, before.cpuSeconds),
+    upMs: Math.max(0, nowMs - after.startedSeconds * 1000),
+  };
+}
+
+/** What happened between the two looks; all there ever was when nothing did. */
+function recent(before: readonly Bucket[], after: readonly Bucket[]): readonly Bucket[] {
+  const since = between(before, after);
+  return (since.at(-1)?.count ?? 0) > 0 ? since : after;
+}
+
+function milliseconds(seconds: number | undefined): number | null {
+  return seconds === undefined ? null : seconds * 1000;
+}
+
+function busiestFirst(a: QueueRates, b: QueueRates): number {
+  const weight = ({ now, inPerSecond, outPerSecond }: QueueRates): number =>
+    now.ready + now.inProgress + inPerSecond + outPerSecond;
+  return weight(b) - weight(a) || (a.queue < b.queue ? -1 : 1);
+}
+
+export function topLines(baseUrl: string, look: TopLook, style: Style): string[] {
+  const { after, nowMs } = look;
+  const figures = topFigures(look);
+  const storage = after.storage === "ok" ? style.green("ok") : style.red(after.storage);
+  const failed = rate(figures.failedPerSecond);
+  const running = [...after.queues.values()].reduce((sum, queue) => sum + queue.inProgress, 0);
+  const label = (text: string): string => style.dim(text.padEnd(9));
+  return [
+    `${style.bold("codeQ")}  ${baseUrl}  up ${duration(figures.upMs)}  storage ${storage}  ${style.dim(timeOfDay(nowMs))}`,
+    "",
+    `${label("tasks")}in ${rate(figures.inPerSecond)}/s  out ${rate(figures.outPerSecond)}/s  ` +
+      `failed ${figures.failedPerSecond > 0 ? style.red(failed) : failed}/s  ` +
+      `leases expired ${rate(figures.expiredPerSecond)}/s`,
+    `${label("workers")}${count(after.claimWaiters)} waiting over HTTP  ` +
+      `${count(after.workerStreams)} streams (${count(after.heldReadys)} readys held)  ` +
+      `${count(running)} tasks running`,
+    `${label("clients")}${count(after.producerStreams)} producer streams  ` +
+      `${count(after.resultWaiters)} waiting for results`,
+    `${label("disk")}sync p50 ${msText(figures.syncP50Ms)}  p99 ${msText(figures.syncP99Ms)}  ` +
+      `log ${bytes(after.logBytes)}`,
+    `${label("process")}memory ${bytes(after.memoryBytes)}  ` +
+      `CPU ${Math.round(figures.cpuShare * 100)}%  ` +
+      `event loop p99 ${duration(after.lagSeconds * 1000)} late`,
+    "",
+    ...queueTable(figures.queues, style),
+    "",
+    style.dim("q quits. Counts are over all tenants."),
+  ];
+}
+
+function queueTable(queues: readonly QueueRates[], style: Style): string[] {
+  if (queues.length === 0) return [style.dim("no tasks yet; codeq enqueue hello puts one in")];
+  const columns: Column<QueueRates>[] = [
+    { title: "QUEUE", show: ({ queue }) => queue },
+    right("READY", ({ now }) => count(now.ready)),
+    right("DELAYED", ({ now }) => count(now.delayed)),
+    right("RUNNING", ({ now }) => count(now.inProgress)),
+    right("DEAD", ({ now }) => (now.dlq > 0 ? style.red(count(now.dlq)) : "0")),
+    right("IN/s", ({ inPerSecond }) => rate(inPerSecond)),
+    right("OUT/s", ({ outPerSecond }) => rate(outPerSecond)),
+    right("FAIL/s", ({ failedPerSecond }) => rate(failedPerSecond)),
+    right("TOOK p50", ({ latencyP50Ms }) => msText(latencyP50Ms)),
+    right("TOOK p99", ({ latencyP99Ms }) => msText(latencyP99Ms)),
+  ];
+  return tableLines(columns, queues, style);
+}
+
+function right(title: string, show: (rates: QueueRates) => string): Column<QueueRates> {
+  return { title, align: "right", show };
+}
+
+function msText(ms: number | null): string {
+  return ms === null ? "-" : duration(ms);
+}

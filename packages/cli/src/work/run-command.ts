@@ -1,0 +1,141 @@
+/**
+ * Does a task with a command of the system: the payload on its input, the result from its output.
+ * It ends by its exit code: 0 is done, 65 is failed for good (the input is wrong, in the words of
+ * sysexits), everything else is to be tried again.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import type { Clock } from "@codeq/server/tooling";
+import { isJson } from "../api/json-text.ts";
+import type { ClaimedTask, TaskEnd } from "./task-source.ts";
+import type { RunTask } from "./work-loop.ts";
+
+const failedForGood = 65;
+/** How long a command may take to end after it was asked to. */
+const killAfterMs = 5000;
+const outputBytesMax = 1024 * 1024;
+const reasonChars = 2000;
+
+export interface RunCommandOptions {
+  readonly words: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly directory: string;
+  readonly clock: Clock;
+  /** What the command writes on its error output is also shown. */
+  readonly show: (text: string) => void;
+}
+
+export function runCommand(options: RunCommandOptions): RunTask {
+  return (task, signal) => new Promise((resolve) => start(options, task, signal, resolve));
+}
+
+function start(
+  options: RunCommandOptions,
+  task: ClaimedTask,
+  signal: AbortSignal,
+  resolve: (end: TaskEnd) => void,
+): void {
+  const [program = "", ...args] = options.words;
+  const child = spawn(program, args, {
+    cwd: options.directory,
+    env: { ...options.env, ...variablesOf(task) },
+    stdio: ["pipe", "pipe", "pipe"],
+    // A Ctrl-C of the terminal is for the worker, which lets the command finish.
+    detached: process.platform !== "win32",
+  });
+  const output = new Collected(outputBytesMax);
+  const errors = new Collected(reasonChars * 4);
+  child.stdout.on("data", (piece: Buffer) => output.add(piece));
+  child.stderr.on("data", (piece: Buffer) => {
+    errors.add(piece);
+    options.show(piece.toString("utf8"));
+  });
+  // A command that does not read its input is fine.
+  child.stdin.on("error", () => {});
+  child.stdin.end(task.payload);
+  let cancelKill = (): void => {};
+  const onStop = (): void => {
+    signalAll(child, "SIGTERM");
+    cancelKill = options.clock.after(killAfterMs, () => signalAll(child, "SIGKILL"));
+  };
+  signal.addEventListener("abort", onStop);
+  if (signal.aborted) onStop();
+  const end = (how: TaskEnd): void => {
+    cancelKill();
+    signal.removeEventListener("abort", onStop);
+    resolve(how);
+  };
+  child.on("error", (error) => {
+    end({ as: "retry", reason: `${program} cannot be started: ${error.message}` });
+  });
+  child.on("close", (code, killedBy) => end(endOf({ code, killedBy, output, errors })));
+}
+
+/** Also reaches what the command has started itself. */
+function signalAll(child: ChildProcess, signal: NodeJS.Signals): void {
+  if (child.pid === undefined) return;
+  try {
+    process.kill(process.platform === "win32" ? child.pid : -child.pid, signal);
+  } catch {
+    // All of them have ended already.
+  }
+}
+
+function variablesOf(task: ClaimedTask): Record<string, string> {
+  return {
+    CODEQ_TASK_ID: task.id,
+    CODEQ_TASK_COMMAND: task.command,
+    CODEQ_TASK_ATTEMPT: String(task.attempts + 1),
+    CODEQ_TASK_MAX_ATTEMPTS: String(task.maxAttempts),
+  };
+}
+
+interface Ended {
+  readonly code: number | null;
+  readonly killedBy: NodeJS.Signals | null;
+  readonly output: Collected;
+  readonly errors: Collected;
+}
+
+function endOf({ code, killedBy, output, errors }: Ended): TaskEnd {
+  if (code === 0 && output.isCut) {
+    return { as: "failed", error: `the output is longer than ${outputBytesMax} bytes` };
+  }
+  if (code === 0) return { as: "completed", result: resultOf(output.text.trim()) };
+  const how = killedBy === null ? `exit code ${code}` : `ended by ${killedBy}`;
+  const said = errors.text.trim().slice(-reasonChars);
+  const reason = said === "" ? how : `${how}: ${said}`;
+  return code === failedForGood ? { as: "failed", error: reason } : { as: "retry", reason };
+}
+
+/** A result is an object; whatever else was written is put into one. */
+export function resultOf(text: string): string {
+  if (text === "") return "{}";
+  if (!isJson(text)) return JSON.stringify({ output: text });
+  return text.startsWith("{") ? text : `{"value":${text}}`;
+}
+
+/** Text up to a number of bytes; the end of it when there is more. */
+class Collected {
+  readonly #bytesMax: number;
+  #pieces: Buffer[] = [];
+  #size = 0;
+  isCut = false;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  add(piece: Buffer): void {
+    this.#pieces.push(piece);
+    this.#size += piece.length;
+    if (this.#size <= this.#bytesMax) return;
+    this.isCut = true;
+    const kept = Buffer.concat(this.#pieces).subarray(-this.#bytesMax);
+    this.#pieces = [kept];
+    this.#size = kept.length;
+  }
+
+  get text(): string {
+    return Buffer.concat(this.#pieces).toString("utf8");
+  }
+}

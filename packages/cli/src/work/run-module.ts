@@ -1,0 +1,59 @@
+/**
+ * Does a task with a function of the user's own module: its default export, or what it exports as
+ * `handle`. It gets the payload and a context; what it returns is the result, and what it throws is
+ * a reason to try again, or to fail for good when the error says `permanent: true`.
+ */
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { CliError, usageError } from "../cli-error.ts";
+import { resultOf } from "./run-command.ts";
+import type { RunTask } from "./work-loop.ts";
+
+interface HandlerContext {
+  readonly id: string;
+  readonly command: string;
+  /** 1 for the first delivery. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** Aborts when the run counts for nothing any more. */
+  readonly signal: AbortSignal;
+}
+
+type Handler = (payload: unknown, context: HandlerContext) => unknown;
+
+export async function runModule(path: string, directory: string): Promise<RunTask> {
+  const handler = await load(resolve(directory, path));
+  return async (task, signal) => {
+    const { id, command, attempts, maxAttempts } = task;
+    const context = { id, command, attempt: attempts + 1, maxAttempts, signal };
+    try {
+      const value = await handler(JSON.parse(task.payload), context);
+      return { as: "completed", result: resultOf(JSON.stringify(value) ?? "") };
+    } catch (error) {
+      const { message = String(error), permanent } = (error ?? {}) as {
+        message?: string;
+        permanent?: unknown;
+      };
+      if (permanent === true) return { as: "failed", error: message };
+      return { as: "retry", reason: message };
+    }
+  };
+}
+
+async function load(path: string): Promise<Handler> {
+  let loaded: { default?: unknown; handle?: unknown };
+  try {
+    loaded = await import(pathToFileURL(path).href);
+  } catch (error) {
+    throw new CliError(`the module ${path} cannot be loaded: ${(error as Error).message}`, {
+      exit: "usage",
+      cause: error,
+    });
+  }
+  const handler = loaded.default ?? loaded.handle;
+  if (typeof handler === "function") return handler as Handler;
+  throw usageError(
+    `the module ${path} exports no function`,
+    "export one as default: export default async (payload, { signal }) => ({ ... })",
+  );
+}
