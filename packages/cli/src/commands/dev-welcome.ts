@@ -1,5 +1,5 @@
 /** What a person who has just started `dev` wants to see: where it is, and what to paste. */
-import type { Config } from "@codeq/server/tooling/offline";
+import { type Config, hasDevelopmentToken } from "@codeq/server/tooling/offline";
 import type { LogLine } from "../local/server-output.ts";
 import { developmentToken } from "../profile/connection.ts";
 import type { Style } from "../terminal/style.ts";
@@ -21,7 +21,7 @@ export function devReady(
   const name = host === "0.0.0.0" || host === "::" ? "localhost" : host;
   const shown = name.includes(":") ? `[${name}]` : name;
   const ports = [fields["workerStreamPort"], fields["producerStreamPort"]];
-  const isDevelopment = config.producerAuth.some(({ token }) => token === developmentToken);
+  const isDevelopment = config.producerAuth.some(hasDevelopmentToken);
   return {
     url: `http://${shown}:${fields["port"]}`,
     ...(isDevelopment ? { token: developmentToken } : {}),

@@ -9,6 +9,7 @@ export {
   readLog,
 } from "@codeq/engine";
 export { type Document, parseDocument } from "yaml";
+export { hasDevelopmentToken } from "../../config/choose-auth.ts";
 export { describeConfig } from "../../config/describe.ts";
 export { loadConfig } from "../../config/load.ts";
 export type { Config } from "../../config/settings.ts";
