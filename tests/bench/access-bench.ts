@@ -118,7 +118,8 @@ function openDispatch(headers: readonly string[], keys: SimIssuer = issuer): Dis
     ...{ allowProducerAsWorker: false, revocations, clock },
   });
   const server = { config: { allowRoleHeader: false } } as never;
-  return new Dispatch({ server, authenticator, logger });
+  // Limits are not part of what is measured.
+  return new Dispatch({ server, authenticator, limiter: {} as never, logger });
 }
 
 function configOf(headers: readonly string[], keys: SimIssuer): readonly ProviderConfig[] {

@@ -5,6 +5,7 @@ import { Engine, LevelKv, LocalLog, NodeDisk } from "@codeq/engine";
 import type { TenantId, WorkerId } from "@codeq/queue";
 import { Broker } from "../../packages/server/src/broker/broker.ts";
 import { systemClock } from "../../packages/server/src/clock.ts";
+import { noQuotas } from "../../packages/server/src/config/quotas.ts";
 import { deriveCounts } from "../../packages/server/src/store/counts.ts";
 import { TaskIds } from "../../packages/server/src/task-ids.ts";
 
@@ -65,6 +66,7 @@ export async function openBroker(
     policy: { backoff: "exp_full_jitter", baseSeconds: 5, maxSeconds: 900 },
     retention: { doneMs: 24 * 60 * 60 * 1000, deadMs: 0 },
     delayedInMemoryMax: 100_000,
+    quotas: noQuotas,
   });
   return { broker, engine, written };
 }

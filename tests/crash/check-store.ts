@@ -1,7 +1,7 @@
 /**
  * Looks at every key of a data directory and says what does not fit together: a task in two places
- * or in none, an index key without a task, a count that is not the number of keys, a payload, a
- * result or an idempotency key that stands alone.
+ * or in none, an index key without a task, a count that is not the number of keys, a total that is
+ * not the size of what is kept, a payload, a result or an idempotency key that stands alone.
  */
 import type { Engine } from "@codeq/engine";
 import { type Result, type Task, type TaskId, type TenantId, violations } from "@codeq/queue";
@@ -18,8 +18,11 @@ import {
   idOf,
   numberOf,
   parseIndexKey,
+  payloadKey,
+  resultKey,
   retentionPrefix,
   sequenceKey,
+  storedBytesKey,
 } from "../../packages/server/src/store/keys.ts";
 import { keysOf } from "../../packages/server/src/store/keys-of.ts";
 import { decodeResult, decodeTask, resultIn } from "../../packages/server/src/store/task-codec.ts";
@@ -63,6 +66,9 @@ class Reading {
   readonly #indexKeys = new Set<string>();
   readonly #idempotency = new Map<string, string>();
   readonly #counts = new Map<string, Counts>();
+  /** Bytes of payload and result. */
+  readonly #sizes = new Map<TaskId, number>();
+  readonly #storedBytes = new Map<string, number>();
   #sequence = 0;
 
   add(key: string, value: Buffer): void {
@@ -72,9 +78,11 @@ class Reading {
         this.#addTask(key, value);
         return;
       case "payload":
+        this.#addSize(key, value);
         this.payloads.set(idOf(key), value.toString("utf8"));
         return;
       case "results":
+        this.#addSize(key, value);
         this.#addResult(key, value);
         return;
       case "idempo":
@@ -82,6 +90,9 @@ class Reading {
         return;
       case "counts":
         this.#counts.set(key, decodeCounts(value));
+        return;
+      case "bytes":
+        this.#storedBytes.set(key, Number(value.toString("latin1")));
         return;
       case "q":
       case "ttl":
@@ -106,6 +117,7 @@ class Reading {
     this.#compareIndexes();
     this.#compareCompanions();
     this.#compareCounts();
+    this.#compareSizes();
     const { tasks, payloads, results, problems } = this;
     return { tasks, payloads, results, problems };
   }
@@ -117,10 +129,15 @@ class Reading {
       return;
     }
     this.tasks.set(task.id, task);
-    if (task.payload !== undefined) this.payloads.set(task.id, task.payload);
+    if (task.payload !== undefined) this.add(payloadKey(task.id), Buffer.from(task.payload));
     const result = resultIn(value.toString("utf8"));
-    if (result !== undefined) this.#addResult(key, Buffer.from(result));
+    if (result !== undefined) this.add(resultKey(task.id), Buffer.from(result));
     for (const broken of violations(task)) this.problems.push(`${key}: ${broken}`);
+  }
+
+  #addSize(key: string, value: Buffer): void {
+    const id = idOf(key);
+    this.#sizes.set(id, (this.#sizes.get(id) ?? 0) + value.length);
   }
 
   #addResult(key: string, value: Buffer): void {
@@ -193,6 +210,20 @@ class Reading {
     }
     for (const [key, counts] of this.#counts) {
       if (isEmpty(counts)) this.problems.push(`${key} is kept although it is empty`);
+    }
+  }
+
+  #compareSizes(): void {
+    const sums = new Map<string, number>();
+    for (const { id, tenantId, storedBytes } of this.tasks.values()) {
+      const size = this.#sizes.get(id) ?? 0;
+      if (size !== storedBytes) this.problems.push(`${id} has ${size} bytes, not ${storedBytes}`);
+      const key = storedBytesKey(tenantId);
+      sums.set(key, (sums.get(key) ?? 0) + size);
+    }
+    for (const key of new Set([...sums.keys(), ...this.#storedBytes.keys()])) {
+      const [stored, real] = [this.#storedBytes.get(key), sums.get(key)];
+      if (stored !== real) this.problems.push(`${key} says ${stored}, there are ${real} bytes`);
     }
   }
 }

@@ -14,6 +14,7 @@ import type { TaskId, TenantId } from "@codeq/queue";
 import { SimRandom } from "@codeq/testing";
 import { Broker } from "../../packages/server/src/broker/broker.ts";
 import { systemClock } from "../../packages/server/src/clock.ts";
+import { noQuotas } from "../../packages/server/src/config/quotas.ts";
 import { deriveCounts } from "../../packages/server/src/store/counts.ts";
 import { writeFormat } from "../../packages/server/src/store/format.ts";
 import { formatKey } from "../../packages/server/src/store/keys.ts";
@@ -60,6 +61,7 @@ async function setup(
     policy: { backoff: "fixed", baseSeconds: 1, maxSeconds: 900 },
     retention: { doneMs: 86_400_000, deadMs: 0 },
     delayedInMemoryMax: 1000,
+    quotas: noQuotas,
   });
   const ids: TaskId[] = [];
   for (let number = 0; number < 40; number += 1) ids.push(await enqueue(broker, number));

@@ -15,6 +15,7 @@ import type { TaskId, TenantId, WorkerId } from "@codeq/queue";
 import { SimClock, SimRandom, settle } from "@codeq/testing";
 import { decodeBody, opKinds } from "../../packages/engine/src/batch-codec.ts";
 import { Broker } from "../../packages/server/src/broker/broker.ts";
+import { noQuotas } from "../../packages/server/src/config/quotas.ts";
 import { promoteDueTasks } from "../../packages/server/src/maintenance/promote-due-tasks.ts";
 import { deriveCounts } from "../../packages/server/src/store/counts.ts";
 import { TaskIds } from "../../packages/server/src/task-ids.ts";
@@ -247,6 +248,7 @@ class Machine {
       policy: { backoff: "fixed", baseSeconds: 1, maxSeconds: 900 },
       retention: { doneMs: 86_400_000, deadMs: 0 },
       delayedInMemoryMax: 1000,
+      quotas: noQuotas,
     });
     void disk.lost.then(() => {
       this.#failedMs = clock.monotonicMs();

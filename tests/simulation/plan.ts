@@ -1,6 +1,11 @@
 /** What a seed decides before anything happens: the server's settings and how rough the world is. */
 import type { SimRandom } from "@codeq/testing";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
+import {
+  noQuotas,
+  type Quotas,
+  type TenantQuota,
+} from "../../packages/server/src/config/quotas.ts";
 import type {
   BackoffPolicy,
   Config,
@@ -52,7 +57,7 @@ const backoffs: readonly BackoffPolicy[] = [
 export function planFor(random: SimRandom, durability: Durability | undefined): Plan {
   const drawn = random.pick(durabilities);
   const calm = random.next() < 0.15;
-  return {
+  const plan: Plan = {
     config: configFor(random, durability ?? drawn),
     segmentBytes: random.pick([2048, 4096, 16_384]),
     flushBytes: random.pick([3000, 20_000, 100_000]),
@@ -64,6 +69,21 @@ export function planFor(random: SimRandom, durability: Durability | undefined): 
     backlogMax: random.pick([10, 40, 120]),
     clientsPerStep: random.pick([1, 2, 4]),
   };
+  return { ...plan, config: { ...plan.config, quotas: quotasFor(random) } };
+}
+
+/** Half of the servers have quotas, which leave one tenant alone. */
+function quotasFor(random: SimRandom): Quotas {
+  const all = Number.POSITIVE_INFINITY;
+  if (random.next() < 0.5) return noQuotas;
+  const drawn = (): TenantQuota => ({
+    pendingTasks: random.pick([5, 20, all]),
+    storedBytes: random.pick([1500, 10_000, all]),
+    requestsPerSecond: random.pick([20, all]),
+    concurrentLeases: random.pick([1, 3, 10, all]),
+  });
+  const tenants = new Map([["acme", drawn()]]);
+  return { default: drawn(), tenants: tenants.set("globex", noQuotas.default) };
 }
 
 function weights(random: SimRandom): Record<FaultKind, number> {

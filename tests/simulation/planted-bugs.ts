@@ -369,6 +369,62 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
+    checker: "counters",
+    bug: "a delayed task is not counted for its tenant",
+    plants: {
+      core: ({ broker: { index } }) => {
+        const enter = index.enter.bind(index);
+        index.enter = (task) => {
+          enter(task);
+          if (task.place.in === "delayed") index.queueOf(task).tenant.pending -= 1;
+        };
+      },
+    },
+  },
+  {
+    checker: "storedBytes",
+    bug: "the bytes of a deleted task are still counted",
+    plants: {
+      core: ({ broker: { storedBytes } }) => {
+        const add = storedBytes.add.bind(storedBytes);
+        storedBytes.add = (tenantId, bytes) => add(tenantId, Math.max(bytes, 0));
+      },
+    },
+  },
+  {
+    checker: "storedBytes",
+    bug: "totals are written with a later record than what changed them",
+    plants: {
+      core: ({ broker: { storedBytes }, engine }) => {
+        let late: ReturnType<typeof storedBytes.takeChanges> = [];
+        engine.onClosing = () => {
+          const ops = late;
+          late = storedBytes.takeChanges();
+          return ops;
+        };
+      },
+    },
+  },
+  {
+    checker: "quotasHold",
+    bug: "a batch claim gets all that it asks for as long as there is one lease left",
+    plants: {
+      core: ({ broker: { room } }) => {
+        const leases = room.leases.bind(room);
+        room.leases = (tenantId) => (leases(tenantId) > 0 ? 1000 : 0);
+      },
+    },
+  },
+  {
+    checker: "quotasHold",
+    bug: "whoever is over its quota may still create",
+    plants: {
+      core: ({ broker: { room } }) => {
+        room.exceededByTask = () => undefined;
+      },
+    },
+  },
+  {
     checker: "durableBeforeVisible",
     bug: "reads do not wait for what they show",
     plants: {

@@ -344,3 +344,68 @@ test("a kv that fails for good rejects what waits for it, and opening with it fa
   world.beforeWrite = () => Promise.reject(new Error("still broken"));
   await assert.rejects(world.open(), { code: "storage_failed" });
 });
+
+/** Writes after every group how many batches there have been. */
+function countBatches(engine: Engine): () => void {
+  let batches = 0;
+  let written = 0;
+  engine.onClosing = () => {
+    if (written === batches) return [];
+    written = batches;
+    return [put("sum", String(batches))];
+  };
+  return () => {
+    batches += 1;
+  };
+}
+
+test("what is added when a group closes is in its record, once, however many batches it has", async () => {
+  const { world, engine } = await setup();
+  const count = countBatches(engine);
+  const commits = [];
+  for (let n = 0; n < 2500; n += 1) {
+    commits.push(engine.commit([create(`key ${n}`, "")]).done);
+    count();
+  }
+  assert.equal(text(engine.get("sum")), "2048");
+  await Promise.all(commits);
+  assert.equal(text(engine.get("sum")), "2500");
+  assert.deepEqual(world.groups, [1024, 1024, 452]);
+  world.crash("process");
+  const again = await world.open();
+  assert.equal(text(again.get("sum")), "2500");
+});
+
+test("what is added when a group closes is lost with it, and only with it", async () => {
+  for (let lost = 1; lost <= 6; lost += 1) {
+    const { world, engine } = await setup({ flushBytes: 600, seed: lost });
+    const count = countBatches(engine);
+    for (let n = 0; n < 6; n += 1) {
+      if (n === lost) world.disk.slow("sync", new Promise(() => {}));
+      void engine.commit([create(`key ${n}`, "x".repeat(100))]);
+      count();
+      await settle();
+    }
+    world.crash("power");
+    const again = await world.open();
+    const keys = (await everything(again)).filter(([key]) => key.startsWith("key"));
+    assert.equal(Number(text(again.get("sum")) ?? 0), keys.length);
+    assert.ok(keys.length >= Math.min(lost, 6));
+  }
+});
+
+test("a full group is flushed together with what was added when it closed", async () => {
+  const { world, engine } = await setup({ flushBytes: 1000 });
+  const count = countBatches(engine);
+  for (let n = 0; n < 1025; n += 1) {
+    void engine.commit([create(`key ${n}`, "")]);
+    count();
+  }
+  // The record behind it never gets to the disk.
+  world.beforeDisk = (operation) =>
+    operation === "write" && world.groups.length > 0 ? new Promise(() => {}) : Promise.resolve();
+  await settle();
+  assert.equal(engine.stats().flushedIndex, 1);
+  world.crash("process");
+  assert.equal(text((await world.open()).get("sum")), "1024");
+});

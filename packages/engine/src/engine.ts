@@ -10,7 +10,7 @@
  *
  * States: open, full (leaves when there is space again), failed and closed (left by no one).
  */
-import { decodeBody, type Op } from "./batch-codec.ts";
+import type { Op } from "./batch-codec.ts";
 import type { EngineOptions, EngineState, EngineStats } from "./engine-options.ts";
 import { FaultError } from "./fault.ts";
 import { flush, type Generation, readPosition } from "./flusher.ts";
@@ -20,6 +20,7 @@ import type { KvEntry, KvRange } from "./kv/kv.ts";
 import { mergedScan } from "./merged-scan.ts";
 import { Overlay, type OverlayEntry } from "./overlay.ts";
 import { ReadAhead } from "./read-ahead.ts";
+import { replay } from "./replay.ts";
 import { Timers } from "./timers.ts";
 
 const spaceCheckMs = 500;
@@ -29,6 +30,8 @@ const overlayGrowthMax = 4;
 const waitingBytesMax = 64 * 1024 * 1024;
 
 export class Engine implements AsyncDisposable {
+  /** Called when a group takes no more batches; what it returns becomes durable with the group. */
+  onClosing: () => readonly Op[] = () => [];
   /** Called after a full disk undid batches; new ones are refused until it has finished. */
   onRollback: () => Promise<void> = () => Promise.resolve();
   readonly #options: EngineOptions;
@@ -62,6 +65,7 @@ export class Engine implements AsyncDisposable {
       defer: options.defer,
       events: {
         opening: (index) => this.#freezeWhenLarge(index - 1),
+        closing: (group) => this.#add(group, this.onClosing()),
         durable: (group) => this.#onDurable(group),
         failed: (fault) => this.#onFault(fault),
       },
@@ -79,7 +83,7 @@ export class Engine implements AsyncDisposable {
           `to ${engine.#flushedIndex}; log and store do not belong together. Restore both from one backup.`,
       );
     }
-    engine.#active = await engine.#replay();
+    engine.#active = await replay(log, engine.#flushedIndex + 1);
     options.verify?.((key) => engine.get(key));
     await engine.flushNow().catch((error: unknown) => {
       // On a full disk the engine can be read, and it writes when there is space.
@@ -164,11 +168,7 @@ export class Engine implements AsyncDisposable {
   commit(ops: readonly Op[]): Commit {
     this.assertWritable();
     const group = this.#groups.open();
-    const { writer, index } = group;
-    for (const op of ops) {
-      writer.add(op);
-      this.#active.apply(op.kind, op.key, writer.last, index);
-    }
+    this.#add(group, ops);
     group.batchCount += 1;
     return group;
   }
@@ -220,15 +220,11 @@ export class Engine implements AsyncDisposable {
     await this.#options.kv.close();
   }
 
-  async #replay(): Promise<Overlay> {
-    const overlay = new Overlay();
-    for await (const record of this.#options.log.readFrom(this.#flushedIndex + 1)) {
-      // The body is only valid until the next record; the overlay refers to it.
-      for (const { kind, key, value } of decodeBody(Buffer.from(record.body))) {
-        overlay.apply(kind, key, value, record.index);
-      }
+  #add({ writer, index }: Group, ops: readonly Op[]): void {
+    for (const op of ops) {
+      writer.add(op);
+      this.#active.apply(op.kind, op.key, writer.last, index);
     }
-    return overlay;
   }
 
   #onDurable(group: Group): void {
@@ -317,7 +313,7 @@ export class Engine implements AsyncDisposable {
     // A batch that the kv reported as failed may be there all the same.
     this.#flushedIndex = Math.max(this.#flushedIndex, readPosition(this.#options.kv));
     if (this.#frozen !== undefined) this.#ahead.flushed(this.#frozen.overlay);
-    this.#active = await this.#replay();
+    this.#active = await replay(this.#options.log, this.#flushedIndex + 1);
     this.#frozen = undefined;
     this.#groups.restart();
     await this.onRollback();

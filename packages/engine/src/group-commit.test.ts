@@ -38,6 +38,7 @@ function setup(): {
     defer: (run) => deferred.push(run),
     events: {
       opening: (index) => events.push(`opening ${index}`),
+      closing: ({ index }) => events.push(`closing ${index}`),
       durable: ({ index }) => events.push(`durable ${index}, appends ${log.held.length}`),
       failed: ({ code }) => events.push(`failed ${code}`),
     },
@@ -87,8 +88,10 @@ test("one append at a time; the next starts before those who waited continue", a
   await turn();
   assert.deepEqual(events, [
     "opening 1",
+    "closing 1",
     "opening 2",
     "durable 1, appends 1",
+    "closing 2",
     "done 1, appends 2",
     "durable 2, appends 2",
     "done 2, appends 2",
@@ -111,6 +114,19 @@ test("a group takes 1024 batches, or a mebibyte, and no more", async () => {
   assert.deepEqual(
     log.held.map((held) => keysOf(held).length),
     [1024, 2, 1],
+  );
+});
+
+test("a group is closed once, before the next one opens and before it is appended", async () => {
+  const { log, events, turn, add } = setup();
+  for (let n = 0; n < 1024; n += 1) add(`k${n}`);
+  add("next");
+  await turn();
+  log.held[0]!.end();
+  await turn();
+  assert.deepEqual(
+    events.filter((event) => /ing/.test(event)),
+    ["opening 1", "closing 1", "opening 2", "closing 2"],
   );
 });
 
@@ -139,7 +155,7 @@ test("a failed append rejects its group and all behind it, after the fault was t
   add("b");
   log.held[0]!.end(new FaultError("disk_full", "full"));
   await turn();
-  assert.deepEqual(events.slice(2), [
+  assert.deepEqual(events.slice(3), [
     "failed disk_full",
     "rejected 1 disk_full",
     "rejected 2 disk_full",
@@ -185,7 +201,7 @@ test("after a failure nothing is resolved, also not the append that succeeds lat
   groups.fail(new FaultError("storage_failed", "broken"));
   log.held[0]!.end();
   await turn();
-  assert.deepEqual(events.slice(2), ["rejected 1 storage_failed", "rejected 2 storage_failed"]);
+  assert.deepEqual(events.slice(3), ["rejected 1 storage_failed", "rejected 2 storage_failed"]);
   assert.equal(log.held.length, 1);
   assert.equal(groups.newest(), undefined);
 });

@@ -12,6 +12,8 @@ import type { Log } from "./log/log.ts";
 export interface GroupCommitEvents {
   /** Called when a group is about to be opened. */
   opening(index: number): void;
+  /** Called when a group takes no more batches; ops may be added to its writer for the last time. */
+  closing(group: Group): void;
   /** Called before the waiters of a durable group continue. */
   durable(group: Group): void;
   /** An append failed; every group that was waiting has been rejected with the same fault. */
@@ -50,7 +52,7 @@ export class GroupCommit {
   open(): Group {
     const newest = this.#waiting.at(-1);
     if (newest !== undefined && !newest.isFull) return newest;
-    newest?.writer.finish();
+    if (newest !== undefined) this.#close(newest);
     this.#options.events.opening(this.#lastIndex + 1);
     this.#lastIndex += 1;
     const group = new Group(this.#lastIndex, this.#slab);
@@ -109,11 +111,19 @@ export class GroupCommit {
     if (this.#appending !== undefined || this.#paused || this.#isFailed) return;
     const group = this.#waiting.shift();
     if (group === undefined) return;
+    this.#close(group);
     this.#appending = group;
     this.#options.log.append(group.frame(this.#options.nowMs())).then(
       () => this.#appended(group),
       (fault) => this.#failed(group, fault as FaultError),
     );
+  }
+
+  #close(group: Group): void {
+    if (group.isClosed) return;
+    group.isClosed = true;
+    this.#options.events.closing(group);
+    group.writer.finish();
   }
 
   /** The next append starts before the waiters run, so that their work overlaps with it. */

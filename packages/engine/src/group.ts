@@ -19,6 +19,7 @@ export class Group implements Commit {
   readonly writer: GroupWriter;
   readonly done: Promise<void>;
   batchCount = 0;
+  isClosed = false;
   #resolve: () => void = () => {};
   #reject: (fault: FaultError) => void = () => {};
 

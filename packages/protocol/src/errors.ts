@@ -64,6 +64,8 @@ export const errors = {
     "RESOURCE_EXHAUSTED",
     "too many API keys; revoke those that are not used any more",
   ),
+  rate_limited: row(429, "RESOURCE_EXHAUSTED", "rate limit exceeded", true),
+  quota_exceeded: row(429, "RESOURCE_EXHAUSTED", "quota exceeded", true),
   disk_full: row(507, "RESOURCE_EXHAUSTED", "the server's disk is full; nothing was written", true),
   storage_failed: row(503, "UNAVAILABLE", "storage failed; the server is stopping", true),
   shutting_down: row(503, "UNAVAILABLE", "the server is shutting down; try again", true),

@@ -6,6 +6,7 @@ export const limits = {
   bodyBytesMax: 4 * 1024 * 1024,
   payloadBytesMax: 1024 * 1024,
   commandPattern: /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$/,
+  tenantPattern: /^[a-z][a-z0-9-]{1,62}$/,
   idempotencyKeyCharsMax: 256,
   webhookCharsMax: 2048,
   reasonCharsMax: 4096,

@@ -16,6 +16,7 @@ function brokenFields(task: Task): string[] {
   return broken([
     [task.id !== "", "id is empty"],
     [task.command !== "", "command is empty"],
+    [isWhole(task.storedBytes, 0), `storedBytes ${task.storedBytes} is not a whole number`],
     [isWhole(task.priority, 0, priorityMax), `priority ${task.priority} is out of range`],
     [Number.isSafeInteger(task.createdMs), `createdMs ${task.createdMs} is not whole`],
     [Number.isSafeInteger(task.updatedMs), `updatedMs ${task.updatedMs} is not whole`],

@@ -60,6 +60,8 @@ export interface Task {
   readonly error: string;
   readonly createdMs: number;
   readonly updatedMs: number;
+  /** How many bytes are kept for it: its payload and, once it has ended, its result. */
+  readonly storedBytes: number;
   readonly place: Place;
 }
 

@@ -30,6 +30,7 @@ export function newTask(over: Partial<NewTask> = {}): NewTask {
     payload: '{"page":1}',
     maxAttempts: 5,
     visibleMs: undefined,
+    storedBytes: 20,
     ...over,
   };
 }

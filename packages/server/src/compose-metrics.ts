@@ -1,6 +1,7 @@
-/** What broker, engine, streams and listeners know about themselves, read at each scrape. */
+/** What broker, engine, limiter, streams and listeners know about themselves, read at each scrape. */
 import type { Engine, EngineState } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
+import { type Limiter, rateScopes } from "./access/limiter.ts";
 import type { Broker } from "./broker/broker.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import { streamKinds } from "./telemetry/stream-metrics.ts";
@@ -119,4 +120,10 @@ export function collectConnectionMetrics(
   ]);
   if (tls === undefined) return;
   metrics.tlsCertificateExpirySeconds.collect(() => [[tls.certificates.validToMs / 1000]]);
+}
+
+export function collectLimiterMetrics(metrics: Metrics, limiter: Limiter): void {
+  metrics.rateLimitBuckets.collect(() =>
+    rateScopes.map((scope) => [limiter.bucketsOf(scope), scope]),
+  );
 }

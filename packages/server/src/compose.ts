@@ -9,6 +9,7 @@ import { ApiKeys } from "./access/api-keys.ts";
 import { Authenticator } from "./access/authenticate.ts";
 import type { FetchKeySet } from "./access/fetch-key-set.ts";
 import type { KeySet } from "./access/key-set.ts";
+import { Limiter } from "./access/limiter.ts";
 import { Providers } from "./access/providers.ts";
 import { Revocations } from "./access/revocations.ts";
 import { Broker } from "./broker/broker.ts";
@@ -16,6 +17,7 @@ import type { Clock } from "./clock.ts";
 import {
   collectBrokerMetrics,
   collectEngineMetrics,
+  collectLimiterMetrics,
   collectStreamMetrics,
 } from "./compose-metrics.ts";
 import type { Config } from "./config/settings.ts";
@@ -114,6 +116,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
       deadMs: config.dlqRetentionSeconds * 1000,
     },
     delayedInMemoryMax,
+    quotas: config.quotas,
   });
   collectBrokerMetrics(metrics, broker);
   const events = new Events(metrics);
@@ -129,9 +132,13 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     allowProducerAsWorker: config.allowProducerAsWorker,
     ...{ revocations, clock },
   });
-  const dispatch = new Dispatch({ server, authenticator, logger });
+  const limiter = new Limiter(config, clock);
+  collectLimiterMetrics(metrics, limiter);
+  const dispatch = new Dispatch({ server, authenticator, limiter, logger });
   const { keySets } = providers;
-  const { ticker, webhooks } = startMaintenance({ ...parts, broker, events, keySets, apiKeys });
+  const { ticker, webhooks } = startMaintenance({
+    ...{ ...parts, broker, events, keySets, apiKeys, limiter },
+  });
   return {
     engine,
     onStorageState: (run) => void watchers.push(run),
@@ -210,6 +217,7 @@ interface MaintenanceParts extends CoreParts {
   readonly events: Events;
   readonly keySets: readonly KeySet[];
   readonly apiKeys: ApiKeys;
+  readonly limiter: Limiter;
 }
 
 function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: DeliverWebhooks } {

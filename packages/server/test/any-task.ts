@@ -58,6 +58,7 @@ export const anyTask: fc.Arbitrary<Task> = record({
   error: text,
   createdMs: ms,
   updatedMs: ms,
+  storedBytes: ms,
   place: anyPlace,
 });
 

@@ -10,8 +10,10 @@ import { SimClock, SimDisk, SimRandom, settle } from "@codeq/testing";
 import { Broker } from "../src/broker/broker.ts";
 import type { EnqueueRequest } from "../src/broker/broker-requests.ts";
 import type { ClaimedTask, ClaimRequest } from "../src/broker/claims.ts";
+import { noQuotas, type Quotas } from "../src/config/quotas.ts";
 import { type Counts, deriveCounts, noCounts } from "../src/store/counts.ts";
-import { parseIndexKey, queuesPrefix } from "../src/store/keys.ts";
+import { idOf, parseIndexKey, queuesPrefix, taskKey } from "../src/store/keys.ts";
+import { decodeTask, resultIn } from "../src/store/task-codec.ts";
 import { TaskIds } from "../src/task-ids.ts";
 
 export interface BrokerWorldOptions {
@@ -21,6 +23,7 @@ export interface BrokerWorldOptions {
   readonly minFreeBytes?: number;
   readonly delayedInMemoryMax?: number;
   readonly contents?: Map<string, Buffer>;
+  readonly quotas?: Quotas;
 }
 
 export const acme = "acme" as TenantId;
@@ -78,6 +81,7 @@ export class BrokerWorld {
       policy: { backoff: "fixed", baseSeconds: 5, maxSeconds: 900 },
       retention: { doneMs: 3_600_000, deadMs: 7_200_000 },
       delayedInMemoryMax: this.#options.delayedInMemoryMax ?? 1000,
+      quotas: this.#options.quotas ?? noQuotas,
     });
   }
 
@@ -199,6 +203,25 @@ export async function countedKeys(engine: Engine): Promise<Map<string, Counts>> 
     else counts.dead += 1;
   }
   return counted;
+}
+
+/** Bytes of every tenant from a walk over all payloads and results, durable or not. */
+export async function storedSizes(engine: Engine): Promise<Map<string, number>> {
+  const sizes = new Map<string, number>();
+  const add = (key: string, size: number): void => {
+    const task = decodeTask(engine.get(taskKey(idOf(key))) ?? "");
+    assert.ok(task !== undefined, `${key} belongs to no task`);
+    sizes.set(task.tenantId, (sizes.get(task.tenantId) ?? 0) + size);
+  };
+  for (const prefix of ["codeq/tasks/", "codeq/payload/", "codeq/results/"]) {
+    for (const [key, value] of await engine.scan({ after: prefix, before: `${prefix}~` }, 1e9)) {
+      const text = value.toString("utf8");
+      // Of a task, what travels with it.
+      const [short, own] = [resultIn(text) ?? "", decodeTask(text)?.payload ?? ""];
+      add(key, prefix === "codeq/tasks/" ? Buffer.byteLength(short + own) : value.length);
+    }
+  }
+  return sizes;
 }
 
 /** Counts as the broker has them in memory, queues without anything left out. */

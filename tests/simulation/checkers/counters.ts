@@ -1,4 +1,4 @@
-/** The counts that the server keeps in memory are those of the keys in the store. */
+/** The counts that the server keeps in memory, by queue and by tenant, are those of the keys in the store. */
 import { type Counts, noCounts } from "../../../packages/server/src/store/counts.ts";
 import { countsKey, parseIndexKey } from "../../../packages/server/src/store/keys.ts";
 import type { MakeChecker } from "./checker.ts";
@@ -7,6 +7,7 @@ export const counters: MakeChecker = ({ report }) => ({
   looked: ({ core, keys }) => {
     const counted = countKeys(keys.keys());
     let leased = 0;
+    const tenants = new Map<string, { pending: number; leased: number }>();
     for (const queue of core.broker.queues.all()) {
       const name = countsKey(queue.name, queue.tenantId);
       const expected = JSON.stringify(counted.get(name) ?? noCounts());
@@ -15,6 +16,16 @@ export const counters: MakeChecker = ({ report }) => ({
       if (found !== expected) report(`${name} counts ${found}, the store has ${expected}`);
       leased += held;
       counted.delete(name);
+      const sums = tenants.get(queue.tenantId) ?? { pending: 0, leased: 0 };
+      sums.pending += queue.readyTotal + delayed;
+      sums.leased += held;
+      tenants.set(queue.tenantId, sums);
+    }
+    for (const [tenantId, { pending, leased: held }] of core.broker.queues.tenants()) {
+      const sums = tenants.get(tenantId) ?? { pending: 0, leased: 0 };
+      if (pending !== sums.pending || held !== sums.leased) {
+        report(`${tenantId} has ${pending} pending, ${held} leased, not ${JSON.stringify(sums)}`);
+      }
     }
     for (const [name, counts] of counted)
       report(`${name} is not counted: ${JSON.stringify(counts)}`);

@@ -17,11 +17,13 @@ import { oneLease } from "./one-lease.ts";
 import { oneTaskPerKey } from "./one-task-per-key.ts";
 import { priorityOrder } from "./priority-order.ts";
 import { promotedInTime } from "./promoted-in-time.ts";
+import { quotasHold } from "./quotas-hold.ts";
 import { recovery } from "./recovery.ts";
 import { refusedChangesNothing } from "./refused-changes-nothing.ts";
 import { resultWhenTerminal } from "./result-when-terminal.ts";
 import { resultsAreKept } from "./results-are-kept.ts";
 import { silentAfterFailure } from "./silent-after-failure.ts";
+import { storedBytes } from "./stored-bytes.ts";
 import { tenantsAreApart } from "./tenants-are-apart.ts";
 import { terminalIsFinal } from "./terminal-is-final.ts";
 import { webhooksArrive } from "./webhooks-arrive.ts";
@@ -45,6 +47,8 @@ export const checkers = {
   tenantsAreApart,
   resultWhenTerminal,
   counters,
+  storedBytes,
+  quotasHold,
   durableBeforeVisible,
   refusedChangesNothing,
   fullDiskPasses,

@@ -5,8 +5,11 @@ import { namedTasks, sightingsOf } from "../exchange.ts";
 import { producerTokens } from "../plan.ts";
 import type { MakeChecker } from "./checker.ts";
 
-/** Refusals that say nothing about the task: who asks is not known, or the server cannot answer. */
-const blind = new Set([401, 500, 503, 507]);
+/**
+ * Refusals that say nothing about the task: who asks is not known or asks too much, or the server
+ * cannot answer.
+ */
+const blind = new Set([401, 429, 500, 503, 507]);
 
 export const tenantsAreApart: MakeChecker = ({ report }) => {
   const owners = new Map<TaskId, string>();

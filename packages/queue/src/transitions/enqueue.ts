@@ -14,6 +14,8 @@ export interface NewTask {
   readonly maxAttempts: number;
   /** When the producer wants it to be claimable; undefined means at once. */
   readonly visibleMs: number | undefined;
+  /** The size of its payload. */
+  readonly storedBytes: number;
 }
 
 /** A new task. It waits for its time only when that lies strictly in the future. */
@@ -38,6 +40,7 @@ export function enqueue(
     error: "",
     createdMs: at.nowMs,
     updatedMs: at.nowMs,
+    storedBytes: input.storedBytes,
     place: firstPlace(input.visibleMs, at),
   };
 }

@@ -3,13 +3,13 @@
  * present must be well-formed and they must agree; a bad one is never ignored in favour of another.
  * Without any, the subject itself is the tenant.
  */
+import { limits } from "@codeq/protocol";
 import type { TenantId } from "@codeq/queue";
 
 const claimNames = ["tid", "tenantId", "tenant_id", "organizationId", "organization_id"];
-const pattern = /^[a-z][a-z0-9-]{1,62}$/;
 
 export function isTenantId(text: string): text is TenantId {
-  return pattern.test(text);
+  return limits.tenantPattern.test(text);
 }
 
 /** What an operator names where it means all of them; no tenant is called so. */

@@ -1,7 +1,8 @@
 /** What the broker is asked and what it answers. */
 import type { Engine } from "@codeq/engine";
-import type { NewTask, Result, Retention, RetryPolicy } from "@codeq/queue";
+import type { NewTask, Outcome, Result, Retention, RetryPolicy, Task } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
+import type { Exceeded, Quotas } from "../config/quotas.ts";
 import type { TaskIds } from "../task-ids.ts";
 
 export interface BrokerOptions {
@@ -13,6 +14,7 @@ export interface BrokerOptions {
   readonly policy: RetryPolicy;
   readonly retention: Retention;
   readonly delayedInMemoryMax: number;
+  readonly quotas: Quotas;
 }
 
 /** A decision, and what to wait for before telling anybody. */
@@ -21,9 +23,14 @@ export interface Decided<T> {
   readonly done: Promise<void>;
 }
 
+/** A task was made, or the one that its idempotency key stands for was found. */
+export type Enqueued =
+  | Outcome<Decided<{ task: Task; replayed: boolean }>, "idempotency_key_reused">
+  | { readonly ok: false; readonly code: "quota_exceeded"; readonly exceeded: Exceeded };
+
 export type TaskRefusal = "task_unknown" | "not_owner" | "not_in_progress";
 
-export interface EnqueueRequest extends Omit<NewTask, "id"> {
+export interface EnqueueRequest extends Omit<NewTask, "id" | "storedBytes"> {
   readonly payload: string;
   /** Identifies the payload; only used together with an idempotency key. */
   readonly payloadHash: string;

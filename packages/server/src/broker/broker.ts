@@ -32,11 +32,12 @@ import { type Counts, noCounts } from "../store/counts.ts";
 import { webhookKey } from "../store/keys.ts";
 import { addChange, addEnd, addNewTask, addRemoval } from "../store/keys-of.ts";
 import { QueueStore } from "../store/queue-store.ts";
-import { isShort } from "../store/task-codec.ts";
+import { encodeResult, isShort } from "../store/task-codec.ts";
 import type {
   BrokerOptions,
   ComebackTerms,
   Decided,
+  Enqueued,
   EnqueueRequest,
   Submission,
   TaskRefusal,
@@ -48,6 +49,9 @@ import { MemoryIndex } from "./memory-index.ts";
 import { Queues } from "./queue-state.ts";
 import { recoverMemory } from "./recover.ts";
 import { ResultWaiters } from "./result-waiters.ts";
+import { StoredBytes } from "./stored-bytes.ts";
+import { TaskReads } from "./task-reads.ts";
+import { TenantRoom } from "./tenant-room.ts";
 
 /** With so many in front of it a new task is claimed too late to be worth its place in memory. */
 const keepBehindMax = 4096;
@@ -65,6 +69,10 @@ export class Broker {
   readonly index: MemoryIndex;
   readonly claims: Claims;
   readonly results: ResultWaiters;
+  readonly storedBytes: StoredBytes;
+  /** What the quotas leave. */
+  readonly room: TenantRoom;
+  readonly reads: TaskReads;
   /** Called when a task ended that wants its result sent somewhere. */
   onWebhook: (wallMs: number) => void = () => {};
   readonly #options: BrokerOptions;
@@ -77,8 +85,13 @@ export class Broker {
     this.leases = new Leases(clock);
     this.delayed = new DelayedTasks(engine, options.delayedInMemoryMax);
     this.index = new MemoryIndex(this);
-    this.claims = new Claims({ clock, store: this.store, queues: this.queues, index: this.index });
+    this.storedBytes = new StoredBytes(engine);
+    const { store, queues, index, storedBytes } = this;
+    this.room = new TenantRoom({ quotas: options.quotas, queues, storedBytes });
+    this.claims = new Claims({ clock, store, queues, index, room: this.room });
     this.results = new ResultWaiters(clock);
+    this.reads = new TaskReads(this);
+    engine.onClosing = () => this.storedBytes.takeChanges();
     engine.onRollback = () => this.#recover();
   }
 
@@ -88,9 +101,7 @@ export class Broker {
     return broker;
   }
 
-  enqueue(
-    request: EnqueueRequest,
-  ): Outcome<Decided<{ task: Task; replayed: boolean }>, "idempotency_key_reused"> {
+  enqueue(request: EnqueueRequest): Enqueued {
     const { engine, clock, ids } = this.#options;
     engine.assertWritable();
     const nowMs = clock.nowMs();
@@ -98,8 +109,11 @@ export class Broker {
       const replay = this.#replayOf(request);
       if (replay !== undefined) return replay;
     }
+    const storedBytes = Buffer.byteLength(request.payload);
+    const exceeded = this.room.exceededByTask(request.tenantId, storedBytes);
+    if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
     const payload = isShort(request.payload) ? request.payload : undefined;
-    const input = { ...request, id: ids.next(nowMs), payload };
+    const input = { ...request, id: ids.next(nowMs), payload, storedBytes };
     const task = enqueue(input, { nowMs, seq: this.#nextSequence() });
     const ops: Op[] = [];
     addNewTask(ops, task, request.payload);
@@ -109,6 +123,7 @@ export class Broker {
       this.store.addIdempotency(ops, task, entry);
     }
     const { done } = engine.commit(ops);
+    this.storedBytes.add(task.tenantId, storedBytes);
     if (this.index.queueOf(task).ready(task.priority) < keepBehindMax) this.store.keep(task);
     this.#enter(task);
     return accept({ value: { task, replayed: false }, done });
@@ -126,7 +141,7 @@ export class Broker {
     const { clock, engine } = this.#options;
     // A full disk passes and the lease with it; a storage that failed acknowledges nothing.
     if (engine.state !== "full") engine.assertWritable();
-    const task = this.#find(of);
+    const task = this.reads.find(of);
     if (task === undefined) return refuse("task_unknown");
     const outcome = extendLease(task, of.owner, { nowMs: clock.nowMs(), leaseMs });
     if (!outcome.ok) return outcome;
@@ -149,7 +164,7 @@ export class Broker {
     of: { tenantId: TenantId; id: TaskId; owner: Owner },
     request: { delaySeconds: number; reason: string },
   ): Outcome<Decided<Returned>, TaskRefusal> {
-    const task = this.#find(of);
+    const task = this.reads.find(of);
     if (task === undefined) return refuse("task_unknown");
     const outcome = nack(task, of.owner, request, this.#comeback());
     return outcome.ok ? accept(this.#comeBack(task, outcome.value)) : outcome;
@@ -159,7 +174,7 @@ export class Broker {
     of: { tenantId: TenantId; id: TaskId; owner: Owner },
     request: { interrupted: boolean },
   ): Outcome<Decided<Returned>, TaskRefusal> {
-    const task = this.#find(of);
+    const task = this.reads.find(of);
     if (task === undefined) return refuse("task_unknown");
     const outcome = abandon(task, of.owner, request, this.#comeback());
     return outcome.ok ? accept(this.#comeBack(task, outcome.value)) : outcome;
@@ -170,7 +185,7 @@ export class Broker {
     of: { tenantId: TenantId; id: TaskId; owner: Owner },
     how: Submission["how"],
   ): Outcome<{ isRepeat: boolean }, TaskRefusal> {
-    const task = this.#find(of);
+    const task = this.reads.find(of);
     if (task === undefined) return refuse("task_unknown");
     if (isRepeat(task, of.owner, how)) return accept({ isRepeat: true });
     const owned = checkOwner(task, of.owner);
@@ -181,14 +196,11 @@ export class Broker {
   release(of: { tenantId: TenantId; id: TaskId; owner: Owner }): void {
     const { engine, clock } = this.#options;
     if (engine.state !== "open") return;
-    const task = this.#find(of);
+    const task = this.reads.find(of);
     if (task === undefined) return;
     const outcome = release(task, of.owner, { nowMs: clock.nowMs(), seq: this.#nextSequence() });
     if (!outcome.ok) return;
-    void this.#commitChange(task, outcome.value, []);
-    this.store.keep(outcome.value);
-    this.index.leave(task);
-    this.#enter(outcome.value);
+    void this.#goBack(task, outcome.value);
   }
 
   submit(
@@ -197,39 +209,32 @@ export class Broker {
   ): Outcome<Decided<{ task: Task; result: Result; repeated: boolean }>, TaskRefusal> {
     const { clock, engine, retention } = this.#options;
     engine.assertWritable();
-    const before = this.#find(of);
+    const before = this.reads.find(of);
     if (before === undefined) return refuse("task_unknown");
     if (isRepeat(before, of.owner, submission.how)) return this.#repeated(before);
     const nowMs = clock.nowMs();
     const outcome = complete(before, of.owner, submission, { nowMs, retention });
     if (!outcome.ok) return outcome;
-    const task = outcome.value;
     const result: Result = {
-      taskId: task.id,
+      taskId: of.id,
       status: submission.how === "completed" ? "COMPLETED" : "FAILED",
       resultJson: submission.resultJson,
       error: submission.error,
       artifacts: submission.artifacts,
-      attempts: task.attempts,
+      attempts: outcome.value.attempts,
       completedMs: nowMs,
     };
-    const done = this.#finish(before, task, result);
+    const { value: task, done } = this.#finish(before, outcome.value, result);
     return accept({ value: { task, result, repeated: false }, done });
   }
 
   /** The task as everybody may see it; undefined when it is unknown or somebody else's. */
-  async get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
-    return await this.#whenSettled(id, () => {
-      const task = this.#find({ tenantId, id });
-      if (task === undefined) return undefined;
-      return { task: this.#withLiveLease(task), payload: this.store.payload(task) };
-    });
+  get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
+    return this.reads.task(tenantId, id);
   }
 
-  async result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
-    return await this.#whenSettled(id, () =>
-      this.#find({ tenantId, id }) === undefined ? undefined : this.store.result(id),
-    );
+  result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
+    return this.reads.result(tenantId, id);
   }
 
   counts(tenantId: TenantId, command: string): Counts {
@@ -278,15 +283,22 @@ export class Broker {
     const { engine } = this.#options;
     engine.assertWritable();
     const ops: Op[] = [];
+    const deleted: Task[] = [];
     for (const id of new Set(tasks.map((task) => task.id))) {
       // It may have been deleted since it was read.
       const task = this.store.task(id);
       if (task?.place.in !== "dead" && task?.place.in !== "done") continue;
       addRemoval(ops, task);
+      deleted.push(task);
+    }
+    if (deleted.length === 0) return nothingToWaitFor;
+    const { done } = engine.commit(ops);
+    for (const task of deleted) {
+      this.storedBytes.add(task.tenantId, -task.storedBytes);
       this.store.forget(task.id);
       this.index.leave(task);
     }
-    return ops.length === 0 ? nothingToWaitFor : engine.commit(ops).done;
+    return done;
   }
 
   /** Ends all waits, for a shutdown. */
@@ -298,29 +310,13 @@ export class Broker {
   async #recover(): Promise<void> {
     this.claims.restart();
     this.store.forgetAll();
+    this.storedBytes.forgetAll();
     this.#sequence = Math.max(this.#sequence, await recoverMemory(this));
-  }
-
-  /**
-   * Reads when everything that is known of the task is durable, in the same turn: while a caller
-   * waits for this more may be decided, and nobody may see that yet.
-   */
-  async #whenSettled<T>(id: TaskId, read: () => T): Promise<T> {
-    for (let done = this.store.whenDurable(id); done !== undefined; ) {
-      await done;
-      done = this.store.whenDurable(id);
-    }
-    return read();
   }
 
   #nextSequence(): number {
     this.#sequence += 1;
     return this.#sequence;
-  }
-
-  #find(of: { tenantId: TenantId; id: TaskId }): Task | undefined {
-    const task = this.store.task(of.id);
-    return task?.tenantId === of.tenantId ? task : undefined;
   }
 
   #comeback(): ComebackTerms {
@@ -330,36 +326,48 @@ export class Broker {
   }
 
   #comeBack(before: Task, returned: Returned): Decided<Returned> {
-    if (returned.buried) {
-      const done = this.#finish(before, returned.task, buriedResult(returned.task));
-      return { value: returned, done };
-    }
-    const done = this.#commitChange(before, returned.task, []);
-    this.store.keep(returned.task);
+    if (!returned.buried) return { value: returned, done: this.#goBack(before, returned.task) };
+    const { value: task, done } = this.#finish(before, returned.task, buriedResult(returned.task));
+    return { value: { ...returned, task }, done };
+  }
+
+  /** Back from a worker, to be claimed now or later. */
+  #goBack(before: Task, after: Task): Promise<void> {
+    const done = this.#commitChange(before, after, []);
+    this.store.keep(after);
     this.index.leave(before);
-    this.#enter(returned.task);
-    return { value: returned, done };
+    this.#enter(after);
+    if (this.room.isLimited) this.claims.serveHeldBack(this.index.queueOf(after));
+    return done;
   }
 
   /** The end of a task: terminal record, result, retention and callback in one batch. */
-  #finish(before: Task, after: Task, result: Result): Promise<void> {
+  #finish(before: Task, ended: Task, result: Result): Decided<Task> {
+    const record = encodeResult(result);
+    const more = Buffer.byteLength(record);
+    const after = { ...ended, storedBytes: ended.storedBytes + more };
     const ops: Op[] = [];
-    addEnd(ops, before, { task: after, result });
+    addEnd(ops, before, { task: after, result: record });
     if (after.webhook !== "") {
       ops.push(create(webhookKey(result.completedMs, after.id), firstTry));
       this.onWebhook(result.completedMs);
     }
     const { done } = this.#options.engine.commit(ops);
+    this.storedBytes.add(after.tenantId, more);
     this.store.forget(after.id);
     this.index.leave(before);
     this.index.enter(after);
+    if (this.room.isLimited) this.claims.serveHeldBack(this.index.queueOf(after));
     this.results.wakeAfter(done, after.id);
-    return done;
+    return { value: after, done };
   }
 
   #commitChange(before: Task, after: Task, ops: Op[]): Promise<void> {
     addChange(ops, before, after);
-    return this.#options.engine.commit(ops).done;
+    const { done } = this.#options.engine.commit(ops);
+    const more = after.storedBytes - before.storedBytes;
+    if (more !== 0) this.storedBytes.add(after.tenantId, more);
+    return done;
   }
 
   #enter(task: Task): void {
@@ -376,9 +384,7 @@ export class Broker {
     return accept({ value: { task, result, repeated: true }, done });
   }
 
-  #replayOf(
-    request: EnqueueRequest,
-  ): Outcome<Decided<{ task: Task; replayed: boolean }>, "idempotency_key_reused"> | undefined {
+  #replayOf(request: EnqueueRequest): Enqueued | undefined {
     const entry = this.store.idempotency(request.tenantId, request.idempotencyKey);
     if (entry === undefined) return undefined;
     const { payloadHash } = request;
@@ -387,13 +393,6 @@ export class Broker {
     const task = this.store.task(match.value);
     if (task === undefined) return undefined;
     const done = this.store.whenDurable(task.id) ?? nothingToWaitFor;
-    return accept({ value: { task: this.#withLiveLease(task), replayed: true }, done });
-  }
-
-  /** Heartbeats move the end of a lease in memory first. */
-  #withLiveLease(task: Task): Task {
-    const lease = this.leases.get(task.id);
-    if (lease === undefined || task.place.in !== "leased") return task;
-    return { ...task, place: { ...task.place, untilMs: lease.untilMs } };
+    return accept({ value: { task: this.reads.withLiveLease(task), replayed: true }, done });
   }
 }

@@ -290,7 +290,7 @@ function backlog(queues: number, tasksEach: number): Map<string, Buffer> {
       const prefix = pendingPrefix(queuePrefix(`q${queue}`, acme), 0);
       const id = `00000000-0000-7000-8000-${String(seq).padStart(12, "0")}`;
       contents.set(`${prefix}${sortable(seq)}/${id}`, none);
-      const record = `["${id}","acme","q${queue}",0,"","","","",3,0,0,0,"",1,1,"r",${seq}]`;
+      const record = `["${id}","acme","q${queue}",0,"","","","",3,0,0,0,"",1,1,"r",${seq},2]`;
       if (task < 3) contents.set(`codeq/tasks/${id}`, Buffer.from(record));
     }
   }

@@ -1,7 +1,8 @@
 /**
  * Hands out ready tasks: highest priority first over everything that was asked for, then the one
  * that has been ready longest. Claims that find nothing wait in line and are served, in order, in the
- * same turn in which work becomes ready; like everybody they hear of it when it is durable.
+ * same turn in which work becomes ready; like everybody they hear of it when it is durable. A tenant
+ * never has more leases than its quota says: its claims get what is left, and wait for leases to end.
  */
 import assert from "node:assert/strict";
 import { type Commit, type Op, remove } from "@codeq/engine";
@@ -10,9 +11,10 @@ import type { Clock } from "../clock.ts";
 import { endOf, idOf, numberOf, pendingPrefix, sortable } from "../store/keys.ts";
 import { addChange } from "../store/keys-of.ts";
 import type { QueueStore } from "../store/queue-store.ts";
-import { ClaimWaiters } from "./claim-waiters.ts";
+import { type ClaimWaiter, ClaimWaiters } from "./claim-waiters.ts";
 import type { MemoryIndex } from "./memory-index.ts";
-import type { QueueState, Queues } from "./queue-state.ts";
+import { QueueState, type Queues, type TenantState } from "./queue-state.ts";
+import type { TenantRoom } from "./tenant-room.ts";
 
 export interface ClaimRequest {
   readonly tenantId: TenantId;
@@ -35,6 +37,8 @@ interface Claimed {
   readonly commit: Commit;
 }
 
+type Waiter = ClaimWaiter<ClaimRequest, Claimed>;
+
 interface Pick {
   readonly queue: QueueState;
   readonly priority: number;
@@ -53,14 +57,22 @@ export class Claims {
   readonly #store: QueueStore;
   readonly #queues: Queues;
   readonly #index: MemoryIndex;
+  readonly #room: TenantRoom;
   /** Changes when memory is rebuilt, so that a scan that began before is not mixed into it. */
   #generation = 0;
 
-  constructor(parts: { clock: Clock; store: QueueStore; queues: Queues; index: MemoryIndex }) {
+  constructor(parts: {
+    clock: Clock;
+    store: QueueStore;
+    queues: Queues;
+    index: MemoryIndex;
+    room: TenantRoom;
+  }) {
     this.#clock = parts.clock;
     this.#store = parts.store;
     this.#queues = parts.queues;
     this.#index = parts.index;
+    this.#room = parts.room;
     this.waiters = new ClaimWaiters(parts.clock);
   }
 
@@ -82,15 +94,24 @@ export class Claims {
 
   /** Work may have become ready in the queue: serves whoever waits for it. */
   serve(queue: QueueState): void {
-    const tenant = this.#queues.tenant(queue.tenantId);
-    while (queue.readyTotal > 0) {
-      const waiter = this.waiters.next(tenant, queue);
-      if (waiter === undefined) return;
+    if (queue.tenant.isHeldBack) this.serveHeldBack(queue);
+    else this.#serveFrom(queue);
+  }
+
+  /** A lease may have ended: serves those of the tenant who were held back for lack of one. */
+  serveHeldBack({ tenant, tenantId }: QueueState): void {
+    if (!tenant.isHeldBack || this.#room.leases(tenantId) === 0) return;
+    tenant.isHeldBack = false;
+    this.#serveFrom(tenant);
+  }
+
+  #serveFrom(work: QueueState | TenantState): void {
+    for (let waiter = this.#next(work); waiter !== undefined; waiter = this.#next(work)) {
       const claimed = this.#claimNow(waiter.request);
       if (claimed instanceof Promise) {
         // When reading fails, whoever asks next meets the same failure and reports it.
         claimed.then(
-          () => this.serve(queue),
+          () => this.#serveFrom(work),
           () => {},
         );
         return;
@@ -98,6 +119,21 @@ export class Claims {
       if (claimed === undefined) return;
       waiter.finish(claimed);
     }
+  }
+
+  /** Who has waited longest for work of the queue, or of all queues of a tenant, while there is some. */
+  #next(work: QueueState | TenantState): Waiter | undefined {
+    if (work instanceof QueueState) {
+      return work.readyTotal > 0 ? this.waiters.next(work.tenant, work) : undefined;
+    }
+    let oldest: Waiter | undefined;
+    for (const queue of work.queues.values()) {
+      const waiter = this.#next(queue);
+      if (waiter !== undefined && (oldest === undefined || waiter.ticket < oldest.ticket)) {
+        oldest = waiter;
+      }
+    }
+    return oldest;
   }
 
   /** Memory is about to be rebuilt: what was read before is not mixed into it. */
@@ -121,11 +157,16 @@ export class Claims {
   /** What there is to claim now; a promise when a part of it has to be read from disk first. */
   #claimNow(request: ClaimRequest): Claimed | Promise<void> | undefined {
     if (this.#store.engine.state !== "open") return undefined;
+    const count = Math.min(request.count, this.#room.leases(request.tenantId));
+    if (count === 0) {
+      this.#queues.tenant(request.tenantId).isHeldBack = true;
+      return undefined;
+    }
     const queues = this.#requested(request);
     const ops: Op[] = [];
     const tasks: ClaimedTask[] = [];
     let bytes = 0;
-    while (tasks.length < request.count && bytes < claimBytesMax) {
+    while (tasks.length < count && bytes < claimBytesMax) {
       const pick = this.#pick(queues);
       if (pick === undefined) break;
       if (pick.queue.window(pick.priority).size === 0) {

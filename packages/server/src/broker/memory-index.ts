@@ -33,11 +33,11 @@ export class MemoryIndex {
         this.queues.arrive(queue, task.priority, { seq: place.seq, id: task.id });
         return;
       case "delayed":
-        queue.counts.delayed += 1;
+        queue.addDelayed(1);
         this.delayed.add(queue, place.dueMs, task.id);
         return;
       case "leased":
-        queue.counts.leased += 1;
+        queue.addLeased(1);
         this.leases.add(task, 0);
         return;
       case "dead":
@@ -58,11 +58,11 @@ export class MemoryIndex {
         queue.addReady(task.priority, -1);
         break;
       case "delayed":
-        queue.counts.delayed -= 1;
+        queue.addDelayed(-1);
         this.delayed.remove(task.id);
         break;
       case "leased":
-        queue.counts.leased -= 1;
+        queue.addLeased(-1);
         this.leases.remove(task.id);
         break;
       case "dead":

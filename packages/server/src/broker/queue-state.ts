@@ -17,6 +17,7 @@ const idleQueuesMax = 1024;
 export class QueueState {
   readonly name: string;
   readonly tenantId: TenantId;
+  readonly tenant: TenantState;
   readonly prefix: string;
   /** By priority; made when the first task of it arrives. */
   readonly #windows: (ReadyWindow | undefined)[] = [];
@@ -27,9 +28,10 @@ export class QueueState {
   /** The refills under way, by priority. */
   readonly refills: (Promise<void> | undefined)[] = [];
 
-  constructor(name: string, tenantId: TenantId) {
+  constructor(name: string, tenantId: TenantId, tenant: TenantState) {
     this.name = name;
     this.tenantId = tenantId;
+    this.tenant = tenant;
     this.prefix = queuePrefix(name, tenantId);
   }
 
@@ -48,6 +50,17 @@ export class QueueState {
 
   addReady(priority: number, change: number): void {
     this.counts.ready[priority] = this.ready(priority) + change;
+    this.tenant.pending += change;
+  }
+
+  addDelayed(change: number): void {
+    this.counts.delayed += change;
+    this.tenant.pending += change;
+  }
+
+  addLeased(change: number): void {
+    this.counts.leased += change;
+    this.tenant.leased += change;
   }
 
   get isIdle(): boolean {
@@ -66,6 +79,11 @@ export class TenantState {
   readonly queues: Map<string, QueueState> = new Map();
   /** Claims for whatever command has work. */
   readonly anyWaiters: Set<ClaimWaiter> = new Set();
+  /** Tasks that are ready or delayed, and leases, over all of its queues. */
+  pending = 0;
+  leased = 0;
+  /** A claim was not served because the tenant has all the leases it may have. */
+  isHeldBack = false;
 }
 
 export class Queues {
@@ -89,8 +107,9 @@ export class Queues {
     let queue = this.find(tenantId, name);
     if (queue === undefined) {
       if (this.#size >= this.#dropAt) this.#dropIdle();
-      queue = new QueueState(name, tenantId);
-      this.tenant(tenantId).queues.set(name, queue);
+      const tenant = this.tenant(tenantId);
+      queue = new QueueState(name, tenantId, tenant);
+      tenant.queues.set(name, queue);
       this.#size += 1;
     }
     return queue;
@@ -99,6 +118,16 @@ export class Queues {
   /** The queue, when it has tasks or waiters. */
   find(tenantId: TenantId, name: string): QueueState | undefined {
     return this.#tenants.get(tenantId)?.queues.get(name);
+  }
+
+  /** The tenant, when it has queues or waiters. */
+  findTenant(tenantId: TenantId): TenantState | undefined {
+    return this.#tenants.get(tenantId);
+  }
+
+  /** Every tenant that has queues or waiters. */
+  tenants(): Iterable<readonly [TenantId, TenantState]> {
+    return this.#tenants;
   }
 
   *all(): Generator<QueueState> {

@@ -38,6 +38,8 @@ export async function recoverMemory(memory: Memory): Promise<number> {
     state.counts = addCounts(state.counts, counts);
   }
   for (const queue of queues.all()) {
+    queue.tenant.pending += queue.readyTotal + queue.counts.delayed;
+    queue.tenant.leased += queue.counts.leased;
     for (let priority = 0; priority < queue.counts.ready.length; priority++) {
       if (queue.ready(priority) > 0) queue.window(priority).recover(sequence);
     }

@@ -5,6 +5,7 @@
 import { join } from "node:path";
 import { connectionProblems, connectionWarnings } from "./check-connections.ts";
 import { chooseAuth } from "./choose-auth.ts";
+import { rateLimitPairs } from "./rate-limit-keys.ts";
 import type { Config, KeyName, Settings } from "./settings.ts";
 
 interface Checked {
@@ -41,7 +42,7 @@ export function closeConfig(
         "producerStreamAddr off",
     );
   }
-  warnings.push(...connectionWarnings(settings));
+  warnings.push(...connectionWarnings(settings), ...halfLimits(settings));
   const problems = [
     ...auth.problems,
     ...checkOrder(settings),
@@ -90,6 +91,14 @@ function checkOrder(settings: Settings): string[] {
         `${low}: ${settings[low]} is more than ${high}, which is ${settings[high]}; ` +
         `lower ${low} or raise ${high}`,
     );
+}
+
+/** A rate without a burst, or the other way round, limits nothing; that is rarely what was meant. */
+function halfLimits(settings: Settings): string[] {
+  return rateLimitPairs
+    .flatMap(([rate, burst]) => [[rate, burst] as const, [burst, rate] as const])
+    .filter(([name, other]) => settings[name] > 0 && settings[other] === 0)
+    .map(([name, other]) => `${name} has no effect without ${other}; set both to limit the rate`);
 }
 
 type NumberKey = {

@@ -210,8 +210,6 @@ test("keys of later versions load from a file with one warning each", () => {
     yaml: `
 redisAddr: localhost:6379
 tracingEnabled: true
-rateLimit:
-  producer: { requestsPerMinute: 600, burstSize: 10 }
 raft: { enabled: false, peers: { a: "x:1" }, peerHTTPAddrs: { a: "x:2" } }
 cluster: { enabled: false, nodes: [{ id: a, grpcAddr: ":1" }] }
 sharding: { enabled: false, backends: { default: { address: x, poolSize: 1 } } }
@@ -222,8 +220,6 @@ sharding: { enabled: false, backends: { default: { address: x, poolSize: 1 } } }
     "cluster.nodes",
     "raft.peerHTTPAddrs",
     "raft.peers",
-    "rateLimit.producer.burstSize",
-    "rateLimit.producer.requestsPerMinute",
     "redisAddr",
     "sharding.backends",
     "tracingEnabled",

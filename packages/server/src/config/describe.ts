@@ -1,5 +1,6 @@
 /** The configuration in words: what is in force and why, and what could be said. No secret appears. */
 import { envNamesOf, flagOf, keyNames, rowOf } from "./keys.ts";
+import { describeQuotas } from "./quotas.ts";
 import type { Config, KeyName, ProviderConfig } from "./settings.ts";
 import { configPathEnv, configPathFlag } from "./source.ts";
 
@@ -50,6 +51,8 @@ function describeValue(config: Config, key: KeyName): string {
       return describeProviders(config.workerAuth);
     case "persistenceConfig":
       return "";
+    case "quotas":
+      return describeQuotas(config.quotas);
     default: {
       const value = config[key];
       if (rowOf(key).secret === true) return value === "" ? "" : mask;

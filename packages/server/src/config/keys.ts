@@ -9,6 +9,8 @@ import { persistenceBlob } from "./blobs.ts";
 import { connectionKeys } from "./connection-keys.ts";
 import { bytes, count, type KeyRow, seconds } from "./key-row.ts";
 import { choice, isTimeZone, text, trueOrFalse } from "./parsers.ts";
+import { noQuotas, quotasBlob } from "./quotas.ts";
+import { rateLimitKeys } from "./rate-limit-keys.ts";
 import type { KeyName, Settings } from "./settings.ts";
 
 export type KeyTable = { readonly [K in KeyName]: KeyRow<Settings[K]> };
@@ -242,6 +244,14 @@ export const keys: KeyTable = {
     ...count(1, 100_000, 200),
     about: "Commands that metrics tell apart; the rest are counted together as `_other`.",
   },
+  quotas: {
+    parser: quotasBlob,
+    initial: noQuotas,
+    initialInWords: "none",
+    about:
+      "What one tenant may have: a `default` for all and `tenants` by name, each with pendingTasks, storedBytes, requestsPerSecond and concurrentLeases; 0 is no limit.",
+  },
+  ...rateLimitKeys,
 };
 
 export const keyNames: readonly KeyName[] = Object.keys(keys) as KeyName[];

@@ -13,10 +13,6 @@ export interface LaterKey {
 const later = (name: string, ...env: string[]): LaterKey => ({ name, env });
 const alone = "this version runs as a single node; remove it, or set it to false";
 
-const rateLimits: readonly LaterKey[] = ["producer", "worker", "webhook", "admin"].flatMap(
-  (scope) => [later(`rateLimit.${scope}.requestsPerMinute`), later(`rateLimit.${scope}.burstSize`)],
-);
-
 export const laterKeys: readonly LaterKey[] = [
   later("redisAddr", "REDIS_ADDR"),
   later("redisPassword", "REDIS_PASSWORD", "KVROCKS_PASSWORD"),
@@ -28,7 +24,6 @@ export const laterKeys: readonly LaterKey[] = [
   later("identityServiceApiKey", "IDENTITY_SERVICE_API_KEY"),
   later("subscriptionMinIntervalSeconds", "SUBSCRIPTION_MIN_INTERVAL_SECONDS"),
   later("subscriptionCleanupIntervalSeconds", "SUBSCRIPTION_CLEANUP_INTERVAL_SECONDS"),
-  ...rateLimits,
   { name: "sharding.enabled", env: [], refuseWhenOn: `${alone} and use shards` },
   later("sharding.defaultShard"),
   later("sharding.commandMappings"),

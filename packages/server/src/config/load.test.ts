@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { envNamesOf, flagOf, keyNames, keys, rowOf } from "./keys.ts";
 import { type LoadedConfig, loadConfig } from "./load.ts";
-import type { Config, KeyName, ProviderConfig } from "./settings.ts";
+import { rateLimitKeys } from "./rate-limit-keys.ts";
+import type { Config, KeyName, ProviderConfig, RateLimitKey } from "./settings.ts";
 
 interface Given {
   readonly argv?: readonly string[];
@@ -97,6 +98,10 @@ const samples: { readonly [K in KeyName]: readonly [text: string, value: unknown
   claimBatchMax: ["10", 10],
   resultBatchMax: ["100", 100],
   metricsCommandsMax: ["5", 5],
+  quotas: ['{"default":{"pendingTasks":7}}', undefined],
+  ...(Object.fromEntries(
+    Object.keys(rateLimitKeys).map((name) => [name, ["30", 30] as const]),
+  ) as Record<RateLimitKey, readonly [string, number]>),
 };
 
 /** The older keys of identity servers mean something together only. */
@@ -148,6 +153,8 @@ function assertTaken(config: Config, name: KeyName, place: string): void {
     assert.deepEqual(tokensOf(config.producerAuth), ["p"]);
   } else if (name === "workerAuthConfig") {
     assert.deepEqual(tokensOf(config.workerAuth), ["w"]);
+  } else if (name === "quotas") {
+    assert.equal(config.quotas.default.pendingTasks, 7);
   } else {
     assert.equal(config[name], samples[name][1]);
   }

@@ -3,7 +3,9 @@
  * what the sources fill in; `Config` is what the rest of the server reads: complete, checked, and
  * with the compatibility spellings resolved.
  */
-export interface Settings extends ConnectionSettings {
+import type { Quotas } from "./quotas.ts";
+
+export interface Settings extends ConnectionSettings, RateLimitSettings {
   readonly port: number;
   readonly host: string;
   readonly workerStreamAddr: string;
@@ -54,6 +56,7 @@ export interface Settings extends ConnectionSettings {
   readonly claimBatchMax: number;
   readonly resultBatchMax: number;
   readonly metricsCommandsMax: number;
+  readonly quotas: Quotas;
 }
 
 /** Of all listeners. The files are empty when there are none. */
@@ -70,6 +73,15 @@ export interface ConnectionSettings {
   readonly headerBytesMax: number;
   readonly streamsPerConnectionMax: number;
 }
+
+export type RateScope = "producer" | "worker" | "admin" | "webhook";
+export type RateLimitField =
+  | "requestsPerMinute"
+  | "burstSize"
+  | "tenantRequestsPerMinute"
+  | "tenantBurstSize";
+export type RateLimitKey = `rateLimit.${RateScope}.${RateLimitField}`;
+type RateLimitSettings = { readonly [K in RateLimitKey]: number };
 
 export type KeyName = keyof Settings;
 type BlobKey = "persistenceConfig" | "producerAuthConfig" | "workerAuthConfig";

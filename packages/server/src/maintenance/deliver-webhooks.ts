@@ -5,6 +5,7 @@
  */
 import { create, type Op, remove } from "@codeq/engine";
 import { queueOf, type Result, type Task } from "@codeq/queue";
+import type { Limiter } from "../access/limiter.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
@@ -28,6 +29,7 @@ export class DeliverWebhooks implements Job {
   readonly #logger: Logger;
   readonly #config: Config;
   readonly #post: PostCallback;
+  readonly #limiter: Limiter;
   readonly #inFlight: Map<string, Promise<void>> = new Map();
   #nextMs = 0;
 
@@ -38,6 +40,7 @@ export class DeliverWebhooks implements Job {
     logger: Logger;
     config: Config;
     post: PostCallback;
+    limiter: Limiter;
   }) {
     this.#broker = parts.broker;
     this.#clock = parts.clock;
@@ -45,6 +48,7 @@ export class DeliverWebhooks implements Job {
     this.#logger = parts.logger;
     this.#config = parts.config;
     this.#post = parts.post;
+    this.#limiter = parts.limiter;
   }
 
   plan(wallMs: number): void {
@@ -105,11 +109,35 @@ export class DeliverWebhooks implements Job {
     const result = store.result(id);
     const ops: Op[] = [remove(key)];
     if (task !== undefined && result !== undefined) {
+      const waitMs = this.#limit(task);
+      if (waitMs > 0) {
+        await this.#putOff(key, { tries, dueMs: this.#clock.nowMs() + waitMs });
+        return;
+      }
       const status = await this.#post(task, result);
       const next = this.#decide(task, status, tries + 1);
       if (next !== undefined) ops.push(create(webhookKey(next, id), String(tries + 1)));
     }
     await store.engine.commit(ops).done;
+  }
+
+  /** How long the callback has to wait for its turn; 0 when it may go now. */
+  #limit({ tenantId, webhook }: Task): number {
+    const allowance = this.#limiter.of("webhook", { tenantId, subject: webhook });
+    if (allowance === undefined || allowance.take(1) === 0) return 0;
+    this.#events.rateLimited("webhook", "task_result");
+    return allowance.waitInLineMs();
+  }
+
+  /** Later, without a try being used up. */
+  async #putOff(
+    key: string,
+    to: { readonly tries: number; readonly dueMs: number },
+  ): Promise<void> {
+    const dueMs = Math.ceil(to.dueMs);
+    this.plan(dueMs);
+    const later = create(webhookKey(dueMs, idOf(key)), String(to.tries));
+    await this.#broker.store.engine.commit([remove(key), later]).done;
   }
 
   /** When to try again; undefined when it is over. */

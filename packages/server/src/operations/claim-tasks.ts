@@ -4,6 +4,7 @@ import { anyEventType, type Identity } from "../access/identity.ts";
 import type { ClaimedTask } from "../broker/claims.ts";
 import { leaseMsOf } from "./lease-length.ts";
 import { type Answer, type Operation, type Refusal, refusal, type Server } from "./operation.ts";
+import { overQuota } from "./over-quota.ts";
 
 export interface ClaimTasksInput {
   /** Empty for everything the caller may work on. */
@@ -30,6 +31,7 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
   name: "claim_tasks",
   access: "worker",
   scope: "codeq:claim",
+  rate: { scope: "worker", operation: "claim" },
   run: async (server, call, input) => {
     const commands = allowedCommands(call.identity, input.commands);
     if (!commands.ok) return commands;
@@ -38,15 +40,22 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
     const tooMany = refuseTooMany(server, input);
     if (tooMany !== undefined) return tooMany;
     const { tenantId, workerId } = call.identity;
+    const count = call.admission.countUpTo(input.count);
     const tasks = await server.broker.claim({
       tenantId,
       workerId,
       commands: commands.value,
       leaseMs: leaseMs.value,
-      count: input.count,
+      count,
       waitMs: Math.max(input.waitSeconds, 0) * 1000,
       signal: call.signal,
     });
+    // It counts as what it was given, and as one when that is nothing.
+    call.admission.takeBack(count - Math.max(tasks.length, 1));
+    if (tasks.length === 0) {
+      const exceeded = server.broker.room.exceededByLease(tenantId);
+      if (exceeded !== undefined) return overQuota(server, exceeded);
+    }
     const giveBack = (back: readonly ClaimedTask[]): void => handBack(server, back);
     const isWanted =
       tasks.length === 0 || (input.deliver?.(tasks, giveBack) ?? !call.signal?.aborted);

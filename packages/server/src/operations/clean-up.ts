@@ -26,6 +26,7 @@ export const cleanUp: Operation<CleanUpInput, CleanedUp> = {
   name: "clean_up",
   access: "admin",
   scope: undefined,
+  rate: { scope: "admin", operation: "cleanup" },
   run: async (server, call, input) => {
     const beforeMs = input.before === "" ? server.clock.nowMs() : parseInstant(input.before);
     if (beforeMs === undefined)

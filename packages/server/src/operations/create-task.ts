@@ -4,7 +4,15 @@ import { limits } from "@codeq/protocol";
 import type { Task, TenantId } from "@codeq/queue";
 import type { Decided, EnqueueRequest } from "../broker/broker-requests.ts";
 import { answerEach } from "./answer-each.ts";
-import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
+import {
+  type Answer,
+  type Call,
+  type Operation,
+  type Rate,
+  refusal,
+  type Server,
+} from "./operation.ts";
+import { overQuota } from "./over-quota.ts";
 import { parseInstant } from "./parse-instant.ts";
 
 export interface CreateTaskInput {
@@ -29,10 +37,14 @@ export interface CreatedTask {
   readonly replayed: boolean;
 }
 
+/** A batch counts as its tasks. */
+const rate: Rate = { scope: "producer", operation: "create_task" };
+
 export const createTask: Operation<CreateTaskInput, CreatedTask> = {
   name: "create_task",
   access: "producer",
   scope: "codeq:create",
+  rate,
   run: async (server, call, input) => {
     return finish(server, create(server, call, input));
   },
@@ -42,15 +54,25 @@ export const createTasks: Operation<readonly CreateTaskInput[], readonly Answer<
   name: "create_tasks",
   access: "producer",
   scope: "codeq:create",
+  rate,
   run: async (server, call, inputs) => {
     const { createBatchMax } = server.config;
     if (inputs.length > createBatchMax) {
       return refusal("invalid_argument", `batch size exceeds maximum of ${createBatchMax}`);
     }
+    const refused = call.admission.countAs(inputs.length);
+    if (refused !== undefined) return refused;
     const created = inputs.map((input) => create(server, call, input));
+    const [first] = created;
+    // As with the storage: what took nothing is refused as a whole, so that clients hold back.
+    if (first?.ok === false && created.every(isOverQuota)) return first;
     return answerEach(created.map((each) => finish(server, each)));
   },
 };
+
+function isOverQuota(answer: Answer<unknown>): boolean {
+  return !answer.ok && answer.code === "quota_exceeded";
+}
 
 /** Tells of the task once it is durable. */
 async function finish(
@@ -68,7 +90,10 @@ function create(server: Server, call: Call, input: CreateTaskInput): Answer<Deci
   if (!request.ok) return request;
   if (creates?.has(input.command.toLowerCase()) === false) return refusal("event_type_not_allowed");
   const outcome = server.broker.enqueue(request.value);
-  if (!outcome.ok) return refusal(outcome.code);
+  if (!outcome.ok) {
+    const isOver = outcome.code === "quota_exceeded";
+    return isOver ? overQuota(server, outcome.exceeded) : refusal(outcome.code);
+  }
   const { value, done } = outcome.value;
   return { ok: true, value: { value: { ...value, payload: input.payload }, done } };
 }

@@ -1,5 +1,5 @@
 /**
- * The same path for every operation and every transport: authenticate, authorise, run, measure.
+ * The same path for every operation and every transport: authenticate, authorise, limit, run, measure.
  * Refusals are answers; faults of the storage become refusals here; anything else is a bug and is
  * logged with the request it broke.
  */
@@ -7,11 +7,14 @@ import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { type Authenticator, bearerToken } from "../access/authenticate.ts";
 import type { Identity } from "../access/identity.ts";
+import type { Limiter } from "../access/limiter.ts";
 import { everyTenant, isTenantId } from "../access/tenant.ts";
 import { type Soon, whenKnown } from "../access/token-provider.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { Gate } from "./admission.ts";
 import { refusalOf } from "./answer-each.ts";
 import {
+  type Admission,
   type Answer,
   type Call,
   type Operation,
@@ -32,15 +35,28 @@ export interface Credentials {
   readonly tenant?: string | undefined;
 }
 
+/** A call as a transport has it. */
+export interface Caller extends Omit<Call, "admission"> {
+  /** Given when the call was let in already. */
+  readonly admission?: Admission | undefined;
+}
+
 export class Dispatch {
   readonly #server: Server;
   readonly #authenticator: Authenticator;
+  readonly #gate: Gate;
   readonly #logger: Logger;
   #accepting = true;
 
-  constructor(parts: { server: Server; authenticator: Authenticator; logger: Logger }) {
+  constructor(parts: {
+    server: Server;
+    authenticator: Authenticator;
+    limiter: Limiter;
+    logger: Logger;
+  }) {
     this.#server = parts.server;
     this.#authenticator = parts.authenticator;
+    this.#gate = new Gate({ limiter: parts.limiter, events: parts.server.events });
     this.#logger = parts.logger;
   }
 
@@ -68,16 +84,22 @@ export class Dispatch {
     return undefined;
   }
 
+  /** Counts a call as one request, or says when to come back. */
+  admit(operation: AnyOperation, identity: Identity): Answer<Admission> {
+    return this.#gate.admit(operation.rate, identity);
+  }
+
+  /** A call that has not been let in before is let in now. */
   async run<Input, Output>(
     operation: Operation<Input, Output>,
-    call: Call,
+    caller: Caller,
     input: Input,
   ): Promise<Answer<Output>> {
     const { clock, events, apiKeys } = this.#server;
-    const { apiKeyId } = call.identity;
+    const { apiKeyId } = caller.identity;
     if (apiKeyId !== undefined) apiKeys.noteUse(apiKeyId);
     const startedMs = clock.monotonicMs();
-    const answer = await this.#attempt(operation, call, input);
+    const answer = await this.#attempt(operation, caller, input);
     const outcome = answer.ok ? "ok" : answer.code === "internal" ? "failed" : "refused";
     events.operated(operation.name, outcome, (clock.monotonicMs() - startedMs) / 1000);
     return answer;
@@ -97,17 +119,24 @@ export class Dispatch {
 
   async #attempt<Input, Output>(
     operation: Operation<Input, Output>,
-    call: Call,
+    caller: Caller,
     input: Input,
   ): Promise<Answer<Output>> {
-    const problem = this.problemOf(operation, call.identity);
+    const problem = this.problemOf(operation, caller.identity);
     if (problem !== undefined) return problem;
     if (!this.#accepting) return refusal("shutting_down");
     if (this.#server.broker.store.engine.isOverloaded) return refusal("overloaded");
+    const { identity, signal } = caller;
+    let { admission } = caller;
+    if (admission === undefined) {
+      const admitted = this.admit(operation, identity);
+      if (!admitted.ok) return admitted;
+      admission = admitted.value;
+    }
     try {
-      const answer = await operation.run(this.#server, call, input);
+      const answer = await operation.run(this.#server, { identity, signal, admission }, input);
       // Waiting was ended by the revocation, and what came of it goes to nobody.
-      const isCutOff = call.signal?.aborted === true && call.identity.isRevoked();
+      const isCutOff = signal?.aborted === true && identity.isRevoked();
       return isCutOff ? refusal("token_revoked") : answer;
     } catch (error) {
       return this.#asRefusal(operation, error);

@@ -3,26 +3,39 @@
  * bytes and without keys.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
+import type { LimitState } from "../access/allowance.ts";
 import type { ApiKeys } from "../access/api-keys.ts";
 import type { AccessKind } from "../access/authenticate.ts";
 import type { Identity, Scope } from "../access/identity.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
-import type { Config } from "../config/settings.ts";
+import type { Config, RateScope } from "../config/settings.ts";
 import type { ArtifactFiles } from "../store/artifact-files.ts";
-import type { Events } from "../telemetry/events.ts";
+import type { Events, RateOperation } from "../telemetry/events.ts";
 
 export interface Refusal {
   readonly ok: false;
   readonly code: ErrorCode;
   /** Says more than the table's text does. */
   readonly text: string;
+  /** Further fields of the answer, for programs. */
+  readonly details?: Readonly<Record<string, string | number>>;
+  /** When it is worth another try; undefined when that is not known. */
+  readonly retryAfterMs?: number;
+  /** How the limits stand that refused it. */
+  readonly limits?: readonly LimitState[];
 }
 
 export type Answer<T> = { readonly ok: true; readonly value: T } | Refusal;
 
 export function refusal(code: ErrorCode, text: string = errors[code].text): Refusal {
   return { ok: false, code, text };
+}
+
+/** A refusal in one sentence, for where there is no place for its details. */
+export function sentenceOf({ text, code, retryAfterMs }: Refusal): string {
+  if (code !== "rate_limited" || retryAfterMs === undefined) return text;
+  return `${text}; try again in ${retryAfterMs} ms`;
 }
 
 /** What an operation may use of the server. */
@@ -35,11 +48,31 @@ export interface Server {
   readonly config: Config;
 }
 
+/** Where an operation counts, and as what. */
+export interface Rate {
+  readonly scope: RateScope;
+  readonly operation: RateOperation;
+}
+
+/** A call that was let in as one request, and what else it may count as. */
+export interface Admission {
+  /** Counts it as so many in all; refused, it counts for nothing. */
+  countAs(tasks: number): Refusal | undefined;
+  /** Counts it as so many in all, or as many as there is room for, and says how many. */
+  countUpTo(tasks: number): number;
+  /** Takes back so many that it was counted as and did not use. */
+  takeBack(tasks: number): void;
+  /** How the limits stand now; none when nothing limits it. */
+  limits(): readonly LimitState[];
+}
+
 /** What is known about one call. */
 export interface Call {
   readonly identity: Identity;
   /** Aborts when nobody waits for the answer any more. */
   readonly signal: AbortSignal | undefined;
+  /** What the call counts as; it has been let in as one request. */
+  readonly admission: Admission;
 }
 
 export interface Operation<Input, Output> {
@@ -49,5 +82,7 @@ export interface Operation<Input, Output> {
   readonly scope: Scope | undefined;
   /** An operator may name all tenants at once; the tenant of the call is `everyTenant` then. */
   readonly forEveryTenant?: true;
+  /** Which rate limit it counts in, and as what. */
+  readonly rate?: Rate;
   readonly run: (server: Server, call: Call, input: Input) => Promise<Answer<Output>>;
 }

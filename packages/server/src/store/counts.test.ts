@@ -13,6 +13,7 @@ import {
   owned,
   runDue,
   sorted,
+  storedSizes,
   success,
   umbrella,
 } from "../../test/broker-world.ts";
@@ -187,6 +188,7 @@ class Walk {
           priority: step.priority,
           visibleMs,
           maxAttempts: 2,
+          payload: JSON.stringify("ä".repeat(step.priority)),
         });
         return;
       }
@@ -232,10 +234,23 @@ class Walk {
     const walked = sorted(await countedKeys(broker.store.engine));
     assert.deepEqual(sorted(countsInMemory(broker)), walked);
     assert.deepEqual(sorted(storedAndUnflushed(world, broker)), walked);
+    const sizes = await storedSizes(broker.store.engine);
+    for (const tenantId of [acme, umbrella]) {
+      assert.equal(broker.storedBytes.of(tenantId), sizes.get(tenantId) ?? 0);
+      const state = broker.queues.findTenant(tenantId);
+      const counts = walked.filter(([name]) => name.startsWith(`${tenantId}/`)).map(([, of]) => of);
+      const pending = counts.map(({ ready, delayed }) => sum(ready) + delayed);
+      assert.equal(state?.pending ?? 0, sum(pending));
+      assert.equal(state?.leased ?? 0, sum(counts.map(({ leased }) => leased)));
+    }
   }
 }
 
-test("stored and unflushed counts are what a walk over all keys counts, and so is memory", async () => {
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total + each, 0);
+}
+
+test("stored and unflushed counts are what a walk over all keys counts, and so is memory, also by tenant", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(stepArbitrary, { maxLength: 70 }), async (steps) => {
       const { world, broker } = await setup();

@@ -5,18 +5,21 @@
  */
 import { type Engine, FaultError, put } from "@codeq/engine";
 import { formatKey } from "./keys.ts";
-
-/** 1: payload and result always under keys of their own. 2: short ones travel with the task. */
-const formatVersion = 2;
+import { upgradeFormat1 } from "./upgrade-format-1.ts";
 
 /**
- * Notes the format that this version writes, so that an older one refuses it. Records of the first
- * format are read as they are and rewritten when their task changes.
+ * 1: payload and result always under keys of their own. 2: short ones travel with the task, and tasks
+ * and tenants know how many bytes are kept for them.
  */
+const formatVersion = 2;
+
+/** Notes the format of a store that has none yet, and upgrades one that has an older one. */
 export async function writeFormat(engine: Engine, shards: number): Promise<void> {
   const stored = engine.get(formatKey);
   if (stored !== undefined && parseFormat(stored).version === formatVersion) return;
-  await engine.commit([put(formatKey, JSON.stringify({ version: formatVersion, shards }))]).done;
+  const upgrades = stored === undefined ? [] : await upgradeFormat1(engine);
+  const format = put(formatKey, JSON.stringify({ version: formatVersion, shards }));
+  await engine.commit([...upgrades, format]).done;
 }
 
 /** Throws when this version cannot work with what is there. Called before anything is written. */

@@ -4,7 +4,7 @@
  * the indexes its record says, whatever the transition was.
  */
 import { create, type Op, put, remove } from "@codeq/engine";
-import { expiresMsOf, queueOf, type Result, type Task, type TenantId } from "@codeq/queue";
+import { expiresMsOf, queueOf, type Task, type TenantId } from "@codeq/queue";
 import {
   deadPrefix,
   delayedPrefix,
@@ -18,7 +18,7 @@ import {
   sortable,
   taskKey,
 } from "./keys.ts";
-import { encodeResult, encodeTask, isShort } from "./task-codec.ts";
+import { encodeTask, isShort } from "./task-codec.ts";
 
 /** The index keys of a task, without its record, payload, result and idempotency key. */
 export function keysOf(task: Task): string[] {
@@ -73,12 +73,11 @@ export function addNewTask(ops: Op[], task: Task, payload: string): void {
   if (task.payload === undefined) ops.push(create(payloadKey(task.id), payload));
 }
 
-/** Adds the writes that end a task: its terminal record and its result. */
-export function addEnd(ops: Op[], before: Task, end: { task: Task; result: Result }): void {
-  const encoded = encodeResult(end.result);
-  const travels = isShort(encoded);
-  addChange(ops, before, end.task, travels ? encoded : "");
-  if (!travels) ops.push(create(resultKey(end.task.id), encoded));
+/** Adds the writes that end a task: its terminal record and its encoded result. */
+export function addEnd(ops: Op[], before: Task, end: { task: Task; result: string }): void {
+  const travels = isShort(end.result);
+  addChange(ops, before, end.task, travels ? end.result : "");
+  if (!travels) ops.push(create(resultKey(end.task.id), end.result));
 }
 
 /** Adds the writes that leave nothing of the task behind. */

@@ -15,6 +15,7 @@
  *   codeq/counts/<queue>/<tenant>                           how many of each, written with every flush
  *   codeq/keys/<tenant>/<id>                                an API key, without its secret
  *   codeq/key-uses/<id>                                     when an API key was last used, about
+ *   codeq/bytes/<tenant>                                    bytes of its payloads and results
  *   codeq/quarantine/<key>                                  what could not be read, kept as it was
  *   codeq/meta/...                                          format, position, sequence
  *
@@ -49,7 +50,8 @@ export function endOf(prefix: string): string {
   return `${prefix}~`;
 }
 
-export const taskKey = (id: TaskId): string => `codeq/tasks/${id}`;
+export const tasksPrefix = "codeq/tasks/";
+export const taskKey = (id: TaskId): string => tasksPrefix + id;
 export const payloadKey = (id: TaskId): string => `codeq/payload/${id}`;
 export const resultKey = (id: TaskId): string => `codeq/results/${id}`;
 export const quarantineKey = (key: string): string => `codeq/quarantine/${key}`;
@@ -95,6 +97,7 @@ export const apiKeysOf = (tenant: TenantId): string => `${apiKeysPrefix}${tenant
 export const apiKeyKey = (tenant: TenantId, id: string): string => apiKeysOf(tenant) + id;
 export const apiKeyUsesPrefix = "codeq/key-uses/";
 export const apiKeyUseKey = (id: string): string => apiKeyUsesPrefix + id;
+export const storedBytesKey = (tenant: TenantId): string => `codeq/bytes/${tenant || "_"}`;
 
 export const sequenceKey = "codeq/meta/sequence";
 export const formatKey = "codeq/meta/format";

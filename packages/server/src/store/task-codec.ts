@@ -33,7 +33,7 @@ export function encodeTask(task: Task, result: string): string {
 
 /** One call over one array: faster than text put together by hand, which has to be flattened. */
 function encodeRow(task: Task): string {
-  const place = placeCells(task.place);
+  const place = lastCells(task);
   const row = [
     task.id,
     task.tenantId,
@@ -50,28 +50,32 @@ function encodeRow(task: Task): string {
     task.error,
     task.createdMs,
     task.updatedMs,
-    // Up to four, written out because an array that grows is allocated twice.
+    // Up to five, written out because an array that grows is allocated twice.
     place[0],
     place[1],
     place[2],
     place[3],
+    place[4],
   ];
   row.length = placeAt + place.length;
   return JSON.stringify(row);
 }
 
-function placeCells(place: Place): readonly (string | number | null)[] {
+/** The place, whose length depends on its kind, and what was added to the format behind it. */
+function lastCells({ place, storedBytes }: Task): readonly (string | number | null)[] {
   switch (place.in) {
     case "ready":
-      return ["r", place.seq];
+      return ["r", place.seq, storedBytes];
     case "delayed":
-      return ["w", place.dueMs];
+      return ["w", place.dueMs, storedBytes];
     case "leased":
-      return ["l", place.workerId, place.untilMs, place.leaseMs];
+      return ["l", place.workerId, place.untilMs, place.leaseMs, storedBytes];
     case "dead":
-      return ["d", place.atMs, place.expiresMs ?? null];
-    case "done":
-      return [place.how === "completed" ? "c" : "f", place.workerId, place.atMs, place.expiresMs];
+      return ["d", place.atMs, place.expiresMs ?? null, storedBytes];
+    case "done": {
+      const kind = place.how === "completed" ? "c" : "f";
+      return [kind, place.workerId, place.atMs, place.expiresMs, storedBytes];
+    }
   }
 }
 
@@ -85,7 +89,8 @@ export function decodeTask(stored: Buffer | string): Task | undefined {
   const row = parseArray(rowEnd === -1 ? text : text.slice(0, rowEnd));
   if (row === undefined || !matches(row, taskShape)) return undefined;
   const place = decodePlace(row.slice(placeAt));
-  if (place === undefined) return undefined;
+  const storedBytes = row[placeAt + (placeLengths.get(row[placeAt]) ?? 0)];
+  if (place === undefined || typeof storedBytes !== "number") return undefined;
   return {
     id: row[0] as TaskId,
     tenantId: row[1] as TenantId,
@@ -103,6 +108,7 @@ export function decodeTask(stored: Buffer | string): Task | undefined {
     error: row[12] as string,
     createdMs: row[13] as number,
     updatedMs: row[14] as number,
+    storedBytes,
     place,
   };
 }
@@ -133,6 +139,16 @@ const placeShapes = new Map([
   ["d", ["n"]],
   ["c", ["s", "n", "n"]],
   ["f", ["s", "n", "n"]],
+]);
+
+/** How many cells each kind of place has, with the one that names it. */
+const placeLengths: ReadonlyMap<unknown, number> = new Map([
+  ["r", 2],
+  ["w", 2],
+  ["l", 4],
+  ["d", 3],
+  ["c", 4],
+  ["f", 4],
 ]);
 
 function decodePlace([kind, ...cells]: readonly unknown[]): Place | undefined {

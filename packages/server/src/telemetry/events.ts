@@ -6,6 +6,10 @@ import type { Task } from "@codeq/queue";
 import type { Metrics } from "./metrics.ts";
 
 export type OperationOutcome = "ok" | "refused" | "failed";
+type RateHit = Parameters<Metrics["rateLimitHits"]["inc"]>;
+/** What counts in a rate limit, by the names of the contract. */
+export type RateOperation = RateHit[1];
+type QuotaRefusal = Parameters<Metrics["quotaRefusals"]["inc"]>;
 
 export class Events {
   readonly #metrics: Metrics;
@@ -37,6 +41,14 @@ export class Events {
 
   webhookDelivered(command: string, outcome: "success" | "failure"): void {
     this.#metrics.webhookDeliveries.inc("task_result", command, outcome);
+  }
+
+  rateLimited(...hit: RateHit): void {
+    this.#metrics.rateLimitHits.inc(...hit);
+  }
+
+  quotaExceeded(...quota: QuotaRefusal): void {
+    this.#metrics.quotaRefusals.inc(...quota);
   }
 
   operated(operation: string, outcome: OperationOutcome, seconds: number): void {

@@ -59,12 +59,29 @@ export const metricTable = {
   rateLimitHits: {
     name: "codeq_rate_limit_hits_total",
     type: "counter",
-    help: "Requests refused by a rate limit.",
+    help: "Requests refused or held back by a rate limit.",
     labels: [
       { name: "scope", values: ["producer", "worker", "admin", "webhook"] },
       {
         name: "operation",
         values: ["create_task", "claim", "cleanup", "queue_ready", "task_result"],
+      },
+    ],
+  },
+  rateLimitBuckets: {
+    name: "codeq_rate_limit_buckets",
+    type: "gauge",
+    help: "Subjects, URLs and tenants whose rate is remembered.",
+    labels: [{ name: "scope", values: ["producer", "worker", "admin", "webhook"] }],
+  },
+  quotaRefusals: {
+    name: "codeq_quota_refusals_total",
+    type: "counter",
+    help: "Requests refused because a tenant has all that its quota allows.",
+    labels: [
+      {
+        name: "quota",
+        values: ["pendingTasks", "storedBytes", "requestsPerSecond", "concurrentLeases"],
       },
     ],
   },

@@ -2,10 +2,12 @@
  * The Readys of one worker stream that have not been served. Each is held until it is served or the
  * stream ends: never dropped, because a client's slot waits for it for ever.
  *
- * While the worker does not read what it is sent, none is served.
+ * While the worker does not read what it is sent, none is served; while it is over its rate, they
+ * wait in the order they came.
  */
 import { setMaxListeners } from "node:events";
 import type { Clock } from "../../clock.ts";
+import type { Admission } from "../../operations/operation.ts";
 
 export interface HeldReady {
   /** Empty for everything the worker may do. */
@@ -14,31 +16,43 @@ export interface HeldReady {
   readonly count: number;
 }
 
-/** Serves a Ready; false when it has to be held on. Never rejects. */
-type Serve = (ready: HeldReady, signal: AbortSignal) => Promise<boolean>;
+/** What is done with Readys. */
+export interface Serving {
+  /** Lets a Ready in, once, or says when to ask again. */
+  readonly admit: () => Admission | number;
+  /** Serves a Ready; false when it has to be held on. */
+  readonly serve: (ready: HeldReady, admission: Admission, signal: AbortSignal) => Promise<boolean>;
+}
+
+interface Held {
+  readonly ready: HeldReady;
+  /** Undefined until it was let in. */
+  readonly admission: Admission | undefined;
+}
 
 const readysMax = 1024;
 /** After a refusal that may pass, such as a full disk. */
 const retryMs = 500;
 
 export class HeldReadys {
-  readonly #serve: Serve;
+  readonly #serving: Serving;
   readonly #clock: Clock;
   readonly #counts: { heldReadys: number };
-  #held: HeldReady[] = [];
-  #serving = 0;
+  #held: Held[] = [];
+  #beingServed = 0;
   #isSuspended = false;
   #isClosed = false;
   #serveUntil: AbortController = newController();
   #cancelRetry: (() => void) | undefined;
+  #retryAtMs = 0;
 
   constructor(
     parts: { readonly clock: Clock; readonly counts: { heldReadys: number } },
-    serve: Serve,
+    serving: Serving,
   ) {
     this.#clock = parts.clock;
     this.#counts = parts.counts;
-    this.#serve = serve;
+    this.#serving = serving;
   }
 
   get isClosed(): boolean {
@@ -47,8 +61,8 @@ export class HeldReadys {
 
   /** False when there are too many already. */
   hold(ready: HeldReady): boolean {
-    if (this.#held.length + this.#serving >= readysMax) return false;
-    this.#held.push(ready);
+    if (this.#held.length + this.#beingServed >= readysMax) return false;
+    this.#held.push({ ready, admission: undefined });
     this.#counts.heldReadys += 1;
     this.#serveHeld();
     return true;
@@ -87,19 +101,38 @@ export class HeldReadys {
     const { signal } = this.#serveUntil;
     const held = this.#held;
     this.#held = [];
-    for (const ready of held) {
-      this.#serving += 1;
-      void this.#serve(ready, signal).then((isServed) => {
-        this.#serving -= 1;
-        if (!isServed && !this.#isClosed) this.#holdOn(ready);
-        else this.#counts.heldReadys -= 1;
-      });
+    let waitMs: number | undefined;
+    for (const each of held) {
+      const admission = each.admission ?? waitMs ?? this.#serving.admit();
+      if (typeof admission === "number") {
+        waitMs = admission;
+        this.#held.push(each);
+      } else {
+        this.#serve(each.ready, admission, signal);
+      }
     }
+    if (waitMs !== undefined) this.#serveAfter(waitMs);
   }
 
-  #holdOn(ready: HeldReady): void {
-    this.#held.push(ready);
-    this.#cancelRetry ??= this.#clock.after(retryMs, () => {
+  #serve(ready: HeldReady, admission: Admission, signal: AbortSignal): void {
+    this.#beingServed += 1;
+    void this.#serving.serve(ready, admission, signal).then((isServed) => {
+      this.#beingServed -= 1;
+      if (isServed || this.#isClosed) {
+        this.#counts.heldReadys -= 1;
+        return;
+      }
+      this.#held.push({ ready, admission });
+      this.#serveAfter(retryMs);
+    });
+  }
+
+  #serveAfter(ms: number): void {
+    const atMs = this.#clock.monotonicMs() + ms;
+    if (this.#cancelRetry !== undefined && this.#retryAtMs <= atMs) return;
+    this.#cancelRetry?.();
+    this.#retryAtMs = atMs;
+    this.#cancelRetry = this.#clock.after(ms, () => {
       this.#cancelRetry = undefined;
       this.#serveHeld();
     });

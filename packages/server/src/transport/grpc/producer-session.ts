@@ -9,7 +9,13 @@ import type { Identity } from "../../access/identity.ts";
 import type { CreatedTask, CreateTaskInput } from "../../operations/create-task.ts";
 import type { TaskWithResult } from "../../operations/get-result.ts";
 import { operations } from "../../operations/index.ts";
-import { type Answer, type Refusal, refusal } from "../../operations/operation.ts";
+import {
+  type Admission,
+  type Answer,
+  type Refusal,
+  refusal,
+  sentenceOf,
+} from "../../operations/operation.ts";
 import { traceContext } from "../trace-context.ts";
 import { echoOf, inMessages } from "./acks.ts";
 import {
@@ -99,9 +105,15 @@ class ProducerConversation implements Conversation<Event> {
     this.#session.send({ case: "createAck", value: ack });
   }
 
-  /** All are decided before the first is awaited, so they share commits and keep their order. */
+  /**
+   * All are decided before the first is awaited, so they share commits and keep their order. What a
+   * limit does not allow is refused as a whole, with an acknowledgement for each.
+   */
   async #createBatch(tasks: readonly producer.CreateTask[]): Promise<void> {
-    const all = await Promise.all(tasks.map((task) => this.#ack(task)));
+    const admitted = this.#admit(tasks.length);
+    const all = admitted.ok
+      ? await Promise.all(tasks.map((task) => this.#ack(task, admitted.value)))
+      : tasks.map(({ seq }) => refusedAck(seq, admitted));
     for (const acks of inMessages(all)) {
       this.#session.send({ case: "createAckBatch", value: { acks } });
     }
@@ -122,16 +134,28 @@ class ProducerConversation implements Conversation<Event> {
     return answer;
   }
 
-  async #ack(task: producer.CreateTask): Promise<producer.CreateAck> {
+  #admit(tasks: number): Answer<Admission> {
+    const admitted = this.#parts.dispatch.admit(operations.createTasks, this.#call.identity);
+    if (!admitted.ok) return admitted;
+    return admitted.value.countAs(tasks) ?? admitted;
+  }
+
+  async #ack(task: producer.CreateTask, admission?: Admission): Promise<producer.CreateAck> {
     const { seq } = task;
     const input = toInput(task);
+    const call = { ...this.#call, admission };
     const answer: Answer<CreatedTask> = input.ok
-      ? await this.#parts.dispatch.run(operations.createTask, this.#call, input.value)
+      ? await this.#parts.dispatch.run(operations.createTask, call, input.value)
       : input;
     return answer.ok
       ? { seq, ok: true, taskId: answer.value.task.id, errorMessage: "", errorCode: "" }
-      : { seq, ok: false, taskId: "", errorMessage: answer.text, errorCode: answer.code };
+      : refusedAck(seq, answer);
   }
+}
+
+function refusedAck(seq: producer.CreateTask["seq"], refused: Refusal): producer.CreateAck {
+  const errorMessage = sentenceOf(refused);
+  return { seq, ok: false, taskId: "", errorMessage, errorCode: refused.code };
 }
 
 const tooMany = refusal("overloaded", `more than ${awaitsMax} results are waited for`);
@@ -143,13 +167,10 @@ function resultOf(taskId: string, { task, result }: TaskWithResult): producer.Ta
   return { taskId, ...ok, status, resultJson, error, attempts };
 }
 
-function noResult(taskId: string, { text, code }: Refusal): producer.TaskResult {
-  return {
-    ...producer.newTaskResult(),
-    taskId: echoOf(taskId),
-    errorMessage: text,
-    errorCode: code,
-  };
+function noResult(taskId: string, refused: Refusal): producer.TaskResult {
+  const errorMessage = sentenceOf(refused);
+  const { code: errorCode } = refused;
+  return { ...producer.newTaskResult(), taskId: echoOf(taskId), errorMessage, errorCode };
 }
 
 function toInput(task: producer.CreateTask): Answer<CreateTaskInput> {

@@ -10,13 +10,15 @@ import type { Result, TaskId } from "@codeq/queue";
 import type { Identity } from "../../access/identity.ts";
 import { workerIdOf } from "../../access/worker-id.ts";
 import { type Deliver, problemOfCommands } from "../../operations/claim-tasks.ts";
+import type { Caller } from "../../operations/dispatch.ts";
 import { operations } from "../../operations/index.ts";
 import {
+  type Admission,
   type Answer,
-  type Call,
   type Operation,
   type Refusal,
   refusal,
+  sentenceOf,
 } from "../../operations/operation.ts";
 import type { SubmitResultInput } from "../../operations/submit-result.ts";
 import { echoOf, inMessages } from "./acks.ts";
@@ -82,7 +84,10 @@ class WorkerConversation implements Conversation<Event> {
     this.#session = session;
     this.#identity = identity;
     this.#name = name;
-    this.#readys = new HeldReadys(parts, (ready, signal) => this.#serve(ready, signal));
+    this.#readys = new HeldReadys(parts, {
+      admit: () => this.#admitReady(),
+      serve: (ready, admission, signal) => this.#serve(ready, { admission, signal }),
+    });
   }
 
   take(event: Event): Promise<void> | undefined {
@@ -151,8 +156,14 @@ class WorkerConversation implements Conversation<Event> {
     }
   }
 
+  /** A Ready that comes too early is kept waiting: nobody could answer its slot again. */
+  #admitReady(): Admission | number {
+    const admitted = this.#parts.dispatch.admit(operations.claimTasks, this.#identity);
+    return admitted.ok ? admitted.value : (admitted.retryAfterMs ?? 0);
+  }
+
   /** Asks for tasks until there are some; false when the Ready has to be held on. */
-  async #serve(ready: HeldReady, signal: AbortSignal): Promise<boolean> {
+  async #serve(ready: HeldReady, call: Omit<Caller, "identity">): Promise<boolean> {
     const count = Math.min(ready.count, this.#parts.claimBatchMax);
     const asBatch = ready.count > 1;
     const deliver: Deliver = (claimed, giveBack) => {
@@ -165,7 +176,7 @@ class WorkerConversation implements Conversation<Event> {
       return true;
     };
     const input = { ...ready, count, waitSeconds: Number.POSITIVE_INFINITY, deliver };
-    const answer = await this.#run(operations.claimTasks, input, signal);
+    const answer = await this.#run(operations.claimTasks, input, call);
     if (answer.ok) return answer.value.length > 0;
     if (errors[answer.code].retryable) return false;
     this.#refuse(answer);
@@ -182,16 +193,20 @@ class WorkerConversation implements Conversation<Event> {
 
   async #results(results: readonly worker.Result[]): Promise<void> {
     if (results.length === 0) return;
-    const all = await Promise.all(results.map((result) => this.#submit(result)));
-    for (const acks of inMessages(all)) {
-      this.#session.send({ case: "resultAckBatch", value: { acks } });
+    const admitted = this.#parts.dispatch.admit(operations.submitResults, this.#identity);
+    const acks = admitted.ok
+      ? await Promise.all(results.map((result) => this.#submit(result, admitted.value)))
+      : results.map(({ taskId }) => ackOf(taskId, admitted));
+    for (const part of inMessages(acks)) {
+      this.#session.send({ case: "resultAckBatch", value: { acks: part } });
     }
   }
 
-  async #submit(result: worker.Result): Promise<worker.ResultAck> {
+  async #submit(result: worker.Result, admission?: Admission): Promise<worker.ResultAck> {
     const input = toSubmission(result);
+    const call = { signal: undefined, admission };
     const answer: Answer<Result> = input.ok
-      ? await this.#run(operations.submitResult, input.value)
+      ? await this.#run(operations.submitResult, input.value, call)
       : input;
     return ackOf(result.taskId, answer);
   }
@@ -220,10 +235,9 @@ class WorkerConversation implements Conversation<Event> {
   #run<Input, Output>(
     operation: Operation<Input, Output>,
     input: Input,
-    signal?: AbortSignal,
+    call: Omit<Caller, "identity"> = { signal: undefined },
   ): Promise<Answer<Output>> {
-    const call: Call = { identity: this.#identity, signal };
-    return this.#parts.dispatch.run(operation, call, input);
+    return this.#parts.dispatch.run(operation, { identity: this.#identity, ...call }, input);
   }
 }
 
@@ -248,7 +262,7 @@ function ackOf(
   const id = echoOf(taskId);
   return answer.ok
     ? { taskId: id, ok: true, errorMessage: "", errorCode: "" }
-    : { taskId: id, ok: false, errorMessage: answer.text, errorCode: answer.code };
+    : { taskId: id, ok: false, errorMessage: sentenceOf(answer), errorCode: answer.code };
 }
 
 function toSubmission(result: worker.Result): Answer<SubmitResultInput> {

@@ -12,6 +12,7 @@ import Fastify, {
 import type { Authenticator } from "../../access/authenticate.ts";
 import type { Identity } from "../../access/identity.ts";
 import type { Credentials, Dispatch } from "../../operations/dispatch.ts";
+import type { Admission } from "../../operations/operation.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import { type Connection, Connections } from "../connections.ts";
@@ -20,6 +21,7 @@ import { adminRoutes } from "./admin-routes.ts";
 import { apiKeyRoutes } from "./api-key-routes.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
+import { rateLimitHeaders } from "./rate-limit-headers.ts";
 import { RequestIds } from "./request-ids.ts";
 import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
 import { taskRoutes } from "./task-routes.ts";
@@ -49,6 +51,7 @@ declare module "fastify" {
   }
   interface FastifyRequest {
     identity: Identity | undefined;
+    admission: Admission | undefined;
     bodyText: string;
     /** Set while a known caller's request is under way. */
     held: Connection | undefined;
@@ -80,6 +83,7 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   app.decorate("connections", connections);
   app.decorateRequest("held", undefined);
   app.decorateRequest("identity", undefined);
+  app.decorateRequest("admission", undefined);
   app.decorateRequest("bodyText", "");
   readBodies(app);
   app.addHook("onRequest", async (request, reply) => {
@@ -163,6 +167,10 @@ function addRoute(
       request.identity = answer.value;
       request.held = app.connections.of(request.raw.socket);
       request.held?.hold();
+      // Before the body is read: what is refused for its number need not be received.
+      const admitted = dispatch.admit(each.operation, answer.value);
+      if (!admitted.ok) return send(reply, problem(admitted));
+      request.admission = admitted.value;
       return undefined;
     },
     handler: async (request, reply) => {
@@ -184,13 +192,16 @@ function addRoute(
       if (waits && closing.hasBegun) return send(reply, problemOf("shutting_down"));
       const identity = request.identity as Identity;
       const signal = waits ? waitSignal(request.raw, reply.raw, watch(identity)) : undefined;
-      const answer = await dispatch.run(each.operation, { identity, signal }, input.value);
+      const call = { identity, signal, admission: request.admission };
+      const answer = await dispatch.run(each.operation, call, input.value);
       return send(reply, answer.ok ? each.reply(answer.value, codec, http) : problem(answer));
     },
   });
 }
 
 function send(reply: FastifyReply, { status, body, headers }: HttpReply): FastifyReply {
+  const { admission } = reply.request;
+  if (admission !== undefined) reply.headers(rateLimitHeaders(admission.limits()));
   if (headers !== undefined) reply.headers(headers);
   if (status === 503) reply.header("retry-after", "1");
   reply.code(status);

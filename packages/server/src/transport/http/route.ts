@@ -6,7 +6,9 @@
 import { type ErrorCode, errors } from "@codeq/protocol";
 import type { TObject } from "@sinclair/typebox";
 import type { Answer, Operation, Refusal } from "../../operations/operation.ts";
+import { wholeSeconds } from "../../operations/over-quota.ts";
 import type { JsonCodec } from "./json-codec.ts";
+import { rateLimitHeaders } from "./rate-limit-headers.ts";
 
 export interface HttpRequest {
   readonly params: Readonly<Record<string, string>>;
@@ -52,11 +54,14 @@ export function json(body: string, status = 200): HttpReply {
 }
 
 export function problem(refusal: Refusal): HttpReply {
-  return {
-    status: errors[refusal.code].http,
-    body: JSON.stringify({ error: refusal.text }),
-    headers: { "codeq-error": refusal.code },
-  };
+  const { code, text, details, retryAfterMs } = refusal;
+  const status = errors[code].http;
+  const body = JSON.stringify({ error: text, ...details });
+  const named = { "codeq-error": code };
+  if (retryAfterMs === undefined) return { status, body, headers: named };
+  const seconds = wholeSeconds(retryAfterMs);
+  const limits = rateLimitHeaders(refusal.limits ?? [], seconds);
+  return { status, body, headers: { ...named, ...limits, "retry-after": String(seconds) } };
 }
 
 export function problemOf(code: ErrorCode, text: string = errors[code].text): HttpReply {

@@ -276,6 +276,6 @@ function results<T>(answers: readonly Answer<T>[], show: (value: T) => string): 
 }
 
 /** An item has no headers, so its code stands beside the text. */
-function errorMembers({ code, text }: Refusal): string {
-  return `"error":${JSON.stringify(text)},"code":"${code}"`;
+function errorMembers({ code, text, details }: Refusal): string {
+  return JSON.stringify({ error: text, code, ...details }).slice(1, -1);
 }

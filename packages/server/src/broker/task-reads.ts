@@ -1,0 +1,57 @@
+/**
+ * What callers may see of tasks: those of their tenant, when everything that is known of them is
+ * durable, with leases as heartbeats have moved them.
+ */
+import type { Result, Task, TaskId, TenantId } from "@codeq/queue";
+import type { QueueStore } from "../store/queue-store.ts";
+import type { ClaimedTask } from "./claims.ts";
+import type { Leases } from "./leases.ts";
+
+export class TaskReads {
+  readonly #store: QueueStore;
+  readonly #leases: Leases;
+
+  constructor(parts: { readonly store: QueueStore; readonly leases: Leases }) {
+    this.#store = parts.store;
+    this.#leases = parts.leases;
+  }
+
+  /** As it is now, durable or not; undefined when it is unknown or somebody else's. */
+  find(of: { readonly tenantId: TenantId; readonly id: TaskId }): Task | undefined {
+    const task = this.#store.task(of.id);
+    return task?.tenantId === of.tenantId ? task : undefined;
+  }
+
+  async task(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
+    return await this.#whenSettled(id, () => {
+      const task = this.find({ tenantId, id });
+      if (task === undefined) return undefined;
+      return { task: this.withLiveLease(task), payload: this.#store.payload(task) };
+    });
+  }
+
+  async result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
+    return await this.#whenSettled(id, () =>
+      this.find({ tenantId, id }) === undefined ? undefined : this.#store.result(id),
+    );
+  }
+
+  /** Heartbeats move the end of a lease in memory first. */
+  withLiveLease(task: Task): Task {
+    const lease = this.#leases.get(task.id);
+    if (lease === undefined || task.place.in !== "leased") return task;
+    return { ...task, place: { ...task.place, untilMs: lease.untilMs } };
+  }
+
+  /**
+   * Reads when everything that is known of the task is durable, in the same turn: while a caller
+   * waits for this more may be decided, and nobody may see that yet.
+   */
+  async #whenSettled<T>(id: TaskId, read: () => T): Promise<T> {
+    for (let done = this.#store.whenDurable(id); done !== undefined; ) {
+      await done;
+      done = this.#store.whenDurable(id);
+    }
+    return read();
+  }
+}

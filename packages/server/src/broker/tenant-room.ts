@@ -1,0 +1,56 @@
+/**
+ * What its quota leaves a tenant. Only what comes in is held to it: a task that was accepted may
+ * come back and end, and a result is always taken, so a total may end up above its limit by what was
+ * on its way.
+ */
+import type { TenantId } from "@codeq/queue";
+import { type Exceeded, type Quotas, quotaOf } from "../config/quotas.ts";
+import type { Queues } from "./queue-state.ts";
+import type { StoredBytes } from "./stored-bytes.ts";
+
+export class TenantRoom {
+  readonly #quotas: Quotas;
+  readonly #queues: Queues;
+  readonly #storedBytes: StoredBytes;
+  /** Whether there is any quota at all. */
+  readonly isLimited: boolean;
+
+  constructor(parts: { quotas: Quotas; queues: Queues; storedBytes: StoredBytes }) {
+    this.#quotas = parts.quotas;
+    this.#queues = parts.queues;
+    this.#storedBytes = parts.storedBytes;
+    const { default: all, tenants } = parts.quotas;
+    this.isLimited = [all, ...tenants.values()].some((quota) =>
+      Object.values(quota).some((most) => most !== Number.POSITIVE_INFINITY),
+    );
+  }
+
+  /** What one more task with a payload of so many bytes would exceed. */
+  exceededByTask(tenantId: TenantId, bytes: number): Exceeded | undefined {
+    if (!this.isLimited) return undefined;
+    const { pendingTasks, storedBytes } = quotaOf(this.#quotas, tenantId);
+    const pending = this.#queues.findTenant(tenantId)?.pending ?? 0;
+    if (pending >= pendingTasks) {
+      return { quota: "pendingTasks", limit: pendingTasks, current: pending };
+    }
+    if (storedBytes === Number.POSITIVE_INFINITY) return undefined;
+    const stored = this.#storedBytes.of(tenantId);
+    if (stored + bytes <= storedBytes) return undefined;
+    return { quota: "storedBytes", limit: storedBytes, current: stored };
+  }
+
+  /** What one more lease would exceed. */
+  exceededByLease(tenantId: TenantId): Exceeded | undefined {
+    if (this.leases(tenantId) > 0) return undefined;
+    const { concurrentLeases: limit } = quotaOf(this.#quotas, tenantId);
+    const current = this.#queues.findTenant(tenantId)?.leased ?? 0;
+    return { quota: "concurrentLeases", limit, current };
+  }
+
+  /** How many more leases it may have. */
+  leases(tenantId: TenantId): number {
+    if (!this.isLimited) return Number.POSITIVE_INFINITY;
+    const held = this.#queues.findTenant(tenantId)?.leased ?? 0;
+    return Math.max(quotaOf(this.#quotas, tenantId).concurrentLeases - held, 0);
+  }
+}

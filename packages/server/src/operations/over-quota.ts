@@ -1,0 +1,25 @@
+/** The refusal of what a tenant's quota does not allow: which quota, how much, and how much there is. */
+import type { Exceeded } from "../config/quotas.ts";
+import { type Refusal, refusal, type Server } from "./operation.ts";
+
+/** Room is made by others at any time, so nobody knows a better moment. */
+const retryAfterMsDefault = 1000;
+
+export function overQuota(
+  { events }: Pick<Server, "events">,
+  exceeded: Exceeded,
+  retryAfterMs: number = retryAfterMsDefault,
+): Refusal {
+  const { quota, limit, current } = exceeded;
+  events.quotaExceeded(quota);
+  return {
+    ...refusal("quota_exceeded", `quota exceeded: ${quota} is ${current}, the limit is ${limit}`),
+    details: { quota, limit, current, retryAfterSeconds: wholeSeconds(retryAfterMs) },
+    retryAfterMs,
+  };
+}
+
+/** As clients wait: at least one. */
+export function wholeSeconds(ms: number): number {
+  return Math.max(1, Math.ceil(ms / 1000));
+}
