@@ -52,6 +52,7 @@ test("a batch is taken as far as the quota goes, each item telling for itself", 
   assert.ok(first.task.id !== undefined && second.task.id !== undefined);
   assert.deepEqual(third, {
     error: "quota exceeded: pendingTasks is 2, the limit is 2",
+    code: "quota_exceeded",
     quota: "pendingTasks",
     limit: 2,
     current: 2,
