@@ -139,6 +139,35 @@ test("S12: a hundred thousand commands leave a scrape of bounded size", () => {
   assert.ok(samples(metrics, "codeq_http_requests_total").length < 200);
 });
 
+test("S12: a label has a closed set of values or is one of the few that are bounded, and none tells who", () => {
+  const open = new Set<string>();
+  for (const { name, labels } of rows) {
+    for (const label of labels) {
+      assert.doesNotMatch(label.name, /tenant|token|subject|worker|user|url|task|id$/, name);
+      if (label.values === undefined) open.add(label.name);
+      else assert.ok(label.values.length <= 10, `${name} ${label.name}`);
+    }
+  }
+  assert.deepEqual([...open].sort(), ["command", "method", "operation", "route", "status"]);
+});
+
+test("S12: every metric with open labels stays bounded, whatever values come", () => {
+  const metrics = setup(10);
+  for (const [key, row] of Object.entries(metricTable) as [keyof typeof metricTable, MetricRow][]) {
+    if (row.labels.every(({ values }) => values !== undefined)) continue;
+    const recorder = metrics[key] as unknown as Record<string, (...args: unknown[]) => void>;
+    for (let n = 0; n < 3000; n++) {
+      const labels = row.labels.map(({ values }) => values?.[n % values.length] ?? `v${n}`);
+      if (row.type === "histogram") recorder["observe"]!(1, ...labels);
+      else if (row.type === "gauge") recorder["set"]!(1, ...labels);
+      else recorder["inc"]!(...labels);
+    }
+    const perSeries = row.type === "histogram" ? (row.buckets?.length ?? 0) + 3 : 1;
+    const found = samples(metrics, row.name).length / perSeries;
+    assert.ok(found <= 129 * 10, `${row.name} has ${found} series`);
+  }
+});
+
 test("callbacks are asked at each scrape, and entries with equal labels are added up", () => {
   const metrics = setup(1);
   let depth = 1;
