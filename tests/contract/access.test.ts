@@ -167,6 +167,12 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: [404, "API key not found"],
   },
+  "GET /v1/codeq/admin/audit": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/audit",
+    ok: 200,
+    foreign: 200,
+  },
   "DELETE /v1/codeq/admin/keys/:id": {
     access: "admin",
     path: ({ apiKey }) => `/v1/codeq/admin/keys/${apiKey}`,

@@ -18,24 +18,26 @@ interface FuzzRequest {
   readonly advanceMs: number;
 }
 
-const statuses = new Set([200, 202, 204, 400, 401, 403, 404, 409, 413]);
-const requestsTotal = 3000;
+const statuses = new Set([200, 201, 202, 204, 400, 401, 403, 404, 409, 413]);
+const requestsTotal = 4500;
 
 /** Ids that the server has given out, which the requests then use. */
 class KnownIds {
-  readonly #ids: string[] = ["019b7ca9-8d00-7000-b60d-c48d25699bac"];
+  readonly #ids = { id: ["019b7ca9-8d00-7000-b60d-c48d25699bac"], key: ["cq_0000000000000000"] };
 
   learn(text: string): void {
-    for (const [, id] of text.matchAll(/"id":"([0-9a-f-]{36})"/g)) this.#ids.push(id as string);
+    for (const [, id] of text.matchAll(/"id":"([0-9a-f-]{36})"/g)) this.#ids.id.push(id as string);
+    for (const [, id] of text.matchAll(/"id":"(cq_\w{16})"/g)) this.#ids.key.push(id as string);
   }
 
   /** Mostly a recent one. */
-  pick(at: number): string {
-    return this.#ids[Math.max(0, this.#ids.length - 1 - at)] as string;
+  pick(kind: "id" | "key", at: number): string {
+    const ids = this.#ids[kind];
+    return ids[Math.max(0, ids.length - 1 - at)] as string;
   }
 }
 
-const idMark = /\{id(\d+)\}/g;
+const idMark = /\{(id|key)(\d+)\}/g;
 const markedId = fc.nat({ max: 5 }).map((at) => `{id${at}}`);
 const token = fc.constantFrom(
   ...[...producerTokens, ...workerTokens].map((each) => each.token),
@@ -114,6 +116,16 @@ const bodies: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
       fc.array(some({ taskId: mostly(markedId), ...resultFields }), { maxLength: 5 }),
     ),
   }),
+  keys: fc.record(
+    {
+      name: mostly(fc.constantFrom("ci", "farm")),
+      scopes: mostly(fc.subarray(["codeq:claim", "codeq:create", "codeq:nack"], { minLength: 1 })),
+      eventTypes: mostly(fc.array(command, { maxLength: 3 })),
+      role: mostly(fc.constantFrom("admin", "none")),
+      expiresInSeconds: mostly(fc.integer({ min: 0, max: 3 })),
+    },
+    { requiredKeys: ["name", "scopes"] },
+  ),
   cleanup: some({ limit: mostly(oddNumber), before: mostly(createFields.runAt) }),
 };
 
@@ -130,7 +142,7 @@ const request: fc.Arbitrary<FuzzRequest> = fc
       method: mostlyKeep(route.method, fc.constantFrom("GET", "POST", "PUT", "DELETE", "PATCH")),
       path: fc
         .tuple(segment, fc.constantFrom("", "", "", "/", "?waitSeconds=0", "%zz"))
-        .map(([id, tail]) => route.path.replace(":id", id).replace(":command", "render") + tail),
+        .map(([id, tail]) => pathOf(route.path, id) + tail),
       headers: fc.tuple(token, fc.constantFrom("Bearer ", "Bearer ", "bearer ", "", "Basic ")).map(
         ([name, scheme]): Record<string, string> => ({
           ...(scheme === "" ? {} : { authorization: scheme + name }),
@@ -147,6 +159,11 @@ const request: fc.Arbitrary<FuzzRequest> = fc
     });
   });
 
+function pathOf(path: string, id: string): string {
+  const filled = path.includes("/keys/") ? id.replace("{id", "{key") : id;
+  return path.replace(":id", filled).replace(":command", "render");
+}
+
 function mostlyKeep(right: string, others: fc.Arbitrary<string>): fc.Arbitrary<string> {
   return fc.oneof({ weight: 19, arbitrary: fc.constant(right) }, { weight: 1, arbitrary: others });
 }
@@ -156,7 +173,8 @@ function cutOff([text, chars]: [string, number]): string {
 }
 
 async function send(server: RunningServer, ids: KnownIds, request: FuzzRequest): Promise<number> {
-  const fill = (text: string): string => text.replace(idMark, (_, at) => ids.pick(Number(at)));
+  const fill = (text: string): string =>
+    text.replace(idMark, (_, kind, at) => ids.pick(kind, Number(at)));
   const { method, headers } = request;
   const isRead = method === "GET";
   const body = isRead || request.body === undefined ? {} : { body: fill(request.body) };
@@ -195,7 +213,7 @@ test("thousands of nearly right requests leave the server up and the store sound
     { numRuns: requestsTotal / 15, endOnFailure: true },
   );
   assert.ok(sent >= requestsTotal);
-  for (const status of [200, 202, 204, 400, 401, 403, 404, 409]) {
+  for (const status of [200, 201, 202, 204, 400, 401, 403, 404, 409]) {
     assert.ok((seen.get(status) ?? 0) > 0, `no request was answered with ${status}`);
   }
   assert.equal((await server.ask("/healthz", {})).status, 200);

@@ -107,6 +107,7 @@ class Reading {
       case "webhook":
       case "keys":
       case "key-uses":
+      case "audit":
         return;
       default:
         this.problems.push(`${key} is not a key of the store`);

@@ -6,6 +6,7 @@
 import { Engine, type EngineState, FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
 import { ApiKeys } from "./access/api-keys.ts";
+import { AuditTrail } from "./access/audit-trail.ts";
 import { Authenticator } from "./access/authenticate.ts";
 import type { FetchKeySet } from "./access/fetch-key-set.ts";
 import type { KeySet } from "./access/key-set.ts";
@@ -22,6 +23,7 @@ import {
 } from "./compose-metrics.ts";
 import type { Config } from "./config/settings.ts";
 import type { Endpoints } from "./endpoints.ts";
+import { deleteOldAudit } from "./maintenance/delete-old-audit.ts";
 import { DeleteOldTasks } from "./maintenance/delete-old-tasks.ts";
 import { DeliverWebhooks, type PostCallback } from "./maintenance/deliver-webhooks.ts";
 import { expireLeases } from "./maintenance/expire-leases.ts";
@@ -29,6 +31,7 @@ import { promoteDueTasks } from "./maintenance/promote-due-tasks.ts";
 import { refreshKeySets } from "./maintenance/refresh-key-sets.ts";
 import { Ticker } from "./maintenance/ticker.ts";
 import { writeApiKeyUses } from "./maintenance/write-api-key-uses.ts";
+import { writeAudit } from "./maintenance/write-audit.ts";
 import { Dispatch } from "./operations/dispatch.ts";
 import type { Storage } from "./storage.ts";
 import { ArtifactFiles } from "./store/artifact-files.ts";
@@ -124,7 +127,11 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const revocations = new Revocations();
   const { fetchKeySet, randomBytes } = parts;
   const apiKeys = await ApiKeys.open({ store: broker.store, clock, revocations, randomBytes });
-  const server = { broker, clock, events, artifacts, apiKeys, config };
+  const audit = new AuditTrail({
+    ...{ store: broker.store, clock, logger, randomBytes },
+    retentionMs: config.auditRetentionSeconds * 1000,
+  });
+  const server = { broker, clock, events, artifacts, apiKeys, audit, config };
   const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });
   const authenticator = new Authenticator({
     producers: [apiKeys, ...providers.of(config.producerAuth)],
@@ -136,9 +143,8 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   collectLimiterMetrics(metrics, limiter);
   const dispatch = new Dispatch({ server, authenticator, limiter, logger });
   const { keySets } = providers;
-  const { ticker, webhooks } = startMaintenance({
-    ...{ ...parts, broker, events, keySets, apiKeys, limiter },
-  });
+  const forMaintenance = { broker, events, keySets, apiKeys, audit, limiter };
+  const { ticker, webhooks } = startMaintenance({ ...parts, ...forMaintenance });
   return {
     engine,
     onStorageState: (run) => void watchers.push(run),
@@ -152,6 +158,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
       broker.stopWaiting();
       await ticker[Symbol.asyncDispose]();
       await apiKeys[Symbol.asyncDispose]();
+      await audit[Symbol.asyncDispose]();
       await within(clock, webhookSettleMs, webhooks.settle());
       await engine[Symbol.asyncDispose]();
     },
@@ -218,15 +225,16 @@ interface MaintenanceParts extends CoreParts {
   readonly keySets: readonly KeySet[];
   readonly apiKeys: ApiKeys;
   readonly limiter: Limiter;
+  readonly audit: AuditTrail;
 }
 
 function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: DeliverWebhooks } {
-  const { broker, clock, logger, keySets, apiKeys, sleepMsMax } = parts;
+  const { broker, clock, logger, keySets, apiKeys, audit, sleepMsMax } = parts;
   const deletion = new DeleteOldTasks({ broker, clock });
   const webhooks = new DeliverWebhooks(parts);
-  const keys = refreshKeySets(keySets);
-  const uses = writeApiKeyUses(apiKeys);
-  const jobs = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks, keys, uses];
+  const ofTasks = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks];
+  const ofKeys = [refreshKeySets(keySets), writeApiKeyUses(apiKeys)];
+  const jobs = [...ofTasks, ...ofKeys, writeAudit(audit), deleteOldAudit(audit)];
   const ticker = new Ticker({ clock, logger, jobs, sleepMsMax });
   const wake = (): void => ticker.wake();
   broker.leases.onDue = wake;
@@ -242,6 +250,7 @@ function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: 
   webhooks.onIdle = wake;
   for (const each of keySets) each.onPlanned = wake;
   apiKeys.onUsed = wake;
+  audit.onPlanned = wake;
   wake();
   return { ticker, webhooks };
 }

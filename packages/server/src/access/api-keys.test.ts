@@ -9,7 +9,7 @@ import { BrokerWorld } from "../../test/broker-world.ts";
 import { apiKeyKey, apiKeysPrefix, apiKeyUseKey, quarantineKey } from "../store/keys.ts";
 import { QueueStore } from "../store/queue-store.ts";
 import { drawApiKey } from "./api-key-text.ts";
-import { type ApiKeyRequest, ApiKeys, type CreatedApiKey } from "./api-keys.ts";
+import { type ApiKeyRequest, ApiKeys, type Audit, type CreatedApiKey } from "./api-keys.ts";
 import { Revocations } from "./revocations.ts";
 
 const acme = "acme" as TenantId;
@@ -45,8 +45,19 @@ function request(fields: Partial<ApiKeyRequest> = {}): ApiKeyRequest {
   };
 }
 
-async function created(keys: ApiKeys, fields: Partial<ApiKeyRequest> = {}): Promise<CreatedApiKey> {
-  const outcome = await keys.create(request(fields));
+const unheard: Audit = () => ({ writes: [], log: () => {} });
+
+/** A record that can be told from others. */
+function heard(verb: "create" | "revoke"): Audit {
+  return ({ id }) => ({ writes: [put(`codeq/audit/all/${verb}/${id}`, "")], log: () => {} });
+}
+
+async function created(
+  keys: ApiKeys,
+  fields: Partial<ApiKeyRequest> = {},
+  audit: Audit = unheard,
+): Promise<CreatedApiKey> {
+  const outcome = await keys.create(request(fields), audit);
   assert.ok(outcome.ok);
   return outcome.value;
 }
@@ -111,12 +122,12 @@ test("a revoked key is refused at once and for ever, and whoever watches it is t
     told += 1;
   });
   const other = await created(first.keys, { name: "other" });
-  assert.deepEqual(await first.keys.revoke({ id: key.id, tenantId: undefined }), key);
+  assert.deepEqual(await first.keys.revoke({ id: key.id, tenantId: undefined }, unheard), key);
   assert.equal(told, 1);
   assert.equal(isRevoked(), true);
   for (const { keys } of [first, await reopen(first)]) {
     assert.deepEqual(keys.verify(token), refuse("invalid_token"));
-    assert.equal(await keys.revoke({ id: key.id, tenantId: undefined }), undefined);
+    assert.equal(await keys.revoke({ id: key.id, tenantId: undefined }, unheard), undefined);
     assert.ok(keys.verify(other.token).ok);
     assert.equal(keys.size, 1);
   }
@@ -125,9 +136,9 @@ test("a revoked key is refused at once and for ever, and whoever watches it is t
 test("a key is not revoked in the name of another tenant", async () => {
   const { keys } = await open();
   const { key, token } = await created(keys);
-  assert.equal(await keys.revoke({ id: key.id, tenantId: globex }), undefined);
+  assert.equal(await keys.revoke({ id: key.id, tenantId: globex }, unheard), undefined);
   assert.ok(keys.verify(token).ok);
-  assert.deepEqual(await keys.revoke({ id: key.id, tenantId: acme }), key);
+  assert.deepEqual(await keys.revoke({ id: key.id, tenantId: acme }, unheard), key);
 });
 
 test("pages go through a tenant from the oldest to the newest, and through all tenants", async () => {
@@ -162,14 +173,14 @@ test("a tenant has so many keys and no more, however many are asked for at once"
   const expiresMs = world.clock.nowMs() + 1000;
   const max = limits.apiKeysPerTenantMax;
   const asked = Array.from({ length: max + 5 }, (_, number) =>
-    keys.create(request(number < 3 ? { expiresMs } : {})),
+    keys.create(request(number < 3 ? { expiresMs } : {}), unheard),
   );
   const outcomes = await Promise.all(asked);
   assert.equal(outcomes.filter(({ ok }) => ok).length, max);
   assert.deepEqual(outcomes.at(-1), refuse("too_many_keys"));
-  assert.ok((await keys.create(request({ tenantId: globex }))).ok, "others have room");
+  assert.ok((await keys.create(request({ tenantId: globex }), unheard)).ok, "others have room");
   await world.clock.advance(1000);
-  assert.ok((await keys.create(request())).ok, "expired keys made room");
+  assert.ok((await keys.create(request(), unheard)).ok, "expired keys made room");
   assert.equal(keys.size, max + 1 - 3 + 1);
 });
 
@@ -201,7 +212,7 @@ test("uses are written seldom and together, and come back after a restart", asyn
   await keys[Symbol.asyncDispose]();
   const second = await reopen(first);
   assert.equal(second.keys.find(key.id)?.lastUsedMs, usedMs + 10 * 60_000);
-  await second.keys.revoke({ id: key.id, tenantId: acme });
+  await second.keys.revoke({ id: key.id, tenantId: acme }, unheard);
   assert.equal(second.store.engine.getText(apiKeyUseKey(key.id)), undefined);
 });
 
@@ -209,7 +220,7 @@ test("a use that is written while its key is revoked does not bring anything bac
   const { keys, store } = await open();
   const { key, token } = await created(keys);
   keys.noteUse(key.id);
-  await Promise.all([keys.revoke({ id: key.id, tenantId: acme }), keys.writeUses()]);
+  await Promise.all([keys.revoke({ id: key.id, tenantId: acme }, unheard), keys.writeUses()]);
   keys.noteUse(key.id);
   await keys.writeUses();
   assert.deepEqual(
@@ -224,14 +235,14 @@ test("a full disk refuses a key and a revocation, and neither happened", async (
   const { key, token } = await created(keys);
   world.disk.capacityBytes = 0;
   const large = request({ name: "x".repeat(6000) });
-  await assert.rejects(keys.create(large), { code: "disk_full" });
-  await assert.rejects(keys.revoke({ id: key.id, tenantId: acme }), { code: "disk_full" });
+  await assert.rejects(keys.create(large, unheard), { code: "disk_full" });
+  await assert.rejects(keys.revoke({ id: key.id, tenantId: acme }, unheard), { code: "disk_full" });
   assert.ok(keys.verify(token).ok, "what was refused did not happen");
   assert.equal(keys.size, 1);
   world.disk.capacityBytes = Number.MAX_SAFE_INTEGER;
   await world.clock.advance(1000);
-  assert.ok((await keys.create(large)).ok);
-  await keys.revoke({ id: key.id, tenantId: acme });
+  assert.ok((await keys.create(large, unheard)).ok);
+  await keys.revoke({ id: key.id, tenantId: acme }, unheard);
   assert.deepEqual(keys.verify(token), refuse("invalid_token"));
 });
 
@@ -250,7 +261,7 @@ test("a record under another tenant's name opens nothing", async () => {
   const first = await open();
   const { key, token } = await created(first.keys);
   const record = first.store.engine.getText(apiKeyKey(acme, key.id)) as string;
-  await first.keys.revoke({ id: key.id, tenantId: acme });
+  await first.keys.revoke({ id: key.id, tenantId: acme }, unheard);
   await first.store.engine.commit([put(apiKeyKey(globex, key.id), record)]).done;
   const { keys } = await reopen(first);
   assert.deepEqual(keys.verify(token), refuse("invalid_token"));
@@ -285,14 +296,14 @@ test("whenever the power fails, what was answered is so and nothing is half ther
     const undecided = new Set<string>();
     dieAfter(operations);
     const life = async (number: number): Promise<void> => {
-      const { key, token } = await created(keys, { name: `key ${number}` });
+      const { key, token } = await created(keys, { name: `key ${number}` }, heard("create"));
       alive.add(token);
       keys.noteUse(key.id);
       if (number % 3 === 0) await keys.writeUses();
       if (number % 2 === 1) return;
       alive.delete(token);
       undecided.add(token);
-      await keys.revoke({ id: key.id, tenantId: acme });
+      await keys.revoke({ id: key.id, tenantId: acme }, heard("revoke"));
       undecided.delete(token);
       gone.add(token);
     };
@@ -311,6 +322,15 @@ test("whenever the power fails, what was answered is so and nothing is half ther
       1000,
     );
     assert.equal(records.length, next.keys.size);
+    const told = async (verb: string): Promise<string[]> => {
+      const prefix = `codeq/audit/all/${verb}/`;
+      const found = await next.store.engine.scanKeys({ after: prefix, before: `${prefix}~` }, 100);
+      return found.map((key) => key.slice(prefix.length));
+    };
+    const revoked = await told("revoke");
+    const left = (await told("create")).filter((id) => !revoked.includes(id));
+    const ids = records.map((key) => key.slice(key.lastIndexOf("/") + 1));
+    assert.deepEqual(left, ids, "every change has its record, and every record its change");
     if (operations === 59) assert.ok(alive.size + gone.size > 3, "the last ones got somewhere");
   }
 });

@@ -26,6 +26,7 @@ import type { QueueStore } from "../store/queue-store.ts";
 import { scanAll } from "../store/scan-all.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import { drawApiKey, idInApiKey, looksLikeApiKey } from "./api-key-text.ts";
+import type { AuditEntry } from "./audit-trail.ts";
 import { adminScope, operatorScope } from "./identity.ts";
 import type { Revocations } from "./revocations.ts";
 import type { Claims, TokenProvider, Verified } from "./token-provider.ts";
@@ -39,8 +40,8 @@ export interface ApiKeysParts {
 
 export type ApiKeyRequest = Omit<ApiKey, "id" | "hash" | "createdMs">;
 
-/** Further writes that become durable together with a change, or not at all. */
-export type Alongside = (key: ApiKey) => readonly Op[];
+/** The audit record of a change, which becomes durable together with it, or not at all. */
+export type Audit = (key: ApiKey) => AuditEntry;
 
 export interface CreatedApiKey {
   readonly key: ApiKey;
@@ -59,8 +60,6 @@ export interface ApiKeyPage {
   /** Where the next page begins; undefined behind the last. */
   readonly next: string | undefined;
 }
-
-const nothing: Alongside = () => [];
 
 interface Entry {
   readonly key: ApiKey;
@@ -139,10 +138,7 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
     };
   }
 
-  create(
-    request: ApiKeyRequest,
-    alongside: Alongside = nothing,
-  ): Promise<Outcome<CreatedApiKey, "too_many_keys">> {
+  create(request: ApiKeyRequest, audit: Audit): Promise<Outcome<CreatedApiKey, "too_many_keys">> {
     return this.#inTurn(async () => {
       const { store, clock, randomBytes } = this.#parts;
       const nowMs = clock.nowMs();
@@ -152,8 +148,10 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
       const key: ApiKey = { ...request, id, hash: hash("sha256", token), createdMs: nowMs };
       const added = create(apiKeyKey(key.tenantId, id), encodeApiKey(key));
       const removed = expired.flatMap((entry) => removalOf(entry.key));
-      await store.engine.commit([added, ...removed, ...alongside(key)]).done;
-      for (const entry of expired) this.#drop(entry);
+      const entry = audit(key);
+      await store.engine.commit([added, ...removed, ...entry.writes]).done;
+      entry.log();
+      for (const each of expired) this.#drop(each);
       this.#add(key);
       return accept({ key, token });
     });
@@ -162,14 +160,16 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
   /** The key that is gone; undefined when there is none. */
   revoke(
     wanted: { readonly id: ApiKeyId; readonly tenantId: TenantId | undefined },
-    alongside: Alongside = nothing,
+    audit: Audit,
   ): Promise<ApiKey | undefined> {
     return this.#inTurn(async () => {
       const entry = this.#entries.get(wanted.id);
       if (entry === undefined) return undefined;
       const { key } = entry;
       if (wanted.tenantId !== undefined && key.tenantId !== wanted.tenantId) return undefined;
-      await this.#parts.store.engine.commit([...removalOf(key), ...alongside(key)]).done;
+      const { writes, log } = audit(key);
+      await this.#parts.store.engine.commit([...removalOf(key), ...writes]).done;
+      log();
       this.#drop(entry);
       this.#parts.revocations.announce();
       return key;

@@ -158,6 +158,10 @@ export const keys: KeyTable = {
     ...seconds(0, decadeSeconds, 604_800),
     about: "How long a dead-lettered task is kept; 0 keeps it for ever.",
   },
+  auditRetentionSeconds: {
+    ...seconds(0, decadeSeconds, 90 * 86_400),
+    about: "How long an audit record is kept; 0 keeps it for ever.",
+  },
   ...accessKeys,
   defaultLeaseSeconds: {
     ...seconds(limits.leaseSecondsMin, limits.leaseSecondsMax, 300),

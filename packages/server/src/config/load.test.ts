@@ -67,6 +67,7 @@ const samples: { readonly [K in KeyName]: readonly [text: string, value: unknown
   localArtifactsDir: ["./artifacts", "./artifacts"],
   retentionSeconds: ["60", 60],
   dlqRetentionSeconds: ["0", 0],
+  auditRetentionSeconds: ["3600", 3600],
   producerAuthProvider: ["static", "static"],
   producerAuthConfig: ['{"token":"p"}', undefined],
   workerAuthProvider: ["static", "static"],

@@ -25,6 +25,7 @@ export interface Settings extends ConnectionSettings, RateLimitSettings {
   readonly localArtifactsDir: string;
   readonly retentionSeconds: number;
   readonly dlqRetentionSeconds: number;
+  readonly auditRetentionSeconds: number;
   readonly producerAuthProvider: AuthProvider;
   readonly producerAuthConfig: WrittenAuth;
   readonly workerAuthProvider: AuthProvider;

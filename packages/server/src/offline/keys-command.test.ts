@@ -4,23 +4,38 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { SimClock, SimRandom } from "../../../testing/src/index.ts";
-import { loadConfig } from "../config/load.ts";
+import type { AuditTrail } from "../access/audit-trail.ts";
+import { type LoadedConfig, loadConfig } from "../config/load.ts";
+import type { AuditRecord } from "../store/audit-record.ts";
 import { type CommandEnd, runKeysCommand } from "./keys-command.ts";
+import { withApiKeys } from "./open-api-keys.ts";
 
 type Keys = (...argv: readonly string[]) => Promise<CommandEnd>;
 
-async function setup(t: TestContext): Promise<{ keys: Keys; clock: SimClock }> {
+interface Setup {
+  readonly keys: Keys;
+  readonly clock: SimClock;
+  readonly records: () => Promise<readonly AuditRecord[]>;
+}
+
+async function setup(t: TestContext): Promise<Setup> {
   const directory = await mkdtemp(join(tmpdir(), "codeq-offline-"));
   t.after(() => rm(directory, { recursive: true, force: true }));
   const clock = new SimClock({ wallMs: Date.UTC(2026, 0, 2, 3, 4, 5) });
   const random = new SimRandom(1);
-  const keys: Keys = (...argv) =>
-    runKeysCommand(argv, {
-      ...{ clock, randomBytes: (into) => random.bytes(into) },
-      loadConfig: (rest) =>
-        loadConfig({ argv: rest, env: { CODEQ_DATA_DIR: directory }, readFile: () => "" }),
-    });
-  return { keys, clock };
+  const parts = { clock, randomBytes: (into: Uint8Array): void => random.bytes(into) };
+  const load = (argv: readonly string[]): LoadedConfig =>
+    loadConfig({ argv, env: { CODEQ_DATA_DIR: directory }, readFile: () => "" });
+  const keys: Keys = (...argv) => runKeysCommand(argv, { ...parts, loadConfig: load });
+  const records = async (): Promise<readonly AuditRecord[]> => {
+    const loaded = load([]);
+    assert.ok(loaded.ok);
+    const all = { tenantId: undefined, fromMs: undefined, toMs: undefined, action: undefined };
+    const query = { ...all, outcome: undefined, after: "", limit: 100 };
+    const list = ({ audit }: { audit: AuditTrail }) => audit.list(query);
+    return (await withApiKeys(loaded.config, parts, list)).records;
+  };
+  return { keys, clock, records };
 }
 
 test("keys are created, listed and revoked, one JSON object per line", async (t) => {
@@ -50,6 +65,25 @@ test("keys are created, listed and revoked, one JSON object per line", async (t)
   assert.equal((await keys("list", "--tenant=globex")).output, lines(other).join(""));
   assert.equal((await keys("revoke", key.id)).output, lines(key).join(""));
   assert.equal((await keys("list")).output, lines(other).join(""));
+});
+
+test("what is done offline stands in the audit trail", async (t) => {
+  const { keys, records } = await setup(t);
+  const made = await keys("create", "--tenant=acme", "--name=ci", "--role=admin");
+  const { id } = JSON.parse(made.output);
+  await keys("revoke", id);
+  const told = (await records()).map(({ action, target, tenantId, subject, homeTenantId }) => ({
+    ...{ action, target, tenantId, subject, homeTenantId },
+  }));
+  const common = { target: id, tenantId: "acme", subject: "offline", homeTenantId: "" };
+  const [first, second] = ["create_api_key", "revoke_api_key"];
+  assert.deepEqual(
+    told.toSorted((a, b) => (a.action < b.action ? -1 : 1)),
+    [
+      { action: first, ...common },
+      { action: second, ...common },
+    ],
+  );
 });
 
 test("what cannot be done is said, with what to do instead", async (t) => {

@@ -97,8 +97,8 @@ async function create({ flags, config, parts }: Command): Promise<CommandEnd> {
     expiresAt: flags.get("expires-at") ?? "",
     expiresInSeconds: Number(flags.get("expires-in-seconds") ?? 0),
   };
-  return withApiKeys(config, parts, async (apiKeys) => {
-    const server = { apiKeys, clock: parts.clock };
+  return withApiKeys(config, parts, async (opened) => {
+    const server = { ...opened, clock: parts.clock };
     const made = await makeApiKey(server, { identity: operatorIn(tenant) }, input);
     return answered(made, ({ key, token }) => {
       return [{ ...shown({ key, lastUsedMs: undefined }, config), token }];
@@ -111,7 +111,7 @@ async function list({ flags, config, parts }: Command): Promise<CommandEnd> {
   if (tenant !== undefined && !isTenantId(tenant))
     return ended(exitCodes.usage, "invalid --tenant");
   if (!hasData(config)) return noData(config);
-  return withApiKeys(config, parts, async (apiKeys) => {
+  return withApiKeys(config, parts, async ({ apiKeys }) => {
     const lines: unknown[] = [];
     for await (const known of allKeys(apiKeys, tenant)) lines.push(shown(known, config));
     return printed(asLines(lines));
@@ -121,9 +121,9 @@ async function list({ flags, config, parts }: Command): Promise<CommandEnd> {
 async function revoke({ id, config, parts }: Command): Promise<CommandEnd> {
   if (id === "") return ended(exitCodes.usage, `the id of a key is needed\n${usage}`);
   if (!hasData(config)) return noData(config);
-  return withApiKeys(config, parts, async (apiKeys) => {
+  return withApiKeys(config, parts, async (opened) => {
     const call = { identity: operatorIn(everyTenant) };
-    const gone = await endApiKey({ apiKeys }, call, { id });
+    const gone = await endApiKey(opened, call, { id });
     return answered(gone, (key) => [shown({ key, lastUsedMs: undefined }, config)]);
   });
 }
@@ -145,6 +145,7 @@ function operatorIn(tenantId: TenantId): Identity {
     subject: "offline",
     workerId: "offline" as WorkerId,
     tenantId,
+    homeTenantId: "" as TenantId,
     scopes: new Set(),
     eventTypes: [],
     creates: undefined,

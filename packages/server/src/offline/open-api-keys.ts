@@ -1,6 +1,7 @@
 /** Opens the API keys of a data directory, without anything that would serve or tick, and closes it. */
 import { FaultError } from "@codeq/engine";
 import { ApiKeys } from "../access/api-keys.ts";
+import { AuditTrail } from "../access/audit-trail.ts";
 import { Revocations } from "../access/revocations.ts";
 import type { Clock } from "../clock.ts";
 import { openEngine } from "../compose.ts";
@@ -15,7 +16,7 @@ import { createMetrics } from "../telemetry/metrics.ts";
 export async function withApiKeys<T>(
   config: Config,
   parts: { readonly clock: Clock; readonly randomBytes: RandomBytes },
-  use: (apiKeys: ApiKeys) => Promise<T>,
+  use: (opened: { readonly apiKeys: ApiKeys; readonly audit: AuditTrail }) => Promise<T>,
 ): Promise<T> {
   if (config.persistenceProvider === "memory") {
     throw new FaultError("format", "persistenceProvider is memory: there are no files to work on");
@@ -37,7 +38,10 @@ export async function withApiKeys<T>(
     await writeFormat(engine, config.shards);
     const store = new QueueStore(engine);
     const revocations = new Revocations();
-    return await use(await ApiKeys.open({ store, clock, revocations, randomBytes }));
+    const retentionMs = config.auditRetentionSeconds * 1000;
+    const audit = new AuditTrail({ store, clock, logger, randomBytes, retentionMs });
+    const apiKeys = await ApiKeys.open({ store, clock, revocations, randomBytes });
+    return await use({ apiKeys, audit });
   } finally {
     await engine[Symbol.asyncDispose]();
   }

@@ -27,6 +27,11 @@ export const cleanUp: Operation<CleanUpInput, CleanedUp> = {
   access: "admin",
   scope: undefined,
   rate: { scope: "admin", operation: "cleanup" },
+  audit: {
+    of: "all",
+    target: ({ before }) => before,
+    detail: ({ deleted }) => `deleted ${deleted} tasks`,
+  },
   run: async (server, call, input) => {
     const beforeMs = input.before === "" ? server.clock.nowMs() : parseInstant(input.before);
     if (beforeMs === undefined)

@@ -7,7 +7,8 @@
 import { limits } from "@codeq/protocol";
 import type { CreatedApiKey } from "../access/api-keys.ts";
 import { anyEventType, createScope, type Identity, workerScopes } from "../access/identity.ts";
-import { type ApiKeyRole, apiKeyRoles } from "../store/api-key-record.ts";
+import { type ApiKey, type ApiKeyRole, apiKeyRoles } from "../store/api-key-record.ts";
+import { auditEventOf } from "./audit-event.ts";
 import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
 import { parseInstant } from "./parse-instant.ts";
 
@@ -28,15 +29,17 @@ export const createApiKey: Operation<CreateApiKeyInput, CreatedApiKey> = {
   name: "create_api_key",
   access: "admin",
   scope: undefined,
+  audit: { of: "all", byItself: true },
   run: (server, call, input) => makeApiKey(server, call, input),
 };
 
 /** Also for those who have the files and no server. */
 export async function makeApiKey(
-  { apiKeys, clock }: Pick<Server, "apiKeys" | "clock">,
-  { identity }: Pick<Call, "identity">,
+  { apiKeys, audit, clock }: Pick<Server, "apiKeys" | "audit" | "clock">,
+  call: Pick<Call, "identity" | "from">,
   input: CreateApiKeyInput,
 ): Promise<Answer<CreatedApiKey>> {
+  const { identity } = call;
   const name = readName(input.name);
   if (!name.ok) return name;
   const role = readRole(input.role, identity);
@@ -47,7 +50,7 @@ export async function makeApiKey(
   if (!eventTypes.ok) return eventTypes;
   const expiresMs = readExpiry(input, clock.nowMs());
   if (!expiresMs.ok) return expiresMs;
-  const created = await apiKeys.create({
+  const wanted = {
     tenantId: identity.tenantId,
     createdBy: identity.subject,
     name: name.value,
@@ -55,8 +58,17 @@ export async function makeApiKey(
     scopes: scopes.value,
     eventTypes: eventTypes.value,
     expiresMs: expiresMs.value,
-  });
+  };
+  const created = await apiKeys.create(wanted, (key) =>
+    audit.entry(
+      auditEventOf(call, { action: createApiKey.name, outcome: "ok", ...described(key) }),
+    ),
+  );
   return created.ok ? created : refusal(created.code);
+}
+
+function described({ id, name, role, scopes }: ApiKey): { target: string; detail: string } {
+  return { target: id, detail: `${name}: role ${role}, scopes ${scopes.join(" ") || "none"}` };
 }
 
 const ofTasks: readonly string[] = [createScope, ...workerScopes];

@@ -55,6 +55,7 @@ export const createTasks: Operation<readonly CreateTaskInput[], readonly Answer<
   access: "producer",
   scope: "codeq:create",
   rate,
+  refusalsIn: (answers) => answers.filter((each) => !each.ok).map(({ code }) => code),
   run: async (server, call, inputs) => {
     const { createBatchMax } = server.config;
     if (inputs.length > createBatchMax) {

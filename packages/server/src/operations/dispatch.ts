@@ -13,6 +13,8 @@ import { type Soon, whenKnown } from "../access/token-provider.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { Gate } from "./admission.ts";
 import { refusalOf } from "./answer-each.ts";
+import { auditCall, auditRefusal } from "./audit-calls.ts";
+import type { Actor, Origin } from "./audit-event.ts";
 import {
   type Admission,
   type Answer,
@@ -33,6 +35,7 @@ export interface Credentials {
   readonly role?: string | undefined;
   /** The tenant that an operator wants to administer; its own when it names none. */
   readonly tenant?: string | undefined;
+  readonly from?: Origin | undefined;
 }
 
 /** A call as a transport has it. */
@@ -62,26 +65,33 @@ export class Dispatch {
 
   /** Who the caller is, if it may call the operation at all. Known tokens need not wait. */
   authorize(operation: AnyOperation, credentials: Credentials): Soon<Answer<Identity>> {
+    const { from } = credentials;
     const token = bearerToken(credentials.authorization);
-    if (!token.ok) return refusal(token.code);
+    if (!token.ok) return this.noteRefusal(operation.name, refusal(token.code), { from });
     return whenKnown(
       this.#authenticator.authenticate(operation.access, token.value),
       (outcome): Answer<Identity> => {
-        if (!outcome.ok) return refusal(outcome.code);
+        if (!outcome.ok) return this.noteRefusal(operation.name, refusal(outcome.code), { from });
         const identity = this.#withRole(outcome.value, credentials.role);
-        const problem = this.problemOf(operation, identity);
+        const problem = this.problemOf(operation, { identity, from });
         if (problem !== undefined) return problem;
-        return isForAdmins(operation) ? inTenant(operation, identity, credentials.tenant) : outcome;
+        if (!isForAdmins(operation)) return outcome;
+        const placed = inTenant(operation, identity, credentials.tenant);
+        return placed.ok ? placed : this.noteRefusal(operation.name, placed, { identity, from });
       },
     );
   }
 
-  /** Why the caller may not call the operation: the one place that looks at scopes and roles. */
-  problemOf({ access, scope }: AnyOperation, identity: Identity): Refusal | undefined {
-    if (access === "admin" && !identity.isAdmin) return refusal("admin_only");
-    if (access === "operator" && !identity.isOperator) return refusal("operator_only");
-    if (scope !== undefined && !identity.scopes.has(scope)) return refusal("missing_scope");
-    return undefined;
+  /** Why the caller may not call the operation. */
+  problemOf(operation: AnyOperation, call: Pick<Call, "identity" | "from">): Refusal | undefined {
+    const problem = problemOf(operation, call.identity);
+    return problem === undefined ? undefined : this.noteRefusal(operation.name, problem, call);
+  }
+
+  /** Remembers that somebody was refused for who it is, and gives the refusal back. */
+  noteRefusal(action: string, refused: Refusal, actor: Actor): Refusal {
+    auditRefusal(this.#server, actor, { action, code: refused.code });
+    return refused;
   }
 
   /** Counts a call as one request, or says when to come back. */
@@ -102,6 +112,8 @@ export class Dispatch {
     const answer = await this.#attempt(operation, caller, input);
     const outcome = answer.ok ? "ok" : answer.code === "internal" ? "failed" : "refused";
     events.operated(operation.name, outcome, (clock.monotonicMs() - startedMs) / 1000);
+    const recorded = auditCall(this.#server, { operation, call: caller, input }, answer);
+    if (recorded !== undefined) await recorded;
     return answer;
   }
 
@@ -122,11 +134,11 @@ export class Dispatch {
     caller: Caller,
     input: Input,
   ): Promise<Answer<Output>> {
-    const problem = this.problemOf(operation, caller.identity);
+    const problem = problemOf(operation, caller.identity);
     if (problem !== undefined) return problem;
     if (!this.#accepting) return refusal("shutting_down");
     if (this.#server.broker.store.engine.isOverloaded) return refusal("overloaded");
-    const { identity, signal } = caller;
+    const { identity, signal, from } = caller;
     let { admission } = caller;
     if (admission === undefined) {
       const admitted = this.admit(operation, identity);
@@ -134,7 +146,11 @@ export class Dispatch {
       admission = admitted.value;
     }
     try {
-      const answer = await operation.run(this.#server, { identity, signal, admission }, input);
+      const answer = await operation.run(
+        this.#server,
+        { identity, signal, admission, from },
+        input,
+      );
       // Waiting was ended by the revocation, and what came of it goes to nobody.
       const isCutOff = signal?.aborted === true && identity.isRevoked();
       return isCutOff ? refusal("token_revoked") : answer;
@@ -151,6 +167,14 @@ export class Dispatch {
     });
     return refusal("internal");
   }
+}
+
+/** The one place that looks at scopes and roles. */
+function problemOf({ access, scope }: AnyOperation, identity: Identity): Refusal | undefined {
+  if (access === "admin" && !identity.isAdmin) return refusal("admin_only");
+  if (access === "operator" && !identity.isOperator) return refusal("operator_only");
+  if (scope !== undefined && !identity.scopes.has(scope)) return refusal("missing_scope");
+  return undefined;
 }
 
 function isForAdmins({ access }: AnyOperation): boolean {

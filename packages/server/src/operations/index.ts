@@ -8,6 +8,7 @@ import { extendLease } from "./extend-lease.ts";
 import { getResult } from "./get-result.ts";
 import { getTask } from "./get-task.ts";
 import { getApiKey, listApiKeys } from "./list-api-keys.ts";
+import { listAudit } from "./list-audit.ts";
 import { listTenants } from "./list-tenants.ts";
 import { nackTask } from "./nack-task.ts";
 import { getQueue, listQueues } from "./queue-counts.ts";
@@ -33,4 +34,5 @@ export const operations = {
   listApiKeys,
   getApiKey,
   revokeApiKey,
+  listAudit,
 } as const;

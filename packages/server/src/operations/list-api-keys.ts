@@ -10,6 +10,7 @@ export const listApiKeys: Operation<PageInput, ApiKeyPage> = {
   name: "list_api_keys",
   access: "admin",
   scope: undefined,
+  audit: { of: "other tenants" },
   forEveryTenant: true,
   run: async ({ apiKeys }, call, input) => {
     const { after } = input;
@@ -27,6 +28,7 @@ export const getApiKey: Operation<{ readonly id: string }, KnownApiKey> = {
   name: "get_api_key",
   access: "admin",
   scope: undefined,
+  audit: { of: "other tenants", target: ({ id }) => id },
   forEveryTenant: true,
   run: async ({ apiKeys }, call, { id }) => {
     const found = isApiKeyId(id) ? apiKeys.find(id) : undefined;

@@ -21,6 +21,7 @@ export const listTenants: Operation<ListTenantsInput, TenantList> = {
   name: "list_tenants",
   access: "operator",
   scope: undefined,
+  audit: { of: "other tenants" },
   run: async (server, _call, { after }) => {
     const names = new Set<TenantId>();
     for (const { tenantId, counts } of server.broker.queues.all()) {

@@ -5,6 +5,7 @@
 import { type ErrorCode, errors } from "@codeq/protocol";
 import type { LimitState } from "../access/allowance.ts";
 import type { ApiKeys } from "../access/api-keys.ts";
+import type { AuditTrail } from "../access/audit-trail.ts";
 import type { AccessKind } from "../access/authenticate.ts";
 import type { Identity, Scope } from "../access/identity.ts";
 import type { Broker } from "../broker/broker.ts";
@@ -12,6 +13,7 @@ import type { Clock } from "../clock.ts";
 import type { Config, RateScope } from "../config/settings.ts";
 import type { ArtifactFiles } from "../store/artifact-files.ts";
 import type { Events, RateOperation } from "../telemetry/events.ts";
+import type { Origin } from "./audit-event.ts";
 
 export interface Refusal {
   readonly ok: false;
@@ -45,6 +47,7 @@ export interface Server {
   readonly events: Events;
   readonly artifacts: ArtifactFiles;
   readonly apiKeys: ApiKeys;
+  readonly audit: AuditTrail;
   readonly config: Config;
 }
 
@@ -73,6 +76,18 @@ export interface Call {
   readonly signal: AbortSignal | undefined;
   /** What the call counts as; it has been let in as one request. */
   readonly admission: Admission;
+  /** From where it came; undefined for what came from inside. */
+  readonly from?: Origin | undefined;
+}
+
+/** Which calls leave an audit record, and what it says. */
+export interface AuditRule<Input, Output> {
+  /** Of calls that succeeded: every one, or only those of operators in other tenants. */
+  readonly of: "all" | "other tenants";
+  /** The operation writes the record of its success, together with what it changes. */
+  readonly byItself?: true;
+  readonly target?: (input: Input) => string;
+  readonly detail?: (output: Output) => string;
 }
 
 export interface Operation<Input, Output> {
@@ -84,5 +99,9 @@ export interface Operation<Input, Output> {
   readonly forEveryTenant?: true;
   /** Which rate limit it counts in, and as what. */
   readonly rate?: Rate;
+  /** What administrators do has one; refusals of access are recorded without. */
+  readonly audit?: AuditRule<Input, Output>;
+  /** Refusals of parts inside an answer that is none. */
+  readonly refusalsIn?: (output: Output) => Iterable<ErrorCode>;
   readonly run: (server: Server, call: Call, input: Input) => Promise<Answer<Output>>;
 }

@@ -18,6 +18,7 @@ export const listQueues: Operation<undefined, TenantQueues> = {
   name: "list_queues",
   access: "admin",
   scope: undefined,
+  audit: { of: "other tenants" },
   run: async (server, call) => {
     const { tenantId } = call.identity;
     const queues = [...server.broker.queues.ofTenant(tenantId)];
@@ -30,6 +31,7 @@ export const getQueue: Operation<{ readonly command: string }, Counts> = {
   name: "get_queue",
   access: "admin",
   scope: undefined,
+  audit: { of: "other tenants", target: ({ command }) => command },
   run: async (server, call, { command }) => {
     if (command.trim() === "") return refusal("invalid_argument", "command is required");
     if (!limits.commandPattern.test(command)) return { ok: true, value: noCounts() };

@@ -4,6 +4,7 @@
  */
 import { isApiKeyId } from "../access/api-key-text.ts";
 import type { ApiKey } from "../store/api-key-record.ts";
+import { auditEventOf } from "./audit-event.ts";
 import { noSuchKey, tenantOf } from "./list-api-keys.ts";
 import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
 
@@ -16,16 +17,21 @@ export const revokeApiKey: Operation<RevokeApiKeyInput, ApiKey> = {
   access: "admin",
   scope: undefined,
   forEveryTenant: true,
+  audit: { of: "all", byItself: true, target: ({ id }) => id },
   run: (server, call, input) => endApiKey(server, call, input),
 };
 
 /** Also for those who have the files and no server. */
 export async function endApiKey(
-  { apiKeys }: Pick<Server, "apiKeys">,
-  call: Pick<Call, "identity">,
+  { apiKeys, audit }: Pick<Server, "apiKeys" | "audit">,
+  call: Pick<Call, "identity" | "from">,
   { id }: RevokeApiKeyInput,
 ): Promise<Answer<ApiKey>> {
   if (!isApiKeyId(id)) return refusal("not_found", noSuchKey);
-  const key = await apiKeys.revoke({ id, tenantId: tenantOf(call) });
+  const wanted = { id, tenantId: tenantOf(call) };
+  const key = await apiKeys.revoke(wanted, ({ name, tenantId }) => {
+    const what = { action: revokeApiKey.name, target: id, detail: name, outcome: "ok" } as const;
+    return audit.entry(auditEventOf(call, { ...what, tenantId }));
+  });
   return key === undefined ? refusal("not_found", noSuchKey) : { ok: true, value: key };
 }

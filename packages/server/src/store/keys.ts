@@ -16,6 +16,8 @@
  *   codeq/keys/<tenant>/<id>                                an API key, without its secret
  *   codeq/key-uses/<id>                                     when an API key was last used, about
  *   codeq/bytes/<tenant>                                    bytes of its payloads and results
+ *   codeq/audit/all/<max-ms>/<n>                            an audit record, the newest first
+ *   codeq/audit/of/<tenant>/<max-ms>/<n>                    the same, by the tenant it concerns
  *   codeq/quarantine/<key>                                  what could not be read, kept as it was
  *   codeq/meta/...                                          format, position, sequence
  *
@@ -98,6 +100,14 @@ export const apiKeyKey = (tenant: TenantId, id: string): string => apiKeysOf(ten
 export const apiKeyUsesPrefix = "codeq/key-uses/";
 export const apiKeyUseKey = (id: string): string => apiKeyUsesPrefix + id;
 export const storedBytesKey = (tenant: TenantId): string => `codeq/bytes/${tenant || "_"}`;
+
+export const auditPrefix = "codeq/audit/all/";
+export const auditOfPrefix = (tenant: TenantId): string => `codeq/audit/of/${tenant || "_"}/`;
+
+/** Text that sorts in front of that of every earlier moment. */
+export function newestFirst(ms: number): string {
+  return sortable(Number.MAX_SAFE_INTEGER - ms);
+}
 
 export const sequenceKey = "codeq/meta/sequence";
 export const formatKey = "codeq/meta/format";

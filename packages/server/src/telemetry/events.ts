@@ -51,6 +51,11 @@ export class Events {
     this.#metrics.quotaRefusals.inc(...quota);
   }
 
+  /** Somebody was refused for who it is or what it may do. */
+  accessRefused(code: string): void {
+    this.#metrics.accessRefusals.inc(code);
+  }
+
   operated(operation: string, outcome: OperationOutcome, seconds: number): void {
     this.#metrics.operationSeconds.observe(seconds, operation, outcome);
   }

@@ -115,6 +115,12 @@ export const metricTable = {
       0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30,
     ],
   },
+  accessRefusals: {
+    name: "codeq_access_refusals_total",
+    type: "counter",
+    help: "Calls and streams refused for who the caller is or what it may do, by error code.",
+    labels: [{ name: "code" }],
+  },
   httpRequests: {
     name: "codeq_http_requests_total",
     type: "counter",

@@ -7,6 +7,7 @@ import { producer } from "@codeq/protocol/wire";
 import type { TaskId } from "@codeq/queue";
 import type { Identity } from "../../access/identity.ts";
 import type { CreatedTask, CreateTaskInput } from "../../operations/create-task.ts";
+import type { Caller } from "../../operations/dispatch.ts";
 import type { TaskWithResult } from "../../operations/get-result.ts";
 import { operations } from "../../operations/index.ts";
 import {
@@ -57,14 +58,14 @@ export function producerProtocol(parts: SessionParts): Protocol<Event, Reply> {
 class ProducerConversation implements Conversation<Event> {
   readonly #parts: SessionParts;
   readonly #session: Session<Reply>;
-  readonly #call: { readonly identity: Identity; readonly signal: undefined };
+  readonly #call: Caller;
   readonly #awaitUntil: AbortController = new AbortController();
   #awaits = 0;
 
   constructor(parts: SessionParts, session: Session<Reply>, identity: Identity) {
     this.#parts = parts;
     this.#session = session;
-    this.#call = { identity, signal: undefined };
+    this.#call = { identity, signal: undefined, from: session.from };
     setMaxListeners(0, this.#awaitUntil.signal);
   }
 

@@ -14,8 +14,11 @@ import { decodeMessage, type WireRead, type WireWrite } from "@codeq/protocol/wi
 import type { AccessKind, Authenticator } from "../../access/authenticate.ts";
 import type { Identity } from "../../access/identity.ts";
 import type { Clock } from "../../clock.ts";
+import type { Origin } from "../../operations/audit-event.ts";
 import type { Dispatch } from "../../operations/dispatch.ts";
+import { refusal } from "../../operations/operation.ts";
 import type { Logger } from "../../telemetry/logger.ts";
+import { addressOf } from "../address.ts";
 import type { GrpcStream } from "./grpc-stream.ts";
 import type { GrpcStatus } from "./status.ts";
 import type { StreamCounts, StreamRefusal } from "./stream-counts.ts";
@@ -109,6 +112,13 @@ export class Session<Reply> {
 
   get isClosed(): boolean {
     return this.#isClosed;
+  }
+
+  /** From where the stream came. */
+  get from(): Origin {
+    const { peer, metadata } = this.#stream;
+    const id = metadata["x-request-id"];
+    return { address: addressOf(peer), requestId: typeof id === "string" ? id : "" };
   }
 
   /** Bytes that were sent and have not left the process. */
@@ -322,13 +332,17 @@ async function authenticate<Event, Reply>(
     session.turnAway("no_hello", "FAILED_PRECONDITION", "first event must be Hello");
     return undefined;
   }
+  const action = `${protocol.access}_stream`;
+  const { from } = session;
   const token = greeting.token.trim();
   if (token === "") {
+    parts.dispatch.noteRefusal(action, refusal("missing_authorization"), { from });
     session.turnAway("bad_token", "UNAUTHENTICATED", protocol.missingToken);
     return undefined;
   }
   const outcome = await parts.authenticator.authenticate(protocol.access, token);
   if (!outcome.ok) {
+    parts.dispatch.noteRefusal(action, refusal(outcome.code), { from });
     endRefused(session, outcome.code);
     return undefined;
   }

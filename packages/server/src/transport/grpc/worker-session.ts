@@ -75,14 +75,14 @@ interface WorkerParts extends SessionParts {
 class WorkerConversation implements Conversation<Event> {
   readonly #parts: WorkerParts;
   readonly #session: Session<Reply>;
-  readonly #identity: Identity;
+  readonly #call: Caller;
   readonly #name: string;
   readonly #readys: HeldReadys;
 
   constructor(parts: WorkerParts, session: Session<Reply>, identity: Identity, name: string) {
     this.#parts = parts;
     this.#session = session;
-    this.#identity = identity;
+    this.#call = { identity, signal: undefined, from: session.from };
     this.#name = name;
     this.#readys = new HeldReadys(parts, {
       admit: () => this.#admitReady(),
@@ -132,7 +132,7 @@ class WorkerConversation implements Conversation<Event> {
   }
 
   #mayDo<Input, Output>(operation: Operation<Input, Output>): boolean {
-    const problem = this.#parts.dispatch.problemOf(operation, this.#identity);
+    const problem = this.#parts.dispatch.problemOf(operation, this.#call);
     if (problem !== undefined) this.#refuse(problem);
     return problem === undefined;
   }
@@ -158,7 +158,7 @@ class WorkerConversation implements Conversation<Event> {
 
   /** A Ready that comes too early is kept waiting: nobody could answer its slot again. */
   #admitReady(): Admission | number {
-    const admitted = this.#parts.dispatch.admit(operations.claimTasks, this.#identity);
+    const admitted = this.#parts.dispatch.admit(operations.claimTasks, this.#call.identity);
     return admitted.ok ? admitted.value : (admitted.retryAfterMs ?? 0);
   }
 
@@ -193,7 +193,7 @@ class WorkerConversation implements Conversation<Event> {
 
   async #results(results: readonly worker.Result[]): Promise<void> {
     if (results.length === 0) return;
-    const admitted = this.#parts.dispatch.admit(operations.submitResults, this.#identity);
+    const admitted = this.#parts.dispatch.admit(operations.submitResults, this.#call.identity);
     const acks = admitted.ok
       ? await Promise.all(results.map((result) => this.#submit(result, admitted.value)))
       : results.map(({ taskId }) => ackOf(taskId, admitted));
@@ -237,7 +237,7 @@ class WorkerConversation implements Conversation<Event> {
     input: Input,
     call: Omit<Caller, "identity"> = { signal: undefined },
   ): Promise<Answer<Output>> {
-    return this.#parts.dispatch.run(operation, { identity: this.#identity, ...call }, input);
+    return this.#parts.dispatch.run(operation, { ...this.#call, ...call }, input);
   }
 }
 

@@ -11,14 +11,17 @@ import Fastify, {
 } from "fastify";
 import type { Authenticator } from "../../access/authenticate.ts";
 import type { Identity } from "../../access/identity.ts";
+import type { Origin } from "../../operations/audit-event.ts";
 import type { Credentials, Dispatch } from "../../operations/dispatch.ts";
 import type { Admission } from "../../operations/operation.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
+import { addressOf } from "../address.ts";
 import { type Connection, Connections } from "../connections.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
 import { adminRoutes } from "./admin-routes.ts";
 import { apiKeyRoutes } from "./api-key-routes.ts";
+import { auditRoutes } from "./audit-routes.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
 import { rateLimitHeaders } from "./rate-limit-headers.ts";
@@ -58,7 +61,12 @@ declare module "fastify" {
   }
 }
 
-export const routes: readonly AnyRoute[] = [...taskRoutes, ...adminRoutes, ...apiKeyRoutes];
+export const routes: readonly AnyRoute[] = [
+  ...taskRoutes,
+  ...adminRoutes,
+  ...apiKeyRoutes,
+  ...auditRoutes,
+];
 
 const jsonType = "application/json; charset=utf-8";
 const requestIdPattern = /^[\x21-\x7e]{1,128}$/;
@@ -192,7 +200,8 @@ function addRoute(
       if (waits && closing.hasBegun) return send(reply, problemOf("shutting_down"));
       const identity = request.identity as Identity;
       const signal = waits ? waitSignal(request.raw, reply.raw, watch(identity)) : undefined;
-      const call = { identity, signal, admission: request.admission };
+      const { admission } = request;
+      const call = { identity, signal, admission, from: fromOf(request) };
       const answer = await dispatch.run(each.operation, call, input.value);
       return send(reply, answer.ok ? each.reply(answer.value, codec, http) : problem(answer));
     },
@@ -208,7 +217,12 @@ function send(reply: FastifyReply, { status, body, headers }: HttpReply): Fastif
   return body === undefined ? reply.send() : reply.header("content-type", jsonType).send(body);
 }
 
-function credentialsOf({ headers, query }: FastifyRequest): Credentials {
+function fromOf({ ip, id }: FastifyRequest): Origin {
+  return { address: addressOf(ip), requestId: id };
+}
+
+function credentialsOf(request: FastifyRequest): Credentials {
+  const { headers, query } = request;
   const { tenant } = query as Record<string, unknown>;
   const role = headers["x-role"];
   return {
@@ -216,6 +230,7 @@ function credentialsOf({ headers, query }: FastifyRequest): Credentials {
     role: typeof role === "string" ? role : undefined,
     // One that is given twice is an array, and as text no tenant.
     tenant: tenant === undefined ? undefined : String(tenant),
+    from: fromOf(request),
   };
 }
 

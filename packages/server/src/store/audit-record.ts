@@ -1,0 +1,79 @@
+/**
+ * Audit records as text: a JSON array, one position per field. A record stands under its place in
+ * time, the newest first, and once more under the tenant it concerns, where only the place is kept.
+ */
+import { type Op, put, remove } from "@codeq/engine";
+import type { TenantId } from "@codeq/queue";
+import { auditOfPrefix, auditPrefix } from "./keys.ts";
+
+export const auditOutcomes = ["ok", "refused", "failed"] as const;
+export type AuditOutcome = (typeof auditOutcomes)[number];
+
+/** Something that somebody did, or tried to do. What is not known is empty. */
+export interface AuditEvent {
+  /** The operation that was asked for. */
+  readonly action: string;
+  /** What it was about. */
+  readonly target: string;
+  /** What came of it, in words. */
+  readonly detail: string;
+  readonly outcome: AuditOutcome;
+  /** The code of a refusal. */
+  readonly code: string;
+  /** Whom it concerns; its admins may read the record. */
+  readonly tenantId: TenantId;
+  readonly subject: string;
+  /** Where the subject is at home. */
+  readonly homeTenantId: string;
+  /** Who vouched for the subject. */
+  readonly issuedBy: string;
+  readonly apiKeyId: string;
+  readonly address: string;
+  readonly requestId: string;
+}
+
+export interface AuditRecord extends AuditEvent {
+  /** `<time>/<n>`, by which records are ordered and pages are continued. */
+  readonly place: string;
+  /** When it happened, or happened first. */
+  readonly atMs: number;
+  /** How often the same happened, and when last. */
+  readonly count: number;
+  readonly lastMs: number;
+}
+
+export function writesOf(record: AuditRecord): Op[] {
+  const { place, tenantId } = record;
+  return [put(auditPrefix + place, encodeAudit(record)), put(auditOfPrefix(tenantId) + place, "")];
+}
+
+export function removalsOf({ place, tenantId }: AuditRecord): Op[] {
+  return [remove(auditPrefix + place), remove(auditOfPrefix(tenantId) + place)];
+}
+
+const textFields = [
+  ...["action", "target", "detail", "outcome", "code", "tenantId", "subject"],
+  ...["homeTenantId", "issuedBy", "apiKeyId", "address", "requestId"],
+] as (keyof AuditEvent)[];
+
+function encodeAudit(record: AuditRecord): string {
+  const texts = textFields.map((field) => record[field]);
+  return JSON.stringify([record.atMs, record.lastMs, record.count, ...texts]);
+}
+
+/** Undefined for what is no record. */
+export function decodeAudit(place: string, text: string): AuditRecord | undefined {
+  let row: unknown;
+  try {
+    row = JSON.parse(text);
+  } catch {
+    // Not JSON: the caller hears that it does not decode.
+    return undefined;
+  }
+  if (!Array.isArray(row) || row.length !== textFields.length + 3) return undefined;
+  const [atMs, lastMs, count, ...texts] = row as unknown[];
+  if (![atMs, lastMs, count].every(Number.isSafeInteger)) return undefined;
+  if (!texts.every((each) => typeof each === "string")) return undefined;
+  const event = Object.fromEntries(textFields.map((field, at) => [field, texts[at]]));
+  return { place, atMs, lastMs, count, ...event } as unknown as AuditRecord;
+}

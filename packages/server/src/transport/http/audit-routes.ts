@@ -1,0 +1,32 @@
+/** The route of the audit trail. */
+import { operations } from "../../operations/index.ts";
+import type { AuditRecord } from "../../store/audit-record.ts";
+import type { JsonCodec } from "./json-codec.ts";
+import { pageIn } from "./page-query.ts";
+import { json, route } from "./route.ts";
+
+export const auditRoutes = [
+  route({
+    method: "GET",
+    path: "/v1/codeq/admin/audit",
+    operation: operations.listAudit,
+    input: (request) => {
+      const text = (name: string): string => String(request.query[name] ?? "");
+      const value = { from: text("from"), to: text("to"), action: text("action") };
+      return { ok: true, value: { ...pageIn(request), ...value, outcome: text("outcome") } };
+    },
+    reply: ({ records, next }, codec) =>
+      json(JSON.stringify({ records: records.map((each) => shown(each, codec)), next })),
+  }),
+] as const;
+
+/** What is not known is left out. */
+function shown(record: AuditRecord, codec: JsonCodec): Record<string, unknown> {
+  const { place: id, atMs, lastMs, count, ...event } = record;
+  const known = Object.entries(event).filter(([, value]) => value !== "");
+  return {
+    ...{ id, time: codec.instant(atMs) },
+    ...Object.fromEntries(known),
+    ...(count === 1 ? {} : { count, lastTime: codec.instant(lastMs) }),
+  };
+}
