@@ -3,8 +3,13 @@
  * Authorization header to an identity. Each call gets a header that no call had before as a string,
  * as it is with headers that were just read from a socket.
  */
+import { randomFillSync } from "node:crypto";
 import { parseArgs } from "node:util";
+import { Engine, MemoryKv, MemoryLog } from "@codeq/engine";
+import type { TenantId } from "@codeq/queue";
 import { type SimAlgorithm, SimIssuer } from "@codeq/testing";
+import { ApiKeys } from "../../packages/server/src/access/api-keys.ts";
+import { AuditTrail } from "../../packages/server/src/access/audit-trail.ts";
 import { Authenticator } from "../../packages/server/src/access/authenticate.ts";
 import { Providers } from "../../packages/server/src/access/providers.ts";
 import { Revocations } from "../../packages/server/src/access/revocations.ts";
@@ -12,6 +17,9 @@ import { systemClock as clock } from "../../packages/server/src/clock.ts";
 import type { ProviderConfig } from "../../packages/server/src/config/settings.ts";
 import { Dispatch } from "../../packages/server/src/operations/dispatch.ts";
 import { operations } from "../../packages/server/src/operations/index.ts";
+import { deriveCounts } from "../../packages/server/src/store/counts.ts";
+import { QueueStore } from "../../packages/server/src/store/queue-store.ts";
+import { Events } from "../../packages/server/src/telemetry/events.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
 
@@ -37,8 +45,12 @@ export async function accessBench(args: readonly string[]): Promise<void> {
   const repeat = Number(values.repeat);
   const calls = Number(values.calls);
   console.log("us per request   what is authenticated (the first time: on the clock)");
-  for (const { name, headers, operation } of knownCases(tokens)) {
-    const dispatch = openDispatch(headers);
+  const apiKeys = await openApiKeys();
+  for (const { name, headers, operation } of [
+    ...knownCases(tokens),
+    ...(await apiKeyCases(apiKeys, tokens)),
+  ]) {
+    const dispatch = openDispatch({ headers, apiKeys });
     for (const header of headers) await dispatch.authorize(operation, { authorization: header });
     const sources = headers.map((header) => Buffer.from(header, "latin1"));
     const us = await best(repeat, () => known(dispatch, operation, { sources, calls }));
@@ -90,6 +102,41 @@ function knownCases(count: number): readonly KnownCase[] {
   ];
 }
 
+async function apiKeyCases(apiKeys: ApiKeys, count: number): Promise<readonly KnownCase[]> {
+  const headers: string[] = [];
+  for (let index = 0; index < count; index += 1) {
+    const created = await apiKeys.create(
+      {
+        ...{ tenantId: "acme" as TenantId, name: "bench", createdBy: "bench", role: "none" },
+        ...{ scopes: ["codeq:create"], eventTypes: ["*"], expiresMs: undefined },
+      },
+      () => ({ writes: [], log: () => {} }),
+    );
+    if (!created.ok) throw new Error(created.code);
+    headers.push(`Bearer ${created.value.token}`);
+  }
+  const mistyped = headers.map((header) => `${header.slice(0, -1)}!`);
+  const { createTask } = operations;
+  return [
+    { name: "API key, known", headers, operation: createTask },
+    { name: "API key, mistyped", headers: mistyped, operation: createTask },
+  ];
+}
+
+async function openApiKeys(): Promise<ApiKeys> {
+  const engine = await Engine.open({
+    ...{ log: new MemoryLog({ writer: 1, epoch: 1, shard: 0 }), kv: new MemoryKv(), clock },
+    observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
+    freeBytes: async () => Number.MAX_SAFE_INTEGER,
+    defer: (run) => void setImmediate(run),
+    ...{ derive: deriveCounts, minFreeBytes: 0, flushBytes: 1 << 30, syncIntervalMs: undefined },
+  });
+  const store = new QueueStore(engine);
+  return ApiKeys.open({ store, clock, revocations: new Revocations(), randomBytes });
+}
+
+const randomBytes = (into: Uint8Array): void => void randomFillSync(into);
+
 function staticToken(index: number): string {
   return `${String(index).padStart(8, "0")}-5f1c9d3e7b2a4680c9d1e3f5a7b80c1d2e3f4a5`.slice(0, 40);
 }
@@ -103,7 +150,12 @@ function jwt(from: SimIssuer, index: number): string {
   });
 }
 
-function openDispatch(headers: readonly string[], keys: SimIssuer = issuer): Dispatch {
+function openDispatch(parts: {
+  readonly headers: readonly string[];
+  readonly apiKeys?: ApiKeys;
+  readonly keys?: SimIssuer;
+}): Dispatch {
+  const { headers, apiKeys, keys = issuer } = parts;
   const logger = createLogger({
     ...{ level: "error", format: "json", nowMs: () => 0, write: () => {} },
   });
@@ -113,11 +165,19 @@ function openDispatch(headers: readonly string[], keys: SimIssuer = issuer): Dis
     fetchKeySet: async () => keys.keySet(),
   });
   const authenticator = new Authenticator({
-    producers: providers.of(configOf(headers, keys)),
+    producers: [
+      ...(apiKeys === undefined ? [] : [apiKeys]),
+      ...providers.of(configOf(headers, keys)),
+    ],
     workers: providers.of([{ type: "static", tokens: [] }]),
     ...{ allowProducerAsWorker: false, revocations, clock },
   });
-  const server = { config: { allowRoleHeader: false } } as never;
+  // What is refused is counted in memory, and the store is not reached.
+  const audit = new AuditTrail({
+    ...{ store: undefined as never, clock, logger, randomBytes, retentionMs: 0 },
+  });
+  const events = new Events(createMetrics({ commandsMax: 1 }));
+  const server = { config: { allowRoleHeader: false }, audit, events } as never;
   // Limits are not part of what is measured.
   return new Dispatch({ server, authenticator, limiter: {} as never, logger });
 }
@@ -135,6 +195,8 @@ function configOf(headers: readonly string[], keys: SimIssuer): readonly Provide
   ];
 }
 
+const from = { address: "192.0.2.1", requestId: "bench" };
+
 /**
  * Microseconds of processor time per call, which a busy machine does not inflate as it does the time
  * on the clock. Known tokens must not need a turn of the event loop.
@@ -146,7 +208,8 @@ async function known(
 ): Promise<number> {
   const started = process.cpuUsage();
   for (let i = 0; i < calls; i += 1) {
-    const answer = dispatch.authorize(operation, { authorization: headerOf(sources, i) });
+    const authorization = headerOf(sources, i);
+    const answer = dispatch.authorize(operation, { authorization, from });
     if (answer instanceof Promise) throw new Error("a known token had to wait");
   }
   return cpuSince(started) / calls;
@@ -172,7 +235,7 @@ function headerOf(sources: readonly Buffer[], index: number): string {
 /** Microseconds per token; one after the other, as the latency of one request. */
 async function verifications(algorithm: SimAlgorithm, count: number): Promise<number> {
   const keys = new SimIssuer().addKey("key", algorithm);
-  const dispatch = openDispatch([], keys);
+  const dispatch = openDispatch({ headers: [], keys });
   const headers = Array.from({ length: count + 1 }, (_, index) => `Bearer ${jwt(keys, index)}`);
   const { createTask } = operations;
   await dispatch.authorize(createTask, { authorization: headers[count] });

@@ -398,9 +398,9 @@ for (const [route, row] of Object.entries(table)) {
   });
 }
 
-/** What was answered but for who made it. */
+/** What was answered but for who made it and in which request. */
 function unsigned({ text }: Reply): string {
-  return text.replace(/"createdBy":"\w+"/, "");
+  return text.replaceAll(/"(createdBy|requestId)":"\w+"/g, "");
 }
 
 test("the scheme of the header is compared without case", async (t) => {

@@ -142,18 +142,21 @@ test("an operator that looks into another tenant is seen there, and counted", as
   await server.get("/admin/queues?tenant=acme", "operator");
   await server.get("/admin/keys?tenant=acme", "operator");
   await server.get("/admin/queues", "operator");
-  await server.get("/admin/queues?tenant=ops", "operator");
+  await server.get("/admin/queues?tenant=ops-team", "operator");
   const records = await readLater(server);
   assert.deepEqual(
     records.map((each: Shown) => [each.action, each.target, each.homeTenantId, each.count]),
     [
-      ["list_api_keys", undefined, "ops", undefined],
-      ["list_queues", undefined, "ops", undefined],
-      ["get_queue", "render", "ops", 5],
+      ["list_api_keys", undefined, "ops-team", undefined],
+      ["list_queues", undefined, "ops-team", undefined],
+      ["get_queue", "render", "ops-team", 5],
     ],
   );
   assert.equal(records[2].lastTime, at);
   assert.deepEqual((await read(server, "operator")).length, 0, "at home nobody is watched");
+  await server.get("/admin/tenants", "operator");
+  const [looked] = await readLater(server, "operator", `${everything}&action=list_tenants`);
+  assert.deepEqual([looked.tenantId, looked.homeTenantId], ["*", "ops-team"]);
 });
 
 test("refused callers are recorded by reason, and counted when it is the same again", async (t) => {
