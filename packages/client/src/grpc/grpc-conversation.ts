@@ -92,8 +92,7 @@ export class GrpcConversation<Event, Reply> implements Conversation<Event> {
   }
 
   finish(): void {
-    this.flush();
-    this.#stream.end();
+    this.#queue.finish(() => this.#stream.end());
   }
 
   cut(): void {

@@ -34,7 +34,9 @@ export function endOfCall(trailers: IncomingHttpHeaders): ConversationEnd | unde
   const text = decodeMessage(String(trailers["grpc-message"] ?? ""));
   const told = codesByText.get(text.startsWith(authPrefix) ? text.slice(authPrefix.length) : text);
   const shown = text === "" ? `the server ended the stream (status ${status})` : text;
-  return { how, error: new CodeqError(how === "refused" ? (told ?? code) : code, shown) };
+  const error = new CodeqError(how === "refused" ? (told ?? code) : code, shown);
+  // A caller that cannot be checked for now is not one that is not wanted.
+  return { how: how === "refused" && error.retryable ? "lost" : how, error };
 }
 
 /** An answer that is not gRPC: a proxy in between, or another server. */

@@ -27,17 +27,6 @@ export interface Talk<Reply> {
   readonly finishing: AbortSignal;
 }
 
-/** Codes that say that the caller is not wanted here at all. */
-const unwanted: ReadonlySet<string> = new Set([
-  "unauthenticated",
-  "invalid_token",
-  "token_expired",
-  "invalid_tenant",
-  "missing_event_types",
-  "missing_worker_scope",
-  "not_codeq",
-]);
-
 export class HttpConversation<Event, Reply> implements Conversation<Event> {
   readonly #parts: HttpConversationParts<Event, Reply>;
   readonly #cut = new AbortController();
@@ -115,8 +104,7 @@ export class HttpConversation<Event, Reply> implements Conversation<Event> {
     // What only waited for news was told to stop.
     if (this.#finishing.signal.aborted && error.code === "unavailable") return;
     this.cut();
-    const how = unwanted.has(error.code) || !error.retryable ? "refused" : "lost";
-    this.#parts.listener.ended({ how, error });
+    this.#parts.listener.ended({ how: error.retryable ? "lost" : "refused", error });
   }
 
   #endWhenDone(): void {
