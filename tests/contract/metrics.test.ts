@@ -33,6 +33,21 @@ test("every metric of the contract is declared with its type", async (t) => {
   }
 });
 
+test("the age of the task that is next in line is told, and nothing when there is none", async (t) => {
+  const server = await setup(t);
+  const series = 'codeq_queue_oldest_seconds{command="render"}';
+  const { text } = await server.ask("/metrics", {});
+  assert.doesNotMatch(text, /codeq_queue_oldest_seconds\{/);
+  await server.create({ command: "render", payload: 1 });
+  await server.create({ command: "render", payload: 2, priority: 9 });
+  await server.clock.advance(75_000);
+  await server.create({ command: "render", payload: 3 });
+  assert.equal(await server.metric(series), 75);
+  await server.claim({ commands: ["render"] });
+  await server.claim({ commands: ["render"] });
+  assert.equal(await server.metric(series), 0);
+});
+
 test("creations are counted, replays and refusals are not", async (t) => {
   const server = await setup(t);
   const series = 'codeq_task_created_total{command="render"}';

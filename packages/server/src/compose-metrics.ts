@@ -3,6 +3,8 @@ import type { Engine, EngineState } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
 import { type Limiter, rateScopes } from "./access/limiter.ts";
 import type { Broker } from "./broker/broker.ts";
+import type { Clock } from "./clock.ts";
+import { timeOfId } from "./task-ids.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import { streamKinds } from "./telemetry/stream-metrics.ts";
 import type { Streams } from "./transport/grpc/streams.ts";
@@ -53,7 +55,7 @@ function perLevel(
   return engine.stats().kv.levels.map((level, index) => [pick(level), String(index) as Level]);
 }
 
-export function collectBrokerMetrics(metrics: Metrics, broker: Broker): void {
+export function collectBrokerMetrics(metrics: Metrics, broker: Broker, clock: Clock): void {
   metrics.queueDepth.collect(() =>
     [...broker.queues.all()].flatMap(({ name, counts, readyTotal }) => [
       [readyTotal, name, "ready"] as const,
@@ -62,6 +64,15 @@ export function collectBrokerMetrics(metrics: Metrics, broker: Broker): void {
       [counts.dead, name, "dlq"] as const,
     ]),
   );
+  metrics.queueOldestSeconds.collect(() => {
+    const nowMs = clock.nowMs();
+    return [...broker.queues.all()].flatMap((queue) =>
+      Array.from(
+        queue.heads(),
+        (id) => [Math.max(0, nowMs - timeOfId(id)) / 1000, queue.name] as const,
+      ),
+    );
+  });
   metrics.dlqDepth.collect(() =>
     [...broker.queues.all()].map(({ name, counts }) => [counts.dead, name]),
   );

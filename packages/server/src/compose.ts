@@ -121,7 +121,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     delayedInMemoryMax,
     quotas: config.quotas,
   });
-  collectBrokerMetrics(metrics, broker);
+  collectBrokerMetrics(metrics, broker, clock);
   const events = new Events(metrics);
   const artifacts = new ArtifactFiles(config.localArtifactsDir);
   const revocations = new Revocations();

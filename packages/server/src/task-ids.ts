@@ -19,6 +19,11 @@ const counters: readonly string[] = Array.from(
   (_, counter) => `-7${counter.toString(16).padStart(3, "0")}-`,
 );
 
+/** When an id was drawn. */
+export function timeOfId(id: TaskId): number {
+  return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+}
+
 export class TaskIds {
   readonly #pool = Buffer.alloc(poolBytes);
   readonly #fill: RandomBytes;

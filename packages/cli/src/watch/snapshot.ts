@@ -12,6 +12,8 @@ export interface QueueSnapshot {
   readonly completed: number;
   readonly failed: number;
   readonly expired: number;
+  /** How long ago the task was created that is next in line; undefined when that is not known. */
+  readonly oldestSeconds: number | undefined;
   /** From the creation of a task to its end, in seconds. */
   readonly latency: readonly Bucket[];
 }
@@ -54,7 +56,7 @@ export function snapshotOf(metrics: MetricsText): Snapshot | undefined {
   };
 }
 
-type Count = Exclude<keyof QueueSnapshot, "latency">;
+type Count = Exclude<keyof QueueSnapshot, "latency" | "oldestSeconds">;
 
 function queuesIn(metrics: MetricsText): Map<string, QueueSnapshot> {
   const counts = new Map<string, Record<Count, number>>();
@@ -91,7 +93,10 @@ function queuesIn(metrics: MetricsText): Map<string, QueueSnapshot> {
       const isOfQueue = (labels: Readonly<Record<string, string>>): boolean =>
         labels["command"]?.toLowerCase() === queue;
       const latency = bucketsIn(metrics, "codeq_task_processing_latency_seconds", isOfQueue);
-      return [queue, { ...known, latency }];
+      const oldest = metrics
+        .all("codeq_queue_oldest_seconds")
+        .find(({ labels }) => isOfQueue(labels));
+      return [queue, { ...known, latency, oldestSeconds: oldest?.value }];
     }),
   );
 }

@@ -17,6 +17,7 @@ export interface TopLook {
 export interface QueueRates {
   readonly queue: string;
   readonly now: QueueSnapshot;
+  readonly oldestSeconds: number | null;
   readonly inPerSecond: number;
   readonly outPerSecond: number;
   readonly failedPerSecond: number;
@@ -46,6 +47,7 @@ export function topFigures({ before, after, seconds, nowMs }: TopLook): TopFigur
     return {
       queue,
       now,
+      oldestSeconds: now.oldestSeconds ?? null,
       inPerSecond: perSecond(now.created, then?.created ?? 0),
       outPerSecond: perSecond(now.completed, then?.completed ?? 0),
       failedPerSecond: perSecond(now.failed, then?.failed ?? 0),
@@ -125,6 +127,7 @@ function queueTable(queues: readonly QueueRates[], style: Style): string[] {
     right("DELAYED", ({ now }) => count(now.delayed)),
     right("RUNNING", ({ now }) => count(now.inProgress)),
     right("DEAD", ({ now }) => (now.dlq > 0 ? style.red(count(now.dlq)) : "0")),
+    right("OLDEST", ({ oldestSeconds }) => msText(milliseconds(oldestSeconds ?? undefined))),
     right("IN/s", ({ inPerSecond }) => rate(inPerSecond)),
     right("OUT/s", ({ outPerSecond }) => rate(outPerSecond)),
     right("FAIL/s", ({ failedPerSecond }) => rate(failedPerSecond)),

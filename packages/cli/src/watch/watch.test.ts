@@ -26,6 +26,7 @@ codeq_task_processing_latency_seconds_bucket{command="Resize",status="COMPLETED"
 codeq_task_processing_latency_seconds_bucket{command="Resize",status="COMPLETED",le="+Inf"} ${completed}
 codeq_queue_depth{command="resize",queue="ready"} ${ready}
 codeq_queue_depth{command="resize",queue="in_progress"} 2
+codeq_queue_oldest_seconds{command="resize"} 75
 codeq_queue_depth{command="resize",queue="dlq"} 3
 codeq_waiters{kind="claim"} 4
 codeq_storage_state{state="ok"} 1
@@ -125,7 +126,7 @@ test("top has rates, depths, workers and times", () => {
     /workers +4 waiting over HTTP {2}0 streams \(0 readys held\) {2}2 tasks running/,
   );
   assert.match(text, /QUEUE +READY +DELAYED +RUNNING +DEAD/);
-  assert.match(text, /resize +12,345 +0 +2 +3/);
+  assert.match(text, /resize +12,345 +0 +2 +3 +1m 15s +10/);
 });
 
 test("top of a server without tasks says how to make one", () => {

@@ -63,6 +63,14 @@ export class QueueState {
     this.tenant.leased += change;
   }
 
+  /** The tasks that are next in line, one of each priority whose head is in memory. */
+  *heads(): Generator<TaskId> {
+    for (const window of this.#windows) {
+      const id = window?.headId;
+      if (id !== undefined) yield id;
+    }
+  }
+
   get isIdle(): boolean {
     return this.waiters.size === 0 && isEmpty(this.counts) && !this.refills.some(Boolean);
   }

@@ -29,6 +29,10 @@ export class ReadyWindow {
     return this.#seqs[this.#head];
   }
 
+  get headId(): TaskId | undefined {
+    return this.#ids[this.#head];
+  }
+
   /**
    * A task became ready. It enters the window when there is room and nothing older is left on disk;
    * otherwise a later refill finds it.

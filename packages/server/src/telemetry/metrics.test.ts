@@ -54,6 +54,20 @@ test("every row has its own legal name, a help line, and buckets exactly when a 
   }
 });
 
+test("of values for the same labels, the largest counts where the row says so", () => {
+  const metrics = setup(2);
+  const name = "codeq_queue_oldest_seconds";
+  metrics.queueOldestSeconds.collect(() => [
+    ...[[3, "a"] as const, [7, "a"] as const, [5, "a"] as const],
+    ...[[1, "b"] as const, [2, "c"] as const, [9, "d"] as const],
+  ]);
+  assert.deepEqual(samples(metrics, name), [
+    `${name}{command="a"} 7`,
+    `${name}{command="b"} 1`,
+    `${name}{command="_other"} 9`,
+  ]);
+});
+
 test("counters add up per label combination", () => {
   const metrics = setup();
   metrics.taskCreated.inc("a");

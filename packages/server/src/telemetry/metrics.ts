@@ -94,6 +94,13 @@ export const metricTable = {
       { name: "queue", values: ["ready", "delayed", "in_progress", "dlq"] },
     ],
   },
+  queueOldestSeconds: {
+    name: "codeq_queue_oldest_seconds",
+    type: "gauge",
+    help: "Time since the creation of the ready task that is next in line, the longest over priorities and tenants; missing while a restarted server has not looked.",
+    labels: [{ name: "command" }],
+    sameLabels: "largest",
+  },
   dlqDepth: {
     name: "codeq_dlq_depth",
     type: "gauge",

@@ -14,6 +14,8 @@ export interface MetricRow {
   readonly type: "counter" | "gauge" | "histogram";
   readonly help: string;
   readonly labels: readonly LabelRow[];
+  /** What a callback reports twice for the same labels is added up, or the largest of it counts. */
+  readonly sameLabels?: "largest";
   /** Upper bounds, ascending, without the infinite one; histograms only. */
   readonly buckets?: readonly number[];
 }
@@ -23,7 +25,7 @@ export type LabelValues<L extends readonly LabelRow[]> = {
   readonly [I in keyof L]: ValueOf<L[I]>;
 };
 
-/** What a callback reports at a scrape; entries with the same labels are added up. */
+/** What a callback reports at a scrape; the row says what becomes of entries with the same labels. */
 export type Collect<V extends readonly string[]> = () => Iterable<
   readonly [value: number, ...labels: V]
 >;

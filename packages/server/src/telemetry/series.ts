@@ -44,7 +44,10 @@ function numbers(row: MetricRow, admits: readonly Admit[]): Series {
     const fresh = [...callback()];
     cells.clear();
     if (admits.length === 0) cells.at("", "", "").value = 0;
-    for (const [value, a = "", b = "", c = ""] of fresh) cells.at(a, b, c).value += value;
+    for (const [value, a = "", b = "", c = ""] of fresh) {
+      const cell = cells.at(a, b, c);
+      cell.value = row.sameLabels === "largest" ? Math.max(cell.value, value) : cell.value + value;
+    }
   };
   return {
     recordable,
