@@ -32,6 +32,7 @@ export class CliWorld implements Disposable {
   output = "";
   errors = "";
   #onText: () => void = () => {};
+  #drawn = 0;
 
   constructor(options: CliWorldOptions = {}) {
     this.#options = options;
@@ -71,7 +72,10 @@ export class CliWorld implements Disposable {
       },
       program: "codeq",
       stopped: () => this.#stop.signal,
-      random: (bytes) => Buffer.alloc(bytes, 7),
+      random: (bytes) => {
+        this.#drawn += 1;
+        return Buffer.alloc(bytes, this.#drawn);
+      },
     };
   }
 

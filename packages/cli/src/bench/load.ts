@@ -51,6 +51,7 @@ export async function runLoad(options: LoadOptions): Promise<LoadReport> {
   const producers = Promise.all(slots.map(() => load.produce())).finally(() => load.allProduced());
   await Promise.all([producers, ...slots.map(() => load.work())]);
   const seconds = (options.clock.monotonicMs() - startedMs) / 1000;
+  await load.empty();
   return {
     tasks: load.done,
     seconds,
@@ -135,12 +136,21 @@ class Load {
     }
   }
 
-  async #claim(): Promise<readonly TaskFields[]> {
+  /** Does what an earlier load may have left behind. */
+  async empty(): Promise<void> {
+    for (;;) {
+      const left = await this.#claim(0);
+      if (left.length === 0) return;
+      await this.#complete(left);
+    }
+  }
+
+  async #claim(waitSeconds = claimWaitSeconds): Promise<readonly TaskFields[]> {
     const { api, command, batch } = this.#options;
     const commands = [command];
     if (batch === 1) {
-      const body = JSON.stringify({ commands, leaseSeconds, waitSeconds: claimWaitSeconds });
-      const waitMs = claimWaitSeconds * 1000;
+      const body = JSON.stringify({ commands, leaseSeconds, waitSeconds });
+      const waitMs = waitSeconds * 1000;
       const reply = await api.post("/tasks/claim", body, { as: "worker", waitMs });
       return reply.text === "" ? [] : [JSON.parse(reply.text) as TaskFields];
     }

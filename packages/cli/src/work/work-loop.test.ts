@@ -103,6 +103,15 @@ test("tasks are done one after the other, up to the number that was asked for", 
   assert.equal(source.tasks.length, 1);
 });
 
+test("a slot that has nothing left to begin does not end the waiting of another", async () => {
+  const { source, start } = setup({ concurrency: 2, tasksMax: 3 });
+  source.add("a", "b");
+  const working = start();
+  await settle();
+  source.add("c");
+  assert.deepEqual(await working, { completed: 3, others: 0 });
+});
+
 test("a stop ends the waiting at once", async () => {
   const { stop, start, clock } = setup({ concurrency: 4 });
   const working = start();

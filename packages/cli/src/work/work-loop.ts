@@ -60,7 +60,7 @@ export async function doTasks(options: WorkOptions): Promise<WorkSummary> {
 
 class WorkLoop {
   readonly #options: WorkOptions;
-  /** Ends the waiting: on a stop, after the last task, when a slot has failed for good. */
+  /** Ends the waiting: on a stop, and when a slot has failed for good. */
   readonly #enough = new AbortController();
   /** Ends the running, when the grace is over. */
   readonly #over = new AbortController();
@@ -99,7 +99,6 @@ class WorkLoop {
       if (task === undefined) this.#begun -= 1;
       else await this.#doTask(task);
     }
-    if (this.#begun >= tasksMax) this.#enough.abort();
   }
 
   async #claim(): Promise<ClaimedTask | undefined> {

@@ -1,0 +1,65 @@
+/** Tokens that are asked about, on servers with tokens of their own. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { CliWorld } from "../../packages/cli/test/cli-world.ts";
+import { setup } from "./setup.ts";
+
+test("a token that was made is accepted by a server that was told so, for what it is", async (t) => {
+  using maker = new CliWorld();
+  const producer = JSON.parse((await maker.run("token", "create", "--json")).output);
+  const worker = JSON.parse((await maker.run("token", "create", "--worker", "--json")).output);
+  const { world } = await setup(t, {
+    env: {
+      [producer.variable]: JSON.stringify(producer.config),
+      [worker.variable]: JSON.stringify([{ ...worker.config[0], token: "a-worker-token" }]),
+    },
+  });
+  const cli = world({
+    env: { CODEQ_PRODUCER_TOKEN: producer.token, CODEQ_WORKER_TOKEN: "a-worker-token" },
+  });
+  const { code, output } = await cli.run("token", "verify", "--json");
+  assert.equal(code, 0);
+  const told = JSON.parse(output);
+  assert.deepEqual(told.may, {
+    ...{ "read tasks": true, "create tasks": true, administer: false, work: true },
+  });
+  const shown = await cli.run("token", "verify");
+  assert.match(shown.output, /no {3}administer/);
+  assert.doesNotMatch(shown.output, new RegExp(producer.token));
+  const nobody = await cli.run(
+    "token",
+    "verify",
+    "--token",
+    "x",
+    "--worker-token",
+    "x",
+    "--producer-token",
+    "x",
+  );
+  assert.equal(nobody.code, 7);
+  const queues = await cli.run("queues");
+  assert.equal(queues.code, 7);
+  assert.match(queues.errors, /Admin only/);
+});
+
+test("doctor of a running server is well, and knows a token that is refused", async (t) => {
+  const { world, dataDir, server } = await setup(t);
+  const cli = world();
+  const flags = ["--data-dir", dataDir, "--port", String(server.port)];
+  const off = ["--worker-stream-addr", "off", "--producer-stream-addr", "off"];
+  const { code, output } = await cli.run("doctor", ...flags, ...off);
+  assert.equal(code, 0, output);
+  assert.match(output, new RegExp(`ok {4}in use +by the server with pid ${server.pid}`));
+  assert.match(output, new RegExp(`ok {4}port ${server.port} +taken, probably by the server`));
+  assert.match(output, /ok {4}server +http.*storage open, durability fsync/);
+  assert.match(output, /ok {4}token +accepted/);
+  const refused = await cli.run("doctor", ...flags, ...off, "--token", "x", "--json");
+  assert.equal(refused.code, 9);
+  const failed = JSON.parse(refused.output).checks.filter(
+    ({ verdict }: { verdict: string }) => verdict === "fail",
+  );
+  assert.deepEqual(
+    failed.map(({ check }: { check: string }) => check),
+    ["token"],
+  );
+});

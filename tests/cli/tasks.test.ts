@@ -1,0 +1,171 @@
+/** Tasks from the command line: in, out, waited for, refused. */
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { jsonLines, setup } from "./setup.ts";
+
+const idPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+test("a task goes in, is done by a command, and its result comes out, digit for digit", async (t) => {
+  const { world } = await setup(t);
+  const worker = world();
+  const working = worker.run("work", "hello", "--max", "1", "--", "cat");
+  const { code, output, errors } = await world().run(
+    ...["enqueue", "hello", '{"name":"world","big":12345678901234567890}', "--wait"],
+  );
+  assert.equal(code, 0, errors);
+  assert.equal(output, '{"name":"world","big":12345678901234567890}\n');
+  assert.match(errors, /^enqueued [0-9a-f-]{36}\n$/);
+  assert.equal((await working).code, 0);
+  assert.match(worker.output, /completed {2}hello/);
+});
+
+test("enqueue, get and result have stable JSON", async (t) => {
+  const { world } = await setup(t);
+  const cli = world({ input: '{"from":"input"}' });
+  writeFileSync(join(cli.directory, "payload.json"), '{"from":"file"}\n');
+  const created = await cli.run(
+    ...["enqueue", "Resize", "@payload.json", "--json", "--priority", "7", "--max-attempts", "2"],
+  );
+  const task = JSON.parse(created.output);
+  assert.match(task.id, idPattern);
+  assert.equal(task.command, "Resize");
+  assert.equal(task.payload, '{"from":"file"}');
+  assert.equal(task.priority, 7);
+  assert.equal(task.maxAttempts, 2);
+  const got = await cli.run("get", task.id, "--json");
+  assert.deepEqual(JSON.parse(got.output), task);
+  const shown = await cli.run("get", task.id);
+  assert.match(shown.output, /command +Resize\nstatus +PENDING \(ready\)\nattempts +0 of 2/);
+  assert.match(shown.output, /payload\n\{\n {2}"from": "file"\n\}/);
+  const piped = JSON.parse((await cli.run("enqueue", "x", "-", "--json")).output);
+  assert.equal(piped.payload, '{"from":"input"}');
+  const text = JSON.parse((await cli.run("enqueue", "x", "just words", "--text", "--json")).output);
+  assert.equal(text.payload, '"just words"');
+  const empty = JSON.parse((await cli.run("enqueue", "x", "--json")).output);
+  assert.equal(empty.payload, "{}");
+});
+
+test("a delayed task waits, and a key makes no second task", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const delayed = JSON.parse((await cli.run("enqueue", "later", "--delay", "1h", "--json")).output);
+  assert.equal(delayed.lastKnownLocation, "DELAYED_ZSET");
+  const first = await cli.run("enqueue", "once", "--key", "k");
+  const second = await cli.run("enqueue", "once", "--key", "k");
+  assert.match(first.output, /^enqueued /);
+  assert.equal(second.output, first.output.replace("enqueued", "known already"));
+  const other = await cli.run("enqueue", "once", '{"other":1}', "--key", "k");
+  assert.equal(other.code, 11);
+  assert.match(other.errors, /idempotency key reused/);
+});
+
+test("a failed task ends the command as failed, with the reason", async (t) => {
+  const { world } = await setup(t);
+  const working = world().run(
+    "work",
+    "bad",
+    "--max",
+    "1",
+    "--",
+    "sh",
+    "-c",
+    "echo no >&2; exit 65",
+  );
+  const { code, output, errors } = await world().run("enqueue", "bad", "--wait");
+  await working;
+  assert.equal(code, 9);
+  assert.equal(output, "");
+  assert.match(errors, /error: the task [0-9a-f-]+ failed.*: exit code 65: no/);
+  const [, id = ""] = /the task (\S+) failed/.exec(errors) ?? [];
+  const result = await world().run("result", id, "--json");
+  assert.equal(result.code, 9);
+  const parsed = JSON.parse(result.output);
+  assert.deepEqual(Object.keys(parsed), ["result", "task"]);
+  assert.equal(parsed.result.status, "FAILED");
+});
+
+test("every way to fail has its exit code, and says what to do next", async (t) => {
+  const { world, server } = await setup(t);
+  const cli = world();
+  const nobody = "00000000-0000-7000-8000-000000000000";
+  const waiting = JSON.parse((await cli.run("enqueue", "x", "--json")).output).id as string;
+  const cases: [argv: string[], code: number, text: RegExp][] = [
+    [["get", nobody], 8, /error: not found\n {2}next: /],
+    [["result", waiting], 8, /result not found/],
+    [
+      ["result", waiting, "--wait", "--timeout", "50ms"],
+      10,
+      /no result in time\n.*result .* --wait/,
+    ],
+    [["get", nobody, "--token", "wrong"], 7, /refused \(401\).*\n.*came from --token/],
+    [["enqueue", "x", "{bad"], 2, /not JSON\n.*quote it/],
+    [["enqueue", "x", "null"], 2, /cannot be null/],
+    [["enqueue", "x", "@none"], 2, /does not exist/],
+    [["enqueue", "no good"], 2, /no name of a command/],
+    [["nack", waiting], 11, /not-in-progress/],
+    [["enqueue", "x", "--webhook", "nonsense"], 11, /refused \(400\)/],
+  ];
+  for (const [argv, code, text] of cases) {
+    const end = await cli.run(...argv);
+    assert.equal(end.code, code, `${argv.join(" ")}: ${end.errors}`);
+    assert.match(end.errors, text);
+    const json = await cli.run(...argv, "--json");
+    assert.equal(JSON.parse(json.errors).error.exitCode, code);
+  }
+  await server.stop();
+  const gone = await cli.run("get", waiting);
+  assert.equal(gone.code, 6);
+  assert.match(gone.errors, /cannot be reached: nothing listens there\n.*codeq dev/);
+});
+
+test("waiting goes on through a restart of the server", async (t) => {
+  const { world, server, dataDir } = await setup(t);
+  const cli = world();
+  const waiting = cli.run("enqueue", "slow", "--wait", "--timeout", "60s");
+  await cli.printed("enqueued");
+  await server.kill();
+  await cli.printed("asking again");
+  const again = await setup(t, { dataDir, env: { PORT: String(server.port) } });
+  await again.world().run("work", "slow", "--max", "1", "--", "echo", '{"ok":true}');
+  assert.deepEqual((await waiting).output, '{"ok":true}\n');
+});
+
+test("Ctrl-C ends the waiting, and the task goes on", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const waiting = cli.run("enqueue", "slow", "--wait");
+  await cli.printed("enqueued");
+  cli.stop();
+  const { code, errors } = await waiting;
+  assert.equal(code, 130);
+  assert.match(errors, /the task goes on; codeq result .* --wait/);
+});
+
+test("a line each becomes a task, and bad ones are told by number", async (t) => {
+  const { world } = await setup(t);
+  const lines = Array.from({ length: 1203 }, (_, n) => JSON.stringify({ n }));
+  lines[4] = "{bad";
+  lines[1200] = "null";
+  const cli = world({ input: `${lines.join("\n")}\n\n` });
+  const { code, output, errors } = await cli.run("enqueue", "import", "-", "--lines");
+  assert.equal(code, 11);
+  assert.match(output, /^enqueued 1,202 in /);
+  assert.match(errors, /line 5: not JSON\nerror: 1 line\(s\) were not stored\n/);
+  const { queues } = JSON.parse((await cli.run("queues", "--json")).output);
+  assert.deepEqual(queues, [{ command: "import", ready: 1202, delayed: 0, inProgress: 0, dlq: 0 }]);
+  const json = world({ input: '1\n"two"\nthree' });
+  // Another run makes other keys.
+  json.host().random(1);
+  const told = jsonLines((await json.run("enqueue", "import", "--lines", "--json")).output);
+  assert.deepEqual(
+    told.map(({ line, error }) => [line, error]),
+    [
+      [3, "not JSON"],
+      [1, undefined],
+      [2, undefined],
+    ],
+  );
+  assert.match(String(told[1]?.["id"]), idPattern);
+});

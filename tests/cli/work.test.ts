@@ -1,0 +1,121 @@
+/** Workers from the command line, and what they do with a task by hand. */
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { jsonLines, setup, startCommand } from "./setup.ts";
+
+async function enqueue(
+  cli: { run: (...argv: string[]) => Promise<{ output: string }> },
+  name: string,
+) {
+  const { output } = await cli.run("enqueue", name, '{"n":1}', "--json", "--max-attempts", "3");
+  return JSON.parse(output).id as string;
+}
+
+test("a module does tasks, several at a time, and tells each as JSON", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const ids = [await enqueue(cli, "sum"), await enqueue(cli, "sum"), await enqueue(cli, "sum")];
+  const text = "export default ({ n }, { attempt }) => ({ sum: n + attempt });";
+  writeFileSync(join(cli.directory, "sum.mjs"), text);
+  const { code, output } = await cli.run(
+    ...["work", "sum", "--module", "./sum.mjs", "--concurrency", "2", "--max", "3", "--json"],
+  );
+  assert.equal(code, 0);
+  const events = jsonLines(output);
+  const ended = events.filter(({ event }) => event === "ended");
+  assert.deepEqual(ended.map(({ id }) => id).sort(), ids.sort());
+  assert.deepEqual(Object.keys(ended[0] ?? {}), [
+    ...["time", "event", "as", "tookMs", "id", "command", "attempt"],
+  ]);
+  assert.equal((await cli.run("result", ids[0] ?? "")).output, '{"sum":2}\n');
+});
+
+test("a command that fails gives the task back, until it is dead", async (t) => {
+  const { world } = await setup(t, { env: { BACKOFF_POLICY: "fixed", BACKOFF_BASE_SECONDS: "1" } });
+  const cli = world();
+  const id = await enqueue(cli, "bad");
+  const { output } = await cli.run(
+    "work",
+    "bad",
+    "--max",
+    "3",
+    "--",
+    "sh",
+    "-c",
+    "echo oh >&2; exit 7",
+  );
+  assert.match(output, /requeued {2}bad .*: exit code 7: oh/);
+  assert.match(output, /dlq {2}bad/);
+  const task = JSON.parse((await cli.run("get", id, "--json")).output);
+  assert.equal(task.lastKnownLocation, "DLQ_SET");
+  assert.equal(task.error, "exit code 7: oh");
+});
+
+test("Ctrl-C in a real process hands the running task back, without costing an attempt", async (t) => {
+  const { world, server } = await setup(t);
+  const cli = world();
+  const id = await enqueue(cli, "long");
+  const script = "echo running >&2; exec tail -f /dev/null";
+  const child = startCommand(["work", "long", "--grace", "100ms", "--", "sh", "-c", script], {
+    directory: cli.directory,
+    env: { CODEQ_BASE_URL: server.url },
+  });
+  t.after(() => child.kill());
+  const running = new Promise<void>((resolve) => {
+    child.process.stderr?.on("data", () => {
+      if (child.stderr.includes("running")) resolve();
+    });
+  });
+  await running;
+  child.signal("SIGINT");
+  const exit = await child.exited;
+  assert.equal(exit.code, 0, exit.stderr);
+  assert.match(exit.stderr, /0 completed, 1 not/);
+  const task = JSON.parse((await cli.run("get", id, "--json")).output);
+  assert.equal(task.status, "PENDING");
+  assert.equal(task.attempts, undefined);
+});
+
+test("a worker without a command, a bad lease or a wrong token says so at once", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const none = await cli.run("work", "x");
+  assert.equal(none.code, 2);
+  assert.match(none.errors, /a command behind --, or --module/);
+  assert.equal((await cli.run("work", "x", "--lease", "1ms", "--", "cat")).code, 2);
+  const denied = await cli.run("work", "x", "--token", "wrong", "--", "cat");
+  assert.equal(denied.code, 7);
+});
+
+test("heartbeat, nack and abandon work on a lease, with its token", async (t) => {
+  const { world, server } = await setup(t);
+  const cli = world();
+  const claim = async (): Promise<{ id: string; leaseToken: number }> => {
+    const reply = await fetch(`${server.url}/v1/codeq/tasks/claim`, {
+      method: "POST",
+      headers: { authorization: "Bearer dev-token" },
+      body: '{"commands":["x"],"waitSeconds":10}',
+    });
+    return (await reply.json()) as { id: string; leaseToken: number };
+  };
+  await enqueue(cli, "x");
+  const first = await claim();
+  const shown = await cli.run("get", first.id);
+  assert.match(shown.output, /worker +static until .*, lease token 1/);
+  assert.deepEqual(await cli.run("heartbeat", first.id, "--extend", "5m", "--lease-token", "1"), {
+    code: 0,
+    output: `extended ${first.id}\n`,
+    errors: "",
+  });
+  const abandoned = JSON.parse((await cli.run("abandon", first.id, "--json")).output);
+  assert.deepEqual(abandoned, { id: first.id, status: "requeued" });
+  const second = await claim();
+  assert.equal(second.leaseToken, 2);
+  const stale = await cli.run("nack", first.id, "--lease-token", "1");
+  assert.equal(stale.code, 7);
+  assert.match(stale.errors, /not-owner\n.*only the worker that holds the lease/);
+  const nacked = await cli.run("nack", first.id, "--delay", "90s", "--reason", "later");
+  assert.equal(nacked.output, `${first.id} returns in 90 s\n`);
+});
