@@ -37,6 +37,7 @@ const steps = [
   folder("simulation"),
   folder("crash"),
   folder("e2e"),
+  folder("cli"),
 ];
 
 const words = process.argv.slice(2);

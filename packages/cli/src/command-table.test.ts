@@ -34,6 +34,15 @@ test("no command has an option twice, and none hides a flag of the server by acc
   }
 });
 
+test("an option of the same name is a switch everywhere, or takes a value everywhere", () => {
+  const kinds = new Map<string, boolean>();
+  for (const { name, value } of [...commandTable.flatMap(optionsOf), ...serverFlagRows()]) {
+    const takesValue = value !== undefined;
+    assert.equal(kinds.get(name) ?? takesValue, takesValue, name);
+    kinds.set(name, takesValue);
+  }
+});
+
 test("sentences end with a period, and begin with a capital", () => {
   for (const row of commandTable) {
     const options = optionsOf(row).map(({ about }) => about);

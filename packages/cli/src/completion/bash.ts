@@ -4,13 +4,19 @@ import { choiceOptions, placesOf, valueOptions } from "./places.ts";
 
 export function bashCompletion(rows: readonly CommandRow[]): string {
   const places = placesOf(rows);
-  const branch = (pattern: string, words: readonly string[]): string =>
-    `    ${pattern}) offers="${words.join(" ")}" ;;`;
   const values = valueOptions(places).map(({ name }) => `--${name}`);
+  const choices = choiceOptions(places).map(
+    (option) => `    --${option.name}) words="${option.choices?.join(" ")}" ;;`,
+  );
+  const branches = places.map(({ path, words, options, choices: offered }) => {
+    const all = [...words.map(({ word }) => word), ...offered];
+    const flags = options.map(({ name }) => `--${name}`);
+    return `    "${path}") words="${all.join(" ")}" flags="${flags.join(" ")}" ;;`;
+  });
   return `# Completion of codeq for bash. Load it with: source <(codeq completion bash)
 _codeq() {
   local current="\${COMP_WORDS[COMP_CWORD]}" before="\${COMP_WORDS[COMP_CWORD-1]}"
-  local path="" offers="" word index
+  local path="" words="" flags="" word index
   for ((index = 1; index < COMP_CWORD; index++)); do
     word="\${COMP_WORDS[index]}"
     case "$word" in
@@ -23,21 +29,16 @@ ${pathPatterns(places.map(({ path }) => path))}
     esac
   done
   case "$before" in
-${choiceOptions(places)
-  .map(({ name, choices = [] }) => branch(`--${name}`, choices))
-  .join("\n")}
+${choices.join("\n")}
     ${values.join("|")}) compopt -o default; return ;;
+    *) case "$path" in
+${branches.join("\n")}
+    esac ;;
   esac
-  if [[ -z "$offers" ]]; then case "$path" in
-${places
-  .map(({ path, words, options, choices }) => {
-    const names = options.map(({ name }) => `--${name}`);
-    return branch(`"${path}"`, [...words.map(({ word: each }) => each), ...choices, ...names]);
-  })
-  .join("\n")}
-  esac; fi
-  COMPREPLY=($(compgen -W "$offers" -- "$current"))
+  [[ "$current" == -* ]] && words="$flags"
+  COMPREPLY=($(compgen -W "$words" -- "$current"))
   [[ "\${#COMPREPLY[@]}" -eq 0 ]] && compopt -o default
+  return 0
 }
 complete -F _codeq codeq
 `;

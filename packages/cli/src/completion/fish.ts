@@ -29,14 +29,14 @@ function __codeq_at
                 set skip 1
             case '-*'
             case '*'
-                contains -- (string join ' ' $trail $word) ${places
+                contains -- "$(string join ' ' $trail $word)" ${places
                   .filter(({ path }) => path !== "")
                   .map(({ path }) => quote(path))
                   .join(" ")}
                 and set -a trail $word
         end
     end
-    test (string join ' ' $trail) = $argv[1]
+    test "$trail" = "$argv[1]"
 end
 ${lines.join("\n")}
 `;

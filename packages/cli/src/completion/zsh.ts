@@ -5,6 +5,14 @@ import { choiceOptions, placesOf, valueOptions } from "./places.ts";
 export function zshCompletion(rows: readonly CommandRow[]): string {
   const places = placesOf(rows);
   const values = valueOptions(places).map(({ name }) => `--${name}`);
+  const branches = places.map(({ path, words, options, choices }) => {
+    const all = [
+      ...words.map(({ word, about }) => offer(word, about)),
+      ...choices.map((choice) => offer(choice, "")),
+    ];
+    const flags = options.map(({ name, about }) => offer(`--${name}`, about));
+    return `    "${path}") offers=(${all.join(" ")}) flags=(${flags.join(" ")}) ;;`;
+  });
   const steps = places.filter(({ path }) => path !== "").map(({ path }) => stepOf(path));
   return `#compdef codeq
 # Completion of codeq for zsh. Load it with: source <(codeq completion zsh)
@@ -27,19 +35,11 @@ ${choiceOptions(places)
   .join("\n")}
     ${values.join("|")}) _files; return ;;
   esac
-  local -a offers
+  local -a offers flags
   case "$trail" in
-${places
-  .map(({ path, words, options, choices }) => {
-    const all = [
-      ...words.map(({ word, about }) => offer(word, about)),
-      ...choices.map((choice) => offer(choice, "")),
-      ...options.map(({ name, about }) => offer(`--${name}`, about)),
-    ];
-    return `    "${path}") offers=(${all.join(" ")}) ;;`;
-  })
-  .join("\n")}
+${branches.join("\n")}
   esac
+  [[ "\${words[CURRENT]}" = -* ]] && offers=("\${flags[@]}")
   _describe -t commands codeq offers || _files
 }
 if [[ "\${funcstack[1]}" = "_codeq" ]]; then _codeq "$@"; else compdef _codeq codeq; fi

@@ -1,0 +1,206 @@
+/** Servers started from the command line: for development, and with all settings. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { promisify } from "node:util";
+import { CliWorld } from "../../packages/cli/test/cli-world.ts";
+import { type Child, root, temporaryDirectory } from "../e2e/server-process.ts";
+import { bareEnvironment, cliMain, jsonLines, startCommand } from "./setup.ts";
+
+const run = promisify(execFile);
+const anyPort = ["--port", "0", "--worker-stream-addr", ":0", "--producer-stream-addr", ":0"];
+
+function folder(t: TestContext): string {
+  const directory = temporaryDirectory();
+  t.after(() => directory.dispose());
+  return directory.path;
+}
+
+/** Ends with the test at the latest, and takes its server along. */
+function start(t: TestContext, directory: string, ...argv: string[]): Child {
+  const child = startCommand(argv, { directory });
+  t.after(() => {
+    child.signal("SIGTERM");
+    return child.exited;
+  });
+  return child;
+}
+
+async function startDev(t: TestContext, directory: string, ...argv: string[]) {
+  const child = start(t, directory, "dev", ...anyPort, ...argv);
+  const line = await child.line((text) => text.includes("codeQ is ready"));
+  await child.anyLine((text) => text.includes("Ctrl-C stops the server"));
+  const url = /http:\/\/\S+/.exec(line)?.[0] ?? "";
+  return { child, url };
+}
+
+test("dev says where it is, and what it prints can be pasted as it stands", async (t) => {
+  const directory = folder(t);
+  const { child, url } = await startDev(t, directory);
+  assert.match(child.stdout, /token +dev-token/);
+  assert.match(child.stdout, /gRPC +127\.0\.0\.1:\d+ {2}127\.0\.0\.1:\d+/);
+  assert.match(child.stdout, /data +\.codeq\/data \(fsync\)/);
+  assert.equal(readFileSync(join(directory, ".codeq/.gitignore"), "utf8"), "*\n");
+  const [, block = ""] = /In another terminal:\n([\s\S]*?)\n\n/.exec(child.stdout) ?? [];
+  const lines = block.split("\n").map((text) => text.trim());
+  assert.deepEqual(
+    lines.map((text) => text.split(" ").slice(0, 2).join(" ")),
+    [
+      `export CODEQ_BASE_URL=${url}`,
+      "codeq work",
+      "codeq enqueue",
+      "codeq top",
+      `curl ${url}/v1/codeq/tasks`,
+      '-d \'{"command":"hello","payload":{"name":"curl"}}\'',
+    ],
+  );
+  const codeq = `codeq() { ${process.execPath} --conditions=source ${cliMain} "$@"; }`;
+  const [address, work, enqueue, , ...curl] = lines;
+  const script = [
+    codeq,
+    address,
+    `${work?.replace(" --", " --max 2 --")} >work.out 2>&1 &`,
+    enqueue,
+    curl.join("\n"),
+    "wait",
+  ].join("\n");
+  const { stdout } = await run("bash", ["-c", script], {
+    cwd: directory,
+    env: bareEnvironment(directory),
+  });
+  assert.match(stdout, /^\{"name":"world"\}\n\{"id":"[0-9a-f-]+","command":"hello"/);
+  // What happened is shown.
+  await child.anyLine((text) => /hello {2}.*enqueued/.test(text));
+});
+
+test("dev keeps its data over a restart, and --fresh begins anew", async (t) => {
+  const directory = folder(t);
+  const enqueue = async (url: string, name: string): Promise<void> => {
+    using cli = new CliWorld({ env: { CODEQ_BASE_URL: url } });
+    assert.equal((await cli.run("enqueue", name)).code, 0);
+  };
+  const queues = async (url: string): Promise<string[]> => {
+    using cli = new CliWorld({ env: { CODEQ_BASE_URL: url } });
+    const { output } = await cli.run("queues", "--json");
+    return JSON.parse(output).queues.map(({ command }: { command: string }) => command);
+  };
+  const first = await startDev(t, directory);
+  await enqueue(first.url, "kept");
+  first.child.signal("SIGINT");
+  const exit = await first.child.exited;
+  assert.equal(exit.code, 0, exit.stderr);
+  assert.match(exit.stderr, /stopped; the data stays in \.codeq\/data/);
+  const second = await startDev(t, directory);
+  assert.deepEqual(await queues(second.url), ["kept"]);
+  second.child.signal("SIGINT");
+  await second.child.exited;
+  const third = await startDev(t, directory, "--fresh", "--yes");
+  assert.deepEqual(await queues(third.url), []);
+});
+
+test("dev tells the exit codes of the server: data in use, a port taken, a wrong setting", async (t) => {
+  const directory = folder(t);
+  const { url } = await startDev(t, directory);
+  const locked = await start(t, directory, "dev", ...anyPort).exited;
+  assert.equal(locked.code, 3);
+  assert.match(locked.stderr, /is in use by another codeQ process/);
+  const taken = createServer();
+  await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
+  t.after(() => taken.close());
+  const address = taken.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  const other = folder(t);
+  const flags = ["--port", String(port), ...anyPort.slice(2)];
+  const bound = await start(t, other, "dev", ...flags).exited;
+  assert.equal(bound.code, 5);
+  assert.match(bound.stderr, /port is taken by another process.*--port/);
+  const wrong = await start(t, other, "dev", "--durabilty", "os").exited;
+  assert.equal(wrong.code, 2);
+  assert.match(wrong.stderr, /did you mean --durability\?/);
+  assert.ok(url !== "");
+});
+
+test("dev --json is ready in one line, and then tells the log", async (t) => {
+  const directory = folder(t);
+  const child = start(t, directory, "dev", ...anyPort, "--json");
+  const ready = JSON.parse(await child.anyLine((text) => text.includes('"ready"')));
+  assert.deepEqual(Object.keys(ready), [
+    "event",
+    "url",
+    "token",
+    "streams",
+    "dataDir",
+    "durability",
+  ]);
+  child.signal("SIGTERM");
+  const { stdout, code } = await child.exited;
+  assert.equal(code, 0);
+  assert.ok(jsonLines(stdout).some(({ msg }) => msg === "stopped"));
+});
+
+test("serve takes every setting, ends as the server ends, and prints only JSON when asked", async (t) => {
+  const directory = folder(t);
+  writeFileSync(join(directory, "codeq.yaml"), "durability: interval\n");
+  const flags = ["--config", "codeq.yaml", "--data-dir", "tasks", ...anyPort];
+  const child = start(t, directory, "serve", ...flags, "--json");
+  const listening = JSON.parse(await child.anyLine((text) => text.includes('"listening"')));
+  assert.equal(listening.durability, "interval");
+  assert.ok(existsSync(join(directory, "tasks/log")));
+  child.signal("SIGTERM");
+  const exit = await child.exited;
+  assert.equal(exit.code, 0, exit.stderr);
+  assert.ok(jsonLines(exit.stdout).every((line) => "msg" in line));
+  const plain = start(t, directory, "serve", ...flags);
+  await plain.anyLine((text) => text.includes("codeQ is ready"));
+  plain.signal("SIGINT");
+  assert.equal((await plain.exited).code, 0);
+});
+
+test("log inspect reads the log of a running server and of a stopped one, and knows damage", async (t) => {
+  const directory = folder(t);
+  const { child, url } = await startDev(t, directory);
+  using cli = new CliWorld({ env: { CODEQ_BASE_URL: url } });
+  const id = JSON.parse((await cli.run("enqueue", "x", "--json")).output).id as string;
+  const flags = ["--data-dir", join(directory, ".codeq/data")];
+  const live = await cli.run("log", "inspect", ...flags, "--task", id, "--json");
+  assert.equal(live.code, 0, live.errors);
+  const found = JSON.parse(live.output);
+  assert.deepEqual(Object.keys(found), ["directory", "segments", "verdict", "records"]);
+  assert.ok(
+    found.records[0].ops.some(({ key }: { key: string }) => key === `codeq/tasks/${id}`),
+    live.output,
+  );
+  assert.doesNotMatch(live.output, /payload":"/);
+  child.signal("SIGTERM");
+  await child.exited;
+  const stopped = await cli.run("log", "inspect", ...flags, "--ops", "--limit", "1");
+  assert.match(stopped.output, /SEGMENT +RECORDS +LAST +USED +FILE\n/);
+  assert.match(stopped.output, /\nsound\n/);
+  assert.match(stopped.output, /INDEX +TIME/);
+  const segment = join(directory, ".codeq/data/log", found.segments[0].name);
+  const bytes = readFileSync(segment);
+  bytes[70] = (bytes[70] ?? 0) ^ 0xff;
+  writeFileSync(segment, bytes);
+  const damaged = await cli.run("log", "inspect", ...flags);
+  assert.equal(damaged.code, 4);
+  assert.match(damaged.output, /The log is damaged/);
+  const none = await cli.run("log", "inspect", "--data-dir", "/does/not/exist");
+  assert.equal(none.code, 4);
+  assert.match(none.errors, /there is no log in/);
+});
+
+test("the installed command runs the compiled program, and survives a reader that leaves", async (t) => {
+  const directory = folder(t);
+  const bin = join(root, "packages/cli/bin/codeq.js");
+  const env = bareEnvironment(directory);
+  // The first one compiles when the sources have changed.
+  const { stdout } = await run(process.execPath, [bin, "--version"], { env });
+  assert.match(stdout, /^\d+\.\d+\.\d+\n$/);
+  const script = `${process.execPath} ${bin} serve --help | head -n 1; echo "\${PIPESTATUS[0]}"`;
+  const piped = await run("bash", ["-c", script], { env });
+  assert.equal(piped.stdout, "codeq serve [options] [server flags]\n0\n");
+  assert.equal(piped.stderr, "");
+});

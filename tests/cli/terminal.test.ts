@@ -1,0 +1,151 @@
+/** What is drawn on a real terminal: tmux holds it, and gives what stands on it as text. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { type TestContext, test } from "node:test";
+import { promisify } from "node:util";
+import { temporaryDirectory } from "../e2e/server-process.ts";
+import { ensureProgram } from "./programs.ts";
+import { bareEnvironment, type CliServer, cliMain, setup } from "./setup.ts";
+
+const run = promisify(execFile);
+
+class Terminal {
+  readonly #socket: string;
+
+  constructor(socket: string) {
+    this.#socket = socket;
+  }
+
+  static async open(t: TestContext, env: Record<string, string>): Promise<Terminal> {
+    const directory = temporaryDirectory();
+    const terminal = new Terminal(`${directory.path}/tmux.sock`);
+    const variables = Object.entries({ ...bareEnvironment(directory.path), ...env });
+    const pass = variables.flatMap(([name, value]) => ["-e", `${name}=${value}`]);
+    const size = ["-x", "110", "-y", "30", "-c", directory.path];
+    await terminal.tmux("new-session", "-d", ...size, ...pass, "bash --norc --noprofile");
+    t.after(async () => {
+      await terminal.tmux("kill-server");
+      directory.dispose();
+    });
+    return terminal;
+  }
+
+  async tmux(...args: string[]): Promise<string> {
+    const { stdout } = await run("tmux", ["-f", "/dev/null", "-S", this.#socket, ...args]);
+    return stdout;
+  }
+
+  /** Types a line and Enter. */
+  async type(line: string): Promise<void> {
+    await this.tmux("send-keys", "-l", line);
+    await this.tmux("send-keys", "Enter");
+  }
+
+  /** What stands on the screen, once it looks like the pattern. Asking takes a process each time. */
+  async screen(pattern: RegExp): Promise<string> {
+    for (let tries = 0; tries < 1000; tries++) {
+      const text = await this.tmux("capture-pane", "-p");
+      if (pattern.test(text)) return text;
+    }
+    return assert.fail(
+      `the screen never showed ${pattern}: ${await this.tmux("capture-pane", "-p")}`,
+    );
+  }
+}
+
+const codeq = `codeq() { "${process.execPath}" --conditions=source "${cliMain}" "$@"; }`;
+
+async function open(t: TestContext): Promise<(CliServer & { terminal: Terminal }) | undefined> {
+  if (!(await ensureProgram(t, "tmux"))) return undefined;
+  const cli = await setup(t);
+  const terminal = await Terminal.open(t, { CODEQ_BASE_URL: cli.server.url });
+  await terminal.type(`PS1="> "; ${codeq}; clear`);
+  await terminal.screen(/^> *$/m);
+  return { ...cli, terminal };
+}
+
+test("queues --watch draws a table, keeps it up to date, and gives the screen back", async (t) => {
+  const world = await open(t);
+  if (world === undefined) return;
+  const { terminal } = world;
+  const cli = world.world();
+  await cli.run("enqueue", "resize");
+  await terminal.type("echo before; codeq queues --watch --interval 100ms");
+  const first = await terminal.screen(/resize +1 +0 +0 +0/);
+  assert.match(
+    first,
+    /^codeQ {2}http:\/\/127\.0\.0\.1:\d+ {2}\d\d:\d\d:\d\d\n\nQUEUE +READY +DELAYED +RUNNING +DEAD\n/,
+  );
+  assert.match(first, /q quits/);
+  assert.doesNotMatch(first, /before/);
+  await cli.run("enqueue", "resize");
+  await cli.run("enqueue", "mail", "--delay", "1h");
+  await terminal.screen(/mail +0 +1 +0 +0\s+resize +2 +0 +0 +0/);
+  await terminal.tmux("send-keys", "q");
+  const after = await terminal.screen(/before\n> *$/m);
+  assert.doesNotMatch(after, /QUEUE/);
+});
+
+test("top draws rates, depths and workers, in colour, and follows the size of the terminal", async (t) => {
+  const world = await open(t);
+  if (world === undefined) return;
+  const { terminal } = world;
+  const cli = world.world();
+  await cli.run("enqueue", "resize");
+  const worker = world.world();
+  const working = worker.run("work", "idle", "--", "cat");
+  await terminal.type("codeq top --interval 100ms");
+  const screen = await terminal.screen(/resize +1 +0 +0 +0 +\d/);
+  assert.match(
+    screen,
+    /^codeQ {2}http:\/\/127\.0\.0\.1:\d+ {2}up .* storage ok {2}\d\d:\d\d:\d\d\n/,
+  );
+  assert.match(screen, /tasks +in [\d.]+\/s {2}out 0\/s {2}failed 0\/s {2}leases expired 0\/s\n/);
+  assert.match(screen, /disk +sync p50 [\d.]+ m?s/);
+  assert.match(screen, /process +memory [\d.]+ MiB {2}CPU \d+% {2}event loop p99/);
+  assert.match(screen, /QUEUE +READY +DELAYED +RUNNING +DEAD +OLDEST +IN\/s +OUT\/s +FAIL\/s/);
+  await terminal.screen(
+    /workers +1 waiting over HTTP {2}0 streams \(0 readys held\) {2}0 tasks running/,
+  );
+  const coloured = await terminal.tmux("capture-pane", "-p", "-e");
+  assert.ok(coloured.includes("\x1b[32mok"), "the state of the storage is green");
+  await terminal.tmux("resize-window", "-x", "60", "-y", "12");
+  const small = await terminal.screen(/^.{59}…$/m);
+  assert.ok(small.split("\n").every((line) => line.length <= 60));
+  // A server that goes away is told on the screen, and the last picture stays.
+  await world.server.kill();
+  await terminal.screen(/cannot be reached/);
+  await terminal.screen(/resize/);
+  await terminal.tmux("send-keys", "C-c");
+  await terminal.screen(/^> codeq top.*\n> *$/m);
+  worker.stop();
+  await working;
+});
+
+test("colours stay away when NO_COLOR asks for it, and a failed start leaves the screen alone", async (t) => {
+  const world = await open(t);
+  if (world === undefined) return;
+  const { terminal } = world;
+  await terminal.type("NO_COLOR=1 codeq token verify; echo plain");
+  await terminal.screen(/yes {2}work\nplain\n/);
+  const plain = await terminal.tmux("capture-pane", "-p", "-e");
+  assert.equal(plain.includes("\x1b[3"), false, plain);
+  await terminal.type("clear; codeq token verify; echo coloured");
+  await terminal.screen(/yes {2}work\ncoloured\n/);
+  const coloured = await terminal.tmux("capture-pane", "-p", "-e");
+  assert.ok(coloured.includes("\x1b[32myes"), coloured);
+  await terminal.type("clear; codeq top --base-url http://127.0.0.1:9; echo code $?");
+  const screen = await terminal.screen(/code 6/);
+  assert.match(screen, /error: http:\/\/127\.0\.0\.1:9 \(--base-url\) cannot be reached/);
+});
+
+test("a long load shows a progress bar while it runs, and only its figures after it", async (t) => {
+  const world = await open(t);
+  if (world === undefined) return;
+  const { terminal } = world;
+  await terminal.type("codeq bench --tasks 3000");
+  await terminal.screen(/tasks {2}[█░]{24} +\d+% {2}[\d,]+ of 3,000/);
+  await terminal.tmux("send-keys", "C-c");
+  const screen = await terminal.screen(/tasks enqueued, claimed and completed in/);
+  assert.doesNotMatch(screen, /░/);
+});
