@@ -1,5 +1,5 @@
 /** What a person who has just started `dev` wants to see: where it is, and what to paste. */
-import { type Config, hasDevelopmentToken } from "@codeq/server/tooling/offline";
+import { type Config, hasDevelopmentToken } from "@codeq/server/tooling/config";
 import type { LogLine } from "../local/server-output.ts";
 import { developmentToken } from "../profile/connection.ts";
 import type { Style } from "../terminal/style.ts";

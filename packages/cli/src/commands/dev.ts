@@ -4,6 +4,7 @@
  * for whatever happens.
  */
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { getCompileCacheDir } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
 import { launchServer, standInFor } from "@codeq/server/tooling";
 import { ApiClient } from "../api/api-client.ts";
@@ -12,7 +13,6 @@ import { usageError } from "../cli-error.ts";
 import { devDataDirectory } from "../local/data-directory.ts";
 import { serverConfig } from "../local/server-config.ts";
 import { type LogLine, readLogLines } from "../local/server-output.ts";
-import { wipeData } from "../local/wipe-data.ts";
 import { developmentToken } from "../profile/connection.ts";
 import { timeOfDay } from "../terminal/units.ts";
 import { devReady, type Ready, welcomeLines } from "./dev-welcome.ts";
@@ -26,14 +26,19 @@ export async function run(call: Call): Promise<number> {
   }
   const isOurs = given.config.sources.dataDir === "default";
   const dataDir = isOurs ? devDataDirectory(call) : resolve(host.directory, given.config.dataDir);
-  if (call.options.has("fresh")) await wipeData(call, dataDir);
+  if (call.options.has("fresh")) {
+    const { wipeData } = await import("../local/wipe-data.ts");
+    await wipeData(call, dataDir);
+  }
   if (isOurs) makeFolder(dirname(dataDir));
   const args = [
     ...call.serverArgs,
     "--log-format=json",
     ...(isOurs ? [`--data-dir=${dataDir}`] : []),
   ];
-  const server = launchServer({ args, env: host.env, stdio: ["ignore", "pipe", "inherit"] });
+  // The next start takes half the time when compiled code is kept.
+  const env = { NODE_COMPILE_CACHE: getCompileCacheDir(), ...host.env };
+  const server = launchServer({ args, env, stdio: ["ignore", "pipe", "inherit"] });
   const ended = new AbortController();
   const shown = { dataDir: relative(host.directory, dataDir) || dataDir, config: given.config };
   if (server.stdout !== null) {

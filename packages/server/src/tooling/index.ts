@@ -1,7 +1,7 @@
 /**
  * What programs around the server, such as the command line, need of it: its tables, its clock and a
- * way to start it. Importing it loads none of the server itself; what reads configuration files
- * and data directories is in `tooling/offline`, because that takes longer to load.
+ * way to start it. Importing it loads none of the server itself. What takes longer to load stands
+ * apart: `tooling/config` reads configuration, `tooling/offline` looks into data directories.
  */
 export { limits } from "@codeq/protocol";
 export { type Clock, systemClock } from "../clock.ts";

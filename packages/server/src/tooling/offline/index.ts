@@ -1,4 +1,4 @@
-/** What programs need that read the server's configuration or data directory without a server. */
+/** What programs need that look into a data directory without a server. */
 export {
   FaultError,
   type InspectedLog,
@@ -8,8 +8,3 @@ export {
   ReadOnlyDisk,
   readLog,
 } from "@codeq/engine";
-export { type Document, parseDocument } from "yaml";
-export { hasDevelopmentToken } from "../../config/choose-auth.ts";
-export { describeConfig } from "../../config/describe.ts";
-export { loadConfig } from "../../config/load.ts";
-export type { Config } from "../../config/settings.ts";

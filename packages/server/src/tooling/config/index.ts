@@ -1,0 +1,6 @@
+/** What programs need that read configuration: the server's own, and YAML files beside it. */
+export { type Document, parseDocument } from "yaml";
+export { hasDevelopmentToken } from "../../config/choose-auth.ts";
+export { describeConfig } from "../../config/describe.ts";
+export { loadConfig } from "../../config/load.ts";
+export type { Config } from "../../config/settings.ts";

@@ -1,0 +1,149 @@
+/**
+ * What somebody meets who has an empty folder and the published packages: install, start a server, have
+ * a task, a worker and a test written, run them, and see a result.
+ */
+import assert from "node:assert/strict";
+import { execFile, spawn, spawnSync } from "node:child_process";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { promisify } from "node:util";
+import { Child, root, temporaryDirectory } from "../e2e/server-process.ts";
+import { hasClient, packAll } from "./packed.ts";
+
+const run = promisify(execFile);
+
+/** From an empty folder to a result, with packages that npm has in its cache. */
+const installedMsMax = 60_000;
+/** The same without the installation. */
+const pathMsMax = 3000;
+/** What starting an empty Node takes on a machine that is doing nothing else. */
+const idleStartMs = 60;
+
+/** How much slower this machine is right now than one that is idle. */
+function busyFactor(): number {
+  const times = Array.from({ length: 5 }, () => {
+    const startedMs = performance.now();
+    spawnSync(process.execPath, ["-e", "0"]);
+    return performance.now() - startedMs;
+  }).sort((a, b) => a - b);
+  return Math.max(1, (times[2] ?? 0) / idleStartMs);
+}
+
+interface User {
+  readonly directory: string;
+  readonly env: Record<string, string>;
+  /** Runs an installed command to its end. */
+  codeq(...argv: string[]): Promise<{ stdout: string; stderr: string }>;
+  /** Starts one that goes on; ends with the test. */
+  start(...words: string[]): Child;
+}
+
+function newUser(t: TestContext, directory: string): User {
+  const env: Record<string, string> = {
+    ...(process.env as Record<string, string>),
+    HOME: directory,
+    // Their cache is warm; it is where npm keeps it for whoever runs the tests.
+    npm_config_cache: npmCache(),
+  };
+  const bin = join(directory, "node_modules/.bin/codeq");
+  return {
+    directory,
+    env,
+    codeq: (...argv) => run(bin, argv, { cwd: directory, env }),
+    start: (program = "", ...argv) => {
+      const path = program === "codeq" ? bin : program;
+      const stdio = ["ignore", "pipe", "pipe"] as const;
+      const child = new Child(spawn(path, argv, { cwd: directory, env, stdio: [...stdio] }));
+      t.after(() => {
+        child.signal("SIGTERM");
+        return child.exited;
+      });
+      return child;
+    },
+  };
+}
+
+function npmCache(): string {
+  return spawnSync("npm", ["config", "get", "cache"], { encoding: "utf8" }).stdout.trim();
+}
+
+/** The worker that init wrote; a command stands in for it where there is no client library. */
+function startWorker(user: User): { worker: Child; expected: string } {
+  if (hasClient) {
+    const worker = user.start(process.execPath, "codeq/worker.js");
+    return { worker, expected: '{"text":"Hello, Ada! (attempt 1)"}\n' };
+  }
+  return {
+    worker: user.start("codeq", "work", "greet", "--", "cat"),
+    expected: '{"name":"Ada"}\n',
+  };
+}
+
+const anyPort = ["--port", "0", "--worker-stream-addr", ":0", "--producer-stream-addr", ":0"];
+
+/** Everything behind the installation; gives the time it took. */
+async function walk(user: User): Promise<number> {
+  const startedMs = performance.now();
+  const dev = user.start("codeq", "dev", ...anyPort);
+  const ready = dev.line((line) => line.includes("codeQ is ready"));
+  await user.codeq("init", "--language", "js");
+  user.env["CODEQ_BASE_URL"] = /http:\/\/\S+/.exec(await ready)?.[0] ?? "";
+  const { worker, expected } = startWorker(user);
+  const { stdout } = await user.codeq("enqueue", "greet", '{"name":"Ada"}', "--wait");
+  const tookMs = performance.now() - startedMs;
+  assert.equal(stdout, expected, worker.stderr);
+  assert.equal(existsSync(join(user.directory, "codeq/tasks.js")), true);
+  for (const child of [worker, dev]) {
+    child.signal("SIGINT");
+    await child.exited;
+  }
+  return tookMs;
+}
+
+test("an empty folder, the packed packages, and a result", async (t) => {
+  const directory = temporaryDirectory();
+  t.after(() => directory.dispose());
+  const tarballs = await packAll(directory.path);
+  const folder = join(directory.path, "project");
+  const user = newUser(t, folder);
+  const factor = busyFactor();
+  const startedMs = performance.now();
+  await run("mkdir", [folder]);
+  const flags = ["--prefer-offline", "--no-audit", "--no-fund"];
+  await run("npm", ["install", ...flags, ...tarballs], { cwd: folder, env: user.env });
+  const walkedMs = await walk(user);
+  const allMs = performance.now() - startedMs;
+  rmSync(join(folder, "codeq"), { recursive: true });
+  // Once more, since the first start of anything also fills caches.
+  const againMs = await walk(user);
+  const shown = [allMs, walkedMs, againMs].map((ms) => `${Math.round(ms)} ms`);
+  t.diagnostic(`with install ${shown[0]}, without ${shown[1]}, again ${shown[2]}`);
+  t.diagnostic(`this machine is ${factor.toFixed(1)} times slower than an idle one`);
+  assert.ok(allMs < installedMsMax * factor, `with the installation it took ${shown[0]}`);
+  assert.ok(againMs < pathMsMax * factor, `without the installation it took ${shown[2]}`);
+  if (hasClient) await run(process.execPath, ["--test", "codeq/tasks.test.js"], { cwd: folder });
+  await checkTypes(folder);
+});
+
+/** Types come with the packages: what is right compiles, and what is wrong does not. */
+async function checkTypes(folder: string): Promise<void> {
+  writeFileSync(
+    join(folder, "typed.ts"),
+    `import { limits } from "@codeq/server/tooling";
+import { loadConfig } from "@codeq/server/tooling/config";
+import { composeCore } from "@codeq/server";
+export const right: number = limits.priorityMax;
+// @ts-expect-error It is a number.
+export const wrong: string = limits.priorityMax;
+export { composeCore, loadConfig };
+`,
+  );
+  const tsc = join(root, "node_modules/typescript/bin/tsc");
+  const types = ["--typeRoots", join(root, "node_modules/@types"), "--types", "node"];
+  const target = ["--target", "es2024", "--lib", "es2024,esnext.disposable"];
+  const flags = ["--noEmit", "--strict", "--module", "nodenext", ...target, ...types];
+  await run(process.execPath, [tsc, ...flags, "typed.ts"], { cwd: folder });
+  const manifest = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  assert.ok("@codeq/cli" in manifest.dependencies);
+}
