@@ -23,14 +23,14 @@ export async function set(call: Call): Promise<number> {
   const changes = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),
   ) as ProfileChanges;
-  if (Object.keys(changes).length === 0) {
+  if (Object.keys(changes).length === 0 && !options.has("current")) {
     throw usageError(
       "there is nothing to set",
       "codeq auth set --base-url <url> --producer-token <token> --worker-token <token>",
     );
   }
   const { path, name } = await current(call);
-  await changeProfile(path, name, changes);
+  await changeProfile(path, { name, isCurrent: options.has("current") }, changes);
   return answer(call, name, `[OK] Credentials updated for '${name}'`);
 }
 
@@ -42,7 +42,7 @@ export async function clear(call: Call): Promise<number> {
     ...(all || options.has("worker") ? { workerToken: null } : {}),
   };
   const { path, name } = await current(call);
-  await changeProfile(path, name, changes);
+  await changeProfile(path, { name }, changes);
   return answer(call, name, `[OK] Tokens cleared for '${name}'`);
 }
 

@@ -52,15 +52,15 @@ export async function readProfiles(path: string): Promise<ProfileFile> {
   };
 }
 
-/** Changes one profile, makes it when it is missing, and the current one when there is none. */
+/** Changes one profile and makes it when it is missing; the current one only if told. */
 export async function changeProfile(
   path: string,
-  name: string,
+  { name, isCurrent }: { readonly name: string; readonly isCurrent?: boolean },
   changes: ProfileChanges,
 ): Promise<void> {
   const document = await parse(path, (await textOf(path)) ?? "");
   if (document.contents === null) document.contents = document.createNode({}) as never;
-  if (!document.has("currentProfile")) document.set("currentProfile", name);
+  if (isCurrent === true) document.set("currentProfile", name);
   for (const [field, value] of Object.entries(changes)) {
     const place = ["profiles", name, field];
     if (value === null) document.deleteIn(place);

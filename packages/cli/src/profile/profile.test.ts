@@ -117,7 +117,7 @@ test("an address that is none is refused with its source", async () => {
 test("a change keeps the rest of the file and is for its owner only", async () => {
   using world = worldWith(written);
   const path = profilePath({ env: {}, home: world.home });
-  await changeProfile(path, "stage", { token: null, producerToken: "new", admin: false });
+  await changeProfile(path, { name: "stage" }, { token: null, producerToken: "new", admin: false });
   const text = readFileSync(path, "utf8");
   assert.match(text, /# for experiments/);
   assert.match(text, /iamBaseUrl: https:\/\/iam\.example\.com/);
@@ -132,14 +132,16 @@ test("a change keeps the rest of the file and is for its owner only", async () =
   assert.deepEqual(readdirSync(join(world.home, ".codeq")), ["config.yaml"]);
 });
 
-test("the first profile of a new file becomes the current one", async () => {
+test("a profile becomes the current one when that is asked for, and not before", async () => {
   using world = new CliWorld();
   const path = profilePath({
     env: { CODEQ_CONFIG_DIR: join(world.directory, "conf") },
     home: "/x",
   });
   assert.equal(path, join(world.directory, "conf", "config.yaml"));
-  await changeProfile(path, "mine", { baseUrl: "http://a" });
+  await changeProfile(path, { name: "mine" }, { baseUrl: "http://a" });
+  assert.equal((await readProfiles(path)).currentProfile, undefined);
+  await changeProfile(path, { name: "mine", isCurrent: true }, {});
   assert.equal((await readProfiles(path)).currentProfile, "mine");
 });
 

@@ -99,8 +99,9 @@ export const accessCommands: readonly CommandRow[] = [
     about: "Keeps a server and tokens in a profile.",
     details: [
       "Profiles are in ~/.codeq/config.yaml, or in config.yaml of CODEQ_CONFIG_DIR, readable by their",
-      "owner only. The first profile becomes the current one.",
+      "owner only. Without --profile it is the current one, or default.",
     ],
+    options: [{ name: "current", about: "Use this profile from now on where none is named." }],
     connects: true,
     examples: [
       {
