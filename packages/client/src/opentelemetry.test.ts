@@ -13,6 +13,7 @@ import {
   type Tracer,
   trace,
 } from "@opentelemetry/api";
+import { Permanent } from "./failures.ts";
 import { openTelemetry } from "./opentelemetry.ts";
 import { task } from "./task.ts";
 import { testServer } from "./testing/index.ts";
@@ -125,7 +126,7 @@ test("a span around enqueue is the parent of the one around the handler, and so 
     [
       first.handle(async () => (await client.enqueue(second, null)).id),
       second.handle(() => {
-        throw new Error("no");
+        throw new Permanent("no");
       }),
     ],
     { on: { failed: () => {} } },

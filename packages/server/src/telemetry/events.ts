@@ -2,6 +2,7 @@
  * One function per thing that happened, called after it became durable. Each feeds every kind of
  * telemetry that is interested in it.
  */
+import type { ErrorCode } from "@codeq/protocol";
 import type { Task } from "@codeq/queue";
 import type { Metrics } from "./metrics.ts";
 
@@ -52,7 +53,7 @@ export class Events {
   }
 
   /** Somebody was refused for who it is or what it may do. */
-  accessRefused(code: string): void {
+  accessRefused(code: ErrorCode): void {
     this.#metrics.accessRefusals.inc(code);
   }
 

@@ -3,6 +3,7 @@
  * calls (`metrics.taskCreated.inc(command)`), its label types, the scrape and the reference page.
  * Commands are chosen by users, so at most `commandsMax` of them are told apart.
  */
+import { type ErrorCode, errors } from "@codeq/protocol";
 import {
   type Counter,
   type Gauge,
@@ -126,7 +127,7 @@ export const metricTable = {
     name: "codeq_access_refusals_total",
     type: "counter",
     help: "Calls and streams refused for who the caller is or what it may do, by error code.",
-    labels: [{ name: "code" }],
+    labels: [{ name: "code", values: Object.keys(errors) as ErrorCode[] }],
   },
   httpRequests: {
     name: "codeq_http_requests_total",
