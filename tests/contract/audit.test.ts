@@ -312,6 +312,21 @@ test("records outlive a power failure once the action was answered", async (t) =
   assert.deepEqual(actions, ["revoke_api_key", "clean_up", "create_api_key"]);
 });
 
+test("a change is not answered before its record is durable", async (t) => {
+  const server = await setup(t, { storage: "sim-disk" });
+  const held = Promise.withResolvers<void>();
+  server.world.disk.slow("write", held.promise);
+  let isAnswered = false;
+  // There is nothing to clean up, so the record is all that is written.
+  const cleaned = server.post("/admin/tasks/cleanup", {}, "admin-acme").finally(() => {
+    isAnswered = true;
+  });
+  await settle(100);
+  assert.equal(isAnswered, false);
+  held.resolve();
+  assert.equal((await cleaned).status, 200);
+});
+
 test("a full disk refuses what changes and not what reads, and the log tells of both", async (t) => {
   const server = await setup(t, { storage: "sim-disk" });
   await server.create({ payload: "x".repeat(1000) });
