@@ -23,7 +23,7 @@ interface Manifest {
   readonly name: string;
   readonly version: string;
   readonly private?: boolean;
-  readonly exports?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  readonly exports?: Readonly<Record<string, string | Readonly<Record<string, string>>>>;
   readonly bin?: Readonly<Record<string, string>>;
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly devDependencies?: Readonly<Record<string, string>>;
@@ -91,8 +91,10 @@ function versionsOf(packages: ReadonlyMap<string, Manifest>): Record<string, str
 
 /** Without what only this repository needs: sources, and what development takes. */
 function published(manifest: Manifest): Manifest {
-  const { private: _private, devDependencies: _dev, dependencies: _all, ...rest } = manifest;
+  const { private: _private, devDependencies: _dev, dependencies: _all, ...others } = manifest;
+  const { scripts: _scripts, files: _files, ...rest } = others;
   const targets = Object.entries(manifest.exports ?? {}).map(([path, conditions]) => {
+    if (typeof conditions === "string") return [path, conditions];
     const { source: _source, ...kept } = conditions;
     return [path, kept];
   });
@@ -103,6 +105,8 @@ function published(manifest: Manifest): Manifest {
 function writePackage(target: string, folder: string, manifest: Manifest): void {
   mkdirSync(target, { recursive: true });
   writeFileSync(join(target, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
+  const bin = join(root, "packages", folder, "bin");
+  if (existsSync(bin)) cpSync(bin, join(target, "bin"), { recursive: true });
   const from = join(root, "packages", folder, "dist");
   const sources = join(root, "packages", folder, "src");
   cpSync(from, join(target, "dist"), {

@@ -24,7 +24,7 @@ if (fs.existsSync("broken")) process.exit(2);
 /** Stands in for the server: counts signals, and ends on a line of its standard input. */
 const server = `
 let signals = [];
-for (const name of ["SIGINT", "SIGTERM"]) process.on(name, () => {
+for (const name of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(name, () => {
   signals.push(name);
   console.log("got " + name);
 });
@@ -118,7 +118,7 @@ test("start ends with an error and no server when the sources do not compile", a
 });
 
 test("start passes a signal on once, even when it arrives twice as under npm", async (t) => {
-  for (const signal of ["SIGINT", "SIGTERM"]) {
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
     const run = start(setup(t));
     await run.until("ready");
     run.child.kill(signal);

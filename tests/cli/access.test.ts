@@ -63,3 +63,37 @@ test("doctor of a running server is well, and knows a token that is refused", as
     ["token"],
   );
 });
+
+test("keys are made, used, listed and revoked", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  assert.equal((await cli.run("key", "list")).output, "no keys yet; codeq key create makes one\n");
+  const made = await cli.run("key", "create", "shop", "--scopes", "create", "--expires-in", "30d");
+  assert.equal(made.code, 0, made.errors);
+  const token = made.output.trim();
+  const [, id = ""] = /^key (\S+) is made/.exec(made.errors) ?? [];
+  const decoded = JSON.parse((await cli.run("token", "decode", token, "--json")).output);
+  assert.deepEqual([decoded.kind, decoded.keyId], ["api key", id]);
+  const shop = world({ env: { CODEQ_TOKEN: token } });
+  assert.equal((await shop.run("enqueue", "order")).code, 0);
+  assert.equal((await shop.run("queues")).code, 7);
+  const worker = await cli.run(
+    ...["key", "create", "resizer", "--scopes", "claim,result", "--scopes", "codeq:nack"],
+    ...["--events", "resize", "--json"],
+  );
+  const fields = JSON.parse(worker.output);
+  assert.deepEqual(fields.scopes, ["codeq:claim", "codeq:result", "codeq:nack"]);
+  assert.deepEqual(fields.eventTypes, ["resize"]);
+  const table = await cli.run("key", "list");
+  assert.match(table.output, /^ID +NAME +ROLE +SCOPES +COMMANDS +EXPIRES +LAST USED\n/);
+  assert.match(table.output, new RegExp(`${id} +shop +none +create +\\*`));
+  assert.doesNotMatch(table.output, new RegExp(token));
+  const { keys } = JSON.parse((await cli.run("key", "list", "--json")).output);
+  assert.deepEqual(keys.map(({ name }: { name: string }) => name).sort(), ["resizer", "shop"]);
+  assert.equal((await cli.run("key", "revoke", id)).output, `${id} is revoked\n`);
+  assert.equal((await shop.run("enqueue", "order")).code, 7);
+  assert.equal((await cli.run("key", "revoke", id)).code, 8);
+  const nothing = await cli.run("key", "create", "nothing");
+  assert.equal(nothing.code, 11);
+  assert.match(nothing.errors, /could do nothing; give some/);
+});

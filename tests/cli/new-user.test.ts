@@ -4,12 +4,12 @@
  */
 import assert from "node:assert/strict";
 import { execFile, spawn, spawnSync } from "node:child_process";
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
 import { Child, root, temporaryDirectory } from "../e2e/server-process.ts";
-import { hasClient, packAll } from "./packed.ts";
+import { packAll } from "./packed.ts";
 
 const run = promisify(execFile);
 
@@ -68,18 +68,6 @@ function npmCache(): string {
   return spawnSync("npm", ["config", "get", "cache"], { encoding: "utf8" }).stdout.trim();
 }
 
-/** The worker that init wrote; a command stands in for it where there is no client library. */
-function startWorker(user: User): { worker: Child; expected: string } {
-  if (hasClient) {
-    const worker = user.start(process.execPath, "codeq/worker.js");
-    return { worker, expected: '{"text":"Hello, Ada! (attempt 1)"}\n' };
-  }
-  return {
-    worker: user.start("codeq", "work", "greet", "--", "cat"),
-    expected: '{"name":"Ada"}\n',
-  };
-}
-
 const anyPort = ["--port", "0", "--worker-stream-addr", ":0", "--producer-stream-addr", ":0"];
 
 /** Everything behind the installation; gives the time it took. */
@@ -89,11 +77,10 @@ async function walk(user: User): Promise<number> {
   const ready = dev.line((line) => line.includes("codeQ is ready"));
   await user.codeq("init", "--language", "js");
   user.env["CODEQ_BASE_URL"] = /http:\/\/\S+/.exec(await ready)?.[0] ?? "";
-  const { worker, expected } = startWorker(user);
+  const worker = user.start(process.execPath, "codeq/worker.mjs");
   const { stdout } = await user.codeq("enqueue", "greet", '{"name":"Ada"}', "--wait");
   const tookMs = performance.now() - startedMs;
-  assert.equal(stdout, expected, worker.stderr);
-  assert.equal(existsSync(join(user.directory, "codeq/tasks.js")), true);
+  assert.equal(stdout, '{"text":"Hello, Ada! (attempt 1)"}\n', worker.stderr);
   for (const child of [worker, dev]) {
     child.signal("SIGINT");
     await child.exited;
@@ -122,7 +109,9 @@ test("an empty folder, the packed packages, and a result", async (t) => {
   t.diagnostic(`this machine is ${factor.toFixed(1)} times slower than an idle one`);
   assert.ok(allMs < installedMsMax * factor, `with the installation it took ${shown[0]}`);
   assert.ok(againMs < pathMsMax * factor, `without the installation it took ${shown[2]}`);
-  if (hasClient) await run(process.execPath, ["--test", "codeq/tasks.test.js"], { cwd: folder });
+  await run(process.execPath, ["--test", "codeq/tasks.test.mjs"], { cwd: folder });
+  await user.codeq("init", "--language", "ts", "--dir", "typed");
+  await run(process.execPath, ["--test", "typed/tasks.test.mts"], { cwd: folder });
   await checkTypes(folder);
 });
 
@@ -142,8 +131,10 @@ export { composeCore, loadConfig };
   const tsc = join(root, "node_modules/typescript/bin/tsc");
   const types = ["--typeRoots", join(root, "node_modules/@types"), "--types", "node"];
   const target = ["--target", "es2024", "--lib", "es2024,esnext.disposable"];
-  const flags = ["--noEmit", "--strict", "--module", "nodenext", ...target, ...types];
-  await run(process.execPath, [tsc, ...flags, "typed.ts"], { cwd: folder });
+  const module = ["--module", "nodenext", "--allowImportingTsExtensions"];
+  const files = ["typed.ts", "typed/worker.mts", "typed/tasks.test.mts"];
+  const flags = ["--noEmit", "--strict", ...module, ...target, ...types];
+  await run(process.execPath, [tsc, ...flags, ...files], { cwd: folder });
   const manifest = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
   assert.ok("@codeq/cli" in manifest.dependencies);
 }

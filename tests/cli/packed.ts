@@ -3,18 +3,15 @@
  * that others compile or run meanwhile is touched.
  */
 import { execFile } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { root } from "../e2e/server-process.ts";
 
 const run = promisify(execFile);
 
-/** The client library joins as soon as it is part of the repository. */
-export const hasClient: boolean = existsSync(join(root, "packages/client/package.json"));
-
 /** What a new user installs; everything that these need comes along. */
-const wanted = hasClient ? ["cli", "client"] : ["cli"];
+const wanted = ["cli", "client"];
 
 /** Paths of tarballs that install together. */
 export async function packAll(directory: string): Promise<string[]> {

@@ -59,15 +59,17 @@ export function standInFor(server: ChildProcess): Promise<number> {
   };
   const onInterrupt = (): void => forward("SIGINT");
   const onTerminate = (): void => forward("SIGTERM");
+  // Who has a terminal loses it; who has none is asked to read its certificates again.
+  const onHangUp = (): void => forward(process.stdin.isTTY ? "SIGTERM" : "SIGHUP");
   process.on("SIGINT", onInterrupt);
   process.on("SIGTERM", onTerminate);
-  process.on("SIGHUP", onTerminate);
+  process.on("SIGHUP", onHangUp);
   return new Promise((resolve, reject) => {
     server.on("error", reject);
     server.on("exit", (code, signal) => {
       process.off("SIGINT", onInterrupt);
       process.off("SIGTERM", onTerminate);
-      process.off("SIGHUP", onTerminate);
+      process.off("SIGHUP", onHangUp);
       if (signal === null) resolve(code ?? 1);
       else process.kill(process.pid, signal);
     });

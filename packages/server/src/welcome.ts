@@ -6,8 +6,7 @@ import type { Ports } from "./listen.ts";
 
 export function welcome(config: Config, ports: Ports): string {
   const host = hostToName(config.host);
-  const scheme = config.tlsCertFile === "" ? "http" : "https";
-  const url = `${scheme}://${host}:${ports.port}`;
+  const url = urlOf(config, ports.port);
   const lines = [
     "",
     `  codeQ is ready       ${url}`,
@@ -31,8 +30,14 @@ export function welcome(config: Config, ports: Ports): string {
   return `${lines.join("\n")}\n\n`;
 }
 
+/** Where clients on this machine find the HTTP API. */
+export function urlOf(config: Pick<Config, "host" | "tlsCertFile">, port: number): string {
+  const scheme = config.tlsCertFile === "" ? "http" : "https";
+  return `${scheme}://${hostToName(config.host)}:${port}`;
+}
+
 /** As it stands in a URL. */
-function hostToName(host: string): string {
+export function hostToName(host: string): string {
   if (host === "0.0.0.0" || host === "::") return "localhost";
   return host.includes(":") ? `[${host}]` : host;
 }

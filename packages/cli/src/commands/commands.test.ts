@@ -27,30 +27,31 @@ test("init writes three files and never over one", async () => {
   assert.equal(first.code, 0, first.errors);
   assert.match(
     first.output,
-    /wrote codeq\/tasks\.ts\nwrote codeq\/worker\.ts\nwrote codeq\/tasks\.test\.ts/,
+    /wrote codeq\/tasks\.mts\nwrote codeq\/worker\.mts\nwrote codeq\/tasks\.test\.mts/,
   );
   assert.match(first.output, /npm init -y\n {2}npm install @codeq\/client/);
-  const path = join(world.directory, "codeq/tasks.ts");
+  const path = join(world.directory, "codeq/tasks.mts");
   writeFileSync(path, "mine");
   const second = await world.run("init");
   assert.equal(second.code, 1);
-  assert.match(second.errors, /there is already codeq\/tasks\.ts/);
+  assert.match(second.errors, /there is already codeq\/tasks\.mts/);
   assert.equal(readFileSync(path, "utf8"), "mine");
 });
 
 test("a file that is in the way keeps all of them from being written", async () => {
   using world = new CliWorld();
   mkdirSync(join(world.directory, "codeq"));
-  writeFileSync(join(world.directory, "codeq/tasks.test.ts"), "mine");
+  writeFileSync(join(world.directory, "codeq/tasks.test.mts"), "mine");
   assert.equal((await world.run("init")).code, 1);
-  assert.equal(existsSync(join(world.directory, "codeq/tasks.ts")), false);
+  assert.equal(existsSync(join(world.directory, "codeq/tasks.mts")), false);
 });
 
 test("init speaks the language of the project", async () => {
   const cases: [manifest: object, args: string[], file: string][] = [
-    [{}, [], "codeq/worker.js"],
+    [{}, [], "codeq/worker.mjs"],
+    [{ type: "module" }, [], "codeq/worker.js"],
     [{ type: "commonjs" }, [], "codeq/worker.mjs"],
-    [{ devDependencies: { typescript: "5" } }, [], "codeq/worker.ts"],
+    [{ type: "module", devDependencies: { typescript: "5" } }, [], "codeq/worker.ts"],
     [{ type: "commonjs" }, ["--language", "ts"], "codeq/worker.mts"],
     [{ type: "module" }, ["--dir", "src/jobs"], "src/jobs/worker.js"],
   ];

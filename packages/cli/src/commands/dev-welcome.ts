@@ -1,7 +1,7 @@
 /** What a person who has just started `dev` wants to see: where it is, and what to paste. */
-import { type Config, hasDevelopmentToken } from "@codeq/server/tooling/config";
+import { developmentToken } from "@codeq/server/tooling";
+import { type Config, hasDevelopmentToken, hostToName, urlOf } from "@codeq/server/tooling/config";
 import type { LogLine } from "../local/server-output.ts";
-import { developmentToken } from "../profile/connection.ts";
 import type { Style } from "../terminal/style.ts";
 
 export interface Ready {
@@ -17,15 +17,13 @@ export function devReady(
   { dataDir, config }: { dataDir: string; config: Config },
   { fields }: LogLine,
 ): Ready {
-  const { host } = config;
-  const name = host === "0.0.0.0" || host === "::" ? "localhost" : host;
-  const shown = name.includes(":") ? `[${name}]` : name;
+  const host = hostToName(config.host);
   const ports = [fields["workerStreamPort"], fields["producerStreamPort"]];
   const isDevelopment = config.producerAuth.some(hasDevelopmentToken);
   return {
-    url: `http://${shown}:${fields["port"]}`,
+    url: urlOf(config, Number(fields["port"])),
     ...(isDevelopment ? { token: developmentToken } : {}),
-    streams: ports.filter((port) => port !== undefined).map((port) => `${shown}:${port}`),
+    streams: ports.filter((port) => port !== undefined).map((port) => `${host}:${port}`),
     dataDir,
     durability: String(fields["durability"]),
   };

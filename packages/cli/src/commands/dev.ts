@@ -6,14 +6,13 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { getCompileCacheDir } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
-import { launchServer, standInFor } from "@codeq/server/tooling";
+import { developmentToken, launchServer, standInFor } from "@codeq/server/tooling";
 import { ApiClient } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { devDataDirectory } from "../local/data-directory.ts";
 import { serverConfig } from "../local/server-config.ts";
 import { type LogLine, readLogLines } from "../local/server-output.ts";
-import { developmentToken } from "../profile/connection.ts";
 import { timeOfDay } from "../terminal/units.ts";
 import { devReady, type Ready, welcomeLines } from "./dev-welcome.ts";
 import { follow, tell } from "./tail.ts";

@@ -1,5 +1,6 @@
 /** The ports of a server here, and the server that commands talk to: is it there, well, and in time. */
 import { createServer } from "node:net";
+import { streamAddressOf } from "@codeq/server/tooling/config";
 import type { ApiClient, Reply } from "../api/api-client.ts";
 import { dataDirectoryOf } from "../local/data-directory.ts";
 import { duration } from "../terminal/units.ts";
@@ -38,11 +39,9 @@ interface PortPlace {
   readonly port: number;
 }
 
-function streamPlace(flag: string, address: string, fallback: string): PortPlace[] {
-  if (address === "off") return [];
-  const colon = address.lastIndexOf(":");
-  const host = address.slice(0, colon).replace(/^\[|\]$/g, "") || fallback;
-  return [{ flag, host, port: Number(address.slice(colon + 1)) }];
+function streamPlace(flag: string, address: string, httpHost: string): PortPlace[] {
+  const found = streamAddressOf(address, httpHost);
+  return found === undefined ? [] : [{ flag, ...found }];
 }
 
 function bindProblem(host: string, port: number): Promise<string | undefined> {

@@ -21,7 +21,7 @@ export function readProject(directory: string, language: "ts" | "js" | undefined
   const isJavaScript = manifest !== undefined && !usesTypeScript(directory, packages);
   return {
     typescript: language === undefined ? !isJavaScript : language === "ts",
-    isCommonJs: manifest?.type === "commonjs",
+    isModule: manifest?.type === "module",
     hasManifest: manifest !== undefined,
     hasClient: "@codeq/client" in packages,
   };

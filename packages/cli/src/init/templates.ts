@@ -4,8 +4,8 @@
  */
 export interface TemplateChoice {
   readonly typescript: boolean;
-  /** The project takes plain `.ts` and `.js` files for CommonJS. */
-  readonly isCommonJs: boolean;
+  /** The project takes plain `.ts` and `.js` files for modules. */
+  readonly isModule: boolean;
 }
 
 export interface TemplateFile {
@@ -26,8 +26,8 @@ export function templateFiles(choice: TemplateChoice): readonly TemplateFile[] {
 }
 
 /** Of all files; a module needs to be known as one. */
-export function endingOf({ typescript, isCommonJs }: TemplateChoice): string {
-  return `${isCommonJs ? "m" : ""}${typescript ? "ts" : "js"}`;
+export function endingOf({ typescript, isModule }: TemplateChoice): string {
+  return `${isModule ? "" : "m"}${typescript ? "ts" : "js"}`;
 }
 
 function tasksText({ typescript }: TemplateChoice): string {

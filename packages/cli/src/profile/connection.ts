@@ -2,6 +2,7 @@
  * Which server to talk to and as whom: from options, then the environment, then the profile, then what
  * suits a server on this machine.
  */
+import { developmentToken } from "@codeq/server/tooling";
 import { CliError, usageError } from "../cli-error.ts";
 import type { Host } from "../host.ts";
 import type { Options } from "../options.ts";
@@ -26,8 +27,6 @@ export interface Connection {
 }
 
 const defaultBaseUrl = "http://localhost:8080";
-/** What a server without configuration accepts, on the loopback interface only. */
-export const developmentToken = "dev-token";
 
 export async function resolveConnection(
   host: Pick<Host, "env" | "home">,

@@ -49,7 +49,12 @@ export const startCommands: readonly CommandRow[] = [
       },
     ],
     otherOptions: "codeq auth set writes a profile: --base-url <url> --producer-token <token>",
-    examples: [{ line: "init", about: "codeq/tasks.ts, codeq/worker.ts and codeq/tasks.test.ts" }],
+    examples: [
+      {
+        line: "init",
+        about: "codeq/tasks.ts, codeq/worker.ts and codeq/tasks.test.ts, or what suits the project",
+      },
+    ],
     run: async (call) => (await import("../commands/init.ts")).run(call),
   },
 ];

@@ -5,6 +5,7 @@
  */
 export { limits } from "@codeq/protocol";
 export { type Clock, systemClock } from "../clock.ts";
+export { developmentToken } from "../config/choose-auth.ts";
 export { flagOf, keyNames, rowOf } from "../config/keys.ts";
 export { configPathEnv, configPathFlag } from "../config/source.ts";
 export { closestName } from "../config/suggest.ts";

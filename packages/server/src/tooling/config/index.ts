@@ -2,5 +2,7 @@
 export { type Document, parseDocument } from "yaml";
 export { hasDevelopmentToken } from "../../config/choose-auth.ts";
 export { describeConfig } from "../../config/describe.ts";
+export { streamAddressOf } from "../../config/listen-address.ts";
 export { loadConfig } from "../../config/load.ts";
 export type { Config } from "../../config/settings.ts";
+export { hostToName, urlOf } from "../../welcome.ts";
