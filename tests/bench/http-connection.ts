@@ -37,6 +37,11 @@ export class HttpConnection {
     return new HttpConnection(socket, port);
   }
 
+  /** False once the server has closed it. */
+  get isOpen(): boolean {
+    return this.#socket.writable;
+  }
+
   post(path: string, body: string): Promise<Reply> {
     this.#socket.write(`POST ${path}${this.#head}${body.length}${headEnd}${body}`, "latin1");
     return new Promise((resolve, reject) => {

@@ -1,8 +1,9 @@
 /**
- * A whole server in this process on real ports and on the real clock, with TLS or without. Storage and
- * tokens are those of the contract tests.
+ * A whole server in this process on real ports, with TLS or without. Storage and tokens are those of
+ * the contract tests.
  */
 import type { TestContext } from "node:test";
+import type { SimClock } from "@codeq/testing";
 import { systemClock } from "../../packages/server/src/clock.ts";
 import { composeHttp, composeStreams } from "../../packages/server/src/compose.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
@@ -24,10 +25,13 @@ export interface Options {
   readonly settings?: Partial<Config>;
   /** Files that can be used. */
   readonly tls?: TlsSettings;
+  /** Of the gRPC ports; the real one unless told. */
+  readonly clock?: SimClock;
 }
 
 export interface Server {
   readonly api: RunningServer;
+  readonly http: ReturnType<typeof composeHttp>;
   readonly ports: Required<{ readonly [K in keyof Ports]: number }>;
   /** One for each gRPC port. */
   readonly grpc: readonly GrpcServer[];
@@ -59,7 +63,7 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
     ...parts,
     timestamps: new Timestamps(config.timezone),
   });
-  const streams = composeStreams({ ...parts, clock: systemClock });
+  const streams = composeStreams({ ...parts, clock: options.clock ?? systemClock });
   const grpc: GrpcServer[] = [];
   const counted = {
     ...streams,
@@ -74,11 +78,12 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
     tls?.[Symbol.dispose]();
     const closed = close(0);
     http.connections.destroyAll();
+    await options.clock?.advance(1000);
     await closed;
     await api.stop();
   });
   return {
-    ...{ api, grpc, tls },
+    ...{ api, http, grpc, tls },
     ports: {
       port: ports.port,
       workerStreamPort: ports.workerStreamPort ?? 0,

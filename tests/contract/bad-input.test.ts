@@ -1,6 +1,7 @@
 /** Bodies, numbers, names and ids that no honest client sends. None may break or confuse the server. */
 import assert from "node:assert/strict";
 import test from "node:test";
+import { gzipSync } from "node:zlib";
 import { readStore } from "../crash/check-store.ts";
 import { type Reply, type RunningServer, setup } from "./setup.ts";
 
@@ -93,6 +94,36 @@ test("absurd numbers are clamped, defaulted or refused, never stored", async (t)
     await server.complete(id);
     const reply = await server.get(`/tasks/${id}/result?waitSeconds=${seconds}`);
     assert.equal(reply.status, 200);
+  }
+});
+
+test("a compressed body is refused and never unpacked", async (t) => {
+  const server = await setup(t);
+  const before = await server.fingerprint();
+  const text = '{"command":"render","payload":1}';
+  const ask = (encoding: string, body: Buffer | string, caller: "producer-acme" | undefined) =>
+    server.ask("/v1/codeq/tasks", {
+      ...{ method: "POST", headers: { "content-encoding": encoding }, body },
+      ...(caller === undefined ? {} : { caller }),
+    });
+  for (const encoding of [
+    "gzip",
+    "deflate",
+    "br",
+    "zstd",
+    "GZIP",
+    "identity, gzip",
+    "unheard-of",
+  ]) {
+    const reply = await ask(encoding, gzipSync(text), "producer-acme");
+    assert.equal(reply.status, 415, encoding);
+    assert.match(reply.json.error, /^compressed bodies are not accepted; send the body without/);
+    assert.equal(reply.headers["accept-encoding"], "identity");
+  }
+  assert.equal(await server.fingerprint(), before);
+  assert.equal((await ask("gzip", gzipSync(text), undefined)).status, 401);
+  for (const encoding of ["identity", " Identity ", ""]) {
+    assert.equal((await ask(encoding, text, "producer-acme")).status, 202, encoding);
   }
 });
 

@@ -19,6 +19,7 @@ type GrpcStatus =
   | "ABORTED"
   | "ALREADY_EXISTS"
   | "RESOURCE_EXHAUSTED"
+  | "UNIMPLEMENTED"
   | "INTERNAL"
   | "UNAVAILABLE";
 
@@ -35,6 +36,11 @@ export const errors = {
   invalid_command: row(400, "INVALID_ARGUMENT", "invalid command"),
   body_too_large: row(413, "RESOURCE_EXHAUSTED", "request body is too large"),
   payload_too_large: row(413, "RESOURCE_EXHAUSTED", "payload is too large"),
+  compressed_body: row(
+    415,
+    "UNIMPLEMENTED",
+    "compressed bodies are not accepted; send the body without Content-Encoding",
+  ),
   missing_authorization: row(401, "UNAUTHENTICATED", "missing Authorization header"),
   invalid_authorization: row(401, "UNAUTHENTICATED", "invalid Authorization format"),
   invalid_token: row(401, "UNAUTHENTICATED", "invalid token"),

@@ -12,6 +12,7 @@ import { systemClock as clock } from "./clock.ts";
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
 import { collectConnectionMetrics } from "./compose-metrics.ts";
 import { renderHelp } from "./config/describe.ts";
+import { openFilesWarnings, readOpenFilesMax } from "./config/open-files.ts";
 import { loadProcessConfig } from "./config/process-config.ts";
 import type { Config } from "./config/settings.ts";
 import { type Endpoints, newEndpoints } from "./endpoints.ts";
@@ -50,7 +51,8 @@ function readConfig(argv: readonly string[]): Given {
   const loaded = loadProcessConfig(argv, (config) => {
     const checked = loadCertificates(config, clock.nowMs());
     certificates = checked.certificates;
-    return checked;
+    const { problems, warnings } = checked;
+    return { problems, warnings: [...warnings, ...openFilesWarnings(config, readOpenFilesMax())] };
   });
   if (!loaded.ok) {
     const list = loaded.problems.map((problem) => `  - ${problem}`).join("\n");

@@ -4,6 +4,7 @@ export const streamKinds = ["producer", "worker"] as const;
 export const streamEnds = [
   "ended",
   "cancelled",
+  "crowded",
   "disconnected",
   "deadline",
   "bad_input",

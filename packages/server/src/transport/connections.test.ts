@@ -56,7 +56,8 @@ test("up to the limit everybody stays", async (t) => {
 test("beyond the limit the one without an answer for longest goes, whoever came first", async (t) => {
   const { connections, open, lines } = await setup(t, 3);
   const [first, second, third] = [await open(), await open(), await open()];
-  first.connection.answered();
+  first.connection.begin(1);
+  first.connection.end();
   const fourth = await open();
   await second.closed;
   const fifth = await open();
@@ -70,19 +71,29 @@ test("beyond the limit the one without an answer for longest goes, whoever came 
 
 test("a connection that is held is never given up, however old it is", async (t) => {
   const { connections, open } = await setup(t, 2);
-  const [known, other] = [await open(), await open()];
-  known.connection.hold();
-  known.connection.hold();
-  known.connection.release();
-  const next = await open();
-  await other.closed;
-  next.connection.hold();
-  const stranger = await open().catch(() => undefined);
-  await stranger?.closed;
+  const [first, second] = [await open(), await open()];
+  for (const { connection } of [first, second]) connection.hold();
+  first.connection.hold();
+  first.connection.release();
+  await (await open()).closed;
   assert.equal(connections.size, 2);
+  first.connection.release();
+  const third = await open();
+  await first.closed;
+  assert.ok(![second, third].some(({ connection }) => connection.socket.destroyed));
+});
+
+test("somebody known who waits for nothing stays longer than strangers", async (t) => {
+  const { open } = await setup(t, 3);
+  const known = await open();
+  known.connection.hold();
   known.connection.release();
-  await open();
-  await known.closed;
+  const strangers = [await open(), await open()];
+  for (let count = 0; count < 10; count += 1) {
+    strangers.push(await open());
+    await strangers[count]?.closed;
+  }
+  assert.equal(known.connection.socket.destroyed, false);
 });
 
 test("connections that end by themselves make room, and a later crowd is told of again", async (t) => {
@@ -99,7 +110,7 @@ test("connections that end by themselves make room, and a later crowd is told of
   }
   assert.equal(connections.size, 0);
   // Whoever is gone stays gone, also when an answer comes too late.
-  second.connection.answered();
+  second.connection.end();
   const clients = [await open(), await open(), await open()];
   await clients[0]?.closed;
   assert.equal(lines.length, 2);

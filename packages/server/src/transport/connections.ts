@@ -1,10 +1,11 @@
 /**
  * The open connections of one listener, of which there are at most as many as its limit says. A limit
  * that only turns newcomers away would let idle connections lock everybody out, so it is the other
- * way round: when one more comes, the connection is given up that has gone longest without an answer.
+ * way round: when one more comes, another is given up.
  *
- *   waiting   nothing is asked, or only by somebody unknown; may be given up
- *   held      a call of a known caller is open; never given up
+ *   strange   nobody known has called on it; given up first, the one without an answer for longest
+ *   known     somebody known has called, and waits for nothing; given up when no other is strange
+ *   held      a call of somebody known is open; never given up
  *
  * What is counted are connections of TCP, so those that are still shaking hands for TLS count too.
  */
@@ -31,8 +32,7 @@ const calmShare = 0.9;
 export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #open = new Map<string, Connection>();
-  /** Those that wait, the longest first. */
-  readonly #waiting = new Set<Connection>();
+  readonly #waiting: Waiting = { strange: new Set(), known: new Set() };
   #isCrowded = false;
   #givenUp = 0;
 
@@ -70,9 +70,8 @@ export class Connections {
     const key = keyOf(socket);
     const connection = new Connection(socket, this.#waiting);
     this.#open.set(key, connection);
-    this.#waiting.add(connection);
     socket.once("close", () => {
-      this.#waiting.delete(connection);
+      connection.unlist();
       // Another connection from the same port may have taken its place.
       if (this.#open.get(key) === connection) this.#open.delete(key);
       if (this.#open.size < this.#options.max * calmShare) this.#isCrowded = false;
@@ -82,8 +81,9 @@ export class Connections {
   #keepLimit(): void {
     const { listener, max, logger } = this.#options;
     if (this.#open.size <= max) return;
-    // The newcomer waits too, so there always is one.
-    const [longest] = this.#waiting;
+    const { strange, known } = this.#waiting;
+    // The newcomer is the last of the strange ones, and goes only when all others are held.
+    const [longest] = strange.size > 1 || known.size === 0 ? strange : known;
     longest?.socket.destroy();
     this.#givenUp += 1;
     if (this.#isCrowded) return;
@@ -92,32 +92,64 @@ export class Connections {
   }
 }
 
+/** Each with the longest first. */
+interface Waiting {
+  readonly strange: Set<Connection>;
+  readonly known: Set<Connection>;
+}
+
 export class Connection {
   readonly socket: Socket;
-  readonly #waiting: Set<Connection>;
+  readonly #waiting: Waiting;
+  #requests = 0;
   #calls = 0;
+  #isKnown = false;
 
-  constructor(socket: Socket, waiting: Set<Connection>) {
+  constructor(socket: Socket, waiting: Waiting) {
     this.socket = socket;
     this.#waiting = waiting;
+    waiting.strange.add(this);
   }
 
-  /** A known caller asks for something; to be followed by `release` when that is over. */
+  get isHeld(): boolean {
+    return this.#calls > 0;
+  }
+
+  /** A request has come; false when there are too many unanswered ones. */
+  begin(requestsMax: number): boolean {
+    this.#requests += 1;
+    return this.#requests <= requestsMax;
+  }
+
+  /** The request was answered. */
+  end(): void {
+    this.#requests -= 1;
+    this.#wait();
+  }
+
+  /** Somebody known asks for something; to be followed by `release` when that is over. */
   hold(): void {
     this.#calls += 1;
-    this.#waiting.delete(this);
+    this.#isKnown = true;
+    this.unlist();
   }
 
   release(): void {
     this.#calls -= 1;
-    this.answered();
+    this.#wait();
   }
 
-  /** Something was answered: the connection has been idle since now. */
-  answered(): void {
+  /** It is not to be given up any more. */
+  unlist(): void {
+    this.#waiting.strange.delete(this);
+    this.#waiting.known.delete(this);
+  }
+
+  #wait(): void {
     if (this.#calls > 0 || this.socket.destroyed) return;
-    this.#waiting.delete(this);
-    this.#waiting.add(this);
+    const waiting = this.#isKnown ? this.#waiting.known : this.#waiting.strange;
+    waiting.delete(this);
+    waiting.add(this);
   }
 }
 

@@ -36,6 +36,8 @@ export type GrpcMethods = ReadonlyMap<string, GrpcHandler>;
 export interface GrpcLimits extends StreamLimits {
   readonly streamsPerConnectionMax: number;
   readonly connectionsMax: number;
+  /** Calls of which it is not known who makes them; beyond it the oldest ones are ended. */
+  readonly strangerCallsMax: number;
   readonly headerBytesMax: number;
   /**
    * How much a client may send ahead on a call that is not read from. In frames of one byte each it
@@ -50,6 +52,7 @@ export const grpcLimits: GrpcLimits = {
   messageBytesMax: 4 * 1024 * 1024,
   streamsPerConnectionMax: 256,
   connectionsMax: 10_000,
+  strangerCallsMax: 10_000,
   headerBytesMax: 16 * 1024,
   windowBytes: 1024 * 1024,
   connectionWindowBytes: 4 * 1024 * 1024,
@@ -103,6 +106,12 @@ interface Peer {
 const farewellMs = 200;
 /** Memory for what a connection holds in the library: headers, and frames on their way out. */
 const sessionMemoryMb = 64;
+/** Calls that a client may take back at once, and then every second; beyond it it is cut off. */
+const resets = { streamResetBurst: 300, streamResetRate: 50 };
+const tooManyCalls: GrpcEnd = {
+  status: "UNAVAILABLE",
+  message: "too many calls without a token are open; try again",
+};
 const shuttingDown: GrpcEnd = { status: "UNAVAILABLE", message: "the server is shutting down" };
 
 class Http2GrpcServer implements GrpcServer {
@@ -112,6 +121,8 @@ class Http2GrpcServer implements GrpcServer {
   /** Open sessions with what a broken one has forgotten. */
   readonly #peers = new Map<ServerHttp2Session, Peer>();
   readonly #streams = new Set<ServerStream>();
+  /** Those of nobody known so far, the oldest first. */
+  readonly #strangers = new Map<ServerStream, Peer | undefined>();
   readonly #turn = new SendTurn((run) => void setImmediate(run));
   #onIdle: (() => void) | undefined;
 
@@ -224,12 +235,30 @@ class Http2GrpcServer implements GrpcServer {
       path: head.path,
       timeoutMs: head.timeoutMs,
       peer: peer?.address ?? "",
-      connection: peer?.connection,
+      vouch: () => {
+        this.#strangers.delete(call);
+        peer?.connection?.hold();
+        return () => peer?.connection?.release();
+      },
       isConnected: () => session !== undefined && !session.destroyed,
     });
     this.#streams.add(call);
-    stream.once("close", () => this.#streams.delete(call));
+    this.#strangers.set(call, peer);
+    stream.once("close", () => {
+      this.#streams.delete(call);
+      this.#strangers.delete(call);
+    });
+    if (this.#strangers.size > limits.strangerCallsMax) this.#endOldest();
     return call;
+  }
+
+  /** With its whole connection where nobody known uses it: the others there are of the same kind. */
+  #endOldest(): void {
+    const [[oldest, peer] = []] = this.#strangers;
+    if (oldest === undefined) return;
+    this.#strangers.delete(oldest);
+    if (peer?.connection?.isHeld === false) peer.connection.socket.destroy();
+    else oldest.fail(tooManyCalls, "crowded");
   }
 }
 
@@ -238,6 +267,7 @@ function createHttp2Server(
   tls: ServerTls | undefined,
 ): Http2Server | Http2SecureServer {
   const options = {
+    ...resets,
     maxSessionMemory: sessionMemoryMb,
     settings: {
       enablePush: false,

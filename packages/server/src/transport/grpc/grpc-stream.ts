@@ -17,6 +17,8 @@ export type CloseReason =
   | "slow_reader"
   /** The handler threw. */
   | "failed"
+  /** It made room for others, of whom as little was known. */
+  | "crowded"
   | "shutdown";
 
 export interface GrpcStream {

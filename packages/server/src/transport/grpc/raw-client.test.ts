@@ -281,6 +281,52 @@ test("a connection with the call of a known caller does not give way", async () 
   assert.equal(world.server.connectionsGivenUp, 2);
 });
 
+test("beyond the limit of calls of strangers the oldest is ended, with its connection", async () => {
+  await using world = await setup((stream) => stream.onMessage((bytes) => stream.send(bytes)), {
+    strangerCallsMax: 4,
+  });
+  const crowded = world.http2();
+  const closed = once(crowded, "close");
+  const calls = Array.from({ length: 4 }, () => crowded.request(call));
+  for (const each of calls) each.on("error", () => {});
+  calls[3]?.write(frame("x"));
+  await once(calls[3] as ClientHttp2Stream, "data");
+  assert.equal(world.server.streams, 4);
+  const fifth = world.http2().request(call);
+  fifth.write(frame("y"));
+  await once(fifth, "data");
+  await closed;
+  assert.equal(world.server.streams, 1);
+});
+
+test("the calls of strangers beside one of somebody known are ended one by one", async () => {
+  await using world = await setup(
+    (stream) => {
+      stream.onMessage((bytes) => {
+        if (bytes.toString() === "known") stream.vouch();
+        stream.send(bytes);
+      });
+    },
+    { strangerCallsMax: 1 },
+  );
+  const session = world.http2();
+  const known = session.request(call);
+  known.write(frame("known"));
+  await once(known, "data");
+  const first = session.request(call);
+  const ended = answerOf(first);
+  first.write(frame("x"));
+  await once(first, "data");
+  const second = session.request(call);
+  second.write(frame("y"));
+  await once(second, "data");
+  const { headers } = await ended;
+  assert.equal(headers["grpc-status"], "14");
+  assert.match(String(headers["grpc-message"]), /too many calls without a token/);
+  known.write(frame("known"));
+  await once(known, "data");
+});
+
 test("a connection that says nothing is given up", async () => {
   await using world = await setup(echo);
   const socket = await world.tcp();

@@ -23,7 +23,6 @@ import {
 } from "@codeq/protocol/wire";
 import type { Clock } from "../../clock.ts";
 import type { Logger } from "../../telemetry/logger.ts";
-import type { Connection } from "../connections.ts";
 import type { CloseReason, GrpcStream, StreamLimits } from "./grpc-stream.ts";
 import { type GrpcEnd, type GrpcStatus, trailersOf } from "./status.ts";
 import { stopClientAfterEnd } from "./stop-client.ts";
@@ -33,7 +32,8 @@ export interface StreamParts {
   readonly metadata: IncomingHttpHeaders;
   readonly path: string;
   readonly peer: string;
-  readonly connection: Connection | undefined;
+  /** Keeps the connection for this call; returns how that ends. */
+  readonly vouch: () => () => void;
   readonly timeoutMs: number | undefined;
   /** Whether the connection still stands. */
   readonly isConnected: () => boolean;
@@ -72,7 +72,7 @@ export class ServerStream implements GrpcStream {
   #onDrain: () => void = nothing;
   #onGoingAway: () => void = nothing;
   #isClosedTold = false;
-  #held: Connection | undefined;
+  #release: () => void = nothing;
 
   constructor(parts: StreamParts) {
     const { stream, metadata, limits, turn, clock, timeoutMs } = parts;
@@ -200,9 +200,8 @@ export class ServerStream implements GrpcStream {
   }
 
   vouch(): void {
-    if (this.#held !== undefined || this.#state === "closed") return;
-    this.#held = this.#parts.connection;
-    this.#held?.hold();
+    if (this.#state === "closed" || this.#release !== nothing) return;
+    this.#release = this.#parts.vouch();
   }
 
   /** Ends the call for a reason that the handler did not choose, and tells it. */
@@ -331,7 +330,7 @@ export class ServerStream implements GrpcStream {
   #closed(): void {
     if (this.#state === "closed") return;
     this.#state = "closed";
-    this.#held?.release();
+    this.#release();
     this.#cancelTimer();
     this.#cancelStall();
     // First, so that what the queue gives back is not given to this call again.

@@ -21,6 +21,7 @@ import {
   sentenceOf,
 } from "../../operations/operation.ts";
 import type { SubmitResultInput } from "../../operations/submit-result.ts";
+import { builtCharsMax, isJson } from "../json-scan.ts";
 import { echoOf, inMessages } from "./acks.ts";
 import { type HeldReady, HeldReadys } from "./held-readys.ts";
 import {
@@ -289,8 +290,10 @@ function quoted(text: string): string {
 }
 
 function isJsonObject(text: string): boolean {
+  if (!text.startsWith("{")) return false;
+  if (text.length > builtCharsMax) return isJson(text);
   try {
-    return text.startsWith("{") && typeof JSON.parse(text) === "object";
+    return typeof JSON.parse(text) === "object";
   } catch {
     // Not JSON at all.
     return false;

@@ -1,12 +1,13 @@
 /** The request bodies, as schemas. Fields that are not named are ignored. */
 import { type Static, type TObject, Type } from "@sinclair/typebox";
+import { keptAsText } from "./json-outline.ts";
 
 const integer = Type.Optional(Type.Union([Type.Integer(), Type.Null()]));
 const text = Type.Optional(Type.Union([Type.String(), Type.Null()]));
 
 const createFields = {
   command: text,
-  payload: Type.Optional(Type.Unknown()),
+  payload: Type.Optional(Type.Unknown(keptAsText)),
   priority: integer,
   webhook: text,
   maxAttempts: integer,
@@ -39,7 +40,7 @@ export const AbandonBody = Type.Object({
 
 const resultFields = {
   status: text,
-  result: Type.Optional(Type.Union([Type.Object({}), Type.Null()])),
+  result: Type.Optional(Type.Union([Type.Object({}, keptAsText), Type.Null()])),
   error: text,
   artifacts: Type.Optional(
     Type.Union([

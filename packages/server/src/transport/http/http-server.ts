@@ -22,7 +22,9 @@ import type { ServerTls } from "../tls/server-tls.ts";
 import { adminRoutes } from "./admin-routes.ts";
 import { apiKeyRoutes } from "./api-key-routes.ts";
 import { auditRoutes } from "./audit-routes.ts";
+import { BodyTurns } from "./body-turns.ts";
 import type { JsonCodec } from "./json-codec.ts";
+import { readBody, type Shape, shapeOf } from "./json-outline.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
 import { rateLimitHeaders } from "./rate-limit-headers.ts";
 import { RequestIds } from "./request-ids.ts";
@@ -49,6 +51,10 @@ export interface Page {
 }
 
 declare module "fastify" {
+  interface FastifyContextConfig {
+    /** What of a large body is looked at. */
+    shape?: Shape;
+  }
   interface FastifyInstance {
     readonly connections: Connections;
   }
@@ -107,8 +113,7 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   app.addHook("onResponse", async (request, reply) => {
     // A connection that was busy when closing began would be kept open, and the end put off by it.
     if (closing.hasBegun) setImmediate(() => app.server.closeIdleConnections());
-    if (request.held === undefined) connections.of(request.raw.socket)?.answered();
-    else request.held.release();
+    request.held?.release();
     const { method, id } = request;
     const route = request.routeOptions.url ?? "unknown";
     const status = reply.statusCode;
@@ -142,16 +147,13 @@ function pageNotFound(reply: FastifyReply): FastifyReply {
 
 /** All content types are taken for JSON; what cannot be parsed is decided on by the route. */
 function readBodies(app: FastifyInstance): void {
+  const turns = new BodyTurns();
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "string" }, (request, body, done) => {
     const text = body as string;
     request.bodyText = text;
-    try {
-      done(null, text === "" ? undefined : JSON.parse(text));
-    } catch {
-      // Not JSON: the schema refuses it, or the route does without a body.
-      done(null, undefined);
-    }
+    const { shape } = request.routeOptions.config;
+    turns.take(text.length, () => done(null, readBody(text, shape)));
   });
 }
 
@@ -167,11 +169,12 @@ function addRoute(
   app.route({
     method: each.method,
     url: each.path,
-    ...(hasBody ? { schema: { body: each.body } } : {}),
+    ...(hasBody ? { schema: { body: each.body }, config: { shape: shapeOf(each.body) } } : {}),
     attachValidation: true,
     onRequest: async (request, reply) => {
       const answer = await dispatch.authorize(each.operation, credentialsOf(request));
       if (!answer.ok) return send(reply, problem(answer));
+      if (isCompressed(request)) return send(reply, compressed);
       request.identity = answer.value;
       request.held = app.connections.of(request.raw.socket);
       request.held?.hold();
@@ -207,6 +210,17 @@ function addRoute(
     },
   });
 }
+
+/** Nothing is unpacked: a small body could become an enormous one. */
+function isCompressed({ headers }: FastifyRequest): boolean {
+  const encoding = headers["content-encoding"] ?? "";
+  return !/^\s*(identity)?\s*$/i.test(encoding);
+}
+
+const compressed: HttpReply = {
+  ...problemOf("compressed_body"),
+  headers: { "accept-encoding": "identity" },
+};
 
 function send(reply: FastifyReply, { status, body, headers }: HttpReply): FastifyReply {
   const { admission } = reply.request;

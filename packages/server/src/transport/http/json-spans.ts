@@ -4,6 +4,8 @@
  *
  * Assumes valid JSON; it only has to find where things end.
  */
+import { endOfString, endOfValue, skipSpace, startOfMember } from "../json-scan.ts";
+
 export interface Span {
   readonly start: number;
   readonly end: number;
@@ -20,11 +22,9 @@ export function memberSpan(text: string, at: number, name: string): Span | undef
       position += 1;
       continue;
     }
-    const keyEnd = endOfString(text, position);
-    const isWanted = keyOf(text, position, keyEnd) === name;
-    const start = skipSpace(text, skipSpace(text, keyEnd) + 1);
+    const start = startOfMember(text, position);
     const end = endOfValue(text, start);
-    if (isWanted) found = { start, end };
+    if (isNamed(text, position, name)) found = { start, end };
     position = end;
   }
 }
@@ -46,57 +46,12 @@ export function elementSpans(text: string, at: number): Span[] {
   }
 }
 
-function keyOf(text: string, start: number, end: number): string {
-  const raw = text.slice(start + 1, end - 1);
-  return raw.includes("\\") ? (JSON.parse(text.slice(start, end)) as string) : raw;
-}
-
-function endOfValue(text: string, start: number): number {
-  const first = text[start];
-  if (first === '"') return endOfString(text, start);
-  if (first === "{" || first === "[") return endOfNested(text, start);
-  let position = start;
-  while (position < text.length && !isDelimiter(text.charCodeAt(position))) position += 1;
-  return position;
-}
-
-function endOfNested(text: string, start: number): number {
-  let depth = 0;
-  let position = start;
-  while (position < text.length) {
-    const char = text[position];
-    if (char === '"') {
-      position = endOfString(text, position);
-      continue;
-    }
-    if (char === "{" || char === "[") depth += 1;
-    if (char === "}" || char === "]") depth -= 1;
-    position += 1;
-    if (depth === 0) return position;
-  }
-  return position;
-}
-
-function endOfString(text: string, start: number): number {
-  let position = start + 1;
-  while (position < text.length) {
-    const char = text[position];
-    if (char === '"') return position + 1;
-    position += char === "\\" ? 2 : 1;
-  }
-  return position;
-}
-
-function skipSpace(text: string, start: number): number {
-  let position = start;
-  while (isSpace(text.charCodeAt(position))) position += 1;
-  return position;
-}
-
-function isSpace(code: number): boolean {
-  return code === 32 || code === 10 || code === 13 || code === 9;
-}
-
-function isDelimiter(code: number): boolean {
-  return isSpace(code) || code === 44 || code === 93 || code === 125;
+/** Whether the string at `at` is this name, perhaps with escapes. */
+function isNamed(text: string, at: number, name: string): boolean {
+  if (text.startsWith(name, at + 1) && text[at + 1 + name.length] === '"') return true;
+  const end = endOfString(text, at);
+  // An escape takes six letters at most, for one.
+  if (end - at - 2 <= name.length || end - at - 2 > name.length * 6) return false;
+  const raw = text.slice(at, end);
+  return raw.includes("\\") && JSON.parse(raw) === name;
 }

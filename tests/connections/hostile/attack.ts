@@ -1,0 +1,12 @@
+import type { Play } from "./crowd.ts";
+
+export interface Attack {
+  readonly name: string;
+  /** For people. */
+  readonly about: string;
+  readonly port: "http" | "grpc";
+  /** How many do it at once when it is measured. */
+  readonly connections: number;
+  /** The token is good: hostile clients may have one. */
+  readonly play: (token: string) => Play;
+}

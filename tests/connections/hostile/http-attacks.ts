@@ -1,0 +1,149 @@
+/** What hostile clients do to the HTTP port. */
+import type { Socket } from "node:net";
+import type { Attack } from "./attack.ts";
+import type { Play } from "./crowd.ts";
+import { gzipBomb } from "./gzip-bomb.ts";
+
+const dribbleMs = 500;
+const mebibyte = 1024 * 1024;
+
+function head(
+  lines: Readonly<Record<string, string | number>>,
+  method = "POST /v1/codeq/tasks",
+): string {
+  const fields = { Host: "localhost", ...lines };
+  const text = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `${method} HTTP/1.1\r\n${text.join("")}`;
+}
+
+/** The same request again and again, each after the answer to the one before. */
+function repeat(makeRequest: (token: string) => Buffer): (token: string) => Play {
+  return (token) => {
+    const request = makeRequest(token);
+    return (socket) => {
+      let leftBytes = 0;
+      socket.write(request);
+      socket.on("data", (chunk) => {
+        const answer = leftBytes === 0 ? lengthOf(chunk.toString("latin1")) : leftBytes;
+        leftBytes = Math.max(0, answer - chunk.length);
+        if (leftBytes === 0) socket.write(request);
+      });
+    };
+  };
+}
+
+/** Of a whole answer, by its head. */
+function lengthOf(text: string): number {
+  const [head = ""] = text.split("\r\n\r\n", 1);
+  return head.length + 4 + Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0);
+}
+
+function post(token: string, body: Buffer, more: Readonly<Record<string, string>> = {}): Buffer {
+  const fields = { Authorization: `Bearer ${token}`, "Content-Length": body.length, ...more };
+  return Buffer.concat([Buffer.from(`${head(fields)}\r\n`), body]);
+}
+
+function dribble(socket: Socket, every: Parameters<Play>[1], letter = "a"): void {
+  every(dribbleMs, () => void socket.write(letter));
+}
+
+export const httpAttacks: readonly Attack[] = [
+  {
+    name: "slow-headers",
+    about: "headers, one byte at a time",
+    port: "http",
+    connections: 1000,
+    play: () => (socket, every) => {
+      socket.write(`${head({})}X-Slow: `);
+      dribble(socket, every);
+    },
+  },
+  {
+    name: "slow-body",
+    about: "a body, one byte at a time, with a good token",
+    port: "http",
+    connections: 1000,
+    play: (token) => (socket, every) => {
+      const fields = { Authorization: `Bearer ${token}`, "Content-Length": mebibyte };
+      socket.write(`${head(fields)}\r\n{"command":"`);
+      dribble(socket, every);
+    },
+  },
+  {
+    name: "idle",
+    about: "connections that say nothing",
+    port: "http",
+    connections: 10_000,
+    play: () => () => {},
+  },
+  {
+    name: "idle-after-request",
+    about: "connections that say nothing after one request",
+    port: "http",
+    connections: 10_000,
+    play: () => (socket) => void socket.write(`${head({}, "GET /healthz")}\r\n`),
+  },
+  {
+    name: "endless-headers",
+    about: "headers without an end, as fast as they are taken",
+    port: "http",
+    connections: 50,
+    play: () => (socket) => {
+      socket.write(head({}));
+      const lines = Buffer.from(`X-Flood: ${"x".repeat(1000)}\r\n`.repeat(64));
+      const more = (): void => void socket.write(lines, () => socket.writable && more());
+      more();
+    },
+  },
+  {
+    name: "many-headers",
+    about: "as many headers as fit, again and again",
+    port: "http",
+    connections: 8,
+    play: repeat(() => {
+      const many = Array.from({ length: 700 }, (_, n) => `h${n}: v\r\n`).join("");
+      return Buffer.from(`${head({}, "GET /healthz")}${many}\r\n`);
+    }),
+  },
+  {
+    name: "gzip-bomb",
+    about: "a compressed body of 1 MiB that would be 1 GiB, with a good token",
+    port: "http",
+    connections: 8,
+    play: repeat((token) => post(token, gzipBomb(), { "Content-Encoding": "gzip" })),
+  },
+  {
+    name: "deep-json",
+    about: "a payload of 100,000 levels, with a good token",
+    port: "http",
+    connections: 4,
+    play: repeat((token) => {
+      const payload = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+      return post(
+        token,
+        Buffer.from(`{"command":"deep","delaySeconds":9999999,"payload":${payload}}`),
+      );
+    }),
+  },
+  {
+    name: "many-keys",
+    about: "a body of 4 MiB with 300,000 keys, with a good token",
+    port: "http",
+    connections: 4,
+    play: repeat((token) => {
+      const keys = Array.from({ length: 300_000 }, (_, n) => `"k${n}":${n % 10}`).join(",");
+      return post(token, Buffer.from(`{"command":"keys",${keys}}`));
+    }),
+  },
+  {
+    name: "pipelining",
+    about: "requests without waiting for answers, as fast as they are taken",
+    port: "http",
+    connections: 16,
+    play: () => (socket) => {
+      const requests = Buffer.from(`${head({}, "GET /healthz")}\r\n`.repeat(2000));
+      const more = (): void => void socket.write(requests, () => socket.writable && more());
+      more();
+    },
+  },
+];

@@ -1,0 +1,122 @@
+/**
+ * `npm run hostile [-- <attack> ...] [--seconds 8]`: what a healthy client notices of hostile ones.
+ * The server, the attacker and the healthy client are processes of their own; every attack meets a
+ * server that was just started. Prints how long the healthy client waits, before and during.
+ */
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { spawnServer, temporaryDirectory } from "../../e2e/server-process.ts";
+import type { Attack } from "./attack.ts";
+import type { AttackerMessage, AttackerTask } from "./attacker.ts";
+import { attackCalled, attacks } from "./attacks.ts";
+import { HealthyClient, type Latencies, type Probe } from "./healthy-client.ts";
+
+const attackerFile = join(dirname(fileURLToPath(import.meta.url)), "attacker.ts");
+const token = "dev-token";
+const probes: readonly Probe[] = ["cycle", "connect", "stream"];
+const mebibyte = 1024 * 1024;
+
+const { values, positionals } = parseArgs({
+  options: { seconds: { type: "string", default: "8" } },
+  allowPositionals: true,
+});
+const ms = Number(values.seconds) * 1000;
+const chosen = positionals.length === 0 ? attacks : positionals.map(attackCalled);
+console.log(
+  "Waiting times of a healthy client in ms, before -> during an attack. cycle: three requests on a\n" +
+    "kept connection; connect: one request on a new one; stream: one event on a gRPC stream.\n",
+);
+printRow([
+  "attack",
+  "connections",
+  ...probes.flatMap((probe) => [`${probe} p50`, "p99"]),
+  "failed",
+  "MiB",
+  "what the attackers got",
+]);
+for (const attack of chosen) await measure(attack);
+
+async function measure(attack: Attack): Promise<void> {
+  const directory = temporaryDirectory();
+  const server = spawnServer({
+    dataDir: directory.path,
+    env: { CODEQ_DURABILITY: "os", WORKER_STREAM_ADDR: ":0" },
+  });
+  try {
+    const listening = await server.line((line) => line.includes('"listening"'));
+    const { port, workerStreamPort } = JSON.parse(listening) as Record<string, number>;
+    const target = { http: port ?? 0, grpc: workerStreamPort ?? 0, token };
+    const client = await HealthyClient.open(target);
+    await client.work({ ms: 1500 });
+    const before = await client.work({ ms: ms / 2 });
+    const beforeBytes = residentBytes(server.pid);
+    const attacker = await startAttacker({ attack: attack.name, port: target[attack.port], token });
+    let failed = "";
+    const during = await client.work({ ms }).catch((error: Error) => {
+      failed = error.message;
+      return undefined;
+    });
+    const grownBytes = residentBytes(server.pid) - beforeBytes;
+    const over = await stopAttacker(attacker);
+    client.close();
+    printRow([
+      attack.name,
+      String(attack.connections),
+      ...probes.flatMap((probe) => columns(before[probe], during?.[probe])),
+      failed === "" ? "none" : failed,
+      `${grownBytes >= 0 ? "+" : ""}${(grownBytes / mebibyte).toFixed(0)}`,
+      summary(over),
+    ]);
+  } finally {
+    await server.kill();
+    directory.dispose();
+  }
+}
+
+async function startAttacker(task: AttackerTask): Promise<ChildProcess> {
+  const child = fork(attackerFile, [JSON.stringify(task)], { execArgv: ["--conditions=source"] });
+  await once(child, "message");
+  return child;
+}
+
+async function stopAttacker(child: ChildProcess): Promise<AttackerMessage> {
+  const answer = once(child, "message");
+  child.send("stop");
+  const [message] = (await answer) as [AttackerMessage];
+  await once(child, "exit");
+  return message;
+}
+
+function columns(before: Latencies, during: Latencies | undefined): [string, string] {
+  const both = (pick: (each: Latencies) => number): string =>
+    `${pick(before).toFixed(1)} -> ${during === undefined ? "?" : pick(during).toFixed(1)}`;
+  return [both(({ p50Ms }) => p50Ms), both(({ p99Ms }) => p99Ms)];
+}
+
+function summary(message: AttackerMessage): string {
+  if (message.kind !== "over") return "";
+  const answers = message.answers.map(
+    ([text, count]) => `${count} x ${text.replace("HTTP/1.1 ", "")}`,
+  );
+  return [`${message.closed} of ${message.opened} closed`, ...answers].join(", ");
+}
+
+/** Of memory of its own; only Linux tells. */
+function residentBytes(pid: number): number {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, "utf8");
+    return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;
+  } catch {
+    // Other systems have no such file; then the column says nothing.
+    return 0;
+  }
+}
+
+function printRow(cells: readonly string[]): void {
+  const widths = [20, 11, 15, 15, 15, 15, 15, 15, 6, 6];
+  console.log(cells.map((cell, index) => cell.padEnd(widths[index] ?? 0)).join("  "));
+}
