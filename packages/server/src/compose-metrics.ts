@@ -86,6 +86,7 @@ export function collectBrokerMetrics(metrics: Metrics, broker: Broker, clock: Cl
 
 export function collectStreamMetrics(metrics: Metrics, streams: Streams): void {
   const { counts } = streams;
+  metrics.streamConnectionsCut.collect(() => [[streams.connectionsCut]]);
   metrics.streamsOpen.collect(() => streamKinds.map((kind) => [counts[kind].open, kind]));
   metrics.streamsClosed.collect(() =>
     streamKinds.flatMap((kind) => entries(counts[kind].closed, kind)),

@@ -32,9 +32,12 @@ const writerBytesKeptMax = 256 * 1024;
 export class SendTurn {
   /** Of all calls together: bytes that were sent and have not left the process. */
   pendingBytes = 0;
+  /** Grows with every turn in which something was sent or received. */
+  number = 1;
   readonly #writers: WireWriter[] = [];
   readonly #defer: (run: () => void) => void;
   #queues: SendQueue[] = [];
+  #isScheduled = false;
 
   /** What is deferred runs after everything of this turn. */
   constructor(defer: (run: () => void) => void) {
@@ -63,10 +66,19 @@ export class SendTurn {
 
   add(queue: SendQueue): void {
     this.#queues.push(queue);
-    if (this.#queues.length === 1) this.#defer(() => this.#flush());
+    this.begin();
+  }
+
+  /** Something happens in this turn, so that it will have an end. */
+  begin(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    this.#defer(() => this.#flush());
   }
 
   #flush(): void {
+    this.#isScheduled = false;
+    this.number += 1;
     const queues = this.#queues;
     this.#queues = [];
     for (const queue of queues) queue.flush();

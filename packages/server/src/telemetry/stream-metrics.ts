@@ -18,6 +18,12 @@ export const streamPauses = ["slow_reader", "unanswered"] as const;
 const kind = { name: "kind", values: streamKinds } as const;
 
 export const streamMetricTable = {
+  streamConnectionsCut: {
+    name: "codeq_stream_connections_cut_total",
+    type: "counter",
+    help: "Connections of gRPC clients that were cut because they sent hardly anything but frames.",
+    labels: [],
+  },
   streamsOpen: {
     name: "codeq_streams_open",
     type: "gauge",

@@ -19,10 +19,12 @@ import type { AddressInfo } from "node:net";
 import { SendTurn } from "@codeq/protocol/wire";
 import type { Clock } from "../../clock.ts";
 import type { Logger } from "../../telemetry/logger.ts";
-import { type Connection, Connections } from "../connections.ts";
+import { Connections } from "../connections.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
+import { type FloodLimits, FloodWatch } from "./flood-watch.ts";
 import type { GrpcStream, StreamLimits } from "./grpc-stream.ts";
 import { type KeepaliveOptions, watchConnection } from "./keepalive.ts";
+import { Peer } from "./peer.ts";
 import { readRequestHead } from "./request-headers.ts";
 import { ServerStream } from "./server-stream.ts";
 import { type GrpcEnd, trailersOf } from "./status.ts";
@@ -33,7 +35,7 @@ export type GrpcHandler = (stream: GrpcStream) => void;
 /** By full path: `/workerpb.WorkerStream/Stream`. */
 export type GrpcMethods = ReadonlyMap<string, GrpcHandler>;
 
-export interface GrpcLimits extends StreamLimits {
+export interface GrpcLimits extends StreamLimits, FloodLimits {
   readonly streamsPerConnectionMax: number;
   readonly connectionsMax: number;
   /** Calls of which it is not known who makes them; beyond it the oldest ones are ended. */
@@ -53,8 +55,10 @@ export const grpcLimits: GrpcLimits = {
   streamsPerConnectionMax: 256,
   connectionsMax: 10_000,
   strangerCallsMax: 10_000,
+  floodCheckMs: 250,
+  floodBytesMax: 1024 * 1024,
   headerBytesMax: 16 * 1024,
-  windowBytes: 1024 * 1024,
+  windowBytes: 256 * 1024,
   connectionWindowBytes: 4 * 1024 * 1024,
   sendBytesHigh: 1024 * 1024,
   sendBytesHighCrowded: 64 * 1024,
@@ -84,6 +88,8 @@ export interface GrpcServer extends AsyncDisposable {
   readonly connections: number;
   /** Connections closed for others since the start. */
   readonly connectionsGivenUp: number;
+  /** Connections closed since the start because they sent hardly anything but frames. */
+  readonly connectionsCut: number;
   readonly streams: number;
   listen(address: ListenAddress): Promise<AddressInfo>;
   /**
@@ -97,41 +103,38 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
   return new Http2GrpcServer(options);
 }
 
-interface Peer {
-  readonly address: string;
-  readonly connection: Connection | undefined;
-}
-
 /** For the last statuses to leave before the connections are cut. */
 const farewellMs = 200;
 /** Memory for what a connection holds in the library: headers, and frames on their way out. */
 const sessionMemoryMb = 64;
-/** Calls that a client may take back at once, and then every second; beyond it it is cut off. */
-const resets = { streamResetBurst: 300, streamResetRate: 50 };
 const tooManyCalls: GrpcEnd = {
   status: "UNAVAILABLE",
   message: "too many calls without a token are open; try again",
 };
+/** Calls that a client may take back for long; a burst may have twice what can be open at once. */
+const resetsPerSecond = 33;
 const shuttingDown: GrpcEnd = { status: "UNAVAILABLE", message: "the server is shutting down" };
 
 class Http2GrpcServer implements GrpcServer {
   readonly #options: GrpcServerOptions;
   readonly #server: Http2Server | Http2SecureServer;
   readonly #connections: Connections;
-  /** Open sessions with what a broken one has forgotten. */
   readonly #peers = new Map<ServerHttp2Session, Peer>();
+  readonly #floods: FloodWatch;
   readonly #streams = new Set<ServerStream>();
   /** Those of nobody known so far, the oldest first. */
   readonly #strangers = new Map<ServerStream, Peer | undefined>();
   readonly #turn = new SendTurn((run) => void setImmediate(run));
+  #connectionsCut = 0;
   #onIdle: (() => void) | undefined;
 
   constructor(options: GrpcServerOptions) {
     this.#options = options;
-    const { limits, logger, tls } = options;
+    const { limits, logger, tls, clock } = options;
     this.#server = createHttp2Server(limits, tls);
     this.#connections = new Connections({ max: limits.connectionsMax, listener: "grpc", logger });
     this.#connections.watch(this.#server);
+    this.#floods = new FloodWatch(limits, clock);
     this.#server.on("session", (session) => this.#opened(session));
     this.#server.on("stream", (stream, headers) => this.#called(stream, headers));
     this.#server.on("sessionError", (error) => logger.debug("gRPC connection broke", { error }));
@@ -139,6 +142,10 @@ class Http2GrpcServer implements GrpcServer {
 
   get connections(): number {
     return this.#connections.size;
+  }
+
+  get connectionsCut(): number {
+    return this.#connectionsCut;
   }
 
   get connectionsGivenUp(): number {
@@ -189,14 +196,19 @@ class Http2GrpcServer implements GrpcServer {
 
   #opened(session: ServerHttp2Session): void {
     const { limits, keepalive, clock, logger } = this.#options;
-    const peer = addressOf(session);
-    this.#peers.set(session, { address: peer, connection: this.#connections.of(session.socket) });
+    const peer = new Peer(session, this.#connections.of(session.socket), (address) => {
+      this.#connectionsCut += 1;
+      logger.warn("gRPC connection cut: it sends hardly anything but frames", { peer: address });
+    });
+    this.#peers.set(session, peer);
+    this.#floods.add(peer);
     session.setLocalWindowSize(limits.connectionWindowBytes);
     session.on("error", (error) => {
-      logger.debug("gRPC connection broke", { peer, error });
+      logger.debug("gRPC connection broke", { peer: peer.address, error });
     });
     session.once("close", () => {
       this.#peers.delete(session);
+      this.#floods.delete(peer);
       if (this.#peers.size === 0) this.#onIdle?.();
     });
     watchConnection(session, keepalive, clock);
@@ -241,12 +253,15 @@ class Http2GrpcServer implements GrpcServer {
         return () => peer?.connection?.release();
       },
       isConnected: () => session !== undefined && !session.destroyed,
+      onRead: (bytes) => peer?.countRead(bytes),
     });
     this.#streams.add(call);
     this.#strangers.set(call, peer);
+    peer?.calls.add(call);
     stream.once("close", () => {
       this.#streams.delete(call);
       this.#strangers.delete(call);
+      peer?.calls.delete(call);
     });
     if (this.#strangers.size > limits.strangerCallsMax) this.#endOldest();
     return call;
@@ -267,8 +282,9 @@ function createHttp2Server(
   tls: ServerTls | undefined,
 ): Http2Server | Http2SecureServer {
   const options = {
-    ...resets,
     maxSessionMemory: sessionMemoryMb,
+    streamResetBurst: limits.streamsPerConnectionMax * 2,
+    streamResetRate: resetsPerSecond,
     settings: {
       enablePush: false,
       initialWindowSize: limits.windowBytes,
@@ -280,13 +296,6 @@ function createHttp2Server(
   const server = createSecureServer({ ...options, ...tls.options });
   tls.attach(server);
   return server;
-}
-
-function addressOf({ socket }: ServerHttp2Session): string {
-  const { remoteAddress = "", remotePort = 0 } = socket;
-  return remoteAddress.includes(":")
-    ? `[${remoteAddress}]:${remotePort}`
-    : `${remoteAddress}:${remotePort}`;
 }
 
 function grpcHeaders(end: GrpcEnd): OutgoingHttpHeaders {

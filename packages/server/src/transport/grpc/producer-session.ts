@@ -107,13 +107,13 @@ class ProducerConversation implements Conversation<Event> {
   }
 
   /**
-   * All are decided before the first is awaited, so they share commits and keep their order. What a
+   * Those of one turn are decided before the first is awaited, so that they share commits. What a
    * limit does not allow is refused as a whole, with an acknowledgement for each.
    */
   async #createBatch(tasks: readonly producer.CreateTask[]): Promise<void> {
     const admitted = this.#admit(tasks.length);
     const all = admitted.ok
-      ? await Promise.all(tasks.map((task) => this.#ack(task, admitted.value)))
+      ? await this.#session.inTurns(tasks, (task) => this.#ack(task, admitted.value))
       : tasks.map(({ seq }) => refusedAck(seq, admitted));
     for (const acks of inMessages(all)) {
       this.#session.send({ case: "createAckBatch", value: { acks } });

@@ -24,6 +24,7 @@ import {
 import type { Clock } from "../../clock.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { CloseReason, GrpcStream, StreamLimits } from "./grpc-stream.ts";
+import { InputShare } from "./input-share.ts";
 import { type GrpcEnd, type GrpcStatus, trailersOf } from "./status.ts";
 import { stopClientAfterEnd } from "./stop-client.ts";
 
@@ -37,6 +38,8 @@ export interface StreamParts {
   readonly timeoutMs: number | undefined;
   /** Whether the connection still stands. */
   readonly isConnected: () => boolean;
+  /** Bytes of the call have been read. */
+  readonly onRead: (bytes: number) => void;
   readonly limits: StreamLimits;
   readonly turn: SendTurn;
   readonly clock: Clock;
@@ -54,6 +57,7 @@ export class ServerStream implements GrpcStream {
   readonly #parts: StreamParts;
   readonly #stream: ServerHttp2Stream;
   readonly #frames: FrameReader;
+  readonly #share: InputShare;
   readonly #queue: SendQueue;
   #state: "open" | "ending" | "closed" = "open";
   #end: GrpcEnd = { status: "OK", message: "" };
@@ -61,6 +65,7 @@ export class ServerStream implements GrpcStream {
   #reason: CloseReason | undefined;
   #isPaused = false;
   #isFull = false;
+  #isResting = false;
   #isDelivering = false;
   #isInputOver = false;
   #isHalfCloseTold = false;
@@ -86,6 +91,7 @@ export class ServerStream implements GrpcStream {
       messageBytesMax: limits.messageBytesMax,
       encoding: typeof encoding === "string" ? encoding : undefined,
     });
+    this.#share = new InputShare(turn);
     this.#queue = new SendQueue({
       turn,
       sink: stream,
@@ -110,11 +116,21 @@ export class ServerStream implements GrpcStream {
     return this.#state === "closed" ? 0 : this.#queue.pendingBytes;
   }
 
+  /** Bytes that have arrived and wait for the handler. */
+  get unreadBytes(): number {
+    return this.#stream.readableLength;
+  }
+
   onMessage(run: (bytes: Buffer) => void): void {
     const isFirst = this.#onMessage === undefined;
     this.#onMessage = run;
     if (!isFirst) return;
     this.#stream.on("data", (chunk: Buffer) => {
+      this.#parts.onRead(chunk.length);
+      if (!this.#share.countChunk(chunk.length) && this.#state !== "closed") {
+        this.#reset("bad_input");
+        return;
+      }
       this.#frames.push(chunk);
       this.#deliver();
     });
@@ -160,7 +176,7 @@ export class ServerStream implements GrpcStream {
     const pending = this.#queue.pendingBytes;
     if (pending <= this.#sendBytesHigh) return true;
     if (pending > sendBytesMax) {
-      this.#cutOff();
+      this.#reset("slow_reader");
       return false;
     }
     if (!this.#isFull) {
@@ -179,7 +195,7 @@ export class ServerStream implements GrpcStream {
   #expectProgress(): void {
     const { clock, limits } = this.#parts;
     this.#cancelStall();
-    this.#cancelStall = clock.after(limits.stallMs, () => this.#cutOff());
+    this.#cancelStall = clock.after(limits.stallMs, () => this.#reset("slow_reader"));
   }
 
   pause(): void {
@@ -245,9 +261,21 @@ export class ServerStream implements GrpcStream {
       const message = this.#frames.next();
       if (message === undefined) break;
       this.#guard(handle, message);
+      if (!this.#share.countMessage()) this.#rest();
     }
     this.#isDelivering = false;
     if (this.#wantsInput()) this.#checkInput();
+  }
+
+  /** A call that has had its share of a turn goes on in the next one, after the others. */
+  #rest(): void {
+    this.#isResting = true;
+    this.#setFlow();
+    setImmediate(() => {
+      this.#isResting = false;
+      this.#setFlow();
+      this.#deliver();
+    });
   }
 
   /** All whole messages were handed over. */
@@ -264,7 +292,7 @@ export class ServerStream implements GrpcStream {
   }
 
   #wantsInput(): boolean {
-    return this.#state === "open" && !this.#isPaused && !this.#isFull;
+    return this.#state === "open" && !this.#isPaused && !this.#isFull && !this.#isResting;
   }
 
   /** What is not read stays with the sender, as soon as the window of the call is used up. */
@@ -308,7 +336,7 @@ export class ServerStream implements GrpcStream {
     this.#state = "ending";
     this.#isPaused = false;
     if (this.#stream.destroyed || this.#stream.closed) return;
-    this.#cancelTimer = clock.after(limits.lingerMs, () => this.#cutOff());
+    this.#cancelTimer = clock.after(limits.lingerMs, () => this.#reset("slow_reader"));
     if (this.#stream.headersSent) {
       this.#queue.finish(() => this.#stream.end());
     } else {
@@ -320,8 +348,8 @@ export class ServerStream implements GrpcStream {
   }
 
   /** Drops what is pending. The code is one that clients take for RESOURCE_EXHAUSTED. */
-  #cutOff(): void {
-    this.#reason = "slow_reader";
+  #reset(reason: CloseReason): void {
+    this.#reason = reason;
     this.#stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
     this.#stream.destroy();
     this.#closed();

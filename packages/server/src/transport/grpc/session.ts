@@ -83,6 +83,7 @@ const greetingMsMax = 10_000;
 /** How long a stream outlives its token. */
 const expiryGraceMs = 30_000;
 const unansweredEventsMax = 4096;
+const itemsPerTurnMax = 256;
 const unansweredBytesMax = 8 * 1024 * 1024;
 
 type Sending<Reply> = Pick<Protocol<never, Reply>, "write" | "errorReply" | "counts">;
@@ -96,6 +97,8 @@ export class Session<Reply> {
   #onClosed: () => void = () => {};
   #unansweredEvents = 0;
   #unansweredBytes = 0;
+  /** Of those that are decided over several turns. */
+  #batchesUnderWay = 0;
   #isSlow = false;
   #isPaused = false;
   #isDraining = false;
@@ -203,6 +206,27 @@ export class Session<Reply> {
     this.end("INTERNAL", errors.internal.text);
   }
 
+  /**
+   * Decides about each item in its order, so many in each turn of the event loop, for a batch of tens
+   * of thousands must not hold up everybody else. The events behind it wait for the last one.
+   */
+  async inTurns<Item, T>(items: readonly Item[], decide: (item: Item) => Promise<T>): Promise<T[]> {
+    if (items.length <= itemsPerTurnMax) return Promise.all(items.map(decide));
+    this.#batchesUnderWay += 1;
+    this.#pace();
+    const turns: Promise<T[]>[] = [];
+    for (let start = 0; start < items.length; start += itemsPerTurnMax) {
+      if (start > 0) await new Promise<void>((resolve) => setImmediate(resolve));
+      const turn = Promise.all(items.slice(start, start + itemsPerTurnMax).map(decide));
+      // A failure is told with the others, when all are decided.
+      turn.catch(() => {});
+      turns.push(turn);
+    }
+    this.#batchesUnderWay -= 1;
+    this.#pace();
+    return (await Promise.all(turns)).flat();
+  }
+
   /** Ends the stream when what was taken has been answered. */
   drain(): void {
     this.#isDraining = true;
@@ -229,7 +253,9 @@ export class Session<Reply> {
 
   #pace(): void {
     const tooMuch =
-      this.#unansweredEvents >= unansweredEventsMax || this.#unansweredBytes >= unansweredBytesMax;
+      this.#unansweredEvents >= unansweredEventsMax ||
+      this.#unansweredBytes >= unansweredBytesMax ||
+      this.#batchesUnderWay > 0;
     if (tooMuch === this.#isPaused || this.#isClosed) return;
     this.#isPaused = tooMuch;
     if (!tooMuch) {

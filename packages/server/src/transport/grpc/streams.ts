@@ -33,6 +33,7 @@ export interface Streams {
   /** Of all listeners. */
   readonly connections: number;
   readonly connectionsGivenUp: number;
+  readonly connectionsCut: number;
   /** By full path, for calls that do not come over a listener. */
   readonly methods: GrpcMethods;
   /** Tells health checks that the storage takes writes, or that it does not. */
@@ -73,6 +74,9 @@ export function createStreams(parts: StreamsParts): Streams {
     },
     get connectionsGivenUp() {
       return sumOf((listener) => listener.connectionsGivenUp);
+    },
+    get connectionsCut() {
+      return sumOf((listener) => listener.connectionsCut);
     },
     setServing: (isServing) => health.setAll(isServing && !isStopping),
     stopServing: () => {

@@ -196,7 +196,7 @@ class WorkerConversation implements Conversation<Event> {
     if (results.length === 0) return;
     const admitted = this.#parts.dispatch.admit(operations.submitResults, this.#call.identity);
     const acks = admitted.ok
-      ? await Promise.all(results.map((result) => this.#submit(result, admitted.value)))
+      ? await this.#session.inTurns(results, (result) => this.#submit(result, admitted.value))
       : results.map(({ taskId }) => ackOf(taskId, admitted));
     for (const part of inMessages(acks)) {
       this.#session.send({ case: "resultAckBatch", value: { acks: part } });
