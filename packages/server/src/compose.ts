@@ -42,6 +42,7 @@ import { Events } from "./telemetry/events.ts";
 import type { Logger } from "./telemetry/logger.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import type { Timestamps } from "./timestamps.ts";
+import { StreamPlaces } from "./transport/grpc/stream-places.ts";
 import { createStreams, type Streams } from "./transport/grpc/streams.ts";
 import { healthPages } from "./transport/http/health.ts";
 import { createHttpServer } from "./transport/http/http-server.ts";
@@ -269,7 +270,17 @@ export function composeStreams(parts: {
   const { instance } = parts.endpoints;
   const { engine, dispatch, authenticator } = core;
   const { claimBatchMax } = config;
-  const session = { engine, dispatch, authenticator, claimBatchMax, instance, logger, clock };
+  const places = new StreamPlaces(config.streamsMax);
+  const session = {
+    engine,
+    dispatch,
+    authenticator,
+    places,
+    claimBatchMax,
+    instance,
+    logger,
+    clock,
+  };
   const streams = createStreams({ ...session, limits: config, tls });
   collectStreamMetrics(parts.metrics, streams);
   core.onStorageState((state) => streams.setServing(state === "open"));

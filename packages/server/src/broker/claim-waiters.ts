@@ -28,9 +28,15 @@ export class ClaimWaiters<Request, Served> {
   readonly #clock: Clock;
   readonly #waiters: Set<ClaimWaiter<Request, Served>> = new Set();
   #lastTicket = 0;
+  #places = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
+  }
+
+  /** How many lines the waiters stand in, over all queues. */
+  get places(): number {
+    return this.#places;
   }
 
   get size(): number {
@@ -46,6 +52,7 @@ export class ClaimWaiters<Request, Served> {
         request: options.request,
         finish: (served) => {
           if (!this.#waiters.delete(waiter)) return;
+          this.#count(options.tenant, -lines.length);
           for (const line of lines) line.delete(waiter as ClaimWaiter);
           cancelTimer();
           signal?.removeEventListener("abort", onAbort);
@@ -54,6 +61,7 @@ export class ClaimWaiters<Request, Served> {
       };
       const onAbort = (): void => waiter.finish(undefined);
       this.#waiters.add(waiter);
+      this.#count(options.tenant, lines.length);
       for (const line of lines) line.add(waiter as ClaimWaiter);
       const isLimited = options.waitMs !== Number.POSITIVE_INFINITY;
       const cancelTimer = isLimited ? this.#clock.after(options.waitMs, onAbort) : () => {};
@@ -68,6 +76,11 @@ export class ClaimWaiters<Request, Served> {
     const any = first(tenant.anyWaiters);
     const next = own === undefined || (any !== undefined && any.ticket < own.ticket) ? any : own;
     return next as ClaimWaiter<Request, Served> | undefined;
+  }
+
+  #count(tenant: TenantState, change: number): void {
+    this.#places += change;
+    tenant.waiterPlaces += change;
   }
 
   /** Ends every wait with nothing, for a shutdown. */

@@ -87,6 +87,8 @@ export class TenantState {
   readonly queues: Map<string, QueueState> = new Map();
   /** Claims for whatever command has work. */
   readonly anyWaiters: Set<ClaimWaiter> = new Set();
+  /** How many lines its waiters stand in. */
+  waiterPlaces = 0;
   /** Tasks that are ready or delayed, and leases, over all of its queues. */
   pending = 0;
   leased = 0;

@@ -66,4 +66,8 @@ export const connectionKeys: {
     ...count(1, 100_000, 256),
     about: "Most gRPC calls open at once on one connection.",
   },
+  streamsMax: {
+    ...count(1, 1_000_000, 20_000),
+    about: "Most gRPC streams that are open at once; one tenant has at most half of them.",
+  },
 };

@@ -52,6 +52,7 @@ const samples: { readonly [K in KeyName]: readonly [text: string, value: unknown
   keepAliveSeconds: ["10", 10],
   headerBytesMax: ["8192", 8192],
   streamsPerConnectionMax: ["8", 8],
+  streamsMax: ["100", 100],
   env: ["dev", "dev"],
   logLevel: ["debug", "debug"],
   logFormat: ["text", "text"],

@@ -73,6 +73,7 @@ export interface ConnectionSettings {
   readonly keepAliveSeconds: number;
   readonly headerBytesMax: number;
   readonly streamsPerConnectionMax: number;
+  readonly streamsMax: number;
 }
 
 export type RateScope = "producer" | "worker" | "admin" | "webhook";

@@ -37,7 +37,7 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
     if (!commands.ok) return commands;
     const leaseMs = leaseMsOf(server, input.leaseSeconds, "leaseSeconds");
     if (!leaseMs.ok) return leaseMs;
-    const tooMany = refuseTooMany(server, input);
+    const tooMany = refuseTooMany(server, call.identity, input);
     if (tooMany !== undefined) return tooMany;
     const { tenantId, workerId } = call.identity;
     const count = call.admission.countUpTo(input.count);
@@ -78,13 +78,24 @@ function handBack(server: Server, tasks: readonly ClaimedTask[]): void {
   }
 }
 
-function refuseTooMany(server: Server, input: ClaimTasksInput): Answer<never> | undefined {
+function refuseTooMany(
+  server: Server,
+  { tenantId }: Identity,
+  input: ClaimTasksInput,
+): Answer<never> | undefined {
   const { claimBatchMax } = server.config;
   if (input.count > claimBatchMax) {
     return refusal("invalid_argument", `count exceeds maximum of ${claimBatchMax}`);
   }
-  const waiters = server.broker.claims.waiters.size;
-  return input.waitSeconds > 0 && waiters >= limits.waitersMax ? refusal("overloaded") : undefined;
+  if (input.waitSeconds <= 0) return undefined;
+  const { waiters } = server.broker.claims;
+  const places = server.broker.queues.findTenant(tenantId)?.waiterPlaces ?? 0;
+  // One tenant has at most half, so that it cannot keep the others out.
+  const isFull =
+    waiters.size >= limits.waitersMax ||
+    waiters.places >= limits.waiterPlacesMax ||
+    places >= limits.waiterPlacesMax / 2;
+  return isFull ? refusal("overloaded") : undefined;
 }
 
 /** What no token could make up for. */

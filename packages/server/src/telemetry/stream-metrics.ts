@@ -12,7 +12,7 @@ export const streamEnds = [
   "failed",
   "shutdown",
 ] as const;
-export const streamRefusals = ["no_hello", "bad_token", "bad_worker_id"] as const;
+export const streamRefusals = ["no_hello", "bad_token", "bad_worker_id", "too_many"] as const;
 export const streamPauses = ["slow_reader", "unanswered"] as const;
 
 const kind = { name: "kind", values: streamKinds } as const;

@@ -12,7 +12,7 @@ const write = (service: string) => encodeMessage(messages.writeHealthCheckReques
 const read = (bytes: Buffer) => decodeMessage(messages.readHealthCheckResponse, bytes).status;
 
 async function setup() {
-  const health = new Health(["test.Known"]);
+  const health = new Health(["test.Known"], systemClock);
   const server = createGrpcServer({
     methods: health.methods,
     limits: grpcLimits,

@@ -3,12 +3,15 @@
  * the server as a whole.
  */
 import { health } from "@codeq/protocol/wire";
+import type { Clock } from "../../clock.ts";
 import type { GrpcHandler, GrpcMethods } from "./grpc-server.ts";
 import type { GrpcStream } from "./grpc-stream.ts";
 import { withOneRequest } from "./unary.ts";
 
 export const healthService = "grpc.health.v1.Health";
 
+/** They need no token. */
+const watchersMax = 4096;
 const statuses = health.healthCheckResponseServingStatus;
 
 export class Health {
@@ -17,11 +20,17 @@ export class Health {
   readonly methods: GrpcMethods;
 
   /** Nothing is served until `set` says so. */
-  constructor(services: readonly string[]) {
+  constructor(services: readonly string[], clock: Clock) {
     this.#serving = new Map(["", ...services].map((service) => [service, false]));
     this.methods = new Map<string, GrpcHandler>([
-      [`/${healthService}/Check`, withOneRequest(health.readHealthCheckRequest, this.#check)],
-      [`/${healthService}/Watch`, withOneRequest(health.readHealthCheckRequest, this.#watch)],
+      [
+        `/${healthService}/Check`,
+        withOneRequest(clock, health.readHealthCheckRequest, this.#check),
+      ],
+      [
+        `/${healthService}/Watch`,
+        withOneRequest(clock, health.readHealthCheckRequest, this.#watch),
+      ],
     ]);
   }
 
@@ -48,6 +57,10 @@ export class Health {
   };
 
   readonly #watch = ({ service }: health.HealthCheckRequest, stream: GrpcStream): void => {
+    if (this.#watchers.size >= watchersMax) {
+      stream.end("RESOURCE_EXHAUSTED", "too many are watching");
+      return;
+    }
     this.#watchers.set(stream, service);
     stream.onClosed(() => this.#watchers.delete(stream));
     stream.onGoingAway(() => stream.end("UNAVAILABLE", "the server is shutting down"));

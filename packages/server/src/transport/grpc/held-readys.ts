@@ -16,12 +16,18 @@ export interface HeldReady {
   readonly count: number;
 }
 
+export type ServeOutcome = "served" | "refused" | "crowded";
+
 /** What is done with Readys. */
 export interface Serving {
   /** Lets a Ready in, once, or says when to ask again. */
   readonly admit: () => Admission | number;
-  /** Serves a Ready; false when it has to be held on. */
-  readonly serve: (ready: HeldReady, admission: Admission, signal: AbortSignal) => Promise<boolean>;
+  /** Serves a Ready, which is held on when it was not. Never rejects. */
+  readonly serve: (
+    ready: HeldReady,
+    admission: Admission,
+    signal: AbortSignal,
+  ) => Promise<ServeOutcome>;
 }
 
 interface Held {
@@ -31,8 +37,15 @@ interface Held {
 }
 
 const readysMax = 1024;
-/** After a refusal that may pass, such as a full disk. */
-const retryMs = 500;
+/** What all of them may ask for together. */
+const commandCharsMax = 1024 * 1024;
+/** How long a Ready that could not be served is put off. */
+const putOffMs = {
+  /** By something that passes, such as a full disk. */
+  refused: 500,
+  /** Too many wait already, and it is the asking that costs. */
+  crowded: 5000,
+} as const;
 
 export class HeldReadys {
   readonly #serving: Serving;
@@ -40,6 +53,7 @@ export class HeldReadys {
   readonly #counts: { heldReadys: number };
   #held: Held[] = [];
   #beingServed = 0;
+  #commandChars = 0;
   #isSuspended = false;
   #isClosed = false;
   #serveUntil: AbortController = newController();
@@ -59,9 +73,12 @@ export class HeldReadys {
     return this.#isClosed;
   }
 
-  /** False when there are too many already. */
+  /** False when there are too many already, or too much in them. */
   hold(ready: HeldReady): boolean {
+    const chars = charsOf(ready);
     if (this.#held.length + this.#beingServed >= readysMax) return false;
+    if (this.#commandChars + chars > commandCharsMax) return false;
+    this.#commandChars += chars;
     this.#held.push({ ready, admission: undefined });
     this.#counts.heldReadys += 1;
     this.#serveHeld();
@@ -116,14 +133,15 @@ export class HeldReadys {
 
   #serve(ready: HeldReady, admission: Admission, signal: AbortSignal): void {
     this.#beingServed += 1;
-    void this.#serving.serve(ready, admission, signal).then((isServed) => {
+    void this.#serving.serve(ready, admission, signal).then((outcome) => {
       this.#beingServed -= 1;
-      if (isServed || this.#isClosed) {
+      if (outcome === "served" || this.#isClosed) {
         this.#counts.heldReadys -= 1;
+        this.#commandChars -= charsOf(ready);
         return;
       }
       this.#held.push({ ready, admission });
-      this.#serveAfter(retryMs);
+      this.#serveAfter(putOffMs[outcome]);
     });
   }
 
@@ -137,6 +155,10 @@ export class HeldReadys {
       this.#serveHeld();
     });
   }
+}
+
+function charsOf({ commands }: HeldReady): number {
+  return commands.reduce((sum, command) => sum + command.length, 0);
 }
 
 /** Every Ready listens to the one signal of its stream. */

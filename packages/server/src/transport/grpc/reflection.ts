@@ -17,10 +17,24 @@ const ownServices: readonly string[] = [
   "grpc.reflection.v1alpha.ServerReflection",
 ];
 
+/** At once; they need no token, and tools ask one question. */
+const streamsMax = 256;
+
 /** The services are those that the server offers besides reflection itself. */
 export function reflectionMethods(services: readonly string[]): GrpcMethods {
   const listed = [...services, ...ownServices].sort();
-  const handler: GrpcHandler = (stream) => reflect(stream, listed);
+  let open = 0;
+  const handler: GrpcHandler = (stream) => {
+    if (open >= streamsMax) {
+      stream.end("RESOURCE_EXHAUSTED", "too many are asking");
+      return;
+    }
+    open += 1;
+    stream.onClosed(() => {
+      open -= 1;
+    });
+    reflect(stream, listed);
+  };
   return new Map(ownServices.map((service) => [`/${service}/ServerReflectionInfo`, handler]));
 }
 

@@ -20,14 +20,17 @@ import { refusal } from "../../operations/operation.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { addressOf } from "../address.ts";
 import type { GrpcStream } from "./grpc-stream.ts";
+import { decideInTurns, itemsPerTurnMax } from "./in-turns.ts";
 import type { GrpcStatus } from "./status.ts";
 import type { StreamCounts, StreamRefusal } from "./stream-counts.ts";
+import { StreamPlace, type StreamPlaces } from "./stream-places.ts";
 
 export interface SessionParts {
   readonly dispatch: Dispatch;
   readonly authenticator: Authenticator;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly places: StreamPlaces;
   readonly claimBatchMax: number;
   /** Another one with every start of a server. */
   readonly instance: string;
@@ -83,12 +86,12 @@ const greetingMsMax = 10_000;
 /** How long a stream outlives its token. */
 const expiryGraceMs = 30_000;
 const unansweredEventsMax = 4096;
-const itemsPerTurnMax = 256;
 const unansweredBytesMax = 8 * 1024 * 1024;
 
 type Sending<Reply> = Pick<Protocol<never, Reply>, "write" | "errorReply" | "counts">;
 
 export class Session<Reply> {
+  readonly place: StreamPlace;
   readonly #stream: GrpcStream;
   readonly #clock: Clock;
   readonly #logger: Logger;
@@ -107,6 +110,7 @@ export class Session<Reply> {
   #stopWatching: () => void = () => {};
 
   constructor(stream: GrpcStream, parts: SessionParts, protocol: Sending<Reply>) {
+    this.place = new StreamPlace(parts.places);
     this.#stream = stream;
     this.#clock = parts.clock;
     this.#logger = parts.logger;
@@ -206,25 +210,15 @@ export class Session<Reply> {
     this.end("INTERNAL", errors.internal.text);
   }
 
-  /**
-   * Decides about each item in its order, so many in each turn of the event loop, for a batch of tens
-   * of thousands must not hold up everybody else. The events behind it wait for the last one.
-   */
+  /** Decides about the items of a batch in turns. The events behind it wait for the last one. */
   async inTurns<Item, T>(items: readonly Item[], decide: (item: Item) => Promise<T>): Promise<T[]> {
     if (items.length <= itemsPerTurnMax) return Promise.all(items.map(decide));
     this.#batchesUnderWay += 1;
     this.#pace();
-    const turns: Promise<T[]>[] = [];
-    for (let start = 0; start < items.length; start += itemsPerTurnMax) {
-      if (start > 0) await new Promise<void>((resolve) => setImmediate(resolve));
-      const turn = Promise.all(items.slice(start, start + itemsPerTurnMax).map(decide));
-      // A failure is told with the others, when all are decided.
-      turn.catch(() => {});
-      turns.push(turn);
-    }
+    const { answers } = await decideInTurns(items, decide);
     this.#batchesUnderWay -= 1;
     this.#pace();
-    return (await Promise.all(turns)).flat();
+    return answers;
   }
 
   /** Ends the stream when what was taken has been answered. */
@@ -342,9 +336,15 @@ export function serveStream<Event, Reply>(
   stream.onClosed((reason) => {
     counts.open -= 1;
     counts.closed[reason] += 1;
+    session.place.giveBack();
     cancelTimeout();
     session.close();
   });
+  if (!session.place.take()) turnAwayFull(session, "too many streams are open");
+}
+
+function turnAwayFull<Reply>(session: Session<Reply>, text: string): void {
+  session.turnAway("too_many", "RESOURCE_EXHAUSTED", text);
 }
 
 async function authenticate<Event, Reply>(
@@ -370,6 +370,10 @@ async function authenticate<Event, Reply>(
   if (!outcome.ok) {
     parts.dispatch.noteRefusal(action, refusal(outcome.code), { from });
     endRefused(session, outcome.code);
+    return undefined;
+  }
+  if (!session.place.takeFor(outcome.value.tenantId)) {
+    turnAwayFull(session, "too many streams of this tenant are open");
     return undefined;
   }
   const name = greeting.name.trim();

@@ -44,7 +44,7 @@ export interface Streams {
 
 export function createStreams(parts: StreamsParts): Streams {
   const services = [producerService, workerService];
-  const health = new Health(services);
+  const health = new Health(services, parts.clock);
   health.setAll(parts.engine.state === "open");
   const producer = producerProtocol(parts);
   const worker = workerProtocol(parts);

@@ -23,7 +23,7 @@ import {
 import type { SubmitResultInput } from "../../operations/submit-result.ts";
 import { builtCharsMax, isJson } from "../json-scan.ts";
 import { echoOf, inMessages } from "./acks.ts";
-import { type HeldReady, HeldReadys } from "./held-readys.ts";
+import { type HeldReady, HeldReadys, type ServeOutcome } from "./held-readys.ts";
 import {
   type Conversation,
   type Protocol,
@@ -163,8 +163,8 @@ class WorkerConversation implements Conversation<Event> {
     return admitted.ok ? admitted.value : (admitted.retryAfterMs ?? 0);
   }
 
-  /** Asks for tasks until there are some; false when the Ready has to be held on. */
-  async #serve(ready: HeldReady, call: Omit<Caller, "identity">): Promise<boolean> {
+  /** Asks for tasks until there are some. */
+  async #serve(ready: HeldReady, call: Omit<Caller, "identity">): Promise<ServeOutcome> {
     const count = Math.min(ready.count, this.#parts.claimBatchMax);
     const asBatch = ready.count > 1;
     const deliver: Deliver = (claimed, giveBack) => {
@@ -178,10 +178,11 @@ class WorkerConversation implements Conversation<Event> {
     };
     const input = { ...ready, count, waitSeconds: Number.POSITIVE_INFINITY, deliver };
     const answer = await this.#run(operations.claimTasks, input, call);
-    if (answer.ok) return answer.value.length > 0;
-    if (errors[answer.code].retryable) return false;
+    if (answer.ok) return answer.value.length > 0 ? "served" : "refused";
+    if (answer.code === "overloaded") return "crowded";
+    if (errors[answer.code].retryable) return "refused";
     this.#refuse(answer);
-    return true;
+    return "served";
   }
 
   #refuse({ code, text }: Refusal): void {
