@@ -375,6 +375,7 @@ test("who never reads and answers pings is sent away after a minute, and its tas
   await server.pass(50_000);
   assert.equal(server.grpc.worker.streams, 1);
   await server.pass(20_000);
+  await until(() => server.grpc.worker.streams === 0);
   assert.equal(await slow.ended, "reset 11");
   await until(async () => (await server.api.stats()).inProgress === 1);
   const reason = 'codeq_streams_closed_total{kind="worker",reason="slow_reader"}';
