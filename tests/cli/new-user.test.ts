@@ -94,7 +94,7 @@ test("an empty folder, the packed packages, and a result", async (t) => {
   const tarballs = await packAll(directory.path);
   const folder = join(directory.path, "project");
   const user = newUser(t, folder);
-  const factor = busyFactor();
+  const factors = [busyFactor()];
   const startedMs = performance.now();
   await run("mkdir", [folder]);
   const flags = ["--prefer-offline", "--no-audit", "--no-fund"];
@@ -103,7 +103,10 @@ test("an empty folder, the packed packages, and a result", async (t) => {
   const allMs = performance.now() - startedMs;
   rmSync(join(folder, "codeq"), { recursive: true });
   // Once more, since the first start of anything also fills caches.
+  factors.push(busyFactor());
   const againMs = await walk(user);
+  factors.push(busyFactor());
+  const factor = Math.max(...factors);
   const shown = [allMs, walkedMs, againMs].map((ms) => `${Math.round(ms)} ms`);
   t.diagnostic(`with install ${shown[0]}, without ${shown[1]}, again ${shown[2]}`);
   t.diagnostic(`this machine is ${factor.toFixed(1)} times slower than an idle one`);

@@ -33,7 +33,7 @@ function tell(argv: readonly string[], host: Host, error: unknown): number {
   const own = end < 0 ? argv : argv.slice(0, end);
   const known = error instanceof CliError ? error : undefined;
   const exit: ExitName = known?.exit ?? "failed";
-  const message = known === undefined ? ((error as Error).stack ?? String(error)) : known.message;
+  const message = known?.message ?? unexpected(error);
   const { status, next, body } = known ?? {};
   if (own.includes("--json")) {
     const told = { code: exit, message, next, status, exitCode: exits[exit].code };
@@ -50,6 +50,12 @@ function tell(argv: readonly string[], host: Host, error: unknown): number {
   }
   if (next !== undefined) host.errors.write(`  ${style.dim("next:")} ${next}\n`);
   return exits[exit].code;
+}
+
+/** What the operating system says is told as it is; anything else is a bug and needs its place. */
+function unexpected(error: unknown): string {
+  const { syscall, message, stack } = error as NodeJS.ErrnoException;
+  return syscall === undefined ? (stack ?? String(error)) : message;
 }
 
 /** Existing scripts look for the errors of the Go command line. */

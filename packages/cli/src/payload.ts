@@ -6,6 +6,9 @@ import { isJson } from "./api/json-text.ts";
 import type { Call } from "./call.ts";
 import { type CliError, usageError } from "./cli-error.ts";
 
+/** Far above what any server takes; protects the memory of this process. */
+const payloadCharsMax = 256 * 1024 * 1024;
+
 const quoting = `quote it for the shell: '{"name":"world"}'; or send it as plain text with --text`;
 
 /** JSON text, as it was written. */
@@ -23,7 +26,7 @@ async function sourceText(call: Call, given: string): Promise<string> {
   if (given === "-") {
     if (call.host.input.isTerminal) call.note("reading the payload; end it with Ctrl-D");
     let text = "";
-    for await (const piece of call.host.input.text()) text += piece;
+    for await (const piece of call.host.input.text()) text = grown(text, piece);
     return text;
   }
   if (!given.startsWith("@")) return given;
@@ -42,7 +45,7 @@ export async function* readLines(
   let number = 0;
   let rest = "";
   for await (const piece of piecesOf(call, given)) {
-    const lines = (rest + piece).split("\n");
+    const lines = grown(rest, piece).split("\n");
     rest = lines.pop() ?? "";
     for (const text of lines) {
       number += 1;
@@ -64,6 +67,11 @@ async function* piecesOf(call: Call, given: string): AsyncGenerator<string> {
   } catch (error) {
     throw unreadable(path, error);
   }
+}
+
+function grown(text: string, piece: string): string {
+  if (text.length + piece.length <= payloadCharsMax) return text + piece;
+  throw usageError(`a payload of more than ${payloadCharsMax} characters is too long for anybody`);
 }
 
 function pathOf(call: Call, given: string): string {

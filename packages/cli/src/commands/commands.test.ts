@@ -29,7 +29,7 @@ test("init writes three files and never over one", async () => {
     first.output,
     /wrote codeq\/tasks\.mts\nwrote codeq\/worker\.mts\nwrote codeq\/tasks\.test\.mts/,
   );
-  assert.match(first.output, /npm init -y\n {2}npm install @codeq\/client/);
+  assert.match(first.output, /npm init -y\n {2}npm install @codeq\/client @codeq\/server\n/);
   const path = join(world.directory, "codeq/tasks.mts");
   writeFileSync(path, "mine");
   const second = await world.run("init");
@@ -66,6 +66,24 @@ test("init speaks the language of the project", async () => {
       new RegExp(`\\./tasks\\${end}"`),
     );
   }
+});
+
+test("init asks only for packages that are not there", async () => {
+  using world = new CliWorld();
+  const manifest = {
+    dependencies: { "@codeq/client": "1" },
+    devDependencies: { "@codeq/cli": "1" },
+  };
+  writeFileSync(join(world.directory, "package.json"), JSON.stringify(manifest));
+  assert.doesNotMatch((await world.run("init")).output, /npm/);
+});
+
+test("what the operating system refuses is told without a stack", async () => {
+  using world = new CliWorld();
+  writeFileSync(join(world.directory, "codeq"), "a file");
+  const { code, errors } = await world.run("init");
+  assert.equal(code, 1);
+  assert.match(errors, /^error: (ENOTDIR|EEXIST): .*\n$/);
 });
 
 test("init as the Go command line has it is answered with what to do instead", async () => {

@@ -44,7 +44,7 @@ function told(call: Call, project: Project, folder: string, written: readonly st
     "",
     "Next:",
     ...(project.hasManifest ? [] : ["  npm init -y"]),
-    ...(project.hasClient ? [] : ["  npm install @codeq/client"]),
+    ...(project.missing.length === 0 ? [] : [`  npm install ${project.missing.join(" ")}`]),
     `  node --test ${at}/tasks.test.${end}`,
     `  ${program} dev`,
     `  node ${at}/worker.${end}`,

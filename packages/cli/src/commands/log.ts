@@ -14,6 +14,7 @@ import { type Column, tableLines } from "../terminal/table.ts";
 import { bytes, count } from "../terminal/units.ts";
 
 const recordsDefault = 20;
+const recordsOfTask = 1000;
 
 export async function inspect(call: Call): Promise<number> {
   const { inspectLog, ReadOnlyDisk, readLog } = await import("@codeq/server/tooling/offline");
@@ -55,7 +56,8 @@ function choose(call: Call, { segments }: InspectedLog): Choice {
   const task = options.text("task");
   const from = options.wholeNumber("from", { min: 1, max });
   const limit =
-    options.wholeNumber("limit", { min: 0, max }) ?? (task === undefined ? recordsDefault : max);
+    options.wholeNumber("limit", { min: 0, max }) ??
+    (task === undefined ? recordsDefault : recordsOfTask);
   const begin = task === undefined ? Math.max(first, (last ?? 0) - limit + 1) : first;
   return {
     from: from ?? begin,

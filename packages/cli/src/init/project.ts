@@ -11,7 +11,8 @@ interface Manifest {
 
 export interface Project extends TemplateChoice {
   readonly hasManifest: boolean;
-  readonly hasClient: boolean;
+  /** Packages that the templates need and the project does not name. */
+  readonly missing: readonly string[];
 }
 
 export function readProject(directory: string, language: "ts" | "js" | undefined): Project {
@@ -23,8 +24,17 @@ export function readProject(directory: string, language: "ts" | "js" | undefined
     typescript: language === undefined ? !isJavaScript : language === "ts",
     isModule: manifest?.type === "module",
     hasManifest: manifest !== undefined,
-    hasClient: "@codeq/client" in packages,
+    missing: missingIn(packages),
   };
+}
+
+/** Tests run a real server, which comes along with the command line. */
+function missingIn(packages: object): string[] {
+  const hasServer = "@codeq/server" in packages || "@codeq/cli" in packages;
+  return [
+    ...("@codeq/client" in packages ? [] : ["@codeq/client"]),
+    ...(hasServer ? [] : ["@codeq/server"]),
+  ];
 }
 
 function usesTypeScript(directory: string, packages: object): boolean {
