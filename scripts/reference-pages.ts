@@ -149,8 +149,9 @@ function cliPage(): string {
   return page("Command line", "packages/cli/src/command-table.ts", [
     "`codeq <command> [options]`. Options may stand before or behind the command. What a command",
     "answers goes to the standard output and everything else to the error output. With `--json` the",
-    'answer is JSON, and an error is `{"error":{"code","message","next","status","exitCode"}}` on the',
-    "error output. [The guide](../guide/command-line.md) has examples.",
+    'answer is JSON, and an error is `{"error":{"code","message","next","status","serverCode",',
+    '"exitCode"}}` on the error output; `status` and [`serverCode`](errors.md) are those of a refusal.',
+    "[The guide](../guide/command-line.md) has examples.",
     ...groups,
     "",
     "## Options of all commands",

@@ -76,5 +76,6 @@ test("profiles and variables choose the server, and a flag wins", async (t) => {
   assert.equal((await away.run("queue", "inspect", "x", "--base-url", server.url)).code, 0);
   const denied = await cli.run("queue", "inspect", "x", "--producer-token", "wrong", "--json");
   assert.equal(denied.code, 7);
-  assert.equal(JSON.parse(denied.errors).error.status, 401);
+  const { status, serverCode } = JSON.parse(denied.errors).error;
+  assert.deepEqual([status, serverCode], [401, "invalid_token"]);
 });

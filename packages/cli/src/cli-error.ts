@@ -9,6 +9,8 @@ export interface CliErrorOptions {
   readonly status?: number | undefined;
   /** The body of that answer as it came. */
   readonly body?: string | undefined;
+  /** The server's own code for its refusal. */
+  readonly serverCode?: string | undefined;
   readonly cause?: unknown;
 }
 
@@ -17,6 +19,7 @@ export class CliError extends Error {
   readonly next: string | undefined;
   readonly status: number | undefined;
   readonly body: string | undefined;
+  readonly serverCode: string | undefined;
 
   constructor(message: string, options: CliErrorOptions) {
     super(message, { cause: options.cause });
@@ -25,6 +28,7 @@ export class CliError extends Error {
     this.next = options.next;
     this.status = options.status;
     this.body = options.body;
+    this.serverCode = options.serverCode;
   }
 }
 

@@ -34,9 +34,10 @@ function tell(argv: readonly string[], host: Host, error: unknown): number {
   const known = error instanceof CliError ? error : undefined;
   const exit: ExitName = known?.exit ?? "failed";
   const message = known?.message ?? unexpected(error);
-  const { status, next, body } = known ?? {};
+  const { status, next, body, serverCode } = known ?? {};
   if (own.includes("--json")) {
-    const told = { code: exit, message, next, status, exitCode: exits[exit].code };
+    const exitCode = exits[exit].code;
+    const told = { code: exit, message, next, status, serverCode, exitCode };
     host.errors.write(`${JSON.stringify({ error: told })}\n`);
     return exits[exit].code;
   }

@@ -131,13 +131,19 @@ export function messageIn(text: string): string {
   return text.trim().slice(0, 200);
 }
 
+/** The server's code for what it refused; undefined when something else answered. */
+export function codeOf({ headers }: Reply): string | undefined {
+  return headers.get("codeq-error") ?? undefined;
+}
+
 function refusalOf(reply: Reply, baseUrl: string, token: Sourced<string>): CliError {
   const { status, text: body } = reply;
+  const serverCode = codeOf(reply);
   const said = messageIn(body) || "no reason given";
-  const at = { status, body };
+  const at = { status, body, serverCode };
   if (status === 401 || status === 403) {
     const next =
-      said === "not-owner"
+      serverCode === "not_owner"
         ? "only the worker that holds the lease can do this; codeq get <id> shows which one"
         : `the token came from ${token.source}; give another with --token or CODEQ_TOKEN, and see what it may do: codeq token verify`;
     return new CliError(`${baseUrl} refused (${status}): ${said}`, { ...at, exit: "denied", next });

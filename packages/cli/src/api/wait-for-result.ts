@@ -6,7 +6,7 @@ import { limits } from "@codeq/server/tooling";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 import { pause } from "../pause.ts";
-import { type ApiClient, messageIn, type Reply } from "./api-client.ts";
+import { type ApiClient, codeOf, type Reply } from "./api-client.ts";
 
 const askAgainMs = 500;
 
@@ -44,7 +44,7 @@ async function ask(
   try {
     const reply = await api.ask("GET", path, { waitMs, signal: stopped });
     if (reply.status === 200) return reply;
-    if (reply.status === 404 && messageIn(reply.text) === "result not found") return "none yet";
+    if (codeOf(reply) === "result_not_found") return "none yet";
     throw api.refusal(reply);
   } catch (error) {
     if (stopped.aborted) return "none yet";
