@@ -229,8 +229,13 @@ export const plantedBugs: readonly PlantedBug[] = [
         const take = queues.take.bind(queues);
         queues.take = (queue, priority) => {
           const first = take(queue, priority);
-          // The first one is passed over, and stays where it is.
-          return take(queue, priority) ?? first;
+          const second = first === undefined ? undefined : take(queue, priority);
+          if (first === undefined || second === undefined) return first;
+          // The first one goes to the end of the line.
+          const window = queue.window(priority);
+          window.endRefill([first], window.coveredTo);
+          queues.windowEntries += 1;
+          return second;
         };
       },
     },
