@@ -8,6 +8,7 @@ import { httpBench, httpHelp } from "./http-bench.ts";
 import { UsageError } from "./options.ts";
 import { SetupError } from "./peer-servers.ts";
 import { peersBench, peersHelp } from "./peers-bench.ts";
+import { sdkBench, sdkHelp } from "./sdk-bench.ts";
 import { streamsBench, streamsHelp } from "./streams-bench.ts";
 
 interface Subject {
@@ -20,6 +21,7 @@ const subjects: Record<string, Subject> = {
   engine: { help: engineHelp, run: engineBench },
   http: { help: httpHelp, run: httpBench },
   peers: { help: peersHelp, run: peersBench },
+  sdk: { help: sdkHelp, run: sdkBench },
   streams: { help: streamsHelp, run: streamsBench },
 };
 

@@ -50,7 +50,7 @@ export interface EnqueueItem<Input> extends EnqueueOptions {
   readonly input: Input;
 }
 
-const enqueueTimeoutDefault: Duration = "30s";
+const enqueueTimeoutMs = 30_000;
 const closeTimeoutDefault: Duration = "10s";
 const lagWarningDefault: Duration = "1s";
 
@@ -210,7 +210,8 @@ export class Client implements AsyncDisposable {
   ): Promise<string> {
     const payload = await payloadOf(definition, input);
     return this.#tracing.enqueue(definition.name, (trace) => {
-      const timeoutMs = toMs(options.timeout ?? enqueueTimeoutDefault, "timeout");
+      const { timeout } = options;
+      const timeoutMs = timeout === undefined ? enqueueTimeoutMs : toMs(timeout, "timeout");
       const fields = createFields(definition, options, { payload, ownKey: this.#nextKey(), trace });
       return this.#producer.create(fields, { timeoutMs, signal: options.signal });
     });

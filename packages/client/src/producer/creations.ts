@@ -11,6 +11,7 @@
 import type { producer } from "@codeq/protocol/wire";
 import { CodeqError, isRetryable } from "../codeq-error.ts";
 import { inWords } from "../duration.ts";
+import { Fifo } from "../fifo.ts";
 import type { Runtime } from "../runtime.ts";
 
 export type CreateFields = Omit<producer.CreateTask, "seq">;
@@ -20,13 +21,18 @@ export interface CreateOptions {
   readonly signal: AbortSignal | undefined;
 }
 
+type Outcome = { readonly id: string } | { readonly error: unknown };
+
 interface Creation {
   readonly message: producer.CreateTask;
   readonly bytes: number;
   readonly timeoutMs: number;
   readonly deadlineMs: number;
-  readonly settle: (outcome: { readonly id: string } | { readonly error: unknown }) => void;
+  /** Grows with every creation, so that they can be put back in order. */
+  readonly order: number;
+  readonly settle: (outcome: Outcome) => void;
   tries: number;
+  state: "waiting" | "sent" | "held" | "settled";
 }
 
 export interface CreationsParts {
@@ -56,12 +62,20 @@ const fieldsBytes = 512;
 
 export class Creations {
   readonly #parts: CreationsParts;
-  #waiting = new Map<number, Creation>();
-  readonly #sent = new Map<number, Creation>();
-  readonly #held = new Map<number, Creation>();
+  /** Some in it may be settled: they are passed over when their turn comes. */
+  readonly #waiting = new Fifo<Creation>();
+  /**
+   * By the number that they were sent with, from 1 on. A number is given out again when it was
+   * answered, not when nobody waits for the answer any more: the answer may still come.
+   */
+  readonly #sent: (Creation | undefined)[] = [undefined];
+  readonly #freeNumbers: number[] = [];
+  #held: Creation[] = [];
+  #size = 0;
   #bytes = 0;
+  #sentSize = 0;
   #sentBytes = 0;
-  #lastSeq = 0;
+  #lastOrder = 0;
   #isScheduled = false;
   #alarm: { readonly atMs: number; readonly cancel: () => void } | undefined;
   #cancelHold: (() => void) | undefined;
@@ -71,27 +85,25 @@ export class Creations {
   }
 
   get size(): number {
-    return this.#waiting.size + this.#sent.size + this.#held.size;
+    return this.#size;
   }
 
   /** Resolves with the id of the task once it is stored. */
   add(fields: CreateFields, { timeoutMs, signal }: CreateOptions): Promise<string> {
     const bytes = fields.payload.length + fieldsBytes;
-    if (this.size >= creationsMax || this.#bytes + bytes > creationBytesMax) {
-      const text = `${this.size} tasks wait to be stored; wait for some before enqueueing more`;
+    if (this.#size >= creationsMax || this.#bytes + bytes > creationBytesMax) {
+      const text = `${this.#size} tasks wait to be stored; wait for some before enqueueing more`;
       return Promise.reject(new CodeqError("too_many_pending", text));
     }
     if (signal?.aborted === true) return Promise.reject(signal.reason);
     return new Promise((resolve, reject) => {
-      this.#lastSeq += 1;
-      const seq = this.#lastSeq;
-      const onAbort = (): void => this.#fail(seq, signal?.reason);
+      this.#lastOrder += 1;
+      const onAbort = (): void => this.#fail(creation, signal?.reason);
       const creation: Creation = {
-        message: { seq, ...fields },
-        bytes,
-        timeoutMs,
+        message: { seq: 0, ...fields },
+        ...{ bytes, timeoutMs, order: this.#lastOrder },
         deadlineMs: this.#parts.runtime.clock.monotonicMs() + timeoutMs,
-        tries: 0,
+        ...{ tries: 0, state: "waiting" },
         settle: (outcome) => {
           signal?.removeEventListener("abort", onAbort);
           if ("id" in outcome) resolve(outcome.id);
@@ -99,8 +111,9 @@ export class Creations {
         },
       };
       signal?.addEventListener("abort", onAbort, { once: true });
+      this.#size += 1;
       this.#bytes += bytes;
-      this.#waiting.set(seq, creation);
+      this.#waiting.push(creation);
       this.#watch(creation.deadlineMs);
       this.#schedule();
     });
@@ -122,24 +135,35 @@ export class Creations {
   }
 
   acknowledged({ seq, ok, taskId, errorMessage, errorCode }: producer.CreateAck): void {
-    const creation = this.#sent.get(Number(seq));
+    const creation = this.#sent[Number(seq)];
     if (creation === undefined) return;
-    if (ok) this.#settle(Number(seq), { id: taskId });
-    else if (isRetryable(errorCode)) this.#hold(Number(seq), creation);
-    else this.#settle(Number(seq), { error: new CodeqError(errorCode, errorMessage) });
+    this.#sent[Number(seq)] = undefined;
+    this.#freeNumbers.push(Number(seq));
+    this.#sentSize -= 1;
+    this.#sentBytes -= creation.bytes;
+    if (ok) this.#settle(creation, { id: taskId });
+    else if (isRetryable(errorCode)) this.#hold(creation);
+    else this.#settle(creation, { error: new CodeqError(errorCode, errorMessage) });
   }
 
   /** The conversation ended: what it did not answer is asked again in the next one. */
   lost(): void {
-    this.#waiting = new Map([...this.#sent, ...this.#waiting]);
-    this.#sent.clear();
+    const sent = this.#sent.filter((creation) => creation?.state === "sent") as Creation[];
+    for (const creation of sent) creation.state = "waiting";
+    this.#waiting.unshift(sent.sort((a, b) => a.order - b.order));
+    this.#sent.length = 1;
+    this.#freeNumbers.length = 0;
+    this.#sentSize = 0;
     this.#sentBytes = 0;
   }
 
   failAll(error: CodeqError): void {
-    for (const seq of [...this.#sent.keys(), ...this.#held.keys(), ...this.#waiting.keys()]) {
-      this.#fail(seq, error);
-    }
+    for (const creation of this.#all()) this.#fail(creation, error);
+  }
+
+  #all(): Creation[] {
+    const sent = this.#sent.filter((creation) => creation !== undefined);
+    return [...sent, ...this.#held, ...this.#waiting.values()];
   }
 
   #schedule(): void {
@@ -147,65 +171,74 @@ export class Creations {
     this.#isScheduled = true;
     this.#parts.runtime.defer(() => {
       this.#isScheduled = false;
-      if (this.#waiting.size > 0) this.#parts.onWaiting();
+      if (this.#size > 0) this.#parts.onWaiting();
     });
   }
 
   #hasRoom(): boolean {
-    const isFull = this.#sent.size >= sentMax || this.#sentBytes >= sentBytesMax;
+    const isFull = this.#sentSize >= sentMax || this.#sentBytes >= sentBytesMax;
     return !isFull && this.#parts.isOpen();
   }
 
   #nextBatch(): producer.CreateTask[] {
     const batch: producer.CreateTask[] = [];
     let chars = 0;
-    for (const [seq, creation] of this.#waiting) {
-      if (batch.length > 0 && chars + creation.bytes > batchCharsMax) break;
-      chars += creation.bytes;
-      creation.tries += 1;
-      this.#waiting.delete(seq);
-      this.#sent.set(seq, creation);
-      this.#sentBytes += creation.bytes;
-      batch.push(creation.message);
-      if (batch.length >= batchTasksMax || this.#sent.size >= sentMax) break;
+    while (batch.length < batchTasksMax && this.#sentSize < sentMax) {
+      const creation = this.#waiting.first();
+      if (creation === undefined) break;
+      if (creation.state === "waiting") {
+        if (batch.length > 0 && chars + creation.bytes > batchCharsMax) break;
+        chars += creation.bytes;
+        batch.push(this.#sending(creation));
+      }
+      this.#waiting.shift();
     }
     return batch;
   }
 
+  #sending(creation: Creation): producer.CreateTask {
+    const seq = this.#freeNumbers.pop() ?? this.#sent.length;
+    this.#sent[seq] = creation;
+    this.#sentSize += 1;
+    this.#sentBytes += creation.bytes;
+    creation.state = "sent";
+    creation.tries += 1;
+    creation.message.seq = seq;
+    return creation.message;
+  }
+
   /** The server may be able to store it later. */
-  #hold(seq: number, creation: Creation): void {
-    this.#sent.delete(seq);
-    this.#sentBytes -= creation.bytes;
-    this.#held.set(seq, creation);
+  #hold(creation: Creation): void {
+    if (creation.state === "settled") return;
+    creation.state = "held";
+    this.#held.push(creation);
     const { clock, pauseMs } = this.#parts.runtime;
     this.#cancelHold ??= clock.after(pauseMs(creation.tries), () => {
       this.#cancelHold = undefined;
-      this.#waiting = new Map([...this.#held, ...this.#waiting]);
-      this.#held.clear();
-      if (this.#waiting.size > 0) this.#parts.onWaiting();
+      const held = this.#held.filter(({ state }) => state === "held");
+      this.#held = [];
+      for (const each of held) each.state = "waiting";
+      this.#waiting.unshift(held);
+      if (this.#size > 0) this.#parts.onWaiting();
     });
   }
 
-  #fail(seq: number, reason: unknown): void {
-    const creation = this.#sent.get(seq) ?? this.#held.get(seq) ?? this.#waiting.get(seq);
-    if (creation === undefined) return;
+  #fail(creation: Creation, reason: unknown): void {
     const ambiguous = creation.tries > 0;
     const error =
       reason instanceof CodeqError && ambiguous
         ? new CodeqError(reason.code, reason.message, { cause: reason.cause, ambiguous })
         : reason;
-    this.#settle(seq, { error });
+    this.#settle(creation, { error });
   }
 
-  #settle(seq: number, outcome: { readonly id: string } | { readonly error: unknown }): void {
-    const sent = this.#sent.get(seq);
-    const creation = sent ?? this.#held.get(seq) ?? this.#waiting.get(seq);
-    if (creation === undefined) return;
-    if (sent !== undefined) this.#sentBytes -= sent.bytes;
-    this.#sent.delete(seq) || this.#held.delete(seq) || this.#waiting.delete(seq);
+  #settle(creation: Creation, outcome: Outcome): void {
+    if (creation.state === "settled") return;
+    creation.state = "settled";
+    this.#size -= 1;
     this.#bytes -= creation.bytes;
     creation.settle(outcome);
-    if (this.size === 0) this.#rest();
+    if (this.#size === 0) this.#rest();
   }
 
   #rest(): void {
@@ -213,6 +246,7 @@ export class Creations {
     this.#alarm = undefined;
     this.#cancelHold?.();
     this.#cancelHold = undefined;
+    this.#held = [];
     this.#parts.onIdle();
   }
 
@@ -229,11 +263,13 @@ export class Creations {
     this.#alarm = undefined;
     const nowMs = this.#parts.runtime.clock.monotonicMs();
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const creations of [this.#sent, this.#held, this.#waiting]) {
-      for (const [seq, { deadlineMs, timeoutMs }] of creations) {
-        // Timers are cut to whole milliseconds and may come a little early.
-        if (deadlineMs <= nowMs + 1) this.#fail(seq, this.#timeout(timeoutMs));
-        else nextMs = Math.min(nextMs, deadlineMs);
+    for (const creation of this.#all()) {
+      if (creation.state === "settled") continue;
+      // Timers are cut to whole milliseconds and may come a little early.
+      if (creation.deadlineMs <= nowMs + 1) {
+        this.#fail(creation, this.#timeout(creation.timeoutMs));
+      } else {
+        nextMs = Math.min(nextMs, creation.deadlineMs);
       }
     }
     if (Number.isFinite(nextMs)) this.#watch(nextMs);

@@ -140,6 +140,23 @@ test("an aborted call ends with the reason of its signal, and is not sent when i
   assert.deepEqual(server.last.said, ["hello"]);
 });
 
+test("the late answer to a call that was given up is not taken for that to another one", async () => {
+  const { server, client, open } = setup();
+  const controller = new AbortController();
+  const aborted = watch(client.enqueue(note, 1, { signal: controller.signal }));
+  await open();
+  const first = server.last.take("create");
+  controller.abort();
+  const second = watch(client.enqueue(note, 2));
+  await settle();
+  const { seq } = server.last.take("create");
+  await server.last.reply(ack(first.seq, { taskId: "first" }));
+  assert.deepEqual(second, {});
+  await server.last.reply(ack(seq, { taskId: "second" }));
+  assert.equal(second.value?.id, "second");
+  assert.equal(aborted.error?.name, "AbortError");
+});
+
 test("a token that the server does not know fails those who wait, and later ones try again", async () => {
   const { server, client, open } = setup();
   const seen = watch(client.enqueue(note, 1));
@@ -315,6 +332,7 @@ test("an idle client lets the process end, and a busy one does not", async () =>
   assert.ok(!server.last.isAwake);
   assert.equal(server.clock.timers, 0);
   const waiting = watch(run.result());
+  await settle();
   assert.ok(server.last.isAwake);
   await server.last.reply(result("t1"));
   assert.ok("value" in waiting && !server.last.isAwake);

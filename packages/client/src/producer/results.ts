@@ -5,6 +5,8 @@
 import type { producer } from "@codeq/protocol/wire";
 import { CodeqError, isRetryable } from "../codeq-error.ts";
 import { inWords } from "../duration.ts";
+import { Fifo } from "../fifo.ts";
+import { IdTable } from "../id-table.ts";
 import type { Runtime } from "../runtime.ts";
 
 export interface WaitOptions {
@@ -27,7 +29,10 @@ interface Waiter {
 }
 
 interface Awaited {
-  readonly waiters: Set<Waiter>;
+  /** Of the task. */
+  readonly id: string;
+  readonly waiters: Waiter[];
+  isAsked: boolean;
   refusals: number;
 }
 
@@ -40,9 +45,11 @@ const waitSeconds = 60;
 
 export class Results {
   readonly #parts: ResultsParts;
-  readonly #awaited = new Map<string, Awaited>();
-  /** Those that have to be asked for on this conversation. */
-  readonly #unasked = new Set<string>();
+  readonly #awaited = new IdTable<Awaited>();
+  /** Those that have to be asked for on this conversation, and some that nobody waits for any more. */
+  #unasked = new Fifo<Awaited>();
+  #asked = 0;
+  #isScheduled = false;
 
   constructor(parts: ResultsParts) {
     this.#parts = parts;
@@ -68,23 +75,25 @@ export class Results {
         settle: (outcome) => {
           cancelTimeout();
           signal?.removeEventListener("abort", onAbort);
-          awaited.waiters.delete(waiter);
           if ("value" in outcome) resolve(outcome.value);
           else reject(outcome.error);
-          if (awaited.waiters.size === 0) this.#forget(taskId, awaited);
+          this.#left(awaited, waiter);
         },
       };
       signal?.addEventListener("abort", onAbort, { once: true });
-      awaited.waiters.add(waiter);
+      awaited.waiters.push(waiter);
     });
   }
 
-  /** The line is open. */
+  /** The line is open, or has room again. */
   flush(): void {
-    for (const taskId of this.#unasked) {
-      if (this.#awaited.size - this.#unasked.size >= askedMax || !this.#parts.isOpen()) return;
-      this.#unasked.delete(taskId);
-      if (!this.#ask(taskId)) return;
+    while (this.#asked < askedMax && this.#parts.isOpen()) {
+      const awaited = this.#unasked.shift();
+      if (awaited === undefined) return;
+      if (awaited.waiters.length === 0) continue;
+      awaited.isAsked = true;
+      this.#asked += 1;
+      if (!this.#ask(awaited)) return;
     }
   }
 
@@ -92,39 +101,54 @@ export class Results {
     const { taskId, ok, errorCode, errorMessage } = result;
     const awaited = this.#awaited.get(taskId);
     // Nobody waits any more, or the answer is to an earlier question that was given up.
-    if (awaited === undefined || this.#unasked.has(taskId)) return;
+    if (awaited === undefined || !awaited.isAsked) return;
     if (ok) this.#settle(awaited, { value: result });
-    else if (errorCode === "result_not_found") this.#ask(taskId);
-    else if (isRetryable(errorCode)) this.#askLater(taskId, awaited);
+    else if (errorCode === "result_not_found") this.#ask(awaited);
+    else if (isRetryable(errorCode)) this.#askLater(awaited);
     else this.#settle(awaited, { error: new CodeqError(errorCode, errorMessage, { taskId }) });
   }
 
   lost(): void {
-    for (const taskId of this.#awaited.keys()) this.#unasked.add(taskId);
+    this.#asked = 0;
+    this.#unasked = new Fifo();
+    for (const awaited of this.#awaited.values()) {
+      awaited.isAsked = false;
+      this.#unasked.push(awaited);
+    }
   }
 
   failAll(error: CodeqError): void {
-    for (const awaited of [...this.#awaited.values()]) this.#settle(awaited, { error });
+    for (const awaited of this.#awaited.values()) this.#settle(awaited, { error });
   }
 
   #begin(taskId: string): Awaited | undefined {
     if (this.#awaited.size >= awaitedMax) return undefined;
-    const awaited: Awaited = { waiters: new Set(), refusals: 0 };
-    this.#awaited.set(taskId, awaited);
-    this.#unasked.add(taskId);
-    this.#parts.onWaiting();
+    const awaited: Awaited = { id: taskId, waiters: [], isAsked: false, refusals: 0 };
+    this.#awaited.add(awaited);
+    this.#unasked.push(awaited);
+    this.#schedule();
     return awaited;
   }
 
-  #ask(taskId: string): boolean {
+  /** What is asked for in one turn travels together. */
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    this.#parts.runtime.defer(() => {
+      this.#isScheduled = false;
+      if (this.#awaited.size > 0) this.#parts.onWaiting();
+    });
+  }
+
+  #ask({ id: taskId }: Awaited): boolean {
     return this.#parts.send({ case: "awaitResult", value: { taskId, waitSeconds } });
   }
 
-  #askLater(taskId: string, awaited: Awaited): void {
+  #askLater(awaited: Awaited): void {
     awaited.refusals += 1;
     const { clock, pauseMs } = this.#parts.runtime;
     clock.after(pauseMs(awaited.refusals), () => {
-      if (this.#awaited.get(taskId) === awaited && !this.#unasked.has(taskId)) this.#ask(taskId);
+      if (awaited.isAsked && awaited.waiters.length > 0) this.#ask(awaited);
     });
   }
 
@@ -132,10 +156,13 @@ export class Results {
     for (const waiter of [...awaited.waiters]) waiter.settle(outcome);
   }
 
-  #forget(taskId: string, awaited: Awaited): void {
-    if (this.#awaited.get(taskId) !== awaited) return;
-    this.#awaited.delete(taskId);
-    this.#unasked.delete(taskId);
+  #left(awaited: Awaited, waiter: Waiter): void {
+    const at = awaited.waiters.indexOf(waiter);
+    if (at < 0) return;
+    awaited.waiters.splice(at, 1);
+    if (awaited.waiters.length > 0) return;
+    this.#awaited.remove(awaited);
+    if (awaited.isAsked) this.#asked -= 1;
     if (this.#awaited.size === 0) this.#parts.onIdle();
     else if (this.#unasked.size > 0) this.flush();
   }

@@ -4,7 +4,7 @@ import { eventBytesMax } from "../grpc/grpc-conversation.ts";
 import { outputToJson } from "../output-json.ts";
 import { validate } from "../standard-schema.ts";
 import type { Handler } from "../task.ts";
-import type { Tracing } from "../trace-context.ts";
+import type { TraceContext, Tracing } from "../trace-context.ts";
 import type { Delivery } from "./delivery.ts";
 import { handBack, type Outcome, outcomeOf } from "./outcome.ts";
 import type { Middleware, TaskContext } from "./task-context.ts";
@@ -26,7 +26,7 @@ export interface Attempt {
 const outputBytesMax = eventBytesMax - 64 * 1024;
 
 export async function attempt(delivery: Delivery, parts: AttemptParts): Promise<Attempt> {
-  const ctx = contextOf(delivery, parts);
+  const ctx = new DeliveryContext(delivery, parts);
   try {
     const { id, task, attempt: number, trace } = ctx;
     const output = await parts.tracing.handle({ id, task, attempt: number, trace }, () =>
@@ -76,26 +76,44 @@ function outcomeOfFailure(delivery: Delivery, error: unknown): Outcome {
   return outcomeOf(reason ?? error, definition, delivery.attempt);
 }
 
-function contextOf(delivery: Delivery, parts: AttemptParts): TaskContext {
-  const { id, task, attempt: number, trace } = delivery;
-  let payload: { readonly value: unknown } | undefined;
-  const ctx: TaskContext = {
-    id,
-    task: delivery.handler.definition.name,
-    get payload() {
-      payload ??= { value: JSON.parse(delivery.payload) };
-      return payload.value;
-    },
-    attempt: number,
-    maxAttempts: task.maxAttempts,
-    priority: task.priority,
-    createdAt: new Date(task.createdAtMs ?? 0),
-    fencingToken: Number(delivery.leaseToken),
-    get signal() {
-      return delivery.signal;
-    },
-    trace,
-    progress: (fraction, note) => parts.onProgress(ctx, fraction, note),
-  };
-  return ctx;
+/**
+ * A class and not an object with getters of its own: each of those would be of a kind of its own to
+ * the engine, which is slow to make and slow to collect.
+ */
+class DeliveryContext implements TaskContext {
+  readonly id: string;
+  readonly task: string;
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly priority: number;
+  readonly fencingToken: number;
+  readonly trace: TraceContext | undefined;
+  readonly progress: TaskContext["progress"];
+  readonly #delivery: Delivery;
+  #payload: { readonly value: unknown } | undefined;
+
+  constructor(delivery: Delivery, { onProgress }: AttemptParts) {
+    this.id = delivery.id;
+    this.task = delivery.handler.definition.name;
+    this.attempt = delivery.attempt;
+    this.maxAttempts = delivery.task.maxAttempts;
+    this.priority = delivery.task.priority;
+    this.fencingToken = Number(delivery.leaseToken);
+    this.trace = delivery.trace;
+    this.progress = (fraction, note) => onProgress(this, fraction, note);
+    this.#delivery = delivery;
+  }
+
+  get payload(): unknown {
+    this.#payload ??= { value: JSON.parse(this.#delivery.payload) };
+    return this.#payload.value;
+  }
+
+  get createdAt(): Date {
+    return new Date(this.#delivery.task.createdAtMs ?? 0);
+  }
+
+  get signal(): AbortSignal {
+    return this.#delivery.signal;
+  }
 }

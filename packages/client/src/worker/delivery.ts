@@ -3,6 +3,16 @@ import { textOf, type WireUint64, type worker } from "@codeq/protocol/wire";
 import type { CodeqError } from "../codeq-error.ts";
 import type { Handler } from "../task.ts";
 import type { TraceContext } from "../trace-context.ts";
+import type { Attempt } from "./attempt.ts";
+import type { Outcome } from "./outcome.ts";
+
+/** An outcome on its way to the server. */
+export interface Report {
+  readonly outcome: Outcome;
+  /** `behind` waits for the answer to an earlier delivery of the same task. */
+  state: "unsent" | "sent" | "held" | "behind";
+  tries: number;
+}
 
 export class Delivery {
   readonly id: string;
@@ -16,6 +26,11 @@ export class Delivery {
   confirmedMs: number;
   beatMs: number;
   state: "waiting" | "running" | "finished" = "waiting";
+  isLeaseKept = false;
+  /** What is to be told to the server; undefined until that is known. */
+  report: Report | undefined;
+  /** What is to be told to listeners when the server has it. */
+  ended: Attempt | undefined;
   cancelTimeout: () => void = () => {};
   #controller: AbortController | undefined;
   #abortReason: CodeqError | undefined;

@@ -6,11 +6,14 @@
 import type { worker } from "@codeq/protocol/wire";
 import { CodeqError, isRetryable } from "../codeq-error.ts";
 import { inWords, toSeconds } from "../duration.ts";
+import type { IdTable } from "../id-table.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Delivery } from "./delivery.ts";
 
 export interface LeasesParts {
   readonly runtime: Runtime;
+  /** Everything that the worker has. */
+  readonly deliveries: IdTable<Delivery>;
   readonly isOpen: () => boolean;
   readonly send: (event: worker.WorkerEvent) => boolean;
   readonly onLost: (delivery: Delivery, error: CodeqError) => void;
@@ -26,7 +29,7 @@ const lagSilenceMs = 10_000;
 
 export class Leases {
   readonly #parts: LeasesParts;
-  readonly #kept = new Map<string, Delivery>();
+  #size = 0;
   #cancelTick: (() => void) | undefined;
   #tickMs = tickMsMax;
   #tickDueMs = 0;
@@ -38,7 +41,8 @@ export class Leases {
 
   /** `claimMs` is the lease that the server has given. */
   keep(delivery: Delivery, claimMs: number): void {
-    this.#kept.set(delivery.id, delivery);
+    delivery.isLeaseKept = true;
+    this.#size += 1;
     if (delivery.leaseMs > claimMs) this.#beat(delivery);
     const tickMs = Math.min(tickMsMax, claimMs / ticksPerLease);
     if (this.#cancelTick !== undefined && this.#tickMs <= tickMs) return;
@@ -47,20 +51,21 @@ export class Leases {
   }
 
   release(delivery: Delivery): void {
-    if (this.#kept.get(delivery.id) !== delivery) return;
-    this.#kept.delete(delivery.id);
-    if (this.#kept.size > 0) return;
+    if (!delivery.isLeaseKept) return;
+    delivery.isLeaseKept = false;
+    this.#size -= 1;
+    if (this.#size > 0) return;
     this.#cancelTick?.();
     this.#cancelTick = undefined;
   }
 
   /** A new conversation: the server hears of all of them. */
   beatAll(): void {
-    for (const delivery of this.#kept.values()) this.#beat(delivery);
+    for (const delivery of this.#kept()) this.#beat(delivery);
   }
 
   acknowledged({ taskId, ok, errorCode, errorMessage }: worker.HeartbeatAck): void {
-    const delivery = this.#kept.get(taskId);
+    const delivery = this.#parts.deliveries.find(taskId, ({ isLeaseKept }) => isLeaseKept);
     if (delivery === undefined) return;
     if (ok) delivery.confirmedMs = delivery.beatMs;
     else if (!isRetryable(errorCode)) {
@@ -72,7 +77,11 @@ export class Leases {
   stop(): void {
     this.#cancelTick?.();
     this.#cancelTick = undefined;
-    this.#kept.clear();
+    this.#size = 0;
+  }
+
+  #kept(): Delivery[] {
+    return this.#parts.deliveries.values().filter(({ isLeaseKept }) => isLeaseKept);
   }
 
   #arm(): void {
@@ -85,12 +94,12 @@ export class Leases {
   #tick(): void {
     const nowMs = this.#parts.runtime.clock.monotonicMs();
     this.#checkLag(nowMs);
-    for (const delivery of this.#kept.values()) {
+    for (const delivery of this.#kept()) {
       const { leaseMs, beatMs, confirmedMs } = delivery;
       if (nowMs >= confirmedMs + leaseMs) this.#ranOut(delivery);
       else if (nowMs + this.#tickMs > beatMs + leaseMs / 3) this.#beat(delivery);
     }
-    if (this.#kept.size > 0) this.#arm();
+    if (this.#size > 0) this.#arm();
     else this.#cancelTick = undefined;
   }
 

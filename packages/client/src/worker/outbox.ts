@@ -6,8 +6,9 @@
  */
 import type { worker } from "@codeq/protocol/wire";
 import { CodeqError, isRetryable } from "../codeq-error.ts";
+import type { IdTable } from "../id-table.ts";
 import type { Runtime } from "../runtime.ts";
-import type { Delivery } from "./delivery.ts";
+import type { Delivery, Report } from "./delivery.ts";
 import { eventOf, type Outcome, resultOf } from "./outcome.ts";
 
 export type AckedOutcome = "completed or failed" | "retry" | "hand_back";
@@ -20,17 +21,10 @@ export interface Ack {
   readonly errorCode: string;
 }
 
-interface Entry {
-  readonly delivery: Delivery;
-  readonly outcome: Outcome;
-  tries: number;
-  isSent: boolean;
-  /** A later delivery of the same task; its turn comes when this one is answered. */
-  behind: Entry | undefined;
-}
-
 export interface OutboxParts {
   readonly runtime: Runtime;
+  /** Everything that the worker has. */
+  readonly deliveries: IdTable<Delivery>;
   readonly isOpen: () => boolean;
   readonly send: (event: worker.WorkerEvent) => boolean;
   /** Something can be sent. */
@@ -52,82 +46,74 @@ const overtaken: ReadonlySet<string> = new Set(["not_owner", "not_in_progress", 
 
 export class Outbox {
   readonly #parts: OutboxParts;
-  readonly #entries = new Map<string, Entry>();
-  /** Those that have to be sent on this conversation. */
-  readonly #unsent = new Set<Entry>();
-  readonly #held = new Set<Entry>();
+  #unsent: Delivery[] = [];
+  #size = 0;
   #cancelHold: (() => void) | undefined;
 
   constructor(parts: OutboxParts) {
     this.#parts = parts;
   }
 
+  /** Outcomes that the server may not know. */
   get size(): number {
-    return this.#entries.size;
+    return this.#size;
   }
 
   add(delivery: Delivery, outcome: Outcome): void {
-    const entry: Entry = { delivery, outcome, tries: 0, isSent: false, behind: undefined };
-    const before = this.#entries.get(delivery.id);
-    if (before === undefined) {
-      this.#entries.set(delivery.id, entry);
-      this.#unsent.add(entry);
-    } else {
-      lastOf(before).behind = entry;
-    }
+    const isBehind = this.#reported(delivery.id) !== undefined;
+    delivery.report = { outcome, state: isBehind ? "behind" : "unsent", tries: 0 };
+    this.#size += 1;
+    if (!isBehind) this.#unsent.push(delivery);
   }
 
   /** The line is open, or has room again. */
   flush(): void {
+    if (!this.#parts.isOpen()) return;
+    const unsent = this.#unsent;
+    this.#unsent = [];
     let results: worker.Result[] = [];
     let chars = 0;
-    const sendResults = (): void => {
-      const [first] = results;
-      if (first === undefined) return;
-      this.#parts.send(
-        results.length === 1
-          ? { case: "result", value: first }
-          : { case: "resultBatch", value: { results } },
-      );
-      results = [];
-      chars = 0;
-    };
-    for (const entry of this.#unsent) {
-      if (!this.#parts.isOpen()) return;
-      const { delivery, outcome } = entry;
-      const { id, leaseToken } = delivery;
-      this.#sending(entry);
+    for (const delivery of unsent) {
+      const { id, leaseToken, report } = delivery;
+      if (report?.state !== "unsent") continue;
+      report.state = "sent";
+      report.tries += 1;
+      const { outcome } = report;
       if (outcome.kind !== "completed" && outcome.kind !== "failed") {
         this.#parts.send(eventOf(id, leaseToken, outcome));
         continue;
       }
       const size = charsOf(outcome);
-      if (results.length >= batchMax || chars + size > batchCharsMax) sendResults();
+      if (results.length >= batchMax || chars + size > batchCharsMax) {
+        this.#sendResults(results);
+        results = [];
+        chars = 0;
+      }
       results.push(resultOf(id, leaseToken, outcome));
       chars += size;
     }
-    sendResults();
+    this.#sendResults(results);
   }
 
   acknowledged({ kind, taskId, ok, errorMessage, errorCode }: Ack): void {
-    const entry = this.#entries.get(taskId);
+    const delivery = this.#reported(taskId);
+    const report = delivery?.report;
     // Of an earlier delivery that was answered in another conversation.
-    if (entry === undefined || !entry.isSent || kindOf(entry.outcome) !== kind) return;
+    if (delivery === undefined || report?.state !== "sent" || kindOf(report.outcome) !== kind)
+      return;
     if (!ok && isRetryable(errorCode)) {
-      this.#hold(entry);
+      this.#hold(report);
       return;
     }
-    const isRepeat = entry.tries > 1 && overtaken.has(errorCode);
+    const isRepeat = report.tries > 1 && overtaken.has(errorCode);
     const worked = ok || (isRepeat && kind !== "completed or failed");
-    this.#settle(entry, worked ? undefined : new CodeqError(errorCode, errorMessage, { taskId }));
+    const refused = worked ? undefined : new CodeqError(errorCode, errorMessage, { taskId });
+    this.#settle(delivery, report, refused);
   }
 
   /** The conversation ended: what it did not answer is sent again in the next one. */
   lost(): void {
-    for (const entry of this.#entries.values()) {
-      entry.isSent = false;
-      if (!this.#held.has(entry)) this.#unsent.add(entry);
-    }
+    this.#requeue(({ state }) => state === "sent" || state === "unsent");
   }
 
   /** Nothing more will be sent. */
@@ -136,36 +122,50 @@ export class Outbox {
     this.#cancelHold = undefined;
   }
 
-  /** Deliveries whose outcome the server may not know. */
-  *unsettled(): Generator<Delivery> {
-    for (const { delivery } of this.#entries.values()) yield delivery;
+  /** The delivery of this task whose answer comes next. */
+  #reported(taskId: string): Delivery | undefined {
+    const isNext = ({ report }: Delivery): boolean =>
+      report !== undefined && report.state !== "behind";
+    return this.#parts.deliveries.find(taskId, isNext);
   }
 
-  #sending(entry: Entry): void {
-    this.#unsent.delete(entry);
-    entry.isSent = true;
-    entry.tries += 1;
+  #sendResults(results: worker.Result[]): void {
+    const [first] = results;
+    if (first === undefined) return;
+    this.#parts.send(
+      results.length === 1
+        ? { case: "result", value: first }
+        : { case: "resultBatch", value: { results } },
+    );
   }
 
-  #hold(entry: Entry): void {
-    entry.isSent = false;
-    this.#held.add(entry);
+  #requeue(isMeant: (report: Report) => boolean): void {
+    this.#unsent = this.#parts.deliveries
+      .values()
+      .filter(({ report }) => report !== undefined && isMeant(report));
+    for (const { report } of this.#unsent) if (report !== undefined) report.state = "unsent";
+  }
+
+  #hold(report: Report): void {
+    report.state = "held";
     const { clock, pauseMs } = this.#parts.runtime;
-    this.#cancelHold ??= clock.after(pauseMs(entry.tries), () => {
+    this.#cancelHold ??= clock.after(pauseMs(report.tries), () => {
       this.#cancelHold = undefined;
-      for (const held of this.#held) this.#unsent.add(held);
-      this.#held.clear();
+      this.#requeue(({ state }) => state === "held" || state === "unsent");
       this.#parts.onWaiting();
     });
   }
 
-  #settle(entry: Entry, refused: CodeqError | undefined): void {
-    const { delivery, outcome, behind } = entry;
-    if (behind === undefined) {
-      this.#entries.delete(delivery.id);
-    } else {
-      this.#entries.set(delivery.id, behind);
-      this.#unsent.add(behind);
+  #settle(delivery: Delivery, { outcome }: Report, refused: CodeqError | undefined): void {
+    delivery.report = undefined;
+    this.#size -= 1;
+    const behind = this.#parts.deliveries.find(
+      delivery.id,
+      ({ report }) => report?.state === "behind",
+    );
+    if (behind?.report !== undefined) {
+      behind.report.state = "unsent";
+      this.#unsent.push(behind);
       this.#parts.onWaiting();
     }
     this.#parts.onSettled(delivery, outcome, refused);
@@ -178,10 +178,4 @@ function kindOf({ kind }: Outcome): AckedOutcome {
 
 function charsOf(outcome: Extract<Outcome, { readonly kind: "completed" | "failed" }>): number {
   return fieldsChars + (outcome.kind === "completed" ? outcome.json.length : outcome.error.length);
-}
-
-function lastOf(entry: Entry): Entry {
-  let last = entry;
-  while (last.behind !== undefined) last = last.behind;
-  return last;
 }

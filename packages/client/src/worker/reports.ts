@@ -14,8 +14,6 @@ import type { WorkerListeners, WorkerWarning } from "./worker-options.ts";
 export class Reports {
   readonly #on: WorkerListeners;
   readonly #warn: Runtime["warn"];
-  /** What is to be told when the result is stored; only if somebody wants to know. */
-  readonly #attempts = new Map<Delivery, Attempt>();
 
   constructor(on: WorkerListeners, warn: Runtime["warn"]) {
     this.#on = on;
@@ -26,7 +24,7 @@ export class Reports {
   ended(delivery: Delivery, ended: Attempt): void {
     const { ctx, outcome, error } = ended;
     if (outcome.kind === "completed") {
-      if (this.#on.completed !== undefined) this.#attempts.set(delivery, ended);
+      if (this.#on.completed !== undefined) delivery.ended = ended;
       return;
     }
     if (outcome.kind === "hand_back") return;
@@ -40,8 +38,7 @@ export class Reports {
 
   /** The server has answered for good. */
   settled(delivery: Delivery, outcome: Outcome, refused: CodeqError | undefined): void {
-    const ended = this.#attempts.get(delivery);
-    this.#attempts.delete(delivery);
+    const { ended } = delivery;
     if (refused === undefined) {
       if (ended !== undefined) this.#tell(this.#on.completed, ended.ctx, ended.output);
       return;

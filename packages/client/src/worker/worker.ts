@@ -13,6 +13,7 @@ import { CodeqError } from "../codeq-error.ts";
 import type { Dial } from "../conversation.ts";
 import { inWords, toMs, toSeconds } from "../duration.ts";
 import type { StreamMethod } from "../grpc/grpc-conversation.ts";
+import { IdTable } from "../id-table.ts";
 import { Line, type Next, type TokenSource } from "../line.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Handler } from "../task.ts";
@@ -69,7 +70,7 @@ export class TaskWorker implements Worker {
   readonly #outbox: Outbox;
   readonly #commands: string[];
   readonly #claimMs: number;
-  readonly #deliveries = new Set<Delivery>();
+  readonly #deliveries = new IdTable<Delivery>();
   /** Delivered and not started: there were more than asked for. */
   #waiting: Delivery[] = [];
   #running = 0;
@@ -102,6 +103,7 @@ export class TaskWorker implements Worker {
     });
     const shared = {
       runtime,
+      deliveries: this.#deliveries,
       isOpen: () => this.#line.isOpen,
       send: (event: worker.WorkerEvent) => this.#line.send(event),
     };
@@ -193,7 +195,7 @@ export class TaskWorker implements Worker {
     this.#line.cut();
     this.#leases.stop();
     this.#outbox.stop();
-    for (const delivery of this.#deliveries) {
+    for (const delivery of this.#deliveries.values()) {
       delivery.cancelTimeout();
       delivery.state = "finished";
     }
@@ -201,11 +203,11 @@ export class TaskWorker implements Worker {
   }
 
   #abortAll(reason: CodeqError): void {
-    for (const delivery of this.#deliveries) delivery.abort(reason);
+    for (const delivery of this.#deliveries.values()) delivery.abort(reason);
   }
 
   #giveUpAll(): void {
-    for (const delivery of this.#deliveries) {
+    for (const delivery of this.#deliveries.values()) {
       if (delivery.state === "running") this.#giveUp(delivery, handBack);
     }
   }
@@ -386,7 +388,7 @@ export class TaskWorker implements Worker {
 
   #settled(delivery: Delivery, outcome: Outcome, refused: CodeqError | undefined): void {
     this.#leases.release(delivery);
-    this.#deliveries.delete(delivery);
+    this.#deliveries.remove(delivery);
     this.#parts.reports.settled(delivery, outcome, refused);
     this.#onIdle();
   }
