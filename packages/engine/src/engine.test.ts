@@ -409,3 +409,12 @@ test("a full group is flushed together with what was added when it closed", asyn
   world.crash("process");
   assert.equal(text((await world.open()).get("sum")), "1024");
 });
+
+test("a turn that brings many times what memory may hold back is written all the same", async () => {
+  const { engine } = await setup({ flushBytes: 1000 });
+  const value = "x".repeat(1024 * 1024);
+  const commits = Array.from({ length: 6 }, (_, n) => engine.commit([create(`key ${n}`, value)]));
+  await settle();
+  assert.equal(engine.stats().durableIndex, commits.at(-1)?.index);
+  await Promise.all(commits.map(({ done }) => done));
+});

@@ -242,7 +242,10 @@ export class Engine implements AsyncDisposable {
     const { flushBytes } = this.#options;
     if (this.#active.bytes < flushBytes) return;
     if (this.#frozen !== undefined) {
-      if (this.#active.bytes > flushBytes * overlayGrowthMax) this.#groups.pause();
+      // Only while it is being flushed: what is not durable yet waits for appends itself.
+      const isFlushing = this.#durableIndex >= this.#frozen.throughIndex;
+      const isLarge = this.#active.bytes > flushBytes * overlayGrowthMax;
+      if (isFlushing && isLarge) this.#groups.pause();
       return;
     }
     this.#freeze(throughIndex);
