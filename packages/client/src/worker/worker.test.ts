@@ -73,21 +73,38 @@ function taskMessage(more: Partial<wire.Task>): wire.Task {
 const ok = { ok: true, errorMessage: "", errorCode: "" };
 const no = (errorCode: string) => ({ ok: false, errorMessage: `no: ${errorCode}`, errorCode });
 
-test("it asks for as many tasks as it has free slots, one question at a time", async () => {
+test("it asks for as many tasks as it has free slots, and not for more", async () => {
   const { server, running, deliver } = await setup({ concurrency: 3 });
   const ready = { commands: ["job"], leaseSeconds: 30 };
   assert.deepEqual(server.last.take("ready"), { ...ready, count: 3 });
   await deliver({ id: "a" });
   assert.deepEqual(server.last.take("ready"), { ...ready, count: 2 });
   await running[0]?.finish();
-  assert.deepEqual(server.last.said, ["hello", "result"]);
-  await deliver({ id: "b" }, { id: "c" });
   assert.deepEqual(server.last.take("ready"), { ...ready, count: 1 });
+  await deliver({ id: "b" }, { id: "c" });
   await deliver({ id: "d" });
   assert.equal(running.length, 4);
   assert.deepEqual(server.last.said, ["hello", "result"], "it asks although it is busy");
   await running[1]?.finish();
-  assert.deepEqual(server.last.take("ready"), { ...ready, count: 1 });
+  await running[2]?.finish();
+  assert.equal(server.last.take("ready").count + server.last.take("ready").count, 2);
+});
+
+test("many slots are asked for in several pieces, and a short answer leaves none idle", async () => {
+  const { server, deliver } = await setup({ concurrency: 1000 });
+  const counts = (): number[] => {
+    const found: number[] = [];
+    while (server.last.said.includes("ready")) found.push(server.last.take("ready").count);
+    return found;
+  };
+  assert.deepEqual(counts(), [256, 256, 256, 232]);
+  await deliver({ id: "a" }, { id: "b" });
+  assert.deepEqual(counts(), [254]);
+  await server.last.end("lost");
+  await server.advance(100);
+  const value = { workerId: "w", tenantId: "", instance: "" };
+  await server.last.reply({ case: "helloAck", value });
+  assert.deepEqual(counts(), [256, 256, 256, 230]);
 });
 
 test("more tasks than it asked for wait for a slot, with their leases kept", async () => {

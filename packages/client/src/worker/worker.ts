@@ -23,6 +23,7 @@ import { Delivery } from "./delivery.ts";
 import { Leases } from "./leases.ts";
 import { type Ack, Outbox } from "./outbox.ts";
 import { handBack, type Outcome, outcomeOf } from "./outcome.ts";
+import { Readys } from "./readys.ts";
 import type { Reports } from "./reports.ts";
 import type { Middleware } from "./task-context.ts";
 import type { CloseOptions, Worker } from "./worker-options.ts";
@@ -48,8 +49,6 @@ export interface WorkerParts {
   readonly reports: Reports;
 }
 
-/** Most tasks that are asked for at once. */
-const readyMax = 256;
 /** How long a handler that was told to stop may go on before it is given up. */
 const stopMsMax = 5_000;
 /** How long a closing worker waits for the acknowledgements of what it has to tell. */
@@ -68,14 +67,13 @@ export class TaskWorker implements Worker {
   readonly #line: Line<worker.WorkerEvent, worker.ServerEvent>;
   readonly #leases: Leases;
   readonly #outbox: Outbox;
-  readonly #commands: string[];
+  readonly #readys: Readys;
   readonly #claimMs: number;
   readonly #deliveries = new IdTable<Delivery>();
   /** Delivered and not started: there were more than asked for. */
   #waiting: Delivery[] = [];
   #running = 0;
   #turnover = 0;
-  #isAsking = false;
   #isScheduled = false;
   #state: "running" | "draining" | "closed" = "running";
   #wasOpen = false;
@@ -86,7 +84,7 @@ export class TaskWorker implements Worker {
   constructor(parts: WorkerParts) {
     this.#parts = parts;
     const { runtime, dial, token, handlers, name, lagWarningMs, reports } = parts;
-    this.#commands = [...handlers.values()].map(({ definition }) => definition.name);
+    const commands = [...handlers.values()].map(({ definition }) => definition.name);
     this.#claimMs = Math.min(...[...handlers.values()].map((each) => each.definition.leaseMs));
     this.#line = new Line({
       ...{ runtime, dial, token },
@@ -107,6 +105,8 @@ export class TaskWorker implements Worker {
       isOpen: () => this.#line.isOpen,
       send: (event: worker.WorkerEvent) => this.#line.send(event),
     };
+    const leaseSeconds = toSeconds(this.#claimMs);
+    this.#readys = new Readys({ commands, leaseSeconds, send: shared.send });
     this.#leases = new Leases({
       ...{ ...shared, lagWarningMs },
       onLost: (delivery, error) => delivery.abort(error),
@@ -214,7 +214,6 @@ export class TaskWorker implements Worker {
 
   #opened(): void {
     this.#wasOpen = true;
-    this.#isAsking = false;
     this.#parts.reports.connection(undefined);
     this.#leases.beatAll();
     this.#flush();
@@ -222,7 +221,7 @@ export class TaskWorker implements Worker {
 
   #lost(error: CodeqError): Next {
     this.#outbox.lost();
-    this.#isAsking = false;
+    this.#readys.lost();
     if (this.#state === "running") this.#parts.reports.connection(error);
     return this.#state === "running" || this.#deliveries.size > 0 ? "again" : "rest";
   }
@@ -259,18 +258,9 @@ export class TaskWorker implements Worker {
       return;
     }
     this.#outbox.flush();
-    this.#ask();
-    this.#line.flush();
-  }
-
-  /** One Ready at a time: its answer shows how many slots are left. */
-  #ask(): void {
     const free = this.#parts.concurrency - this.#running - this.#waiting.length;
-    if (this.#state !== "running" || this.#isAsking || free <= 0) return;
-    this.#isAsking = true;
-    const leaseSeconds = toSeconds(this.#claimMs);
-    const count = Math.min(free, readyMax);
-    this.#line.send({ case: "ready", value: { commands: this.#commands, leaseSeconds, count } });
+    if (this.#state === "running") this.#readys.ask(free);
+    this.#line.flush();
   }
 
   #take(reply: worker.ServerEvent): void {
@@ -314,7 +304,7 @@ export class TaskWorker implements Worker {
   }
 
   #delivered(tasks: readonly worker.Task[]): void {
-    this.#isAsking = false;
+    this.#readys.answered();
     const nowMs = this.#parts.runtime.clock.monotonicMs();
     for (const task of tasks) {
       const handler = this.#parts.handlers.get(task.command.toLowerCase());
