@@ -1,4 +1,4 @@
-/** Every block of TypeScript in the guides compiles, and those that are tests pass. */
+/** Every block of TypeScript in guides and readmes compiles, and those that are tests pass. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -8,23 +8,24 @@ import { promisify } from "node:util";
 import { root } from "../e2e/server-process.ts";
 
 const run = promisify(execFile);
-const guides = join(root, "docs/guide");
+const guides = readdirSync(join(root, "docs/guide")).map((name) => `docs/guide/${name}`);
+const pages = [...guides, "README.md", "packages/client/README.md"];
 /** Inside the repository, so that packages are found as they are in a project of a user. */
 const workspace = join(root, "data");
 
 /** Blocks by file name. One that begins with a comment of its name is imported by others. */
-function blocksOf(guide: string): Map<string, string> {
-  const text = readFileSync(join(guides, guide), "utf8");
+function blocksOf(page: string): Map<string, string> {
+  const text = readFileSync(join(root, page), "utf8");
   const blocks = [...text.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, code = ""]) => code);
   return new Map(
     blocks.map((code, index) => {
       const [, name] = /^\/\/ (\S+\.ts)\n/.exec(code) ?? [];
-      return [name ?? `${guide.replace(/\.md$/, "")}-${index + 1}.ts`, code];
+      return [name ?? `${page.replace(/\W/g, "-")}-${index + 1}.ts`, code];
     }),
   );
 }
 
-const found = new Map(readdirSync(guides).map((guide) => [guide, blocksOf(guide)]));
+const found = new Map(pages.map((page) => [page, blocksOf(page)]));
 
 function writeBlocks(t: TestContext): string {
   mkdirSync(workspace, { recursive: true });
@@ -36,13 +37,14 @@ function writeBlocks(t: TestContext): string {
   return directory;
 }
 
-test("the guides have blocks to look at", () => {
-  for (const guide of ["producer.md", "worker.md", "testing.md"]) {
-    assert.ok((found.get(guide)?.size ?? 0) > 3, guide);
+test("there are blocks to look at", () => {
+  for (const guide of ["producer", "worker", "testing"]) {
+    assert.ok((found.get(`docs/guide/${guide}.md`)?.size ?? 0) > 3, guide);
   }
+  assert.ok((found.get("README.md")?.size ?? 0) > 0);
 });
 
-test("every block of the guides compiles", async (t) => {
+test("every block compiles", async (t) => {
   const directory = writeBlocks(t);
   const compilerOptions = {
     ...{ strict: true, noEmit: true, skipLibCheck: true, allowImportingTsExtensions: true },

@@ -38,8 +38,8 @@ interface Awaited {
 
 /** Tasks whose results may be waited for at one time. */
 const awaitedMax = 100_000;
-/** What the server takes on one stream. */
-const askedMax = 8192;
+/** A little less than the server takes on one stream. */
+const askedMax = 16_000;
 /** The server has a limit of its own; then it is asked again. */
 const waitSeconds = 60;
 
