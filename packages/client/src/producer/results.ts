@@ -147,9 +147,11 @@ export class Results {
   #askLater(awaited: Awaited): void {
     awaited.refusals += 1;
     const { clock, pauseMs } = this.#parts.runtime;
-    clock.after(pauseMs(awaited.refusals), () => {
+    const askAgain = (): void => {
       if (awaited.isAsked && awaited.waiters.length > 0) this.#ask(awaited);
-    });
+    };
+    // The line keeps the process alive for as long as somebody waits.
+    clock.after(pauseMs(awaited.refusals), askAgain, { background: true });
   }
 
   #settle(awaited: Awaited, outcome: Parameters<Waiter["settle"]>[0]): void {
