@@ -18,6 +18,7 @@ import type { ProviderConfig } from "../../packages/server/src/config/settings.t
 import { Dispatch } from "../../packages/server/src/operations/dispatch.ts";
 import { operations } from "../../packages/server/src/operations/index.ts";
 import { deriveCounts } from "../../packages/server/src/store/counts.ts";
+import { taskIndexing } from "../../packages/server/src/store/keys-of.ts";
 import { QueueStore } from "../../packages/server/src/store/queue-store.ts";
 import { Events } from "../../packages/server/src/telemetry/events.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
@@ -129,7 +130,13 @@ async function openApiKeys(): Promise<ApiKeys> {
     observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
     freeBytes: async () => Number.MAX_SAFE_INTEGER,
     defer: (run) => void setImmediate(run),
-    ...{ derive: deriveCounts, minFreeBytes: 0, flushBytes: 1 << 30, syncIntervalMs: undefined },
+    ...{
+      indexing: taskIndexing,
+      derive: deriveCounts,
+      minFreeBytes: 0,
+      flushBytes: 1 << 30,
+      syncIntervalMs: undefined,
+    },
   });
   const store = new QueueStore(engine);
   return ApiKeys.open({ store, clock, revocations: new Revocations(), randomBytes });

@@ -7,6 +7,7 @@ import { Broker } from "../../packages/server/src/broker/broker.ts";
 import { systemClock } from "../../packages/server/src/clock.ts";
 import { noQuotas } from "../../packages/server/src/config/quotas.ts";
 import { deriveCounts } from "../../packages/server/src/store/counts.ts";
+import { taskIndexing } from "../../packages/server/src/store/keys-of.ts";
 import { TaskIds } from "../../packages/server/src/task-ids.ts";
 
 export type Mode = "fsync" | "interval" | "os";
@@ -45,7 +46,7 @@ export async function openBroker(
     },
   });
   const engine = await Engine.open({
-    ...{ log, kv, derive: deriveCounts, clock: systemClock },
+    ...{ log, kv, indexing: taskIndexing, derive: deriveCounts, clock: systemClock },
     observer: {
       grouped: (batches) => {
         written.groups += 1;

@@ -18,6 +18,7 @@ import { noQuotas } from "../../packages/server/src/config/quotas.ts";
 import { deriveCounts } from "../../packages/server/src/store/counts.ts";
 import { writeFormat } from "../../packages/server/src/store/format.ts";
 import { formatKey } from "../../packages/server/src/store/keys.ts";
+import { taskIndexing } from "../../packages/server/src/store/keys-of.ts";
 import { TaskIds } from "../../packages/server/src/task-ids.ts";
 import { ApiClient } from "../e2e/api-client.ts";
 import { type Exit, endOfServer, startServer, temporaryDirectory } from "../e2e/server-process.ts";
@@ -47,7 +48,7 @@ async function setup(
     monotonicMs: () => systemClock.monotonicMs(),
   });
   const engine = await Engine.open({
-    ...{ kv, log, derive: deriveCounts, clock: systemClock },
+    ...{ kv, log, indexing: taskIndexing, derive: deriveCounts, clock: systemClock },
     observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
     freeBytes: () => Promise.resolve(Number.MAX_SAFE_INTEGER),
     defer: (run) => void setImmediate(run),

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { Engine, LevelKv, LocalLog, NodeDisk } from "@codeq/engine";
 import { systemClock } from "../../packages/server/src/clock.ts";
 import { deriveCounts } from "../../packages/server/src/store/counts.ts";
+import { taskIndexing } from "../../packages/server/src/store/keys-of.ts";
 import { readStore, type StoreContents } from "./check-store.ts";
 
 async function openStore(dataDir: string): Promise<Engine> {
@@ -13,7 +14,7 @@ async function openStore(dataDir: string): Promise<Engine> {
     monotonicMs: () => systemClock.monotonicMs(),
   });
   return Engine.open({
-    ...{ kv, log, derive: deriveCounts, clock: systemClock },
+    ...{ kv, log, indexing: taskIndexing, derive: deriveCounts, clock: systemClock },
     observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
     freeBytes: () => disk.freeBytes(),
     defer: (run) => void setImmediate(run),

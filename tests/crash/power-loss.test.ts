@@ -18,6 +18,9 @@ import { Broker } from "../../packages/server/src/broker/broker.ts";
 import { noQuotas } from "../../packages/server/src/config/quotas.ts";
 import { promoteDueTasks } from "../../packages/server/src/maintenance/promote-due-tasks.ts";
 import { deriveCounts } from "../../packages/server/src/store/counts.ts";
+import { tasksPrefix } from "../../packages/server/src/store/keys.ts";
+import { keysOf, taskIndexing } from "../../packages/server/src/store/keys-of.ts";
+import { decodeTask } from "../../packages/server/src/store/task-codec.ts";
 import { TaskIds } from "../../packages/server/src/task-ids.ts";
 import { temporaryDirectory } from "../e2e/server-process.ts";
 import { entriesOf, readStore } from "./check-store.ts";
@@ -149,7 +152,13 @@ class Machine {
     this.#checkEnd(log.lastIndex);
     try {
       const engine = await Engine.open({
-        ...{ kv, log: this.#recorded(log), derive: deriveCounts, clock: this.#clock },
+        ...{
+          kv,
+          log: this.#recorded(log),
+          indexing: taskIndexing,
+          derive: deriveCounts,
+          clock: this.#clock,
+        },
         observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
         freeBytes: () => disk.freeBytes(),
         defer: (run) => void setImmediate(run),
@@ -213,8 +222,12 @@ class Machine {
     const body = this.#records[index];
     assert.ok(body !== undefined, `record ${index} was never appended`);
     for (const { kind, key, value } of decodeBody(body)) {
+      for (const [index] of indexOf(key, this.#model.get(key))) this.#model.delete(index);
       if (kind === opKinds.delete) this.#model.delete(key);
       else this.#model.set(key, value.buffer.toString("latin1", value.start, value.end));
+      for (const [index, tenant] of indexOf(key, this.#model.get(key))) {
+        this.#model.set(index, tenant);
+      }
     }
   }
 
@@ -337,4 +350,11 @@ const headerBytes = 64;
 
 function durableIndex(engine: Engine): number {
   return engine.stats().durableIndex;
+}
+
+/** The index keys that follow from a value of the log, with what they hold. */
+function indexOf(key: string, latin1: string | undefined): (readonly [string, string])[] {
+  if (latin1 === undefined || !key.startsWith(tasksPrefix)) return [];
+  const task = decodeTask(Buffer.from(latin1, "latin1"));
+  return task === undefined ? [] : keysOf(task).map((index) => [index, task.tenantId] as const);
 }

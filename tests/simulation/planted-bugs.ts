@@ -26,6 +26,8 @@ function onCommit(core: Core, change: (ops: readonly Op[]) => readonly Op[]): vo
   core.engine.commit = (ops) => commit(change(ops));
 }
 
+const placeIn = ({ row }: Op): string | undefined => (row as Task | undefined)?.place.in;
+
 function rewriteTasks(core: Core, rewrite: (task: Task) => Task): void {
   onCommit(core, (ops) =>
     ops.map((op) => {
@@ -66,8 +68,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "keysMatchRecords",
     bug: "an index key is not deleted when a task leaves it",
     plants: {
-      core: (core) =>
-        onCommit(core, (ops) => ops.filter((op) => !(isDelete(op) && op.key.includes("/inprog/")))),
+      core: (core) => onCommit(core, (ops) => ops.map((op) => ({ ...op, before: undefined }))),
     },
   },
   {
@@ -76,7 +77,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     plants: {
       core: (core) =>
         onCommit(core, (ops) =>
-          ops.filter((op) => isDelete(op) || !op.key.startsWith("codeq/ttl/")),
+          ops.map((op) => (placeIn(op) === "done" ? { ...op, row: undefined } : op)),
         ),
     },
   },
@@ -101,8 +102,7 @@ export const plantedBugs: readonly PlantedBug[] = [
         core.broker.enqueue = (request) => {
           const [task] = world.ledger.tasks.values();
           if (task?.place.in === "ready") {
-            const keys = [taskKey(task.id), payloadKey(task.id), ...keysOf(task)];
-            core.engine.commit(keys.map(remove));
+            core.engine.commit([remove(taskKey(task.id), task), remove(payloadKey(task.id))]);
           }
           return enqueue(request);
         };
@@ -115,8 +115,9 @@ export const plantedBugs: readonly PlantedBug[] = [
     plants: {
       core: (core) =>
         onCommit(core, (ops) => {
-          const key = ops.find((op) => op.key.includes("/inprog/") && !isDelete(op))?.key;
-          return key === undefined ? ops : [...ops, create(key.replace("inprog", "dlq"), "")];
+          const row = ops.find((op) => placeIn(op) === "leased")?.row as Task | undefined;
+          const [key = ""] = row === undefined ? [] : keysOf(row);
+          return key === "" ? ops : [...ops, create(key.replace("inprog", "dlq"), "")];
         }),
     },
   },

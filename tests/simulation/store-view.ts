@@ -1,7 +1,9 @@
 /** The whole store at one moment, as the server's own reads see it: the kv with the overlay on top. */
 import type { Task, TaskId } from "@codeq/queue";
+import { indexWrites } from "../../packages/engine/src/index-keys.ts";
 import type { Core } from "../../packages/server/src/compose.ts";
 import { resultKey, taskKey } from "../../packages/server/src/store/keys.ts";
+import { taskIndexing } from "../../packages/server/src/store/keys-of.ts";
 import { decodeTask, resultIn } from "../../packages/server/src/store/task-codec.ts";
 import type { World } from "./world.ts";
 
@@ -29,6 +31,10 @@ export function viewStore(world: World): StoreView | undefined {
   for (const [key, entry] of engine.unflushed()) {
     if (entry.value === undefined) bytes.delete(key);
     else bytes.set(key, entry.value);
+    for (const write of indexWrites(entry, taskIndexing)) {
+      if (write.value === undefined) bytes.delete(write.key);
+      else bytes.set(write.key, write.value);
+    }
   }
   const keys = new Map<string, string>();
   const tasks = new Map<TaskId, Task>();

@@ -1,7 +1,7 @@
 /**
  * The bytes of a group of batches, as the log carries them. Self-describing and versioned:
  *
- *   body  = version u8, op*
+ *   body  = version u8, op*               (version 1: index keys are logged like all others)
  *   op    = kind u8, key length u16, [value length u32,] key, [value]
  *
  * Kinds: `put` replaces whatever is there, `create` says that the key did not exist before (so that
@@ -10,12 +10,13 @@
  */
 import assert from "node:assert/strict";
 import { FaultError } from "./fault.ts";
+import type { Row } from "./index-keys.ts";
 import { alignBytes, headerBytes } from "./log/log.ts";
 
 export const opKinds = { put: 1, create: 2, delete: 3 } as const;
 export type OpKind = (typeof opKinds)[keyof typeof opKinds];
 
-const bodyVersion = 1;
+const bodyVersion = 2;
 const keyBytesMax = 0xffff;
 
 export interface Op {
@@ -23,18 +24,22 @@ export interface Op {
   readonly key: string;
   /** Text is stored as UTF-8. Not used by `delete`. */
   readonly value: string | Uint8Array;
+  /** What the value says, when index keys follow from it. */
+  readonly row: Row | undefined;
+  /** The row that the key held until now. */
+  readonly before: Row | undefined;
 }
 
-export function put(key: string, value: string | Uint8Array): Op {
-  return { kind: opKinds.put, key, value };
+export function put(key: string, value: string | Uint8Array, row?: Row, before?: Row): Op {
+  return { kind: opKinds.put, key, value, row, before };
 }
 
-export function create(key: string, value: string | Uint8Array): Op {
-  return { kind: opKinds.create, key, value };
+export function create(key: string, value: string | Uint8Array, row?: Row): Op {
+  return { kind: opKinds.create, key, value, row, before: undefined };
 }
 
-export function remove(key: string): Op {
-  return { kind: opKinds.delete, key, value: "" };
+export function remove(key: string, before?: Row): Op {
+  return { kind: opKinds.delete, key, value: "", row: undefined, before };
 }
 
 /**
@@ -170,10 +175,16 @@ export interface DecodedOp {
   readonly value: Span;
 }
 
+/** Whether index keys are among the ops of a body, as they were before they followed from rows. */
+export function logsIndexKeys(body: Buffer): boolean {
+  return body[0] === 1;
+}
+
 /** Reads the ops of a body; values lie in it. */
 export function* decodeBody(body: Buffer): Generator<DecodedOp> {
-  if (body[0] !== bodyVersion) {
-    throw new FaultError("format", `log record body has version ${body[0]}, not ${bodyVersion}`);
+  if (body[0] !== bodyVersion && !logsIndexKeys(body)) {
+    const text = `log record body has version ${body[0]}, this server reads up to ${bodyVersion}`;
+    throw new FaultError("format", text);
   }
   let at = 1;
   while (at < body.length) {

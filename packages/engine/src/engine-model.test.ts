@@ -1,7 +1,7 @@
 /**
  * Random lives of an engine against a sorted map: commits, flushes that are slow, scans over any
  * range, and restarts. Whatever lies in the kv, in the generation being flushed or in the one that
- * grows, reads must see the map.
+ * grows, reads must see the map, and scans also the index keys that follow from what it holds.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -11,6 +11,7 @@ import { EngineWorld } from "../test/engine-world.ts";
 import { create, type Op, put, remove } from "./batch-codec.ts";
 import type { Engine } from "./engine.ts";
 import type { Derive } from "./flusher.ts";
+import type { Indexing, Row } from "./index-keys.ts";
 
 type Step =
   | { readonly kind: "commit"; readonly ops: readonly (readonly [number, "write" | "remove"])[] }
@@ -60,8 +61,33 @@ const countKeys: Derive = (entries, get) => {
   return [{ key: "count", value: Buffer.from(String(count)) }];
 };
 
+/** What a value holds: which key it belongs to, and the how manieth write it was. */
+interface Written extends Row {
+  readonly number: number;
+  readonly written: number;
+}
+
+const writtenIn = (text: string): Written => {
+  const [written, number] = text.split(" ").map(Number) as [number, number];
+  return { written, number };
+};
+
+/** Some have no index key, some one and some two; it moves with most writes, and stays with some. */
+const indexing: Indexing = {
+  prefix: "k",
+  rowOf: writtenIn,
+  keysOf: (row) => {
+    const { number, written } = row as Written;
+    const keys = [`x${written % 5}/${number}`, `y${written % 2}/${number}`];
+    return keys.slice(0, written % 3);
+  },
+  valueOf: (row) => Buffer.from(String((row as Written).number)),
+};
+
+const options = { flushBytes: 2500, segmentBytes: 2048, derive: countKeys, indexing };
+
 class Life {
-  readonly world = new EngineWorld({ flushBytes: 2500, segmentBytes: 2048, derive: countKeys });
+  readonly world: EngineWorld;
   readonly model = new Map<string, string>();
   gate: PromiseWithResolvers<void> | undefined;
   written = 0;
@@ -74,7 +100,7 @@ class Life {
   }
 
   static async begin(): Promise<Life> {
-    const world = new EngineWorld({ flushBytes: 2500, segmentBytes: 2048, derive: countKeys });
+    const world = new EngineWorld(options);
     return new Life(await world.open(), world);
   }
 
@@ -119,6 +145,8 @@ class Life {
         break;
     }
     await this.checkScan({ after: "k", before: "l" }, 100);
+    await this.checkIndex({ after: "x", before: "z" }, 100);
+    await this.checkIndex({ after: "x1", before: "y0/5" }, 4);
   }
 
   release(): void {
@@ -129,15 +157,35 @@ class Life {
 
   #op([number, what]: readonly [number, "write" | "remove"]): Op[] {
     const key = keyOf(number);
-    const isThere = this.model.has(key);
+    const text = this.model.get(key);
+    const before = text === undefined ? undefined : writtenIn(text);
     if (what === "remove") {
       this.model.delete(key);
-      return isThere ? [remove(key)] : [];
+      return before === undefined ? [] : [remove(key, before)];
     }
     this.written += 1;
-    const value = `${this.written} ${"x".repeat(this.written % 90)}`;
+    const value = `${this.written} ${number} ${"x".repeat(this.written % 90)}`;
+    const row = writtenIn(value);
     this.model.set(key, value);
-    return [isThere ? put(key, value) : create(key, value)];
+    return [before === undefined ? create(key, value, row) : put(key, value, row, before)];
+  }
+
+  async checkIndex(range: { after: string; before: string }, limit: number): Promise<void> {
+    const expected = [...this.model.values()]
+      .map(writtenIn)
+      .flatMap((row) => indexing.keysOf(row).map((key) => [key, String(row.number)] as const))
+      .filter(([key]) => key > range.after && key < range.before)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .slice(0, limit);
+    const found = await this.engine.scan(range, limit);
+    assert.deepEqual(
+      found.map(([key, value]) => [key, value.toString()]),
+      expected,
+    );
+    assert.deepEqual(
+      await this.engine.scanKeys(range, limit),
+      expected.map(([key]) => key),
+    );
   }
 
   async checkScan(range: { after: string; before: string }, limit: number): Promise<void> {
@@ -156,7 +204,10 @@ class Life {
   checkCount(): void {
     assert.equal(this.engine.stats().overlayEntries, 0);
     assert.equal(Number(this.engine.get("count")?.toString() ?? 0), this.model.size);
-    assert.equal(this.world.stored().filter(([key]) => key !== "count").length, this.model.size);
+    assert.equal(
+      this.world.stored().filter(([key]) => key.startsWith("k")).length,
+      this.model.size,
+    );
   }
 }
 

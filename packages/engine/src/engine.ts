@@ -16,7 +16,7 @@ import { FaultError } from "./fault.ts";
 import { flush, type Generation, readPosition } from "./flusher.ts";
 import type { Commit, Group } from "./group.ts";
 import { GroupCommit } from "./group-commit.ts";
-import type { KvEntry, KvRange } from "./kv/kv.ts";
+import type { KvEntry, KvRange, KvWrite } from "./kv/kv.ts";
 import { mergedScan } from "./merged-scan.ts";
 import { Overlay, type OverlayEntry } from "./overlay.ts";
 import { ReadAhead } from "./read-ahead.ts";
@@ -83,7 +83,7 @@ export class Engine implements AsyncDisposable {
           `to ${engine.#flushedIndex}; log and store do not belong together. Restore both from one backup.`,
       );
     }
-    engine.#active = await replay(log, engine.#flushedIndex + 1);
+    engine.#active = await replay(options, engine.#flushedIndex + 1);
     options.verify?.((key) => engine.get(key));
     await engine.flushNow().catch((error: unknown) => {
       // On a full disk the engine can be read, and it writes when there is space.
@@ -128,15 +128,17 @@ export class Engine implements AsyncDisposable {
   /** Entries strictly inside the range as they are now, durable or not, in order. */
   scan(range: KvRange, limit: number): Promise<KvEntry[]> {
     const cursor = this.#options.kv.cursor(range);
-    const read = (entry: OverlayEntry): Buffer | undefined => entry.value;
-    return mergedScan({ cursor, overlays: this.#overlays(), read, range, limit });
+    const { indexing } = this.#options;
+    const read = ({ value }: Pick<KvWrite, "value">): Buffer | undefined => value;
+    return mergedScan({ cursor, overlays: this.#overlays(), indexing, read, range, limit });
   }
 
   /** Only their keys, for which no bytes are copied. */
   async scanKeys(range: KvRange, limit: number): Promise<string[]> {
     const cursor = this.#options.kv.textCursor(range);
-    const read = (entry: OverlayEntry): string | undefined => (entry.isDeleted ? undefined : "");
-    const scan = { cursor, overlays: this.#overlays(), read, range, limit };
+    const { indexing } = this.#options;
+    const read = ({ value }: Pick<KvWrite, "value">): string | undefined => value && "";
+    const scan = { cursor, overlays: this.#overlays(), indexing, read, range, limit };
     return (await mergedScan(scan)).map(([key]) => key);
   }
 
@@ -223,7 +225,7 @@ export class Engine implements AsyncDisposable {
   #add({ writer, index }: Group, ops: readonly Op[]): void {
     for (const op of ops) {
       writer.add(op);
-      this.#active.apply(op.kind, op.key, writer.last, index);
+      this.#active.apply(op, writer.last, index);
     }
   }
 
@@ -269,10 +271,10 @@ export class Engine implements AsyncDisposable {
   async #flushFrozen(): Promise<void> {
     const generation = this.#frozen;
     if (generation === undefined) return;
-    const { kv, log, derive, clock, observer } = this.#options;
+    const { clock, observer } = this.#options;
     const startedMs = clock.monotonicMs();
     try {
-      await flush(generation, { kv, log, derive });
+      await flush(generation, this.#options);
     } catch (error) {
       this.#onFlushFault(error as FaultError);
       return;
@@ -316,7 +318,7 @@ export class Engine implements AsyncDisposable {
     // A batch that the kv reported as failed may be there all the same.
     this.#flushedIndex = Math.max(this.#flushedIndex, readPosition(this.#options.kv));
     if (this.#frozen !== undefined) this.#ahead.flushed(this.#frozen.overlay);
-    this.#active = await replay(this.#options.log, this.#flushedIndex + 1);
+    this.#active = await replay(this.#options, this.#flushedIndex + 1);
     this.#frozen = undefined;
     this.#groups.restart();
     await this.onRollback();

@@ -1,9 +1,11 @@
 /**
- * Brings a closed generation of the overlay into the kv: its net effect, what the store derives from
- * it, and the log position reached, as one durable batch. The kv is therefore always exactly the
- * state after some log record, and never ahead of what the log itself has made durable.
+ * Brings a closed generation of the overlay into the kv: its net effect, the index keys, what the
+ * store derives from it, and the log position reached, as one durable batch. The kv is therefore
+ * always exactly the state after some log record, and never ahead of what the log itself has made
+ * durable.
  */
 import type { FaultError } from "./fault.ts";
+import { type Indexing, indexWrites } from "./index-keys.ts";
 import type { Kv, KvWrite } from "./kv/kv.ts";
 import type { Log } from "./log/log.ts";
 import type { Overlay, OverlayEntry } from "./overlay.ts";
@@ -29,14 +31,23 @@ export interface Generation {
 
 export async function flush(
   generation: Generation,
-  into: { readonly kv: Kv; readonly log: Log; readonly derive: Derive },
+  into: {
+    readonly kv: Kv;
+    readonly log: Log;
+    readonly indexing: Indexing;
+    readonly derive: Derive;
+  },
 ): Promise<void> {
   const { overlay, throughIndex } = generation;
   await into.log.sync();
   // A kv may have kept a batch that it reported as failed; what is derived must not be added twice.
   if (readPosition(into.kv) < throughIndex) {
     const derived = into.derive(overlay.entries, (key) => into.kv.get(key));
-    await into.kv.write(netEffect(overlay.entries, derived, throughIndex), { sync: true });
+    const writes = netEffect(overlay.entries, into.indexing, [
+      ...derived,
+      { key: positionKey, value: Buffer.from(String(throughIndex), "latin1") },
+    ]);
+    await into.kv.write(writes, { sync: true });
   }
   await trim(into.log, throughIndex + 1);
 }
@@ -52,10 +63,11 @@ async function trim(log: Log, index: number): Promise<void> {
 
 function* netEffect(
   entries: ReadonlyMap<string, OverlayEntry>,
-  derived: readonly KvWrite[],
-  throughIndex: number,
+  indexing: Indexing,
+  last: readonly KvWrite[],
 ): Generator<KvWrite> {
   for (const [key, entry] of entries) yield { key, value: entry.value };
-  yield* derived;
-  yield { key: positionKey, value: Buffer.from(String(throughIndex), "latin1") };
+  // Behind all entries: those from an older log are index keys themselves, and may have moved since.
+  for (const entry of entries.values()) yield* indexWrites(entry, indexing);
+  yield* last;
 }

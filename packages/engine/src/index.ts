@@ -7,6 +7,7 @@ export type { EngineClock, EngineObserver, EngineState, EngineStats } from "./en
 export { FaultError } from "./fault.ts";
 export type { Derive } from "./flusher.ts";
 export type { Commit } from "./group.ts";
+export type { Indexing, Row } from "./index-keys.ts";
 export type { Kv, KvCursor, KvEntry, KvRange, KvStats, KvWrite } from "./kv/kv.ts";
 export { LevelKv } from "./kv/level-kv.ts";
 export { MemoryKv } from "./kv/memory-kv.ts";

@@ -3,34 +3,56 @@
  * called: the overlays' entries are copied and the kv's cursor is a view of that moment, so commits
  * and flushes that happen meanwhile are not seen in part.
  */
-import type { KvCursor, KvRange } from "./kv/kv.ts";
-import type { Overlay, OverlayEntry } from "./overlay.ts";
+import { type Indexing, indexWrites } from "./index-keys.ts";
+import type { KvCursor, KvRange, KvWrite } from "./kv/kv.ts";
+import type { Overlay } from "./overlay.ts";
 
 const pieceMax = 1000;
 
 type Entry<Value> = readonly [key: string, value: Value];
 
-export async function mergedScan<Value>(scan: {
+/** What memory has for a key; without a value when the key was deleted. */
+type Written = Pick<KvWrite, "value">;
+
+interface Above {
+  readonly overlays: readonly Overlay[];
+  readonly indexing: Indexing;
+  readonly range: KvRange;
+}
+
+interface Scan<Value> extends Above {
   /** A view of the range, made in the same turn. */
   readonly cursor: KvCursor<Value>;
-  readonly overlays: readonly Overlay[];
-  readonly read: (entry: OverlayEntry) => Value | undefined;
-  readonly range: KvRange;
+  readonly read: (written: Written) => Value | undefined;
   readonly limit: number;
-}): Promise<Entry<Value>[]> {
+}
+
+export async function mergedScan<Value>(scan: Scan<Value>): Promise<Entry<Value>[]> {
   const { cursor, limit } = scan;
   const newest = new Map<string, Value | undefined>();
-  for (const overlay of scan.overlays) {
-    for (const [key, entry] of overlay.range(scan.range.after, scan.range.before)) {
-      newest.set(key, scan.read(entry));
-    }
-  }
+  for (const [key, written] of inMemory(scan)) newest.set(key, scan.read(written));
   const above = [...newest].sort((a, b) => (a[0] < b[0] ? -1 : 1));
   try {
     return await merge(cursor, above, limit);
   } finally {
     await cursor.close();
   }
+}
+
+/** What lies in the range, oldest generation first; within one, the index keys come last. */
+function* inMemory({ overlays, indexing, range }: Above): Generator<Entry<Written>> {
+  for (const { entries } of overlays) {
+    for (const [key, entry] of entries) if (lies(key, range)) yield [key, entry];
+    for (const entry of entries.values()) {
+      for (const write of indexWrites(entry, indexing)) {
+        if (lies(write.key, range)) yield [write.key, write];
+      }
+    }
+  }
+}
+
+function lies(key: string, { after, before }: KvRange): boolean {
+  return key > after && key < before;
 }
 
 async function merge<Value>(

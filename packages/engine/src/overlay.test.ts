@@ -2,19 +2,26 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { type OpKind, opKinds } from "./batch-codec.ts";
+import type { Row } from "./index-keys.ts";
 import { Overlay } from "./overlay.ts";
+
+interface Rows {
+  readonly row?: Row;
+  readonly before?: Row;
+}
 
 function setup(): {
   overlay: Overlay;
-  apply: (kind: OpKind, key: string, value?: string) => void;
+  apply: (kind: OpKind, key: string, value?: string, rows?: Rows) => void;
   net: () => unknown[];
 } {
   const overlay = new Overlay();
   let index = 0;
-  const apply = (kind: OpKind, key: string, value = ""): void => {
+  const apply = (kind: OpKind, key: string, value = "", rows: Rows = {}): void => {
     index += 1;
     const buffer = Buffer.from(value);
-    overlay.apply(kind, key, { buffer, start: 0, end: buffer.length }, index);
+    const { row, before } = rows;
+    overlay.apply({ kind, key, row, before }, { buffer, start: 0, end: buffer.length }, index);
   };
   const net = (): unknown[] =>
     [...overlay.entries].map(([key, { value, born, index: at }]) => [
@@ -77,14 +84,55 @@ test("an empty value is a value", () => {
   assert.equal(overlay.entries.get("a")?.value?.length, 0);
 });
 
-test("a range is what lies strictly between its ends, in order, deletions included", () => {
+/** Rows are told apart by identity. */
+const [one, two, three] = [{ is: 1 }, { is: 2 }, { is: 3 }];
+
+function rowsIn(overlay: Overlay): unknown[] {
+  return [...overlay.entries].map(([key, { row, below }]) => [key, below, row]);
+}
+
+test("an entry has the newest row, and the one from before it", () => {
   const { overlay, apply } = setup();
-  for (const key of ["d", "a", "c", "b", "ab", "e"]) apply(put, key, key);
-  apply(remove, "c");
-  assert.deepEqual(
-    overlay.range("a", "d").map(([key]) => key),
-    ["ab", "b", "c"],
-  );
+  apply(put, "a", "", { row: two, before: one });
+  apply(put, "a", "", { row: three, before: two });
+  apply(create, "b", "", { row: one });
+  apply(put, "b", "", { row: two, before: one });
+  apply(remove, "c", "", { before: three });
+  assert.deepEqual(rowsIn(overlay), [
+    ["a", one, three],
+    ["b", undefined, two],
+    ["c", three, undefined],
+  ]);
+});
+
+test("a row that comes and goes leaves nothing, one that was there leaves what it was", () => {
+  const { overlay, apply } = setup();
+  apply(create, "a", "", { row: one });
+  apply(remove, "a", "", { before: one });
+  apply(put, "b", "", { row: two, before: one });
+  apply(remove, "b", "", { before: two });
+  assert.deepEqual(rowsIn(overlay), [["b", one, undefined]]);
+  apply(create, "b", "", { row: three });
+  assert.deepEqual(rowsIn(overlay), [["b", one, three]]);
+});
+
+test("a value without a row leaves the rows as they are", () => {
+  const { overlay, apply } = setup();
+  apply(put, "a", "1", { row: two, before: one });
+  apply(put, "a", "2");
+  apply(put, "b", "1");
+  apply(put, "b", "2", { row: two, before: one });
+  assert.deepEqual(rowsIn(overlay), [
+    ["a", one, two],
+    ["b", one, two],
+  ]);
+});
+
+test("a new record without a row leaves a trace when it goes, if index keys were logged with it", () => {
+  const { overlay, apply } = setup();
+  apply(create, "a", "1");
+  apply(remove, "a", "", { before: one });
+  assert.deepEqual(rowsIn(overlay), [["a", one, undefined]]);
 });
 
 test("the memory it claims to hold grows with what is written and never shrinks", () => {

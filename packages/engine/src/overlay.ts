@@ -5,7 +5,8 @@
  * A key that was created in this generation and deleted in it leaves nothing behind. That is safe
  * because the kv, and the generation before, have never seen it.
  */
-import { type OpKind, opKinds, type Span } from "./batch-codec.ts";
+import { type Op, opKinds, type Span } from "./batch-codec.ts";
+import type { Row } from "./index-keys.ts";
 
 /** Changed in place by the overlay; whoever reads one does so before the next commit. */
 export class OverlayEntry {
@@ -13,13 +14,18 @@ export class OverlayEntry {
   index: number;
   /** True when no older generation and not the kv knows the key. */
   readonly born: boolean;
+  /** What the value says; undefined when no index keys follow from it, or it was deleted. */
+  row: Row | undefined;
+  /** The row in older generations or the kv. */
+  below: Row | undefined;
   #buffer: Buffer | undefined;
   #start = 0;
   #end = 0;
 
-  constructor(index: number, born: boolean) {
+  constructor(index: number, born: boolean, below: Row | undefined) {
     this.index = index;
     this.born = born;
+    this.below = below;
   }
 
   get isDeleted(): boolean {
@@ -36,52 +42,57 @@ export class OverlayEntry {
     return this.#buffer?.toString("utf8", this.#start, this.#end);
   }
 
-  write(index: number, value: Span): void {
+  /** A value without a row leaves the index keys as they are. */
+  write(index: number, value: Span, { row, before }: Pick<Op, "row" | "before">): void {
     this.index = index;
+    if (row !== undefined) {
+      if (this.row === undefined) this.below ??= before;
+      this.row = row;
+    }
     this.#buffer = value.buffer;
     this.#start = value.start;
     this.#end = value.end;
   }
 
-  delete(index: number): void {
+  delete(index: number, before: Row | undefined): void {
     this.index = index;
+    if (this.row === undefined) this.below ??= before;
     this.#buffer = undefined;
+    this.row = undefined;
   }
 }
 
+type OverlayOp = Pick<Op, "kind" | "key" | "row" | "before">;
+
 /** What an entry costs besides its key and value: the object and the map slot. */
 const entryOverheadBytes = 200;
+/** What a row costs, about. */
+const rowBytes = 400;
 
 export class Overlay {
   readonly entries: Map<string, OverlayEntry> = new Map();
   /** Roughly the memory it holds: what was written, whether or not it was replaced since. */
   bytes = 0;
 
-  apply(kind: OpKind, key: string, value: Span, index: number): void {
-    const before = this.entries.get(key);
+  apply(op: OverlayOp, value: Span, index: number): void {
+    const { kind, key } = op;
+    const entry = this.entries.get(key);
     if (kind === opKinds.delete) {
       this.bytes += entryOverheadBytes + key.length;
-      if (before === undefined) this.entries.set(key, new OverlayEntry(index, false));
-      else if (before.born) this.entries.delete(key);
-      else before.delete(index);
+      if (entry === undefined) this.entries.set(key, new OverlayEntry(index, false, op.before));
+      else if (entry.born && !this.#leavesIndexKeys(entry, op)) this.entries.delete(key);
+      else entry.delete(index, op.before);
       return;
     }
     this.bytes += entryOverheadBytes + key.length + value.end - value.start;
-    if (before !== undefined) {
-      before.write(index, value);
-      return;
-    }
-    const entry = new OverlayEntry(index, kind === opKinds.create);
-    entry.write(index, value);
-    this.entries.set(key, entry);
+    if (op.row !== undefined) this.bytes += rowBytes;
+    const written = entry ?? new OverlayEntry(index, kind === opKinds.create, op.before);
+    if (entry === undefined) this.entries.set(key, written);
+    written.write(index, value, op);
   }
 
-  /** Entries strictly between the two keys, in order. */
-  range(after: string, before: string): [string, OverlayEntry][] {
-    const found: [string, OverlayEntry][] = [];
-    for (const pair of this.entries) {
-      if (pair[0] > after && pair[0] < before) found.push(pair);
-    }
-    return found.sort((a, b) => (a[0] < b[0] ? -1 : 1));
+  /** Index keys that came from an older log are entries of their own, which the record goes before. */
+  #leavesIndexKeys(entry: OverlayEntry, op: OverlayOp): boolean {
+    return entry.row === undefined && op.before !== undefined;
   }
 }

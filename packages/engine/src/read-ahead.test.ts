@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { opKinds } from "./batch-codec.ts";
+import { put } from "./batch-codec.ts";
 import { putOf } from "./kv/contract.ts";
 import { MemoryKv } from "./kv/memory-kv.ts";
 import { Overlay } from "./overlay.ts";
@@ -18,7 +18,7 @@ async function setup(valueBytes = 3): Promise<{
   const flush = async (key: string): Promise<void> => {
     const overlay = new Overlay();
     const buffer = Buffer.from("new");
-    overlay.apply(opKinds.put, key, { buffer, start: 0, end: 3 }, 1);
+    overlay.apply(put(key, "new"), { buffer, start: 0, end: 3 }, 1);
     await kv.write([putOf(key, "new")]);
     ahead.flushed(overlay);
   };

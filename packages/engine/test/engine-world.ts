@@ -8,8 +8,17 @@ import { Engine } from "../src/engine.ts";
 import type { EngineState } from "../src/engine-options.ts";
 import { FaultError } from "../src/fault.ts";
 import type { Derive } from "../src/flusher.ts";
+import type { Indexing } from "../src/index-keys.ts";
 import { MemoryKv } from "../src/kv/memory-kv.ts";
 import { type Durability, LocalLog } from "../src/log/local-log.ts";
+
+/** For a store whose keys are all written by themselves. */
+const noIndexing: Indexing = {
+  prefix: "\u007f",
+  rowOf: () => undefined,
+  keysOf: () => [],
+  valueOf: () => Buffer.alloc(0),
+};
 
 export interface EngineWorldOptions {
   readonly seed?: number;
@@ -18,6 +27,7 @@ export interface EngineWorldOptions {
   readonly segmentBytes?: number;
   readonly minFreeBytes?: number;
   readonly syncIntervalMs?: number;
+  readonly indexing?: Indexing;
   readonly derive?: Derive;
 }
 
@@ -65,6 +75,7 @@ export class EngineWorld {
     return Engine.open({
       log,
       kv: this.#kv(),
+      indexing: options.indexing ?? noIndexing,
       derive: options.derive ?? (() => []),
       observer: {
         grouped: (batches) => this.groups.push(batches),

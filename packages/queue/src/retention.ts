@@ -17,14 +17,14 @@ export function isExpired(task: Task, nowMs: number): boolean {
 }
 
 /** The instant from which the task may be removed; undefined when that instant is not known. */
-export function expiresMsOf(task: Task): number | undefined {
-  switch (task.place.in) {
+export function expiresMsOf({ place }: Pick<Task, "place">): number | undefined {
+  switch (place.in) {
     case "ready":
     case "delayed":
     case "leased":
       return undefined;
     case "dead":
     case "done":
-      return task.place.expiresMs;
+      return place.expiresMs;
   }
 }

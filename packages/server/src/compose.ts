@@ -37,6 +37,7 @@ import type { Storage } from "./storage.ts";
 import { ArtifactFiles } from "./store/artifact-files.ts";
 import { deriveCounts } from "./store/counts.ts";
 import { checkFormat, writeFormat } from "./store/format.ts";
+import { taskIndexing } from "./store/keys-of.ts";
 import { type RandomBytes, TaskIds } from "./task-ids.ts";
 import { Events } from "./telemetry/events.ts";
 import type { Logger } from "./telemetry/logger.ts";
@@ -190,6 +191,7 @@ export async function openEngine(
   const engine = await Engine.open({
     ...storage,
     clock,
+    indexing: taskIndexing,
     derive: deriveCounts,
     verify: (get) => checkFormat(get, config.shards),
     defer: parts.defer,

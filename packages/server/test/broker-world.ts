@@ -13,6 +13,7 @@ import type { ClaimedTask, ClaimRequest } from "../src/broker/claims.ts";
 import { noQuotas, type Quotas } from "../src/config/quotas.ts";
 import { type Counts, deriveCounts, noCounts } from "../src/store/counts.ts";
 import { idOf, parseIndexKey, queuesPrefix, taskKey } from "../src/store/keys.ts";
+import { taskIndexing } from "../src/store/keys-of.ts";
 import { decodeTask, resultIn } from "../src/store/task-codec.ts";
 import { TaskIds } from "../src/task-ids.ts";
 
@@ -60,6 +61,7 @@ export class BrokerWorld {
     return Engine.open({
       log,
       kv: new MemoryKv({ contents: this.contents, beforeWrite: () => this.beforeWrite() }),
+      indexing: taskIndexing,
       derive: deriveCounts,
       verify,
       observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },

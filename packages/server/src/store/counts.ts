@@ -1,21 +1,12 @@
 /**
- * How many tasks each queue has in each index. Kept in the kv by the flush itself: index keys are
- * created and deleted exactly once, so the net effect of a flush tells how the numbers changed, and
- * a restart reads them instead of counting.
+ * How many tasks each queue has in each index. Kept in the kv by the flush itself: a task is in the
+ * index that its record says, so the net effect of a flush tells how the numbers changed, and a
+ * restart reads them instead of counting.
  */
 import type { KvWrite, OverlayEntry } from "@codeq/engine";
-import type { TenantId } from "@codeq/queue";
-import {
-  countsKey,
-  delayedPrefix,
-  inProgressPrefix,
-  numberOf,
-  parseIndexKey,
-  priorityOf,
-  queuePrefix,
-  queuesPrefix,
-  sequenceKey,
-} from "./keys.ts";
+import { queueOf, type TenantId } from "@codeq/queue";
+import { countsKey, numberOf, parseIndexKey, queuesPrefix, sequenceKey } from "./keys.ts";
+import type { IndexedTask } from "./task-codec.ts";
 
 export interface Counts {
   /** By priority. */
@@ -60,43 +51,59 @@ export function changeOfCounts(entries: Iterable<readonly [string, OverlayEntry]
   readonly queues: ReadonlyMap<string, CountsOfQueue>;
   readonly sequence: number;
 } {
-  const queues = new Map<string, CountsOfQueue>();
-  let sequence = 0;
-  // Neighbours are mostly of the same queue, and reading a key in full costs much more.
-  let prefix = "";
-  let counts = noCounts();
+  const changes = new Changes();
   for (const [key, entry] of entries) {
-    if (!key.startsWith(queuesPrefix)) continue;
-    if (prefix === "" || !key.startsWith(prefix)) {
-      const { queue, tenantId } = parseIndexKey(key);
-      prefix = queuePrefix(queue, tenantId);
-      counts = countsOf(queues, queue, tenantId);
+    if (entry.below !== undefined) changes.addTask(entry.below as IndexedTask, -1);
+    if (entry.row !== undefined) changes.addTask(entry.row as IndexedTask, 1);
+    // From a log that has index keys in it, or one that is set aside.
+    else if (key.startsWith(queuesPrefix)) {
+      changes.addKey(key, entry.isDeleted ? -1 : Number(entry.born));
     }
-    const change = entry.isDeleted ? -1 : Number(entry.born);
-    const isPending = addToCounts(counts, key.slice(prefix.length), change);
-    if (isPending && change === 1) sequence = Math.max(sequence, numberOf(key));
   }
-  return { queues, sequence };
+  return changes;
 }
 
-function countsOf(queues: Map<string, CountsOfQueue>, queue: string, tenantId: TenantId): Counts {
-  const key = countsKey(queue, tenantId);
-  const found = queues.get(key) ?? { queue, tenantId, counts: noCounts() };
-  queues.set(key, found);
-  return found.counts;
+class Changes {
+  readonly queues: Map<string, CountsOfQueue> = new Map();
+  sequence = 0;
+  /** Neighbours are mostly of the same queue. */
+  #last: { readonly command: string; readonly of: CountsOfQueue } | undefined;
+
+  addTask({ tenantId, command, priority, place }: IndexedTask, change: number): void {
+    if (place.in === "done") return;
+    if (this.#last?.command !== command || this.#last.of.tenantId !== tenantId) {
+      this.#last = { command, of: this.#of(queueOf(command), tenantId) };
+    }
+    const { counts } = this.#last.of;
+    if (place.in === "ready") {
+      addReady(counts, priority, change);
+      if (change === 1) this.sequence = Math.max(this.sequence, place.seq);
+    } else {
+      counts[place.in] += change;
+    }
+  }
+
+  addKey(key: string, change: number): void {
+    const { queue, tenantId, kind, priority } = parseIndexKey(key);
+    const { counts } = this.#of(queue, tenantId);
+    if (kind === "pending") {
+      addReady(counts, priority, change);
+      if (change === 1) this.sequence = Math.max(this.sequence, numberOf(key));
+    } else {
+      counts[({ inprog: "leased", delayed: "delayed", dlq: "dead" } as const)[kind]] += change;
+    }
+  }
+
+  #of(queue: string, tenantId: TenantId): CountsOfQueue {
+    const key = countsKey(queue, tenantId);
+    const found = this.queues.get(key) ?? { queue, tenantId, counts: noCounts() };
+    this.queues.set(key, found);
+    return found;
+  }
 }
 
-/** Takes what follows the queue's prefix; tells whether it is in the pending index. */
-function addToCounts(counts: Counts, rest: string, change: number): boolean {
-  const priority = priorityOf(rest);
-  if (priority !== undefined) {
-    counts.ready[priority] = (counts.ready[priority] ?? 0) + change;
-    return true;
-  }
-  if (rest.startsWith(delayedPrefix(""))) counts.delayed += change;
-  else if (rest.startsWith(inProgressPrefix(""))) counts.leased += change;
-  else counts.dead += change;
-  return false;
+function addReady({ ready }: Counts, priority: number, change: number): void {
+  ready[priority] = (ready[priority] ?? 0) + change;
 }
 
 export function addCounts(to: Counts, change: Counts): Counts {

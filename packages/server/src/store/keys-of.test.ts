@@ -5,17 +5,24 @@ import type { Task } from "@codeq/queue";
 import fc from "fast-check";
 import { anyPlace, anyTask } from "../../test/any-task.ts";
 import { idempotencyKeyOf, payloadKey, resultKey, sortable, taskKey } from "./keys.ts";
-import { addChange, addRemoval, keysOf } from "./keys-of.ts";
-import { decodeTask } from "./task-codec.ts";
+import { addChange, addRemoval, keysOf, taskIndexing } from "./keys-of.ts";
+import { decodeTask, encodeTask } from "./task-codec.ts";
 
 /** The kinds as the engine numbers them. */
 const kinds = { put: 1, create: 2, delete: 3 } as const;
 
-/** A map that refuses what a correct writer never does. */
+/** A map that refuses what a correct writer never does, with the index keys that follow from rows. */
 function setup(): { keys: Map<string, string>; apply: (ops: readonly Op[]) => void } {
   const keys = new Map<string, string>();
   const apply = (ops: readonly Op[]): void => {
-    for (const { kind, key, value } of ops) {
+    for (const { kind, key, value, row, before } of ops) {
+      for (const old of before === undefined ? [] : taskIndexing.keysOf(before)) {
+        assert.ok(keys.delete(old), `${old} is left but not there`);
+      }
+      for (const added of row === undefined ? [] : taskIndexing.keysOf(row)) {
+        assert.ok(!keys.has(added), `${added} is entered twice`);
+        keys.set(added, taskIndexing.valueOf(row as Task).toString());
+      }
       if (kind === kinds.create) assert.ok(!keys.has(key), `${key} is created twice`);
       if (kind === kinds.put) assert.ok(keys.has(key), `${key} is replaced before it is there`);
       if (kind === kinds.delete) {
@@ -70,6 +77,18 @@ test("through any places, the keys are those of the record, written and deleted 
         for (const key of keysOf(after)) assert.equal(keys.get(key), first.tenantId);
         assert.deepEqual(decodeTask(Buffer.from(keys.get(taskKey(first.id))!)), after);
       }
+    }),
+  );
+});
+
+test("the text of a record has the same index keys as the task, also in the format before", () => {
+  fc.assert(
+    fc.property(anyTask, (any) => {
+      const text = encodeTask(any, "");
+      const row = taskIndexing.rowOf(text)!;
+      assert.deepEqual(taskIndexing.keysOf(row), keysOf(any));
+      const format1 = JSON.stringify(JSON.parse(text.slice(0, text.indexOf("\n"))).slice(0, -1));
+      assert.deepEqual(taskIndexing.rowOf(format1), row);
     }),
   );
 });

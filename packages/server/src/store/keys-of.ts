@@ -1,10 +1,10 @@
 /**
  * Every index key of a task is a function of its record: where it is decides which index it is in.
- * A change writes the difference between the keys before and after, so a task is always in exactly
- * the indexes its record says, whatever the transition was.
+ * A change tells the engine the task before and after, which writes the difference between their index
+ * keys, so a task is always in exactly the indexes its record says, whatever the transition was.
  */
-import { create, type Op, put, remove } from "@codeq/engine";
-import { expiresMsOf, queueOf, type Task, type TenantId } from "@codeq/queue";
+import { create, type Indexing, type Op, put, remove } from "@codeq/engine";
+import { expiresMsOf, queueOf, type Task } from "@codeq/queue";
 import {
   deadPrefix,
   delayedPrefix,
@@ -17,22 +17,40 @@ import {
   retentionKey,
   sortable,
   taskKey,
+  tasksPrefix,
 } from "./keys.ts";
-import { encodeTask, isShort } from "./task-codec.ts";
+import { decodeIndexed, encodeTask, type IndexedTask, isShort } from "./task-codec.ts";
+
+/** The rows of the engine are tasks; their index keys are never written by hand. */
+export const taskIndexing: Indexing = {
+  prefix: tasksPrefix,
+  rowOf: decodeIndexed,
+  keysOf: (row) => keysOf(row as IndexedTask),
+  valueOf: (row) => ownerOf((row as IndexedTask).tenantId),
+};
 
 /** The index keys of a task, without its record, payload, result and idempotency key. */
-export function keysOf(task: Task): string[] {
-  return [placeKey(task), expiryKey(task)].filter((key) => key !== "");
+export function keysOf(task: IndexedTask): string[] {
+  const place = placeKey(task);
+  const expiresMs = expiresMsOf(task);
+  if (expiresMs === undefined) return [place];
+  const expiry = retentionKey(expiresMs, task.id);
+  return place === "" ? [expiry] : [place, expiry];
 }
 
-/** Empty while it is not known when the task may be deleted. */
-function expiryKey(task: Task): string {
-  const expiresMs = expiresMsOf(task);
-  return expiresMs === undefined ? "" : retentionKey(expiresMs, task.id);
+const lastOwner = { text: "", bytes: Buffer.alloc(0) };
+
+/** Tells whose task it is, so that a tenant's clean-up need not load foreign records. */
+function ownerOf(tenantId: string): Buffer {
+  if (lastOwner.text !== tenantId) {
+    lastOwner.text = tenantId;
+    lastOwner.bytes = Buffer.from(tenantId);
+  }
+  return lastOwner.bytes;
 }
 
 /** The one queue index the task is in; empty when it is done. */
-function placeKey(task: Task): string {
+function placeKey(task: IndexedTask): string {
   const prefix = queuePrefix(queueOf(task.command), task.tenantId);
   const { place } = task;
   switch (place.in) {
@@ -51,20 +69,9 @@ function placeKey(task: Task): string {
 
 /** Adds the writes that turn the task from `before` into `after`, with its result when it is short. */
 export function addChange(ops: Op[], before: Task | undefined, after: Task, result = ""): void {
+  const key = taskKey(after.id);
   const record = encodeTask(after, result);
-  ops.push(
-    before === undefined ? create(taskKey(after.id), record) : put(taskKey(after.id), record),
-  );
-  const { tenantId } = after;
-  addMove(ops, before === undefined ? "" : placeKey(before), { to: placeKey(after), tenantId });
-  addMove(ops, before === undefined ? "" : expiryKey(before), { to: expiryKey(after), tenantId });
-}
-
-/** The value tells whose it is, so that a tenant's clean-up need not load foreign records. */
-function addMove(ops: Op[], from: string, move: { to: string; tenantId: TenantId }): void {
-  if (from === move.to) return;
-  if (from !== "") ops.push(remove(from));
-  if (move.to !== "") ops.push(create(move.to, move.tenantId));
+  ops.push(before === undefined ? create(key, record, after) : put(key, record, after, before));
 }
 
 /** Adds the writes of a task that was not there before. */
@@ -83,9 +90,8 @@ export function addEnd(ops: Op[], before: Task, end: { task: Task; result: strin
 /** Adds the writes that leave nothing of the task behind. */
 export function addRemoval(ops: Op[], task: Task): void {
   // Whether the result has a key of its own only the text of the record tells.
-  ops.push(remove(taskKey(task.id)), remove(resultKey(task.id)));
+  ops.push(remove(taskKey(task.id), task), remove(resultKey(task.id)));
   if (task.payload === undefined) ops.push(remove(payloadKey(task.id)));
-  for (const key of keysOf(task)) ops.push(remove(key));
   if (task.idempotencyKey !== "") {
     ops.push(remove(idempotencyKeyOf(task.tenantId, task.idempotencyKey)));
   }

@@ -133,11 +133,6 @@ export interface IndexKey {
   readonly priority: number;
 }
 
-/** The priority in what follows a queue's prefix; undefined outside the pending index. */
-export function priorityOf(rest: string): number | undefined {
-  return rest.startsWith(pendingName) ? priorityMax - Number(rest[pendingName.length]) : undefined;
-}
-
 /** Reads a key below `codeq/q/`. */
 export function parseIndexKey(key: string): IndexKey {
   const tenantAt = key.indexOf("/", queuesPrefix.length) + 1;

@@ -83,24 +83,51 @@ function lastCells({ place, storedBytes }: Task): readonly (string | number | nu
 const taskShape = "s s s n s s s s n n n n s n n".split(" ");
 const placeAt = taskShape.length;
 
-export function decodeTask(stored: Buffer | string): Task | undefined {
-  const text = stored.toString();
+/** What the index keys of a task follow from. */
+export type IndexedTask = Pick<Task, "id" | "tenantId" | "command" | "priority" | "place">;
+
+/** Also reads the format before, which has all of it in the same positions. */
+export function decodeIndexed(text: string): IndexedTask | undefined {
+  const row = rowIn(text);
+  return row && indexedIn(row);
+}
+
+function rowIn(text: string): unknown[] | undefined {
   const rowEnd = text.indexOf("\n");
   const row = parseArray(rowEnd === -1 ? text : text.slice(0, rowEnd));
-  if (row === undefined || !matches(row, taskShape)) return undefined;
+  return row !== undefined && matches(row, taskShape) ? row : undefined;
+}
+
+function indexedIn(row: readonly unknown[]): IndexedTask | undefined {
   const place = decodePlace(row.slice(placeAt));
-  const storedBytes = row[placeAt + (placeLengths.get(row[placeAt]) ?? 0)];
-  if (place === undefined || typeof storedBytes !== "number") return undefined;
+  if (place === undefined) return undefined;
   return {
     id: row[0] as TaskId,
     tenantId: row[1] as TenantId,
     command: row[2] as string,
     priority: row[3] as number,
+    place,
+  };
+}
+
+export function decodeTask(stored: Buffer | string): Task | undefined {
+  const text = stored.toString();
+  const row = rowIn(text);
+  const indexed = row && indexedIn(row);
+  if (row === undefined || indexed === undefined) return undefined;
+  const storedBytes = row[placeAt + (placeLengths.get(row[placeAt]) ?? 0)];
+  if (typeof storedBytes !== "number") return undefined;
+  const { id, tenantId, command, priority, place } = indexed;
+  return {
+    id,
+    tenantId,
+    command,
+    priority,
     webhook: row[4] as string,
     traceParent: row[5] as string,
     traceState: row[6] as string,
     idempotencyKey: row[7] as string,
-    payload: payloadIn(text, rowEnd),
+    payload: payloadIn(text),
     maxAttempts: row[8] as number,
     attempts: row[9] as number,
     handBacks: row[10] as number,
@@ -114,7 +141,8 @@ export function decodeTask(stored: Buffer | string): Task | undefined {
 }
 
 /** Undefined when the payload has a key of its own, as in records that consist of the array only. */
-function payloadIn(text: string, rowEnd: number): string | undefined {
+function payloadIn(text: string): string | undefined {
+  const rowEnd = text.indexOf("\n");
   const resultEnd = rowEnd === -1 ? -1 : text.indexOf("\n", rowEnd + 1);
   return resultEnd === -1 ? undefined : text.slice(resultEnd + 1) || undefined;
 }
