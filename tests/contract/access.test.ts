@@ -15,7 +15,7 @@ import {
   type Refused,
   refusedKind,
 } from "./access-callers.ts";
-import { type Reply, type RunningServer, setup, startMs } from "./setup.ts";
+import { type Reply, type RunningServer, setup, startMs, until } from "./setup.ts";
 import type { Caller } from "./tokens.ts";
 
 interface Row {
@@ -25,6 +25,8 @@ interface Row {
   readonly ok: number;
   /** What a caller of the other tenant gets for the ids of this one. */
   readonly foreign: number | Refused;
+  /** It goes on until the server ends it. */
+  readonly isEndless?: true;
   /** What another worker of the same tenant gets for a task that is not its own. */
   readonly otherWork?: Refused;
 }
@@ -173,6 +175,13 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: 200,
   },
+  "GET /v1/codeq/admin/events": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/events",
+    ok: 200,
+    foreign: 200,
+    isEndless: true,
+  },
   "DELETE /v1/codeq/admin/keys/:id": {
     access: "admin",
     path: ({ apiKey }) => `/v1/codeq/admin/keys/${apiKey}`,
@@ -224,7 +233,17 @@ async function ask(server: RunningServer, route: string, ids: Ids, who: Who): Pr
   const body = row.body === undefined ? {} : { body: row.body(ids) };
   const authorization = who.token === undefined ? {} : { authorization: `Bearer ${who.token}` };
   const headers = { ...authorization, ...who.headers };
-  return server.ask(`${row.path(ids)}${who.query ?? ""}`, { method, ...body, headers });
+  const asked = server.ask(`${row.path(ids)}${who.query ?? ""}`, { method, ...body, headers });
+  if (row.isEndless === true) {
+    let isAnswered = false;
+    const answered = asked.finally(() => {
+      isAnswered = true;
+    });
+    await until(() => isAnswered || server.core.feed.isHeard);
+    server.core.feed.endAll("shutting_down");
+    return answered;
+  }
+  return asked;
 }
 
 function assertRefused(reply: Reply, [status, error]: Refused, why: string): void {

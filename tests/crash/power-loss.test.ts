@@ -22,6 +22,9 @@ import { tasksPrefix } from "../../packages/server/src/store/keys.ts";
 import { keysOf, taskIndexing } from "../../packages/server/src/store/keys-of.ts";
 import { decodeTask } from "../../packages/server/src/store/task-codec.ts";
 import { TaskIds } from "../../packages/server/src/task-ids.ts";
+import { Events } from "../../packages/server/src/telemetry/events.ts";
+import { Feed } from "../../packages/server/src/telemetry/feed.ts";
+import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
 import { temporaryDirectory } from "../e2e/server-process.ts";
 import { entriesOf, readStore } from "./check-store.ts";
 import { PowerLossDisk } from "./power-loss-disk.ts";
@@ -40,6 +43,7 @@ const clients = 6;
 /** Small, so that rotation, recycling and flushes happen often; some lives do without flushes. */
 const segmentBytes = 32 * 1024;
 const flushBytesChoices = [64 * 1024, 8 * 1024 * 1024];
+const events = new Events({ metrics: createMetrics({ commandsMax: 1 }), feed: new Feed() });
 
 describe("after a power failure", () => {
   for (const [mode, promise] of [
@@ -295,7 +299,7 @@ class Machine {
     const { engine } = broker.store;
     const draw = random.next();
     if (draw < 0.1) {
-      await promoteDueTasks({ broker, clock: this.#clock }).runOnce();
+      await promoteDueTasks({ broker, clock: this.#clock, events }).runOnce();
       return undefined;
     }
     if (draw < 0.55) return this.#enqueue(broker);

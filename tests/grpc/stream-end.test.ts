@@ -14,6 +14,17 @@ async function assertUntouched(server: Server, id: string): Promise<void> {
   assert.deepEqual([task.task.id, task.task.attempts], [id, 0]);
 }
 
+/** What an event feed would tell from now on. */
+function toldBy(server: Server): string[] {
+  const told: string[] = [];
+  server.api.core.feed.listen({
+    tenantId: undefined,
+    hear: ({ event, how }) => told.push(how === undefined ? event : `${event} ${how}`),
+    end: () => {},
+  });
+  return told;
+}
+
 test("a half-close of a producer: everything is acknowledged, then OK", async (t) => {
   const server = await setup(t, { storage: "sim-disk" });
   const call = await server.producer();
@@ -72,6 +83,7 @@ for (const [how, leave] of [
   test(`P3: a stream that ${how} while its tasks are being claimed gives them back, uncounted`, async (t) => {
     const server = await setup(t, { storage: "sim-disk" });
     const ids = [await server.api.create(), await server.api.create()];
+    const told = toldBy(server);
     const connection = server.raw("worker");
     const { encode, path } = workerStream;
     const call = connection.call(path);
@@ -86,6 +98,7 @@ for (const [how, leave] of [
     await until(() => server.grpc.worker.streams === 0);
     release();
     await until(async () => (await server.api.stats()).ready === 2);
+    assert.deepEqual(told, [], "nobody has heard of the claim");
     const next = await server.worker("worker-acme-2");
     const { taskBatch } = await next.ask({ ready: { count: 5 } });
     assert.equal(taskBatch.tasks.length, 2);
@@ -127,6 +140,7 @@ for (const [how, leave] of [
     const payload = "x".repeat(400_000);
     const total = 12;
     for (let made = 0; made < total; made += 1) await server.api.create({ payload });
+    const told = toldBy(server);
     const connection = server.raw("worker");
     const { encode, path } = workerStream;
     // It has room for a part of the first task.
@@ -142,6 +156,9 @@ for (const [how, leave] of [
     // One write was under way, and nobody can say how much of it has left.
     await until(async () => (await server.api.stats()).inProgress === 1);
     assert.equal((await server.api.stats()).ready, total - 1);
+    const claimed = told.filter((each) => each === "claimed").length;
+    await until(() => told.length === claimed + claimed - 1);
+    assert.deepEqual(new Set(told), new Set(["claimed", "released undelivered"]));
     const next = await server.worker("worker-acme-2");
     for (let left = total - 1; left > 0; left -= 1) {
       const { task } = await next.ask({ ready: {} });

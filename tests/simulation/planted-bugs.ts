@@ -431,6 +431,37 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
+    checker: "toldIsDurable",
+    bug: "a creation is told while its commit is under way",
+    plants: {
+      core: (core) => {
+        const enqueue = core.broker.enqueue.bind(core.broker);
+        core.broker.enqueue = (request) => {
+          const outcome = enqueue(request);
+          if (!outcome.ok || outcome.value.value.replayed) return outcome;
+          const { id, updatedMs: atMs, ...task } = outcome.value.value.task;
+          core.feed.tell({ event: "created", taskId: id, atMs, attempt: 1, ...task });
+          return outcome;
+        };
+      },
+    },
+  },
+  {
+    checker: "toldIsDurable",
+    bug: "a repeated result is told again",
+    plants: {
+      core: (core) => {
+        const submit = core.broker.submit.bind(core.broker);
+        core.broker.submit = (of, submission) => {
+          const outcome = submit(of, submission);
+          if (!outcome.ok) return outcome;
+          const { value, done } = outcome.value;
+          return { ok: true, value: { value: { ...value, repeated: false }, done } };
+        };
+      },
+    },
+  },
+  {
     checker: "durableBeforeVisible",
     bug: "reads do not wait for what they show",
     plants: {

@@ -70,6 +70,12 @@ export const errors = {
     "RESOURCE_EXHAUSTED",
     "too many API keys; revoke those that are not used any more",
   ),
+  too_many_feeds: row(
+    429,
+    "RESOURCE_EXHAUSTED",
+    "too many event feeds of this tenant are open; close one of them",
+    true,
+  ),
   rate_limited: row(429, "RESOURCE_EXHAUSTED", "rate limit exceeded", true),
   quota_exceeded: row(429, "RESOURCE_EXHAUSTED", "quota exceeded", true),
   disk_full: row(507, "RESOURCE_EXHAUSTED", "the server's disk is full; nothing was written", true),

@@ -36,6 +36,8 @@ export const limits = {
   apiKeyNameCharsMax: 128,
   apiKeyEventTypesMax: 256,
   apiKeySecondsMax: 10 * 366 * 24 * 60 * 60,
+  feedsMax: 128,
+  feedsPerTenantMax: 16,
   pageLimitDefault: 100,
   pageLimitMax: 1000,
   cleanupLimitDefault: 1000,

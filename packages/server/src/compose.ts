@@ -40,6 +40,7 @@ import { checkFormat, writeFormat } from "./store/format.ts";
 import { taskIndexing } from "./store/keys-of.ts";
 import { type RandomBytes, TaskIds } from "./task-ids.ts";
 import { Events } from "./telemetry/events.ts";
+import { Feed } from "./telemetry/feed.ts";
 import type { Logger } from "./telemetry/logger.ts";
 import type { Metrics } from "./telemetry/metrics.ts";
 import type { Timestamps } from "./timestamps.ts";
@@ -83,6 +84,7 @@ export interface Core extends AsyncDisposable {
   /** Calls back whenever the storage begins or ceases to accept writes. */
   readonly onStorageState: (run: StorageWatcher) => void;
   readonly broker: Broker;
+  readonly feed: Feed;
   readonly dispatch: Dispatch;
   readonly authenticator: Authenticator;
   readonly revocations: Revocations;
@@ -98,7 +100,6 @@ const webhookSettleMs = 1000;
 
 export async function composeCore(parts: CoreParts): Promise<Core> {
   const { config, clock, logger, metrics } = parts;
-  const { delayedInMemoryMax } = parts.memory ?? memoryLimits;
   const watchers: StorageWatcher[] = [];
   const engine = await openEngine(parts, watchers);
   if (config.shards !== 1) {
@@ -106,25 +107,11 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     throw new FaultError("format", "this version runs one shard; set shards to 1");
   }
   await writeFormat(engine, config.shards);
-  const broker = await Broker.open({
-    engine,
-    clock,
-    ids: new TaskIds(parts.randomBytes),
-    draw: parts.draw,
-    policy: {
-      backoff: config.backoffPolicy,
-      baseSeconds: config.backoffBaseSeconds,
-      maxSeconds: config.backoffMaxSeconds,
-    },
-    retention: {
-      doneMs: config.retentionSeconds * 1000,
-      deadMs: config.dlqRetentionSeconds * 1000,
-    },
-    delayedInMemoryMax,
-    quotas: config.quotas,
-  });
+  const broker = await openBroker(parts, engine);
   collectBrokerMetrics(metrics, broker, clock);
-  const events = new Events(metrics);
+  const feed = new Feed();
+  metrics.feedsOpen.collect(() => [[feed.size]]);
+  const events = new Events({ metrics, feed });
   const artifacts = new ArtifactFiles(config.localArtifactsDir);
   const revocations = new Revocations();
   const { fetchKeySet, randomBytes } = parts;
@@ -133,7 +120,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     ...{ store: broker.store, clock, logger, randomBytes },
     retentionMs: config.auditRetentionSeconds * 1000,
   });
-  const server = { broker, clock, events, artifacts, apiKeys, audit, config };
+  const server = { broker, clock, events, feed, artifacts, apiKeys, audit, config };
   const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });
   const authenticator = new Authenticator({
     producers: [apiKeys, ...providers.of(config.producerAuth)],
@@ -151,6 +138,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     engine,
     onStorageState: (run) => void watchers.push(run),
     broker,
+    feed,
     dispatch,
     authenticator,
     revocations,
@@ -165,6 +153,27 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
       await engine[Symbol.asyncDispose]();
     },
   };
+}
+
+function openBroker(parts: CoreParts, engine: Engine): Promise<Broker> {
+  const { config, clock, draw, memory = memoryLimits } = parts;
+  return Broker.open({
+    engine,
+    clock,
+    ids: new TaskIds(parts.randomBytes),
+    draw,
+    policy: {
+      backoff: config.backoffPolicy,
+      baseSeconds: config.backoffBaseSeconds,
+      maxSeconds: config.backoffMaxSeconds,
+    },
+    retention: {
+      doneMs: config.retentionSeconds * 1000,
+      deadMs: config.dlqRetentionSeconds * 1000,
+    },
+    delayedInMemoryMax: memory.delayedInMemoryMax,
+    quotas: config.quotas,
+  });
 }
 
 /** Waits, but no longer than the given time. */
@@ -313,6 +322,9 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
     pages: healthPages({ engine: core.engine, config, metrics, endpoints }),
   });
   // Called when new requests are refused already, so that none begins to wait afterwards.
-  http.addHook("preClose", async () => core.broker.stopWaiting());
+  http.addHook("preClose", async () => {
+    core.broker.stopWaiting();
+    core.feed.endAll("shutting_down");
+  });
   return http;
 }

@@ -26,6 +26,7 @@ import { silentAfterFailure } from "./silent-after-failure.ts";
 import { storedBytes } from "./stored-bytes.ts";
 import { tenantsAreApart } from "./tenants-are-apart.ts";
 import { terminalIsFinal } from "./terminal-is-final.ts";
+import { toldIsDurable } from "./told-is-durable.ts";
 import { webhooksArrive } from "./webhooks-arrive.ts";
 
 export const checkers = {
@@ -50,6 +51,7 @@ export const checkers = {
   storedBytes,
   quotasHold,
   durableBeforeVisible,
+  toldIsDurable,
   refusedChangesNothing,
   fullDiskPasses,
   silentAfterFailure,

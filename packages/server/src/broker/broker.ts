@@ -193,14 +193,14 @@ export class Broker {
   }
 
   /** Takes back a claim whose worker was gone before the task could be sent to it. */
-  release(of: { tenantId: TenantId; id: TaskId; owner: Owner }): void {
+  release(of: { tenantId: TenantId; id: TaskId; owner: Owner }): Decided<Task> | undefined {
     const { engine, clock } = this.#options;
-    if (engine.state !== "open") return;
+    if (engine.state !== "open") return undefined;
     const task = this.reads.find(of);
-    if (task === undefined) return;
+    if (task === undefined) return undefined;
     const outcome = release(task, of.owner, { nowMs: clock.nowMs(), seq: this.#nextSequence() });
-    if (!outcome.ok) return;
-    void this.#goBack(task, outcome.value);
+    if (!outcome.ok) return undefined;
+    return { value: outcome.value, done: this.#goBack(task, outcome.value) };
   }
 
   submit(

@@ -2,12 +2,13 @@
  * The leases of all tasks that are in progress, ordered by when they end. Ends are measured with the
  * monotonic clock: a step of the wall clock neither shortens nor prolongs a lease.
  */
-import type { Task, TaskId } from "@codeq/queue";
+import type { Task, TaskId, WorkerId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import { type HeapItem, IndexedHeap } from "./indexed-heap.ts";
 
 export interface Lease extends HeapItem {
   readonly id: TaskId;
+  readonly workerId: WorkerId;
   /** The end as users see it, on the wall clock. */
   untilMs: number;
   /** When the record on disk last got the end, on the monotonic clock. */
@@ -37,12 +38,13 @@ export class Leases {
   add(task: Task, leastMs: number): void {
     if (task.place.in !== "leased") return;
     const nowMs = this.#clock.monotonicMs();
-    const { untilMs, leaseMs } = task.place;
+    const { workerId, untilMs, leaseMs } = task.place;
     // A wall clock that was set back while the server was down must not prolong the lease.
     const mostMs = Math.max(leaseMs, leastMs);
     const leftMs = Math.min(Math.max(untilMs - this.#clock.nowMs(), leastMs), mostMs);
     const lease: Lease = {
       id: task.id,
+      workerId,
       untilMs: this.#clock.nowMs() + leftMs,
       writtenMs: nowMs,
       dueMs: nowMs + leftMs,

@@ -2,12 +2,13 @@
 import type { TaskId } from "@codeq/queue";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
+import type { Events } from "../telemetry/events.ts";
 import type { Job } from "./ticker.ts";
 
 const pieceTasks = 256;
 
-export function promoteDueTasks(parts: { broker: Broker; clock: Clock }): Job {
-  const { broker, clock } = parts;
+export function promoteDueTasks(parts: { broker: Broker; clock: Clock; events: Events }): Job {
+  const { broker, clock, events } = parts;
   return {
     name: "promote-due-tasks",
     nextMs: () => {
@@ -21,7 +22,9 @@ export function promoteDueTasks(parts: { broker: Broker; clock: Clock }): Job {
         return;
       }
       broker.store.engine.assertWritable();
-      await broker.promote(takeDue(broker, clock.nowMs())).done;
+      const { value, done } = broker.promote(takeDue(broker, clock.nowMs()));
+      await done;
+      for (const task of value) events.taskPromoted(task);
     },
   };
 }

@@ -1,5 +1,6 @@
 /** Gives ready tasks to a worker under a lease; waits for work when asked to. */
 import { limits } from "@codeq/protocol";
+import type { Task } from "@codeq/queue";
 import { anyEventType, type Identity } from "../access/identity.ts";
 import type { ClaimedTask } from "../broker/claims.ts";
 import { leaseMsOf } from "./lease-length.ts";
@@ -56,11 +57,13 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
       const exceeded = server.broker.room.exceededByLease(tenantId);
       if (exceeded !== undefined) return overQuota(server, exceeded);
     }
-    const giveBack = (back: readonly ClaimedTask[]): void => handBack(server, back);
+    const giveBack = (back: readonly ClaimedTask[]): void =>
+      handBack(server, back, (task) => server.events.taskReleased(task, workerId, "undelivered"));
     const isWanted =
       tasks.length === 0 || (input.deliver?.(tasks, giveBack) ?? !call.signal?.aborted);
     if (!isWanted) {
-      giveBack(tasks);
+      // Nobody has heard of the claim, so nobody is told of its end.
+      handBack(server, tasks);
       return { ok: true, value: [] };
     }
     for (const { task } of tasks) server.events.taskClaimed(task);
@@ -69,12 +72,21 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
 };
 
 /** Nobody is there to take the tasks: they go back at once instead of when the lease ends. */
-function handBack(server: Server, tasks: readonly ClaimedTask[]): void {
+function handBack(
+  server: Server,
+  tasks: readonly ClaimedTask[],
+  tell: (task: Task) => void = () => {},
+): void {
   for (const { task } of tasks) {
     if (task.place.in !== "leased") continue;
     const owner = { workerId: task.place.workerId, leaseToken: task.leaseToken };
     const { tenantId, id } = task;
-    server.broker.release({ tenantId, id, owner });
+    const released = server.broker.release({ tenantId, id, owner });
+    // When it cannot be stored the lease ends it, and that is told then.
+    released?.done.then(
+      () => tell(released.value),
+      () => {},
+    );
   }
 }
 

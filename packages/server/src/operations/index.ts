@@ -14,6 +14,7 @@ import { nackTask } from "./nack-task.ts";
 import { getQueue, listQueues } from "./queue-counts.ts";
 import { revokeApiKey } from "./revoke-api-key.ts";
 import { submitResult, submitResults } from "./submit-result.ts";
+import { watchEvents } from "./watch-events.ts";
 
 export const operations = {
   createTask,
@@ -35,4 +36,5 @@ export const operations = {
   getApiKey,
   revokeApiKey,
   listAudit,
+  watchEvents,
 } as const;

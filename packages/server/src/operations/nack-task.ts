@@ -23,11 +23,14 @@ export const nackTask: Operation<NackTaskInput, NackedTask> = {
       const max = limits.reasonCharsMax;
       return refusal("invalid_argument", `invalid 'reason' (at most ${max} characters)`);
     }
-    const outcome = server.broker.nack(ownedTask(call, input), input);
+    const of = ownedTask(call, input);
+    const outcome = server.broker.nack(of, input);
     if (!outcome.ok) return refusal(outcome.code);
     await outcome.value.done;
     const { task, buried, delaySeconds } = outcome.value.value;
-    if (buried) server.events.taskEnded(task);
+    const { workerId } = of.owner;
+    if (buried) server.events.taskEnded(task, workerId);
+    else server.events.taskRetried(task, { workerId, delaySeconds }, input.reason);
     return { ok: true, value: { buried, delaySeconds } };
   },
 };

@@ -13,6 +13,7 @@ import type { Clock } from "../clock.ts";
 import type { Config, RateScope } from "../config/settings.ts";
 import type { ArtifactFiles } from "../store/artifact-files.ts";
 import type { Events, RateOperation } from "../telemetry/events.ts";
+import type { Feed } from "../telemetry/feed.ts";
 import type { Origin } from "./audit-event.ts";
 
 export interface Refusal {
@@ -45,6 +46,7 @@ export interface Server {
   readonly broker: Broker;
   readonly clock: Clock;
   readonly events: Events;
+  readonly feed: Feed;
   readonly artifacts: ArtifactFiles;
   readonly apiKeys: ApiKeys;
   readonly audit: AuditTrail;

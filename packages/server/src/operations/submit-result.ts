@@ -67,7 +67,7 @@ async function submit(
   if (!outcome.ok) return refused(outcome.code);
   await outcome.value.done;
   const { task, result, repeated } = outcome.value.value;
-  if (!repeated) server.events.taskEnded(task);
+  if (!repeated) server.events.taskEnded(task, of.owner.workerId);
   return { ok: true, value: result };
 }
 

@@ -4,6 +4,7 @@
  * Commands are chosen by users, so at most `commandsMax` of them are told apart.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
+import { feedMetricTable } from "./feed-metrics.ts";
 import {
   type Counter,
   type Gauge,
@@ -166,6 +167,7 @@ export const metricTable = {
     labels: [{ name: "kind", values: ["claim", "result"] }],
   },
   ...streamMetricTable,
+  ...feedMetricTable,
   readyWindowEntries: {
     name: "codeq_ready_window_entries",
     type: "gauge",

@@ -23,6 +23,7 @@ import { adminRoutes } from "./admin-routes.ts";
 import { apiKeyRoutes } from "./api-key-routes.ts";
 import { auditRoutes } from "./audit-routes.ts";
 import { BodyTurns } from "./body-turns.ts";
+import { eventRoutes } from "./event-routes.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { readBody, type Shape, shapeOf } from "./json-outline.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
@@ -72,9 +73,11 @@ export const routes: readonly AnyRoute[] = [
   ...adminRoutes,
   ...apiKeyRoutes,
   ...auditRoutes,
+  ...eventRoutes,
 ];
 
 const jsonType = "application/json; charset=utf-8";
+const eventsType = "text/event-stream; charset=utf-8";
 const requestIdPattern = /^[\x21-\x7e]{1,128}$/;
 
 export function createHttpServer(options: HttpOptions): FastifyInstance {
@@ -228,7 +231,8 @@ function send(reply: FastifyReply, { status, body, headers }: HttpReply): Fastif
   if (headers !== undefined) reply.headers(headers);
   if (status === 503) reply.header("retry-after", "1");
   reply.code(status);
-  return body === undefined ? reply.send() : reply.header("content-type", jsonType).send(body);
+  if (body === undefined) return reply.send();
+  return reply.header("content-type", typeof body === "string" ? jsonType : eventsType).send(body);
 }
 
 function fromOf({ ip, id }: FastifyRequest): Origin {

@@ -5,6 +5,7 @@
 import { type Place, type Result, statusOf, type Task } from "@codeq/queue";
 import type { Counts } from "../../store/counts.ts";
 import { resultKey } from "../../store/keys.ts";
+import type { TaskEvent } from "../../telemetry/feed.ts";
 import { type Timestamps, utcSeconds } from "../../timestamps.ts";
 
 const locations = {
@@ -15,8 +16,13 @@ const locations = {
   done: "NONE",
 } as const satisfies Record<Place["in"], string>;
 
+/** Of a reason in an event; the task has the whole of it. */
+const reasonCharsMax = 256;
+
 export class JsonCodec {
   readonly #timestamps: Timestamps;
+  #lastEvent: TaskEvent | undefined;
+  #lastEventText = "";
 
   constructor(timestamps: Timestamps) {
     this.#timestamps = timestamps;
@@ -53,6 +59,17 @@ export class JsonCodec {
     text += optional("error", result.error);
     if (result.artifacts.length > 0) text += `,"artifacts":${JSON.stringify(result.artifacts)}`;
     return `${text},"completedAt":"${this.#timestamps.local(result.completedMs)}"}`;
+  }
+
+  /** The same event goes to all its readers one after the other, and is written once. */
+  event(event: TaskEvent): string {
+    if (event === this.#lastEvent) return this.#lastEventText;
+    const { event: name, atMs, reason, ...fields } = event;
+    const time = this.#timestamps.local(atMs);
+    const cut = reason === undefined ? {} : { reason: reason.slice(0, reasonCharsMax) };
+    this.#lastEventText = JSON.stringify({ event: name, time, ...fields, ...cut });
+    this.#lastEvent = event;
+    return this.#lastEventText;
   }
 
   instant(ms: number): string {

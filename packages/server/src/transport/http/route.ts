@@ -2,7 +2,7 @@
  * What turns an operation into an HTTP route: where it is, what its body looks like, how a request
  * becomes its input and an answer becomes a reply.
  */
-
+import type { Readable } from "node:stream";
 import { type ErrorCode, errors } from "@codeq/protocol";
 import type { TObject } from "@sinclair/typebox";
 import type { Answer, Operation, Refusal } from "../../operations/operation.ts";
@@ -22,8 +22,8 @@ export interface HttpRequest {
 
 export interface HttpReply {
   readonly status: number;
-  /** JSON text; undefined for an empty body. */
-  readonly body: string | undefined;
+  /** JSON text, or events that are sent as they come; undefined for an empty body. */
+  readonly body: string | Readable | undefined;
   readonly headers?: Readonly<Record<string, string>>;
 }
 

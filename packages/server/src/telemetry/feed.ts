@@ -1,0 +1,86 @@
+/**
+ * Tells whoever listens what happens to tasks, in the order in which it happened to each of them.
+ * Nothing is kept: whoever does not listen at that moment never hears of it. While nobody listens,
+ * telling costs one comparison.
+ */
+import type { ErrorCode } from "@codeq/protocol";
+import type { TaskId, TenantId, WorkerId } from "@codeq/queue";
+
+export const taskEventNames = [
+  "created",
+  "promoted",
+  "claimed",
+  "completed",
+  "failed",
+  "retried",
+  "released",
+  "lease_expired",
+] as const;
+
+export type TaskEventName = (typeof taskEventNames)[number];
+
+/** What happened to a task; never what is in it. */
+export interface TaskEvent {
+  readonly event: TaskEventName;
+  readonly atMs: number;
+  readonly tenantId: TenantId;
+  readonly taskId: TaskId;
+  readonly command: string;
+  readonly priority: number;
+  /** Which delivery it is about, from 1 on: the one under way, the one that ended or the next. */
+  readonly attempt: number;
+  readonly workerId?: WorkerId;
+  /** How a task failed, or came to be ready again without an attempt of its own. */
+  readonly how?: "permanent" | "dead_letter" | "abandoned" | "interrupted" | "undelivered";
+  readonly delaySeconds?: number;
+  readonly reason?: string;
+}
+
+export interface FeedListener {
+  /** Undefined to hear of all tenants. */
+  readonly tenantId: TenantId | undefined;
+  readonly hear: (event: TaskEvent) => void;
+  /** There is nothing more to hear, for this reason. */
+  readonly end: (code: ErrorCode) => void;
+}
+
+export class Feed {
+  readonly #ofTenants: Map<TenantId | undefined, Set<FeedListener>> = new Map();
+  #size = 0;
+
+  get isHeard(): boolean {
+    return this.#size > 0;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** How many listen to this tenant alone or, without one, to all of them. */
+  sizeOf(tenantId: TenantId | undefined): number {
+    return this.#ofTenants.get(tenantId)?.size ?? 0;
+  }
+
+  tell(event: TaskEvent): void {
+    for (const each of this.#ofTenants.get(event.tenantId) ?? []) each.hear(event);
+    for (const each of this.#ofTenants.get(undefined) ?? []) each.hear(event);
+  }
+
+  /** Returns how to stop listening. */
+  listen(listener: FeedListener): () => void {
+    const { tenantId } = listener;
+    const listeners = this.#ofTenants.get(tenantId) ?? new Set();
+    this.#ofTenants.set(tenantId, listeners.add(listener));
+    this.#size += 1;
+    return () => {
+      if (!listeners.delete(listener)) return;
+      this.#size -= 1;
+      if (listeners.size === 0) this.#ofTenants.delete(tenantId);
+    };
+  }
+
+  endAll(code: ErrorCode): void {
+    const all = [...this.#ofTenants.values()].flatMap((listeners) => [...listeners]);
+    for (const each of all) each.end(code);
+  }
+}
