@@ -72,8 +72,10 @@ test("dev says where it is, and what it prints can be pasted as it stands", asyn
     env: bareEnvironment(directory),
   });
   assert.match(stdout, /^\{"name":"world"\}\n\{"id":"[0-9a-f-]+","command":"hello"/);
-  // What happened is shown.
-  await child.anyLine((text) => /hello {2}.*enqueued/.test(text));
+  // What happened is shown, task by task.
+  for (const event of ["created", "claimed", "completed"]) {
+    await child.anyLine((text) => new RegExp(`hello  \\w{8}  ${event}`).test(text));
+  }
 });
 
 test("dev keeps its data over a restart, and --fresh begins anew", async (t) => {

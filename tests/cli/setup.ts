@@ -73,6 +73,14 @@ export function bareEnvironment(home: string): Record<string, string> {
   };
 }
 
+/** Resolves when so many feeds are open. */
+export async function openFeeds(server: Pick<ServerProcess, "url">, count: number): Promise<void> {
+  for (;;) {
+    const metrics = await (await fetch(`${server.url}/metrics`)).text();
+    if (metrics.includes(`codeq_feeds_open ${count}\n`)) return;
+  }
+}
+
 /** What a command printed, read as JSON lines. */
 export function jsonLines(text: string): Record<string, unknown>[] {
   const lines = text.trim().split("\n");

@@ -5,7 +5,7 @@ import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
 import { temporaryDirectory } from "../e2e/server-process.ts";
 import { ensureProgram } from "./programs.ts";
-import { bareEnvironment, type CliServer, cliMain, setup } from "./setup.ts";
+import { bareEnvironment, type CliServer, cliMain, openFeeds, setup } from "./setup.ts";
 
 const run = promisify(execFile);
 
@@ -120,6 +120,21 @@ test("top draws rates, depths and workers, in colour, and follows the size of th
   await terminal.screen(/^> codeq top.*\n> *$/m);
   worker.stop();
   await working;
+});
+
+test("tail prints a line as it happens, in colour, and Ctrl-C is a good end", async (t) => {
+  const world = await open(t);
+  if (world === undefined) return;
+  const { terminal } = world;
+  const cli = world.world();
+  await terminal.type("codeq tail; echo code $?");
+  await openFeeds(world.server, 1);
+  await cli.run("enqueue", "resize");
+  await terminal.screen(/^\d\d:\d\d:\d\d {2}resize {2}\w{8} {2}created$/m);
+  const coloured = await terminal.tmux("capture-pane", "-p", "-e");
+  assert.ok(coloured.includes("\x1b[36mcreated"), coloured);
+  await terminal.tmux("send-keys", "C-c");
+  await terminal.screen(/^(\^C)?code 0$/m);
 });
 
 test("colours stay away when NO_COLOR asks for it, and a failed start leaves the screen alone", async (t) => {

@@ -1,7 +1,7 @@
 /** Queues, rates and what happens, as JSON and as text without a terminal. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { jsonLines, setup } from "./setup.ts";
+import { jsonLines, openFeeds, setup } from "./setup.ts";
 
 test("queues shows a table, one queue, JSON, and looks again and again", async (t) => {
   const { world } = await setup(t);
@@ -29,40 +29,93 @@ test("queues shows a table, one queue, JSON, and looks again and again", async (
   assert.deepEqual(Object.keys(jsonLines(output)[0] ?? {}), ["time", "queues"]);
 });
 
-test("tail tells what happens from now on, and goes on when the server is back", async (t) => {
-  const { world, server, dataDir } = await setup(t);
+test("tail tells what happens to which task from now on, until Ctrl-C", async (t) => {
+  const { world, server } = await setup(t);
   const cli = world();
   await cli.run("enqueue", "before");
-  const tail = world();
-  const tailing = tail.run("tail", "--interval", "100ms");
-  const json = world();
-  const jsonTailing = json.run("tail", "hello", "--json", "--interval", "100ms");
-  const enqueueUntilSeen = async (): Promise<void> => {
-    // The first look is only what later ones are compared with.
-    const seen = Promise.all([tail.printed("hello"), json.printed("hello")]);
-    for (let isSeen = false; !isSeen; ) {
-      await cli.run("enqueue", "hello");
-      isSeen = await Promise.race([seen.then(() => true), cli.run("queues").then(() => false)]);
-    }
-  };
-  await enqueueUntilSeen();
+  const [tail, json, failures] = [world(), world(), world()];
+  const tailing = [
+    tail.run("tail"),
+    json.run("tail", "HELLO", "--json"),
+    failures.run("tail", "--type", "failed,retried"),
+  ];
+  await openFeeds(server, 3);
+  await cli.run("enqueue", "other", "--priority", "3", "--delay", "1h");
+  const { id } = JSON.parse((await cli.run("enqueue", "hello", "--json")).output);
+  const worker = world();
+  await worker.run("work", "hello", "--max", "1", "--", "false");
+  await Promise.all([
+    tail.printed("retried"),
+    json.printed("retried"),
+    failures.printed("retried"),
+  ]);
+  for (const each of [tail, json, failures]) each.stop();
+  const ends = await Promise.all(tailing);
+  assert.deepEqual(
+    ends.map(({ code }) => code),
+    [0, 0, 0],
+  );
+  const time = String.raw`\d\d:\d\d:\d\d`;
+  const which = `hello {2}${id.slice(-8)}`;
   assert.match(
     tail.output,
-    /^\d\d:\d\d:\d\d {2}hello {2}\d+ enqueued {2}\(ready \d+, running 0\)\n/,
+    new RegExp(
+      `^${time} {2}other {2}\\w{8} {2}created {2}priority 3, due in 3600 s\n` +
+        `${time} {2}${which} {2}created\n` +
+        `${time} {2}${which} {2}claimed {2}by .+\n` +
+        `${time} {2}${which} {2}retried {2}by .+, due in \\d+ s, .+\n$`,
+    ),
   );
-  assert.doesNotMatch(tail.output, /before/);
-  await server.kill();
+  assert.equal(failures.output, `${tail.output.trimEnd().split("\n").at(-1)}\n`);
+  const lines = jsonLines(json.output);
+  assert.deepEqual(
+    lines.map(({ event, taskId }) => [event, taskId]),
+    ["created", "claimed", "retried"].map((event) => [event, id]),
+  );
+  assert.deepEqual(Object.keys(lines[0] ?? {}), [
+    ...["event", "time", "tenantId", "taskId", "command", "priority", "attempt"],
+  ]);
+});
+
+test("tail goes on when the server is back, after a stop and after a crash", async (t) => {
+  const { world, server, dataDir } = await setup(t);
+  const tail = world();
+  const tailing = tail.run("tail");
+  await openFeeds(server, 1);
+  server.signal("SIGTERM");
+  await tail.printed("the server is stopping");
+  await server.exited;
+  const second = await setup(t, { dataDir, env: { PORT: String(server.port) } });
+  await tail.printed("the server is back; what happened in between is not shown");
+  await second.world().run("enqueue", "again");
+  await tail.printed(/again {2}\w{8} {2}created/);
+  tail.errors = "";
+  await second.server.kill();
   await tail.printed("cannot be reached");
   await setup(t, { dataDir, env: { PORT: String(server.port) } });
   await tail.printed("the server is back");
   tail.stop();
-  json.stop();
   assert.equal((await tailing).code, 0);
-  await jsonTailing;
-  assert.deepEqual(Object.keys(jsonLines(json.output)[0] ?? {}), [
-    ...["time", "queue", "created", "claimed", "completed", "failed", "expired"],
-    ...["ready", "delayed", "inProgress", "dlq"],
-  ]);
+});
+
+test("tail ends when its token does, and says what is wrong from the start", async (t) => {
+  const { world, server } = await setup(t);
+  const cli = world();
+  const made = JSON.parse(
+    (await cli.run("key", "create", "eyes", "--role", "admin", "--json")).output,
+  );
+  const tail = world({ env: { CODEQ_TOKEN: made.token } });
+  const tailing = tail.run("tail");
+  await openFeeds(server, 1);
+  assert.equal((await cli.run("key", "revoke", made.id)).code, 0);
+  const { code, errors } = await tailing;
+  assert.equal(code, 7);
+  assert.match(errors, /token was revoked\n[\s\S]*refused \(401\)/);
+  assert.equal((await cli.run("tail", "a b")).code, 11);
+  const wrong = await cli.run("tail", "--type", "exploded");
+  assert.match(wrong.errors, /one or more of created, promoted/);
+  const nowhere = world({ env: { CODEQ_BASE_URL: "http://127.0.0.1:9" } });
+  assert.equal((await nowhere.run("tail")).code, 6);
 });
 
 test("top has JSON with stable fields, and wants a terminal otherwise", async (t) => {

@@ -58,6 +58,41 @@ export class ApiClient {
     return this.#send(method, `/v1/codeq${path}`, options, this.#token(options.as));
   }
 
+  /** An answer that stays open, piece by piece; it fails when the server falls silent. */
+  async *follow(
+    path: string,
+    options: { readonly signal: AbortSignal; readonly silentMsMax: number },
+  ): AsyncGenerator<string> {
+    const { signal, silentMsMax } = options;
+    const { baseUrl } = this.connection;
+    const headers = this.#headers(this.#token(), undefined);
+    const limit = new AbortController();
+    let cancel = this.#clock.after(answerMsMax, () => limit.abort());
+    try {
+      const response = await fetch(`${baseUrl.value}/v1/codeq${path}`, {
+        headers,
+        signal: AbortSignal.any([limit.signal, signal]),
+        redirect: "manual",
+      });
+      const { status } = response;
+      if (status !== 200 || response.body === null) {
+        throw this.refusal({ status, headers: response.headers, text: await response.text() });
+      }
+      const decoder = new TextDecoder();
+      for await (const bytes of response.body) {
+        cancel();
+        cancel = this.#clock.after(silentMsMax, () => limit.abort());
+        yield decoder.decode(bytes, { stream: true });
+      }
+    } catch (error) {
+      if (error instanceof CliError || signal.aborted) throw error;
+      throw unreachable(baseUrl, { error, isLate: limit.signal.aborted, changes: false });
+    } finally {
+      cancel();
+      limit.abort();
+    }
+  }
+
   async #expectOk(method: string, path: string, options: RequestOptions): Promise<Reply> {
     const reply = await this.#send(method, path, options, this.#token(options.as));
     if (reply.status >= 200 && reply.status < 300) return reply;

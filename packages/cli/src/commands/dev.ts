@@ -13,9 +13,10 @@ import { usageError } from "../cli-error.ts";
 import { devDataDirectory } from "../local/data-directory.ts";
 import { serverConfig } from "../local/server-config.ts";
 import { type LogLine, readLogLines } from "../local/server-output.ts";
-import { timeOfDay } from "../terminal/units.ts";
+import { count, timeOfDay } from "../terminal/units.ts";
+import { followFeed } from "../watch/event-feed.ts";
+import { CalmLines } from "../watch/event-lines.ts";
 import { devReady, type Ready, welcomeLines } from "./dev-welcome.ts";
-import { follow, tell } from "./tail.ts";
 
 export async function run(call: Call): Promise<number> {
   const { host } = call;
@@ -75,9 +76,15 @@ function welcome(call: Call, ready: Ready, ended: AbortSignal): void {
     admin: true,
   } as const;
   const api = new ApiClient(connection, call.host.clock);
-  follow(call, api, { intervalMs: 1000, signal: ended, seen: (each) => tell(call, each) }).catch(
-    (error: Error) => call.note(`what happens cannot be shown: ${error.message}`),
-  );
+  const { style, host } = call;
+  const lines = new CalmLines({ clock: host.clock, style, print: (line) => call.print(line) });
+  followFeed(call, api, {
+    ...{ command: "", types: "", signal: ended },
+    heard: (event) => lines.add(event),
+    missed: (number) => call.print(style.dim(`and ${count(number)} more that were not followed`)),
+    // That the server stops or fails is told where its process is watched.
+    note: () => {},
+  }).catch((error: Error) => call.note(`what happens cannot be shown: ${error.message}`));
 }
 
 function showLine(call: Call, line: LogLine): void {

@@ -166,13 +166,21 @@ export const taskCommands: readonly CommandRow[] = [
   {
     name: "tail",
     group: "watch",
-    about: "Prints what happens in the queues, as it happens.",
+    about: "Prints what happens to tasks, as it happens.",
     details: [
-      "A line for every queue and interval in which tasks were enqueued, claimed or ended. It follows",
-      "the counters of the server, so it says how many and not which.",
+      "A line for every task that is created, claimed, completed and so on, from now on; the id is",
+      "cut to its last eight characters. Of the token's tenant; the token has to be an",
+      "administrator's. What happens while the server is away is not shown.",
     ],
     arguments: [{ name: "command", about: "Only this queue.", optional: true }],
-    options: [interval],
+    options: [
+      {
+        name: "type",
+        value: "events",
+        about: "Only these, with commas between them, such as failed,retried,lease_expired.",
+      },
+    ],
+    examples: [{ line: "tail --type failed", about: "what goes wrong" }],
     connects: true,
     run: async (call) => (await import("../commands/tail.ts")).run(call),
   },

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { chooseStyle } from "../terminal/style.ts";
-import { activityBetween, activityLine } from "./activity.ts";
 import { between, bucketsIn, quantile } from "./histogram.ts";
 import { MetricsText } from "./metrics-text.ts";
 import { type Snapshot, snapshotOf } from "./snapshot.ts";
@@ -86,25 +85,9 @@ test("a snapshot joins commands of any case, and knows a page that is not codeQ'
   assert.equal(bucketsIn(new MetricsText(metricsOf({ completed: 4 })), "codeq_nothing").length, 0);
 });
 
-test("activity is what changed, and nothing when nothing did", () => {
-  const before = snapshot({ created: 1 });
-  assert.deepEqual(activityBetween(before, before), []);
-  const [activity, ...others] = activityBetween(
-    before,
-    snapshot({ created: 4, completed: 2, ready: 9 }),
-  );
-  assert.ok(activity !== undefined && others.length === 0);
-  assert.equal(activity.created, 3);
-  assert.equal(
-    activityLine(activity, "10:11:12", plain),
-    "10:11:12  resize  3 enqueued  2 completed  (ready 9, running 2)",
-  );
-});
-
 test("counters of a server that was started again begin at zero", () => {
   const before = snapshot({ created: 100 });
   const after = snapshot({ created: 2, started: 2000 });
-  assert.equal(activityBetween(before, after)[0]?.created, 2);
   const figures = topFigures({ before, after, seconds: 1, nowMs: 2_000_000 });
   assert.equal(figures.inPerSecond, 2);
 });
