@@ -107,6 +107,12 @@ test("top draws rates, depths and workers, in colour, and follows the size of th
   await terminal.screen(
     /workers +1 waiting over HTTP {2}0 streams \(0 readys held\) {2}0 tasks running/,
   );
+  // A worker that holds a task is shown by its name.
+  await fetch(`${world.server.url}/v1/codeq/tasks/claim`, {
+    ...{ method: "POST", body: '{"commands":["resize"]}' },
+    headers: { authorization: "Bearer dev-token" },
+  });
+  await terminal.screen(/WORKER +RUNNING +OLDEST +SEEN +STREAMS +CONNECTED\nstatic +1 +\S+ m?s/);
   const coloured = await terminal.tmux("capture-pane", "-p", "-e");
   assert.ok(coloured.includes("\x1b[32mok"), "the state of the storage is green");
   await terminal.tmux("resize-window", "-x", "60", "-y", "12");

@@ -135,8 +135,9 @@ test("top has JSON with stable fields, and wants a terminal otherwise", async (t
     ...["time", "inPerSecond", "outPerSecond", "failedPerSecond", "expiredPerSecond"],
     ...["syncP50Ms", "syncP99Ms", "cpuShare", "upMs", "storage", "claimWaiters", "resultWaiters"],
     ...["workerStreams", "producerStreams", "heldReadys", "memoryBytes", "logBytes", "lagSeconds"],
-    "queues",
+    ...["queues", "workers"],
   ]);
+  assert.deepEqual(line?.["workers"], []);
   const [queue = {}] = (line?.["queues"] ?? []) as object[];
   assert.deepEqual(Object.keys(queue), [
     ...["queue", "oldestSeconds", "inPerSecond", "outPerSecond", "failedPerSecond"],

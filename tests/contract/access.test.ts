@@ -182,6 +182,12 @@ const table: Readonly<Record<string, Row>> = {
     foreign: 200,
     isEndless: true,
   },
+  "GET /v1/codeq/admin/workers": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/workers",
+    ok: 200,
+    foreign: 200,
+  },
   "DELETE /v1/codeq/admin/keys/:id": {
     access: "admin",
     path: ({ apiKey }) => `/v1/codeq/admin/keys/${apiKey}`,

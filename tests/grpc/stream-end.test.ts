@@ -119,6 +119,20 @@ for (const [how, leave] of [
   });
 }
 
+test("a worker counts as connected from its Hello to the end of its stream", async (t) => {
+  const server = await setup(t);
+  const connected = () => [...server.api.core.workers.of("acme" as never)].map(([id]) => id);
+  server.open("worker");
+  await server.producer();
+  const unnamed = await server.worker();
+  const named = await server.worker("worker-acme", "blue");
+  assert.deepEqual(connected(), ["worker-1", "~blue@worker-1"]);
+  unnamed.halfClose();
+  await unnamed.ended;
+  named.close();
+  await until(() => connected().length === 0);
+});
+
 test("P3: a task that was sent stays with its worker when the stream ends", async (t) => {
   const server = await setup(t);
   const { call, task } = await server.leased({}, "worker-acme");

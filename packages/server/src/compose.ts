@@ -32,6 +32,7 @@ import { refreshKeySets } from "./maintenance/refresh-key-sets.ts";
 import { Ticker } from "./maintenance/ticker.ts";
 import { writeApiKeyUses } from "./maintenance/write-api-key-uses.ts";
 import { writeAudit } from "./maintenance/write-audit.ts";
+import { ConnectedWorkers } from "./operations/connected-workers.ts";
 import { Dispatch } from "./operations/dispatch.ts";
 import type { Storage } from "./storage.ts";
 import { ArtifactFiles } from "./store/artifact-files.ts";
@@ -85,6 +86,7 @@ export interface Core extends AsyncDisposable {
   readonly onStorageState: (run: StorageWatcher) => void;
   readonly broker: Broker;
   readonly feed: Feed;
+  readonly workers: ConnectedWorkers;
   readonly dispatch: Dispatch;
   readonly authenticator: Authenticator;
   readonly revocations: Revocations;
@@ -120,7 +122,8 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     ...{ store: broker.store, clock, logger, randomBytes },
     retentionMs: config.auditRetentionSeconds * 1000,
   });
-  const server = { broker, clock, events, feed, artifacts, apiKeys, audit, config };
+  const workers = new ConnectedWorkers(clock);
+  const server = { broker, clock, events, feed, workers, artifacts, apiKeys, audit, config };
   const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });
   const authenticator = new Authenticator({
     producers: [apiKeys, ...providers.of(config.producerAuth)],
@@ -139,6 +142,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     onStorageState: (run) => void watchers.push(run),
     broker,
     feed,
+    workers,
     dispatch,
     authenticator,
     revocations,
@@ -279,13 +283,14 @@ export function composeStreams(parts: {
 }): Streams {
   const { core, config, logger, clock, tls } = parts;
   const { instance } = parts.endpoints;
-  const { engine, dispatch, authenticator } = core;
+  const { engine, dispatch, authenticator, workers } = core;
   const { claimBatchMax } = config;
   const places = new StreamPlaces(config.streamsMax);
   const session = {
     engine,
     dispatch,
     authenticator,
+    workers,
     places,
     claimBatchMax,
     instance,

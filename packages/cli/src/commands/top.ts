@@ -1,4 +1,4 @@
-/** `top`: a live view of the whole server, from its metrics. */
+/** `top`: a live view of the whole server, from its metrics, and of who works. */
 import type { Call } from "../call.ts";
 import { type CliError, usageError } from "../cli-error.ts";
 import { exits } from "../exit-codes.ts";
@@ -6,6 +6,7 @@ import { Screen } from "../terminal/screen.ts";
 import { intervalOf, lookAgain, lookOnce } from "../watch/look.ts";
 import type { Snapshot } from "../watch/snapshot.ts";
 import { type TopLook, topFigures, topLines } from "../watch/top-view.ts";
+import { lookAtWorkers } from "../watch/workers.ts";
 
 export async function run(call: Call): Promise<number> {
   const { host } = call;
@@ -49,12 +50,14 @@ class Looks {
 
   async next(signal?: AbortSignal): Promise<TopLook> {
     const { clock } = this.#call.host;
-    const after = await lookOnce(await this.#call.api(), signal);
+    const api = await this.#call.api();
+    const after = await lookOnce(api, signal);
+    const workers = await lookAtWorkers(api, signal);
     const atMs = clock.monotonicMs();
     const before = this.#last ?? { snapshot: after, atMs };
     this.#last = { snapshot: after, atMs };
     const seconds = (atMs - before.atMs) / 1000;
-    return { before: before.snapshot, after, seconds, nowMs: clock.nowMs() };
+    return { before: before.snapshot, after, workers, seconds, nowMs: clock.nowMs() };
   }
 }
 
@@ -77,5 +80,6 @@ function asJson(look: TopLook): object {
       const { ready, delayed, inProgress, dlq } = now;
       return { ...rates, ready, delayed, inProgress, dlq };
     }),
+    workers: look.workers ?? null,
   };
 }

@@ -1,6 +1,6 @@
 /** Lines for people about what happens to tasks: one for each event, or sums when there are many. */
-import { stripVTControlCharacters } from "node:util";
 import type { Clock } from "@codeq/server/tooling";
+import { printable } from "../terminal/printable.ts";
 import type { Style } from "../terminal/style.ts";
 import { count, timeOfDay } from "../terminal/units.ts";
 import type { TaskEvent } from "./event-feed.ts";
@@ -45,11 +45,6 @@ function detailsOf(event: TaskEvent): string {
     reason === undefined || reason === "" ? "" : printable(reason),
   ];
   return parts.filter((part) => part !== "").join(", ");
-}
-
-/** Workers and producers choose these texts, and a terminal obeys what it is sent. */
-function printable(text: string): string {
-  return stripVTControlCharacters(text).replace(/\p{Cc}+/gu, " ");
 }
 
 /** Lines in a second; of what else happens in it there are sums. */

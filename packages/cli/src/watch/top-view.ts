@@ -4,10 +4,13 @@ import { type Column, tableLines } from "../terminal/table.ts";
 import { bytes, count, duration, rate, timeOfDay } from "../terminal/units.ts";
 import { type Bucket, between, quantile } from "./histogram.ts";
 import type { QueueSnapshot, Snapshot } from "./snapshot.ts";
+import { type WorkerLook, workerTable } from "./workers.ts";
 
 export interface TopLook {
   readonly before: Snapshot;
   readonly after: Snapshot;
+  /** Undefined when the server does not tell this caller. */
+  readonly workers: readonly WorkerLook[] | undefined;
   /** Between the two. */
   readonly seconds: number;
   /** Of the wall clock. */
@@ -90,7 +93,7 @@ function busiestFirst(a: QueueRates, b: QueueRates): number {
 }
 
 export function topLines(baseUrl: string, look: TopLook, style: Style): string[] {
-  const { after, nowMs } = look;
+  const { after, nowMs, workers = [] } = look;
   const figures = topFigures(look);
   const storage = after.storage === "ok" ? style.green("ok") : style.red(after.storage);
   const failed = rate(figures.failedPerSecond);
@@ -115,7 +118,8 @@ export function topLines(baseUrl: string, look: TopLook, style: Style): string[]
     "",
     ...queueTable(figures.queues, style),
     "",
-    style.dim("q quits. Counts are over all tenants."),
+    ...(workers.length === 0 ? [] : [...workerTable(workers, nowMs, style), ""]),
+    style.dim("q quits. Counts are over all tenants, workers those of the token's tenant."),
   ];
 }
 

@@ -88,14 +88,23 @@ test("a snapshot joins commands of any case, and knows a page that is not codeQ'
 test("counters of a server that was started again begin at zero", () => {
   const before = snapshot({ created: 100 });
   const after = snapshot({ created: 2, started: 2000 });
-  const figures = topFigures({ before, after, seconds: 1, nowMs: 2_000_000 });
+  const look = { before, after, workers: undefined, seconds: 1, nowMs: 2_000_000 };
+  const figures = topFigures(look);
   assert.equal(figures.inPerSecond, 2);
 });
 
 test("top has rates, depths, workers and times", () => {
   const before = snapshot({ created: 10, completed: 4 });
   const after = snapshot({ created: 30, completed: 14, failed: 1, ready: 12_345 });
-  const look = { before, after, seconds: 2, nowMs: 61_000_000 };
+  const workers = [
+    { workerId: "\x1b[31midle", leases: 0, streams: 2, connectedAt: new Date(60_000_000).toJSON() },
+    {
+      ...{ workerId: "busy", leases: 3, streams: 0 },
+      oldestLeaseAt: new Date(60_995_000).toJSON(),
+      lastSeenAt: new Date(60_999_000).toJSON(),
+    },
+  ];
+  const look = { before, after, workers, seconds: 2, nowMs: 61_000_000 };
   const figures = topFigures(look);
   assert.equal(figures.inPerSecond, 10);
   assert.equal(figures.outPerSecond, 5);
@@ -110,11 +119,18 @@ test("top has rates, depths, workers and times", () => {
   );
   assert.match(text, /QUEUE +READY +DELAYED +RUNNING +DEAD/);
   assert.match(text, /resize +12,345 +0 +2 +3 +1m 15s +10/);
+  assert.match(
+    text,
+    /WORKER +RUNNING +OLDEST +SEEN +STREAMS +CONNECTED\nbusy +3 +5.0 s +1.0 s +0 +-\n/,
+  );
+  assert.match(text, /\nidle +0 +- +- +2 +16m 40s\n/);
+  assert.doesNotMatch(topLines("u", { ...look, workers: undefined }, plain).join(), /WORKER/);
 });
 
 test("top of a server without tasks says how to make one", () => {
   const empty = snapshotOf(new MetricsText('codeq_storage_state{state="ok"} 1\n'));
   assert.ok(empty !== undefined);
-  const lines = topLines("u", { before: empty, after: empty, seconds: 0, nowMs: 0 }, plain);
+  const look = { before: empty, after: empty, workers: [], seconds: 0, nowMs: 0 };
+  const lines = topLines("u", look, plain);
   assert.ok(lines.some((line) => line.includes("no tasks yet")));
 });

@@ -2,17 +2,24 @@
  * The leases of all tasks that are in progress, ordered by when they end. Ends are measured with the
  * monotonic clock: a step of the wall clock neither shortens nor prolongs a lease.
  */
-import type { Task, TaskId, WorkerId } from "@codeq/queue";
+import type { Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import { type HeapItem, IndexedHeap } from "./indexed-heap.ts";
 
 export interface Lease extends HeapItem {
   readonly id: TaskId;
+  readonly tenantId: TenantId;
   readonly workerId: WorkerId;
+  /** When it began and when it was last extended, on the wall clock; as far as a restart leaves it known. */
+  readonly sinceMs: number;
+  seenMs: number;
   /** The end as users see it, on the wall clock. */
   untilMs: number;
   /** When the record on disk last got the end, on the monotonic clock. */
   writtenMs: number;
+  /** Its neighbours in the chain of its tenant. */
+  previous: Lease | undefined;
+  next: Lease | undefined;
 }
 
 export class Leases {
@@ -20,6 +27,8 @@ export class Leases {
   onDue: (monotonicMs: number) => void = () => {};
   readonly #clock: Clock;
   readonly #byId: Map<TaskId, Lease> = new Map();
+  /** The newest of each tenant; the others follow from it, because a chain costs less than a set. */
+  readonly #newest: Map<TenantId, Lease> = new Map();
   #heap: IndexedHeap<Lease> = new IndexedHeap();
 
   constructor(clock: Clock) {
@@ -34,6 +43,10 @@ export class Leases {
     return this.#byId.get(id);
   }
 
+  *ofTenant(tenantId: TenantId): Generator<Lease> {
+    for (let each = this.#newest.get(tenantId); each !== undefined; each = each.next) yield each;
+  }
+
   /** Starts the lease that the record tells of; `leastMs` is the least it has from now on. */
   add(task: Task, leastMs: number): void {
     if (task.place.in !== "leased") return;
@@ -44,19 +57,27 @@ export class Leases {
     const leftMs = Math.min(Math.max(untilMs - this.#clock.nowMs(), leastMs), mostMs);
     const lease: Lease = {
       id: task.id,
+      tenantId: task.tenantId,
       workerId,
+      sinceMs: task.updatedMs,
+      seenMs: task.updatedMs,
       untilMs: this.#clock.nowMs() + leftMs,
       writtenMs: nowMs,
       dueMs: nowMs + leftMs,
       heapIndex: -1,
+      previous: undefined,
+      next: this.#newest.get(task.tenantId),
     };
     this.#byId.set(task.id, lease);
+    if (lease.next !== undefined) lease.next.previous = lease;
+    this.#newest.set(task.tenantId, lease);
     this.#heap.push(lease);
     this.#announce(lease);
   }
 
   extend(lease: Lease, leaseMs: number): void {
-    lease.untilMs = this.#clock.nowMs() + leaseMs;
+    lease.seenMs = this.#clock.nowMs();
+    lease.untilMs = lease.seenMs + leaseMs;
     lease.dueMs = this.#clock.monotonicMs() + leaseMs;
     this.#heap.update(lease);
     this.#announce(lease);
@@ -66,6 +87,7 @@ export class Leases {
     const lease = this.#byId.get(id);
     if (lease === undefined) return;
     this.#byId.delete(id);
+    this.#unchain(lease);
     this.#heap.remove(lease);
   }
 
@@ -76,7 +98,15 @@ export class Leases {
 
   clear(): void {
     this.#byId.clear();
+    this.#newest.clear();
     this.#heap = new IndexedHeap();
+  }
+
+  #unchain({ tenantId, previous, next }: Lease): void {
+    if (next !== undefined) next.previous = previous;
+    if (previous !== undefined) previous.next = next;
+    else if (next !== undefined) this.#newest.set(tenantId, next);
+    else this.#newest.delete(tenantId);
   }
 
   #announce(lease: Lease): void {

@@ -10,6 +10,7 @@ import { getTask } from "./get-task.ts";
 import { getApiKey, listApiKeys } from "./list-api-keys.ts";
 import { listAudit } from "./list-audit.ts";
 import { listTenants } from "./list-tenants.ts";
+import { listWorkers } from "./list-workers.ts";
 import { nackTask } from "./nack-task.ts";
 import { getQueue, listQueues } from "./queue-counts.ts";
 import { revokeApiKey } from "./revoke-api-key.ts";
@@ -37,4 +38,5 @@ export const operations = {
   revokeApiKey,
   listAudit,
   watchEvents,
+  listWorkers,
 } as const;

@@ -15,6 +15,7 @@ import type { ArtifactFiles } from "../store/artifact-files.ts";
 import type { Events, RateOperation } from "../telemetry/events.ts";
 import type { Feed } from "../telemetry/feed.ts";
 import type { Origin } from "./audit-event.ts";
+import type { ConnectedWorkers } from "./connected-workers.ts";
 
 export interface Refusal {
   readonly ok: false;
@@ -47,6 +48,7 @@ export interface Server {
   readonly clock: Clock;
   readonly events: Events;
   readonly feed: Feed;
+  readonly workers: ConnectedWorkers;
   readonly artifacts: ArtifactFiles;
   readonly apiKeys: ApiKeys;
   readonly audit: AuditTrail;

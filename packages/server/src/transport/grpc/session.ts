@@ -15,6 +15,7 @@ import type { AccessKind, Authenticator } from "../../access/authenticate.ts";
 import type { Identity } from "../../access/identity.ts";
 import type { Clock } from "../../clock.ts";
 import type { Origin } from "../../operations/audit-event.ts";
+import type { ConnectedWorkers } from "../../operations/connected-workers.ts";
 import type { Dispatch } from "../../operations/dispatch.ts";
 import { refusal } from "../../operations/operation.ts";
 import type { Logger } from "../../telemetry/logger.ts";
@@ -28,6 +29,7 @@ import { StreamPlace, type StreamPlaces } from "./stream-places.ts";
 export interface SessionParts {
   readonly dispatch: Dispatch;
   readonly authenticator: Authenticator;
+  readonly workers: ConnectedWorkers;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly places: StreamPlaces;

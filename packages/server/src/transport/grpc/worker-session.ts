@@ -79,12 +79,14 @@ class WorkerConversation implements Conversation<Event> {
   readonly #call: Caller;
   readonly #name: string;
   readonly #readys: HeldReadys;
+  readonly #disconnect: () => void;
 
   constructor(parts: WorkerParts, session: Session<Reply>, identity: Identity, name: string) {
     this.#parts = parts;
     this.#session = session;
     this.#call = { identity, signal: undefined, from: session.from };
     this.#name = name;
+    this.#disconnect = parts.workers.add(identity);
     this.#readys = new HeldReadys(parts, {
       admit: () => this.#admitReady(),
       serve: (ready, admission, signal) => this.#serve(ready, { admission, signal }),
@@ -124,6 +126,7 @@ class WorkerConversation implements Conversation<Event> {
   }
 
   closed(): void {
+    this.#disconnect();
     this.#readys.close();
   }
 

@@ -31,6 +31,7 @@ import { rateLimitHeaders } from "./rate-limit-headers.ts";
 import { RequestIds } from "./request-ids.ts";
 import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
 import { taskRoutes } from "./task-routes.ts";
+import { workerRoutes } from "./worker-routes.ts";
 
 export interface HttpOptions {
   readonly dispatch: Dispatch;
@@ -74,6 +75,7 @@ export const routes: readonly AnyRoute[] = [
   ...apiKeyRoutes,
   ...auditRoutes,
   ...eventRoutes,
+  ...workerRoutes,
 ];
 
 const jsonType = "application/json; charset=utf-8";

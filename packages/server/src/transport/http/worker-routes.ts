@@ -1,0 +1,29 @@
+/** The route that shows who works. */
+import { operations } from "../../operations/index.ts";
+import type { WorkingWorker } from "../../operations/list-workers.ts";
+import type { JsonCodec } from "./json-codec.ts";
+import { pageIn } from "./page-query.ts";
+import { json, route } from "./route.ts";
+
+export const workerRoutes = [
+  route({
+    method: "GET",
+    path: "/v1/codeq/admin/workers",
+    operation: operations.listWorkers,
+    input: (request) => ({ ok: true, value: pageIn(request) }),
+    reply: ({ workers, next, isPartial }, codec) => {
+      const shown = workers.map((each) => workerFields(each, codec));
+      return json(JSON.stringify({ workers: shown, next, ...(isPartial ? { isPartial } : {}) }));
+    },
+  }),
+] as const;
+
+function workerFields(worker: WorkingWorker, codec: JsonCodec): object {
+  const { workerId, leases, connected, oldestMs, seenMs } = worker;
+  const at = (ms: number | undefined): string | undefined =>
+    ms === undefined ? undefined : codec.instant(ms);
+  return {
+    ...{ workerId, leases, oldestLeaseAt: at(oldestMs), lastSeenAt: at(seenMs) },
+    ...{ streams: connected?.streams ?? 0, connectedAt: at(connected?.sinceMs) },
+  };
+}
