@@ -16,6 +16,7 @@ import { Reports } from "./worker/reports.ts";
 import { TaskWorker } from "./worker/worker.ts";
 import {
   checkConcurrency,
+  checkMaxTasks,
   checkName,
   handlersByQueue,
   type Worker,
@@ -165,6 +166,7 @@ export class Client implements AsyncDisposable {
       handlers: handlersByQueue(Array.isArray(handlers) ? handlers : [handlers as Handler]),
       middleware,
       concurrency: checkConcurrency(options.concurrency),
+      tasksMax: checkMaxTasks(options.maxTasks),
       name: checkName(options.name ?? this.#workerName()),
       lagWarningMs: toMs(lagWarning, "lagWarning"),
       reports: new Reports(on, this.#runtime.warn),

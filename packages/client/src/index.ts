@@ -10,6 +10,7 @@ export { CodeqError, type ErrorCode, TaskFailedError } from "./codeq-error.ts";
 export type { Duration } from "./duration.ts";
 export { Permanent, RetryIn } from "./failures.ts";
 export type { TlsOptions } from "./grpc/http2-connection.ts";
+export { JsonText } from "./json-text.ts";
 export { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.ts";
 export type { EnqueueOptions } from "./producer/enqueue-options.ts";
 export type { ResultOptions, Run } from "./producer/run.ts";
@@ -27,6 +28,7 @@ export type { TraceContext, TracedRun, Tracing } from "./trace-context.ts";
 export type { Middleware, TaskContext } from "./worker/task-context.ts";
 export type {
   CloseOptions,
+  Settled,
   Worker,
   WorkerListeners,
   WorkerOptions,

@@ -36,8 +36,11 @@ async function handle(event: Event, talk: Talk<Reply>): Promise<void> {
       return submitAll(event.value.results, talk);
     case "nack": {
       const { taskId, delaySeconds, reason, leaseToken } = event.value;
-      const ack = await tell(talk, taskId, "nack", { delaySeconds, reason, leaseToken });
-      talk.reply({ case: "nackAck", value: { ...worker.newNackAck(), ...ack } });
+      const { status, ...ack } = await tell(talk, taskId, "nack", {
+        ...{ delaySeconds, reason, leaseToken },
+      });
+      const value = { ...worker.newNackAck(), ...ack, dlq: status === "dlq" };
+      talk.reply({ case: "nackAck", value });
       return;
     }
     case "heartbeat": {
@@ -149,12 +152,13 @@ async function tell(
   taskId: string,
   verb: "nack" | "heartbeat" | "abandon",
   fields: Readonly<Record<string, unknown>>,
-): Promise<worker.AbandonAck> {
+): Promise<worker.AbandonAck & { readonly status?: string | undefined }> {
   const body = JSON.stringify({ ...fields, leaseToken: Number(fields["leaseToken"]) });
   try {
     const path = `/tasks/${encodeURIComponent(taskId)}/${verb}`;
-    await talk.ask({ method: "POST", path, body });
-    return { taskId, ok: true, errorMessage: "", errorCode: "" };
+    const answer = await talk.ask({ method: "POST", path, body });
+    const { status } = (answer ?? {}) as { readonly status?: string };
+    return { taskId, ok: true, errorMessage: "", errorCode: "", status };
   } catch (thrown) {
     const { code, message } = asCodeqError(thrown, "unavailable");
     if (code === "unavailable") throw thrown;

@@ -1,6 +1,7 @@
 /** Runs the handler of a delivery and says what came of it. Never throws. */
 import { CodeqError } from "../codeq-error.ts";
 import { eventBytesMax } from "../grpc/grpc-conversation.ts";
+import { JsonText } from "../json-text.ts";
 import { outputToJson } from "../output-json.ts";
 import { validate } from "../standard-schema.ts";
 import type { Handler } from "../task.ts";
@@ -55,17 +56,21 @@ async function runThrough(
 
 async function jsonOf({ handler }: Delivery, output: unknown): Promise<string> {
   const { output: schema, name } = handler.definition;
-  const json = outputToJson(output);
+  const json = output instanceof JsonText ? output.text : outputToJson(output);
   if (json.length * 3 > outputBytesMax && Buffer.byteLength(json) > outputBytesMax) {
     const text = `the output of ${name} has more than ${outputBytesMax} bytes`;
     throw new CodeqError("invalid_output", `${text}; store it elsewhere and return a reference`);
   }
   if (schema !== undefined) {
     const of = `the output of ${name}`;
-    const written = output === undefined ? undefined : JSON.parse(JSON.stringify(output));
+    const written = output === undefined ? undefined : JSON.parse(textOf(output));
     await validate(schema, written, { code: "invalid_output", of });
   }
   return json;
+}
+
+function textOf(output: unknown): string {
+  return output instanceof JsonText ? output.text : JSON.stringify(output);
 }
 
 function outcomeOfFailure(delivery: Delivery, error: unknown): Outcome {
@@ -107,6 +112,10 @@ class DeliveryContext implements TaskContext {
   get payload(): unknown {
     this.#payload ??= { value: JSON.parse(this.#delivery.payload) };
     return this.#payload.value;
+  }
+
+  get payloadText(): string {
+    return this.#delivery.payload;
   }
 
   get createdAt(): Date {

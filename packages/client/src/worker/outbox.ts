@@ -19,6 +19,17 @@ export interface Ack {
   readonly ok: boolean;
   readonly errorMessage: string;
   readonly errorCode: string;
+  /** Of a retry: there was no attempt left. */
+  readonly dlq?: boolean;
+}
+
+/** How the server has answered for good. */
+export interface Settlement {
+  readonly outcome: Outcome;
+  /** Set when it did not accept it. */
+  readonly refused: CodeqError | undefined;
+  /** It was to be tried again, and is a dead letter instead. */
+  readonly isDead: boolean;
 }
 
 export interface OutboxParts {
@@ -29,12 +40,8 @@ export interface OutboxParts {
   readonly send: (event: worker.WorkerEvent) => boolean;
   /** Something can be sent. */
   readonly onWaiting: () => void;
-  /** The server has what it needs to know; an error when it did not accept it. */
-  readonly onSettled: (
-    delivery: Delivery,
-    outcome: Outcome,
-    refused: CodeqError | undefined,
-  ) => void;
+  /** The server has what it needs to know. */
+  readonly onSettled: (delivery: Delivery, settlement: Settlement) => void;
 }
 
 const batchMax = 1000;
@@ -95,7 +102,7 @@ export class Outbox {
     this.#sendResults(results);
   }
 
-  acknowledged({ kind, taskId, ok, errorMessage, errorCode }: Ack): void {
+  acknowledged({ kind, taskId, ok, errorMessage, errorCode, dlq = false }: Ack): void {
     const delivery = this.#reported(taskId);
     const report = delivery?.report;
     // Of an earlier delivery that was answered in another conversation.
@@ -108,7 +115,7 @@ export class Outbox {
     const isRepeat = report.tries > 1 && overtaken.has(errorCode);
     const worked = ok || (isRepeat && kind !== "completed or failed");
     const refused = worked ? undefined : new CodeqError(errorCode, errorMessage, { taskId });
-    this.#settle(delivery, report, refused);
+    this.#settle(delivery, { outcome: report.outcome, refused, isDead: dlq });
   }
 
   /** The conversation ended: what it did not answer is sent again in the next one. */
@@ -156,7 +163,7 @@ export class Outbox {
     });
   }
 
-  #settle(delivery: Delivery, { outcome }: Report, refused: CodeqError | undefined): void {
+  #settle(delivery: Delivery, settlement: Settlement): void {
     delivery.report = undefined;
     this.#size -= 1;
     const behind = this.#parts.deliveries.find(
@@ -168,7 +175,7 @@ export class Outbox {
       this.#unsent.push(behind);
       this.#parts.onWaiting();
     }
-    this.#parts.onSettled(delivery, outcome, refused);
+    this.#parts.onSettled(delivery, settlement);
   }
 }
 

@@ -7,9 +7,16 @@ import { inWords } from "../duration.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Delivery } from "./delivery.ts";
-import type { Outcome } from "./outcome.ts";
+import type { Settlement } from "./outbox.ts";
 import type { TaskContext } from "./task-context.ts";
-import type { WorkerListeners, WorkerWarning } from "./worker-options.ts";
+import type { Settled, WorkerListeners, WorkerWarning } from "./worker-options.ts";
+
+const settledAs: Readonly<Record<Settlement["outcome"]["kind"], Settled>> = {
+  completed: "completed",
+  failed: "failed",
+  retry: "retry",
+  hand_back: "handed_back",
+};
 
 export class Reports {
   readonly #on: WorkerListeners;
@@ -23,11 +30,11 @@ export class Reports {
   /** A handler has ended. */
   ended(delivery: Delivery, ended: Attempt): void {
     const { ctx, outcome, error } = ended;
-    if (outcome.kind === "completed") {
-      if (this.#on.completed !== undefined) delivery.ended = ended;
-      return;
+    const isCompleted = outcome.kind === "completed";
+    if (this.#on.settled !== undefined || (isCompleted && this.#on.completed !== undefined)) {
+      delivery.ended = ended;
     }
-    if (outcome.kind === "hand_back") return;
+    if (isCompleted || outcome.kind === "hand_back") return;
     if (this.#tell(this.#on.failed, ctx, error)) return;
     const next =
       outcome.kind === "failed" ? "it is not tried again" : "the server decides on a retry";
@@ -37,10 +44,13 @@ export class Reports {
   }
 
   /** The server has answered for good. */
-  settled(delivery: Delivery, outcome: Outcome, refused: CodeqError | undefined): void {
+  settled(delivery: Delivery, { outcome, refused, isDead }: Settlement): void {
     const { ended } = delivery;
     if (refused === undefined) {
-      if (ended !== undefined) this.#tell(this.#on.completed, ended.ctx, ended.output);
+      if (ended === undefined) return;
+      const as = isDead ? "dead_letter" : settledAs[outcome.kind];
+      if (as === "completed") this.#tell(this.#on.completed, ended.ctx, ended.output);
+      this.#tell(this.#on.settled, ended.ctx, as);
       return;
     }
     // A task that was handed back because its lease was lost is not ours to speak of.
@@ -73,6 +83,7 @@ export class Reports {
 
   /** The worker has ended because the server does not want it. */
   fatal(error: CodeqError): void {
+    if (this.#tell(this.#on.stopped, error)) return;
     this.#warn("CODEQ_WORKER_FAILED", `the worker has stopped (${error.code}): ${error.message}`);
   }
 

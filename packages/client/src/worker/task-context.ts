@@ -8,6 +8,8 @@ export interface TaskContext {
   readonly task: string;
   /** What the producer sent, as it came; handlers get it checked. */
   readonly payload: unknown;
+  /** The same as the JSON text that was sent, with digits that a number of JavaScript cannot hold. */
+  readonly payloadText: string;
   /** 1 for the first delivery. */
   readonly attempt: number;
   readonly maxAttempts: number;

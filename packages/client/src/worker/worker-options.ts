@@ -8,6 +8,8 @@ import type { Middleware, TaskContext } from "./task-context.ts";
 export interface WorkerOptions {
   /** How many tasks it runs at a time; 10 unless told. */
   readonly concurrency?: number | undefined;
+  /** Closes by itself when this many runs have ended and the server knows of them; no limit unless told. */
+  readonly maxTasks?: number | undefined;
   /** Runs around every handler, the first outermost. */
   readonly middleware?: readonly Middleware[] | undefined;
   /** What happens, for logs and metrics. What nobody listens for is told as a warning of the process. */
@@ -27,6 +29,10 @@ export interface WorkerListeners {
   readonly failed?: ((ctx: TaskContext, error: unknown) => void) | undefined;
   /** The server did not accept what became of a task: the work counts for nothing. */
   readonly refused?: ((error: CodeqError) => void) | undefined;
+  /** A run has ended, and the server has answered what it made of that. */
+  readonly settled?: ((ctx: TaskContext, as: Settled) => void) | undefined;
+  /** The server does not want this worker: it has ended, and `done` rejects with this error. */
+  readonly stopped?: ((error: CodeqError) => void) | undefined;
   /** `event_loop_lag`, `handler_stuck` and other things that work, but not well. */
   readonly warning?: ((warning: WorkerWarning) => void) | undefined;
   readonly progress?:
@@ -35,6 +41,12 @@ export interface WorkerListeners {
   /** The worker is connected, or why it is not. */
   readonly connection?: ((problem: CodeqError | undefined) => void) | undefined;
 }
+
+/**
+ * What the server made of a run: the task has its result, has failed for good, is tried again, has used
+ * up its attempts, or was given back because the worker closed or lost its lease.
+ */
+export type Settled = "completed" | "failed" | "retry" | "dead_letter" | "handed_back";
 
 export interface WorkerWarning {
   readonly code: "event_loop_lag" | "handler_stuck" | "server_error";
@@ -70,6 +82,13 @@ export function checkConcurrency(concurrency: number = concurrencyDefault): numb
   }
   const text = `invalid concurrency ${concurrency}: a whole number from 1 to ${concurrencyMax}`;
   throw new CodeqError("invalid_option", text);
+}
+
+export function checkMaxTasks(maxTasks: number = Number.POSITIVE_INFINITY): number {
+  if (maxTasks >= 1 && (Number.isInteger(maxTasks) || maxTasks === Number.POSITIVE_INFINITY)) {
+    return maxTasks;
+  }
+  throw new CodeqError("invalid_option", `invalid maxTasks ${maxTasks}: a whole number from 1`);
 }
 
 /** By the name of the queue, which ignores case. */

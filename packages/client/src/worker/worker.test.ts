@@ -6,6 +6,7 @@ import { ScriptedServer } from "../../test/scripted-server.ts";
 import { Client } from "../client.ts";
 import type { CodeqError } from "../codeq-error.ts";
 import { Permanent, RetryIn } from "../failures.ts";
+import { JsonText } from "../json-text.ts";
 import { type Handler, task } from "../task.ts";
 import type { TaskContext } from "./task-context.ts";
 import type { WorkerOptions } from "./worker-options.ts";
@@ -565,6 +566,97 @@ test("completed is told when the result is stored, not before, and a listener ma
   assert.match(server.warnings.join(), /^CODEQ_LISTENER_FAILED: .*a bug in the listener/);
 });
 
+test("what the server made of every run is told, once it has answered", async () => {
+  const told: unknown[] = [];
+  const settled: NonNullable<WorkerOptions["on"]>["settled"] = ({ id }, as) => told.push([id, as]);
+  const { server, worker, running, deliver } = await setup({ on: { settled } });
+  await deliver({ id: "a" }, { id: "b" }, { id: "c" }, { id: "d" }, { id: "e" }, { id: "f" });
+  await running[0]?.finish({});
+  await running[1]?.fail(new Permanent("no"));
+  await running[2]?.fail(new Error("later"));
+  await running[3]?.fail(new Error("never"));
+  await running[4]?.finish({});
+  assert.deepEqual(told, []);
+  for (const taskId of ["a", "b"]) {
+    await server.last.reply({ case: "resultAck", value: { taskId, ...ok } });
+  }
+  const nackAck = { ...ok, appliedDelaySeconds: 0 };
+  await server.last.reply({ case: "nackAck", value: { taskId: "c", ...nackAck, dlq: false } });
+  await server.last.reply({ case: "nackAck", value: { taskId: "d", ...nackAck, dlq: true } });
+  await server.last.reply({ case: "resultAck", value: { taskId: "e", ...no("not_owner") } });
+  const closed = worker.close({ grace: 0 });
+  await settle();
+  await server.last.end("over");
+  await server.advance(100);
+  const value = { workerId: "w", tenantId: "", instance: "" };
+  await server.last.reply({ case: "helloAck", value });
+  await running[5]?.fail(running[5].ctx.signal.reason);
+  await server.last.reply({ case: "abandonAck", value: { taskId: "f", ...ok } });
+  await server.last.end("over");
+  await closed;
+  assert.deepEqual(told, [
+    ...[
+      ["a", "completed"],
+      ["b", "failed"],
+      ["c", "retry"],
+      ["d", "dead_letter"],
+    ],
+    ["f", "handed_back"],
+  ]);
+});
+
+test("a worker for a number of tasks asks for no more, and closes when the server has the last end", async () => {
+  const { server, worker, running, open, deliver } = await setup({ concurrency: 2, maxTasks: 3 });
+  assert.equal(server.last.take("ready").count, 2);
+  await deliver({ id: "a" });
+  assert.equal(server.last.take("ready").count, 1);
+  await deliver({ id: "b" });
+  await running[0]?.finish();
+  await running[1]?.finish();
+  assert.equal(server.last.take("ready").count, 1, "one is left, and two slots are free");
+  await server.last.end("lost");
+  await server.advance(100);
+  await open();
+  assert.equal(server.last.take("ready").count, 1);
+  await deliver({ id: "c" }, { id: "d" });
+  assert.equal(running.length, 3);
+  assert.equal(server.last.take("abandon").taskId, "d", "more than it was asked for");
+  await running[2]?.fail(new Error("counts as well"));
+  assert.ok(!server.last.said.includes("ready"));
+  for (const taskId of ["a", "b"]) {
+    await server.last.reply({ case: "resultAck", value: { taskId, ...ok } });
+  }
+  await server.last.reply({ case: "abandonAck", value: { taskId: "d", ...ok } });
+  assert.ok(!server.last.isFinished, "the end of the last one is not known yet");
+  const nackAck = { taskId: "c", ...ok, appliedDelaySeconds: 1, dlq: false };
+  await server.last.reply({ case: "nackAck", value: nackAck });
+  assert.ok(server.last.isFinished);
+  await server.last.end("over");
+  await worker.done;
+  assert.equal(server.clock.timers, 0);
+});
+
+test("JSON text passes a handler as it is, in and out", async () => {
+  const { server, running, deliver } = await setup();
+  const payload = '{"n": 12345678901234567890}';
+  await deliver({ id: "a", payload }, { id: "b" });
+  assert.equal(running[0]?.ctx.payloadText, payload);
+  await running[0]?.finish(new JsonText(payload));
+  assert.equal(server.last.take("result").resultJson, payload);
+  await running[1]?.finish(new JsonText("{}"));
+  assert.equal(server.last.take("result").resultJson, "{}");
+});
+
+test("who listens for the end of a worker gets no warning of the process", async () => {
+  const stopped: string[] = [];
+  const on = { stopped: ({ code }: CodeqError) => void stopped.push(code) };
+  const { server, worker } = await setup({ on });
+  const value = { code: "", message: "missing scope", errorCode: "missing_scope" };
+  await server.last.reply({ case: "error", value });
+  await assert.rejects(worker.done, { code: "missing_scope" });
+  assert.deepEqual([stopped, server.warnings], [["missing_scope"], []]);
+});
+
 test("what nobody listens for becomes a warning", async () => {
   const silent = { on: { failed: undefined, refused: undefined } as never };
   const { server, running, deliver } = await setup(silent);
@@ -584,6 +676,8 @@ test("a worker that makes no sense is refused", async () => {
     [[handler, task("JOB").handle(() => 1)], {}, /^the task JOB has two handlers in one worker$/],
     [[handler], { concurrency: 0 }, /^invalid concurrency 0/],
     [[handler], { concurrency: 1.5 }, /^invalid concurrency 1.5/],
+    [[handler], { maxTasks: 0 }, /^invalid maxTasks 0/],
+    [[handler], { maxTasks: 1.5 }, /^invalid maxTasks 1.5/],
     [[handler], { name: " " }, /^invalid name of a worker/],
     [[handler], { lagWarning: "x" as never }, /^invalid lagWarning/],
   ];

@@ -21,7 +21,7 @@ import type { Tracing } from "../trace-context.ts";
 import { type Attempt, attempt } from "./attempt.ts";
 import { Delivery } from "./delivery.ts";
 import { Leases } from "./leases.ts";
-import { type Ack, Outbox } from "./outbox.ts";
+import { type Ack, Outbox, type Settlement } from "./outbox.ts";
 import { handBack, type Outcome, outcomeOf } from "./outcome.ts";
 import { Readys } from "./readys.ts";
 import type { Reports } from "./reports.ts";
@@ -44,6 +44,8 @@ export interface WorkerParts {
   readonly handlers: ReadonlyMap<string, Handler>;
   readonly middleware: readonly Middleware[];
   readonly concurrency: number;
+  /** How many handlers to run before it closes. */
+  readonly tasksMax: number;
   readonly name: string;
   readonly lagWarningMs: number;
   readonly reports: Reports;
@@ -73,6 +75,7 @@ export class TaskWorker implements Worker {
   /** Delivered and not started: there were more than asked for. */
   #waiting: Delivery[] = [];
   #running = 0;
+  #begun = 0;
   #turnover = 0;
   #isScheduled = false;
   #state: "running" | "draining" | "closed" = "running";
@@ -115,7 +118,7 @@ export class TaskWorker implements Worker {
     this.#outbox = new Outbox({
       ...shared,
       onWaiting: () => this.#schedule(),
-      onSettled: (delivery, outcome, refused) => this.#settled(delivery, outcome, refused),
+      onSettled: (delivery, settlement) => this.#settled(delivery, settlement),
     });
     // Whoever does not look at the end is told by a warning.
     this.#end.promise.catch(() => {});
@@ -258,7 +261,9 @@ export class TaskWorker implements Worker {
       return;
     }
     this.#outbox.flush();
-    const free = this.#parts.concurrency - this.#running - this.#waiting.length;
+    const { concurrency, tasksMax } = this.#parts;
+    const free =
+      Math.min(concurrency - this.#running, tasksMax - this.#begun) - this.#waiting.length;
     if (this.#state === "running") this.#readys.ask(free);
     this.#line.flush();
   }
@@ -312,15 +317,21 @@ export class TaskWorker implements Worker {
       const delivery = new Delivery(task, handler, nowMs);
       this.#deliveries.add(delivery);
       this.#leases.keep(delivery, this.#claimMs);
-      if (this.#state !== "running") this.#finished(delivery, handBack);
+      if (!this.#isWanting) this.#finished(delivery, handBack);
       else if (this.#running < this.#parts.concurrency) this.#start(delivery);
       else this.#waiting.push(delivery);
     }
     this.#schedule();
   }
 
+  /** Whether another task would be run some time. */
+  get #isWanting(): boolean {
+    return this.#state === "running" && this.#begun + this.#waiting.length < this.#parts.tasksMax;
+  }
+
   #start(delivery: Delivery): void {
     this.#running += 1;
+    this.#begun += 1;
     this.#turnover += 1;
     delivery.state = "running";
     const { timeoutMs } = delivery.handler.definition;
@@ -376,10 +387,13 @@ export class TaskWorker implements Worker {
     this.#outbox.acknowledged(ack);
   }
 
-  #settled(delivery: Delivery, outcome: Outcome, refused: CodeqError | undefined): void {
+  #settled(delivery: Delivery, settlement: Settlement): void {
     this.#leases.release(delivery);
     this.#deliveries.remove(delivery);
-    this.#parts.reports.settled(delivery, outcome, refused);
+    this.#parts.reports.settled(delivery, settlement);
     this.#onIdle();
+    const isEnough = this.#begun >= this.#parts.tasksMax && this.#deliveries.size === 0;
+    // What it rejects with is told to whoever closes it as well.
+    if (isEnough) this.close().catch(() => {});
   }
 }
