@@ -35,12 +35,19 @@ test("queue inspect prints one line", async (t) => {
   assert.equal(output, "READY: 1 | DELAYED: 1 | IN_PROGRESS: 0 | DLQ: 0\n");
 });
 
+/** One that is given back at once would be claimed over and over. */
+function attempts(ack: string): string[] {
+  return ["--max-attempts", ack === "abandon" ? "1" : "5"];
+}
+
 test("worker start claims and acknowledges as it is told, until it is stopped", async (t) => {
   const { world, server } = await setup(t);
   const cli = world();
-  const expected = { complete: "COMPLETED", nack: "PENDING", none: "IN_PROGRESS" };
+  const expected = {
+    ...{ complete: "COMPLETED", nack: "PENDING", none: "IN_PROGRESS", abandon: "FAILED" },
+  };
   for (const [ack, status] of Object.entries(expected)) {
-    const { output } = await cli.run("enqueue", `e-${ack}`, "--json");
+    const { output } = await cli.run("enqueue", `e-${ack}`, "--json", ...attempts(ack));
     const { id } = JSON.parse(output);
     const argv = [
       "worker",

@@ -93,6 +93,7 @@ test("top draws rates, depths and workers, in colour, and follows the size of th
   const cli = world.world();
   await cli.run("enqueue", "resize");
   const worker = world.world();
+  t.after(() => worker.stop());
   const working = worker.run("work", "idle", "--", "cat");
   await terminal.type("codeq top --interval 100ms");
   const screen = await terminal.screen(/resize +1 +0 +0 +0 +\d/);
@@ -105,7 +106,7 @@ test("top draws rates, depths and workers, in colour, and follows the size of th
   assert.match(screen, /process +memory [\d.]+ MiB {2}CPU \d+% {2}event loop p99/);
   assert.match(screen, /QUEUE +READY +DELAYED +RUNNING +DEAD +OLDEST +IN\/s +OUT\/s +FAIL\/s/);
   await terminal.screen(
-    /workers +1 waiting over HTTP {2}0 streams \(0 readys held\) {2}0 tasks running/,
+    /workers +0 waiting over HTTP {2}1 streams \(1 readys held\) {2}0 tasks running/,
   );
   // A worker that holds a task is shown by its name.
   await fetch(`${world.server.url}/v1/codeq/tasks/claim`, {

@@ -1,9 +1,28 @@
 /** Workers from the command line, and what they do with a task by hand. */
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { type Child, startServer } from "../e2e/server-process.ts";
 import { jsonLines, setup, startCommand } from "./setup.ts";
+
+/** What a server offers decides how the worker talks to it. */
+const ways = {
+  streams: {},
+  http: { WORKER_STREAM_ADDR: "off", PRODUCER_STREAM_ADDR: "off" },
+};
+
+/** Resolves when a text is on the error output. */
+function shown(child: Child, text: string): Promise<void> {
+  return new Promise((resolve) => {
+    const check = (): void => {
+      if (child.stderr.includes(text)) resolve();
+    };
+    child.process.stderr?.on("data", check);
+    check();
+  });
+}
 
 async function enqueue(
   cli: { run: (...argv: string[]) => Promise<{ output: string }> },
@@ -32,50 +51,104 @@ test("a module does tasks, several at a time, and tells each as JSON", async (t)
   assert.equal((await cli.run("result", ids[0] ?? "")).output, '{"sum":2}\n');
 });
 
-test("a command that fails gives the task back, until it is dead", async (t) => {
-  const { world } = await setup(t, { env: { BACKOFF_POLICY: "fixed", BACKOFF_BASE_SECONDS: "1" } });
-  const cli = world();
-  const id = await enqueue(cli, "bad");
-  const { output } = await cli.run(
-    "work",
-    "bad",
-    "--max",
-    "3",
-    "--",
-    "sh",
-    "-c",
-    "echo oh >&2; exit 7",
-  );
-  assert.match(output, /requeued {2}bad .*: exit code 7: oh/);
-  assert.match(output, /dlq {2}bad/);
-  const task = JSON.parse((await cli.run("get", id, "--json")).output);
-  assert.equal(task.lastKnownLocation, "DLQ_SET");
-  assert.equal(task.error, "exit code 7: oh");
-});
+for (const [way, env] of Object.entries(ways)) {
+  test(`a command that fails gives the task back, until it is dead (${way})`, async (t) => {
+    const { world } = await setup(t, {
+      env: { ...env, BACKOFF_POLICY: "fixed", BACKOFF_BASE_SECONDS: "1" },
+    });
+    const cli = world();
+    const id = await enqueue(cli, "bad");
+    const { output } = await cli.run(
+      "work",
+      "bad",
+      "--max",
+      "3",
+      "--",
+      "sh",
+      "-c",
+      "echo oh >&2; exit 7",
+    );
+    assert.match(output, /requeued {2}bad .*: exit code 7: oh/);
+    assert.match(output, /dlq {2}bad/);
+    const task = JSON.parse((await cli.run("get", id, "--json")).output);
+    assert.equal(task.lastKnownLocation, "DLQ_SET");
+    assert.equal(task.error, "exit code 7: oh");
+  });
 
-test("Ctrl-C in a real process hands the running task back, without costing an attempt", async (t) => {
-  const { world, server } = await setup(t);
+  test(`Ctrl-C in a real process hands the running task back, without costing an attempt (${way})`, async (t) => {
+    const { world, server } = await setup(t, { env });
+    const cli = world();
+    const id = await enqueue(cli, "long");
+    const script = "echo running >&2; exec tail -f /dev/null";
+    const child = startCommand(["work", "long", "--grace", "100ms", "--", "sh", "-c", script], {
+      directory: cli.directory,
+      env: { CODEQ_BASE_URL: server.url },
+    });
+    t.after(() => child.kill());
+    await shown(child, "running");
+    child.signal("SIGINT");
+    const exit = await child.exited;
+    assert.equal(exit.code, 0, exit.stderr);
+    assert.match(exit.stderr, /0 completed, 1 not/);
+    const task = JSON.parse((await cli.run("get", id, "--json")).output);
+    assert.equal(task.status, "PENDING");
+    assert.equal(task.attempts, undefined);
+  });
+}
+
+test("a result that comes too late is told as lost, and does not undo that of the next worker", async (t) => {
+  const { world, server } = await setup(t, {
+    env: { BACKOFF_POLICY: "fixed", BACKOFF_BASE_SECONDS: "1" },
+  });
   const cli = world();
-  const id = await enqueue(cli, "long");
-  const script = "echo running >&2; exec tail -f /dev/null";
-  const child = startCommand(["work", "long", "--grace", "100ms", "--", "sh", "-c", script], {
+  const id = await enqueue(cli, "slow");
+  const go = join(cli.directory, "go");
+  execFileSync("mkfifo", [go]);
+  // It goes on when the worker, once it is back, notices the lost lease and asks it to end.
+  const script = 'trap "" TERM; echo running >&2; cat "$0"';
+  const argv = ["work", "slow", "--max", "1", "--lease", "1s", "--", "sh", "-c", script, go];
+  const child = startCommand(argv, {
     directory: cli.directory,
     env: { CODEQ_BASE_URL: server.url },
   });
   t.after(() => child.kill());
-  const running = new Promise<void>((resolve) => {
-    child.process.stderr?.on("data", () => {
-      if (child.stderr.includes("running")) resolve();
-    });
+  await shown(child, "running");
+  // The worker is as good as gone until somebody else has the task.
+  child.signal("SIGSTOP");
+  const headers = { authorization: "Bearer dev-token" };
+  const claim = await fetch(`${server.url}/v1/codeq/tasks/claim`, {
+    ...{ method: "POST", headers, body: '{"commands":["slow"],"waitSeconds":20}' },
   });
-  await running;
-  child.signal("SIGINT");
+  assert.equal(((await claim.json()) as { id: string }).id, id);
+  writeFileSync(go, '{"from":"the first"}');
+  child.signal("SIGCONT");
+  await child.anyLine((line) => line.includes("lost") && line.includes(id));
   const exit = await child.exited;
   assert.equal(exit.code, 0, exit.stderr);
+  assert.match(exit.stdout, /the server refused what became of it: .*not_owner/);
   assert.match(exit.stderr, /0 completed, 1 not/);
-  const task = JSON.parse((await cli.run("get", id, "--json")).output);
-  assert.equal(task.status, "PENDING");
-  assert.equal(task.attempts, undefined);
+  const body = '{"status":"COMPLETED","result":{"from":"the second"}}';
+  await fetch(`${server.url}/v1/codeq/tasks/${id}/result`, { method: "POST", headers, body });
+  assert.equal((await cli.run("result", id)).output, '{"from":"the second"}\n');
+});
+
+test("a server that goes away and comes back is trouble, and the work goes on", async (t) => {
+  const { world, server, dataDir } = await setup(t);
+  const cli = world();
+  const child = startCommand(["work", "x", "--max", "1", "--", "cat"], {
+    directory: cli.directory,
+    env: { CODEQ_BASE_URL: server.url },
+  });
+  t.after(() => child.kill());
+  await shown(child, "working on x");
+  await server.stop();
+  await shown(child, "trying again");
+  const again = await startServer({ dataDir, env: { PORT: String(server.port) } });
+  t.after(() => again.kill());
+  const id = await enqueue(cli, "x");
+  const exit = await child.exited;
+  assert.equal(exit.code, 0, exit.stderr);
+  assert.equal((await cli.run("result", id)).output, '{"n":1}\n');
 });
 
 test("a worker without a command, a bad lease or a wrong token says so at once", async (t) => {
@@ -85,9 +158,20 @@ test("a worker without a command, a bad lease or a wrong token says so at once",
   assert.equal(none.code, 2);
   assert.match(none.errors, /a command behind --, or --module/);
   assert.equal((await cli.run("work", "x", "--lease", "1ms", "--", "cat")).code, 2);
-  const denied = await cli.run("work", "x", "--token", "wrong", "--", "cat");
-  assert.equal(denied.code, 7);
+  const many = Array.from({ length: 300 }, (_, n) => `x${n}`).join();
+  assert.equal((await cli.run("work", many, "--", "cat")).code, 2);
 });
+
+for (const [way, env] of Object.entries(ways)) {
+  test(`a wrong token ends a worker at once, and says where it came from (${way})`, async (t) => {
+    const { world } = await setup(t, { env });
+    const denied = await world().run("work", "x", "--token", "wrong", "--json", "--", "cat");
+    assert.equal(denied.code, 7);
+    const { code, serverCode, next } = JSON.parse(denied.errors).error;
+    assert.deepEqual([code, serverCode], ["denied", "invalid_token"]);
+    assert.match(next, /the token came from --token/);
+  });
+}
 
 test("heartbeat, nack and abandon work on a lease, with its token", async (t) => {
   const { world, server } = await setup(t);

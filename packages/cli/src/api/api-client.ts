@@ -13,7 +13,7 @@ export interface Reply {
   readonly text: string;
 }
 
-export type Caller = "producer" | "worker";
+type Caller = "producer" | "worker";
 
 export interface RequestOptions {
   /** Whose token is sent; that of the producer unless told. */
@@ -55,7 +55,7 @@ export class ApiClient {
 
   /** An answer of the API, whatever its status. */
   ask(method: string, path: string, options: RequestOptions = {}): Promise<Reply> {
-    return this.#send(method, `/v1/codeq${path}`, options, this.#token(options.as));
+    return this.#send(method, `/v1/codeq${path}`, options, this.token(options.as));
   }
 
   /** An answer that stays open, piece by piece; it fails when the server falls silent. */
@@ -94,17 +94,18 @@ export class ApiClient {
   }
 
   async #expectOk(method: string, path: string, options: RequestOptions): Promise<Reply> {
-    const reply = await this.#send(method, path, options, this.#token(options.as));
+    const reply = await this.#send(method, path, options, this.token(options.as));
     if (reply.status >= 200 && reply.status < 300) return reply;
     throw this.refusal(reply, options.as);
   }
 
   /** The error that an answer amounts to. */
   refusal(reply: Reply, as?: Caller): CliError {
-    return refusalOf(reply, this.connection.baseUrl.value, this.#token(as));
+    return refusalOf(reply, this.connection.baseUrl.value, this.token(as));
   }
 
-  #token(as: Caller = "producer"): Sourced<string> {
+  /** What is sent to show who is asking. */
+  token(as: Caller = "producer"): Sourced<string> {
     const { producerToken, workerToken, baseUrl } = this.connection;
     const token = as === "worker" ? workerToken : producerToken;
     if (token !== undefined) return token;
@@ -180,7 +181,7 @@ function refusalOf(reply: Reply, baseUrl: string, token: Sourced<string>): CliEr
     const next =
       serverCode === "not_owner"
         ? "only the worker that holds the lease can do this; codeq get <id> shows which one"
-        : `the token came from ${token.source}; give another with --token or CODEQ_TOKEN, and see what it may do: codeq token verify`;
+        : otherToken(token);
     return new CliError(`${baseUrl} refused (${status}): ${said}`, { ...at, exit: "denied", next });
   }
   if (status === 404) {
@@ -193,6 +194,10 @@ function refusalOf(reply: Reply, baseUrl: string, token: Sourced<string>): CliEr
   const later = status === 429 || status >= 500;
   const next = later ? `try again${retryAfter === null ? "" : ` in ${retryAfter} s`}` : undefined;
   return new CliError(`${baseUrl} refused (${status}): ${said}`, { ...at, exit: "refused", next });
+}
+
+export function otherToken({ source }: Sourced<string>): string {
+  return `the token came from ${source}; give another with --token or CODEQ_TOKEN, and see what it may do: codeq token verify`;
 }
 
 interface Failure {

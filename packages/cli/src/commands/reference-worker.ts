@@ -1,56 +1,113 @@
-/** `worker start` as the Go command line has it: claims tasks and acknowledges them without any work. */
+/**
+ * `worker start` as the Go command line has it: claims tasks and acknowledges each with one request,
+ * without any work. It never holds a lease for longer than that, so it is no worker of the client, which
+ * has no word for some of its acknowledgements either.
+ */
 import { limits } from "@codeq/server/tooling";
+import type { ApiClient } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
-import { usageError } from "../cli-error.ts";
+import { CliError, usageError } from "../cli-error.ts";
 import { exits } from "../exit-codes.ts";
-import { HttpTaskSource } from "../work/http-task-source.ts";
-import type { TaskEnd } from "../work/task-source.ts";
-import { doTasks, type WorkEvent } from "../work/work-loop.ts";
+import { pause } from "../pause.ts";
+
+interface ClaimedTask {
+  readonly id: string;
+  readonly command: string;
+  readonly leaseToken: number;
+}
+
+/** A verb of the API with its body; undefined leaves the task alone. */
+type Acknowledgement = readonly [verb: string, fields: object] | undefined;
+
+const troubleMs = 1000;
 
 export async function start(call: Call): Promise<number> {
-  const { options, host } = call;
+  const { options } = call;
   const commands = options.list("events");
   if (commands.length === 0) throw usageError("--events is required");
   const number = (name: string, min: number, max: number): number | undefined =>
     options.wholeNumber(name, { min, max });
   const leaseSeconds = number("lease-seconds", 1, limits.leaseSecondsMax) ?? 60;
-  const waitSeconds = number("wait-seconds", 0, 3600) ?? 10;
-  const end = endOf(call, options.text("ack") ?? "abandon", number("nack-delay", 0, 1e9) ?? 5);
+  const asked = number("wait-seconds", 0, 3600) ?? 10;
+  const waitSeconds = Math.min(asked, limits.claimWaitSecondsMax);
+  const concurrency = number("concurrency", 1, 1000) ?? 1;
+  const nackDelay = number("nack-delay", 0, 1e9) ?? 5;
+  const acknowledge = (): Acknowledgement =>
+    acknowledgement(options.text("ack") ?? "abandon", nackDelay, call.host.clock.nowMs());
   const api = await call.api();
-  const { workerTokenOf } = api.connection;
   if (!call.json) {
-    call.print(`[INFO] Worker connected. Listening... (token: ${workerTokenOf})`);
+    call.print(`[INFO] Worker connected. Listening... (token: ${api.connection.workerTokenOf})`);
   }
-  await doTasks({
-    source: new HttpTaskSource(api, { commands, leaseSeconds, waitSeconds }),
-    run: async () => end(),
-    clock: host.clock,
-    concurrency: number("concurrency", 1, 1000) ?? 1,
-    leaseMs: leaseSeconds * 1000,
-    graceMs: 0,
-    tasksMax: Number.POSITIVE_INFINITY,
-    stopped: host.stopped(),
-    tell: (event) => tell(call, event),
-  });
+  const stopped = call.host.stopped();
+  // One that is refused for good ends them all.
+  const failed = new AbortController();
+  const enough = AbortSignal.any([stopped, failed.signal]);
+  const claim = { body: JSON.stringify({ commands, leaseSeconds, waitSeconds }), waitSeconds };
+  const slot = async (): Promise<void> => {
+    while (!enough.aborted) await takeOne(call, api, { claim, enough, acknowledge });
+  };
+  const slots = Array.from({ length: concurrency }, () =>
+    slot().catch((error: unknown) => {
+      failed.abort();
+      throw error;
+    }),
+  );
+  await Promise.all(slots);
   return exits.ok.code;
 }
 
-function endOf(call: Call, ack: string, delaySeconds: number): () => TaskEnd {
-  if (ack === "abandon") return () => ({ as: "abandoned" });
-  if (ack === "none") return () => ({ as: "left alone" });
-  if (ack === "nack") return () => ({ as: "retry", reason: "", delaySeconds });
-  return () => {
-    const ts = new Date(call.host.clock.nowMs()).toISOString();
-    return { as: "completed", result: JSON.stringify({ handledBy: "codeq-cli", ts }) };
-  };
+function acknowledgement(ack: string, delaySeconds: number, nowMs: number): Acknowledgement {
+  if (ack === "none") return undefined;
+  if (ack === "abandon") return ["abandon", {}];
+  if (ack === "nack") return ["nack", { reason: "", delaySeconds }];
+  const result = { handledBy: "codeq-cli", ts: new Date(nowMs).toISOString() };
+  return ["result", { status: "COMPLETED", result }];
 }
 
-function tell(call: Call, event: WorkEvent): void {
-  if (event.event === "claimed") {
-    const { id, command } = event.task;
-    if (call.json) call.printJson({ event: "claimed", id, command });
-    else call.print(`[OK] Task claimed: ${id} (${command})`);
-  } else if (event.event === "trouble" || event.event === "lost") {
-    call.note(`[ERROR] ${event.why}`);
+interface Slot {
+  readonly claim: { readonly body: string; readonly waitSeconds: number };
+  readonly enough: AbortSignal;
+  readonly acknowledge: () => Acknowledgement;
+}
+
+async function takeOne(call: Call, api: ApiClient, slot: Slot): Promise<void> {
+  const task = await claimOne(call, api, slot);
+  if (task === undefined) return;
+  const { id, command, leaseToken } = task;
+  if (call.json) call.printJson({ event: "claimed", id, command });
+  else call.print(`[OK] Task claimed: ${id} (${command})`);
+  const [verb, fields] = slot.acknowledge() ?? [];
+  if (verb === undefined) return;
+  try {
+    const body = JSON.stringify({ ...fields, leaseToken });
+    await api.post(`/tasks/${id}/${verb}`, body, { as: "worker" });
+  } catch (error) {
+    // The lease ends by itself, and the task comes back.
+    call.note(`[ERROR] ${(error as Error).message}`);
   }
+}
+
+/** Undefined when there was none, or no server for a while. */
+async function claimOne(
+  call: Call,
+  api: ApiClient,
+  { claim, enough }: Slot,
+): Promise<ClaimedTask | undefined> {
+  const options = { as: "worker", waitMs: claim.waitSeconds * 1000, signal: enough } as const;
+  try {
+    const { text } = await api.post("/tasks/claim", claim.body, options);
+    return text === "" ? undefined : (JSON.parse(text) as ClaimedTask);
+  } catch (error) {
+    if (enough.aborted) return undefined;
+    if (!isPassing(error)) throw error;
+    call.note(`[ERROR] ${(error as Error).message}`);
+    await pause(call.host.clock, troubleMs, enough);
+    return undefined;
+  }
+}
+
+/** Something that may be different in a moment. */
+function isPassing(error: unknown): boolean {
+  if (!(error instanceof CliError)) return false;
+  return error.exit === "unreachable" || error.status === 429 || (error.status ?? 0) >= 500;
 }

@@ -1,18 +1,19 @@
 /** `work`: does the tasks of a queue with a command or a module, until it is stopped. */
+import { CodeqError, codeq } from "@codeq/client";
 import { limits } from "@codeq/server/tooling";
 import { checkCommand } from "../api/create-body.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { exits } from "../exit-codes.ts";
 import { duration, timeOfDay } from "../terminal/units.ts";
-import { HttpTaskSource } from "../work/http-task-source.ts";
+import { doTasks, type WorkEvent } from "../work/do-tasks.ts";
 import { runCommand } from "../work/run-command.ts";
 import { runModule } from "../work/run-module.ts";
-import { doTasks, type RunTask, type WorkEvent } from "../work/work-loop.ts";
+import type { RunTask } from "../work/run-task.ts";
+import { workerError } from "../work/worker-error.ts";
 
 const leaseMsDefault = 60_000;
 const graceMsDefault = 10_000;
-const waitSeconds = 20;
 const concurrencyMax = 1000;
 
 export async function run(call: Call): Promise<number> {
@@ -28,20 +29,24 @@ export async function run(call: Call): Promise<number> {
     throw usageError("--lease is from 1s to 24h");
   }
   const api = await call.api();
-  const leaseSeconds = Math.ceil(leaseMs / 1000);
-  call.note(`working on ${commands.join(", ")} at ${api.connection.baseUrl.value}; Ctrl-C stops`);
-  const { completed, others } = await doTasks({
-    source: new HttpTaskSource(api, { commands, leaseSeconds, waitSeconds }),
-    run: runTask,
-    clock: host.clock,
-    concurrency: options.wholeNumber("concurrency", { min: 1, max: concurrencyMax }) ?? 1,
-    leaseMs: leaseSeconds * 1000,
-    graceMs: options.durationMs("grace") ?? graceMsDefault,
-    tasksMax: options.wholeNumber("max", { min: 1, max: 1e9 }) ?? Number.POSITIVE_INFINITY,
-    stopped: host.stopped(),
-    tell: (event) => tell(call, event),
-  });
-  call.note(`${completed} completed, ${others} not`);
+  const url = api.connection.baseUrl.value;
+  await using client = codeq({ url, token: api.token("worker").value });
+  call.note(`working on ${commands.join(", ")} at ${url}; Ctrl-C stops`);
+  try {
+    const { completed, others } = await doTasks({
+      ...{ client, commands, leaseMs },
+      run: runTask,
+      clock: host.clock,
+      concurrency: options.wholeNumber("concurrency", { min: 1, max: concurrencyMax }) ?? 1,
+      graceMs: options.durationMs("grace") ?? graceMsDefault,
+      tasksMax: options.wholeNumber("max", { min: 1, max: 1e9 }),
+      stopped: host.stopped(),
+      tell: (event) => tell(call, event),
+    });
+    call.note(`${completed} completed, ${others} not`);
+  } catch (error) {
+    throw error instanceof CodeqError ? workerError(error, api) : error;
+  }
   return exits.ok.code;
 }
 
@@ -69,8 +74,7 @@ function tell(call: Call, event: WorkEvent): void {
   const nowMs = host.clock.nowMs();
   if (call.json) {
     const { task, ...others } = { task: undefined, ...event };
-    const { id, command, attempts } = task ?? {};
-    const attempt = attempts === undefined ? undefined : attempts + 1;
+    const { id, task: command, attempt } = task ?? {};
     call.printJson({ time: new Date(nowMs).toISOString(), ...others, id, command, attempt });
     return;
   }
@@ -81,8 +85,8 @@ function tell(call: Call, event: WorkEvent): void {
     case "ended": {
       const as = event.as === "completed" ? style.green(event.as) : style.yellow(event.as);
       const why = event.why === undefined ? "" : `: ${firstLine(event.why)}`;
-      const { id, command } = event.task;
-      call.print(`${at}  ${as}  ${command}  ${id}  ${duration(event.tookMs)}${why}`);
+      const { id, task } = event.task;
+      call.print(`${at}  ${as}  ${task}  ${id}  ${duration(event.tookMs)}${why}`);
       return;
     }
     case "lost":

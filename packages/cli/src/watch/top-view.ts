@@ -98,6 +98,8 @@ export function topLines(baseUrl: string, look: TopLook, style: Style): string[]
   const storage = after.storage === "ok" ? style.green("ok") : style.red(after.storage);
   const failed = rate(figures.failedPerSecond);
   const running = [...after.queues.values()].reduce((sum, queue) => sum + queue.inProgress, 0);
+  // A Ready that is held waits like a claim does, and is counted among them.
+  const overHttp = Math.max(0, after.claimWaiters - after.heldReadys);
   const label = (text: string): string => style.dim(text.padEnd(9));
   return [
     `${style.bold("codeQ")}  ${baseUrl}  up ${duration(figures.upMs)}  storage ${storage}  ${style.dim(timeOfDay(nowMs))}`,
@@ -105,7 +107,7 @@ export function topLines(baseUrl: string, look: TopLook, style: Style): string[]
     `${label("tasks")}in ${rate(figures.inPerSecond)}/s  out ${rate(figures.outPerSecond)}/s  ` +
       `failed ${figures.failedPerSecond > 0 ? style.red(failed) : failed}/s  ` +
       `leases expired ${rate(figures.expiredPerSecond)}/s`,
-    `${label("workers")}${count(after.claimWaiters)} waiting over HTTP  ` +
+    `${label("workers")}${count(overHttp)} waiting over HTTP  ` +
       `${count(after.workerStreams)} streams (${count(after.heldReadys)} readys held)  ` +
       `${count(running)} tasks running`,
     `${label("clients")}${count(after.producerStreams)} producer streams  ` +

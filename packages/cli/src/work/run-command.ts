@@ -6,12 +6,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Clock } from "@codeq/server/tooling";
 import { isJson } from "../api/json-text.ts";
-import type { ClaimedTask, TaskEnd } from "./task-source.ts";
-import type { RunTask } from "./work-loop.ts";
+import type { RunEnd, RunnableTask, RunTask } from "./run-task.ts";
 
 const failedForGood = 65;
-/** How long a command may take to end after it was asked to. */
-const killAfterMs = 5000;
+/** How long a command may take to end after it was asked to; the client gives up after 5 s. */
+const killAfterMs = 4000;
 const outputBytesMax = 1024 * 1024;
 const reasonChars = 2000;
 
@@ -25,15 +24,15 @@ export interface RunCommandOptions {
 }
 
 export function runCommand(options: RunCommandOptions): RunTask {
-  return (task, signal) => new Promise((resolve) => start(options, task, signal, resolve));
+  return (task) => new Promise((resolve) => start(options, task, resolve));
 }
 
 function start(
   options: RunCommandOptions,
-  task: ClaimedTask,
-  signal: AbortSignal,
-  resolve: (end: TaskEnd) => void,
+  task: RunnableTask,
+  resolve: (end: RunEnd) => void,
 ): void {
+  const { signal } = task;
   const [program = "", ...args] = options.words;
   const child = spawn(program, args, {
     cwd: options.directory,
@@ -51,7 +50,7 @@ function start(
   });
   // A command that does not read its input is fine.
   child.stdin.on("error", () => {});
-  child.stdin.end(task.payload);
+  child.stdin.end(task.payloadText);
   let cancelKill = (): void => {};
   const onStop = (): void => {
     signalAll(child, "SIGTERM");
@@ -59,7 +58,7 @@ function start(
   };
   signal.addEventListener("abort", onStop);
   if (signal.aborted) onStop();
-  const end = (how: TaskEnd): void => {
+  const end = (how: RunEnd): void => {
     cancelKill();
     signal.removeEventListener("abort", onStop);
     resolve(how);
@@ -80,11 +79,11 @@ function signalAll(child: ChildProcess, signal: NodeJS.Signals): void {
   }
 }
 
-function variablesOf(task: ClaimedTask): Record<string, string> {
+function variablesOf(task: RunnableTask): Record<string, string> {
   return {
     CODEQ_TASK_ID: task.id,
-    CODEQ_TASK_COMMAND: task.command,
-    CODEQ_TASK_ATTEMPT: String(task.attempts + 1),
+    CODEQ_TASK_COMMAND: task.task,
+    CODEQ_TASK_ATTEMPT: String(task.attempt),
     CODEQ_TASK_MAX_ATTEMPTS: String(task.maxAttempts),
   };
 }
@@ -96,7 +95,7 @@ interface Ended {
   readonly errors: Collected;
 }
 
-function endOf({ code, killedBy, output, errors }: Ended): TaskEnd {
+function endOf({ code, killedBy, output, errors }: Ended): RunEnd {
   if (code === 0 && output.isCut) {
     return { as: "failed", error: `the output is longer than ${outputBytesMax} bytes` };
   }

@@ -7,7 +7,7 @@ import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { CliError, usageError } from "../cli-error.ts";
 import { resultOf } from "./run-command.ts";
-import type { RunTask } from "./work-loop.ts";
+import type { RunTask } from "./run-task.ts";
 
 interface HandlerContext {
   readonly id: string;
@@ -23,11 +23,10 @@ type Handler = (payload: unknown, context: HandlerContext) => unknown;
 
 export async function runModule(path: string, directory: string): Promise<RunTask> {
   const handler = await load(resolve(directory, path));
-  return async (task, signal) => {
-    const { id, command, attempts, maxAttempts } = task;
-    const context = { id, command, attempt: attempts + 1, maxAttempts, signal };
+  return async ({ id, task: command, attempt, maxAttempts, signal, payloadText }) => {
+    const context = { id, command, attempt, maxAttempts, signal };
     try {
-      const value = await handler(JSON.parse(task.payload), context);
+      const value = await handler(JSON.parse(payloadText), context);
       return { as: "completed", result: resultOf(JSON.stringify(value) ?? "") };
     } catch (error) {
       const { message = String(error), permanent } = (error ?? {}) as {

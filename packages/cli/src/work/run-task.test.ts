@@ -6,14 +6,12 @@ import { systemClock } from "@codeq/server/tooling";
 import { CliWorld } from "../../test/cli-world.ts";
 import { resultOf, runCommand } from "./run-command.ts";
 import { runModule } from "./run-module.ts";
-import type { ClaimedTask, TaskEnd } from "./task-source.ts";
+import type { RunEnd, RunnableTask } from "./run-task.ts";
 
-const task: ClaimedTask = {
-  ...{ id: "id-1", command: "hello", payload: '{"name":"world"}' },
-  ...{ attempts: 2, maxAttempts: 5, leaseToken: 3 },
+const task: RunnableTask = {
+  ...{ id: "id-1", task: "hello", payloadText: '{"name":"world"}' },
+  ...{ attempt: 3, maxAttempts: 5, signal: new AbortController().signal },
 };
-
-const never = new AbortController().signal;
 
 function runner(words: string[], shown: string[] = []) {
   const { PATH } = process.env;
@@ -21,8 +19,8 @@ function runner(words: string[], shown: string[] = []) {
   return runCommand({ words, env: { PATH }, directory: process.cwd(), clock: systemClock, show });
 }
 
-function shell(script: string, signal = never): Promise<TaskEnd> {
-  return runner(["sh", "-c", script])(task, signal);
+function shell(script: string): Promise<RunEnd> {
+  return runner(["sh", "-c", script])(task);
 }
 
 test("output that is an object is the result, and anything else is put into one", () => {
@@ -53,14 +51,14 @@ test("the exit code decides: another try, or failed for good", async () => {
 });
 
 test("a command that cannot be started is tried again, because another machine may have it", async () => {
-  const end = await runner(["/does/not/exist"])(task, never);
+  const end = await runner(["/does/not/exist"])(task);
   assert.equal(end.as, "retry");
   assert.match(end.as === "retry" ? end.reason : "", /cannot be started/);
 });
 
 test("what a command writes on its error output is shown", async () => {
   const shown: string[] = [];
-  await runner(["sh", "-c", "echo careful >&2"], shown)(task, never);
+  await runner(["sh", "-c", "echo careful >&2"], shown)(task);
   assert.equal(shown.join(""), "careful\n");
 });
 
@@ -80,14 +78,17 @@ test("a stop reaches the command and what it has started", async () => {
     // The inner one is up; it holds the pipes, so there is no end before its own.
     show: () => stop.abort(),
   });
-  assert.deepEqual(await run(task, stop.signal), { as: "retry", reason: "ended by SIGTERM: up" });
+  assert.deepEqual(await run({ ...task, signal: stop.signal }), {
+    as: "retry",
+    reason: "ended by SIGTERM: up",
+  });
 });
 
-async function moduleEnd(text: string): Promise<TaskEnd> {
+async function moduleEnd(text: string): Promise<RunEnd> {
   using world = new CliWorld();
   writeFileSync(join(world.directory, "handler.mjs"), text);
   const run = await runModule("handler.mjs", world.directory);
-  return run(task, never);
+  return run(task);
 }
 
 test("a module gets payload and context, and what it returns is the result", async () => {

@@ -1,0 +1,179 @@
+/**
+ * Does tasks with the worker of the client until it is told to stop, has done enough, or is not wanted.
+ * Leases, connections and hand-backs are the client's; here every run is begun and its end told once,
+ * when the server has answered.
+ */
+import {
+  type Client,
+  type CodeqError,
+  JsonText,
+  Permanent,
+  type Settled,
+  type TaskContext,
+  task,
+} from "@codeq/client";
+import type { Clock } from "@codeq/server/tooling";
+import type { RunEnd, RunTask } from "./run-task.ts";
+
+export type WorkEvent =
+  | { readonly event: "claimed"; readonly task: TaskContext }
+  | {
+      readonly event: "ended";
+      readonly task: TaskContext;
+      readonly as: string;
+      readonly tookMs: number;
+      /** Why, where something went wrong. */
+      readonly why: string | undefined;
+    }
+  | { readonly event: "lost"; readonly task: TaskContext; readonly why: string }
+  | { readonly event: "trouble"; readonly why: string };
+
+export interface WorkOptions {
+  readonly client: Client;
+  readonly commands: readonly string[];
+  readonly run: RunTask;
+  readonly clock: Pick<Clock, "monotonicMs">;
+  readonly concurrency: number;
+  readonly leaseMs: number;
+  readonly graceMs: number;
+  /** How many tasks to do at most; undefined for no limit. */
+  readonly tasksMax: number | undefined;
+  readonly stopped: AbortSignal;
+  readonly tell: (event: WorkEvent) => void;
+}
+
+export interface WorkSummary {
+  readonly completed: number;
+  readonly others: number;
+}
+
+/** In the words of the HTTP API. */
+const words: Readonly<Record<Settled, string>> = {
+  completed: "completed",
+  failed: "failed",
+  retry: "requeued",
+  dead_letter: "dlq",
+  handed_back: "requeued",
+};
+
+/**
+ * Resolves when everything is done or handed back. Rejects when the server does not want the worker, or
+ * could not be told the end of a task.
+ */
+export async function doTasks(options: WorkOptions): Promise<WorkSummary> {
+  const { client, commands, concurrency, leaseMs, graceMs, tasksMax, stopped, tell } = options;
+  const runs = new Runs(options);
+  const names = new Map(commands.map((name) => [name.toLowerCase(), name]));
+  const worker = client.worker(
+    [...names.values()].map((name) => task(name, { lease: leaseMs }).handle(() => undefined)),
+    {
+      concurrency,
+      maxTasks: tasksMax,
+      // A handler gets its payload parsed; what is in front of it also runs for text that is not JSON.
+      middleware: [(ctx) => runs.run(ctx)],
+      on: {
+        settled: (ctx, as) => runs.settled(ctx, as),
+        refused: (error) => runs.refused(error),
+        // All of these are told elsewhere: by the end of the run, and by `done`.
+        failed: () => {},
+        stopped: () => {},
+        connection: (problem) => {
+          if (problem !== undefined) tell({ event: "trouble", why: problem.message });
+        },
+        warning: ({ message }) => tell({ event: "trouble", why: message }),
+      },
+    },
+  );
+  let closing = Promise.resolve();
+  const onStop = (): void => {
+    closing = worker.close({ grace: graceMs });
+    // Looked at below, when the worker has ended.
+    closing.catch(() => {});
+  };
+  stopped.addEventListener("abort", onStop);
+  if (stopped.aborted) onStop();
+  try {
+    await worker.done;
+    await closing;
+  } finally {
+    stopped.removeEventListener("abort", onStop);
+  }
+  return { completed: runs.completed, others: runs.begun - runs.completed };
+}
+
+interface EndedRun {
+  readonly ctx: TaskContext;
+  readonly tookMs: number;
+  readonly why: string | undefined;
+}
+
+class Runs {
+  readonly #options: WorkOptions;
+  /** Ended, and not answered by the server. */
+  readonly #ended = new Map<string, EndedRun>();
+  begun = 0;
+  completed = 0;
+
+  constructor(options: WorkOptions) {
+    this.#options = options;
+  }
+
+  /** Ends as the client wants it: with an output, or by throwing. */
+  async run(ctx: TaskContext): Promise<JsonText> {
+    const { clock, tell } = this.#options;
+    this.begun += 1;
+    tell({ event: "claimed", task: ctx });
+    const startedMs = clock.monotonicMs();
+    const end = await this.#runToEnd(ctx);
+    if (end.as !== "completed" && isLost(ctx.signal)) {
+      const why = "the lease is lost; another worker may have the task";
+      tell({ event: "lost", task: ctx, why });
+    } else {
+      this.#ended.set(ctx.id, { ctx, tookMs: clock.monotonicMs() - startedMs, why: whyOf(end) });
+    }
+    if (end.as === "completed") return new JsonText(end.result);
+    if (end.as === "failed") throw new Permanent(end.error || "failed");
+    // Not an error: the name of its class would become part of the reason.
+    return Promise.reject(end.reason);
+  }
+
+  settled(ctx: TaskContext, as: Settled): void {
+    if (as === "completed") this.completed += 1;
+    const run = this.#take(ctx.id);
+    if (run === undefined) return;
+    const { tookMs } = run;
+    // What was cut short has not failed.
+    const why = as === "handed_back" ? undefined : run.why;
+    this.#options.tell({ event: "ended", task: ctx, as: words[as], tookMs, why });
+  }
+
+  refused({ taskId = "", code, message }: CodeqError): void {
+    const run = this.#take(taskId);
+    if (run === undefined) return;
+    const why = `the server refused what became of it: ${message} (${code})`;
+    this.#options.tell({ event: "lost", task: run.ctx, why });
+  }
+
+  async #runToEnd(ctx: TaskContext): Promise<RunEnd> {
+    try {
+      return await this.#options.run(ctx);
+    } catch (error) {
+      return { as: "retry", reason: (error as Error).message };
+    }
+  }
+
+  #take(id: string): EndedRun | undefined {
+    const run = this.#ended.get(id);
+    this.#ended.delete(id);
+    return run;
+  }
+}
+
+function isLost(signal: AbortSignal): boolean {
+  return signal.aborted && (signal.reason as CodeqError).code === "lease_lost";
+}
+
+function whyOf(end: RunEnd): string | undefined {
+  if (end.as === "completed") return undefined;
+  return end.as === "failed" ? end.error : end.reason;
+}
