@@ -1,7 +1,8 @@
 /**
- * Packs a package of the workspace as it is published. Packages of the workspace that it needs travel
- * inside it, and what those need from outside becomes its own dependency, so that the tarball installs
- * and works from an empty folder.
+ * Packs a package of the workspace as it is published. What it needs of other published packages is a
+ * dependency like any other; packages of the workspace that nobody else needs travel inside it, and
+ * what those need from outside becomes its own dependency. So the tarballs install and work from an
+ * empty folder.
  */
 import { execFileSync } from "node:child_process";
 import {
@@ -18,6 +19,10 @@ import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 
 const root = join(import.meta.dirname, "..");
+const scope = "@codeq/";
+
+/** What users install, by the names of their folders; all others travel inside these. */
+export const publishedFolders: readonly string[] = ["client", "server", "cli"];
 
 interface Manifest {
   readonly name: string;
@@ -32,6 +37,9 @@ interface Manifest {
 
 /** `folder` is the name below `packages`; the path of the tarball is returned. */
 export function packPackage(folder: string, outDirectory: string): string {
+  if (!publishedFolders.includes(folder)) {
+    throw new Error(`${folder} is not published; there are ${publishedFolders.join(", ")}`);
+  }
   const stage = mkdtempSync(join(tmpdir(), "codeq-pack-"));
   try {
     run(process.execPath, [
@@ -40,7 +48,7 @@ export function packPackage(folder: string, outDirectory: string): string {
       `packages/${folder}`,
     ]);
     const manifest = readManifest(folder);
-    const bundled = workspaceClosure(manifest);
+    const bundled = bundledWith(manifest);
     const external = Object.assign({}, ...[manifest, ...bundled.values()].map(externalOf));
     writePackage(stage, folder, {
       ...published(manifest),
@@ -48,7 +56,8 @@ export function packPackage(folder: string, outDirectory: string): string {
       bundleDependencies: [...bundled.keys()],
     });
     for (const [name, each] of bundled) {
-      writePackage(join(stage, "node_modules", name), folderOf(name), published(each));
+      const inside = join(stage, "node_modules", name);
+      writePackage(inside, folderOf(name), published(each));
     }
     for (const file of ["README.md", "LICENSE"]) copyText(folder, file, stage);
     mkdirSync(outDirectory, { recursive: true });
@@ -59,29 +68,33 @@ export function packPackage(folder: string, outDirectory: string): string {
   }
 }
 
-const scope = "@codeq/";
 const folderOf = (name: string): string => name.slice(scope.length);
 
 function readManifest(folder: string): Manifest {
   return JSON.parse(readFileSync(join(root, "packages", folder, "package.json"), "utf8"));
 }
 
-/** Everything of the workspace that a package needs when it runs. */
-function workspaceClosure(
+/** Whether it is a package of this workspace that has no tarball of its own. */
+function isInternal(name: string): boolean {
+  return name.startsWith(scope) && !publishedFolders.includes(folderOf(name));
+}
+
+/** The packages without a tarball of their own that a package needs when it runs. */
+function bundledWith(
   manifest: Manifest,
   found = new Map<string, Manifest>(),
 ): Map<string, Manifest> {
   for (const name of Object.keys(manifest.dependencies ?? {})) {
-    if (!name.startsWith(scope) || found.has(name)) continue;
+    if (!isInternal(name) || found.has(name)) continue;
     const each = readManifest(folderOf(name));
     found.set(name, each);
-    workspaceClosure(each, found);
+    bundledWith(each, found);
   }
   return found;
 }
 
 function externalOf({ dependencies = {} }: Manifest): Record<string, string> {
-  const outside = Object.entries(dependencies).filter(([name]) => !name.startsWith(scope));
+  const outside = Object.entries(dependencies).filter(([name]) => !isInternal(name));
   return Object.fromEntries(outside);
 }
 
@@ -92,13 +105,12 @@ function versionsOf(packages: ReadonlyMap<string, Manifest>): Record<string, str
 /** Without what only this repository needs: sources, and what development takes. */
 function published(manifest: Manifest): Manifest {
   const { private: _private, devDependencies: _dev, dependencies: _all, ...others } = manifest;
-  const { scripts: _scripts, files: _files, ...rest } = others;
   const targets = Object.entries(manifest.exports ?? {}).map(([path, conditions]) => {
     if (typeof conditions === "string") return [path, conditions];
     const { source: _source, ...kept } = conditions;
     return [path, kept];
   });
-  return { ...rest, exports: Object.fromEntries(targets) } as Manifest;
+  return { ...others, exports: Object.fromEntries(targets) } as Manifest;
 }
 
 /** Compiled code with its declarations, of the sources that there are now. */

@@ -1,13 +1,13 @@
-/** `npm run tarball -- client server [--out <directory>]`: packs packages as they are published. */
+/**
+ * `npm run tarball [-- client server] [--out <directory>]`: packs packages as they are published, all of
+ * them unless told.
+ */
 import { parseArgs } from "node:util";
-import { packPackage } from "./package-tarball.ts";
+import { packPackage, publishedFolders } from "./package-tarball.ts";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { out: { type: "string", default: "tarballs" } },
 });
-if (positionals.length === 0) {
-  console.error("error: name the packages to pack, for example: npm run tarball -- client server");
-  process.exitCode = 1;
-}
-for (const folder of positionals) console.log(packPackage(folder, values.out));
+const folders = positionals.length === 0 ? publishedFolders : positionals;
+for (const folder of folders) console.log(packPackage(folder, values.out));

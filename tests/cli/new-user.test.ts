@@ -4,12 +4,12 @@
  */
 import assert from "node:assert/strict";
 import { execFile, spawn, spawnSync } from "node:child_process";
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
+import { packPackage, publishedFolders } from "../../scripts/package-tarball.ts";
 import { Child, root, temporaryDirectory } from "../e2e/server-process.ts";
-import { packAll } from "./packed.ts";
 
 const run = promisify(execFile);
 
@@ -91,7 +91,7 @@ async function walk(user: User): Promise<number> {
 test("an empty folder, the packed packages, and a result", async (t) => {
   const directory = temporaryDirectory();
   t.after(() => directory.dispose());
-  const tarballs = await packAll(directory.path);
+  const tarballs = publishedFolders.map((name) => packPackage(name, directory.path));
   const folder = join(directory.path, "project");
   const user = newUser(t, folder);
   const factors = [busyFactor()];
@@ -99,6 +99,7 @@ test("an empty folder, the packed packages, and a result", async (t) => {
   await run("mkdir", [folder]);
   const flags = ["--prefer-offline", "--no-audit", "--no-fund"];
   await run("npm", ["install", ...flags, ...tarballs], { cwd: folder, env: user.env });
+  checkInstalled(folder);
   const walkedMs = await walk(user);
   const allMs = performance.now() - startedMs;
   rmSync(join(folder, "codeq"), { recursive: true });
@@ -138,6 +139,20 @@ export { composeCore, loadConfig };
   const files = ["typed.ts", "typed/worker.mts", "typed/tasks.test.mts"];
   const flags = ["--noEmit", "--strict", ...module, ...target, ...types];
   await run(process.execPath, [tsc, ...flags, ...files], { cwd: folder });
-  const manifest = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
-  assert.ok("@codeq/cli" in manifest.dependencies);
+}
+
+/** Each is there once, so that a test and the command use the same server, and could be published. */
+function checkInstalled(folder: string): void {
+  const scope = join(folder, "node_modules/@codeq");
+  assert.deepEqual(readdirSync(scope).sort(), [...publishedFolders].sort());
+  for (const name of publishedFolders) {
+    const manifest = readFileSync(join(scope, name, "package.json"), "utf8");
+    const { private: isPrivate, dependencies } = JSON.parse(manifest);
+    assert.equal(isPrivate, undefined, name);
+    for (const each of Object.keys(dependencies).filter((own) => own.startsWith("@codeq/"))) {
+      const isInside = existsSync(join(scope, name, "node_modules", each));
+      const isShared = publishedFolders.some((other) => each === `@codeq/${other}`);
+      assert.equal(isInside, !isShared, `${each} in ${name}`);
+    }
+  }
 }
