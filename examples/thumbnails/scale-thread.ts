@@ -1,0 +1,37 @@
+/** The thread that `make-thumbnail.ts` starts: a PNG in, a smaller one out, or why that cannot be. */
+import { parentPort, workerData } from "node:worker_threads";
+import { PNG } from "pngjs";
+import { type Picture, scale } from "./scale.ts";
+
+export interface Job {
+  readonly png: Uint8Array;
+  readonly width: number;
+}
+
+export type Scaled =
+  | { readonly png: Uint8Array; readonly width: number; readonly height: number }
+  | { readonly problem: string };
+
+/** A small file may claim to be a huge picture. */
+const pixelsMax = 50_000_000;
+const signature = "89504e470d0a1a0a";
+
+function carryOut({ png, width }: Job): Scaled {
+  const bytes = Buffer.from(png);
+  if (bytes.length < 24 || bytes.subarray(0, 8).toString("hex") !== signature) {
+    return { problem: "the file is not a PNG" };
+  }
+  const pixels = bytes.readUInt32BE(16) * bytes.readUInt32BE(20);
+  if (pixels > pixelsMax) return { problem: `the image has more than ${pixelsMax} pixels` };
+  let picture: Picture;
+  try {
+    picture = PNG.sync.read(bytes);
+  } catch (error) {
+    return { problem: `the image is damaged: ${(error as Error).message}` };
+  }
+  const small = scale(picture, width);
+  const data = Buffer.from(small.data);
+  return { ...small, png: PNG.sync.write({ ...small, data }) };
+}
+
+parentPort?.postMessage(carryOut(workerData as Job));

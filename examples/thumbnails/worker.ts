@@ -1,0 +1,30 @@
+/** Makes thumbnails until it is stopped: `node worker.ts`. Start as many as you like. */
+import { codeq } from "@codeq/client";
+import { defaultDirectory } from "./files.ts";
+import { makeThumbnail } from "./make-thumbnail.ts";
+
+const { CODEQ_BASE_URL: url, CODEQ_TOKEN: token } = process.env;
+const client = codeq({ url, token });
+const worker = client.worker(makeThumbnail(defaultDirectory), {
+  concurrency: 2,
+  middleware: [
+    (ctx, next) => {
+      console.log(`${ctx.id} begins, attempt ${ctx.attempt}`);
+      return next();
+    },
+  ],
+  on: {
+    settled: ({ id }, as) => console.log(`${id} ${as}`),
+    failed: ({ id }, error) => console.error(`${id} failed: ${error}`),
+  },
+});
+
+// What it has begun may finish within ten seconds; the rest goes back without costing an attempt.
+const stop = (): void => {
+  worker.close().catch((error) => {
+    console.error(error);
+    process.exitCode = 1;
+  });
+};
+process.once("SIGINT", stop).once("SIGTERM", stop);
+await worker.done;
