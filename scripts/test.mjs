@@ -39,6 +39,7 @@ const steps = [
   folder("crash"),
   folder("e2e"),
   folder("cli"),
+  folder("guides"),
 ];
 
 const words = process.argv.slice(2);

@@ -6,12 +6,16 @@ import assert from "node:assert/strict";
 import { execFile, spawn, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type TestContext, test } from "node:test";
+import { after, type TestContext, test } from "node:test";
 import { promisify } from "node:util";
 import { packPackage, publishedFolders } from "../../scripts/package-tarball.ts";
 import { Child, root, temporaryDirectory } from "../e2e/server-process.ts";
+import { PageRun } from "../guides/page-run.ts";
 
 const run = promisify(execFile);
+const packing = temporaryDirectory();
+after(() => packing.dispose());
+const tarballs = publishedFolders.map((name) => packPackage(name, packing.path));
 
 /** From an empty folder to a result, with packages that npm has in its cache. */
 const installedMsMax = 60_000;
@@ -91,7 +95,6 @@ async function walk(user: User): Promise<number> {
 test("an empty folder, the packed packages, and a result", async (t) => {
   const directory = temporaryDirectory();
   t.after(() => directory.dispose());
-  const tarballs = publishedFolders.map((name) => packPackage(name, directory.path));
   const folder = join(directory.path, "project");
   const user = newUser(t, folder);
   const factors = [busyFactor()];
@@ -117,6 +120,14 @@ test("an empty folder, the packed packages, and a result", async (t) => {
   await user.codeq("init", "--language", "ts", "--dir", "typed");
   await run(process.execPath, ["--test", "typed/tasks.test.mts"], { cwd: folder });
   await checkTypes(folder);
+});
+
+test("the quick start, word for word, with the packed packages", async (t) => {
+  const page = new PageRun(t, {
+    tarballs: packing.path,
+    env: { npm_config_cache: npmCache() },
+  });
+  await page.run("docs/guide/quick-start.md");
 });
 
 /** Types come with the packages: what is right compiles, and what is wrong does not. */

@@ -1,13 +1,10 @@
-/** Contract 13, O2, O3 and O10, and the tour of the README, with the server as a process of its own. */
+/** Contract 13, O2, O3 and O10, with the server as a process of its own. */
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { text as readAll } from "node:stream/consumers";
 import test, { type TestContext } from "node:test";
 import {
   endOfServer,
-  root,
   type ServerOptions,
   type ServerProcess,
   startServer,
@@ -181,53 +178,4 @@ test("O10: a signal ends long polls and a restart has everything", async (t) => 
   const stats = await bodyOf(await send(again, "/admin/queues/render", "dev-token"));
   assert.equal(stats["ready"], 20);
   assert.equal((await again.stop()).code, 0);
-});
-
-/** The commands that the README tells readers to paste, by the mark of their block. */
-function readmeBlock(mark: string): string {
-  const readme = readFileSync(join(root, "README.md"), "utf8");
-  const [, block] = new RegExp(`^\`\`\`sh ${mark}\n([^]*?)^\`\`\`$`, "m").exec(readme) ?? [];
-  assert.ok(block !== undefined, `the README has no block marked as ${mark}`);
-  return block;
-}
-
-test("the streams of the README do what they say", async (t) => {
-  const { server } = await setup(t);
-  const shown = "127.0.0.1:9091";
-  const block = readmeBlock("streams");
-  assert.ok(block.includes(shown));
-  const command = block.replace(shown, `127.0.0.1:${server.workerStreamPort}`);
-  const shell = spawn("bash", ["-euo", "pipefail", "-c", command], {
-    cwd: root,
-    env: { PATH: process.env["PATH"] },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const output = await readAll(shell.stdout);
-  const id = "([0-9a-f-]{36})";
-  const [, created, got] =
-    new RegExp(`^created ${id}\ngot ${id} {.*}\ncompleted true\n$`).exec(output) ?? [];
-  assert.ok(created !== undefined && created === got, output);
-  const task = await bodyOf(await send(server, `/tasks/${created}`, "dev-token"));
-  assert.equal(task["status"], "COMPLETED");
-});
-
-test("the tour of the README does what it says", async (t) => {
-  const { server } = await setup(t);
-  const shell = spawn("bash", ["-euo", "pipefail", "-c", readmeBlock("tour")], {
-    env: { PATH: process.env["PATH"], PORT: String(server.port) },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const output = await readAll(shell.stdout);
-  const lines = output.trim().split("\n");
-  const [, id] = /^enqueued ([0-9a-f-]{36})$/.exec(lines[0] ?? "") ?? [];
-  assert.ok(id !== undefined, output);
-  const [claimed, beat, submitted, read, stats] = lines.slice(1).map((line) => JSON.parse(line));
-  assert.equal(claimed.id, id);
-  assert.equal(claimed.status, "IN_PROGRESS");
-  assert.deepEqual(beat, { ok: true });
-  assert.equal(submitted.status, "COMPLETED");
-  assert.deepEqual(read.result, submitted);
-  assert.equal(read.task.status, "COMPLETED");
-  assert.deepEqual(stats, { command: "resize", ready: 0, delayed: 0, inProgress: 0, dlq: 0 });
-  assert.equal(output.includes('"error"'), false, output);
 });

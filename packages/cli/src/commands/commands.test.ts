@@ -46,6 +46,14 @@ test("a file that is in the way keeps all of them from being written", async () 
   assert.equal(existsSync(join(world.directory, "codeq/tasks.mts")), false);
 });
 
+test("a file with the name of the folder is told apart from a folder", async () => {
+  using world = new CliWorld();
+  writeFileSync(join(world.directory, "codeq"), "mine");
+  const { code, errors } = await world.run("init");
+  assert.equal(code, 1);
+  assert.match(errors, /^error: codeq is a file; nothing was written\n {2}next: .*--dir\n$/);
+});
+
 test("init speaks the language of the project", async () => {
   const cases: [manifest: object, args: string[], file: string][] = [
     [{}, [], "codeq/worker.mjs"],
@@ -81,7 +89,7 @@ test("init asks only for packages that are not there", async () => {
 test("what the operating system refuses is told without a stack", async () => {
   using world = new CliWorld();
   writeFileSync(join(world.directory, "codeq"), "a file");
-  const { code, errors } = await world.run("init");
+  const { code, errors } = await world.run("init", "--dir", "codeq/tasks");
   assert.equal(code, 1);
   assert.match(errors, /^error: (ENOTDIR|EEXIST): .*\n$/);
 });

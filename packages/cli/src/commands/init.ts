@@ -1,5 +1,5 @@
 /** `init`: writes a task, a worker and a test into the project, and never over something. */
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
@@ -24,6 +24,12 @@ export async function run(call: Call): Promise<number> {
     throw new CliError(`there is already ${names}; nothing was written`, {
       exit: "failed",
       next: "choose another folder with --dir, or move the files away",
+    });
+  }
+  if (existsSync(folder) && !statSync(folder).isDirectory()) {
+    throw new CliError(`${shown(call, folder)} is a file; nothing was written`, {
+      exit: "failed",
+      next: "choose another folder with --dir",
     });
   }
   mkdirSync(folder, { recursive: true });

@@ -1,22 +1,21 @@
 /** What docs/guide/limits.md shows is what the server takes and answers. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import test from "node:test";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
 import { quotaOf } from "../../packages/server/src/config/quotas.ts";
 import { rateLimitKeys } from "../../packages/server/src/config/rate-limit-keys.ts";
 import type { Config, RateLimitKey } from "../../packages/server/src/config/settings.ts";
 import { metricTable } from "../../packages/server/src/telemetry/metrics.ts";
-import { setup } from "./setup.ts";
+import { setup } from "../contract/setup.ts";
+import { blocksOf, type Mark } from "./marks.ts";
+import { readPage } from "./pages.ts";
 
-const guide = readFileSync(join(import.meta.dirname, "../../docs/guide/limits.md"), "utf8");
+const page = "docs/guide/limits.md";
+const guide = readPage(page);
 
-/** The examples whose first line says this. */
-function blocks(head: string): string[] {
-  return [...guide.matchAll(/```(.+)\n([^`]*)```/g)]
-    .filter(([, first]) => first === head)
-    .map(([, , text]) => text?.trim() ?? "");
+/** The examples with this mark. */
+function blocks(mark: Mark): string[] {
+  return blocksOf(mark, page).map(({ text }) => text.trim());
 }
 
 function load(yaml: string): Config {

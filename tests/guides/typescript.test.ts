@@ -1,0 +1,75 @@
+/** Every block of TypeScript compiles, and those that are tests pass. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test, { type TestContext } from "node:test";
+import { promisify } from "node:util";
+import { root } from "../e2e/server-process.ts";
+import { blocksOf } from "./marks.ts";
+
+const run = promisify(execFile);
+/** Inside the repository, so that packages are found as they are in a project of a user. */
+const workspace = join(root, "data");
+const blocks = blocksOf("ts");
+
+interface WrittenBlock {
+  readonly path: string;
+  readonly code: string;
+}
+
+/** A folder for each page. What a page imports and does not have is the file of another page. */
+function writeBlocks(t: TestContext): WrittenBlock[] {
+  mkdirSync(workspace, { recursive: true });
+  const directory = mkdtempSync(join(workspace, "guide-"));
+  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  const folderOf = (page: string): string => join(directory, page.replace(/\W/g, "-"));
+  for (const page of new Set(blocks.map((block) => block.page))) {
+    mkdirSync(folderOf(page));
+    for (const { file, text } of blocks) {
+      if (file !== undefined) writeFileSync(join(folderOf(page), file), text);
+    }
+  }
+  return blocks.map(({ page, line, file, text }) => {
+    const path = join(folderOf(page), file ?? `line-${line}.ts`);
+    writeFileSync(path, text);
+    return { path, code: text };
+  });
+}
+
+test("there are blocks to look at", () => {
+  for (const guide of ["producer", "worker", "testing", "concepts", "migration-from-bullmq"]) {
+    const found = blocks.filter(({ page }) => page === `docs/guide/${guide}.md`);
+    assert.ok(found.length > 3, guide);
+  }
+});
+
+test("every block compiles", async (t) => {
+  const written = writeBlocks(t);
+  const compilerOptions = {
+    ...{ strict: true, noEmit: true, skipLibCheck: true, allowImportingTsExtensions: true },
+    ...{ module: "nodenext", target: "es2024", lib: ["es2024", "esnext.disposable"] },
+    ...{ types: ["node"], moduleDetection: "force" },
+  };
+  const files = written.map(({ path }) => path);
+  const config = join(files[0] ?? "", "../../tsconfig.json");
+  writeFileSync(config, JSON.stringify({ compilerOptions, files }));
+  const tsc = join(root, "node_modules/typescript/bin/tsc");
+  const failed = ({ stdout }: { stdout: string }): never => assert.fail(stdout);
+  await run(process.execPath, [tsc, "-b", "packages/client"], { cwd: root }).catch(failed);
+  await run(process.execPath, [tsc, "-p", config]).catch(failed);
+});
+
+test("the tests in the guides pass", async (t) => {
+  const tests = writeBlocks(t).filter(({ code }) => code.includes("node:test"));
+  const count = tests.flatMap(({ code }) => [...code.matchAll(/^test\(/gm)]).length;
+  assert.ok(count > 3);
+  const files = tests.map(({ path }) => path);
+  // Without the mark of this test, for a test that runs tests would pass over them.
+  const { NODE_TEST_CONTEXT: _mark, ...env } = process.env;
+  const args = ["--conditions=source", "--test", "--test-reporter=tap", ...files];
+  const { stdout } = await run(process.execPath, args, { cwd: root, env }).catch(
+    (error: { stdout: string }) => assert.fail(error.stdout),
+  );
+  assert.match(stdout, new RegExp(`^# pass ${count}$`, "m"));
+});
