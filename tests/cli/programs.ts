@@ -6,11 +6,15 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 
 /** False, with the reason told, where the program is missing and cannot be installed. */
-export async function ensureProgram(t: TestContext, name: string): Promise<boolean> {
+export async function ensureProgram(
+  t: TestContext,
+  name: string,
+  packageName: string = name,
+): Promise<boolean> {
   if (await isThere(name)) return true;
   try {
     const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
-    await run("apt-get", ["install", "--yes", "--no-install-recommends", name], { env });
+    await run("apt-get", ["install", "--yes", "--no-install-recommends", packageName], { env });
   } catch (error) {
     t.skip(`${name} is not installed, and apt-get cannot do it: ${firstLine(error)}`);
     return false;

@@ -32,6 +32,14 @@ export const marks = {
     means: "A configuration of the server that starts.",
     checkedBy: "tests/guides/configuration.test.ts",
   },
+  ini: {
+    means: "A unit of systemd without mistakes.",
+    checkedBy: "tests/guides/systemd.test.ts",
+  },
+  nginx: {
+    means: "A site of nginx, through which requests and streams go.",
+    checkedBy: "tests/guides/nginx.test.ts",
+  },
   "text parts": {
     means: "An API key and the names of its parts.",
     checkedBy: "tests/guides/api-keys.test.ts",

@@ -3,7 +3,7 @@
  * started, commands run, and what is shown as their output is looked for in it.
  *
  * The blocks are taken as they stand, with two exceptions. Ports are free ones, so the addresses of the
- * pages become those of the server that runs. Paths below /etc, /opt and /var are below a directory of
+ * pages become those of the server that runs. Paths below /etc, /opt, /usr/local and /var are below a directory of
  * the test, and the commands of folder `stand-ins` come before those of the system.
  */
 import assert from "node:assert/strict";
@@ -73,9 +73,8 @@ export class PageRun {
   async run(page: string): Promise<void> {
     const blocks = blocksIn(page);
     for (const [index, block] of blocks.entries()) {
-      await this.#do(block, blocks[index + 1]).catch((error: Error) => {
-        error.message = `${page}:${block.line} ${error.message}`;
-        throw error;
+      await this.#do(block, blocks[index + 1]).catch((cause: Error) => {
+        throw new Error(`${page}:${block.line} ${cause.message}`, { cause });
       });
     }
   }
@@ -163,7 +162,7 @@ export class PageRun {
       .replaceAll(/(127\.0\.0\.1|localhost):8080\b/g, `$1:${port}`)
       .replaceAll(/(127\.0\.0\.1|localhost):9091\b/g, `$1:${workerStreamPort}`)
       .replaceAll(/(127\.0\.0\.1|localhost):9092\b/g, `$1:${producerStreamPort}`)
-      .replaceAll(/(?<![\w.}])\/(etc|opt|var)\//g, `${this.#machine}/$1/`);
+      .replaceAll(/(?<![\w.}])\/(etc|opt|var|usr\/local)\//g, `${this.#machine}/$1/`);
   }
 
   async #stop(): Promise<void> {

@@ -15,6 +15,14 @@ const doubtful: ReadonlyMap<number, string> = new Map([
   [0xff534d42, "CIFS, where locks and syncs depend on the server"],
 ]);
 
+const usual: ReadonlyMap<number, string> = new Map([
+  [0xef53, "ext4"],
+  [0x58465342, "XFS"],
+  [0x9123683e, "Btrfs"],
+  [0x2fc12fc1, "ZFS"],
+  [0x794c7630, "overlay, which ends with its container; a volume does not"],
+]);
+
 /** The directory itself, or the closest one above it that exists. */
 export function existingDirectory(directory: string): string {
   let path = directory;
@@ -40,15 +48,18 @@ export function checkDataDirectory(patient: Patient): Finding[] {
       "give this user the right to write there, or set CODEQ_DATA_DIR to another place";
     return [fail("data directory", `${existing} cannot be written`, advice)];
   }
-  findings.push(checkFileSystem(existing), checkSpace(existing, config.minFreeDiskBytes));
+  findings.push(checkFileSystem(Number(statfsSync(existing).type)), checkSpace(existing, config.minFreeDiskBytes));
   findings.push(checkUse(directory));
   return findings;
 }
 
-function checkFileSystem(directory: string): Finding {
-  const { type } = statfsSync(directory);
-  const what = doubtful.get(Number(type) >>> 0);
-  if (what === undefined) return ok("file system", `type 0x${Number(type).toString(16)}`);
+/** By the number that the system gives its kind. */
+export function checkFileSystem(type: number): Finding {
+  const kind = type >>> 0;
+  const what = doubtful.get(kind);
+  if (what === undefined) {
+    return ok("file system", usual.get(kind) ?? `type 0x${kind.toString(16)}`);
+  }
   return warn("file system", what, "put the data on a local disk for anything but tests");
 }
 

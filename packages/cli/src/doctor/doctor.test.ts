@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { LevelKv } from "@codeq/server/tooling/offline";
 import { CliWorld } from "../../test/cli-world.ts";
+import { checkFileSystem } from "./check-data-directory.ts";
 import { judgeSkew } from "./check-server.ts";
 import { judgeSync, measureSync } from "./check-sync.ts";
 
@@ -13,6 +14,16 @@ test("a slow disk is warned of, and so is one that is too fast to be true", () =
   assert.equal(verdict(20), "ok");
   assert.equal(verdict(20.1), "warn");
   assert.equal(verdict(0.005), "warn");
+});
+
+test("file systems have names, and those that forget are warned of", () => {
+  const { verdict, found } = checkFileSystem(0xef53);
+  assert.deepEqual([verdict, found], ["ok", "ext4"]);
+  assert.match(checkFileSystem(0x6969).found, /^NFS/);
+  assert.equal(checkFileSystem(0x6969).verdict, "warn");
+  // Some systems give it as a negative number.
+  assert.equal(checkFileSystem(0x9123683e | 0).found, "Btrfs");
+  assert.equal(checkFileSystem(0x1234).found, "type 0x1234");
 });
 
 test("measuring leaves no file behind", () => {

@@ -72,7 +72,7 @@ export const accessCommands: readonly CommandRow[] = [
     examples: [
       { line: "key create shop --scopes create", about: "for a producer" },
       {
-        line: "key create resizer --scopes claim,heartbeat,nack,result --events resize --expires-in 90d",
+        line: "key create resizer --scopes claim,heartbeat,nack,abandon,result --events resize --expires-in 90d",
         about: "for a worker on one queue",
       },
     ],
