@@ -10,6 +10,7 @@ interface MarkRow {
 }
 
 const scripts = "tests/guides/scripts.test.ts";
+const prometheus = "tests/guides/prometheus.test.ts";
 const limits = "tests/guides/limits.test.ts";
 
 export const marks = {
@@ -40,6 +41,8 @@ export const marks = {
     means: "A site of nginx, through which requests and streams go.",
     checkedBy: "tests/guides/nginx.test.ts",
   },
+  "yaml prometheus": { means: "The configuration of Prometheus.", checkedBy: prometheus },
+  "yaml rules": { means: "Rules for Prometheus, on metrics that exist.", checkedBy: prometheus },
   "text parts": {
     means: "An API key and the names of its parts.",
     checkedBy: "tests/guides/api-keys.test.ts",

@@ -109,14 +109,14 @@ test("HTTP goes through nginx, and metrics do not", async (t) => {
   if (proxy === undefined) return;
   const curl = async (path: string, ...more: string[]): Promise<string> => {
     const to = `https://localhost:${proxy.port}${path}`;
-    const status = ["-s", "-w", "\n%{http_code}", "--cacert", join(proxy.directory, "tls.crt")];
+    const status = ["-s", "-o", "/dev/null", "-w", "%{http_code}", "--cacert", join(proxy.directory, "tls.crt")];
     return (await run("curl", [...status, ...more, to])).stdout;
   };
   const auth = ["-H", "Authorization: Bearer dev-token"];
   const body = join(proxy.directory, "body.json");
   writeFileSync(body, `{"command":"c","payload":"${"x".repeat(1_048_570)}"}`);
-  assert.match(await curl("/v1/codeq/tasks", ...auth, "-d", `@${body}`), /\n202$/);
+  assert.match(await curl("/v1/codeq/tasks", ...auth, "-d", `@${body}`), /^202$/);
   const claim = ["-d", '{"commands":["other"],"waitSeconds":1}'];
-  assert.match(await curl("/v1/codeq/tasks/claim", ...auth, ...claim), /\n204$/);
-  assert.match(await curl("/metrics"), /\n403$/);
+  assert.match(await curl("/v1/codeq/tasks/claim", ...auth, ...claim), /^204$/);
+  assert.match(await curl("/metrics"), /^403$/);
 });

@@ -20,11 +20,18 @@ const before: Readonly<Record<string, (t: TestContext, run: PageRun) => void>> =
   },
 };
 
+/** Pages that go on where another one ends. */
+const sequels: Readonly<Record<string, string>> = {
+  "docs/guide/operations.md": "docs/guide/deployment.md",
+};
+
 for (const page of pages) {
   if (!blocksIn(page).some(({ mark }) => (scripts as string[]).includes(mark))) continue;
   test(`the commands of ${page} work, one after the other`, async (t) => {
     const run = new PageRun(t);
     before[page]?.(t, run);
+    const prequel = sequels[page];
+    if (prequel !== undefined) await run.run(prequel);
     await run.run(page);
   });
 }

@@ -1,0 +1,118 @@
+/** Prometheus takes what the guides configure, and every alert is about metrics of ours and fires. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { promisify } from "node:util";
+import { parse } from "yaml";
+import { metricTable } from "../../packages/server/src/telemetry/metrics.ts";
+import { temporaryDirectory } from "../e2e/server-process.ts";
+import { debianProgram } from "./debian-program.ts";
+import { blocksOf } from "./marks.ts";
+
+const run = promisify(execFile);
+
+const [config, ...otherConfigs] = blocksOf("yaml prometheus");
+const [rules, ...otherRules] = blocksOf("yaml rules");
+assert.ok(config !== undefined && otherConfigs.length === 0);
+assert.ok(rules !== undefined && otherRules.length === 0);
+
+interface Alert {
+  readonly alert: string;
+  readonly expr: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+const alerts = (parse(rules.text) as { groups: { rules: Alert[] }[] }).groups.flatMap(
+  (group) => group.rules,
+);
+
+test("the rules ask for metrics and labels that there are", () => {
+  const rows = new Map(Object.values(metricTable).map((row) => [row.name as string, row]));
+  const asked = alerts.flatMap(({ expr }) => [...expr.matchAll(/(codeq_\w+)(?:\{(\w+)=)?/g)]);
+  assert.ok(asked.length > 8);
+  for (const [, name = "", label] of asked) {
+    const row = rows.get(name.replace(/_bucket$/, ""));
+    assert.ok(row !== undefined, name);
+    if (label === undefined) continue;
+    assert.ok(row.labels.map((each) => each.name as string).includes(label), `${name} ${label}`);
+  }
+});
+
+/** Series for each alert with which it is to fire within the hour, one value a minute. */
+const trouble: Readonly<Record<string, string | readonly string[]>> = {
+  CodeqDown: 'up{job="codeq"} 0x60',
+  CodeqRefusesWrites: 'codeq_storage_state{state="ok"} 0x60',
+  CodeqQueueWaits: 'codeq_queue_oldest_seconds{command="mail"} 60+60x60',
+  CodeqNewDeadLetters: 'codeq_dlq_depth{command="mail"} 0x50 1x10',
+  CodeqLeasesExpire: 'codeq_lease_expired_total{command="mail"} 0+2x60',
+  CodeqWebhooksFail:
+    'codeq_webhook_deliveries_total{kind="task_result",command="mail",outcome="failure"} 0x50 1x10',
+  CodeqSlowDisk: [
+    'codeq_log_sync_seconds_bucket{le="0.1"} 0x60',
+    'codeq_log_sync_seconds_bucket{le="0.25"} 0+10x60',
+    'codeq_log_sync_seconds_bucket{le="+Inf"} 0+10x60',
+  ],
+  CodeqEventLoopLags: "codeq_event_loop_lag_seconds 0.5x60",
+  CodeqQuarantine: "codeq_quarantined_records_total 0x50 1x10",
+  CodeqCertificateEnds: "codeq_tls_certificate_expiry_seconds 86400x60",
+};
+
+async function setup(
+  t: TestContext,
+): Promise<{ promtool: string; directory: string } | undefined> {
+  // Out of the package: it needs 70 MB of others when it is installed.
+  const promtool = await debianProgram(t, { program: "promtool", package: "prometheus" });
+  if (promtool === undefined) return undefined;
+  const directory = temporaryDirectory();
+  t.after(() => directory.dispose());
+  const write = (name: string, text: string): void =>
+    writeFileSync(join(directory.path, name), text.replaceAll("/etc/prometheus", directory.path));
+  write("prometheus.yml", config?.text ?? "");
+  write("codeq-rules.yml", rules?.text ?? "");
+  return { promtool, directory: directory.path };
+}
+
+test("promtool finds nothing wrong with the configuration and the rules", async (t) => {
+  const world = await setup(t);
+  if (world === undefined) return;
+  const { promtool, directory } = world;
+  const checked = await run(promtool, ["check", "config", join(directory, "prometheus.yml")]);
+  assert.match(checked.stdout, new RegExp(`SUCCESS: ${alerts.length} rules found`));
+});
+
+test("every alert fires when there is a reason, and none without", async (t) => {
+  const world = await setup(t);
+  if (world === undefined) return;
+  assert.deepEqual(
+    Object.keys(trouble),
+    alerts.map(({ alert }) => alert),
+  );
+  const { promtool, directory } = world;
+  const tests = alerts.flatMap(({ alert, labels }) => {
+    const series = [trouble[alert] ?? []].flat().map((line) => {
+      const [, name = "", values = ""] = /^(\S+) (.*)$/.exec(line) ?? [];
+      return { series: name, values };
+    });
+    const { le: _le, ...own } = labelsOf(series[0]?.series ?? "");
+    const asked = { eval_time: "55m", alertname: alert };
+    const fires = { ...asked, exp_alerts: [{ exp_labels: { ...own, ...labels } }] };
+    return [
+      { interval: "1m", input_series: series, alert_rule_test: [fires] },
+      { interval: "1m", input_series: [], alert_rule_test: [{ ...asked, exp_alerts: [] }] },
+    ];
+  });
+  const file = join(directory, "tests.yml");
+  // JSON is YAML.
+  writeFileSync(file, JSON.stringify({ rule_files: ["codeq-rules.yml"], tests }));
+  const passed = run(promtool, ["test", "rules", file], { cwd: directory });
+  await passed.catch((error: { stdout: string; stderr: string }) =>
+    assert.fail(error.stdout + error.stderr),
+  );
+});
+
+function labelsOf(series: string): Record<string, string> {
+  const pairs = [...series.matchAll(/(\w+)="([^"]*)"/g)];
+  return Object.fromEntries(pairs.map(([, name = "", value = ""]) => [name, value]));
+}
