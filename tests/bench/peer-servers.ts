@@ -31,8 +31,8 @@ export interface PeerServer {
 }
 
 /** Installs what is missing. */
-export function ensurePeers(): void {
-  const missing = programs.filter((program) => pathOf(program) === undefined);
+export function ensurePeers(wanted: readonly Program[] = programs): void {
+  const missing = wanted.filter((program) => pathOf(program) === undefined);
   if (missing.length === 0) return;
   const command = `apt-get install --no-install-recommends ${missing.join(" ")}`;
   if (pathOf("apt-get") === undefined) {
@@ -44,7 +44,7 @@ export function ensurePeers(): void {
   if (process.getuid?.() !== 0) {
     throw new SetupError(
       `${missing.join(" and ")} not found. Run as root: ${command}\n` +
-        "or run the benchmark as root, which does the same.",
+        "or run this as root, which does the same.",
     );
   }
   progress(`installing ${missing.join(" and ")}`);

@@ -3,7 +3,7 @@
  * taken out of the package without installing it, so that no service starts and nobody has to be root.
  */
 import { execFile } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import type { TestContext } from "node:test";
 import { promisify } from "node:util";
@@ -41,4 +41,5 @@ async function extract(name: string, to: string): Promise<void> {
   const [file = ""] = readdirSync(directory);
   await run("dpkg-deb", ["-x", join(directory, file), join(directory, "files")]);
   if (!existsSync(to)) renameSync(join(directory, "files"), to);
+  rmSync(directory, { recursive: true });
 }

@@ -43,7 +43,8 @@ test("links between documents lead somewhere", () => {
 });
 
 test("a link to nowhere is noticed: a file, a heading, a way out of the repository", () => {
-  const text = "[a](no.md) [b](#no) [c](docs/guide/tls.md#renewal) [d](docs/guide/tls.md#no) [e](../x)";
+  const text =
+    "[a](no.md) [b](#no) [c](docs/guide/tls.md#renewal) [d](docs/guide/tls.md#no) [e](../x)";
   assert.deepEqual(linksIn("README.md", text).flatMap(broken), [
     "README.md: there is no no.md",
     "README.md: no heading for #no",

@@ -22,8 +22,12 @@ test("every block of every page has a mark that a test answers for", () => {
 });
 
 test("a block without a mark, or with one that nobody knows, is noticed with its place", () => {
-  const text = "# A page\n\n```\nplain\n```\n\n```ts\nconst known = 1;\n```\n\n```sh magic\nx\n```\n";
-  assert.deepEqual(unchecked(blocksIn("page.md", text)), ["page.md:3 ```", "page.md:11 ```sh magic"]);
+  const text =
+    "# A page\n\n```\nplain\n```\n\n```ts\nconst known = 1;\n```\n\n```sh magic\nx\n```\n";
+  assert.deepEqual(unchecked(blocksIn("page.md", text)), [
+    "page.md:3 ```",
+    "page.md:11 ```sh magic",
+  ]);
   assert.throws(() => blocksIn("page.md", "```ts\nnever closed\n"), /page\.md:1 opens a block/);
 });
 

@@ -7,7 +7,12 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
 import { codeq, task } from "../../packages/client/src/index.ts";
-import { Child, type ServerProcess, startServer, temporaryDirectory } from "../e2e/server-process.ts";
+import {
+  Child,
+  type ServerProcess,
+  startServer,
+  temporaryDirectory,
+} from "../e2e/server-process.ts";
 import { debianProgram } from "./debian-program.ts";
 import { blocksOf } from "./marks.ts";
 
@@ -76,8 +81,17 @@ async function setup(t: TestContext): Promise<Proxy | undefined> {
     child.signal("SIGQUIT");
     await child.exited;
   });
-  await run("curl", ["-sk", "--retry", "50", "--retry-connrefused", "--retry-delay", "0",
-    "--retry-max-time", "10", `https://localhost:${port}/readyz`]);
+  await run("curl", [
+    "-sk",
+    "--retry",
+    "50",
+    "--retry-connrefused",
+    "--retry-delay",
+    "0",
+    "--retry-max-time",
+    "10",
+    `https://localhost:${port}/readyz`,
+  ]);
   return { port, ca, server, directory: directory.path };
 }
 
@@ -109,7 +123,15 @@ test("HTTP goes through nginx, and metrics do not", async (t) => {
   if (proxy === undefined) return;
   const curl = async (path: string, ...more: string[]): Promise<string> => {
     const to = `https://localhost:${proxy.port}${path}`;
-    const status = ["-s", "-o", "/dev/null", "-w", "%{http_code}", "--cacert", join(proxy.directory, "tls.crt")];
+    const status = [
+      "-s",
+      "-o",
+      "/dev/null",
+      "-w",
+      "%{http_code}",
+      "--cacert",
+      join(proxy.directory, "tls.crt"),
+    ];
     return (await run("curl", [...status, ...more, to])).stdout;
   };
   const auth = ["-H", "Authorization: Bearer dev-token"];

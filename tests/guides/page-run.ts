@@ -180,7 +180,11 @@ export class PageRun {
 function looksLike(shown: string): { test(screen: string): boolean } {
   const figures = /(?<!\w)(?:-(?= )|\d[\d.:,]*(?: ?(?:µs|ms|[smhd]|[KMG]iB|%)(?![\w/]))?)/g;
   const outline = (text: string): string =>
-    text.replaceAll(figures, "#").replaceAll(/ +/g, " ").replaceAll(/\s*\n\s*/g, "\n").trim();
+    text
+      .replaceAll(figures, "#")
+      .replaceAll(/ +/g, " ")
+      .replaceAll(/\s*\n\s*/g, "\n")
+      .trim();
   return { test: (screen) => outline(screen).includes(outline(shown)) };
 }
 
@@ -190,7 +194,9 @@ function patternOf(shown: string): RegExp {
   const parts = lines.map((line, index) => {
     if (line.trim() === "…") return "[^]*";
     const spaces = line.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replaceAll("…", "[^\\n]*");
-    return index === lines.length - 1 || lines[index + 1]?.trim() === "…" ? spaces : `${spaces}\\s*\\n`;
+    return index === lines.length - 1 || lines[index + 1]?.trim() === "…"
+      ? spaces
+      : `${spaces}\\s*\\n`;
   });
   return new RegExp(parts.join(""));
 }

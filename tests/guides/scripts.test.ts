@@ -6,6 +6,7 @@ import { root } from "../e2e/server-process.ts";
 import type { Mark } from "./marks.ts";
 import { PageRun } from "./page-run.ts";
 import { blocksIn, pages } from "./pages.ts";
+import { startRedisFor } from "./redis.ts";
 
 /** Those that `PageRun` knows what to do with. */
 const scripts: readonly Mark[] = [
@@ -13,10 +14,18 @@ const scripts: readonly Mark[] = [
   ...(["sh terminal", "text screen", "text output", "json output"] as const),
 ];
 
-/** What has to be there before a page begins. */
-const before: Readonly<Record<string, (t: TestContext, run: PageRun) => void>> = {
-  "README.md": (_t, { directory }) => {
+/** What has to be there before a page begins; false, with the reason told, where it cannot be. */
+const before: Readonly<Record<string, (t: TestContext, run: PageRun) => Promise<boolean>>> = {
+  "README.md": async (_t, { directory }) => {
     symlinkSync(join(root, "examples"), join(directory, "examples"));
+    return true;
+  },
+  "docs/guide/migration-from-bullmq.md": async (t, { env }) => {
+    const redis = await startRedisFor(t);
+    if (redis === undefined) return false;
+    t.after(() => redis[Symbol.asyncDispose]());
+    env["REDIS_URL"] = redis.url;
+    return true;
   },
 };
 
@@ -29,7 +38,7 @@ for (const page of pages) {
   if (!blocksIn(page).some(({ mark }) => (scripts as string[]).includes(mark))) continue;
   test(`the commands of ${page} work, one after the other`, async (t) => {
     const run = new PageRun(t);
-    before[page]?.(t, run);
+    if ((await before[page]?.(t, run)) === false) return;
     const prequel = sequels[page];
     if (prequel !== undefined) await run.run(prequel);
     await run.run(page);

@@ -48,7 +48,10 @@ export function checkDataDirectory(patient: Patient): Finding[] {
       "give this user the right to write there, or set CODEQ_DATA_DIR to another place";
     return [fail("data directory", `${existing} cannot be written`, advice)];
   }
-  findings.push(checkFileSystem(Number(statfsSync(existing).type)), checkSpace(existing, config.minFreeDiskBytes));
+  findings.push(
+    checkFileSystem(Number(statfsSync(existing).type)),
+    checkSpace(existing, config.minFreeDiskBytes),
+  );
   findings.push(checkUse(directory));
   return findings;
 }
