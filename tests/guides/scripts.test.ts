@@ -29,18 +29,18 @@ const before: Readonly<Record<string, (t: TestContext, run: PageRun) => Promise<
   },
 };
 
-/** Pages that go on where another one ends. */
+/** Pages that go on where another one ends, by that one. */
 const sequels: Readonly<Record<string, string>> = {
-  "docs/guide/operations.md": "docs/guide/deployment.md",
+  "docs/guide/deployment.md": "docs/guide/operations.md",
 };
 
 for (const page of pages) {
-  if (!blocksIn(page).some(({ mark }) => (scripts as string[]).includes(mark))) continue;
-  test(`the commands of ${page} work, one after the other`, async (t) => {
+  const isScript = blocksIn(page).some(({ mark }) => (scripts as string[]).includes(mark));
+  if (!isScript || Object.values(sequels).includes(page)) continue;
+  const parts = [page, sequels[page] ?? []].flat();
+  test(`the commands of ${parts.join(" and ")} work, one after the other`, async (t) => {
     const run = new PageRun(t);
     if ((await before[page]?.(t, run)) === false) return;
-    const prequel = sequels[page];
-    if (prequel !== undefined) await run.run(prequel);
-    await run.run(page);
+    for (const part of parts) await run.run(part);
   });
 }

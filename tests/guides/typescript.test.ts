@@ -67,7 +67,13 @@ test("the tests in the guides pass", async (t) => {
   const files = tests.map(({ path }) => path);
   // Without the mark of this test, for a test that runs tests would pass over them.
   const { NODE_TEST_CONTEXT: _mark, ...env } = process.env;
-  const args = ["--conditions=source", "--test", "--test-reporter=tap", ...files];
+  const args = [
+    "--conditions=source",
+    "--test",
+    "--test-isolation=none",
+    "--test-reporter=tap",
+    ...files,
+  ];
   const { stdout } = await run(process.execPath, args, { cwd: root, env }).catch(
     (error: { stdout: string }) => assert.fail(error.stdout),
   );
