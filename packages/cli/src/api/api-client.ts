@@ -65,7 +65,7 @@ export class ApiClient {
   ): AsyncGenerator<string> {
     const { signal, silentMsMax } = options;
     const { baseUrl } = this.connection;
-    const headers = this.#headers(this.#token(), undefined);
+    const headers = this.#headers(this.token(), undefined);
     const limit = new AbortController();
     let cancel = this.#clock.after(answerMsMax, () => limit.abort());
     try {

@@ -115,7 +115,7 @@ test("top has rates, depths, workers and times", () => {
   assert.match(text, /tasks +in 10\/s {2}out 5.0\/s {2}failed 0.5\/s/);
   assert.match(
     text,
-    /workers +4 waiting for tasks {2}0 streams \(0 readys held\) {2}2 tasks running/,
+    /workers +4 waiting over HTTP {2}0 streams \(0 readys held\) {2}2 tasks running/,
   );
   assert.match(text, /QUEUE +READY +DELAYED +RUNNING +DEAD/);
   assert.match(text, /resize +12,345 +0 +2 +3 +1m 15s +10/);
