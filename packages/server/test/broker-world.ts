@@ -135,7 +135,7 @@ export async function enqueue(broker: Broker, fields: Partial<EnqueueRequest> = 
   return outcome.value.value.task;
 }
 
-export function claim(
+export async function claim(
   broker: Broker,
   fields: Partial<ClaimRequest> = {},
 ): Promise<readonly ClaimedTask[]> {

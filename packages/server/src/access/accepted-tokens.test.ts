@@ -2,15 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { accept, refuse } from "@codeq/queue";
 import { SimClock } from "@codeq/testing";
+import { type Soon, whenKnown } from "../soon.ts";
 import { AcceptedTokens } from "./accepted-tokens.ts";
 import { type Authenticated, producerOf, workerOf } from "./identity-of.ts";
-import {
-  type Claims,
-  type Soon,
-  type TokenProvider,
-  type Verified,
-  whenKnown,
-} from "./token-provider.ts";
+import type { Claims, TokenProvider, Verified } from "./token-provider.ts";
 
 /** Knows the tokens it is given, and counts how often it is asked. */
 class Provider implements TokenProvider {

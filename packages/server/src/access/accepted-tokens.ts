@@ -7,8 +7,9 @@
 import type { ErrorCode } from "@codeq/protocol";
 import { refuse } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
+import { type Soon, whenKnown } from "../soon.ts";
 import type { Authenticated } from "./identity-of.ts";
-import { type Claims, type Soon, type TokenProvider, whenKnown } from "./token-provider.ts";
+import type { Claims, TokenProvider } from "./token-provider.ts";
 
 /** A provider, and who the bearers of its tokens are to callers of this kind. */
 export interface Voucher {

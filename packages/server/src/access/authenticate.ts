@@ -5,6 +5,7 @@
 import { type ErrorCode, limits } from "@codeq/protocol";
 import { accept, type Outcome, refuse } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
+import type { Soon } from "../soon.ts";
 import { AcceptedTokens, type Voucher } from "./accepted-tokens.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import type { Identity } from "./identity.ts";
@@ -16,7 +17,7 @@ import {
   workerOf,
 } from "./identity-of.ts";
 import type { Revocations } from "./revocations.ts";
-import type { Soon, TokenProvider } from "./token-provider.ts";
+import type { TokenProvider } from "./token-provider.ts";
 
 export type AccessKind = "producer" | "worker" | "either" | "admin" | "operator";
 

@@ -8,9 +8,10 @@ import { accept, refuse } from "@codeq/queue";
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from "jose";
 import type { Clock } from "../clock.ts";
 import type { JwksProviderConfig } from "../config/settings.ts";
+import { type Soon, whenKnown } from "../soon.ts";
 import type { KeySet } from "./key-set.ts";
 import { type Algorithm, algorithms, type SigningKey } from "./signing-keys.ts";
-import { type Soon, type TokenProvider, type Verified, whenKnown } from "./token-provider.ts";
+import type { TokenProvider, Verified } from "./token-provider.ts";
 
 export type IssuerConfig = Pick<JwksProviderConfig, "issuer" | "audience" | "clockSkewMs">;
 

@@ -12,12 +12,12 @@ import type { ErrorCode } from "@codeq/protocol";
 import { accept, type Outcome, refuse } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { JwksProviderConfig } from "../config/settings.ts";
+import { type Soon, whenKnown } from "../soon.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { FetchKeySet } from "./fetch-key-set.ts";
 import type { Revocations } from "./revocations.ts";
 import { readSigningKeys, type SigningKey } from "./signing-keys.ts";
-import { type Soon, whenKnown } from "./token-provider.ts";
 
 export type KeySetConfig = Pick<
   JwksProviderConfig,

@@ -5,6 +5,7 @@
  */
 import type { ErrorCode } from "@codeq/protocol";
 import type { Outcome } from "@codeq/queue";
+import type { Soon } from "../soon.ts";
 import type { ApiKeyId } from "../store/api-key-record.ts";
 
 /** What a token says of its bearer, once somebody vouched for it. */
@@ -29,9 +30,6 @@ export interface Claims {
 
 export type Verified = Outcome<Claims, ErrorCode>;
 
-/** Something that may be known already; what is known need not wait for a turn. */
-export type Soon<T> = T | Promise<T>;
-
 export interface TokenProvider {
   /**
    * Refuses with `invalid_token` what it does not know, so that the next provider is asked. It is
@@ -42,8 +40,3 @@ export interface TokenProvider {
 }
 
 export const neverRevoked = (): boolean => false;
-
-/** Goes on at once with what is there, later with what is not. */
-export function whenKnown<T, U>(value: Soon<T>, use: (value: T) => Soon<U>): Soon<U> {
-  return value instanceof Promise ? value.then(use) : use(value);
-}

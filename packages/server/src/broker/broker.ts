@@ -28,6 +28,7 @@ import {
   type TaskId,
   type TenantId,
 } from "@codeq/queue";
+import type { Soon } from "../soon.ts";
 import { type Counts, noCounts } from "../store/counts.ts";
 import { webhookKey } from "../store/keys.ts";
 import { addChange, addEnd, addNewTask, addRemoval } from "../store/keys-of.ts";
@@ -129,7 +130,7 @@ export class Broker {
     return accept({ value: { task, replayed: false }, done });
   }
 
-  claim(request: ClaimRequest): Promise<readonly ClaimedTask[]> {
+  claim(request: ClaimRequest): Soon<readonly ClaimedTask[]> {
     return this.claims.claim(request);
   }
 

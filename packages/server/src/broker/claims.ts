@@ -8,6 +8,7 @@ import assert from "node:assert/strict";
 import { type Commit, type Op, remove } from "@codeq/engine";
 import { claim, queueOf, type Task, type TaskId, type TenantId, type WorkerId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
+import type { Soon } from "../soon.ts";
 import { endOf, idOf, numberOf, pendingPrefix, sortable } from "../store/keys.ts";
 import { addChange } from "../store/keys-of.ts";
 import type { QueueStore } from "../store/queue-store.ts";
@@ -77,19 +78,14 @@ export class Claims {
   }
 
   /** Up to `count` tasks, as soon as there is one; none when the wait is over. */
-  async claim(request: ClaimRequest): Promise<readonly ClaimedTask[]> {
+  claim(request: ClaimRequest): Soon<readonly ClaimedTask[]> {
     this.#store.engine.assertWritable();
-    let claimed = this.#claimNow(request);
-    while (claimed instanceof Promise) {
-      await claimed;
-      if (request.signal?.aborted) return [];
-      this.#store.engine.assertWritable();
-      claimed = this.#claimNow(request);
+    const claimed = this.#claimNow(request);
+    if (claimed instanceof Promise) {
+      return claimed.then(() => (request.signal?.aborted ? [] : this.claim(request)));
     }
-    if (claimed === undefined && request.waitMs > 0) claimed = await this.#wait(request);
-    if (claimed === undefined) return [];
-    await claimed.commit.done;
-    return claimed.tasks;
+    if (claimed !== undefined) return whenDurable(claimed);
+    return request.waitMs > 0 ? this.#wait(request).then(whenDurable) : [];
   }
 
   /** Work may have become ready in the queue: serves whoever waits for it. */
@@ -276,4 +272,8 @@ export class Claims {
     window.endRefill(found, reached);
     this.#queues.windowEntries += found.length;
   }
+}
+
+function whenDurable(claimed: Claimed | undefined): Soon<readonly ClaimedTask[]> {
+  return claimed === undefined ? [] : claimed.commit.done.then(() => claimed.tasks);
 }

@@ -4,10 +4,11 @@
  */
 import { FaultError } from "@codeq/engine";
 import type { ErrorCode } from "@codeq/protocol";
+import type { Soon } from "../soon.ts";
 import { type Answer, type Refusal, refusal } from "./operation.ts";
 
 export async function answerEach<T>(
-  parts: readonly Promise<Answer<T>>[],
+  parts: readonly Soon<Answer<T>>[],
 ): Promise<Answer<readonly Answer<T>[]>> {
   const answers: Answer<T>[] = [];
   let faulted: Refusal | undefined;

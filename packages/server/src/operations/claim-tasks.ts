@@ -1,10 +1,18 @@
 /** Gives ready tasks to a worker under a lease; waits for work when asked to. */
 import { limits } from "@codeq/protocol";
-import type { Task } from "@codeq/queue";
+import type { Task, TenantId } from "@codeq/queue";
 import { anyEventType, type Identity } from "../access/identity.ts";
 import type { ClaimedTask } from "../broker/claims.ts";
+import { whenKnown } from "../soon.ts";
 import { leaseMsOf } from "./lease-length.ts";
-import { type Answer, type Operation, type Refusal, refusal, type Server } from "./operation.ts";
+import {
+  type Answer,
+  type Call,
+  type Operation,
+  type Refusal,
+  refusal,
+  type Server,
+} from "./operation.ts";
 import { overQuota } from "./over-quota.ts";
 
 export interface ClaimTasksInput {
@@ -33,7 +41,7 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
   access: "worker",
   scope: "codeq:claim",
   rate: { scope: "worker", operation: "claim" },
-  run: async (server, call, input) => {
+  run: (server, call, input) => {
     const commands = allowedCommands(call.identity, input.commands);
     if (!commands.ok) return commands;
     const leaseMs = leaseMsOf(server, input.leaseSeconds, "leaseSeconds");
@@ -42,7 +50,7 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
     if (tooMany !== undefined) return tooMany;
     const { tenantId, workerId } = call.identity;
     const count = call.admission.countUpTo(input.count);
-    const tasks = await server.broker.claim({
+    const claimed = server.broker.claim({
       tenantId,
       workerId,
       commands: commands.value,
@@ -51,25 +59,40 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
       waitMs: Math.max(input.waitSeconds, 0) * 1000,
       signal: call.signal,
     });
-    // It counts as what it was given, and as one when that is nothing.
-    call.admission.takeBack(count - Math.max(tasks.length, 1));
-    if (tasks.length === 0) {
-      const exceeded = server.broker.room.exceededByLease(tenantId);
-      if (exceeded !== undefined) return overQuota(server, exceeded);
-    }
-    const giveBack = (back: readonly ClaimedTask[]): void =>
-      handBack(server, back, (task) => server.events.taskReleased(task, workerId, "undelivered"));
-    const isWanted =
-      tasks.length === 0 || (input.deliver?.(tasks, giveBack) ?? !call.signal?.aborted);
-    if (!isWanted) {
-      // Nobody has heard of the claim, so nobody is told of its end.
-      handBack(server, tasks);
-      return { ok: true, value: [] };
-    }
-    for (const { task } of tasks) server.events.taskClaimed(task);
-    return { ok: true, value: tasks };
+    return whenKnown(claimed, (tasks) => {
+      // It counts as what it was given, and as one when that is nothing.
+      call.admission.takeBack(count - Math.max(tasks.length, 1));
+      return tasks.length === 0
+        ? nothingFor(server, tenantId)
+        : handOut(server, call, input, tasks);
+    });
   },
 };
+
+function nothingFor(server: Server, tenantId: TenantId): Answer<readonly ClaimedTask[]> {
+  const exceeded = server.broker.room.exceededByLease(tenantId);
+  return exceeded === undefined ? { ok: true, value: [] } : overQuota(server, exceeded);
+}
+
+/** To the caller, if it is still there. */
+function handOut(
+  server: Server,
+  { identity, signal }: Call,
+  { deliver }: ClaimTasksInput,
+  tasks: readonly ClaimedTask[],
+): Answer<readonly ClaimedTask[]> {
+  const { events } = server;
+  const { workerId } = identity;
+  const giveBack = (back: readonly ClaimedTask[]): void =>
+    handBack(server, back, (task) => events.taskReleased(task, workerId, "undelivered"));
+  if (!(deliver?.(tasks, giveBack) ?? !signal?.aborted)) {
+    // Nobody has heard of the claim, so nobody is told of its end.
+    handBack(server, tasks);
+    return { ok: true, value: [] };
+  }
+  for (const { task } of tasks) events.taskClaimed(task);
+  return { ok: true, value: tasks };
+}
 
 /** Nobody is there to take the tasks: they go back at once instead of when the lease ends. */
 function handBack(

@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import { limits } from "@codeq/protocol";
 import type { Task, TenantId } from "@codeq/queue";
 import type { Decided, EnqueueRequest } from "../broker/broker-requests.ts";
+import type { Soon } from "../soon.ts";
 import { answerEach } from "./answer-each.ts";
 import {
   type Answer,
@@ -45,9 +46,7 @@ export const createTask: Operation<CreateTaskInput, CreatedTask> = {
   access: "producer",
   scope: "codeq:create",
   rate,
-  run: async (server, call, input) => {
-    return finish(server, create(server, call, input));
-  },
+  run: (server, call, input) => finish(server, create(server, call, input)),
 };
 
 export const createTasks: Operation<readonly CreateTaskInput[], readonly Answer<CreatedTask>[]> = {
@@ -76,13 +75,10 @@ function isOverQuota(answer: Answer<unknown>): boolean {
 }
 
 /** Tells of the task once it is durable. */
-async function finish(
-  server: Server,
-  created: Answer<Decided<CreatedTask>>,
-): Promise<Answer<CreatedTask>> {
+function finish(server: Server, created: Answer<Decided<CreatedTask>>): Soon<Answer<CreatedTask>> {
   if (!created.ok) return created;
-  await created.value.done;
-  return { ok: true, value: announce(server, created.value.value) };
+  const { value, done } = created.value;
+  return done.then(() => ({ ok: true, value: announce(server, value) }));
 }
 
 function create(server: Server, call: Call, input: CreateTaskInput): Answer<Decided<CreatedTask>> {

@@ -9,7 +9,7 @@ import { type Authenticator, bearerToken } from "../access/authenticate.ts";
 import type { Identity } from "../access/identity.ts";
 import type { Limiter } from "../access/limiter.ts";
 import { everyTenant, isTenantId } from "../access/tenant.ts";
-import { type Soon, whenKnown } from "../access/token-provider.ts";
+import { type Soon, whenKnown } from "../soon.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { Gate } from "./admission.ts";
 import { refusalOf } from "./answer-each.ts";
@@ -99,22 +99,25 @@ export class Dispatch {
     return this.#gate.admit(operation.rate, identity);
   }
 
-  /** A call that has not been let in before is let in now. */
-  async run<Input, Output>(
+  /**
+   * A call that has not been let in before is let in now. What can be decided is decided before this
+   * returns, so calls have the order in which they came.
+   */
+  run<Input, Output>(
     operation: Operation<Input, Output>,
     caller: Caller,
     input: Input,
-  ): Promise<Answer<Output>> {
+  ): Soon<Answer<Output>> {
     const { clock, events, apiKeys } = this.#server;
     const { apiKeyId } = caller.identity;
     if (apiKeyId !== undefined) apiKeys.noteUse(apiKeyId);
     const startedMs = clock.monotonicMs();
-    const answer = await this.#attempt(operation, caller, input);
-    const outcome = answer.ok ? "ok" : answer.code === "internal" ? "failed" : "refused";
-    events.operated(operation.name, outcome, (clock.monotonicMs() - startedMs) / 1000);
-    const recorded = auditCall(this.#server, { operation, call: caller, input }, answer);
-    if (recorded !== undefined) await recorded;
-    return answer;
+    return whenKnown(this.#attempt(operation, caller, input), (answer) => {
+      const outcome = answer.ok ? "ok" : answer.code === "internal" ? "failed" : "refused";
+      events.operated(operation.name, outcome, (clock.monotonicMs() - startedMs) / 1000);
+      const recorded = auditCall(this.#server, { operation, call: caller, input }, answer);
+      return recorded === undefined ? answer : recorded.then(() => answer);
+    });
   }
 
   /** Refuses everything from now on; what runs already goes on. */
@@ -129,11 +132,11 @@ export class Dispatch {
     return isGiven ? { ...identity, isAdmin: true } : identity;
   }
 
-  async #attempt<Input, Output>(
+  #attempt<Input, Output>(
     operation: Operation<Input, Output>,
     caller: Caller,
     input: Input,
-  ): Promise<Answer<Output>> {
+  ): Soon<Answer<Output>> {
     const problem = problemOf(operation, caller.identity);
     if (problem !== undefined) return problem;
     if (!this.#accepting) return refusal("shutting_down");
@@ -146,14 +149,12 @@ export class Dispatch {
       admission = admitted.value;
     }
     try {
-      const answer = await operation.run(
-        this.#server,
-        { identity, signal, admission, from },
-        input,
+      const answer = operation.run(this.#server, { identity, signal, admission, from }, input);
+      if (!(answer instanceof Promise)) return unlessCutOff(caller, answer);
+      return answer.then(
+        (known) => unlessCutOff(caller, known),
+        (error: unknown) => this.#asRefusal(operation, error),
       );
-      // Waiting was ended by the revocation, and what came of it goes to nobody.
-      const isCutOff = signal?.aborted === true && identity.isRevoked();
-      return isCutOff ? refusal("token_revoked") : answer;
     } catch (error) {
       return this.#asRefusal(operation, error);
     }
@@ -167,6 +168,12 @@ export class Dispatch {
     });
     return refusal("internal");
   }
+}
+
+/** When waiting was ended by a revocation, what came of it goes to nobody. */
+function unlessCutOff<T>({ signal, identity }: Caller, answer: Answer<T>): Answer<T> {
+  const isCutOff = signal?.aborted === true && identity.isRevoked();
+  return isCutOff ? refusal("token_revoked") : answer;
 }
 
 /** The one place that looks at scopes and roles. */

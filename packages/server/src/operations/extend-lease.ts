@@ -12,7 +12,7 @@ export const extendLease: Operation<ExtendLeaseInput, { readonly untilMs: number
   name: "extend_lease",
   access: "worker",
   scope: "codeq:heartbeat",
-  run: async (server, call, input) => {
+  run: (server, call, input) => {
     const leaseMs = leaseMsOf(server, input.extendSeconds, "extendSeconds");
     if (!leaseMs.ok) return leaseMs;
     const outcome = server.broker.heartbeat(ownedTask(call, input), leaseMs.value);

@@ -5,6 +5,7 @@
 import { limits } from "@codeq/protocol";
 import { accept, type Result } from "@codeq/queue";
 import type { TaskRefusal } from "../broker/broker-requests.ts";
+import { type Soon, whenKnown } from "../soon.ts";
 import { answerEach } from "./answer-each.ts";
 import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
 import { type OwnedTaskInput, ownedTask } from "./owned-task.ts";
@@ -43,11 +44,7 @@ export const submitResults: Operation<readonly SubmitResultInput[], readonly Ans
   },
 };
 
-async function submit(
-  server: Server,
-  call: Call,
-  input: SubmitResultInput,
-): Promise<Answer<Result>> {
+function submit(server: Server, call: Call, input: SubmitResultInput): Soon<Answer<Result>> {
   const of = ownedTask(call, input);
   const how = input.status === "COMPLETED" ? "completed" : "failed";
   const admitted = server.broker.mayFinish(of, how);
@@ -56,19 +53,19 @@ async function submit(
   if (problem !== undefined) return problem;
   // Without files there is nothing to wait for, and what a caller sent first is decided first.
   const hasFiles = input.artifacts.length > 0 && !admitted.value.isRepeat;
-  const artifacts = hasFiles ? await server.artifacts.store(input.id, input.artifacts) : accept([]);
-  if (!artifacts.ok) return artifacts;
-  const outcome = server.broker.submit(of, {
-    how,
-    resultJson: input.resultJson ?? "",
-    error: input.error,
-    artifacts: artifacts.value,
+  const stored = hasFiles ? server.artifacts.store(input.id, input.artifacts) : accept([]);
+  return whenKnown(stored, (artifacts): Soon<Answer<Result>> => {
+    if (!artifacts.ok) return artifacts;
+    const { resultJson = "", error } = input;
+    const submission = { how, resultJson, error, artifacts: artifacts.value } as const;
+    const outcome = server.broker.submit(of, submission);
+    if (!outcome.ok) return refused(outcome.code);
+    const { value, done } = outcome.value;
+    return done.then(() => {
+      if (!value.repeated) server.events.taskEnded(value.task, of.owner.workerId);
+      return { ok: true, value: value.result };
+    });
   });
-  if (!outcome.ok) return refused(outcome.code);
-  await outcome.value.done;
-  const { task, result, repeated } = outcome.value.value;
-  if (!repeated) server.events.taskEnded(task, of.owner.workerId);
-  return { ok: true, value: result };
 }
 
 function refused(code: TaskRefusal): Answer<never> {

@@ -8,6 +8,7 @@
 import { setMaxListeners } from "node:events";
 import type { Clock } from "../../clock.ts";
 import type { Admission } from "../../operations/operation.ts";
+import { type Soon, whenKnown } from "../../soon.ts";
 
 export interface HeldReady {
   /** Empty for everything the worker may do. */
@@ -27,7 +28,7 @@ export interface Serving {
     ready: HeldReady,
     admission: Admission,
     signal: AbortSignal,
-  ) => Promise<ServeOutcome>;
+  ) => Soon<ServeOutcome>;
 }
 
 interface Held {
@@ -133,7 +134,7 @@ export class HeldReadys {
 
   #serve(ready: HeldReady, admission: Admission, signal: AbortSignal): void {
     this.#beingServed += 1;
-    void this.#serving.serve(ready, admission, signal).then((outcome) => {
+    void whenKnown(this.#serving.serve(ready, admission, signal), (outcome) => {
       this.#beingServed -= 1;
       if (outcome === "served" || this.#isClosed) {
         this.#counts.heldReadys -= 1;

@@ -6,7 +6,7 @@ import { setMaxListeners } from "node:events";
 import { producer } from "@codeq/protocol/wire";
 import type { TaskId } from "@codeq/queue";
 import type { Identity } from "../../access/identity.ts";
-import type { CreatedTask, CreateTaskInput } from "../../operations/create-task.ts";
+import type { CreateTaskInput } from "../../operations/create-task.ts";
 import type { Caller } from "../../operations/dispatch.ts";
 import type { TaskWithResult } from "../../operations/get-result.ts";
 import { operations } from "../../operations/index.ts";
@@ -17,6 +17,7 @@ import {
   refusal,
   sentenceOf,
 } from "../../operations/operation.ts";
+import { type Soon, whenKnown } from "../../soon.ts";
 import { traceContext } from "../trace-context.ts";
 import { echoOf, inMessages } from "./acks.ts";
 import {
@@ -69,7 +70,7 @@ class ProducerConversation implements Conversation<Event> {
     setMaxListeners(0, this.#awaitUntil.signal);
   }
 
-  take(event: Event): Promise<void> | undefined {
+  take(event: Event): Soon<void> {
     switch (event.case) {
       case "create":
         return this.#create(event.value);
@@ -101,9 +102,8 @@ class ProducerConversation implements Conversation<Event> {
   /** Answers are as many as there are events, and the stream reads no more of those. */
   slowed(): void {}
 
-  async #create(task: producer.CreateTask): Promise<void> {
-    const ack = await this.#ack(task);
-    this.#session.send({ case: "createAck", value: ack });
+  #create(task: producer.CreateTask): Soon<void> {
+    return whenKnown(this.#ack(task), (value) => this.#session.send({ case: "createAck", value }));
   }
 
   /**
@@ -141,16 +141,19 @@ class ProducerConversation implements Conversation<Event> {
     return admitted.value.countAs(tasks) ?? admitted;
   }
 
-  async #ack(task: producer.CreateTask, admission?: Admission): Promise<producer.CreateAck> {
+  #ack(task: producer.CreateTask, admission?: Admission): Soon<producer.CreateAck> {
     const { seq } = task;
     const input = toInput(task);
-    const call = { ...this.#call, admission };
-    const answer: Answer<CreatedTask> = input.ok
-      ? await this.#parts.dispatch.run(operations.createTask, call, input.value)
-      : input;
-    return answer.ok
-      ? { seq, ok: true, taskId: answer.value.task.id, errorMessage: "", errorCode: "" }
-      : refusedAck(seq, answer);
+    if (!input.ok) return refusedAck(seq, input);
+    const { identity, signal, from } = this.#call;
+    const call = { identity, signal, from, admission };
+    return whenKnown(
+      this.#parts.dispatch.run(operations.createTask, call, input.value),
+      (answer) =>
+        answer.ok
+          ? { seq, ok: true, taskId: answer.value.task.id, errorMessage: "", errorCode: "" }
+          : refusedAck(seq, answer),
+    );
   }
 }
 

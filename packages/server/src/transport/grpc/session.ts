@@ -18,6 +18,7 @@ import type { Origin } from "../../operations/audit-event.ts";
 import type { ConnectedWorkers } from "../../operations/connected-workers.ts";
 import type { Dispatch } from "../../operations/dispatch.ts";
 import { refusal } from "../../operations/operation.ts";
+import type { Soon } from "../../soon.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { addressOf } from "../address.ts";
 import type { GrpcStream } from "./grpc-stream.ts";
@@ -75,7 +76,7 @@ export interface Protocol<Event, Reply> {
 
 export interface Conversation<Event> {
   /** Takes an event; everything that its order matters for is decided before this returns. */
-  take(event: Event): Promise<void> | undefined;
+  take(event: Event): Soon<void>;
   /** The peer sends nothing more, or the server is about to stop. */
   finish(): void;
   /** Nothing can be sent any more. */
@@ -213,7 +214,7 @@ export class Session<Reply> {
   }
 
   /** Decides about the items of a batch in turns. The events behind it wait for the last one. */
-  async inTurns<Item, T>(items: readonly Item[], decide: (item: Item) => Promise<T>): Promise<T[]> {
+  async inTurns<Item, T>(items: readonly Item[], decide: (item: Item) => Soon<T>): Promise<T[]> {
     if (items.length <= itemsPerTurnMax) return Promise.all(items.map(decide));
     this.#batchesUnderWay += 1;
     this.#pace();
@@ -330,8 +331,12 @@ export function serveStream<Event, Reply>(
       greet(event).catch((error: unknown) => session.fail(error));
       return;
     }
-    const answer = conversation.take(event);
-    if (answer !== undefined) session.track(answer, bytes.length);
+    try {
+      const answer = conversation.take(event);
+      if (answer instanceof Promise) session.track(answer, bytes.length);
+    } catch (error) {
+      session.fail(error);
+    }
   });
   stream.onHalfClose(finish);
   stream.onGoingAway(finish);

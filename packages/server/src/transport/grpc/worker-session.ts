@@ -6,7 +6,7 @@
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
 import { type WireUint64, worker } from "@codeq/protocol/wire";
-import type { Result, TaskId } from "@codeq/queue";
+import type { TaskId } from "@codeq/queue";
 import type { Identity } from "../../access/identity.ts";
 import { workerIdOf } from "../../access/worker-id.ts";
 import { type Deliver, problemOfCommands } from "../../operations/claim-tasks.ts";
@@ -21,6 +21,7 @@ import {
   sentenceOf,
 } from "../../operations/operation.ts";
 import type { SubmitResultInput } from "../../operations/submit-result.ts";
+import { type Soon, whenKnown } from "../../soon.ts";
 import { builtCharsMax, isJson } from "../json-scan.ts";
 import { echoOf, inMessages } from "./acks.ts";
 import { type HeldReady, HeldReadys, type ServeOutcome } from "./held-readys.ts";
@@ -93,7 +94,7 @@ class WorkerConversation implements Conversation<Event> {
     });
   }
 
-  take(event: Event): Promise<void> | undefined {
+  take(event: Event): Soon<void> {
     switch (event.case) {
       case "ready":
         this.#ready(event.value);
@@ -167,7 +168,7 @@ class WorkerConversation implements Conversation<Event> {
   }
 
   /** Asks for tasks until there are some. */
-  async #serve(ready: HeldReady, call: Omit<Caller, "identity">): Promise<ServeOutcome> {
+  #serve(ready: HeldReady, call: Omit<Caller, "identity">): Soon<ServeOutcome> {
     const count = Math.min(ready.count, this.#parts.claimBatchMax);
     const asBatch = ready.count > 1;
     const deliver: Deliver = (claimed, giveBack) => {
@@ -180,20 +181,23 @@ class WorkerConversation implements Conversation<Event> {
       return true;
     };
     const input = { ...ready, count, waitSeconds: Number.POSITIVE_INFINITY, deliver };
-    const answer = await this.#run(operations.claimTasks, input, call);
-    if (answer.ok) return answer.value.length > 0 ? "served" : "refused";
-    if (answer.code === "overloaded") return "crowded";
-    if (errors[answer.code].retryable) return "refused";
-    this.#refuse(answer);
-    return "served";
+    return whenKnown(this.#run(operations.claimTasks, input, call), (answer) => {
+      if (answer.ok) return answer.value.length > 0 ? "served" : "refused";
+      if (answer.code === "overloaded") return "crowded";
+      if (errors[answer.code].retryable) return "refused";
+      this.#refuse(answer);
+      return "served";
+    });
   }
 
   #refuse({ code, text }: Refusal): void {
     this.#session.refuse({ code: nameOf(code), message: text, errorCode: code });
   }
 
-  async #result(result: worker.Result): Promise<void> {
-    this.#session.send({ case: "resultAck", value: await this.#submit(result) });
+  #result(result: worker.Result): Soon<void> {
+    return whenKnown(this.#submit(result), (value) =>
+      this.#session.send({ case: "resultAck", value }),
+    );
   }
 
   async #results(results: readonly worker.Result[]): Promise<void> {
@@ -207,13 +211,14 @@ class WorkerConversation implements Conversation<Event> {
     }
   }
 
-  async #submit(result: worker.Result, admission?: Admission): Promise<worker.ResultAck> {
+  #submit(result: worker.Result, admission?: Admission): Soon<worker.ResultAck> {
+    const { taskId } = result;
     const input = toSubmission(result);
+    if (!input.ok) return ackOf(taskId, input);
     const call = { signal: undefined, admission };
-    const answer: Answer<Result> = input.ok
-      ? await this.#run(operations.submitResult, input.value, call)
-      : input;
-    return ackOf(result.taskId, answer);
+    return whenKnown(this.#run(operations.submitResult, input.value, call), (answer) =>
+      ackOf(taskId, answer),
+    );
   }
 
   async #nack({ taskId, delaySeconds, reason, leaseToken }: worker.Nack): Promise<void> {
@@ -240,9 +245,10 @@ class WorkerConversation implements Conversation<Event> {
   #run<Input, Output>(
     operation: Operation<Input, Output>,
     input: Input,
-    call: Omit<Caller, "identity"> = { signal: undefined },
-  ): Promise<Answer<Output>> {
-    return this.#parts.dispatch.run(operation, { ...this.#call, ...call }, input);
+    { signal, admission }: Pick<Caller, "signal" | "admission"> = { signal: undefined },
+  ): Soon<Answer<Output>> {
+    const { identity, from } = this.#call;
+    return this.#parts.dispatch.run(operation, { identity, signal, from, admission }, input);
   }
 }
 
