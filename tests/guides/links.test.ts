@@ -6,7 +6,14 @@ import { test } from "node:test";
 import { root } from "../e2e/server-process.ts";
 import { anchorsIn, proseOf, readPage } from "./pages.ts";
 
-const folders = ["", "docs/guide", "docs/adr", "docs/reference", "packages/client"];
+const folders = [
+  "",
+  "docs/guide",
+  "docs/adr",
+  "docs/reference",
+  "packages/client",
+  "examples/thumbnails",
+];
 const documents = folders.flatMap((folder) =>
   readdirSync(join(root, folder))
     .filter((name) => name.endsWith(".md"))
