@@ -1,11 +1,11 @@
 /** Submitting and reading results: contract 1.4 to 1.6, 2.11, 2.12, 2.14 and decisions S10 to S12, S17. */
 import assert from "node:assert/strict";
-import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
-import { type Reply, type RunningServer, setup } from "./setup.ts";
+import { type Reply, type RunningServer, setup, until } from "./setup.ts";
 
 function refuses(reply: Reply, status: number, text: string): void {
   assert.equal(reply.text, JSON.stringify({ error: text }));
@@ -223,6 +223,28 @@ test("a reader who waits gets the result when it is there, or 404 after at most 
   await server.untilWaiting(1, "results");
   await server.clock.advance(60_000);
   refuses(await never, 404, "result not found");
+});
+
+test("artifacts go with their task, at the end of its retention or by hand", async (t) => {
+  const [server, directory] = await setupWithArtifacts(t);
+  const filed = async (): Promise<string> => {
+    const id = await server.leased();
+    const artifacts = [{ name: "a.txt", contentBase64: "aGk=" }];
+    const body = { status: "COMPLETED", result: {}, artifacts };
+    assert.equal((await server.post(`/tasks/${id}/result`, body, "worker-acme")).status, 200);
+    return id;
+  };
+  const files = (): Promise<string[]> => readdir(join(directory, "results"));
+  const kept = await filed();
+  assert.deepEqual(await files(), [kept]);
+  await server.clock.advance(86_400_000);
+  await until(async () => (await server.get(`/tasks/${kept}`)).status === 404);
+  assert.deepEqual(await files(), []);
+  await filed();
+  const before = new Date(server.clock.nowMs() + 86_400_001).toISOString();
+  const { json } = await server.post("/admin/tasks/cleanup", { before }, "admin-acme");
+  assert.equal(json.deleted, 1);
+  assert.deepEqual(await files(), []);
 });
 
 test("artifacts with a URL pass through, files are stored, entries with neither are dropped", async (t) => {

@@ -85,6 +85,17 @@ for (const fault of ["fdatasync", "write"]) {
   });
 }
 
+test("a result whose file could not be synced is not acknowledged", async (t) => {
+  const { server, api } = await setup(t, { CODEQ_TEST_FAULT: "fsync" });
+  await create(api, 1);
+  const { id } = JSON.parse((await api.post("/tasks/claim", {})).text) as TaskJson;
+  const artifacts = [{ name: "a.txt", contentBase64: "aGk=" }];
+  const submit = { status: "COMPLETED", result: { a: 1 }, artifacts };
+  await breakDisk(server);
+  assert.equal((await api.post(`/tasks/${id}/result`, submit)).status, 500);
+  assert.equal((await api.task(id))?.status, "IN_PROGRESS");
+});
+
 test("a sync that fails in the background ends the server without anybody asking", async (t) => {
   const env = { CODEQ_TEST_FAULT: "fdatasync", CODEQ_DURABILITY: "interval" };
   const { server, api, restart } = await setup(t, env);

@@ -20,7 +20,7 @@ function breakable(real: Operation, fail: (args: readonly unknown[]) => unknown)
 }
 
 /** Large writes are made in another thread, small ones here. */
-for (const each of [name, `${name}Sync`] as ("fdatasync" | "write")[]) {
+for (const each of [name, `${name}Sync`] as ("fdatasync" | "fsync" | "write")[]) {
   const isSync = each.endsWith("Sync");
   const fail = (args: readonly unknown[]): void => {
     if (isSync) throw failure();

@@ -169,6 +169,19 @@ test("a webhook that never answers delays the end by the grace at most, and is s
   await calledAgain;
 });
 
+test("copies of one signal are one signal", async (t) => {
+  const { server, api } = await setup(t, { env: { CODEQ_SHUTDOWN_GRACE_SECONDS: "1" } });
+  const stuck = await UnfinishedRequest.open(server.port, "/tasks", `{"command":"c","payload":1}`);
+  t.after(() => stuck.destroy());
+  await createOne(api, 1);
+  const stopping = server.line((line) => line.includes('"stopping"'));
+  server.signal("SIGTERM");
+  await stopping;
+  server.signal("SIGTERM");
+  const exit = await server.exited;
+  assert.equal(exit.code, 0, exit.stderr);
+});
+
 test("a second signal ends the server at once, and the next start recovers", async (t) => {
   const { dataDir, server, api } = await setup(t, { env: { CODEQ_SHUTDOWN_GRACE_SECONDS: "600" } });
   const stuck = await UnfinishedRequest.open(server.port, "/tasks", `{"command":"c","payload":1}`);

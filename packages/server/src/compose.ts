@@ -135,7 +135,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   collectLimiterMetrics(metrics, limiter);
   const dispatch = new Dispatch({ server, authenticator, limiter, logger });
   const { keySets } = providers;
-  const forMaintenance = { broker, events, keySets, apiKeys, audit, limiter };
+  const forMaintenance = { broker, events, artifacts, keySets, apiKeys, audit, limiter };
   const { ticker, webhooks } = startMaintenance({ ...parts, ...forMaintenance });
   return {
     engine,
@@ -238,6 +238,7 @@ export async function openEngine(
 interface MaintenanceParts extends CoreParts {
   readonly broker: Broker;
   readonly events: Events;
+  readonly artifacts: ArtifactFiles;
   readonly keySets: readonly KeySet[];
   readonly apiKeys: ApiKeys;
   readonly limiter: Limiter;
@@ -246,7 +247,7 @@ interface MaintenanceParts extends CoreParts {
 
 function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: DeliverWebhooks } {
   const { broker, clock, logger, keySets, apiKeys, audit, sleepMsMax } = parts;
-  const deletion = new DeleteOldTasks({ broker, clock });
+  const deletion = new DeleteOldTasks(parts);
   const webhooks = new DeliverWebhooks(parts);
   const ofTasks = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks];
   const ofKeys = [refreshKeySets(keySets), writeApiKeyUses(apiKeys)];

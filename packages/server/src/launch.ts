@@ -41,8 +41,8 @@ function conditions(): readonly string[] {
   return main.endsWith(".ts") ? ["--conditions=source"] : [];
 }
 
-/** Copies of one signal arrive together: from the terminal, and again from npm. */
-const sameSignalMs = 500;
+/** Copies of one signal arrive together: from the terminal, and again from npm or systemd. */
+export const sameSignalMs = 500;
 
 /**
  * Hands signals on until the server has ended, and resolves with its exit code. The first signal asks

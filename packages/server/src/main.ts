@@ -16,6 +16,7 @@ import { openFilesWarnings, readOpenFilesMax } from "./config/open-files.ts";
 import { loadProcessConfig } from "./config/process-config.ts";
 import type { Config } from "./config/settings.ts";
 import { type Endpoints, newEndpoints } from "./endpoints.ts";
+import { sameSignalMs } from "./launch.ts";
 import { ListenError, type Listening, listenAll } from "./listen.ts";
 import { createPostCallback } from "./maintenance/post-callback.ts";
 import { runKeysCommand } from "./offline/keys-command.ts";
@@ -129,10 +130,13 @@ async function listen(running: Running, config: Config): Promise<Listening> {
 
 /** Finishes what is in flight within the grace; a second signal ends the process at once. */
 function stopOnSignal(running: Running, listening: Listening, config: Config): void {
-  let isStopping = false;
+  let first: { readonly signal: string; readonly atMs: number } | undefined;
   const stop = async (signal: string): Promise<void> => {
-    if (isStopping) exit(1, `${signal} again: stopping at once; the next start recovers`);
-    isStopping = true;
+    const atMs = clock.monotonicMs();
+    // Whoever signals a whole group of processes reaches this one twice: also through its parent.
+    if (first?.signal === signal && atMs - first.atMs < sameSignalMs) return;
+    if (first !== undefined) exit(1, `${signal} again: stopping at once; the next start recovers`);
+    first = { signal, atMs };
     const graceMs = config.shutdownGraceSeconds * 1000;
     logger.info("stopping", { signal, graceSeconds: config.shutdownGraceSeconds });
     const cancel = clock.after(graceMs, () => {
@@ -183,7 +187,10 @@ try {
   stopOnSignal(running, listening, config);
   const { durability, host } = config;
   logger.info("listening", { host, ...listening.ports, durability });
-  process.stdout.write(welcome(config, listening.ports));
+  // Where lines are collected and nobody looks, they are log lines only.
+  if (config.env === "dev" || process.stdout.isTTY) {
+    process.stdout.write(welcome(config, listening.ports));
+  }
 } catch (error) {
   const message =
     error instanceof FaultError ? error.message : ((error as Error).stack ?? String(error));

@@ -18,6 +18,9 @@ import { followFeed } from "../watch/event-feed.ts";
 import { CalmLines } from "../watch/event-lines.ts";
 import { devReady, type Ready, welcomeLines } from "./dev-welcome.ts";
 
+/** As many as a machine for development has open files for, without asking for more. */
+const fewConnections = "--connections-max=1000";
+
 export async function run(call: Call): Promise<number> {
   const { host } = call;
   const given = await serverConfig(call);
@@ -35,6 +38,7 @@ export async function run(call: Call): Promise<number> {
     ...call.serverArgs,
     "--log-format=json",
     ...(isOurs ? [`--data-dir=${dataDir}`] : []),
+    ...(given.config.sources.connectionsMax === "default" ? [fewConnections] : []),
   ];
   // The next start takes half the time when compiled code is kept.
   const env = { NODE_COMPILE_CACHE: getCompileCacheDir(), ...host.env };

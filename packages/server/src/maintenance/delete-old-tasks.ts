@@ -2,6 +2,7 @@
 import { isExpired, type Task } from "@codeq/queue";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
+import type { ArtifactFiles } from "../store/artifact-files.ts";
 import { endOf, idOf, numberOf, retentionPrefix, sortable } from "../store/keys.ts";
 import type { Job } from "./ticker.ts";
 
@@ -11,14 +12,16 @@ export class DeleteOldTasks implements Job {
   readonly name = "delete-old-tasks";
   readonly #broker: Broker;
   readonly #clock: Clock;
+  readonly #artifacts: ArtifactFiles;
   /** The earliest time at which a task may have to go, on the wall clock. */
   #nextMs = 0;
   /** What stands up to here in the index has been looked at; it may be full of deleted keys. */
   #lookedTo: string = retentionPrefix;
 
-  constructor(parts: { broker: Broker; clock: Clock }) {
+  constructor(parts: { broker: Broker; clock: Clock; artifacts: ArtifactFiles }) {
     this.#broker = parts.broker;
     this.#clock = parts.clock;
+    this.#artifacts = parts.artifacts;
   }
 
   /** A task became terminal and has to go at this time. */
@@ -55,6 +58,8 @@ export class DeleteOldTasks implements Job {
     }
     if (entries.length === pieceTasks) this.#nextMs = Math.min(this.#nextMs, nowMs);
     try {
+      // First, for afterwards nobody would know of them.
+      await this.#artifacts.removeOf(tasks.map(({ id }) => id));
       await this.#broker.delete(tasks);
     } catch (error) {
       // They are still there and have to be found again.

@@ -56,7 +56,7 @@ interface Wanted {
   readonly limit: number;
 }
 
-async function deleteBefore({ broker }: Server, wanted: Wanted): Promise<number> {
+async function deleteBefore({ broker, artifacts }: Server, wanted: Wanted): Promise<number> {
   const before = endOf(`${retentionPrefix}${sortable(wanted.beforeMs)}/`);
   let after = retentionPrefix;
   let deleted = 0;
@@ -67,6 +67,7 @@ async function deleteBefore({ broker }: Server, wanted: Wanted): Promise<number>
       .map(([key]) => broker.store.task(idOf(key)))
       .filter((task) => task?.tenantId === wanted.tenantId)
       .slice(0, wanted.limit - deleted) as Task[];
+    await artifacts.removeOf(tasks.map(({ id }) => id));
     if (tasks.length > 0) await broker.delete(tasks);
     deleted += tasks.length;
     const last = entries.at(-1);
