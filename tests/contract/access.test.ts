@@ -15,7 +15,7 @@ import {
   type Refused,
   refusedKind,
 } from "./access-callers.ts";
-import { type Reply, type RunningServer, setup, startMs, until } from "./setup.ts";
+import { type Reply, type RunningServer, setup, startMs } from "./setup.ts";
 import type { Caller } from "./tokens.ts";
 
 interface Row {
@@ -239,17 +239,9 @@ async function ask(server: RunningServer, route: string, ids: Ids, who: Who): Pr
   const body = row.body === undefined ? {} : { body: row.body(ids) };
   const authorization = who.token === undefined ? {} : { authorization: `Bearer ${who.token}` };
   const headers = { ...authorization, ...who.headers };
-  const asked = server.ask(`${row.path(ids)}${who.query ?? ""}`, { method, ...body, headers });
-  if (row.isEndless === true) {
-    let isAnswered = false;
-    const answered = asked.finally(() => {
-      isAnswered = true;
-    });
-    await until(() => isAnswered || server.core.feed.isHeard);
-    server.core.feed.endAll("shutting_down");
-    return answered;
-  }
-  return asked;
+  const path = `${row.path(ids)}${who.query ?? ""}`;
+  const request = { method, ...body, headers };
+  return row.isEndless === true ? server.askToEnd(path, request) : server.ask(path, request);
 }
 
 function assertRefused(reply: Reply, [status, error]: Refused, why: string): void {

@@ -178,11 +178,12 @@ async function send(server: RunningServer, ids: KnownIds, request: FuzzRequest):
   const { method, headers } = request;
   const isRead = method === "GET";
   const body = isRead || request.body === undefined ? {} : { body: fill(request.body) };
-  const reply = await server.ask(fill(request.path), { method, headers, ...body });
+  const reply = await server.askToEnd(fill(request.path), { method, headers, ...body });
   assert.ok(statuses.has(reply.status), `${reply.status} ${reply.text}`);
   assert.match(reply.headers["x-request-id"] ?? "", /^[0-9a-f]{32}$/);
   const type = reply.headers["content-type"] ?? "";
   if (type.startsWith("text/plain")) assert.equal(reply.text, "404 page not found");
+  else if (type.startsWith("text/event-stream")) assert.match(reply.text, /^retry: /);
   else if (reply.status === 204) assert.equal(reply.text, "");
   else if (reply.status >= 400) {
     assert.deepEqual(Object.keys(reply.json), ["error"]);

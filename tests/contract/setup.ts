@@ -224,6 +224,17 @@ export class RunningServer {
     };
   }
 
+  /** The same, and ends the feed that it may open, as there would be no answer without. */
+  async askToEnd(path: string, ask: Ask): Promise<Reply> {
+    let isAnswered = false;
+    const answered = this.ask(path, ask).finally(() => {
+      isAnswered = true;
+    });
+    await until(() => isAnswered || this.core.feed.isHeard);
+    this.core.feed.endAll("shutting_down");
+    return answered;
+  }
+
   get(path: string, caller: Caller = "producer-acme"): Promise<Reply> {
     return this.ask(base + path, { caller });
   }
