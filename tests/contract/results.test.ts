@@ -15,7 +15,8 @@ function refuses(reply: Reply, status: number, text: string): void {
 async function setupWithArtifacts(t: TestContext): Promise<[RunningServer, string]> {
   const directory = await mkdtemp(join(tmpdir(), "codeq-artifacts-"));
   t.after(() => rm(directory, { recursive: true, force: true }));
-  return [await setup(t, { settings: { localArtifactsDir: directory } }), directory];
+  const settings = { localArtifactsDir: directory, retentionSeconds: 60 };
+  return [await setup(t, { settings }), directory];
 }
 
 test("a result is answered with its record and ends the task", async (t) => {
@@ -237,11 +238,11 @@ test("artifacts go with their task, at the end of its retention or by hand", asy
   const files = (): Promise<string[]> => readdir(join(directory, "results"));
   const kept = await filed();
   assert.deepEqual(await files(), [kept]);
-  await server.clock.advance(86_400_000);
+  await server.clock.advance(60_000);
   await until(async () => (await server.get(`/tasks/${kept}`)).status === 404);
   assert.deepEqual(await files(), []);
   await filed();
-  const before = new Date(server.clock.nowMs() + 86_400_001).toISOString();
+  const before = new Date(server.clock.nowMs() + 60_001).toISOString();
   const { json } = await server.post("/admin/tasks/cleanup", { before }, "admin-acme");
   assert.equal(json.deleted, 1);
   assert.deepEqual(await files(), []);
