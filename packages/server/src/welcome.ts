@@ -18,7 +18,7 @@ export function welcome(config: Config, ports: Ports): string {
   // Tokens from the configuration are secrets; the development token is not one.
   if (config.producerAuth.some(hasDevelopmentToken)) {
     lines.push(
-      `  development token    ${devToken}`,
+      `  development token    ${devToken}, with which whoever reaches ${host} may do everything`,
       "",
       "  Try it:",
       `    curl -s ${url}/v1/codeq/tasks -H 'Authorization: Bearer ${devToken}' \\`,

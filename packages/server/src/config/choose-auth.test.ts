@@ -207,7 +207,7 @@ test("a provider without its config does not fall back to the development token"
   for (const said of ["jwks", "multi"]) {
     assert.deepEqual(problemsOf({ env: { WORKER_AUTH_PROVIDER: said } }), [
       `workerAuthProvider: ${said} needs workerAuthConfig; set it`,
-      'producerAuthConfig: no tokens are configured and env is dev; set producerAuthConfig in the file or PRODUCER_AUTH_CONFIG in the environment to {"token":"...","subject":"..."}',
+      'producerAuthConfig: no tokens are configured for producers and env is dev; set producerAuthConfig in the file or PRODUCER_AUTH_CONFIG in the environment to {"token":"...","subject":"..."}',
     ]);
   }
 });

@@ -29,10 +29,6 @@ export function chooseAuth(settings: Settings, touched: ReadonlySet<KeyName>): A
   const problems = [...producers.problems, ...workers.problems, ...checkRoleHeader(settings)];
   const warnings = [...producers.warnings, ...workers.warnings];
   if (!producers.isWritten && !workers.isWritten && settings.env === "dev") {
-    warnings.push(
-      `no tokens are configured and env is dev: whoever reaches ${settings.host} may do ` +
-        `everything with ${developmentToken}`,
-    );
     return {
       producers: [{ type: "static", tokens: [developmentProducer] }],
       workers: [{ type: "static", tokens: [developmentWorker] }],
@@ -182,8 +178,9 @@ function missing(
   alternative: string,
 ): string {
   const variable = keys[name].env?.[0] ?? envNamesOf(name)[0];
+  const whose = name === "producerAuthConfig" ? "producers" : "workers";
   return (
-    `${name}: no tokens are configured and env is ${env}; set ${name} in the file or ` +
+    `${name}: no tokens are configured for ${whose} and env is ${env}; set ${name} in the file or ` +
     `${variable} in the environment to {"token":"...","subject":"..."}${alternative}`
   );
 }
