@@ -44,9 +44,17 @@ export class Timestamps {
   }
 }
 
+/** The last one, because tasks that are handed out together have leases that end together. */
+const lastSecond = { number: Number.NaN, text: "" };
+
 /** Whole seconds, UTC. */
 export function utcSeconds(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+  const number = Math.floor(ms / 1000);
+  if (number !== lastSecond.number) {
+    lastSecond.text = `${new Date(ms).toISOString().slice(0, 19)}Z`;
+    lastSecond.number = number;
+  }
+  return lastSecond.text;
 }
 
 function zone(offsetMinutes: number): string {
