@@ -93,6 +93,6 @@ export class Overlay {
 
   /** Index keys that came from an older log are entries of their own, which the record goes before. */
   #leavesIndexKeys(entry: OverlayEntry, op: OverlayOp): boolean {
-    return entry.row === undefined && op.before !== undefined;
+    return entry.below !== undefined || (entry.row === undefined && op.before !== undefined);
   }
 }
