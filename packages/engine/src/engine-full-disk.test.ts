@@ -237,6 +237,36 @@ test("a batch that the kv applied before it reported a full disk is not derived 
   assert.equal(engine.get("count")?.toString(), "2");
 });
 
+test("a batch that shows only when the kv is opened anew is taken into account, also after a rollback", async () => {
+  const { world, engine, rollbacks } = await setup({ flushBytes: 4096, derive: countKeys });
+  await engine.commit([create("a", "1")]).done;
+  await engine.flushNow();
+  await engine.commit([put("a", "2"), create("z", "x".repeat(4096))]).done;
+  const gate = Promise.withResolvers<void>();
+  world.hidesNext = true;
+  world.beforeWrite = () => gate.promise;
+  // Begins a generation, and with that the flush of the one before.
+  await engine.commit([create("b", "1")]).done;
+  await fill(world);
+  const refused = engine.commit([large("c")]);
+  await assert.rejects(refused.done, { code: "disk_full" });
+  gate.resolve();
+  await settle();
+  assert.equal(rollbacks(), 1);
+  await engine.readAhead(["a", "b"]);
+  world.disk.capacityBytes = plenty;
+  await world.clock.advance(1000);
+  assert.equal(engine.state, "open");
+  assert.equal(engine.getText("a"), "2");
+  await engine.commit([remove("a")]).done;
+  await engine.flushNow();
+  assert.deepEqual(
+    world.stored().map(([key]) => key),
+    ["b", "count", "z"],
+  );
+  assert.equal(engine.get("count")?.toString(), "2");
+});
+
 test("a trim that finds no room neither repeats the flush nor stops the engine", async () => {
   const { world, engine } = await setup({ derive: countKeys, segmentBytes: 1024 });
   for (let n = 0; n < 20; n += 1) await engine.commit([create(`k${n}`, "x".repeat(100))]).done;

@@ -16,8 +16,8 @@ import { FaultError } from "./fault.ts";
 import { flush, type Generation, readPosition } from "./flusher.ts";
 import type { Commit, Group } from "./group.ts";
 import { GroupCommit } from "./group-commit.ts";
-import type { KvEntry, KvRange, KvWrite } from "./kv/kv.ts";
-import { mergedScan } from "./merged-scan.ts";
+import type { KvEntry, KvRange } from "./kv/kv.ts";
+import { type Layers, scanEntries, scanKeys } from "./merged-scan.ts";
 import { Overlay, type OverlayEntry } from "./overlay.ts";
 import { ReadAhead } from "./read-ahead.ts";
 import { replay } from "./replay.ts";
@@ -127,23 +127,17 @@ export class Engine implements AsyncDisposable {
 
   /** Entries strictly inside the range as they are now, durable or not, in order. */
   scan(range: KvRange, limit: number): Promise<KvEntry[]> {
-    const cursor = this.#options.kv.cursor(range);
-    const { indexing } = this.#options;
-    const read = ({ value }: Pick<KvWrite, "value">): Buffer | undefined => value;
-    return mergedScan({ cursor, overlays: this.#overlays(), indexing, read, range, limit });
+    return scanEntries(this.#layers(), range, limit);
   }
 
   /** Only their keys, for which no bytes are copied. */
-  async scanKeys(range: KvRange, limit: number): Promise<string[]> {
-    const cursor = this.#options.kv.textCursor(range);
-    const { indexing } = this.#options;
-    const read = ({ value }: Pick<KvWrite, "value">): string | undefined => value && "";
-    const scan = { cursor, overlays: this.#overlays(), indexing, read, range, limit };
-    return (await mergedScan(scan)).map(([key]) => key);
+  scanKeys(range: KvRange, limit: number): Promise<string[]> {
+    return scanKeys(this.#layers(), range, limit);
   }
 
-  #overlays(): Overlay[] {
-    return this.#frozen === undefined ? [this.#active] : [this.#frozen.overlay, this.#active];
+  #layers(): Layers {
+    const frozen = this.#frozen === undefined ? [] : [this.#frozen.overlay];
+    return { ...this.#options, overlays: [...frozen, this.#active] };
   }
 
   /** What the kv does not hold yet, oldest generation first. */
@@ -315,21 +309,24 @@ export class Engine implements AsyncDisposable {
 
   async #rollBack(): Promise<void> {
     await this.#kvIdle();
-    // A batch that the kv reported as failed may be there all the same.
-    this.#flushedIndex = Math.max(this.#flushedIndex, readPosition(this.#options.kv));
     if (this.#frozen !== undefined) this.#ahead.flushed(this.#frozen.overlay);
-    this.#active = await replay(this.#options, this.#flushedIndex + 1);
+    await this.#readLog();
     this.#frozen = undefined;
     this.#groups.restart();
     await this.onRollback();
   }
 
+  /** Holds what the log has beyond the kv, which may have kept a batch that it reported as failed. */
+  async #readLog(): Promise<void> {
+    this.#flushedIndex = Math.max(this.#flushedIndex, readPosition(this.#options.kv));
+    this.#active = await replay(this.#options, this.#flushedIndex + 1);
+  }
+
   async #checkSpace(): Promise<void> {
     const free = await this.#options.freeBytes();
     if (free >= this.#options.minFreeBytes || this.#state !== "open") return;
-    this.#becomeFull(
-      new FaultError("disk_full", `${free} bytes are left on the disk of the data directory`),
-    );
+    const text = `${free} bytes are left on the disk of the data directory`;
+    this.#becomeFull(new FaultError("disk_full", text));
   }
 
   #becomeFull(fault: FaultError): void {
@@ -347,11 +344,8 @@ export class Engine implements AsyncDisposable {
     this.#timers.after(spaceCheckMs, async () => {
       const free = await this.#options.freeBytes();
       if (this.#state !== "full") return;
-      if (free < this.#options.minFreeBytes || this.#rollingBack !== undefined) {
-        this.#waitForSpace();
-        return;
-      }
-      const isRecovered = !this.#kvIsFull || (await this.#recoverKv());
+      const hasRoom = free >= this.#options.minFreeBytes && this.#rollingBack === undefined;
+      const isRecovered = hasRoom && (!this.#kvIsFull || (await this.#recoverKv()));
       if (this.#state !== "full") return;
       // Batches that were under way may have been refused since.
       if (!isRecovered || this.#rollingBack !== undefined) {
@@ -367,7 +361,7 @@ export class Engine implements AsyncDisposable {
 
   /** False when there is no room even for that. */
   async #recoverKv(): Promise<boolean> {
-    this.#kvRecovery = this.#options.kv.recover();
+    this.#kvRecovery = this.#openKvAnew();
     try {
       await this.#kvRecovery;
     } catch (error) {
@@ -379,6 +373,14 @@ export class Engine implements AsyncDisposable {
     this.#kvIsFull = false;
     if (this.#frozen !== undefined) void this.#startFlush();
     return true;
+  }
+
+  /** Such a batch may show only now, below what a rollback read from the log. */
+  async #openKvAnew(): Promise<void> {
+    await this.#options.kv.recover();
+    if (this.#frozen !== undefined) return;
+    this.#ahead.flushed(this.#active);
+    await this.#readLog();
   }
 
   /** Waits until the kv is neither written to nor opened anew. */

@@ -4,7 +4,7 @@
  * and flushes that happen meanwhile are not seen in part.
  */
 import { type Indexing, indexWrites } from "./index-keys.ts";
-import type { KvCursor, KvRange, KvWrite } from "./kv/kv.ts";
+import type { Kv, KvCursor, KvEntry, KvRange, KvWrite } from "./kv/kv.ts";
 import type { Overlay } from "./overlay.ts";
 
 const pieceMax = 1000;
@@ -14,24 +14,50 @@ type Entry<Value> = readonly [key: string, value: Value];
 /** What memory has for a key; without a value when the key was deleted. */
 type Written = Pick<KvWrite, "value">;
 
-interface Above {
+/** Where values lie. */
+export interface Layers {
+  readonly kv: Kv;
+  /** The oldest generation first. */
   readonly overlays: readonly Overlay[];
   readonly indexing: Indexing;
-  readonly range: KvRange;
 }
 
-interface Scan<Value> extends Above {
-  /** A view of the range, made in the same turn. */
-  readonly cursor: KvCursor<Value>;
-  readonly read: (written: Written) => Value | undefined;
-  readonly limit: number;
+export async function scanEntries(
+  layers: Layers,
+  range: KvRange,
+  limit: number,
+): Promise<KvEntry[]> {
+  const cursor = layers.kv.cursor(range);
+  return mergedScan(
+    cursor,
+    newestIn(layers, range, ({ value }) => value),
+    limit,
+  );
 }
 
-export async function mergedScan<Value>(scan: Scan<Value>): Promise<Entry<Value>[]> {
-  const { cursor, limit } = scan;
+export async function scanKeys(layers: Layers, range: KvRange, limit: number): Promise<string[]> {
+  const cursor = layers.kv.textCursor(range);
+  const above = newestIn(layers, range, ({ value }) => value && "");
+  return (await mergedScan(cursor, above, limit)).map(([key]) => key);
+}
+
+/** What memory has in the range, in order; undefined where a key was deleted. */
+function newestIn<Value>(
+  layers: Layers,
+  range: KvRange,
+  read: (written: Written) => Value | undefined,
+): Entry<Value | undefined>[] {
   const newest = new Map<string, Value | undefined>();
-  for (const [key, written] of inMemory(scan)) newest.set(key, scan.read(written));
-  const above = [...newest].sort((a, b) => (a[0] < b[0] ? -1 : 1));
+  for (const [key, written] of inMemory(layers, range)) newest.set(key, read(written));
+  return [...newest].sort((a, b) => (a[0] < b[0] ? -1 : 1));
+}
+
+/** The cursor is a view that was made in the same turn as the rest. */
+async function mergedScan<Value>(
+  cursor: KvCursor<Value>,
+  above: readonly Entry<Value | undefined>[],
+  limit: number,
+): Promise<Entry<Value>[]> {
   try {
     return await merge(cursor, above, limit);
   } finally {
@@ -40,7 +66,7 @@ export async function mergedScan<Value>(scan: Scan<Value>): Promise<Entry<Value>
 }
 
 /** What lies in the range, oldest generation first; within one, the index keys come last. */
-function* inMemory({ overlays, indexing, range }: Above): Generator<Entry<Written>> {
+function* inMemory({ overlays, indexing }: Layers, range: KvRange): Generator<Entry<Written>> {
   for (const { entries } of overlays) {
     for (const [key, entry] of entries) if (lies(key, range)) yield [key, entry];
     for (const entry of entries.values()) {

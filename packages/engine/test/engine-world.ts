@@ -9,6 +9,7 @@ import type { EngineState } from "../src/engine-options.ts";
 import { FaultError } from "../src/fault.ts";
 import type { Derive } from "../src/flusher.ts";
 import type { Indexing } from "../src/index-keys.ts";
+import type { KvWrite } from "../src/kv/kv.ts";
 import { MemoryKv } from "../src/kv/memory-kv.ts";
 import { type Durability, LocalLog } from "../src/log/local-log.ts";
 
@@ -45,12 +46,15 @@ export class EngineWorld {
   /** Called after the kv has applied a batch; may report a failure all the same. */
   afterWrite: () => Promise<void> = () => Promise.resolve();
   beforeRecover: () => Promise<void> = () => Promise.resolve();
+  /** Reports the next batch as refused for lack of space; it shows when the kv is opened anew. */
+  hidesNext = false;
   /** Called before every operation of the disk. */
   beforeDisk: (operation: SimDiskOperation) => Promise<void> = () => Promise.resolve();
   recoveries = 0;
   disk: SimDisk;
   readonly #options: EngineWorldOptions;
   #life = 0;
+  #hidden: readonly KvWrite[] = [];
 
   constructor(options: EngineWorldOptions = {}) {
     this.#options = options;
@@ -65,6 +69,7 @@ export class EngineWorld {
     const { clock, disk } = this;
     const options = this.#options;
     this.#life += 1;
+    this.#showHidden();
     const log = await LocalLog.open(disk, {
       durability: options.durability ?? "fsync",
       segmentBytes: options.segmentBytes ?? 4096,
@@ -111,6 +116,14 @@ export class EngineWorld {
     return Number(this.contents.get("codeq/meta/position")?.toString() ?? 0);
   }
 
+  #showHidden(): void {
+    for (const { key, value } of this.#hidden) {
+      if (value === undefined) this.contents.delete(key);
+      else this.contents.set(key, Buffer.from(value));
+    }
+    this.#hidden = [];
+  }
+
   #kv(): MemoryKv {
     const life = this.#life;
     const kv = new MemoryKv({
@@ -124,6 +137,12 @@ export class EngineWorld {
     const write = kv.write.bind(kv);
     kv.write = async (writes) => {
       const batch = [...writes];
+      if (this.hidesNext) {
+        this.hidesNext = false;
+        await this.beforeWrite();
+        this.#hidden = batch;
+        throw new FaultError("disk_full", "no room was left when the batch was synced");
+      }
       await write(batch);
       this.kvWrites.push(batch.map(({ key, value }) => (value === undefined ? `-${key}` : key)));
       await this.afterWrite();
@@ -132,6 +151,7 @@ export class EngineWorld {
     kv.recover = async () => {
       isRecovering = true;
       await this.beforeRecover();
+      this.#showHidden();
       isRecovering = false;
       this.recoveries += 1;
     };
