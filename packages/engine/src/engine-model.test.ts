@@ -1,34 +1,57 @@
 /**
- * Random lives of an engine against a sorted map: commits, flushes that are slow, scans over any
- * range, and restarts. Whatever lies in the kv, in the generation being flushed or in the one that
- * grows, reads must see the map, and scans also the index keys that follow from what it holds.
+ * Random lives of an engine against a sorted map: commits, flushes that are slow or find no room, logs
+ * without room, records of an older version, scans over any range, and restarts. Whatever lies in the
+ * kv, in the generation being flushed or in the one that grows, reads must see the map, and scans also
+ * the index keys that follow from what it holds.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { settle } from "../../testing/src/sim-clock.ts";
-import { EngineWorld } from "../test/engine-world.ts";
+import { appendVersion1, EngineWorld } from "../test/engine-world.ts";
 import { create, type Op, put, remove } from "./batch-codec.ts";
 import type { Engine } from "./engine.ts";
+import { FaultError } from "./fault.ts";
 import type { Derive } from "./flusher.ts";
-import type { Indexing, Row } from "./index-keys.ts";
+import { type Indexing, indexWrites, type Row } from "./index-keys.ts";
+
+/** What becomes of a batch that the kv reports as refused. */
+type Fate = "lost" | "kept" | "hidden";
+type Change = readonly [number, "write" | "remove"];
 
 type Step =
-  | { readonly kind: "commit"; readonly ops: readonly (readonly [number, "write" | "remove"])[] }
+  | { readonly kind: "commit"; readonly ops: readonly Change[] }
+  | { readonly kind: "refuse"; readonly ops: readonly Change[]; readonly fate: Fate | undefined }
+  | { readonly kind: "old"; readonly ops: readonly Change[]; readonly newer: readonly Change[] }
   | { readonly kind: "scan"; readonly from: number; readonly to: number; readonly limit: number }
   | { readonly kind: "ahead"; readonly numbers: readonly number[] }
+  | { readonly kind: "full"; readonly fate: Fate }
   | { readonly kind: "hold" | "release" | "settle" | "flush" | "close" | "kill" };
 
-const keyNumber = fc.nat(19);
+const keyNumber = fc.nat(9);
+const ops = fc.array(fc.tuple(keyNumber, fc.constantFrom("write" as const, "remove" as const)), {
+  minLength: 1,
+  maxLength: 6,
+});
 const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 8, arbitrary: fc.record({ kind: fc.constant("commit" as const), ops }) },
   {
-    weight: 8,
+    weight: 1,
     arbitrary: fc.record({
-      kind: fc.constant("commit" as const),
-      ops: fc.array(fc.tuple(keyNumber, fc.constantFrom("write" as const, "remove" as const)), {
-        minLength: 1,
-        maxLength: 6,
-      }),
+      kind: fc.constant("refuse" as const),
+      ops,
+      fate: fc.constantFrom(undefined, "lost", "kept", "hidden"),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant("old" as const), ops, newer: ops }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant("full" as const),
+      fate: fc.constantFrom("lost", "kept", "hidden"),
     }),
   },
   {
@@ -54,13 +77,6 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 const keyOf = (number: number): string => `k${String(number).padStart(2, "0")}`;
 
-/** Counts keys from the net effect alone, as the store does. */
-const countKeys: Derive = (entries, get) => {
-  let count = Number(get("count")?.toString() ?? 0);
-  for (const [, { value, born }] of entries) count += value === undefined ? -1 : Number(born);
-  return [{ key: "count", value: Buffer.from(String(count)) }];
-};
-
 /** What a value holds: which key it belongs to, and the how manieth write it was. */
 interface Written extends Row {
   readonly number: number;
@@ -84,19 +100,36 @@ const indexing: Indexing = {
   valueOf: (row) => Buffer.from(String((row as Written).number)),
 };
 
-const options = { flushBytes: 2500, segmentBytes: 2048, derive: countKeys, indexing };
+/** Counts index keys from the net effect alone, as the store does. */
+const countIndexKeys: Derive = (entries, get) => {
+  let count = Number(get("count")?.toString() ?? 0);
+  for (const [key, { row, below, isDeleted, born }] of entries) {
+    count += row === undefined ? 0 : indexing.keysOf(row).length;
+    count -= below === undefined ? 0 : indexing.keysOf(below).length;
+    // From a log that has index keys in it.
+    if (!key.startsWith("k")) count += isDeleted ? -1 : Number(born);
+  }
+  return [{ key: "count", value: Buffer.from(String(count)) }];
+};
+
+const diskFull = (): FaultError => new FaultError("disk_full", "no room");
+const plenty = Number.MAX_SAFE_INTEGER;
+
+const options = { flushBytes: 2500, segmentBytes: 2048, derive: countIndexKeys, indexing };
 
 class Life {
   readonly world: EngineWorld;
-  readonly model = new Map<string, string>();
+  model = new Map<string, string>();
   gate: PromiseWithResolvers<void> | undefined;
   written = 0;
+  #lost = false;
   engine: Engine;
   last: Promise<void> = Promise.resolve();
 
   private constructor(engine: Engine, world: EngineWorld) {
     this.engine = engine;
     this.world = world;
+    world.beforeWrite = () => this.#beforeWrite();
   }
 
   static async begin(): Promise<Life> {
@@ -107,17 +140,33 @@ class Life {
   async step(step: Step): Promise<void> {
     switch (step.kind) {
       case "commit":
+        await this.#untilOpen();
         this.last = this.engine.commit(step.ops.flatMap((op) => this.#op(op))).done;
+        break;
+      case "refuse":
+        await this.#refuse(step.ops, step.fate);
+        break;
+      case "old":
+        await this.#old(step.ops);
+        this.#hold();
+        await this.step({ kind: "commit", ops: step.newer });
+        await this.step({ kind: "kill" });
         break;
       case "scan":
         return this.checkScan({ after: keyOf(step.from), before: keyOf(step.to) }, step.limit);
       case "ahead":
+        // What an earlier reading brought is handed out once.
+        for (const key of step.numbers.map(keyOf)) {
+          assert.equal(this.engine.getText(key), this.model.get(key));
+        }
         // Not waited for: what happens meanwhile must not make it stale.
         void this.engine.readAhead(step.numbers.map(keyOf)).catch(() => {});
         break;
+      case "full":
+        this.#fail(step.fate);
+        break;
       case "hold":
-        this.gate ??= Promise.withResolvers();
-        this.world.beforeWrite = () => this.gate?.promise ?? Promise.resolve();
+        this.#hold();
         break;
       case "release":
         this.release();
@@ -126,22 +175,18 @@ class Life {
         await settle();
         break;
       case "flush":
+        await this.#untilOpen();
         this.release();
-        await this.engine.flushNow();
-        this.checkCount();
+        await this.flushAll();
         break;
       case "close":
         this.release();
         await this.engine[Symbol.asyncDispose]();
-        this.engine = await this.world.open();
-        this.checkCount();
+        await this.#restart();
         break;
       case "kill":
-        this.release();
-        await this.last;
-        this.world.crash("process");
-        this.engine = await this.world.open();
-        this.checkCount();
+        await this.#kill();
+        await this.#restart();
         break;
     }
     await this.checkScan({ after: "k", before: "l" }, 100);
@@ -149,13 +194,113 @@ class Life {
     await this.checkIndex({ after: "x1", before: "y0/5" }, 4);
   }
 
+  #hold(): void {
+    this.gate ??= Promise.withResolvers();
+  }
+
   release(): void {
-    this.world.beforeWrite = () => Promise.resolve();
     this.gate?.resolve();
     this.gate = undefined;
   }
 
-  #op([number, what]: readonly [number, "write" | "remove"]): Op[] {
+  /** Brings everything into the kv, however often there is no room for it. */
+  async flushAll(): Promise<void> {
+    for (;;) {
+      await this.#untilOpen();
+      const isDone = await this.engine.flushNow().then(
+        () => true,
+        () => false,
+      );
+      if (isDone) break;
+    }
+    this.checkCount();
+  }
+
+  /** The next batch for the kv meets a full disk. */
+  #fail(fate: Fate): void {
+    const { world } = this;
+    this.#lost = fate === "lost";
+    world.hidesNext = fate === "hidden";
+    world.afterWrite = async () => {
+      world.afterWrite = () => Promise.resolve();
+      if (fate === "kept") throw diskFull();
+    };
+  }
+
+  /** Applied before every batch of the kv. */
+  async #beforeWrite(): Promise<void> {
+    await this.gate?.promise;
+    const isLost = this.#lost;
+    this.#lost = false;
+    if (isLost) throw diskFull();
+  }
+
+  async #untilOpen(): Promise<void> {
+    for (let n = 0; this.engine.state !== "open"; n += 1) {
+      assert.ok(n < 20, `the engine is ${this.engine.state}`);
+      if (n === 10) this.release();
+      await this.world.clock.advance(500);
+    }
+  }
+
+  /** The log has no room for a batch, and nothing of it is left; nor has the kv, perhaps. */
+  async #refuse(ops: readonly Change[], fate: Fate | undefined): Promise<void> {
+    await this.#untilOpen();
+    await this.#durable();
+    if (fate !== undefined) {
+      this.#fail(fate);
+      this.#hold();
+      void this.engine.flushNow().catch(() => {});
+      await settle();
+    }
+    // The flush may have found no room meanwhile.
+    if (this.engine.state !== "open") return;
+    const before = new Map(this.model);
+    this.world.disk.capacityBytes = 0;
+    const large = put("large", "x".repeat(6000));
+    const { done } = this.engine.commit([...ops.flatMap((op) => this.#op(op)), large]);
+    this.model = before;
+    await assert.rejects(done, { code: "disk_full" });
+    this.release();
+    await settle();
+    this.world.disk.capacityBytes = plenty;
+  }
+
+  /** What was committed is durable; a flush that it waits for goes on. */
+  async #durable(): Promise<void> {
+    await settle();
+    let isDurable = false;
+    void this.last.then(() => {
+      isDurable = true;
+    });
+    await settle();
+    if (!isDurable) this.release();
+    await this.last;
+  }
+
+  async #kill(): Promise<void> {
+    await this.#durable();
+    this.world.crash("process");
+    this.release();
+  }
+
+  async #restart(): Promise<void> {
+    this.world.beforeWrite = () => this.#beforeWrite();
+    this.engine = await this.world.open();
+    if (this.engine.state === "open") this.checkCount();
+  }
+
+  /** The data comes from an older version, whose log was not flushed; it read no newer records. */
+  async #old(ops: readonly Change[]): Promise<void> {
+    this.release();
+    await this.flushAll();
+    await this.#kill();
+    await appendVersion1(this.world, [ops.flatMap((op) => this.#op(op).flatMap(asVersion1))]);
+    this.#lost = true;
+    await this.#restart();
+  }
+
+  #op([number, what]: Change): Op[] {
     const key = keyOf(number);
     const text = this.model.get(key);
     const before = text === undefined ? undefined : writtenIn(text);
@@ -203,12 +348,20 @@ class Life {
 
   checkCount(): void {
     assert.equal(this.engine.stats().overlayEntries, 0);
-    assert.equal(Number(this.engine.get("count")?.toString() ?? 0), this.model.size);
-    assert.equal(
-      this.world.stored().filter(([key]) => key.startsWith("k")).length,
-      this.model.size,
-    );
+    const indexKeys = [...this.model.values()].flatMap((text) => indexing.keysOf(writtenIn(text)));
+    assert.equal(Number(this.engine.get("count")?.toString() ?? 0), indexKeys.length);
+    const stored = this.world.stored().map(([key]) => key);
+    assert.deepEqual(stored.filter((key) => /^[xy]/.test(key)).sort(), indexKeys.sort());
+    assert.equal(stored.filter((key) => key.startsWith("k")).length, this.model.size);
   }
+}
+
+/** The same change with its index keys among the ops, as they were once logged. */
+function asVersion1({ kind, key, value, row, before }: Op): Op[] {
+  const index = indexWrites({ row, below: before }, indexing).map(({ key: at, value: owner }) =>
+    owner === undefined ? remove(at) : create(at, owner),
+  );
+  return [{ kind, key, value, row: undefined, before: undefined }, ...index];
 }
 
 test("reads see what was committed, wherever it is, through flushes and restarts", async () => {
@@ -217,8 +370,7 @@ test("reads see what was committed, wherever it is, through flushes and restarts
       const life = await Life.begin();
       for (const each of steps) await life.step(each);
       life.release();
-      await life.engine.flushNow();
-      life.checkCount();
+      await life.flushAll();
     }),
     { numRuns: Number(process.env["CODEQ_MODEL_RUNS"] ?? 250) },
   );

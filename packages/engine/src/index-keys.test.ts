@@ -1,12 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { EngineWorld } from "../test/engine-world.ts";
-import { create, GroupWriter, type Op, put, remove, Slab } from "./batch-codec.ts";
+import { appendVersion1, EngineWorld } from "../test/engine-world.ts";
+import { create, put, remove } from "./batch-codec.ts";
 import type { Engine } from "./engine.ts";
 import type { Derive } from "./flusher.ts";
 import { type Indexing, indexWrites, type Row } from "./index-keys.ts";
-import { LocalLog } from "./log/local-log.ts";
-import { headerBytes, recordTypes } from "./log/log.ts";
 
 /** The value of `t/<name>` is the shelf it is on; `shelf/<shelf>/<name>` finds it there. */
 interface Thing extends Row {
@@ -86,23 +84,6 @@ test("rows are read from the log and the kv when a process died before it flushe
   assert.deepEqual(contents(world), await shelves(next));
   assert.equal(world.contents.get("count")?.toString(), "3");
 });
-
-/** Appends groups as a version wrote them that logged index keys like all others. */
-async function appendVersion1(world: EngineWorld, groups: readonly (readonly Op[])[]) {
-  const log = await LocalLog.open(world.disk, {
-    ...{ durability: "fsync", segmentBytes: 4096, writer: 1, epoch: 1, shard: 0 },
-    monotonicMs: () => world.clock.monotonicMs(),
-  });
-  for (const ops of groups) {
-    const writer = new GroupWriter(new Slab());
-    for (const op of ops) writer.add(op);
-    const buffer = writer.finish();
-    buffer[headerBytes] = 1;
-    const { bodyBytes, opCount } = writer;
-    await log.append({ buffer, bodyBytes, opCount, type: recordTypes.batches, timeMs: 0 });
-  }
-  await log.close();
-}
 
 test("a log that has index keys in it is replayed as it is", async () => {
   const world = new EngineWorld({ indexing, derive: countThings });

@@ -4,6 +4,7 @@
  */
 // biome-ignore lint/correctness/noUndeclaredDependencies: that package depends on this one.
 import { SimClock, SimDisk, type SimDiskOperation, SimRandom, settle } from "@codeq/testing";
+import { GroupWriter, type Op, Slab } from "../src/batch-codec.ts";
 import { Engine } from "../src/engine.ts";
 import type { EngineState } from "../src/engine-options.ts";
 import { FaultError } from "../src/fault.ts";
@@ -12,6 +13,7 @@ import type { Indexing } from "../src/index-keys.ts";
 import type { KvWrite } from "../src/kv/kv.ts";
 import { MemoryKv } from "../src/kv/memory-kv.ts";
 import { type Durability, LocalLog } from "../src/log/local-log.ts";
+import { headerBytes, recordTypes } from "../src/log/log.ts";
 
 /** For a store whose keys are all written by themselves. */
 const noIndexing: Indexing = {
@@ -69,7 +71,7 @@ export class EngineWorld {
     const { clock, disk } = this;
     const options = this.#options;
     this.#life += 1;
-    this.#showHidden();
+    await new MemoryKv({ contents: this.contents }).write(this.#takeHidden());
     const log = await LocalLog.open(disk, {
       durability: options.durability ?? "fsync",
       segmentBytes: options.segmentBytes ?? 4096,
@@ -116,30 +118,28 @@ export class EngineWorld {
     return Number(this.contents.get("codeq/meta/position")?.toString() ?? 0);
   }
 
-  #showHidden(): void {
-    for (const { key, value } of this.#hidden) {
-      if (value === undefined) this.contents.delete(key);
-      else this.contents.set(key, Buffer.from(value));
-    }
+  #takeHidden(): readonly KvWrite[] {
+    const hidden = this.#hidden;
     this.#hidden = [];
+    return hidden;
   }
 
   #kv(): MemoryKv {
     const life = this.#life;
-    const kv = new MemoryKv({
-      contents: this.contents,
-      beforeWrite: async () => {
-        await this.beforeWrite();
-        // The work of a process that is gone does not go on.
-        if (life !== this.#life) await new Promise(() => {});
-      },
-    });
+    let isRecovering = false;
+    const beforeWrite = async (): Promise<void> => {
+      if (isRecovering) return;
+      await this.beforeWrite();
+      // The work of a process that is gone does not go on.
+      if (life !== this.#life) await new Promise(() => {});
+    };
+    const kv = new MemoryKv({ contents: this.contents, beforeWrite });
     const write = kv.write.bind(kv);
     kv.write = async (writes) => {
       const batch = [...writes];
       if (this.hidesNext) {
         this.hidesNext = false;
-        await this.beforeWrite();
+        await beforeWrite();
         this.#hidden = batch;
         throw new FaultError("disk_full", "no room was left when the batch was synced");
       }
@@ -147,11 +147,10 @@ export class EngineWorld {
       this.kvWrites.push(batch.map(({ key, value }) => (value === undefined ? `-${key}` : key)));
       await this.afterWrite();
     };
-    let isRecovering = false;
     kv.recover = async () => {
       isRecovering = true;
       await this.beforeRecover();
-      this.#showHidden();
+      await write(this.#takeHidden());
       isRecovering = false;
       this.recoveries += 1;
     };
@@ -162,6 +161,26 @@ export class EngineWorld {
     };
     return kv;
   }
+}
+
+/** Appends groups as a version wrote them that logged index keys like all others. */
+export async function appendVersion1(
+  world: EngineWorld,
+  groups: readonly (readonly Op[])[],
+): Promise<void> {
+  const log = await LocalLog.open(world.disk, {
+    ...{ durability: "fsync", segmentBytes: 4096, writer: 1, epoch: 1, shard: 0 },
+    monotonicMs: () => world.clock.monotonicMs(),
+  });
+  for (const ops of groups) {
+    const writer = new GroupWriter(new Slab());
+    for (const op of ops) writer.add(op);
+    const buffer = writer.finish();
+    buffer[headerBytes] = 1;
+    const { bodyBytes, opCount } = writer;
+    await log.append({ buffer, bodyBytes, opCount, type: recordTypes.batches, timeMs: 0 });
+  }
+  await log.close();
 }
 
 /** Everything in the range of all keys that tests use, as text. */
