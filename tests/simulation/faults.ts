@@ -1,6 +1,7 @@
 /** What goes wrong, and when: drawn from the plan's chances, one step after the other. */
 import type { SimRandom } from "@codeq/testing";
 import { type FaultKind, faultKinds } from "./plan.ts";
+import { keptOf } from "./sim-kv.ts";
 import type { CrashMode } from "./weather.ts";
 import type { World } from "./world.ts";
 
@@ -85,7 +86,7 @@ export class Faults {
       "failed-write": () => world.disk.failNext(random.pick(written), "EIO"),
       "failed-sync": () => world.disk.failNext(random.pick(synced), "EIO"),
       "failed-kv": () =>
-        world.weather.kvFaults.push({ code: "storage_failed", kept: random.next() < 0.5 }),
+        world.weather.kvFaults.push({ code: "storage_failed", kept: keptOf(random.next()) }),
       "slow-disk": () => world.weather.slowDown(random.next() * 3000, random.pick([5, 50, 300])),
       "webhook-target": () => {
         world.target.badness = random.pick([0, 0.5, 1]);
@@ -142,7 +143,7 @@ export class Faults {
     const random = this.#random;
     world.fullFaults += 1;
     if (random.next() < 0.5) {
-      world.weather.kvFaults.push({ code: "disk_full", kept: random.next() < 0.5 });
+      world.weather.kvFaults.push({ code: "disk_full", kept: keptOf(random.next()) });
       return;
     }
     world.weather.isKvFull = true;

@@ -27,7 +27,7 @@ export function viewStore(world: World): StoreView | undefined {
   // A full disk takes decisions back, and until that is done memory is ahead of the store.
   if (life === undefined || life.core.engine.state !== "open") return undefined;
   const { engine } = life.core;
-  const bytes = new Map<string, Buffer>(world.contents);
+  const bytes = new Map<string, Buffer>(world.kvFiles.contents);
   for (const [key, entry] of engine.unflushed()) {
     if (entry.value === undefined) bytes.delete(key);
     else bytes.set(key, entry.value);

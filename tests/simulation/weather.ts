@@ -3,7 +3,7 @@
  * room, and whether the process is about to end in the middle of something.
  */
 import type { SimClock, SimDiskOperation, SimRandom } from "@codeq/testing";
-import type { KvFaults } from "./sim-kv.ts";
+import { type KvFault, type KvFaults, keptOf } from "./sim-kv.ts";
 
 export type CrashMode = "process" | "power";
 
@@ -26,7 +26,7 @@ const latencyMsMax = 0.8;
 export class Weather {
   isKvFull = false;
   /** Faults of the kv that are still to come, in order. */
-  readonly kvFaults: { code: "disk_full" | "storage_failed"; kept: boolean }[] = [];
+  readonly kvFaults: KvFault[] = [];
   /** The longest an operation has taken since the last start. */
   slowestMs = 0;
   #slowUntilMs = 0;
@@ -83,7 +83,7 @@ export class Weather {
         if (!isAlive()) await new Promise(() => {});
       },
       next: () => {
-        if (this.isKvFull) return { code: "disk_full", kept: random.next() < 0.2 };
+        if (this.isKvFull) return { code: "disk_full", kept: keptOf(random.next() * 2.5) };
         return this.kvFaults.shift();
       },
       isFull: () => this.isKvFull,

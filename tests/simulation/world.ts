@@ -13,7 +13,7 @@ import { Ledger } from "./ledger.ts";
 import { LifeClock } from "./life-clock.ts";
 import { type TappedLog, tapLog } from "./log-tap.ts";
 import type { Plan } from "./plan.ts";
-import { simKv } from "./sim-kv.ts";
+import { type KvFiles, openSimKv } from "./sim-kv.ts";
 import type { Trace } from "./trace.ts";
 import { type CrashMode, Weather } from "./weather.ts";
 import { WebhookTarget } from "./webhook-target.ts";
@@ -62,7 +62,7 @@ export class World {
   readonly weather: Weather;
   readonly target: WebhookTarget;
   readonly board: CheckerBoard;
-  readonly contents: Map<string, Buffer> = new Map();
+  readonly kvFiles: KvFiles = { contents: new Map(), hidden: [] };
   disk: SimDisk;
   life: Life | undefined;
   /** Since when nothing has disturbed the server. */
@@ -203,7 +203,7 @@ export class World {
       trace: (line) => this.trace.add(line),
       onLie: (finding) => this.board.report("recovery", finding),
     });
-    const kv = simKv(this.contents, this.weather.kvFaultsOf(isAlive));
+    const kv = await openSimKv(this.kvFiles, this.weather.kvFaultsOf(isAlive));
     const { disk } = this;
     life.core = await composeCore({
       config: plan.config,
