@@ -94,14 +94,14 @@ test("--fresh removes data after a yes, never what is not data, never while it i
   assert.match(refused.errors, /holds more than data \(thesis\.txt\)/);
 
   using asked = new CliWorld();
-  mkdirSync(join(data(asked), "log"), { recursive: true });
+  mkdirSync(join(data(asked), "kv"), { recursive: true });
   const silent = await fresh(asked);
   assert.equal(silent.code, 2);
   assert.match(silent.errors, /add --yes/);
   using no = new CliWorld({ isTerminal: true, input: "n\n" });
-  mkdirSync(join(data(no), "log"), { recursive: true });
+  mkdirSync(join(data(no), "kv"), { recursive: true });
   assert.equal((await fresh(no)).code, 130);
-  assert.deepEqual(readdirSync(data(no)), ["log"]);
+  assert.deepEqual(readdirSync(data(no)), ["kv"]);
 
   using open = new CliWorld();
   mkdirSync(data(open), { recursive: true });

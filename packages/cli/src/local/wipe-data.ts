@@ -1,6 +1,7 @@
 /**
- * Removes a data directory, for `--fresh`. Only what looks like the data of a server is removed, never
- * while a server has it open, and not before somebody agreed.
+ * Empties a data directory, for `--fresh`. Only what looks like the data of a server is removed, never
+ * while a server has it open, and not before somebody agreed. The directory itself stays: it may be a
+ * link to where there is room for it.
  */
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -8,29 +9,34 @@ import { FaultError, LevelKv } from "@codeq/server/tooling/offline";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";
 
-const ours = new Set(["kv", "log", "artifacts", "codeq.pid"]);
+const store = "kv";
+const ours = [store, "log", "artifacts", "codeq.pid"];
 
 export async function wipeData(call: Call, directory: string): Promise<void> {
   if (!existsSync(directory)) return;
-  const foreign = readdirSync(directory).filter((name) => !ours.has(name));
-  if (foreign.length > 0) {
-    throw new CliError(`${directory} holds more than data (${foreign[0]}); it was left alone`, {
-      exit: "data",
-      next: "remove it by hand if you are sure, or choose another --data-dir",
-    });
-  }
+  const names = readdirSync(directory);
+  if (names.length === 0) return;
+  const foreign = names.find((name) => !ours.includes(name));
+  if (foreign !== undefined) throw notOurs(`${directory} holds more than data (${foreign})`);
+  // Others have a folder named log as well; a server makes its store first.
+  if (!names.includes(store)) throw notOurs(`${directory} does not look like data of a server`);
   await checkUnused(directory);
   if (!call.options.has("yes") && !(await agrees(call, `Remove all tasks in ${directory}?`))) {
     throw new CliError("nothing was removed", { exit: "interrupted", next: "leave out --fresh" });
   }
-  rmSync(directory, { recursive: true });
+  for (const name of ours) rmSync(join(directory, name), { recursive: true, force: true });
+}
+
+function notOurs(what: string): CliError {
+  return new CliError(`${what}; it was left alone`, {
+    exit: "data",
+    next: "remove it by hand if you are sure, or choose another --data-dir",
+  });
 }
 
 async function checkUnused(directory: string): Promise<void> {
-  const path = join(directory, "kv");
-  if (!existsSync(path)) return;
   try {
-    await (await LevelKv.open(path)).close();
+    await (await LevelKv.open(join(directory, store))).close();
   } catch (error) {
     const isLocked = error instanceof FaultError && error.code === "locked";
     // Data that cannot be opened is a reason to begin anew.
