@@ -54,7 +54,12 @@ function start(
   let cancelKill = (): void => {};
   const onStop = (): void => {
     signalAll(child, "SIGTERM");
-    cancelKill = options.clock.after(killAfterMs, () => signalAll(child, "SIGKILL"));
+    cancelKill = options.clock.after(killAfterMs, () => {
+      signalAll(child, "SIGKILL");
+      // What left the group of the command lives on and holds these, and nobody waits for it.
+      child.stdout.destroy();
+      child.stderr.destroy();
+    });
   };
   signal.addEventListener("abort", onStop);
   if (signal.aborted) onStop();

@@ -84,6 +84,35 @@ test("a stop reaches the command and what it has started", async () => {
   });
 });
 
+test("what left the group of a command does not keep the worker waiting", async () => {
+  const stop = new AbortController();
+  let escaped = 0;
+  const script = "setsid sh -c 'echo $$ >&2; exec tail -f /dev/null'; true";
+  const run = runCommand({
+    words: ["sh", "-c", script],
+    env: { PATH: process.env["PATH"] },
+    directory: process.cwd(),
+    // The time after which a command is killed is over at once.
+    clock: {
+      ...systemClock,
+      after: (_ms, kill) => {
+        setImmediate(kill);
+        return () => {};
+      },
+    },
+    show: (text) => {
+      escaped = Number(text);
+      stop.abort();
+    },
+  });
+  try {
+    const end = await run({ ...task, signal: stop.signal });
+    assert.equal(end.as, "retry");
+  } finally {
+    process.kill(escaped, "SIGKILL");
+  }
+});
+
 async function moduleEnd(text: string): Promise<RunEnd> {
   using world = new CliWorld();
   writeFileSync(join(world.directory, "handler.mjs"), text);
