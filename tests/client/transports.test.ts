@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
-import { codeq, task } from "@codeq/client";
+import { type CodeqError, codeq, task } from "@codeq/client";
 import { TlsWorld } from "../../packages/server/test/tls-files.ts";
 import { type ServerProcess, startServer } from "../e2e/server-process.ts";
 import { setup } from "./setup.ts";
@@ -147,9 +147,53 @@ test("what is not a codeQ server is told apart from one that is down", async (t)
   await down.close({ timeout: 0 });
 });
 
+test("whatever listens at the address and never stops talking is not listened to for long", async (t) => {
+  let sent = 0;
+  const endless = createServer((_request, response) => {
+    const talk = (): void => {
+      while (!response.destroyed && response.write("x".repeat(64 * 1024))) sent += 64 * 1024;
+      if (!response.destroyed) response.once("drain", talk);
+    };
+    talk();
+  });
+  await new Promise<void>((resolve) => endless.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    endless.closeAllConnections();
+    endless.close();
+  });
+  const url = `http://127.0.0.1:${(endless.address() as AddressInfo).port}`;
+  const client = codeq({ url, transport: "streams" });
+  t.after(() => client.close({ timeout: 0 }).catch(() => {}));
+  await assert.rejects(client.enqueue(double, 1, { timeout: "2s" }), /no streams/);
+  assert.ok(sent < 64 * 1024 * 1024, `${sent} bytes were taken`);
+});
+
+test("a token that cannot be sent is refused without being shown", async (t) => {
+  const token = "hunter2\nhunter3";
+  for (const given of [token, () => token]) {
+    const client = codeq({ token: given, transport: "http" });
+    t.after(() => client.close({ timeout: 0 }).catch(() => {}));
+    await assert.rejects(client.enqueue(double, 1), ({ code, message }: CodeqError) => {
+      assert.equal(code, "invalid_option");
+      assert.doesNotMatch(message, /hunter/);
+      return true;
+    });
+  }
+});
+
 test("addresses that make no sense are refused at once", () => {
   for (const url of ["", "localhost:8080", "ftp://host", "http://"]) {
     assert.throws(() => codeq({ url }), { code: "invalid_option", message: /^invalid url/ });
+  }
+  for (const url of ["http://me:hunter2@host", "redis://:hunter2@host:1", "me:hunter2@host:a"]) {
+    assert.throws(
+      () => codeq({ url }),
+      ({ code, message }: CodeqError) => {
+        assert.equal(code, "invalid_option");
+        assert.doesNotMatch(message, /hunter2/);
+        return true;
+      },
+    );
   }
   for (const streams of ["", "host", "host:", ":9091", "host:port", "http://host:1"]) {
     assert.throws(() => codeq({ streams }), {

@@ -231,8 +231,13 @@ export class Client implements AsyncDisposable {
 
 function tokenSource(token: string | (() => string | Promise<string>)): TokenSource {
   const check = (text: string): string => {
-    if (typeof text === "string" && text.trim() !== "") return text;
-    throw new CodeqError("invalid_option", "the token is empty; give the one of the server");
+    if (typeof text !== "string" || text.trim() === "") {
+      throw new CodeqError("invalid_option", "the token is empty; give the one of the server");
+    }
+    // Not left to fetch, whose error would quote it.
+    if (!/\p{Cc}/u.test(text)) return text;
+    const problem = "the token has a line break or another control character in it";
+    throw new CodeqError("invalid_option", `${problem}; give the token alone`);
   };
   return typeof token === "string" ? () => check(token) : async () => check(await token());
 }

@@ -182,8 +182,10 @@ function noStreams(): CodeqError {
 
 function parseUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url !== undefined && (url.protocol === "http:" || url.protocol === "https:")) return url;
-  const shown = JSON.stringify(text);
+  const isHttp = url?.protocol === "http:" || url?.protocol === "https:";
+  const hasSecret = isHttp ? url.username + url.password !== "" : text.includes("@");
+  if (isHttp && !hasSecret) return url;
+  const shown = hasSecret ? "with a name or a password in it" : JSON.stringify(text);
   throw new CodeqError(
     "invalid_option",
     `invalid url ${shown}: give http://host:port or https://...`,

@@ -48,8 +48,8 @@ export async function resolveConnection(
   const any = choose("token", "CODEQ_TOKEN", "token");
   const ownProducer = choose("producer-token", "CODEQ_PRODUCER_TOKEN", "producerToken");
   const ownWorker = choose("worker-token", "CODEQ_WORKER_TOKEN", "workerToken");
-  const producerToken = closest(ownProducer, any) ?? shared;
-  const workerToken = closest(ownWorker, any);
+  const producerToken = checkToken(closest(ownProducer, any)) ?? shared;
+  const workerToken = checkToken(closest(ownWorker, any));
   return {
     profile: name,
     baseUrl: checked,
@@ -74,6 +74,15 @@ function rankOf(source: string): number {
   return source.startsWith("CODEQ_") ? 1 : 2;
 }
 
+/** The errors of those who would send it quote what cannot be sent. */
+function checkToken(token: Sourced<string> | undefined): Sourced<string> | undefined {
+  if (token === undefined || !/\p{Cc}/u.test(token.value)) return token;
+  throw usageError(
+    `the token (${token.source}) has a line break or another control character in it`,
+    "give the token alone",
+  );
+}
+
 function sourced(value: string | boolean | undefined, source: string): Sourced<string> | undefined {
   return value === undefined ? undefined : { value: String(value), source };
 }
@@ -90,10 +99,12 @@ function setting(value: string | undefined): string | undefined {
 function checkUrl({ value, source }: Sourced<string>): string {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   const isHttp = url?.protocol === "http:" || url?.protocol === "https:";
-  if (isHttp) return value.replace(/\/+$/, "");
+  const hasSecret = isHttp ? url.username + url.password !== "" : value.includes("@");
+  if (isHttp && !hasSecret) return value.replace(/\/+$/, "");
+  const shown = hasSecret ? "a text with a name or a password in it" : JSON.stringify(value);
   throw usageError(
-    `${JSON.stringify(value)} (${source}) is not the address of a server`,
-    `write it like ${defaultBaseUrl}`,
+    `${shown} (${source}) is not the address of a server`,
+    `write it like ${defaultBaseUrl}; tokens are given with --token or CODEQ_TOKEN`,
   );
 }
 

@@ -50,6 +50,21 @@ test("without anything it is a server on this machine, with the development toke
   assert.equal(found.admin, true);
 });
 
+test("what cannot be sent is refused without being shown", async () => {
+  using world = new CliWorld();
+  const hidden = (error: Error): boolean => !error.message.includes("hunter2");
+  for (const CODEQ_TOKEN of ["hunter2\nhunter3", "hunter2\u0000", "a\thunter2"]) {
+    await assert.rejects(resolve(world, { CODEQ_TOKEN }), /CODEQ_TOKEN.*control character/);
+    await assert.rejects(resolve(world, { CODEQ_TOKEN }), hidden);
+  }
+  for (const CODEQ_BASE_URL of ["http://me:hunter2@host", "me:hunter2@host", "ftp://hunter2@h"]) {
+    await assert.rejects(resolve(world, { CODEQ_BASE_URL }), /not the address of a server/);
+    await assert.rejects(resolve(world, { CODEQ_BASE_URL }), hidden);
+  }
+  const { baseUrl } = await resolve(world, { CODEQ_BASE_URL: "http://host/a@b/" });
+  assert.equal(baseUrl.value, "http://host/a@b");
+});
+
 test("the development token goes nowhere but to this machine", async () => {
   using world = new CliWorld();
   const found = await resolve(world, { CODEQ_BASE_URL: "https://queue.example.com/" });

@@ -19,6 +19,9 @@ export interface HttpRequest {
 const base = "/v1/codeq";
 /** How long an answer may take beside what was asked for. */
 const answerMsMax = 15_000;
+/** More than any answer has; whatever else listens at the address may never stop talking. */
+const answerBytesMax = 256 * 1024 * 1024;
+const pageBytesMax = 64 * 1024;
 
 export class HttpApi {
   readonly #url: URL;
@@ -36,12 +39,13 @@ export class HttpApi {
       ...request,
       headers: { authorization: `Bearer ${token}`, ...headers },
       waitMs,
+      bytesMax: answerBytesMax,
     });
   }
 
   /** A page that needs no token, such as `/healthz`. */
   page(path: string, signal: AbortSignal): Promise<unknown> {
-    return this.#fetch(path, { headers: {}, signal, waitMs: 0 });
+    return this.#fetch(path, { headers: {}, signal, waitMs: 0, bytesMax: pageBytesMax });
   }
 
   async #fetch(
@@ -49,9 +53,10 @@ export class HttpApi {
     request: Pick<HttpRequest, "method" | "body" | "signal"> & {
       readonly headers: Readonly<Record<string, string>>;
       readonly waitMs: number;
+      readonly bytesMax: number;
     },
   ): Promise<unknown> {
-    const { method = "GET", body, headers, signal, waitMs } = request;
+    const { method = "GET", body, headers, signal, waitMs, bytesMax } = request;
     const late = new AbortController();
     const cancel = this.#runtime.clock.after(answerMsMax + waitMs, () =>
       late.abort(new Error("no answer in time")),
@@ -67,7 +72,7 @@ export class HttpApi {
           ...(body === undefined ? {} : { body }),
         },
       );
-      const text = await reply.text();
+      const text = await textOf(reply, bytesMax);
       if (reply.ok) return parse(text);
       throw refusalOf(reply, text);
     } catch (cause) {
@@ -81,12 +86,27 @@ export class HttpApi {
   }
 }
 
+async function textOf({ body }: Response, bytesMax: number): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of body ?? []) {
+    bytes += piece.length;
+    if (bytes > bytesMax) throw notCodeq();
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString("utf8");
+}
+
+function notCodeq(cause?: unknown): CodeqError {
+  return new CodeqError("not_codeq", "what answers is not a codeQ server", { cause });
+}
+
 function parse(text: string): unknown {
   if (text === "") return undefined;
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new CodeqError("not_codeq", "what answers is not a codeQ server", { cause });
+    throw notCodeq(cause);
   }
 }
 
