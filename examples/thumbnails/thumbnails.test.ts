@@ -57,7 +57,11 @@ test("a thumbnail has the right size and the right colours", async (t) => {
 
 test("what is no image fails at once, and is not tried again", async (t) => {
   const damaged = redAndBlue(400, 200).subarray(0, 300);
-  for (const bytes of [Buffer.from("not an image"), damaged]) {
+  const [large, long] = [redAndBlue(4, 2), redAndBlue(4, 2)];
+  large.writeUInt32BE(10_000, 16);
+  large.writeUInt32BE(10_000, 20);
+  long.writeUInt32BE(10_000_000, 20);
+  for (const bytes of [Buffer.from("not an image"), damaged, large, long]) {
     const { client, directory, handler } = await setup(t, bytes);
     client.worker(handler, { on: { failed: () => {} } });
     const run = await client.enqueue(thumbnail, { image, width: 64 });
