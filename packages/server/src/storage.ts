@@ -36,7 +36,8 @@ export async function openStorage(
     return { kv: new MemoryKv(), log: new MemoryLog({ writer, epoch, shard }), freeBytes };
   }
   const directory = resolve(config.dataDir);
-  await mkdir(directory, { recursive: true });
+  // What tasks carry is for nobody else on the machine; files in it are made with other rights.
+  await mkdir(directory, { recursive: true, mode: 0o750 });
   const kv = await openKv(directory);
   try {
     await writeFile(pidFile(directory), `${process.pid}\n`);
