@@ -21,7 +21,6 @@ import { deriveCounts } from "../../packages/server/src/store/counts.ts";
 import { taskIndexing } from "../../packages/server/src/store/keys-of.ts";
 import { QueueStore } from "../../packages/server/src/store/queue-store.ts";
 import { Events } from "../../packages/server/src/telemetry/events.ts";
-import { Feed } from "../../packages/server/src/telemetry/feed.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
 
@@ -184,7 +183,7 @@ function openDispatch(parts: {
   const audit = new AuditTrail({
     ...{ store: undefined as never, clock, logger, randomBytes, retentionMs: 0 },
   });
-  const events = new Events({ metrics: createMetrics({ commandsMax: 1 }), feed: new Feed() });
+  const events = new Events(createMetrics({ commandsMax: 1 }));
   const server = { config: { allowRoleHeader: false }, audit, events } as never;
   // Limits are not part of what is measured.
   return new Dispatch({ server, authenticator, limiter: {} as never, logger });

@@ -9,6 +9,7 @@ import { noQuotas } from "../../packages/server/src/config/quotas.ts";
 import { deriveCounts } from "../../packages/server/src/store/counts.ts";
 import { taskIndexing } from "../../packages/server/src/store/keys-of.ts";
 import { TaskIds } from "../../packages/server/src/task-ids.ts";
+import { Feed } from "../../packages/server/src/telemetry/feed.ts";
 
 export type Mode = "fsync" | "interval" | "os";
 
@@ -68,6 +69,7 @@ export async function openBroker(
     retention: { doneMs: 24 * 60 * 60 * 1000, deadMs: 0 },
     delayedInMemoryMax: 100_000,
     quotas: noQuotas,
+    feed: new Feed(),
   });
   return { broker, engine, written };
 }

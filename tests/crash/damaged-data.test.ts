@@ -20,6 +20,7 @@ import { writeFormat } from "../../packages/server/src/store/format.ts";
 import { formatKey } from "../../packages/server/src/store/keys.ts";
 import { taskIndexing } from "../../packages/server/src/store/keys-of.ts";
 import { TaskIds } from "../../packages/server/src/task-ids.ts";
+import { Feed } from "../../packages/server/src/telemetry/feed.ts";
 import { ApiClient } from "../e2e/api-client.ts";
 import { type Exit, endOfServer, startServer, temporaryDirectory } from "../e2e/server-process.ts";
 
@@ -63,6 +64,7 @@ async function setup(
     retention: { doneMs: 86_400_000, deadMs: 0 },
     delayedInMemoryMax: 1000,
     quotas: noQuotas,
+    feed: new Feed(),
   });
   const ids: TaskId[] = [];
   for (let number = 0; number < 40; number += 1) ids.push(await enqueue(broker, number));

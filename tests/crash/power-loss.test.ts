@@ -22,9 +22,7 @@ import { tasksPrefix } from "../../packages/server/src/store/keys.ts";
 import { keysOf, taskIndexing } from "../../packages/server/src/store/keys-of.ts";
 import { decodeTask } from "../../packages/server/src/store/task-codec.ts";
 import { TaskIds } from "../../packages/server/src/task-ids.ts";
-import { Events } from "../../packages/server/src/telemetry/events.ts";
 import { Feed } from "../../packages/server/src/telemetry/feed.ts";
-import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
 import { temporaryDirectory } from "../e2e/server-process.ts";
 import { entriesOf, readStore } from "./check-store.ts";
 import { PowerLossDisk } from "./power-loss-disk.ts";
@@ -43,7 +41,6 @@ const clients = 6;
 /** Small, so that rotation, recycling and flushes happen often; some lives do without flushes. */
 const segmentBytes = 32 * 1024;
 const flushBytesChoices = [64 * 1024, 8 * 1024 * 1024];
-const events = new Events({ metrics: createMetrics({ commandsMax: 1 }), feed: new Feed() });
 
 describe("after a power failure", () => {
   for (const [mode, promise] of [
@@ -266,6 +263,7 @@ class Machine {
       retention: { doneMs: 86_400_000, deadMs: 0 },
       delayedInMemoryMax: 1000,
       quotas: noQuotas,
+      feed: new Feed(),
     });
     void disk.lost.then(() => {
       this.#failedMs = clock.monotonicMs();
@@ -299,7 +297,7 @@ class Machine {
     const { engine } = broker.store;
     const draw = random.next();
     if (draw < 0.1) {
-      await promoteDueTasks({ broker, clock: this.#clock, events }).runOnce();
+      await promoteDueTasks({ broker, clock: this.#clock }).runOnce();
       return undefined;
     }
     if (draw < 0.55) return this.#enqueue(broker);

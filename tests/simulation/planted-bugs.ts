@@ -448,15 +448,14 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     checker: "toldIsDurable",
-    bug: "a repeated result is told again",
+    bug: "a claim is told behind what followed from it",
     plants: {
       core: (core) => {
-        const submit = core.broker.submit.bind(core.broker);
-        core.broker.submit = (of, submission) => {
-          const outcome = submit(of, submission);
-          if (!outcome.ok) return outcome;
-          const { value, done } = outcome.value;
-          return { ok: true, value: { value: { ...value, repeated: false }, done } };
+        const tell = core.feed.tell.bind(core.feed);
+        const claims: Parameters<typeof tell>[0][] = [];
+        core.feed.tell = (event) => {
+          if (event.event === "claimed") claims.push(event);
+          else for (const each of [event, ...claims.splice(0)]) tell(each);
         };
       },
     },

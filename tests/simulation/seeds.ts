@@ -36,4 +36,8 @@ export const seeds: readonly { readonly seed: number; readonly showed: string }[
     seed: 900149,
     showed: "a webhook told of a result that a full disk had refused when undoing it failed, too",
   },
+  {
+    seed: 1051,
+    showed: "a feed told of a task that was given back before it told of the claim",
+  },
 ];

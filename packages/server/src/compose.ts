@@ -109,11 +109,11 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     throw new FaultError("format", "this version runs one shard; set shards to 1");
   }
   await writeFormat(engine, config.shards);
-  const broker = await openBroker(parts, engine);
-  collectBrokerMetrics(metrics, broker, clock);
   const feed = new Feed();
+  const broker = await openBroker(parts, engine, feed);
+  collectBrokerMetrics(metrics, broker, clock);
   metrics.feedsOpen.collect(() => [[feed.size]]);
-  const events = new Events({ metrics, feed });
+  const events = new Events(metrics);
   const artifacts = new ArtifactFiles(config.localArtifactsDir);
   const revocations = new Revocations();
   const { fetchKeySet, randomBytes } = parts;
@@ -159,7 +159,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   };
 }
 
-function openBroker(parts: CoreParts, engine: Engine): Promise<Broker> {
+function openBroker(parts: CoreParts, engine: Engine, feed: Feed): Promise<Broker> {
   const { config, clock, draw, memory = memoryLimits } = parts;
   return Broker.open({
     engine,
@@ -177,6 +177,7 @@ function openBroker(parts: CoreParts, engine: Engine): Promise<Broker> {
     },
     delayedInMemoryMax: memory.delayedInMemoryMax,
     quotas: config.quotas,
+    feed,
   });
 }
 

@@ -16,6 +16,7 @@ import { idOf, parseIndexKey, queuesPrefix, taskKey } from "../src/store/keys.ts
 import { taskIndexing } from "../src/store/keys-of.ts";
 import { decodeTask, resultIn } from "../src/store/task-codec.ts";
 import { TaskIds } from "../src/task-ids.ts";
+import { Feed } from "../src/telemetry/feed.ts";
 
 export interface BrokerWorldOptions {
   readonly seed?: number;
@@ -84,6 +85,7 @@ export class BrokerWorld {
       retention: { doneMs: 3_600_000, deadMs: 7_200_000 },
       delayedInMemoryMax: this.#options.delayedInMemoryMax ?? 1000,
       quotas: this.#options.quotas ?? noQuotas,
+      feed: new Feed(),
     });
   }
 

@@ -1,9 +1,20 @@
 /** What the broker is asked and what it answers. */
 import type { Engine } from "@codeq/engine";
-import type { NewTask, Outcome, Result, Retention, RetryPolicy, Task } from "@codeq/queue";
+import type {
+  NewTask,
+  Outcome,
+  Owner,
+  Result,
+  Retention,
+  RetryPolicy,
+  Task,
+  TaskId,
+  TenantId,
+} from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { Exceeded, Quotas } from "../config/quotas.ts";
 import type { TaskIds } from "../task-ids.ts";
+import type { Feed } from "../telemetry/feed.ts";
 
 export interface BrokerOptions {
   readonly engine: Engine;
@@ -15,6 +26,7 @@ export interface BrokerOptions {
   readonly retention: Retention;
   readonly delayedInMemoryMax: number;
   readonly quotas: Quotas;
+  readonly feed: Feed;
 }
 
 /** A decision, and what to wait for before telling anybody. */
@@ -30,6 +42,18 @@ export type Enqueued =
 
 export type TaskRefusal = "task_unknown" | "not_owner" | "not_in_progress";
 
+/** A task, and who speaks for it. */
+export interface OwnedTask {
+  readonly tenantId: TenantId;
+  readonly id: TaskId;
+  readonly owner: Owner;
+}
+
+export interface NackRequest {
+  readonly delaySeconds: number;
+  readonly reason: string;
+}
+
 export interface EnqueueRequest extends Omit<NewTask, "id" | "storedBytes"> {
   readonly payload: string;
   /** Identifies the payload; only used together with an idempotency key. */
@@ -42,6 +66,12 @@ export interface Submission {
   readonly error: string;
   readonly artifacts: Result["artifacts"];
 }
+
+/** The result that is kept, of this submission or of the one that it repeats. */
+export type Submitted = Outcome<
+  Decided<{ task: Task; result: Result; repeated: boolean }>,
+  TaskRefusal
+>;
 
 /** What decides how a task comes back from a worker. */
 export interface ComebackTerms {

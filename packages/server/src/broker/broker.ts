@@ -17,7 +17,6 @@ import {
   matchIdempotency,
   nack,
   type Outcome,
-  type Owner,
   promote,
   queueOf,
   type Result,
@@ -40,7 +39,10 @@ import type {
   Decided,
   Enqueued,
   EnqueueRequest,
+  NackRequest,
+  OwnedTask,
   Submission,
+  Submitted,
   TaskRefusal,
 } from "./broker-requests.ts";
 import { type ClaimedTask, type ClaimRequest, Claims } from "./claims.ts";
@@ -53,6 +55,7 @@ import { ResultWaiters } from "./result-waiters.ts";
 import { StoredBytes } from "./stored-bytes.ts";
 import { TaskReads } from "./task-reads.ts";
 import { TenantRoom } from "./tenant-room.ts";
+import { ToldChanges, type WayBack } from "./told-changes.ts";
 
 /** With so many in front of it a new task is claimed too late to be worth its place in memory. */
 const keepBehindMax = 4096;
@@ -77,6 +80,7 @@ export class Broker {
   /** Called when a task ended that wants its result sent somewhere. */
   onWebhook: (wallMs: number) => void = () => {};
   readonly #options: BrokerOptions;
+  readonly #told: ToldChanges;
   #sequence = 0;
 
   private constructor(options: BrokerOptions) {
@@ -89,7 +93,8 @@ export class Broker {
     this.storedBytes = new StoredBytes(engine);
     const { store, queues, index, storedBytes } = this;
     this.room = new TenantRoom({ quotas: options.quotas, queues, storedBytes });
-    this.claims = new Claims({ clock, store, queues, index, room: this.room });
+    this.#told = new ToldChanges(options.feed);
+    this.claims = new Claims({ clock, store, queues, index, room: this.room, told: this.#told });
     this.results = new ResultWaiters(clock);
     this.reads = new TaskReads(this);
     engine.onClosing = () => this.storedBytes.takeChanges();
@@ -124,6 +129,7 @@ export class Broker {
       this.store.addIdempotency(ops, task, entry);
     }
     const { done } = engine.commit(ops);
+    this.#told.created(task, done);
     this.storedBytes.add(task.tenantId, storedBytes);
     if (this.index.queueOf(task).ready(task.priority) < keepBehindMax) this.store.keep(task);
     this.#enter(task);
@@ -135,10 +141,7 @@ export class Broker {
   }
 
   /** Answers from memory; the record follows now and then, for the case of a restart. */
-  heartbeat(
-    of: { tenantId: TenantId; id: TaskId; owner: Owner },
-    leaseMs: number,
-  ): Outcome<{ untilMs: number }, TaskRefusal> {
+  heartbeat(of: OwnedTask, leaseMs: number): Outcome<{ untilMs: number }, TaskRefusal> {
     const { clock, engine } = this.#options;
     // A full disk passes and the lease with it; a storage that failed acknowledges nothing.
     if (engine.state !== "full") engine.assertWritable();
@@ -161,31 +164,26 @@ export class Broker {
     return accept({ untilMs: lease.untilMs });
   }
 
-  nack(
-    of: { tenantId: TenantId; id: TaskId; owner: Owner },
-    request: { delaySeconds: number; reason: string },
-  ): Outcome<Decided<Returned>, TaskRefusal> {
+  nack(of: OwnedTask, request: NackRequest): Outcome<Decided<Returned>, TaskRefusal> {
     const task = this.reads.find(of);
     if (task === undefined) return refuse("task_unknown");
     const outcome = nack(task, of.owner, request, this.#comeback());
-    return outcome.ok ? accept(this.#comeBack(task, outcome.value)) : outcome;
+    const way = { by: "nack", reason: request.reason } as const;
+    return outcome.ok ? accept(this.#comeBack(task, outcome.value, way)) : outcome;
   }
 
   abandon(
-    of: { tenantId: TenantId; id: TaskId; owner: Owner },
+    of: OwnedTask,
     request: { interrupted: boolean },
   ): Outcome<Decided<Returned>, TaskRefusal> {
     const task = this.reads.find(of);
     if (task === undefined) return refuse("task_unknown");
     const outcome = abandon(task, of.owner, request, this.#comeback());
-    return outcome.ok ? accept(this.#comeBack(task, outcome.value)) : outcome;
+    return outcome.ok ? accept(this.#comeBack(task, outcome.value, { by: "abandon" })) : outcome;
   }
 
   /** Whether a submission by this owner would be taken, before anything is done for it. */
-  mayFinish(
-    of: { tenantId: TenantId; id: TaskId; owner: Owner },
-    how: Submission["how"],
-  ): Outcome<{ isRepeat: boolean }, TaskRefusal> {
+  mayFinish(of: OwnedTask, how: Submission["how"]): Outcome<{ isRepeat: boolean }, TaskRefusal> {
     const task = this.reads.find(of);
     if (task === undefined) return refuse("task_unknown");
     if (isRepeat(task, of.owner, how)) return accept({ isRepeat: true });
@@ -194,20 +192,17 @@ export class Broker {
   }
 
   /** Takes back a claim whose worker was gone before the task could be sent to it. */
-  release(of: { tenantId: TenantId; id: TaskId; owner: Owner }): Decided<Task> | undefined {
+  release(of: OwnedTask): void {
     const { engine, clock } = this.#options;
-    if (engine.state !== "open") return undefined;
+    if (engine.state !== "open") return;
     const task = this.reads.find(of);
-    if (task === undefined) return undefined;
+    if (task === undefined) return;
     const outcome = release(task, of.owner, { nowMs: clock.nowMs(), seq: this.#nextSequence() });
-    if (!outcome.ok) return undefined;
-    return { value: outcome.value, done: this.#goBack(task, outcome.value) };
+    if (!outcome.ok) return;
+    void this.#goBack(task, outcome.value, { by: "release" });
   }
 
-  submit(
-    of: { tenantId: TenantId; id: TaskId; owner: Owner },
-    submission: Submission,
-  ): Outcome<Decided<{ task: Task; result: Result; repeated: boolean }>, TaskRefusal> {
+  submit(of: OwnedTask, submission: Submission): Submitted {
     const { clock, engine, retention } = this.#options;
     engine.assertWritable();
     const before = this.reads.find(of);
@@ -225,7 +220,7 @@ export class Broker {
       attempts: outcome.value.attempts,
       completedMs: nowMs,
     };
-    const { value: task, done } = this.#finish(before, outcome.value, result);
+    const { value: task, done } = this.#finish({ before, after: outcome.value }, result);
     return accept({ value: { task, result, repeated: false }, done });
   }
 
@@ -250,7 +245,7 @@ export class Broker {
       this.leases.remove(id);
       return undefined;
     }
-    return this.#comeBack(task, outcome.value);
+    return this.#comeBack(task, outcome.value, { by: "expiry" });
   }
 
   /** Makes these delayed tasks ready, in one commit. */
@@ -269,14 +264,16 @@ export class Broker {
     }
     if (changes.length === 0) return { value: [], done: nothingToWaitFor };
     const { done } = engine.commit(ops);
+    const promoted = changes.map(({ after }) => after);
+    this.#told.promoted(promoted, done);
     for (const { before, after } of changes) {
       this.store.keep(after);
       this.index.leave(before);
       this.index.enter(after);
     }
     // Only now, so that a waiting claim gets the best of them and not the first.
-    for (const { after } of changes) this.claims.serve(this.index.queueOf(after));
-    return { value: changes.map(({ after }) => after), done };
+    for (const task of promoted) this.claims.serve(this.index.queueOf(task));
+    return { value: promoted, done };
   }
 
   /** Removes terminal tasks and all that belongs to them, in one commit. */
@@ -326,15 +323,17 @@ export class Broker {
     return { nowMs: clock.nowMs(), seq: this.#nextSequence(), draw: draw(), policy, retention };
   }
 
-  #comeBack(before: Task, returned: Returned): Decided<Returned> {
-    if (!returned.buried) return { value: returned, done: this.#goBack(before, returned.task) };
-    const { value: task, done } = this.#finish(before, returned.task, buriedResult(returned.task));
+  #comeBack(before: Task, returned: Returned, way: WayBack): Decided<Returned> {
+    const { task: after } = returned;
+    if (!returned.buried) return { value: returned, done: this.#goBack(before, after, way) };
+    const { value: task, done } = this.#finish({ before, after, way }, buriedResult(after));
     return { value: { ...returned, task }, done };
   }
 
   /** Back from a worker, to be claimed now or later. */
-  #goBack(before: Task, after: Task): Promise<void> {
+  #goBack(before: Task, after: Task, way: WayBack): Promise<void> {
     const done = this.#commitChange(before, after, []);
+    this.#told.cameBack({ before, after, way }, done);
     this.store.keep(after);
     this.index.leave(before);
     this.#enter(after);
@@ -343,10 +342,11 @@ export class Broker {
   }
 
   /** The end of a task: terminal record, result, retention and callback in one batch. */
-  #finish(before: Task, ended: Task, result: Result): Decided<Task> {
+  #finish(change: { before: Task; after: Task; way?: WayBack }, result: Result): Decided<Task> {
+    const { before, way } = change;
     const record = encodeResult(result);
     const more = Buffer.byteLength(record);
-    const after = { ...ended, storedBytes: ended.storedBytes + more };
+    const after = { ...change.after, storedBytes: change.after.storedBytes + more };
     const ops: Op[] = [];
     addEnd(ops, before, { task: after, result: record });
     if (after.webhook !== "") {
@@ -354,6 +354,7 @@ export class Broker {
       this.onWebhook(result.completedMs);
     }
     const { done } = this.#options.engine.commit(ops);
+    this.#told.ended({ before, after, way }, done);
     this.storedBytes.add(after.tenantId, more);
     this.store.forget(after.id);
     this.index.leave(before);
@@ -376,9 +377,7 @@ export class Broker {
     if (task.place.in === "ready") this.claims.serve(this.index.queueOf(task));
   }
 
-  #repeated(
-    task: Task,
-  ): Outcome<Decided<{ task: Task; result: Result; repeated: boolean }>, TaskRefusal> {
+  #repeated(task: Task): Submitted {
     const result = this.store.result(task.id);
     if (result === undefined) return refuse("not_in_progress");
     const done = this.store.whenDurable(task.id) ?? nothingToWaitFor;

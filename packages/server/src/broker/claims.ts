@@ -16,6 +16,7 @@ import { type ClaimWaiter, ClaimWaiters } from "./claim-waiters.ts";
 import type { MemoryIndex } from "./memory-index.ts";
 import { QueueState, type Queues, type TenantState } from "./queue-state.ts";
 import type { TenantRoom } from "./tenant-room.ts";
+import type { ToldChanges } from "./told-changes.ts";
 
 export interface ClaimRequest {
   readonly tenantId: TenantId;
@@ -59,6 +60,7 @@ export class Claims {
   readonly #queues: Queues;
   readonly #index: MemoryIndex;
   readonly #room: TenantRoom;
+  readonly #told: ToldChanges;
   /** Changes when memory is rebuilt, so that a scan that began before is not mixed into it. */
   #generation = 0;
 
@@ -68,12 +70,14 @@ export class Claims {
     queues: Queues;
     index: MemoryIndex;
     room: TenantRoom;
+    told: ToldChanges;
   }) {
     this.#clock = parts.clock;
     this.#store = parts.store;
     this.#queues = parts.queues;
     this.#index = parts.index;
     this.#room = parts.room;
+    this.#told = parts.told;
     this.waiters = new ClaimWaiters(parts.clock);
   }
 
@@ -177,7 +181,9 @@ export class Claims {
     }
     if (tasks.length === 0) return undefined;
     for (const { task } of tasks) this.#store.keep(task);
-    return { tasks, commit: this.#store.engine.commit(ops) };
+    const commit = this.#store.engine.commit(ops);
+    this.#told.claimed(tasks, commit.done);
+    return { tasks, commit };
   }
 
   /** Claims the oldest task of the window, unless it turns out to be somewhere else by now. */

@@ -16,19 +16,14 @@ export function expireLeases(parts: { broker: Broker; clock: Clock; events: Even
       for (let count = 0; count < pieceTasks; count++) {
         const lease = broker.leases.first();
         if (lease === undefined || lease.dueMs > clock.monotonicMs()) break;
-        const { workerId } = lease;
         const returned = broker.expire(lease.id);
-        if (returned !== undefined) expired.push({ ...returned, workerId });
+        if (returned !== undefined) expired.push(returned);
       }
-      // Each by itself: a task that is claimed again at once must not be told of first.
-      await Promise.all(
-        expired.map(async ({ value, done, workerId }) => {
-          await done;
-          const { task, buried, delaySeconds } = value;
-          events.leaseExpired(task, { workerId, delaySeconds });
-          if (buried) events.taskEnded(task, workerId);
-        }),
-      );
+      for (const { value, done } of expired) {
+        await done;
+        events.leaseExpired(value.task);
+        if (value.buried) events.taskEnded(value.task);
+      }
     },
   };
 }

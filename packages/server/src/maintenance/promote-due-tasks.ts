@@ -2,13 +2,12 @@
 import type { TaskId } from "@codeq/queue";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
-import type { Events } from "../telemetry/events.ts";
 import type { Job } from "./ticker.ts";
 
 const pieceTasks = 256;
 
-export function promoteDueTasks(parts: { broker: Broker; clock: Clock; events: Events }): Job {
-  const { broker, clock, events } = parts;
+export function promoteDueTasks(parts: { broker: Broker; clock: Clock }): Job {
+  const { broker, clock } = parts;
   return {
     name: "promote-due-tasks",
     nextMs: () => {
@@ -22,9 +21,7 @@ export function promoteDueTasks(parts: { broker: Broker; clock: Clock; events: E
         return;
       }
       broker.store.engine.assertWritable();
-      const { value, done } = broker.promote(takeDue(broker, clock.nowMs()));
-      await done;
-      for (const task of value) events.taskPromoted(task);
+      await broker.promote(takeDue(broker, clock.nowMs())).done;
     },
   };
 }

@@ -11,17 +11,11 @@ export const abandonTask: Operation<AbandonTaskInput, { readonly buried: boolean
   access: "worker",
   scope: "codeq:abandon",
   run: async (server, call, input) => {
-    const of = ownedTask(call, input);
-    const outcome = server.broker.abandon(of, input);
+    const outcome = server.broker.abandon(ownedTask(call, input), input);
     if (!outcome.ok) return refusal(outcome.code);
     await outcome.value.done;
     const { task, buried } = outcome.value.value;
-    const { workerId } = of.owner;
-    if (buried) server.events.taskEnded(task, workerId);
-    else {
-      const how = task.handBacks > 0 ? "interrupted" : "abandoned";
-      server.events.taskReleased(task, workerId, how);
-    }
+    if (buried) server.events.taskEnded(task);
     return { ok: true, value: { buried } };
   },
 };

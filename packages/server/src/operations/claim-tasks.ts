@@ -1,6 +1,6 @@
 /** Gives ready tasks to a worker under a lease; waits for work when asked to. */
 import { limits } from "@codeq/protocol";
-import type { Task, TenantId } from "@codeq/queue";
+import type { TenantId } from "@codeq/queue";
 import { anyEventType, type Identity } from "../access/identity.ts";
 import type { ClaimedTask } from "../broker/claims.ts";
 import { whenKnown } from "../soon.ts";
@@ -77,39 +77,26 @@ function nothingFor(server: Server, tenantId: TenantId): Answer<readonly Claimed
 /** To the caller, if it is still there. */
 function handOut(
   server: Server,
-  { identity, signal }: Call,
+  { signal }: Call,
   { deliver }: ClaimTasksInput,
   tasks: readonly ClaimedTask[],
 ): Answer<readonly ClaimedTask[]> {
-  const { events } = server;
-  const { workerId } = identity;
-  const giveBack = (back: readonly ClaimedTask[]): void =>
-    handBack(server, back, (task) => events.taskReleased(task, workerId, "undelivered"));
+  const giveBack = (back: readonly ClaimedTask[]): void => handBack(server, back);
   if (!(deliver?.(tasks, giveBack) ?? !signal?.aborted)) {
-    // Nobody has heard of the claim, so nobody is told of its end.
-    handBack(server, tasks);
+    giveBack(tasks);
     return { ok: true, value: [] };
   }
-  for (const { task } of tasks) events.taskClaimed(task);
+  for (const { task } of tasks) server.events.taskClaimed(task);
   return { ok: true, value: tasks };
 }
 
 /** Nobody is there to take the tasks: they go back at once instead of when the lease ends. */
-function handBack(
-  server: Server,
-  tasks: readonly ClaimedTask[],
-  tell: (task: Task) => void = () => {},
-): void {
+function handBack(server: Server, tasks: readonly ClaimedTask[]): void {
   for (const { task } of tasks) {
     if (task.place.in !== "leased") continue;
     const owner = { workerId: task.place.workerId, leaseToken: task.leaseToken };
     const { tenantId, id } = task;
-    const released = server.broker.release({ tenantId, id, owner });
-    // When it cannot be stored the lease ends it, and that is told then.
-    released?.done.then(
-      () => tell(released.value),
-      () => {},
-    );
+    server.broker.release({ tenantId, id, owner });
   }
 }
 

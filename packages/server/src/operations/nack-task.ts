@@ -23,14 +23,11 @@ export const nackTask: Operation<NackTaskInput, NackedTask> = {
       const max = limits.reasonCharsMax;
       return refusal("invalid_argument", `invalid 'reason' (at most ${max} characters)`);
     }
-    const of = ownedTask(call, input);
-    const outcome = server.broker.nack(of, input);
+    const outcome = server.broker.nack(ownedTask(call, input), input);
     if (!outcome.ok) return refusal(outcome.code);
     await outcome.value.done;
     const { task, buried, delaySeconds } = outcome.value.value;
-    const { workerId } = of.owner;
-    if (buried) server.events.taskEnded(task, workerId);
-    else server.events.taskRetried(task, { workerId, delaySeconds }, input.reason);
+    if (buried) server.events.taskEnded(task);
     return { ok: true, value: { buried, delaySeconds } };
   },
 };

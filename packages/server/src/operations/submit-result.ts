@@ -62,7 +62,7 @@ function submit(server: Server, call: Call, input: SubmitResultInput): Soon<Answ
     if (!outcome.ok) return refused(outcome.code);
     const { value, done } = outcome.value;
     return done.then(() => {
-      if (!value.repeated) server.events.taskEnded(value.task, of.owner.workerId);
+      if (!value.repeated) server.events.taskEnded(value.task);
       return { ok: true, value: value.result };
     });
   });
