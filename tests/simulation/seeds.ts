@@ -37,6 +37,10 @@ export const seeds: readonly { readonly seed: number; readonly showed: string }[
     showed: "a webhook told of a result that a full disk had refused when undoing it failed, too",
   },
   {
+    seed: 240,
+    showed: "of a batch of results one met a failed storage and left those before it unattended",
+  },
+  {
     seed: 1051,
     showed: "a feed told of a task that was given back before it told of the claim",
   },

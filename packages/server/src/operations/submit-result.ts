@@ -40,7 +40,8 @@ export const submitResults: Operation<readonly SubmitResultInput[], readonly Ans
     if (inputs.length > resultBatchMax) {
       return refusal("invalid_argument", `batch size exceeds maximum of ${resultBatchMax}`);
     }
-    return answerEach(inputs.map((input) => submit(server, call, input)));
+    // A fault that is thrown at once must not leave behind those that wait for their files.
+    return answerEach(inputs.map(async (input) => submit(server, call, input)));
   },
 };
 
