@@ -141,6 +141,32 @@ test("tasks that waiters take in the turn of their return are told of in order",
   feed.leave();
 });
 
+test("a result that arrives before its claim is durable is told of behind it", async (t) => {
+  const server = await setup(t, { storage: "sim-disk" });
+  const feed = await openFeed(server);
+  t.after(() => feed.leave());
+  const ids = [await server.create(), await server.create(), await server.create()];
+  const sync = Promise.withResolvers<void>();
+  server.world.disk.slow("sync", sync.promise);
+  // The claims come into the group behind this one, and so does what the worker says.
+  const last = server.create({ command: "other" });
+  await settle();
+  const claims = [server.claim(), server.claim(), server.claim()];
+  await settle();
+  const says = (id: string | undefined, verb: string, body: object) =>
+    server.post(`/tasks/${id}/${verb}`, body, "worker-acme");
+  const said = [
+    says(ids[0], "result", { status: "COMPLETED", result: {} }),
+    says(ids[1], "nack", { delaySeconds: 0 }),
+    says(ids[2], "abandon", {}),
+  ];
+  await settle();
+  sync.resolve();
+  await Promise.all([last, ...claims, ...said]);
+  await feed.untilEvents(10);
+  assert.deepEqual(impossible(feed.events), []);
+});
+
 /** Steps that the step before of the same task does not allow. */
 function impossible(events: readonly Told[]): string[] {
   const allowed: Readonly<Record<string, readonly string[]>> = {

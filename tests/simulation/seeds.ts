@@ -44,4 +44,8 @@ export const seeds: readonly { readonly seed: number; readonly showed: string }[
     seed: 1051,
     showed: "a feed told of a task that was given back before it told of the claim",
   },
+  {
+    seed: 910037,
+    showed: "the end of a delivery was told before the claim that became durable with it",
+  },
 ];
