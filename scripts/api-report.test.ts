@@ -1,8 +1,14 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { test } from "node:test";
-import { apiReport, apiReportPath } from "./api-report.ts";
+import { before, test } from "node:test";
+import { apiReport, apiReportPath, compileClient, undocumented } from "./api-report.ts";
+
+before(compileClient);
+
+test("whatever the client exports has a comment for those who see it in an editor", () => {
+  assert.deepEqual(undocumented(), []);
+});
 
 test(`${apiReportPath} is what the client exports; look at the change, then run npm run gen`, () => {
   const committed = readFileSync(join(import.meta.dirname, "..", apiReportPath), "utf8");

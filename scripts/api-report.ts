@@ -24,9 +24,26 @@ interface Declaration {
   readonly text: string;
 }
 
-export function apiReport(): string {
+/** Brings the declarations up to date. */
+export function compileClient(): void {
   const tsc = join(root, "node_modules/typescript/bin/tsc");
   execFileSync(process.execPath, [tsc, "-b", "packages/client"], { cwd: root, stdio: "inherit" });
+}
+
+/** Exported names about which an editor has nothing to say. */
+export function undocumented(): string[] {
+  return Object.values(entries)
+    .flatMap(exportsOf)
+    .filter(({ name, file }) => !isDocumented(name, rawDeclarationsOf(file)))
+    .map(({ name }) => name);
+}
+
+function isDocumented(name: string, text: string): boolean {
+  const [first] = text.matchAll(startOf(name));
+  return text.slice(0, first?.index).trimEnd().endsWith("*/");
+}
+
+export function apiReport(): string {
   const shown = new Set<string>();
   const sections = Object.entries(entries).map(([entry, file]) => {
     const exported = exportsOf(file).filter(({ name }) => !shown.has(name));
@@ -104,10 +121,15 @@ const declarationStart =
 /** All declarations of that name in a file: a function may have several. */
 function find(name: string, file: string): Declaration | undefined {
   const text = declarationsOf(file);
-  const kinds = "class|function|const|interface|type";
-  const start = new RegExp(`^(?:export )?(?:declare )?(?:abstract )?(?:${kinds}) ${name}\\b`, "gm");
-  const parts = [...text.matchAll(start)].map(({ index }) => text.slice(index, endOf(text, index)));
+  const parts = [...text.matchAll(startOf(name))].map(({ index }) =>
+    text.slice(index, endOf(text, index)),
+  );
   return parts.length === 0 ? undefined : { name, file, text: parts.join("\n") };
+}
+
+function startOf(name: string): RegExp {
+  const kinds = "class|function|const|interface|type";
+  return new RegExp(`^(?:export )?(?:declare )?(?:abstract )?(?:${kinds}) ${name}\\b`, "gm");
 }
 
 /** A declaration ends with a semicolon or a closing brace outside of everything else. */
@@ -127,8 +149,12 @@ function endOf(text: string, start: number): number {
 
 /** The declarations of a file without their comments. */
 function declarationsOf(file: string): string {
-  const text = readFileSync(join(dist, `${file}.d.ts`), "utf8");
+  const text = rawDeclarationsOf(file);
   return text.replace(/^\s*\/\*\*[\s\S]*?\*\/\n/gm, "").replace(/\/\*\*[\s\S]*?\*\//g, "");
+}
+
+function rawDeclarationsOf(file: string): string {
+  return readFileSync(join(dist, `${file}.d.ts`), "utf8");
 }
 
 function namesIn(list: string): string[] {

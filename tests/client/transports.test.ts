@@ -83,6 +83,12 @@ test("the streams can be had over TLS, and only with a certificate that is trust
     message: /no answer within 1s: cannot connect to https:.*certificate/,
   });
   await suspicious.close({ timeout: 0 });
+  const overHttp = codeq({ url, transport: "http", tls: { ca: files.ca.cert } });
+  await assert.rejects(overHttp.enqueue(double, 1, { timeout: "1s" }), {
+    code: "timeout",
+    message: /cannot reach https:.*certificate.*; name its CA with NODE_EXTRA_CA_CERTS=ca\.crt$/,
+  });
+  await overHttp.close({ timeout: 0 });
 });
 
 test("a server without streams is used over HTTP", async (t) => {
@@ -136,7 +142,11 @@ test("what is not a codeQ server is told apart from one that is down", async (t)
   t.after(() => other.close());
   const port = (other.address() as AddressInfo).port;
   const client = codeq({ url: `http://127.0.0.1:${port}` });
-  await assert.rejects(client.enqueue(double, 1), { code: "not_codeq", retryable: false });
+  await assert.rejects(client.enqueue(double, 1), {
+    code: "not_codeq",
+    retryable: false,
+    message: `what answers at http://127.0.0.1:${port}/ is not a codeQ server: status 404`,
+  });
   await client.close({ timeout: 0 });
   const down = codeq({ url: "http://127.0.0.1:1" });
   await assert.rejects(down.enqueue(double, 1, { timeout: "500ms" }), {
@@ -201,4 +211,8 @@ test("addresses that make no sense are refused at once", () => {
       message: /^invalid streams/,
     });
   }
+  assert.throws(() => codeq({ transport: "grpc" as never }), {
+    code: "invalid_option",
+    message: 'invalid transport "grpc": one of auto, streams, http',
+  });
 });

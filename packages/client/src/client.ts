@@ -1,6 +1,6 @@
 /** The client: enqueues tasks, gives their results, and starts workers. */
 import { hostname } from "node:os";
-import { CodeqError } from "./codeq-error.ts";
+import { CodeqError, messageOf } from "./codeq-error.ts";
 import { type Dials, openDials } from "./dials.ts";
 import { type Duration, toMs } from "./duration.ts";
 import type { TlsOptions } from "./grpc/http2-connection.ts";
@@ -23,6 +23,7 @@ import {
   type WorkerOptions,
 } from "./worker/worker-options.ts";
 
+/** Which server, who is asking, and how to talk to it. Everything has a value for `codeq dev`. */
 export interface ClientOptions {
   /** Address of the HTTP API; `"http://127.0.0.1:8080"` unless told. */
   readonly url?: string | undefined;
@@ -36,6 +37,7 @@ export interface ClientOptions {
   readonly streams?: string | undefined;
   /** Certificates for the streams. Over HTTP Node's own apply (`NODE_EXTRA_CA_CERTS`). */
   readonly tls?: TlsOptions | undefined;
+  /** Hooks for a tracing library; without any, trace contexts are passed on and no spans are made. */
   readonly tracing?: Tracing | undefined;
   /** Called for what concerns no call in particular; a warning of the process unless told. */
   readonly onWarning?: ((error: CodeqError) => void) | undefined;
@@ -48,6 +50,7 @@ export type EnqueueArguments<Input> = undefined extends Input
 
 /** One of several tasks that are enqueued together. */
 export interface EnqueueItem<Input> extends EnqueueOptions {
+  /** What its handler gets. */
   readonly input: Input;
 }
 
@@ -104,7 +107,7 @@ export class Client implements AsyncDisposable {
     task: TaskType<Input, Output>,
     ...[input, options = {}]: EnqueueArguments<NoInfer<Input>>
   ): Promise<Run<Output>> {
-    const id = await this.#create(task.definition, input, options);
+    const id = await this.#create(definitionOf(task), input, options);
     return this.run(task, id);
   }
 
@@ -123,8 +126,9 @@ export class Client implements AsyncDisposable {
     task: TaskType<Input, Output>,
     items: readonly EnqueueItem<NoInfer<Input>>[],
   ): Promise<Run<Output>[]> {
+    const definition = definitionOf(task);
     const created = await Promise.allSettled(
-      items.map(({ input, ...options }) => this.#create(task.definition, input, options)),
+      items.map(({ input, ...options }) => this.#create(definition, input, options)),
     );
     const outcomes = created.map(
       (each): EnqueueOutcome<Output> =>
@@ -139,7 +143,7 @@ export class Client implements AsyncDisposable {
 
   /** A task that was enqueued before, by its id. */
   run<Input, Output>(task: TaskType<Input, Output>, id: string): Run<Output> {
-    return createRun(task.definition, id, (taskId, options) =>
+    return createRun(definitionOf(task), id, (taskId, options) =>
       this.#producer.result(taskId, options),
     );
   }
@@ -229,6 +233,12 @@ export class Client implements AsyncDisposable {
   }
 }
 
+/** Who has no compiler to tell them passes the name. */
+function definitionOf<Input>({ definition }: TaskType<Input, unknown>): TaskDefinition {
+  if (definition !== undefined) return definition;
+  throw new CodeqError("invalid_option", 'this is not a task; make one: task("resize")');
+}
+
 function tokenSource(token: string | (() => string | Promise<string>)): TokenSource {
   const check = (text: string): string => {
     if (typeof text !== "string" || text.trim() === "") {
@@ -239,5 +249,14 @@ function tokenSource(token: string | (() => string | Promise<string>)): TokenSou
     const problem = "the token has a line break or another control character in it";
     throw new CodeqError("invalid_option", `${problem}; give the token alone`);
   };
-  return typeof token === "string" ? () => check(token) : async () => check(await token());
+  if (typeof token === "string") return () => check(token);
+  const ask = async (): Promise<string> => {
+    try {
+      return await token();
+    } catch (cause) {
+      const text = `the function that gives the token failed: ${messageOf(cause)}`;
+      throw new CodeqError("unavailable", text, { cause });
+    }
+  };
+  return async () => check(await ask());
 }

@@ -28,11 +28,16 @@ export interface DialsOptions {
   readonly tls?: TlsOptions | undefined;
 }
 
+const transports: readonly string[] = ["auto", "streams", "http"];
 const urlDefault = "http://127.0.0.1:8080";
 
 export function openDials(options: DialsOptions, runtime: Runtime): Dials {
   const url = parseUrl(options.url ?? urlDefault);
   const { tls = {}, transport = "auto" } = options;
+  if (!transports.includes(transport)) {
+    const text = `invalid transport ${JSON.stringify(transport)}: one of ${transports.join(", ")}`;
+    throw new CodeqError("invalid_option", text);
+  }
   const { streams } = options;
   if (streams !== undefined) checkAddress(streams);
   const api = new HttpApi(url, runtime);

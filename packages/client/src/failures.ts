@@ -22,6 +22,7 @@ export class Permanent extends Error {
  */
 export class RetryIn extends Error {
   override readonly name: string = "RetryIn";
+  /** The pause that was asked for. */
   readonly delayMs: number;
 
   constructor(delay: Duration, reason: string = "", options?: ErrorOptions) {

@@ -4,6 +4,7 @@
  */
 import { CodeqError } from "./codeq-error.ts";
 
+/** A validator of any make that follows [Standard Schema](https://standardschema.dev), version 1. */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly "~standard": {
     readonly version: 1;
@@ -17,8 +18,11 @@ export type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly SchemaIssue[] };
 
+/** One thing that a schema does not accept. */
 export interface SchemaIssue {
+  /** What is wrong, in the words of the validator. */
   readonly message: string;
+  /** Where it is; empty or missing for the value as a whole. */
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
@@ -37,6 +41,7 @@ const issuesShown = 5;
 /** The schema of a task refuses its input or its output. */
 export class ValidationError extends CodeqError {
   override readonly name: string = "ValidationError";
+  /** Everything that the schema found. */
   readonly issues: readonly SchemaIssue[];
 
   constructor(

@@ -8,6 +8,7 @@ import { type Duration, toMs } from "./duration.ts";
 import type { SchemaInput, SchemaOutput, StandardSchema } from "./standard-schema.ts";
 import type { TaskContext } from "./worker/task-context.ts";
 
+/** How often a task is tried, and how soon again. */
 export interface RetryOptions {
   /** Deliveries before the task becomes a dead letter; the server's default is 5. */
   readonly maxAttempts?: number | undefined;
@@ -18,7 +19,9 @@ export interface RetryOptions {
   readonly delay?: Duration | ((attempt: number, error: unknown) => Duration) | undefined;
 }
 
+/** How a task is to be treated, by the server and by workers. */
 export interface TaskSettings {
+  /** How often it is tried, and how soon again; the policy of the server unless told. */
   readonly retry?: RetryOptions | undefined;
   /**
    * How long a worker may be silent before the task is given to another one; `"60s"` unless told.

@@ -4,8 +4,11 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 
+/** A W3C trace context, as it stands in headers. */
 export interface TraceContext {
+  /** Version, trace, parent and flags: `00-…-…-01`. */
   readonly traceparent: string;
+  /** What makers of tracing libraries add. */
   readonly tracestate?: string;
 }
 

@@ -72,9 +72,9 @@ export class HttpApi {
           ...(body === undefined ? {} : { body }),
         },
       );
-      const text = await textOf(reply, bytesMax);
-      if (reply.ok) return parse(text);
-      throw refusalOf(reply, text);
+      const text = await textOf(reply, bytesMax, this.#url);
+      if (reply.ok) return parse(text, this.#url);
+      throw refusalOf(reply, text, this.#url);
     } catch (cause) {
       if (cause instanceof CodeqError) throw cause;
       throw new CodeqError("unavailable", `cannot reach ${this.#url.origin}: ${whyOf(cause)}`, {
@@ -86,40 +86,52 @@ export class HttpApi {
   }
 }
 
-async function textOf({ body }: Response, bytesMax: number): Promise<string> {
+async function textOf({ body }: Response, bytesMax: number, url: URL): Promise<string> {
   const pieces: Uint8Array[] = [];
   let bytes = 0;
   for await (const piece of body ?? []) {
     bytes += piece.length;
-    if (bytes > bytesMax) throw notCodeq();
+    if (bytes > bytesMax) throw new CodeqError("not_codeq", notCodeq(url));
     pieces.push(piece);
   }
   return Buffer.concat(pieces).toString("utf8");
 }
 
-function notCodeq(cause?: unknown): CodeqError {
-  return new CodeqError("not_codeq", "what answers is not a codeQ server", { cause });
-}
-
-function parse(text: string): unknown {
+function parse(text: string, url: URL): unknown {
   if (text === "") return undefined;
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw notCodeq(cause);
+    throw new CodeqError("not_codeq", notCodeq(url), { cause });
   }
 }
+
+/** Ways to say that nobody vouches for a certificate. */
+const unknownIssuer = new Set([
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+]);
 
 /** What fetch throws says nothing; its cause does. */
 function whyOf(thrown: unknown): string {
   const cause = thrown instanceof Error ? thrown.cause : undefined;
-  return messageOf(cause instanceof Error ? cause : thrown);
+  const code = (cause as NodeJS.ErrnoException | undefined)?.code ?? "";
+  // fetch takes no certificates of ours, and `tls` is for streams.
+  const fix = unknownIssuer.has(code) ? "; name its CA with NODE_EXTRA_CA_CERTS=ca.crt" : "";
+  return messageOf(cause instanceof Error ? cause : thrown) + fix;
 }
 
-function refusalOf(reply: Response, text: string): CodeqError {
+function refusalOf(reply: Response, text: string, url: URL): CodeqError {
   const told = reply.headers.get("codeq-error");
-  const message = errorText(text) ?? `the server answered with status ${reply.status}`;
-  return new CodeqError(told ?? codeOf(reply.status), message);
+  const code = told ?? codeOf(reply.status);
+  const who = code === "not_codeq" ? `${notCodeq(url)}:` : "the server answered with";
+  return new CodeqError(code, errorText(text) ?? `${who} status ${reply.status}`);
+}
+
+function notCodeq({ origin, pathname }: URL): string {
+  return `what answers at ${origin}${pathname} is not a codeQ server`;
 }
 
 function errorText(text: string): string | undefined {

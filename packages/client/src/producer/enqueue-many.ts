@@ -2,6 +2,7 @@
 import { CodeqError, messageOf } from "../codeq-error.ts";
 import type { Run } from "./run.ts";
 
+/** What became of one of several tasks: it is stored, or why it is not. */
 export type EnqueueOutcome<Output> =
   | { readonly ok: true; readonly run: Run<Output> }
   | { readonly ok: false; readonly error: unknown };

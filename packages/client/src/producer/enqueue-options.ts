@@ -1,12 +1,13 @@
 /** How one task is to be treated, checked and turned into the fields of the wire. */
 import { limits } from "@codeq/protocol";
-import { CodeqError } from "../codeq-error.ts";
+import { CodeqError, messageOf } from "../codeq-error.ts";
 import { type Duration, toMs, toSeconds } from "../duration.ts";
 import { validate } from "../standard-schema.ts";
 import { checkMaxAttempts, checkPriority, type TaskDefinition } from "../task.ts";
 import type { TraceContext } from "../trace-context.ts";
 import type { CreateFields } from "./creations.ts";
 
+/** What one task can have beside its input. */
 export interface EnqueueOptions {
   /** Not before this time has passed, in whole seconds (fractions are rounded up). */
   readonly delay?: Duration | undefined;
@@ -34,7 +35,7 @@ const payloadBytesMax = 4 * 1024 * 1024 - 64 * 1024;
 
 /** The JSON text of an input; throws when the schema of the task refuses it. */
 export async function payloadOf(definition: TaskDefinition, input: unknown): Promise<string> {
-  const payload = JSON.stringify(input) ?? "null";
+  const payload = jsonOf(definition, input);
   if (payload.length * 3 > payloadBytesMax && Buffer.byteLength(payload) > payloadBytesMax) {
     const text = `the input of ${definition.name} has more than ${payloadBytesMax} bytes`;
     throw new CodeqError("payload_too_large", `${text}; store it elsewhere and send a reference`);
@@ -45,6 +46,19 @@ export async function payloadOf(definition: TaskDefinition, input: unknown): Pro
     await validate(definition.input, JSON.parse(payload), { code: "invalid_input", of });
   }
   return payload;
+}
+
+function jsonOf({ name }: TaskDefinition, input: unknown): string {
+  if (input === undefined) return "null";
+  try {
+    const text: string | undefined = JSON.stringify(input);
+    if (text !== undefined) return text;
+  } catch (cause) {
+    const text = `the input of ${name} cannot be written as JSON: ${messageOf(cause)}`;
+    throw new CodeqError("invalid_input", text, { cause });
+  }
+  const text = `the input of ${name} cannot be written as JSON: it is a ${typeof input}`;
+  throw new CodeqError("invalid_input", text);
 }
 
 export function createFields(
@@ -81,9 +95,10 @@ function keyOf({ idempotencyKey }: EnqueueOptions): string | undefined {
 }
 
 function momentOf(runAt: Date | number): number {
-  const ms = typeof runAt === "number" ? runAt : runAt.getTime();
+  const ms = Number(runAt);
   if (Number.isFinite(ms)) return Math.ceil(ms);
-  throw new CodeqError("invalid_option", `invalid runAt ${String(runAt)}: give a date`);
+  const rule = "give a Date, or milliseconds since 1970";
+  throw new CodeqError("invalid_option", `invalid runAt ${String(runAt)}: ${rule}`);
 }
 
 function delayOf(delay: Duration): number {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { producer as wire } from "@codeq/protocol/wire";
 import { settle } from "@codeq/testing";
 import { ScriptedServer } from "../../test/scripted-server.ts";
-import { Client } from "../client.ts";
+import { Client, type ClientOptions } from "../client.ts";
 import type { CodeqError } from "../codeq-error.ts";
 import { task } from "../task.ts";
 import { testServer } from "../testing/index.ts";
@@ -12,10 +12,11 @@ import { createFields } from "./enqueue-options.ts";
 
 const note = task<unknown, unknown>("note");
 
-function setup() {
+function setup(options: Pick<ClientOptions, "token"> = {}) {
   const server = new ScriptedServer<wire.ProducerEvent, wire.ServerEvent>();
   const warned: CodeqError[] = [];
-  const client = new Client({ onWarning: (error) => warned.push(error) }, server.runtime, {
+  const onWarning = (error: CodeqError) => void warned.push(error);
+  const client = new Client({ ...options, onWarning }, server.runtime, {
     producer: server.dial,
     worker: () => () => Promise.reject(new Error("no workers in this test")),
   });
@@ -246,6 +247,7 @@ test("options that make no sense are refused before anything is sent", async () 
     [{ delay: "soon" }, /^invalid delay "soon"/],
     [{ delay: "99999d" }, /^invalid delay "99999d": at most/],
     [{ runAt: new Date(Number.NaN) }, /^invalid runAt/],
+    [{ runAt: "2030-01-01" }, /^invalid runAt 2030-01-01: give a Date/],
     [{ idempotencyKey: "" }, /^invalid idempotencyKey/],
     [{ idempotencyKey: "k".repeat(257) }, /^invalid idempotencyKey/],
     [{ timeout: -1 }, /^invalid timeout/],
@@ -254,7 +256,41 @@ test("options that make no sense are refused before anything is sent", async () 
     await assert.rejects(client.enqueue(note, 1, options), { code: "invalid_option", message });
   }
   await assert.rejects(client.enqueue(note, "x".repeat(5_000_000)), { code: "payload_too_large" });
+  await assert.rejects(client.enqueue("note" as never), {
+    code: "invalid_option",
+    message: /^this is not a task/,
+  });
   assert.equal(server.conversations.length, 0);
+});
+
+test("an input that cannot be JSON is refused by name", async () => {
+  const { server, client } = setup();
+  const circle: Record<string, unknown> = {};
+  circle["itself"] = circle;
+  for (const input of [circle, 1n, () => 1, Symbol("s")]) {
+    await assert.rejects(client.enqueue(note, input as never), {
+      code: "invalid_input",
+      message: /^the input of note cannot be written as JSON: /,
+    });
+  }
+  assert.equal(server.conversations.length, 0);
+});
+
+test("a token that cannot be had is told as such, and asked for again", async () => {
+  let asked = 0;
+  const token = (): string => {
+    asked += 1;
+    throw new Error("the vault is sealed");
+  };
+  const { server, client } = setup({ token });
+  const refused = assert.rejects(client.enqueue(note, 1, { timeout: "1s" }), {
+    code: "timeout",
+    message: /: the function that gives the token failed: the vault is sealed$/,
+  });
+  await settle();
+  for (let step = 0; step < 10; step++) await server.advance(100);
+  await refused;
+  assert.ok(asked > 1);
 });
 
 test("every option arrives where it belongs", async () => {

@@ -7,6 +7,7 @@ import { validate } from "../standard-schema.ts";
 import type { TaskDefinition } from "../task.ts";
 import type { WaitOptions } from "./results.ts";
 
+/** How long to wait for a result. */
 export interface ResultOptions {
   /** How long to wait; as long as it takes unless told. */
   readonly timeout?: Duration | undefined;
@@ -14,6 +15,7 @@ export interface ResultOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** A task that was enqueued. It is made by `client.enqueue`, and from an id by `client.run`. */
 export interface Run<Output> {
   /** The id of the task. */
   readonly id: string;

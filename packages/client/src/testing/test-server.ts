@@ -19,6 +19,7 @@ import { TaskWorker, workerMethod } from "../worker/worker.ts";
 import type { Worker } from "../worker/worker-options.ts";
 import { MemoryLink } from "./memory-link.ts";
 
+/** A server for one test, if it is to differ from one with defaults. */
 export interface TestServerOptions {
   /** Keys of the server's configuration, as environment variables: `{ MAX_ATTEMPTS_DEFAULT: "2" }`. */
   readonly env?: Readonly<Record<string, string>> | undefined;
@@ -45,6 +46,7 @@ export interface PostedWebhook {
   readonly status: "COMPLETED" | "FAILED";
 }
 
+/** How far `runUntilIdle` may go. */
 export interface IdleOptions {
   /** How far time may move on the way; `"1d"` unless told. */
   readonly within?: Duration | undefined;

@@ -11,6 +11,9 @@ import type { Settlement } from "./outbox.ts";
 import type { TaskContext } from "./task-context.ts";
 import type { Settled, WorkerListeners, WorkerWarning } from "./worker-options.ts";
 
+/** So many in a row are more than a restart of the server that was noticed by accident. */
+const failuresTold = 3;
+
 const settledAs: Readonly<Record<Settlement["outcome"]["kind"], Settled>> = {
   completed: "completed",
   failed: "failed",
@@ -21,6 +24,8 @@ const settledAs: Readonly<Record<Settlement["outcome"]["kind"], Settled>> = {
 export class Reports {
   readonly #on: WorkerListeners;
   readonly #warn: Runtime["warn"];
+  /** Since the worker was connected. */
+  #failures = 0;
 
   constructor(on: WorkerListeners, warn: Runtime["warn"]) {
     this.#on = on;
@@ -77,8 +82,15 @@ export class Reports {
     this.#warning({ code: "server_error", message: `${error.message} (${error.code})` });
   }
 
+  /** Without a listener it is told once for as long as it lasts. */
   connection(problem: CodeqError | undefined): void {
-    this.#tell(this.#on.connection, problem);
+    this.#failures = problem === undefined ? 0 : this.#failures + 1;
+    if (this.#tell(this.#on.connection, problem) || problem === undefined) return;
+    if (this.#failures !== failuresTold) return;
+    this.#warn(
+      "CODEQ_NOT_CONNECTED",
+      `a worker has no connection and goes on trying: ${problem.message}`,
+    );
   }
 
   /** The worker has ended because the server does not want it. */

@@ -1,6 +1,7 @@
 /** What a handler and the middleware around it know of the task that they run. */
 import type { TraceContext } from "../trace-context.ts";
 
+/** The task that a handler runs: the second argument of every handler. */
 export interface TaskContext {
   /** The id of the task. */
   readonly id: string;
@@ -12,8 +13,11 @@ export interface TaskContext {
   readonly payloadText: string;
   /** 1 for the first delivery. */
   readonly attempt: number;
+  /** How many deliveries there may be; the last one is `attempt === maxAttempts`. */
   readonly maxAttempts: number;
+  /** 0 to 9, as it was enqueued. */
   readonly priority: number;
+  /** When the server took the task, by its clock. */
   readonly createdAt: Date;
   /**
    * Grows with every delivery of the task. Other systems that remember the highest one they saw can

@@ -5,6 +5,7 @@ import type { Duration } from "../duration.ts";
 import type { Handler } from "../task.ts";
 import type { Middleware, TaskContext } from "./task-context.ts";
 
+/** How a worker works, and who hears of it. */
 export interface WorkerOptions {
   /** How many tasks it runs at a time; 10 unless told. */
   readonly concurrency?: number | undefined;
@@ -22,6 +23,16 @@ export interface WorkerOptions {
   readonly token?: string | (() => string | Promise<string>) | undefined;
 }
 
+/**
+ * Functions that are told what happens in a worker.
+ *
+ * ```ts
+ * const on: WorkerListeners = {
+ *   failed: (ctx, error) => console.error(ctx.id, ctx.attempt, error),
+ *   connection: (problem) => console.log(problem?.message ?? "connected"),
+ * };
+ * ```
+ */
 export interface WorkerListeners {
   /** A task is done and its result is stored. */
   readonly completed?: ((ctx: TaskContext, output: unknown) => void) | undefined;
@@ -35,10 +46,11 @@ export interface WorkerListeners {
   readonly stopped?: ((error: CodeqError) => void) | undefined;
   /** `event_loop_lag`, `handler_stuck` and other things that work, but not well. */
   readonly warning?: ((warning: WorkerWarning) => void) | undefined;
+  /** A handler called `ctx.progress`; the fraction is from 0 to 1. */
   readonly progress?:
     | ((ctx: TaskContext, fraction: number, note: string | undefined) => void)
     | undefined;
-  /** The worker is connected, or why it is not. */
+  /** The worker is connected, or why it is not; told for every try. */
   readonly connection?: ((problem: CodeqError | undefined) => void) | undefined;
 }
 
@@ -48,11 +60,15 @@ export interface WorkerListeners {
  */
 export type Settled = "completed" | "failed" | "retry" | "dead_letter" | "handed_back";
 
+/** Something that works, but not well. */
 export interface WorkerWarning {
+  /** A blocked event loop, a handler that does not stop, or a fault that the server speaks of. */
   readonly code: "event_loop_lag" | "handler_stuck" | "server_error";
+  /** What it is, and what to do about it. */
   readonly message: string;
 }
 
+/** How a worker is closed. */
 export interface CloseOptions {
   /** How long running tasks may take to finish before they are told to stop; `"10s"` unless told. */
   readonly grace?: Duration | undefined;
@@ -95,6 +111,7 @@ export function checkMaxTasks(maxTasks: number = Number.POSITIVE_INFINITY): numb
 export function handlersByQueue(handlers: readonly Handler[]): ReadonlyMap<string, Handler> {
   const found = new Map<string, Handler>();
   for (const handler of handlers) {
+    checkHandler(handler);
     const { name } = handler.definition;
     if (found.has(name.toLowerCase())) {
       throw new CodeqError("invalid_option", `the task ${name} has two handlers in one worker`);
@@ -109,6 +126,13 @@ export function handlersByQueue(handlers: readonly Handler[]): ReadonlyMap<strin
     );
   }
   return found;
+}
+
+/** A task that nothing was said about would fail every time, and use up the attempts of real tasks. */
+function checkHandler(handler: Handler): void {
+  if (typeof handler?.run === "function" && handler.definition !== undefined) return;
+  const text = "a worker takes handlers: give it task.handle(async (input, ctx) => ...)";
+  throw new CodeqError("invalid_option", text);
 }
 
 export function checkName(name: string): string {

@@ -4,7 +4,7 @@ import type { worker as wire } from "@codeq/protocol/wire";
 import { settle } from "@codeq/testing";
 import { ScriptedServer } from "../../test/scripted-server.ts";
 import { Client } from "../client.ts";
-import type { CodeqError } from "../codeq-error.ts";
+import { CodeqError } from "../codeq-error.ts";
 import { Permanent, RetryIn } from "../failures.ts";
 import { JsonText } from "../json-text.ts";
 import { type Handler, task } from "../task.ts";
@@ -668,12 +668,46 @@ test("what nobody listens for becomes a warning", async () => {
   assert.match(server.warnings[1] ?? "", /^CODEQ_REFUSED: .* of task b \(not_owner\)/);
 });
 
+/** Breaks the connection, and lets so many tries fail before there is another one. */
+async function breakFor(tries: number, { server, open }: Awaited<ReturnType<typeof setup>>) {
+  const problem = new CodeqError("unavailable", "cannot reach http://queue");
+  server.failures = Array.from({ length: tries }, () => problem);
+  await server.last.end("lost");
+  for (let pause = 1; pause <= tries + 1; pause++) await server.advance(pause * 100);
+  await open();
+}
+
+test("a worker that stays without a connection says so once, and again the next time", async () => {
+  const world = await setup();
+  const { server } = world;
+  await breakFor(1, world);
+  assert.deepEqual(server.warnings, [], "a restart is nothing to speak of");
+  await breakFor(5, world);
+  const told = /^CODEQ_NOT_CONNECTED: a worker has no connection .*: cannot reach http:\/\/queue$/;
+  assert.equal(server.warnings.length, 1);
+  assert.match(server.warnings[0] ?? "", told);
+  await breakFor(5, world);
+  assert.equal(server.warnings.length, 2);
+});
+
+test("who listens for connections gets no warning of the process", async () => {
+  const problems: (string | undefined)[] = [];
+  const on = { connection: (problem?: CodeqError) => void problems.push(problem?.message) };
+  const world = await setup({ on });
+  await breakFor(4, world);
+  const away = Array.from({ length: 4 }, () => "cannot reach http://queue");
+  assert.deepEqual(problems, [undefined, "ended: lost", ...away, undefined]);
+  assert.deepEqual(world.server.warnings, []);
+});
+
 test("a worker that makes no sense is refused", async () => {
   const { client } = await setup();
   const handler = job.handle(() => 1);
   const cases: [Handler[], WorkerOptions, RegExp][] = [
     [[], {}, /^a worker needs 1 to 256 handlers, not 0$/],
     [[handler, task("JOB").handle(() => 1)], {}, /^the task JOB has two handlers in one worker$/],
+    [[job as never], {}, /^a worker takes handlers: give it task\.handle/],
+    [[job.handle(undefined as never)], {}, /^a worker takes handlers/],
     [[handler], { concurrency: 0 }, /^invalid concurrency 0/],
     [[handler], { concurrency: 1.5 }, /^invalid concurrency 1.5/],
     [[handler], { maxTasks: 0 }, /^invalid maxTasks 0/],
