@@ -1,7 +1,7 @@
 /** How the server starts, refuses to start, and stops, as an operator sees it: signals and codes. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
@@ -207,6 +207,17 @@ test("a second server on the same directory is refused with the directory and th
   await createOne(api, 1);
   await server.stop();
   await startIn(t, dataDir);
+});
+
+test("a data directory that cannot be used is refused with what to change", async (t) => {
+  const file = join(directoryFor(t), "file");
+  writeFileSync(file, "");
+  for (const dataDir of [file, join(file, "below")]) {
+    const exit = await endOfServer({ dataDir });
+    assert.equal(exit.code, 4, exit.stderr);
+    assert.match(exit.stderr, /the data directory .*file.* cannot be used: .*CODEQ_DATA_DIR/);
+    assert.doesNotMatch(exit.stderr, /^\s+at /m);
+  }
 });
 
 async function takenPort(t: TestContext): Promise<number> {

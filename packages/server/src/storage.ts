@@ -1,5 +1,5 @@
 /** Opens the files of a data directory, or their twins in memory. */
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { access, constants, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
   FaultError,
@@ -36,8 +36,7 @@ export async function openStorage(
     return { kv: new MemoryKv(), log: new MemoryLog({ writer, epoch, shard }), freeBytes };
   }
   const directory = resolve(config.dataDir);
-  // What tasks carry is for nobody else on the machine; files in it are made with other rights.
-  await mkdir(directory, { recursive: true, mode: 0o750 });
+  await makeDirectory(directory);
   const kv = await openKv(directory);
   try {
     await writeFile(pidFile(directory), `${process.pid}\n`);
@@ -58,6 +57,22 @@ export async function openStorage(
   } catch (error) {
     await kv.close();
     throw error;
+  }
+}
+
+/** Whoever starts a server for the first time meets this, so it says what to do. */
+async function makeDirectory(directory: string): Promise<void> {
+  try {
+    // What tasks carry is for nobody else on the machine; files in it are made with other rights.
+    await mkdir(directory, { recursive: true, mode: 0o750 });
+    await access(directory, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    throw new FaultError(
+      "format",
+      `the data directory ${directory} cannot be used: ${(cause as Error).message}. ` +
+        "Let this user write there, or set CODEQ_DATA_DIR to another directory.",
+      cause,
+    );
   }
 }
 
