@@ -42,11 +42,11 @@ test("bash completes commands, options and values", async () => {
       compopt() { :; }
       _codeq
       printf '%s\\n' "\${COMPREPLY[@]}"`;
-    const { stdout, stderr } = await run("bash", ["-uc", script, "bash", ...words]);
+    const { stdout, stderr } = await run("bash", ["--norc", "-uc", script, "bash", ...words]);
     assert.equal(stderr, "");
     return offered(stdout);
   });
-  const registered = await run("bash", ["-c", `source ${path}; complete -p codeq`]);
+  const registered = await run("bash", ["--norc", "-c", `source ${path}; complete -p codeq`]);
   assert.equal(registered.stdout, "complete -F _codeq codeq\n");
 });
 

@@ -91,6 +91,7 @@ test("every way to fail has its exit code, and says what to do next", async (t) 
   const cli = world();
   const nobody = "00000000-0000-7000-8000-000000000000";
   const waiting = JSON.parse((await cli.run("enqueue", "x", "--json")).output).id as string;
+  const grpcUrl = `http://127.0.0.1:${server.workerStreamPort}`;
   const cases: [argv: string[], code: number, text: RegExp][] = [
     [["get", nobody], 8, /error: not found\n {2}next: /],
     [["result", waiting], 8, /result not found/],
@@ -104,6 +105,9 @@ test("every way to fail has its exit code, and says what to do next", async (t) 
     [["enqueue", "x", "null"], 2, /cannot be null/],
     [["enqueue", "x", "@none"], 2, /does not exist/],
     [["enqueue", "no good"], 2, /no name of a command/],
+    [["enqueue", "x", "--run-at", "tomorrow"], 2, /--run-at is a moment such as 2030-/],
+    [["key", "revoke", "none"], 8, /API key not found\n {2}next: codeq key list/],
+    [["get", nobody, "--base-url", grpcUrl], 6, /\n {2}next: is this the port of the HTTP API/],
     [["nack", waiting], 11, /not-in-progress/],
     [["enqueue", "x", "--webhook", "nonsense"], 11, /refused \(400\)/],
   ];

@@ -58,7 +58,7 @@ test("top draws rates, depths and workers, in colour, and follows the size of th
   assert.match(screen, /process +memory [\d.]+ MiB {2}CPU \d+% {2}event loop p99/);
   assert.match(screen, /QUEUE +READY +DELAYED +RUNNING +DEAD +OLDEST +IN\/s +OUT\/s +FAIL\/s/);
   await terminal.screen(
-    /workers +0 waiting over HTTP {2}1 streams \(1 readys held\) {2}0 tasks running/,
+    /workers +0 waiting over HTTP {2}1 stream \(1 ready held\) {2}0 tasks running/,
   );
   // A worker that holds a task is shown by its name.
   await fetch(`${world.server.url}/v1/codeq/tasks/claim`, {

@@ -34,7 +34,7 @@ function tell(argv: readonly string[], host: Host, error: unknown): number {
   const known = error instanceof CliError ? error : undefined;
   const exit: ExitName = known?.exit ?? "failed";
   const message = known?.message ?? unexpected(error);
-  const { status, next, body, serverCode } = known ?? {};
+  const { status, next = adviceFor(error), body, serverCode } = known ?? {};
   if (own.includes("--json")) {
     const exitCode = exits[exit].code;
     const told = { code: exit, message, next, status, serverCode, exitCode };
@@ -57,6 +57,15 @@ function tell(argv: readonly string[], host: Host, error: unknown): number {
 function unexpected(error: unknown): string {
   const { syscall, message, stack } = error as NodeJS.ErrnoException;
   return syscall === undefined ? (stack ?? String(error)) : message;
+}
+
+/** Of what the operating system refuses, the part that a user can change. */
+function adviceFor(error: unknown): string | undefined {
+  const { syscall, code } = error as NodeJS.ErrnoException;
+  if (syscall === undefined || (code !== "EACCES" && code !== "EPERM" && code !== "EROFS")) {
+    return undefined;
+  }
+  return "this user may not do that there; do it elsewhere, or as a user who may";
 }
 
 /** Existing scripts look for the errors of the Go command line. */

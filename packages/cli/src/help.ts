@@ -25,9 +25,9 @@ function overview(rows: readonly CommandRow[]): string {
   return lines([
     "codeq: a durable task queue in one process",
     "",
-    "  codeq dev                                       start a server on this machine",
-    `  codeq enqueue hello '{"name":"world"}' --wait   put a task in and wait for its result`,
-    "  codeq work hello -- cat                         do the tasks of a queue with a command",
+    "  codeq dev                                      start a server on this machine",
+    `  codeq enqueue hello '{"name":"world"}' --wait  put a task in and wait for its result`,
+    "  codeq work hello -- cat                        do the tasks of a queue with a command",
     "",
     ...groups.flatMap((group) => {
       const members = rows.filter((row) => row.group === group);

@@ -83,7 +83,8 @@ const host: Host = {
 // Whoever read the output has left, as `| head` does; there is nobody to tell.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code === "EPIPE") process.exit(exits.ok.code);
-  throw error;
+  process.stderr.write(`error: the output cannot be written: ${error.message}\n`);
+  process.exit(exits.failed.code);
 });
 
 process.exitCode = await runCli(process.argv.slice(2), host);

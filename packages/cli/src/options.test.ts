@@ -51,6 +51,18 @@ test("a time that is none says how to write one", () => {
   assert.throws(() => options({ wait: ["soon"] }).durationMs("wait"), /such as 90s, not "soon"/);
 });
 
+test("a moment says its zone, and is left as it was written", () => {
+  for (const text of ["2030-01-02T03:04:05Z", "2030-01-02T03:04:05.123456789-03:00"]) {
+    assert.equal(options({ wait: [text] }).instant("wait"), text);
+  }
+  for (const text of ["tomorrow", "2030-01-02", "2030-01-02T03:04:05", "2030-13-02T03:04:05Z"]) {
+    assert.throws(
+      () => options({ wait: [text] }).instant("wait"),
+      /--wait is a moment such as 2030-01-02T03:04:05Z, not /,
+    );
+  }
+});
+
 test("a choice is one of the list, and lists come with commas or repetition", () => {
   assert.equal(options({ kind: ["b"] }).text("kind"), "b");
   assert.throws(() => options({ kind: ["c"] }).text("kind"), /--kind is one of a, b, not "c"/);

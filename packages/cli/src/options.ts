@@ -59,6 +59,15 @@ export class Options {
     throw usageError(`--${name} is a time: ${forms}, not ${JSON.stringify(text)}`);
   }
 
+  /** As it was written, so that the server gets all of its digits. */
+  instant(name: string): string | undefined {
+    const text = this.text(name);
+    if (text === undefined || isInstant(text)) return text;
+    throw usageError(
+      `--${name} is a moment such as 2030-01-02T03:04:05Z, not ${JSON.stringify(text)}`,
+    );
+  }
+
   #given(name: string): readonly string[] {
     this.#row(name);
     return this.#values.get(name) ?? [];
@@ -69,6 +78,12 @@ export class Options {
     if (row === undefined) throw new Error(`the command has no row for --${name}`);
     return row;
   }
+}
+
+/** A date alone would leave open which zone is meant. */
+function isInstant(text: string): boolean {
+  const form = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i;
+  return form.test(text) && !Number.isNaN(Date.parse(text));
 }
 
 const unitMs: Readonly<Record<string, number>> = {

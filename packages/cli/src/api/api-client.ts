@@ -185,15 +185,20 @@ function refusalOf(reply: Reply, baseUrl: string, token: Sourced<string>): CliEr
     return new CliError(`${baseUrl} refused (${status}): ${said}`, { ...at, exit: "denied", next });
   }
   if (status === 404) {
-    const next = body.startsWith("404 page")
-      ? `is ${baseUrl} a codeQ server, and new enough? codeq doctor looks at it`
-      : "ids belong to one tenant and go away after retention; check id and token";
-    return new CliError(said, { ...at, exit: "notFound", next });
+    return new CliError(said, { ...at, exit: "notFound", next: notFoundAdvice(reply, baseUrl) });
   }
   const retryAfter = reply.headers.get("retry-after");
   const later = status === 429 || status >= 500;
   const next = later ? `try again${retryAfter === null ? "" : ` in ${retryAfter} s`}` : undefined;
   return new CliError(`${baseUrl} refused (${status}): ${said}`, { ...at, exit: "refused", next });
+}
+
+function notFoundAdvice({ text }: Reply, baseUrl: string): string {
+  if (text.startsWith("404 page")) {
+    return `is ${baseUrl} a codeQ server, and new enough? codeq doctor looks at it`;
+  }
+  if (text.includes("API key")) return "codeq key list shows those of the token's tenant";
+  return "ids belong to one tenant and go away after retention; check id and token";
 }
 
 export function otherToken({ source }: Sourced<string>): string {
@@ -217,22 +222,43 @@ const neverSent = new Set([
 ]);
 
 function unreachable(baseUrl: Sourced<string>, { error, isLate, changes }: Failure): CliError {
-  const cause = (error as { cause?: { code?: string; message?: string } }).cause;
-  const code = cause?.code ?? "";
+  const cause = (error as { cause?: { code?: string; name?: string; message?: string } }).cause;
+  const code = cause?.code ?? cause?.name ?? "";
   const why = isLate ? `no answer within ${answerMsMax / 1000} s` : reasonOf(code, cause, error);
   const doubt =
     changes && !neverSent.has(code) ? "; it is not known whether the request was carried out" : "";
-  const start =
-    "start a server with codeq dev, or say where it is with --base-url or CODEQ_BASE_URL";
   return new CliError(`${baseUrl.value} (${baseUrl.source}) cannot be reached: ${why}${doubt}`, {
     exit: "unreachable",
-    next: start,
+    next: adviceFor(code),
     cause: error,
   });
+}
+
+/** Ways to say that nobody vouches for a certificate. */
+const unknownIssuer = new Set([
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+]);
+
+/** Something is there, and it does not speak what was expected. */
+const otherLanguage = new Set(["UND_ERR_SOCKET", "HTTPParserError"]);
+
+function adviceFor(code: string): string {
+  if (unknownIssuer.has(code)) return "name the CA of the server: NODE_EXTRA_CA_CERTS=ca.crt";
+  if (code === "EPIPE") {
+    return "it hung up in the middle of the request, as it does when the payload is too large";
+  }
+  if (otherLanguage.has(code) || code.startsWith("ERR_SSL_")) {
+    return "is this the port of the HTTP API, and are http and https right? codeq doctor looks at it";
+  }
+  return "start a server with codeq dev, or say where it is with --base-url or CODEQ_BASE_URL";
 }
 
 function reasonOf(code: string, cause: { message?: string } | undefined, error: unknown): string {
   if (code === "ECONNREFUSED") return "nothing listens there";
   if (code === "ENOTFOUND" || code === "EAI_AGAIN") return "the name cannot be resolved";
+  if (code === "ERR_SSL_WRONG_VERSION_NUMBER") return "it does not speak TLS";
   return cause?.message || code || String(error);
 }

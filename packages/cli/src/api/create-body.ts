@@ -18,7 +18,7 @@ export function taskFields(options: Options): string {
     priority: options.wholeNumber("priority", { min: 0, max: limits.priorityMax }),
     maxAttempts: options.wholeNumber("max-attempts", { min: 1, max: limits.maxAttemptsMax }),
     idempotencyKey: options.text("key"),
-    runAt: options.text("run-at"),
+    runAt: options.instant("run-at"),
     delaySeconds: delayMs === undefined ? undefined : Math.ceil(delayMs / 1000),
     webhook: options.text("webhook"),
   };

@@ -1,6 +1,7 @@
 /** Tasks and results as the API gives them, and as a person reads them. */
 import { CliError } from "../cli-error.ts";
 import type { Style } from "../terminal/style.ts";
+import { localMoment } from "../terminal/units.ts";
 import { prettyJson } from "./json-text.ts";
 
 export interface TaskFields {
@@ -50,7 +51,7 @@ export function taskLines(task: TaskFields, style: Style): string[] {
   const lease =
     task.workerId === undefined
       ? ""
-      : `${task.workerId} until ${task.leaseUntil}, lease token ${task.leaseToken}`;
+      : `${task.workerId} until ${localMoment(task.leaseUntil ?? "")}, lease token ${task.leaseToken}`;
   const fields: [string, string][] = [
     ["id", task.id],
     ["command", task.command],
@@ -60,8 +61,8 @@ export function taskLines(task: TaskFields, style: Style): string[] {
     ["priority", task.priority === undefined ? "" : String(task.priority)],
     ["error", task.error ?? ""],
     ["tenant", task.tenantId ?? ""],
-    ["created", task.createdAt],
-    ["updated", task.updatedAt],
+    ["created", localMoment(task.createdAt)],
+    ["updated", localMoment(task.updatedAt)],
   ];
   const lines = fields
     .filter(([, value]) => value !== "")

@@ -9,6 +9,7 @@ import { checkPorts, checkServer } from "../doctor/check-server.ts";
 import { checkDurability, checkSync } from "../doctor/check-sync.ts";
 import { exits } from "../exit-codes.ts";
 import { serverConfig } from "../local/server-config.ts";
+import { counted } from "../terminal/units.ts";
 
 export async function run(call: Call): Promise<number> {
   const findings: Finding[] = [];
@@ -21,7 +22,7 @@ export async function run(call: Call): Promise<number> {
   if (patient !== undefined) {
     tell(...checkDataDirectory(patient));
     tell(checkSync(patient), checkDurability(patient));
-    tell(checkOpenFiles(), checkMemory(), checkClock(patient));
+    tell(await checkOpenFiles(patient), checkMemory(), checkClock(patient));
     tell(...(await checkPorts(patient)));
     tell(...(await checkServer(patient)));
   }
@@ -33,7 +34,8 @@ export async function run(call: Call): Promise<number> {
     return failed === 0 ? exits.ok.code : exits.taskFailed.code;
   }
   call.print("");
-  call.print(`${numberOf("ok")} ok, ${numberOf("warn")} warnings, ${failed} failed`);
+  const warnings = counted(numberOf("warn"), "warning");
+  call.print(`${numberOf("ok")} ok, ${warnings}, ${failed} failed`);
   if (failed === 0) return exits.ok.code;
   throw new CliError(`${failed} check(s) failed`, { exit: "taskFailed", next: "see above" });
 }

@@ -3,6 +3,7 @@ import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { exits } from "../exit-codes.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
+import { localMoment } from "../terminal/units.ts";
 
 interface KeyFields {
   readonly id: string;
@@ -24,12 +25,19 @@ export async function create(call: Call): Promise<number> {
   if (expiresMs !== undefined && options.has("expires-at")) {
     throw usageError("give --expires-in or --expires-at, not both");
   }
+  const role = options.text("role");
+  if (!options.has("scopes") && (role === undefined || role === "none")) {
+    throw usageError(
+      "a key without scopes and without a role could do nothing",
+      "say what it may do: --scopes create, or --scopes claim,heartbeat,nack,abandon,result",
+    );
+  }
   const body = JSON.stringify({
     name: call.word(0),
     scopes: scopesOf(options.list("scopes")),
     eventTypes: options.list("events"),
-    role: options.text("role"),
-    expiresAt: options.text("expires-at"),
+    role,
+    expiresAt: options.instant("expires-at"),
     expiresInSeconds: expiresMs === undefined ? undefined : Math.ceil(expiresMs / 1000),
   });
   const api = await call.api();
@@ -77,9 +85,13 @@ const columns: readonly Column<KeyFields>[] = [
     show: ({ scopes = [] }) => scopes.map((scope) => scope.replace("codeq:", "")).join(","),
   },
   { title: "COMMANDS", show: ({ eventTypes = [] }) => eventTypes.join(",") },
-  { title: "EXPIRES", show: ({ expiresAt }) => expiresAt ?? "never" },
-  { title: "LAST USED", show: ({ lastUsedAt }) => lastUsedAt ?? "never" },
+  { title: "EXPIRES", show: ({ expiresAt }) => momentOr(expiresAt, "never") },
+  { title: "LAST USED", show: ({ lastUsedAt }) => momentOr(lastUsedAt, "never") },
 ];
+
+function momentOr(text: string | undefined, without: string): string {
+  return text === undefined ? without : localMoment(text);
+}
 
 export async function revoke(call: Call): Promise<number> {
   const id = call.word(0);

@@ -42,10 +42,9 @@ async function watch(call: Call): Promise<number> {
   await readQueues(call);
   using screen = new Screen(host);
   const { baseUrl } = (await call.api()).connection;
-  const head = (problem?: CliError): string => {
+  const head = (): string => {
     const time = call.style.dim(timeOfDay(host.clock.nowMs()));
-    const state = problem === undefined ? "" : `  ${call.style.red(problem.message)}`;
-    return `${call.style.bold("codeQ")}  ${baseUrl.value}  ${time}${state}`;
+    return `${call.style.bold("codeQ")}  ${baseUrl.value}  ${time}`;
   };
   const foot = call.style.dim("q quits");
   let last: readonly string[] = [];
@@ -56,7 +55,7 @@ async function watch(call: Call): Promise<number> {
       last = linesOf(call, await readQueues(call, screen.quit));
       screen.draw([head(), "", ...last, "", foot]);
     },
-    away: (error) => screen.draw([head(error), "", ...last, "", foot]),
+    away: (error) => screen.draw([call.style.red(error.message), "", ...last, "", foot]),
   });
   return exits.ok.code;
 }

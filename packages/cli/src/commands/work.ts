@@ -31,15 +31,15 @@ export async function run(call: Call): Promise<number> {
   const api = await call.api();
   const url = api.connection.baseUrl.value;
   await using client = codeq({ url, token: api.token("worker").value });
+  const concurrency = options.wholeNumber("concurrency", { min: 1, max: concurrencyMax }) ?? 1;
+  const graceMs = options.durationMs("grace") ?? graceMsDefault;
+  const tasksMax = options.wholeNumber("max", { min: 1, max: 1e9 });
   call.note(`working on ${commands.join(", ")} at ${url}; Ctrl-C stops`);
   try {
     const { completed, others } = await doTasks({
-      ...{ client, commands, leaseMs },
+      ...{ client, commands, leaseMs, concurrency, graceMs, tasksMax },
       run: runTask,
       clock: host.clock,
-      concurrency: options.wholeNumber("concurrency", { min: 1, max: concurrencyMax }) ?? 1,
-      graceMs: options.durationMs("grace") ?? graceMsDefault,
-      tasksMax: options.wholeNumber("max", { min: 1, max: 1e9 }),
       stopped: host.stopped(),
       tell: (event) => tell(call, event),
     });
@@ -53,7 +53,10 @@ export async function run(call: Call): Promise<number> {
 async function runnerOf(call: Call): Promise<RunTask> {
   const { host, options, behind } = call;
   const module = options.text("module");
-  if ((module === undefined) === (behind.length === 0)) {
+  if (module !== undefined && behind.length > 0) {
+    throw usageError("give a command behind -- or --module <file>, not both");
+  }
+  if (module === undefined && behind.length === 0) {
     throw usageError(
       "say what does the tasks: a command behind --, or --module <file>",
       "codeq work hello -- cat",
@@ -93,7 +96,15 @@ function tell(call: Call, event: WorkEvent): void {
       call.print(`${at}  ${style.red("lost")}  ${event.task.id}: ${event.why}`);
       return;
     case "trouble":
-      call.note(`${at}  ${event.why}; trying again`);
+      call.note(`${at}  ${event.why}`);
+      return;
+    case "connected":
+      call.note(`${at}  connected`);
+      return;
+    case "stopping":
+      call.note(
+        `${at}  stopping when ${event.running} running ${event.running === 1 ? "task has" : "tasks have"} ended; Ctrl-C again stops at once`,
+      );
   }
 }
 

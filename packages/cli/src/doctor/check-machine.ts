@@ -1,11 +1,9 @@
 /** The machine around the server: Node, limits, memory, clock. */
-import { readFileSync } from "node:fs";
 import { freemem } from "node:os";
 import { bytes } from "../terminal/units.ts";
 import { cliVersion } from "../version.ts";
 import { type Finding, ok, type Patient, warn } from "./check.ts";
 
-const filesMin = 4096;
 const memoryMin = 512 * 1024 ** 2;
 /** Before the first commit of this project: a clock that says so has been reset. */
 const plausibleMs = Date.UTC(2025, 0, 1);
@@ -18,25 +16,14 @@ export function checkVersions(): Finding {
   return warn("versions", found, "measured and tested on Node 24; install it for best speed");
 }
 
-export function checkOpenFiles(): Finding {
-  const limit = openFilesLimit();
-  if (limit === undefined) return ok("open files", "the limit is not known on this system");
-  const found = Number.isFinite(limit) ? `at most ${limit}` : "no limit";
-  if (limit >= filesMin) return ok("open files", found);
-  const advice = `each connection takes one; raise it: ulimit -n ${filesMin} (or LimitNOFILE)`;
-  return warn("open files", found, advice);
-}
-
-function openFilesLimit(): number | undefined {
-  try {
-    const limits = readFileSync("/proc/self/limits", "utf8");
-    const text = /^Max open files\s+(\S+)/m.exec(limits)?.[1];
-    if (text === undefined) return undefined;
-    return text === "unlimited" ? Number.POSITIVE_INFINITY : Number(text);
-  } catch {
-    // Only Linux has such a file.
-    return undefined;
-  }
+/** What the server itself says about it when it starts. */
+export async function checkOpenFiles({ config }: Patient): Promise<Finding> {
+  const { openFilesWarnings, readOpenFilesMax } = await import("@codeq/server/tooling/config");
+  const limit = readOpenFilesMax();
+  if (limit === undefined) return ok("open files", "no limit, or none that this system tells");
+  const found = `at most ${limit}`;
+  const [advice] = openFilesWarnings(config, limit);
+  return advice === undefined ? ok("open files", found) : warn("open files", found, advice);
 }
 
 export function checkMemory(): Finding {

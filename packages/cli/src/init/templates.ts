@@ -61,12 +61,12 @@ const worker = client.worker([greeter], {
   on: {
     completed: (ctx, output) => console.log("completed", ctx.id, output),
     failed: (ctx, error) => console.error("failed", ctx.id, error),
+    connection: (problem) => console.log(problem?.message ?? "waiting for tasks"),
   },
 });
 
 // Running tasks may finish; what cannot is handed back without costing an attempt.
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => void client.close());
-console.log("waiting for tasks");
 await worker.done;
 `;
 }

@@ -156,9 +156,9 @@ export const taskCommands: readonly CommandRow[] = [
     about: "Shows queues, rates, ages and workers, live.",
     details: [
       "From the metrics of the server, over all tenants. OLDEST is how long ago the task was created",
-      "that is next in line. TOOK is the time from the creation of a task to its end, of those that",
-      "ended since the last look. Workers are those of the token's tenant that hold leases or have a",
-      "stream open, when the token is an administrator's.",
+      "that is next in line. P50 and P99 are the time from the creation of a task to its end, of those",
+      "that ended since the last look, or of all when none did. Workers are those of the token's tenant",
+      "that hold leases or have a stream open, when the token is an administrator's.",
     ],
     options: [interval],
     connects: true,

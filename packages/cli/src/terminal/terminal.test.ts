@@ -4,7 +4,7 @@ import { SimClock } from "../../../testing/src/sim-clock.ts";
 import { ProgressBar, progressLine } from "./progress-bar.ts";
 import { chooseStyle, fit, widthOf } from "./style.ts";
 import { type Column, tableLines } from "./table.ts";
-import { bytes, count, duration, rate } from "./units.ts";
+import { bytes, count, counted, duration, localMoment, rate } from "./units.ts";
 
 const colours = { isTerminal: true, env: {}, refused: false };
 
@@ -65,6 +65,21 @@ test("numbers read well", () => {
     "1h 1m",
     "1d 1h",
   ]);
+});
+
+test("a moment is the same in the zone of the reader", () => {
+  const text = localMoment("2026-11-15T14:16:45.471-03:00");
+  assert.equal(Date.parse(text), Date.UTC(2026, 10, 15, 17, 16, 45, 471));
+  assert.match(text, /^2026-11-1\dT\d\d:\d6:45\.471[+-]\d\d:\d\d$/);
+  assert.equal(new Date(text).getHours(), Number(text.slice(11, 13)));
+  assert.equal(localMoment("none"), "none");
+});
+
+test("one thing has no s", () => {
+  assert.deepEqual(
+    [0, 1, 2000].map((n) => counted(n, "task")),
+    ["0 tasks", "1 task", "2,000 tasks"],
+  );
 });
 
 test("a progress bar shows how much is done, and how fast", () => {

@@ -3,6 +3,11 @@ export function count(value: number): string {
   return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
+/** With its noun, which has an s unless it is one. */
+export function counted(value: number, noun: string): string {
+  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+}
+
 export function bytes(value: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;
@@ -37,4 +42,15 @@ export function timeOfDay(ms: number): string {
   const date = new Date(ms);
   const two = (value: number): string => String(value).padStart(2, "0");
   return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}
+
+/** A moment of the API, in the zone of whoever reads it rather than in that of the server. */
+export function localMoment(text: string): string {
+  const date = new Date(text);
+  if (Number.isNaN(date.getTime())) return text;
+  const minutes = -date.getTimezoneOffset();
+  const two = (value: number): string => String(value).padStart(2, "0");
+  const zone = `${minutes < 0 ? "-" : "+"}${two(Math.floor(Math.abs(minutes) / 60))}:${two(Math.abs(minutes) % 60)}`;
+  const local = new Date(date.getTime() + minutes * 60_000).toISOString().slice(0, -1);
+  return `${local}${zone}`;
 }

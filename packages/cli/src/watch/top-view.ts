@@ -1,7 +1,7 @@
 /** The lines of `top`, from two looks at the server. */
 import type { Style } from "../terminal/style.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
-import { bytes, count, duration, rate, timeOfDay } from "../terminal/units.ts";
+import { bytes, count, counted, duration, rate, timeOfDay } from "../terminal/units.ts";
 import { type Bucket, between, quantile } from "./histogram.ts";
 import type { QueueSnapshot, Snapshot } from "./snapshot.ts";
 import { type WorkerLook, workerTable } from "./workers.ts";
@@ -108,9 +108,9 @@ export function topLines(baseUrl: string, look: TopLook, style: Style): string[]
       `failed ${figures.failedPerSecond > 0 ? style.red(failed) : failed}/s  ` +
       `leases expired ${rate(figures.expiredPerSecond)}/s`,
     `${label("workers")}${count(overHttp)} waiting over HTTP  ` +
-      `${count(after.workerStreams)} streams (${count(after.heldReadys)} readys held)  ` +
-      `${count(running)} tasks running`,
-    `${label("clients")}${count(after.producerStreams)} producer streams  ` +
+      `${counted(after.workerStreams, "stream")} (${counted(after.heldReadys, "ready")} held)  ` +
+      `${counted(running, "task")} running`,
+    `${label("clients")}${counted(after.producerStreams, "producer stream")}  ` +
       `${count(after.resultWaiters)} waiting for results`,
     `${label("disk")}sync p50 ${msText(figures.syncP50Ms)}  p99 ${msText(figures.syncP99Ms)}  ` +
       `log ${bytes(after.logBytes)}`,
@@ -137,8 +137,8 @@ function queueTable(queues: readonly QueueRates[], style: Style): string[] {
     right("IN/s", ({ inPerSecond }) => rate(inPerSecond)),
     right("OUT/s", ({ outPerSecond }) => rate(outPerSecond)),
     right("FAIL/s", ({ failedPerSecond }) => rate(failedPerSecond)),
-    right("TOOK p50", ({ latencyP50Ms }) => msText(latencyP50Ms)),
-    right("TOOK p99", ({ latencyP99Ms }) => msText(latencyP99Ms)),
+    right("P50", ({ latencyP50Ms }) => msText(latencyP50Ms)),
+    right("P99", ({ latencyP99Ms }) => msText(latencyP99Ms)),
   ];
   return tableLines(columns, queues, style);
 }

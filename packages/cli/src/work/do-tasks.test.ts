@@ -12,7 +12,7 @@ async function setup(t: TestContext, options: Partial<WorkOptions> = {}) {
   t.after(() => server.close());
   const stop = new AbortController();
   const events: WorkEvent[] = [];
-  const start = (): Promise<WorkSummary> =>
+  const start = (more: Partial<WorkOptions> = {}): Promise<WorkSummary> =>
     doTasks({
       client: server.newClient(),
       commands: ["x"],
@@ -25,6 +25,7 @@ async function setup(t: TestContext, options: Partial<WorkOptions> = {}) {
       stopped: stop.signal,
       tell: (event) => void events.push(event),
       ...options,
+      ...more,
     });
   const enqueue = (name: string, input: unknown = {}) =>
     server.client.enqueue(task(name, { retry: { maxAttempts: 2 } }), input);
@@ -138,12 +139,13 @@ test("a stop ends the waiting at once", async (t) => {
 
 test("what runs at a stop may finish within the grace", async (t) => {
   const long = longRuns();
-  const { server, stop, start, enqueue } = await setup(t, { run: long.run });
+  const { server, stop, start, enqueue, events } = await setup(t, { run: long.run });
   await enqueue("x");
   await enqueue("x");
   const working = start();
   await server.advance(0);
   stop.abort();
+  assert.deepEqual(events.at(-1), { event: "stopping", running: 1 });
   await server.advance("9s");
   long.runs[0]?.(done);
   await server.advance(0);
@@ -174,6 +176,24 @@ test("a connection that breaks is trouble, and the end is told all the same", as
   const working = start();
   await server.advance("1s");
   assert.deepEqual(await working, { completed: 1, others: 0 });
-  assert.equal(events.filter(({ event }) => event === "trouble").length, 1);
+  const told = events.map(({ event }) => event).filter((event) => event !== "claimed");
+  assert.deepEqual(told, ["trouble", "connected", "ended"]);
   assert.deepEqual(ended(), [["completed", undefined]]);
+});
+
+test("what stays wrong is told once, and that it is over", async (t) => {
+  const { server, stop, start, events } = await setup(t);
+  let asked = 0;
+  const token = (): string => {
+    asked += 1;
+    if (asked < 5) throw new Error("no token yet");
+    return "dev-token";
+  };
+  const working = start({ client: server.newClient({ token }) });
+  for (let second = 0; second < 10; second++) await server.advance("1s");
+  assert.ok(asked >= 5);
+  stop.abort();
+  await working;
+  const why = "the function that gives the token failed: no token yet; trying again";
+  assert.deepEqual(events, [{ event: "trouble", why }, { event: "connected" }]);
 });

@@ -26,7 +26,10 @@ export type WorkEvent =
       readonly why: string | undefined;
     }
   | { readonly event: "lost"; readonly task: TaskContext; readonly why: string }
-  | { readonly event: "trouble"; readonly why: string };
+  | { readonly event: "trouble"; readonly why: string }
+  | { readonly event: "connected" }
+  /** It was told to stop, and waits for what runs. */
+  | { readonly event: "stopping"; readonly running: number };
 
 export interface WorkOptions {
   readonly client: Client;
@@ -63,6 +66,7 @@ const words: Readonly<Record<Settled, string>> = {
 export async function doTasks(options: WorkOptions): Promise<WorkSummary> {
   const { client, commands, concurrency, leaseMs, graceMs, tasksMax, stopped, tell } = options;
   const runs = new Runs(options);
+  const connection = new ConnectionTeller(tell);
   const names = new Map(commands.map((name) => [name.toLowerCase(), name]));
   const worker = client.worker(
     [...names.values()].map((name) => task(name, { lease: leaseMs }).handle(() => undefined)),
@@ -77,15 +81,14 @@ export async function doTasks(options: WorkOptions): Promise<WorkSummary> {
         // All of these are told elsewhere: by the end of the run, and by `done`.
         failed: () => {},
         stopped: () => {},
-        connection: (problem) => {
-          if (problem !== undefined) tell({ event: "trouble", why: problem.message });
-        },
+        connection: (problem) => connection.changed(problem),
         warning: ({ message }) => tell({ event: "trouble", why: message }),
       },
     },
   );
   let closing = Promise.resolve();
   const onStop = (): void => {
+    if (worker.busy > 0) tell({ event: "stopping", running: worker.busy });
     closing = worker.close({ grace: graceMs });
     // Looked at below, when the worker has ended.
     closing.catch(() => {});
@@ -99,6 +102,27 @@ export async function doTasks(options: WorkOptions): Promise<WorkSummary> {
     stopped.removeEventListener("abort", onStop);
   }
   return { completed: runs.completed, others: runs.begun - runs.completed };
+}
+
+/** Tells every problem once, and when it is over. */
+class ConnectionTeller {
+  readonly #tell: WorkOptions["tell"];
+  #problem: string | undefined;
+
+  constructor(tell: WorkOptions["tell"]) {
+    this.#tell = tell;
+  }
+
+  changed(problem: CodeqError | undefined): void {
+    const before = this.#problem;
+    this.#problem = problem?.message;
+    if (problem === undefined) {
+      if (before !== undefined) this.#tell({ event: "connected" });
+    } else if (before !== problem.message) {
+      const next = problem.retryable ? "; trying again" : "";
+      this.#tell({ event: "trouble", why: problem.message + next });
+    }
+  }
 }
 
 interface EndedRun {
