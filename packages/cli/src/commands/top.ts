@@ -31,7 +31,9 @@ export async function run(call: Call): Promise<number> {
     intervalMs,
     signal: screen.quit,
     look: async () => {
-      last = topLines(baseUrl.value, await looks.next(screen.quit), call.style);
+      const look = await looks.next(screen.quit);
+      const { columns } = host.output;
+      last = topLines(look, { baseUrl: baseUrl.value, style: call.style, columns });
       screen.draw(last);
     },
     away: (error) => screen.draw([call.style.red(error.message), "", ...last]),

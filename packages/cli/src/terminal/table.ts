@@ -7,6 +7,25 @@ export interface Column<Row> {
   readonly show: (row: Row) => string;
 }
 
+const gap = "  ";
+
+/** Those that fit into a width, from the first on, rather than half of the last one. */
+export function columnsWithin<Row>(
+  width: number,
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+): readonly Column<Row>[] {
+  let used = -gap.length;
+  return columns.filter((column, place) => {
+    used += gap.length + columnWidth(column, rows);
+    return place === 0 || used <= width;
+  });
+}
+
+function columnWidth<Row>({ title, show }: Column<Row>, rows: readonly Row[]): number {
+  return Math.max(title.length, ...rows.map((row) => widthOf(show(row))));
+}
+
 /** Lines, with the titles first. */
 export function tableLines<Row>(
   columns: readonly Column<Row>[],
@@ -14,16 +33,14 @@ export function tableLines<Row>(
   style: Style,
 ): string[] {
   const cells = rows.map((row) => columns.map((column) => column.show(row)));
-  const widths = columns.map(({ title }, place) =>
-    Math.max(title.length, ...cells.map((line) => widthOf(line[place] ?? ""))),
-  );
+  const widths = columns.map((column) => columnWidth(column, rows));
   const line = (texts: readonly string[]): string =>
     texts
       .map((text, place) => {
         const padding = " ".repeat(Math.max(0, (widths[place] ?? 0) - widthOf(text)));
         return columns[place]?.align === "right" ? padding + text : text + padding;
       })
-      .join("  ")
+      .join(gap)
       .trimEnd();
   const head = line(columns.map(({ title }) => title));
   return [style.bold(head), ...cells.map(line)];

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { SimClock } from "../../../testing/src/sim-clock.ts";
 import { ProgressBar, progressLine } from "./progress-bar.ts";
 import { chooseStyle, fit, widthOf } from "./style.ts";
-import { type Column, tableLines } from "./table.ts";
+import { type Column, columnsWithin, tableLines } from "./table.ts";
 import { bytes, count, counted, duration, localMoment, rate } from "./units.ts";
 
 const colours = { isTerminal: true, env: {}, refused: false };
@@ -43,6 +43,19 @@ test("columns are as wide as their widest cell, numbers to the right", () => {
     "NAME         N",
     "a            1",
     "longer  12,345",
+  ]);
+});
+
+test("a column that does not fit is left out, and so are those behind it", () => {
+  const columns: Column<string>[] = ["A", "B", "C"].map((title) => ({ title, show: (row) => row }));
+  const titles = (width: number): string[] =>
+    columnsWithin(width, columns, ["12345"]).map(({ title }) => title);
+  assert.deepEqual([19, 18, 12, 11, 4].map(titles), [
+    ["A", "B", "C"],
+    ["A", "B"],
+    ["A", "B"],
+    ["A"],
+    ["A"],
   ]);
 });
 

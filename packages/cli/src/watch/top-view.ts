@@ -1,6 +1,6 @@
 /** The lines of `top`, from two looks at the server. */
 import type { Style } from "../terminal/style.ts";
-import { type Column, tableLines } from "../terminal/table.ts";
+import { type Column, columnsWithin, tableLines } from "../terminal/table.ts";
 import { bytes, count, counted, duration, rate, timeOfDay } from "../terminal/units.ts";
 import { type Bucket, between, quantile } from "./histogram.ts";
 import type { QueueSnapshot, Snapshot } from "./snapshot.ts";
@@ -15,6 +15,13 @@ export interface TopLook {
   readonly seconds: number;
   /** Of the wall clock. */
   readonly nowMs: number;
+}
+
+/** Where the lines are shown. */
+export interface TopPlace {
+  readonly baseUrl: string;
+  readonly style: Style;
+  readonly columns: number;
 }
 
 export interface QueueRates {
@@ -92,7 +99,7 @@ function busiestFirst(a: QueueRates, b: QueueRates): number {
   return weight(b) - weight(a) || (a.queue < b.queue ? -1 : 1);
 }
 
-export function topLines(baseUrl: string, look: TopLook, style: Style): string[] {
+export function topLines(look: TopLook, { baseUrl, style, columns }: TopPlace): string[] {
   const { after, nowMs, workers = [] } = look;
   const figures = topFigures(look);
   const storage = after.storage === "ok" ? style.green("ok") : style.red(after.storage);
@@ -118,14 +125,14 @@ export function topLines(baseUrl: string, look: TopLook, style: Style): string[]
       `CPU ${Math.round(figures.cpuShare * 100)}%  ` +
       `event loop p99 ${duration(after.lagSeconds * 1000)} late`,
     "",
-    ...queueTable(figures.queues, style),
+    ...queueTable(figures.queues, style, columns),
     "",
     ...(workers.length === 0 ? [] : [...workerTable(workers, nowMs, style), ""]),
     style.dim("q quits. Counts are over all tenants, workers those of the token's tenant."),
   ];
 }
 
-function queueTable(queues: readonly QueueRates[], style: Style): string[] {
+function queueTable(queues: readonly QueueRates[], style: Style, width: number): string[] {
   if (queues.length === 0) return [style.dim("no tasks yet; codeq enqueue hello puts one in")];
   const columns: Column<QueueRates>[] = [
     { title: "QUEUE", show: ({ queue }) => queue },
@@ -140,7 +147,7 @@ function queueTable(queues: readonly QueueRates[], style: Style): string[] {
     right("P50", ({ latencyP50Ms }) => msText(latencyP50Ms)),
     right("P99", ({ latencyP99Ms }) => msText(latencyP99Ms)),
   ];
-  return tableLines(columns, queues, style);
+  return tableLines(columnsWithin(width, columns, queues), queues, style);
 }
 
 function right(title: string, show: (rates: QueueRates) => string): Column<QueueRates> {

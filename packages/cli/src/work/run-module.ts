@@ -4,7 +4,7 @@
  * a reason to try again, or to fail for good when the error says `permanent: true`.
  */
 import { resolve } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { pathToFileURL } from "node:url";
 import { CliError, usageError } from "../cli-error.ts";
 import { resultOf } from "./run-command.ts";
 import type { RunTask } from "./run-task.ts";
@@ -39,20 +39,15 @@ export async function runModule(path: string, directory: string): Promise<RunTas
   };
 }
 
-/** Where a syntax error is stands in front of its stack only: `file:///…:3`, the line, a caret. */
-function whyOf(error: unknown): string {
-  const { message = String(error), stack = "" } = (error ?? {}) as Partial<Error>;
-  const place = /^file:\/\/\S*?:\d+(?=\n)/.exec(stack)?.[0];
-  return place === undefined ? message : `${message} (${fileURLToPath(place)})`;
-}
-
 async function load(path: string): Promise<Handler> {
   let loaded: { default?: unknown; handle?: unknown };
   try {
     loaded = await import(pathToFileURL(path).href);
   } catch (error) {
-    throw new CliError(`the module ${path} cannot be loaded: ${whyOf(error)}`, {
+    throw new CliError(`the module ${path} cannot be loaded: ${(error as Error).message}`, {
       exit: "usage",
+      // The place is not part of the error; only Node shows it, for what it runs itself.
+      next: error instanceof SyntaxError ? `node ${path} shows the line` : undefined,
       cause: error,
     });
   }
