@@ -119,6 +119,10 @@ test("dev tells the exit codes of the server: data in use, a port taken, a wrong
   const bound = await start(t, other, "dev", ...flags).exited;
   assert.equal(bound.code, 5);
   assert.match(bound.stderr, /port is taken by another process.*--port/);
+  assert.match(
+    bound.stderr,
+    /\nbeside another server: codeq dev --port 0 --worker-stream-addr :0 /,
+  );
   const wrong = await start(t, other, "dev", "--durabilty", "os").exited;
   assert.equal(wrong.code, 2);
   assert.match(wrong.stderr, /did you mean --durability\?/);

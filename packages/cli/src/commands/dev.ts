@@ -10,6 +10,7 @@ import { developmentToken, launchServer, standInFor } from "@codeq/server/toolin
 import { ApiClient } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
+import { exits } from "../exit-codes.ts";
 import { devDataDirectory } from "../local/data-directory.ts";
 import { serverConfig } from "../local/server-config.ts";
 import { type LogLine, readLogLines } from "../local/server-output.ts";
@@ -20,6 +21,8 @@ import { devReady, type Ready, welcomeLines } from "./dev-welcome.ts";
 
 /** As many as a machine for development has open files for, without asking for more. */
 const fewConnections = "--connections-max=1000";
+/** A server has three of them, so another `--port` alone is not enough. */
+const anyPorts = "--port 0 --worker-stream-addr :0 --producer-stream-addr :0";
 
 export async function run(call: Call): Promise<number> {
   const { host } = call;
@@ -53,7 +56,8 @@ export async function run(call: Call): Promise<number> {
   }
   const code = await standInFor(server);
   ended.abort();
-  if (code === 0) call.note(`stopped; the data stays in ${shown.dataDir}`);
+  if (code === exits.ok.code) call.note(`stopped; the data stays in ${shown.dataDir}`);
+  if (code === exits.port.code) call.note(`beside another server: ${host.program} dev ${anyPorts}`);
   return code;
 }
 
