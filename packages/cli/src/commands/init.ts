@@ -40,6 +40,12 @@ export async function run(call: Call): Promise<number> {
   return exits.ok.code;
 }
 
+/** Node runs the files as they stand; who checks them with tsc as well needs a little more. */
+const forCompiler = [
+  "For tsc: npm install --save-dev @types/node, and in tsconfig.json",
+  '  "types": ["node"], "allowImportingTsExtensions": true, "noEmit": true',
+];
+
 function told(call: Call, project: Project, folder: string, written: readonly string[]): string[] {
   const { program } = call.host;
   const end = endingOf(project);
@@ -55,6 +61,7 @@ function told(call: Call, project: Project, folder: string, written: readonly st
     `  ${program} dev`,
     `  node ${at}/worker.${end}`,
     `  ${program} enqueue ${command} '${payload}' --wait`,
+    ...(project.typescript ? ["", ...forCompiler] : []),
   ];
 }
 
