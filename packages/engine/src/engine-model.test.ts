@@ -92,6 +92,10 @@ const writtenIn = (text: string): Written => {
 const indexing: Indexing = {
   prefix: "k",
   rowOf: writtenIn,
+  rowsIn: ({ before }) => {
+    if (before.startsWith("l")) return undefined;
+    return (row) => (row as Written).written % 3 > 0;
+  },
   keysOf: (row) => {
     const { number, written } = row as Written;
     const keys = [`x${written % 5}/${number}`, `y${written % 2}/${number}`];

@@ -18,6 +18,7 @@ const indexing: Indexing = {
     const [name = "", shelf = ""] = text.split(" ");
     return shelf === "" ? undefined : { name, shelf };
   },
+  rowsIn: ({ before }) => (before.startsWith("shelf/") ? () => true : undefined),
   keysOf: (row) => [keyOf(row as Thing)],
   valueOf: (row) => Buffer.from((row as Thing).name),
 };

@@ -4,7 +4,7 @@
  * the index keys of the new row differ from those of the old one. Scans see them before that; reads of
  * single keys do not.
  */
-import type { KvWrite } from "./kv/kv.ts";
+import type { KvRange, KvWrite } from "./kv/kv.ts";
 
 /** What index keys follow from; the engine does not look into it. */
 export type Row = object;
@@ -14,6 +14,11 @@ export interface Indexing {
   readonly prefix: string;
   /** The row that a value holds; undefined when it cannot be read. */
   rowOf(text: string): Row | undefined;
+  /**
+   * Tells rows apart that may have an index key in the range from those that have none; undefined when
+   * no row has. A scan asks only the former for their keys, which costs much more.
+   */
+  rowsIn(range: KvRange): ((row: Row) => boolean) | undefined;
   /** No two rows have one in common. */
   keysOf(row: Row): readonly string[];
   /** What each index key of the row holds. */

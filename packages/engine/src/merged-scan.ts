@@ -3,7 +3,7 @@
  * called: the overlays' entries are copied and the kv's cursor is a view of that moment, so commits
  * and flushes that happen meanwhile are not seen in part.
  */
-import { type Indexing, indexWrites } from "./index-keys.ts";
+import { type Indexing, indexWrites, type Row } from "./index-keys.ts";
 import type { Kv, KvCursor, KvEntry, KvRange, KvWrite } from "./kv/kv.ts";
 import type { Overlay } from "./overlay.ts";
 
@@ -67,13 +67,26 @@ async function mergedScan<Value>(
 
 /** What lies in the range, oldest generation first; within one, the index keys come last. */
 function* inMemory({ overlays, indexing }: Layers, range: KvRange): Generator<Entry<Written>> {
+  const mayHave = indexing.rowsIn(range);
   for (const { entries } of overlays) {
     for (const [key, entry] of entries) if (lies(key, range)) yield [key, entry];
-    for (const entry of entries.values()) {
-      for (const write of indexWrites(entry, indexing)) {
-        if (lies(write.key, range)) yield [write.key, write];
-      }
+    if (mayHave === undefined) continue;
+    for (const { key, value } of indexWritesOf(entries, mayHave, indexing)) {
+      if (lies(key, range)) yield [key, { value }];
     }
+  }
+}
+
+/** Those of the rows that are asked for; most others are not worth making their keys. */
+function* indexWritesOf(
+  entries: Overlay["entries"],
+  isAsked: (row: Row) => boolean,
+  indexing: Indexing,
+): Generator<KvWrite> {
+  for (const entry of entries.values()) {
+    const { row, below } = entry;
+    const mayMatter = (row && isAsked(row)) || (below && isAsked(below));
+    if (mayMatter === true) yield* indexWrites(entry, indexing);
   }
 }
 

@@ -19,6 +19,7 @@ import { headerBytes, recordTypes } from "../src/log/log.ts";
 const noIndexing: Indexing = {
   prefix: "\u007f",
   rowOf: () => undefined,
+  rowsIn: () => undefined,
   keysOf: () => [],
   valueOf: () => Buffer.alloc(0),
 };

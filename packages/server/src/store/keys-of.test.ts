@@ -93,6 +93,39 @@ test("the text of a record has the same index keys as the task, also in the form
   );
 });
 
+test("in whatever range an index key lies, its task is among those that may have one there", () => {
+  const key = fc.constantFrom(
+    "",
+    "codeq/",
+    "codeq/q/",
+    "codeq/q/work/",
+    "codeq/ttl/",
+    "codeq/ttm",
+    "~",
+  );
+  fc.assert(
+    fc.property(anyTask, anyTask, key, key, (any, other, from, to) => {
+      const [own = "", expiry = own] = keysOf(any);
+      const [others = ""] = keysOf(other);
+      const ends = [own, expiry, others].flatMap((each) => [
+        each,
+        each.slice(0, each.lastIndexOf("/") + 1),
+        each.slice(0, each.split("/", 5).join("/").length + 1),
+      ]);
+      for (const after of [...ends, from]) {
+        for (const before of [...ends, to].map((each) => `${each}~`)) {
+          const mayHave = taskIndexing.rowsIn({ after, before });
+          const lies = keysOf(any).some((each) => each > after && each < before);
+          if (lies) assert.ok(mayHave?.(any), `${keysOf(any)} between ${after} and ${before}`);
+        }
+      }
+    }),
+  );
+  for (const after of ["codeq/audit/all/", "codeq/keys/", "codeq/webhook/", "codeq/tasks/"]) {
+    assert.equal(taskIndexing.rowsIn({ after, before: `${after}~` }), undefined);
+  }
+});
+
 test("a change that stays in its place writes the record alone", () => {
   const before = task({ in: "leased", workerId, untilMs: 1, leaseMs: 1 });
   const ops: Op[] = [];

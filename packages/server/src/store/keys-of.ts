@@ -3,18 +3,22 @@
  * A change tells the engine the task before and after, which writes the difference between their index
  * keys, so a task is always in exactly the indexes its record says, whatever the transition was.
  */
-import { create, type Indexing, type Op, put, remove } from "@codeq/engine";
+import { create, type Indexing, type KvRange, type Op, put, remove } from "@codeq/engine";
 import { expiresMsOf, queueOf, type Task } from "@codeq/queue";
 import {
   deadPrefix,
   delayedPrefix,
+  endOf,
   idempotencyKeyOf,
   inProgressPrefix,
+  parseIndexKey,
   payloadKey,
   pendingPrefix,
   queuePrefix,
+  queuesPrefix,
   resultKey,
   retentionKey,
+  retentionPrefix,
   sortable,
   taskKey,
   tasksPrefix,
@@ -25,9 +29,28 @@ import { decodeIndexed, encodeTask, type IndexedTask, isShort } from "./task-cod
 export const taskIndexing: Indexing = {
   prefix: tasksPrefix,
   rowOf: decodeIndexed,
+  rowsIn: (range) => tasksIn(range) as ReturnType<Indexing["rowsIn"]>,
   keysOf: (row) => keysOf(row as IndexedTask),
   valueOf: (row) => ownerOf((row as IndexedTask).tenantId),
 };
+
+const indexPattern = /^codeq\/q\/[^/]+\/[^/]+\/(?:pending|inprog|delayed|dlq)\//;
+const places = { pending: "ready", inprog: "leased", delayed: "delayed", dlq: "dead" } as const;
+
+/** Which tasks may have an index key in the range; undefined when none has. */
+function tasksIn({ after, before }: KvRange): ((task: IndexedTask) => boolean) | undefined {
+  const isBelow = (prefix: string): boolean =>
+    after.startsWith(prefix) && before.startsWith(prefix);
+  const touches = (prefix: string): boolean => after < endOf(prefix) && before > prefix;
+  if (isBelow(retentionPrefix)) return (task) => expiresMsOf(task) !== undefined;
+  if (!touches(retentionPrefix) && !touches(queuesPrefix)) return undefined;
+  const index = indexPattern.exec(after)?.[0];
+  if (index === undefined || !isBelow(index)) return () => true;
+  const { queue, tenantId, kind } = parseIndexKey(index);
+  const where = places[kind];
+  return ({ place, tenantId: owner, command }) =>
+    place.in === where && owner === tenantId && queueOf(command) === queue;
+}
 
 /** The index keys of a task, without its record, payload, result and idempotency key. */
 export function keysOf(task: IndexedTask): string[] {
