@@ -238,7 +238,7 @@ test("artifacts go with their task, at the end of its retention or by hand", asy
   const files = (): Promise<string[]> => readdir(join(directory, "results"));
   const kept = await filed();
   assert.deepEqual(await files(), [kept]);
-  await server.clock.advance(60_000);
+  await server.clock.advance(61_000);
   await until(async () => (await server.get(`/tasks/${kept}`)).status === 404);
   assert.deepEqual(await files(), []);
   await filed();

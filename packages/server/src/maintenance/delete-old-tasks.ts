@@ -7,6 +7,8 @@ import { endOf, idOf, numberOf, retentionPrefix, sortable } from "../store/keys.
 import type { Job } from "./ticker.ts";
 
 const pieceTasks = 256;
+/** Those that have to go within one of these go together: to look for each by itself costs more. */
+const stepMs = 1000;
 
 export class DeleteOldTasks implements Job {
   readonly name = "delete-old-tasks";
@@ -26,7 +28,7 @@ export class DeleteOldTasks implements Job {
 
   /** A task became terminal and has to go at this time. */
   plan(expiresMs: number): void {
-    this.#nextMs = Math.min(this.#nextMs, expiresMs);
+    this.#nextMs = Math.min(this.#nextMs, Math.ceil(expiresMs / stepMs) * stepMs);
     const position = retentionPrefix + sortable(expiresMs);
     if (position < this.#lookedTo) this.#lookedTo = position;
   }
@@ -43,29 +45,32 @@ export class DeleteOldTasks implements Job {
     // What becomes terminal while the scan runs lowers this again.
     this.#nextMs = Number.POSITIVE_INFINITY;
     const lookedFrom = this.#lookedTo;
-    const range = { after: lookedFrom, before: endOf(retentionPrefix) };
-    const entries = await store.engine.scan(range, pieceTasks);
+    const due = { after: lookedFrom, before: endOf(`${retentionPrefix}${sortable(nowMs)}/`) };
+    const keys = await store.engine.scanKeys(due, pieceTasks);
     const tasks: Task[] = [];
-    for (const [key] of entries) {
-      const expiresMs = numberOf(key);
-      if (expiresMs > nowMs) {
-        this.plan(expiresMs);
-        break;
-      }
+    for (const key of keys) {
       this.#lookedTo = key;
       const task = store.task(idOf(key));
       if (task !== undefined && isExpired(task, nowMs)) tasks.push(task);
     }
-    if (entries.length === pieceTasks) this.#nextMs = Math.min(this.#nextMs, nowMs);
     try {
       // First, for afterwards nobody would know of them.
       await this.#artifacts.removeOf(tasks.map(({ id }) => id));
       await this.#broker.delete(tasks);
+      if (keys.length === pieceTasks) this.#nextMs = Math.min(this.#nextMs, nowMs);
+      else await this.#planNext();
     } catch (error) {
       // They are still there and have to be found again.
       if (lookedFrom < this.#lookedTo) this.#lookedTo = lookedFrom;
       this.#nextMs = Math.min(this.#nextMs, nowMs);
       throw error;
     }
+  }
+
+  /** Finds out when the next one has to go, once for all that go together. */
+  async #planNext(): Promise<void> {
+    const range = { after: this.#lookedTo, before: endOf(retentionPrefix) };
+    const [next] = await this.#broker.store.engine.scanKeys(range, 1);
+    if (next !== undefined) this.plan(numberOf(next));
   }
 }

@@ -42,7 +42,14 @@ function tasksIn({ after, before }: KvRange): ((task: IndexedTask) => boolean) |
   const isBelow = (prefix: string): boolean =>
     after.startsWith(prefix) && before.startsWith(prefix);
   const touches = (prefix: string): boolean => after < endOf(prefix) && before > prefix;
-  if (isBelow(retentionPrefix)) return (task) => expiresMsOf(task) !== undefined;
+  if (isBelow(retentionPrefix)) {
+    // Not a number when the range has no such end.
+    const lastMs = Number.parseInt(before.slice(retentionPrefix.length), 16);
+    return (task) => {
+      const expiresMs = expiresMsOf(task);
+      return expiresMs !== undefined && !(expiresMs > lastMs);
+    };
+  }
   if (!touches(retentionPrefix) && !touches(queuesPrefix)) return undefined;
   const index = indexPattern.exec(after)?.[0];
   if (index === undefined || !isBelow(index)) return () => true;
