@@ -19,8 +19,6 @@ import { followFeed } from "../watch/event-feed.ts";
 import { CalmLines } from "../watch/event-lines.ts";
 import { devReady, type Ready, welcomeLines } from "./dev-welcome.ts";
 
-/** As many as a machine for development has open files for, without asking for more. */
-const fewConnections = "--connections-max=1000";
 /** A server has three of them, so another `--port` alone is not enough. */
 const anyPorts = "--port 0 --worker-stream-addr :0 --producer-stream-addr :0";
 
@@ -41,7 +39,7 @@ export async function run(call: Call): Promise<number> {
     ...call.serverArgs,
     "--log-format=json",
     ...(isOurs ? [`--data-dir=${dataDir}`] : []),
-    ...(given.config.sources.connectionsMax === "default" ? [fewConnections] : []),
+    ...unlessSet(given.config.sources),
   ];
   // The next start takes half the time when compiled code is kept.
   const env = { NODE_COMPILE_CACHE: getCompileCacheDir(), ...host.env };
@@ -59,6 +57,16 @@ export async function run(call: Call): Promise<number> {
   if (code === exits.ok.code) call.note(`stopped; the data stays in ${shown.dataDir}`);
   if (code === exits.port.code) call.note(`beside another server: ${host.program} dev ${anyPorts}`);
   return code;
+}
+
+/** What suits a machine for development better than the defaults of production. */
+function unlessSet(sources: Readonly<Record<"connectionsMax" | "timezone", string>>): string[] {
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  return [
+    // As many as there are open files for, without asking for more.
+    ...(sources.connectionsMax === "default" ? ["--connections-max=1000"] : []),
+    ...(sources.timezone === "default" ? [`--timezone=${timeZone}`] : []),
+  ];
 }
 
 /** What is in it belongs to this machine and not into a repository. */
