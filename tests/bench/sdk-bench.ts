@@ -5,7 +5,7 @@
 import { type Measured, measure } from "./measure.ts";
 import { choices, readOptions, wholeNumber, wholeNumbers } from "./options.ts";
 import { measureStreams } from "./streams-bench.ts";
-import { bothMs, fullSide, percent, printRow, progress } from "./table.ts";
+import { cyclesCells, printRow, progress } from "./table.ts";
 import { Workspace } from "./workspace.ts";
 
 export const sdkHelp = `full cycles through the client library, beside the raw stream client
@@ -47,9 +47,9 @@ export async function sdkBench(args: readonly string[]): Promise<void> {
         library.push(await measureLibrary(workspace, { ...times, load, mode }));
       }
       const [first, second] = [best(raw), best(library)];
-      printRow([mode, String(batch), "raw", ...cells(first), "1.00"]);
+      printRow([mode, String(batch), "raw", ...cyclesCells(first), "1.00"]);
       const ratio = second.cyclesPerSecond / first.cyclesPerSecond;
-      printRow([mode, String(batch), "library", ...cells(second), ratio.toFixed(2)]);
+      printRow([mode, String(batch), "library", ...cyclesCells(second), ratio.toFixed(2)]);
     }
   }
 }
@@ -58,20 +58,6 @@ const columns = [
   ...["mode", "batch", "client", "cycles/s", "server us", "client us", "server %", "client %"],
   ...["full", "other", "create", "ratio"],
 ];
-
-function cells(measured: Measured): string[] {
-  const { server, client } = measured;
-  return [
-    measured.cyclesPerSecond.toFixed(0),
-    server.usPerCycle.toFixed(1),
-    client.usPerCycle.toFixed(1),
-    percent(server),
-    percent(client),
-    fullSide(measured),
-    measured.otherCpus.toFixed(1),
-    bothMs(measured.latency.create),
-  ];
-}
 
 /** Other work on the machine only ever takes away. */
 function best(measured: readonly Measured[]): Measured {

@@ -6,7 +6,7 @@
 import type { LoadOptions } from "./load.ts";
 import { type Measured, measure } from "./measure.ts";
 import { choices, readOptions, wholeNumber, wholeNumbers } from "./options.ts";
-import { bothMs, fullSide, percent, printRow, progress } from "./table.ts";
+import { bothMs, cyclesCells, printRow, progress } from "./table.ts";
 import { benchFile, type Listening, Workspace } from "./workspace.ts";
 
 export const streamsHelp = `full cycles over the gRPC streams; a task counts when its result was acknowledged
@@ -82,16 +82,9 @@ const columns = [
 ];
 
 function cells(measured: Measured, anchor: Measured): string[] {
-  const { server, client, latency } = measured;
+  const { latency } = measured;
   return [
-    measured.cyclesPerSecond.toFixed(0),
-    server.usPerCycle.toFixed(1),
-    client.usPerCycle.toFixed(1),
-    percent(server),
-    percent(client),
-    fullSide(measured),
-    measured.otherCpus.toFixed(1),
-    bothMs(latency.create),
+    ...cyclesCells(measured),
     bothMs(latency.claim),
     bothMs(latency.submit),
     (measured.finished / Math.max(measured.deliveries, 1)).toFixed(1),

@@ -23,6 +23,21 @@ function ms(value: number | undefined): string {
   return value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
 }
 
+/** What the tables of all streams begin with. */
+export function cyclesCells(measured: Measured): string[] {
+  const { server, client } = measured;
+  return [
+    measured.cyclesPerSecond.toFixed(0),
+    server.usPerCycle.toFixed(1),
+    client.usPerCycle.toFixed(1),
+    percent(server),
+    percent(client),
+    fullSide(measured),
+    measured.otherCpus.toFixed(1),
+    bothMs(measured.latency.create),
+  ];
+}
+
 export function percent({ mainShare }: Side): string {
   return (mainShare * 100).toFixed(0);
 }

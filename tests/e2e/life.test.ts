@@ -1,7 +1,7 @@
 /** How the server starts, refuses to start, and stops, as an operator sees it: signals and codes. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, statSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
@@ -195,6 +195,11 @@ test("a second signal ends the server at once, and the next start recovers", asy
   assert.equal(exit.code, 1);
   assert.match(exit.stderr, /SIGTERM again/);
   await assertAllThere((await startIn(t, dataDir)).api, ids);
+});
+
+test("a new data directory is closed to other users of the machine", async (t) => {
+  const { dataDir } = await setup(t);
+  assert.equal(statSync(dataDir).mode & 0o007, 0);
 });
 
 test("a second server on the same directory is refused with the directory and the pid", async (t) => {

@@ -14,6 +14,7 @@ import type { Engine } from "./engine.ts";
 import { FaultError } from "./fault.ts";
 import type { Derive } from "./flusher.ts";
 import { type Indexing, indexWrites, type Row } from "./index-keys.ts";
+import type { KvRange } from "./kv/kv.ts";
 
 /** What becomes of a batch that the kv reports as refused. */
 type Fate = "lost" | "kept" | "hidden";
@@ -319,10 +320,26 @@ class Life {
     return [before === undefined ? create(key, value, row) : put(key, value, row, before)];
   }
 
-  async checkIndex(range: { after: string; before: string }, limit: number): Promise<void> {
-    const expected = [...this.model.values()]
-      .map(writtenIn)
-      .flatMap((row) => indexing.keysOf(row).map((key) => [key, String(row.number)] as const))
+  async checkIndex(range: KvRange, limit: number): Promise<void> {
+    const rows = [...this.model.values()].map(writtenIn);
+    const entries = rows.flatMap((row) =>
+      indexing.keysOf(row).map((key) => [key, String(row.number)] as const),
+    );
+    await this.#checkRange(entries, range, limit);
+  }
+
+  async checkScan(range: KvRange, limit: number): Promise<void> {
+    const expected = await this.#checkRange([...this.model], range, limit);
+    for (const [key, value] of expected) assert.equal(this.engine.get(key)?.toString(), value);
+  }
+
+  /** Both kinds of scans see these entries, as far as they lie in the range; returns those. */
+  async #checkRange(
+    entries: readonly (readonly [string, string])[],
+    range: KvRange,
+    limit: number,
+  ): Promise<readonly (readonly [string, string])[]> {
+    const expected = entries
       .filter(([key]) => key > range.after && key < range.before)
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .slice(0, limit);
@@ -335,19 +352,7 @@ class Life {
       await this.engine.scanKeys(range, limit),
       expected.map(([key]) => key),
     );
-  }
-
-  async checkScan(range: { after: string; before: string }, limit: number): Promise<void> {
-    const expected = [...this.model]
-      .filter(([key]) => key > range.after && key < range.before)
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .slice(0, limit);
-    const found = await this.engine.scan(range, limit);
-    assert.deepEqual(
-      found.map(([key, value]) => [key, value.toString()]),
-      expected,
-    );
-    for (const [key, value] of expected) assert.equal(this.engine.get(key)?.toString(), value);
+    return expected;
   }
 
   checkCount(): void {

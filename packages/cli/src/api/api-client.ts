@@ -2,7 +2,7 @@
  * Requests to the REST API. An answer that refuses becomes an error with an exit code and what to do
  * next; a request that never arrived says so, and one whose fate is unknown says that.
  */
-import type { Clock } from "@codeq/server/tooling";
+import { type Clock, isUnknownIssuer } from "@codeq/server/tooling";
 import { CliError } from "../cli-error.ts";
 import type { Connection, Sourced } from "../profile/connection.ts";
 
@@ -234,19 +234,11 @@ function unreachable(baseUrl: Sourced<string>, { error, isLate, changes }: Failu
   });
 }
 
-/** Ways to say that nobody vouches for a certificate. */
-const unknownIssuer = new Set([
-  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
-  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
-  "SELF_SIGNED_CERT_IN_CHAIN",
-  "DEPTH_ZERO_SELF_SIGNED_CERT",
-]);
-
 /** Something is there, and it does not speak what was expected. */
 const otherLanguage = new Set(["UND_ERR_SOCKET", "HTTPParserError"]);
 
 function adviceFor(code: string): string {
-  if (unknownIssuer.has(code)) return "name the CA of the server: NODE_EXTRA_CA_CERTS=ca.crt";
+  if (isUnknownIssuer(code)) return "name the CA of the server: NODE_EXTRA_CA_CERTS=ca.crt";
   if (code === "EPIPE") {
     return "it hung up in the middle of the request, as it does when the payload is too large";
   }

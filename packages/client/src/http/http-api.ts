@@ -1,5 +1,5 @@
 /** Requests to the HTTP API of a server. Refusals and faults are thrown with their code. */
-import type { errors } from "@codeq/protocol";
+import { type errors, isUnknownIssuer } from "@codeq/protocol";
 import { CodeqError, type ErrorCode, messageOf } from "../codeq-error.ts";
 import type { Runtime } from "../runtime.ts";
 
@@ -106,20 +106,12 @@ function parse(text: string, url: URL): unknown {
   }
 }
 
-/** Ways to say that nobody vouches for a certificate. */
-const unknownIssuer = new Set([
-  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
-  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
-  "SELF_SIGNED_CERT_IN_CHAIN",
-  "DEPTH_ZERO_SELF_SIGNED_CERT",
-]);
-
 /** What fetch throws says nothing; its cause does. */
 function whyOf(thrown: unknown): string {
   const cause = thrown instanceof Error ? thrown.cause : undefined;
   const code = (cause as NodeJS.ErrnoException | undefined)?.code ?? "";
   // fetch takes no certificates of ours, and `tls` is for streams.
-  const fix = unknownIssuer.has(code) ? "; name its CA with NODE_EXTRA_CA_CERTS=ca.crt" : "";
+  const fix = isUnknownIssuer(code) ? "; name its CA with NODE_EXTRA_CA_CERTS=ca.crt" : "";
   return messageOf(cause instanceof Error ? cause : thrown) + fix;
 }
 

@@ -1,9 +1,8 @@
 /** Shows the API keys of the caller's tenant, or of all tenants; never more of one than its id. */
-import type { TenantId } from "@codeq/queue";
 import { isApiKeyId } from "../access/api-key-text.ts";
 import type { ApiKeyPage, KnownApiKey } from "../access/api-keys.ts";
-import { everyTenant } from "../access/tenant.ts";
-import { type Call, type Operation, refusal } from "./operation.ts";
+import { askedTenant } from "./asked-tenant.ts";
+import { type Operation, refusal } from "./operation.ts";
 import { type PageInput, pageLimitOf } from "./page-limit.ts";
 
 export const listApiKeys: Operation<PageInput, ApiKeyPage> = {
@@ -19,7 +18,7 @@ export const listApiKeys: Operation<PageInput, ApiKeyPage> = {
     if (!/^([a-z0-9-]{1,63}\/cq_[0-9a-z]{1,32})?$/.test(after)) {
       return refusal("invalid_argument", "invalid 'after' (use 'next' of the page before)");
     }
-    const page = await apiKeys.list({ tenantId: tenantOf(call), after, limit: limit.value });
+    const page = await apiKeys.list({ tenantId: askedTenant(call), after, limit: limit.value });
     return { ok: true, value: page };
   },
 };
@@ -32,7 +31,7 @@ export const getApiKey: Operation<{ readonly id: string }, KnownApiKey> = {
   forEveryTenant: true,
   run: async ({ apiKeys }, call, { id }) => {
     const found = isApiKeyId(id) ? apiKeys.find(id) : undefined;
-    const tenantId = tenantOf(call);
+    const tenantId = askedTenant(call);
     const isForeign = tenantId !== undefined && found?.key.tenantId !== tenantId;
     return found === undefined || isForeign
       ? refusal("not_found", noSuchKey)
@@ -41,8 +40,3 @@ export const getApiKey: Operation<{ readonly id: string }, KnownApiKey> = {
 };
 
 export const noSuchKey = "API key not found";
-
-/** Undefined for all of them. */
-export function tenantOf({ identity }: Pick<Call, "identity">): TenantId | undefined {
-  return identity.tenantId === everyTenant ? undefined : identity.tenantId;
-}

@@ -1,7 +1,7 @@
 /** Shows audit records of the caller's tenant, or of all tenants, the newest first. */
 import type { AuditPage } from "../access/audit-trail.ts";
 import { auditOutcomes } from "../store/audit-record.ts";
-import { tenantOf } from "./list-api-keys.ts";
+import { askedTenant } from "./asked-tenant.ts";
 import { type Answer, type Operation, refusal } from "./operation.ts";
 import { type PageInput, pageLimitOf } from "./page-limit.ts";
 import { parseInstant } from "./parse-instant.ts";
@@ -40,7 +40,7 @@ export const listAudit: Operation<ListAuditInput, AuditPage> = {
     const toMs = instantIn(input.to, "to");
     if (!toMs.ok) return toMs;
     const value = await audit.list({
-      ...{ tenantId: tenantOf(call), after, limit: limit.value, outcome },
+      ...{ tenantId: askedTenant(call), after, limit: limit.value, outcome },
       ...{ fromMs: fromMs.value, toMs: toMs.value, action: action === "" ? undefined : action },
     });
     return { ok: true, value };

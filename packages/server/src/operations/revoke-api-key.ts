@@ -4,8 +4,9 @@
  */
 import { isApiKeyId } from "../access/api-key-text.ts";
 import type { ApiKey } from "../store/api-key-record.ts";
+import { askedTenant } from "./asked-tenant.ts";
 import { auditEventOf } from "./audit-event.ts";
-import { noSuchKey, tenantOf } from "./list-api-keys.ts";
+import { noSuchKey } from "./list-api-keys.ts";
 import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
 
 export interface RevokeApiKeyInput {
@@ -28,7 +29,7 @@ export async function endApiKey(
   { id }: RevokeApiKeyInput,
 ): Promise<Answer<ApiKey>> {
   if (!isApiKeyId(id)) return refusal("not_found", noSuchKey);
-  const wanted = { id, tenantId: tenantOf(call) };
+  const wanted = { id, tenantId: askedTenant(call) };
   const key = await apiKeys.revoke(wanted, ({ name, tenantId }) => {
     const what = { action: revokeApiKey.name, target: id, detail: name, outcome: "ok" } as const;
     return audit.entry(auditEventOf(call, { ...what, tenantId }));

@@ -5,7 +5,7 @@
 import { type ErrorCode, limits } from "@codeq/protocol";
 import { queueOf } from "@codeq/queue";
 import { type TaskEvent, type TaskEventName, taskEventNames } from "../telemetry/feed.ts";
-import { tenantOf } from "./list-api-keys.ts";
+import { askedTenant } from "./asked-tenant.ts";
 import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
 
 export interface WatchEventsInput {
@@ -37,7 +37,8 @@ export const watchEvents: Operation<WatchEventsInput, OpenFeed> = {
     if (feed.size >= limits.feedsMax) {
       return refusal("overloaded", "too many event feeds are open; try again");
     }
-    if (feed.sizeOf(tenantOf(call)) >= limits.feedsPerTenantMax) return refusal("too_many_feeds");
+    if (feed.sizeOf(askedTenant(call)) >= limits.feedsPerTenantMax)
+      return refusal("too_many_feeds");
     return { ok: true, value: new OpenFeed(server, call, wants.value) };
   },
 };
@@ -58,7 +59,7 @@ export class OpenFeed {
     this.#server = server;
     this.#call = call;
     this.#stopListening = server.feed.listen({
-      tenantId: tenantOf(call),
+      tenantId: askedTenant(call),
       hear: (event) => {
         if (this.#reader === undefined || !wants(event)) return;
         server.events.eventFed(this.#reader.hear(event) ? "told" : "missed");

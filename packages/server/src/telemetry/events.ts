@@ -1,6 +1,6 @@
 /**
- * One function per thing that happened, called after it became durable. Each feeds every kind of
- * telemetry that is interested in it.
+ * One function per thing that happened, called after it became durable, and counted in the metrics.
+ * Feeds are told by the broker, which knows the order of things.
  */
 import type { ErrorCode } from "@codeq/protocol";
 import type { Task } from "@codeq/queue";

@@ -3,7 +3,7 @@
  * way to start it. Importing it loads none of the server itself. What takes longer to load stands
  * apart: `tooling/config` reads configuration, `tooling/offline` looks into data directories.
  */
-export { errors, limits } from "@codeq/protocol";
+export { errors, isUnknownIssuer, limits } from "@codeq/protocol";
 export { type Clock, systemClock } from "../clock.ts";
 export { developmentToken } from "../config/choose-auth.ts";
 export { flagOf, keyNames, rowOf } from "../config/keys.ts";
