@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  fileLength,
   fileName,
   folderOrder,
   homes,
@@ -22,15 +21,6 @@ function passes(rule: Rule, path: string, text: string): void {
 }
 
 const server = "packages/server/src";
-
-test("fileLength: 400 lines of source, 800 of a test, any number of prose", () => {
-  const lines = (count: number) => "x;\n".repeat(count);
-  passes(fileLength, "packages/queue/src/task.ts", lines(400));
-  offends(fileLength, "packages/queue/src/task.ts", lines(401));
-  passes(fileLength, "packages/queue/src/task.test.ts", lines(800));
-  offends(fileLength, "tests/e2e/http.test.ts", lines(801));
-  passes(fileLength, "docs/guide.md", lines(2000));
-});
 
 test("fileName: words without content are refused in files and folders", () => {
   for (const path of [

@@ -13,16 +13,6 @@ import {
   type SourceFile,
 } from "./source-file.ts";
 
-const sourceLinesMax = 400;
-const testLinesMax = 800;
-
-export const fileLength: Rule = ({ path, text }) => {
-  if (!isScript(path) || /^\/\*\*\n \* Generated from /.test(text)) return [];
-  const lines = text.trimEnd().split("\n").length;
-  const max = isTest(path) ? testLinesMax : sourceLinesMax;
-  return lines > max ? [`has ${lines} lines; at most ${max}, split it along the flow of data`] : [];
-};
-
 const emptyWords = /^(utils?|helpers?|commons?|libs?|misc|managers?|services?)$/;
 
 export const fileName: Rule = ({ path }) => {
@@ -209,7 +199,6 @@ export const machineTraces: Rule = ({ text }: SourceFile) => [
 ];
 
 export const rules: Readonly<Record<string, Rule>> = {
-  fileLength,
   fileName,
   folderOrder,
   packageBorder,
