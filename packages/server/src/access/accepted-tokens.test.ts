@@ -2,21 +2,21 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { accept, refuse } from "@codeq/queue";
 import { SimClock } from "@codeq/testing";
-import { type Soon, whenKnown } from "../soon.ts";
+import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
 import { AcceptedTokens } from "./accepted-tokens.ts";
 import { type Authenticated, producerOf, workerOf } from "./identity-of.ts";
 import type { Claims, TokenProvider, Verified } from "./token-provider.ts";
 
 /** Knows the tokens it is given, and counts how often it is asked. */
 class Provider implements TokenProvider {
-  readonly #answer: (token: string) => Soon<Verified>;
+  readonly #answer: (token: string) => MaybePromise<Verified>;
   asked = 0;
 
-  constructor(answer: (token: string) => Soon<Verified>) {
+  constructor(answer: (token: string) => MaybePromise<Verified>) {
     this.#answer = answer;
   }
 
-  verify(token: string): Soon<Verified> {
+  verify(token: string): MaybePromise<Verified> {
     this.asked += 1;
     return this.#answer(token);
   }
@@ -34,7 +34,7 @@ function claims(subject: string, more: Partial<Claims> = {}): Claims {
 function setup(
   providers: readonly TokenProvider[],
   tokensMax = 10,
-): { clock: SimClock; find: (token: string) => Soon<unknown> } {
+): { clock: SimClock; find: (token: string) => MaybePromise<unknown> } {
   const clock = new SimClock({ wallMs: 1_000_000 });
   const vouchers = providers.map((provider) => ({ provider, identityOf: producerOf }));
   const tokens = new AcceptedTokens({ vouchers, clock, tokensMax });

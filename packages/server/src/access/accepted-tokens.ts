@@ -7,7 +7,7 @@
 import type { ErrorCode } from "@codeq/protocol";
 import { refuse } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
-import { type Soon, whenKnown } from "../soon.ts";
+import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
 import type { Authenticated } from "./identity-of.ts";
 import type { Claims, TokenProvider } from "./token-provider.ts";
 
@@ -39,7 +39,7 @@ export class AcceptedTokens {
   }
 
   /** Whose token it is; at once when it is known. */
-  find(token: string, fingerprint: string): Soon<Authenticated> {
+  find(token: string, fingerprint: string): MaybePromise<Authenticated> {
     const known = this.#accepted.get(fingerprint);
     if (known?.ok === true) {
       const { expiresMs, isRevoked } = known.value;
@@ -52,7 +52,7 @@ export class AcceptedTokens {
     return this.#underWay.get(fingerprint) ?? this.#verify(token, fingerprint);
   }
 
-  #verify(token: string, fingerprint: string): Soon<Authenticated> {
+  #verify(token: string, fingerprint: string): MaybePromise<Authenticated> {
     const outcome = whenKnown(this.#ask(token, 0, refuse("invalid_token")), (verified) => {
       if (verified.ok) this.#remember(fingerprint, verified);
       return verified;
@@ -64,7 +64,7 @@ export class AcceptedTokens {
   }
 
   /** Asks one after the other; of the refusals, the one that tells most is left. */
-  #ask(token: string, index: number, refusal: Authenticated): Soon<Authenticated> {
+  #ask(token: string, index: number, refusal: Authenticated): MaybePromise<Authenticated> {
     const voucher = this.#vouchers[index];
     if (voucher === undefined) return refusal;
     return whenKnown(voucher.provider.verify(token), (verified) => {

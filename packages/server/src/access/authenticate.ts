@@ -5,7 +5,7 @@
 import { type ErrorCode, limits } from "@codeq/protocol";
 import { accept, type Outcome, refuse } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
-import type { Soon } from "../soon.ts";
+import type { MaybePromise } from "../maybe-promise.ts";
 import { AcceptedTokens, type Voucher } from "./accepted-tokens.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import type { Identity } from "./identity.ts";
@@ -65,7 +65,7 @@ export class Authenticator {
   }
 
   /** Refuses a token that is unknown, has expired or does not fit the kind of caller. */
-  authenticate(kind: AccessKind, token: string): Soon<Authenticated> {
+  authenticate(kind: AccessKind, token: string): MaybePromise<Authenticated> {
     if (token.length > limits.tokenCharsMax) return refuse("invalid_token");
     return this.#tokensOf(kind).find(token, fingerprintOf(token));
   }

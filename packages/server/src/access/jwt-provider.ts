@@ -8,7 +8,7 @@ import { accept, refuse } from "@codeq/queue";
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from "jose";
 import type { Clock } from "../clock.ts";
 import type { JwksProviderConfig } from "../config/settings.ts";
-import { type Soon, whenKnown } from "../soon.ts";
+import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
 import type { KeySet } from "./key-set.ts";
 import { type Algorithm, algorithms, type SigningKey } from "./signing-keys.ts";
 import type { TokenProvider, Verified } from "./token-provider.ts";
@@ -28,7 +28,7 @@ export class JwtProvider implements TokenProvider {
     this.#clock = parts.clock;
   }
 
-  verify(token: string): Soon<Verified> {
+  verify(token: string): MaybePromise<Verified> {
     const read = readUnverified(token);
     if (read === undefined) return refuse("invalid_token");
     // Another issuer's token is not worth a look at the keys; with several issuers it is normal.

@@ -12,7 +12,7 @@ import type { ErrorCode } from "@codeq/protocol";
 import { accept, type Outcome, refuse } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { JwksProviderConfig } from "../config/settings.ts";
-import { type Soon, whenKnown } from "../soon.ts";
+import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { FetchKeySet } from "./fetch-key-set.ts";
@@ -54,7 +54,7 @@ export class KeySet implements Disposable {
   }
 
   /** The key of that name; waits only when it has to be fetched first. */
-  find(kid: string, algorithm: string): Soon<Outcome<SigningKey, ErrorCode>> {
+  find(kid: string, algorithm: string): MaybePromise<Outcome<SigningKey, ErrorCode>> {
     this.dropTooOld();
     const known = this.#known(kid, algorithm);
     if (known !== undefined) return accept(known);
@@ -103,7 +103,7 @@ export class KeySet implements Disposable {
   }
 
   /** At most one per interval, not counting the first of all; undefined when there was one lately. */
-  #fetchForToken(): Soon<void> {
+  #fetchForToken(): MaybePromise<void> {
     if (this.#underWay !== undefined) return this.#underWay;
     if (this.#isClosed) return undefined;
     const isFirst = this.#fetchedMs === undefined && !this.#isFailing;

@@ -5,7 +5,7 @@
  */
 import type { ErrorCode } from "@codeq/protocol";
 import type { Outcome } from "@codeq/queue";
-import type { Soon } from "../soon.ts";
+import type { MaybePromise } from "../maybe-promise.ts";
 import type { ApiKeyId } from "../store/api-key-record.ts";
 
 /** What a token says of its bearer, once somebody vouched for it. */
@@ -36,7 +36,7 @@ export interface TokenProvider {
    * not asked again for a token it accepted until that expires or is revoked. A provider that
    * revokes must announce it to the `Revocations` it was given.
    */
-  verify(token: string): Soon<Verified>;
+  verify(token: string): MaybePromise<Verified>;
 }
 
 export const neverRevoked = (): boolean => false;

@@ -27,7 +27,7 @@ import {
   type TaskId,
   type TenantId,
 } from "@codeq/queue";
-import type { Soon } from "../soon.ts";
+import type { MaybePromise } from "../maybe-promise.ts";
 import { type Counts, noCounts } from "../store/counts.ts";
 import { webhookKey } from "../store/keys.ts";
 import { addChange, addEnd, addNewTask, addRemoval } from "../store/keys-of.ts";
@@ -136,7 +136,7 @@ export class Broker {
     return accept({ value: { task, replayed: false }, done });
   }
 
-  claim(request: ClaimRequest): Soon<readonly ClaimedTask[]> {
+  claim(request: ClaimRequest): MaybePromise<readonly ClaimedTask[]> {
     return this.claims.claim(request);
   }
 

@@ -8,7 +8,7 @@ import assert from "node:assert/strict";
 import { type Commit, type Op, remove } from "@codeq/engine";
 import { claim, queueOf, type Task, type TaskId, type TenantId, type WorkerId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
-import type { Soon } from "../soon.ts";
+import type { MaybePromise } from "../maybe-promise.ts";
 import { endOf, idOf, numberOf, pendingPrefix, sortable } from "../store/keys.ts";
 import { addChange } from "../store/keys-of.ts";
 import type { QueueStore } from "../store/queue-store.ts";
@@ -82,7 +82,7 @@ export class Claims {
   }
 
   /** Up to `count` tasks, as soon as there is one; none when the wait is over. */
-  claim(request: ClaimRequest): Soon<readonly ClaimedTask[]> {
+  claim(request: ClaimRequest): MaybePromise<readonly ClaimedTask[]> {
     this.#store.engine.assertWritable();
     const claimed = this.#claimNow(request);
     if (claimed instanceof Promise) {
@@ -280,6 +280,6 @@ export class Claims {
   }
 }
 
-function whenDurable(claimed: Claimed | undefined): Soon<readonly ClaimedTask[]> {
+function whenDurable(claimed: Claimed | undefined): MaybePromise<readonly ClaimedTask[]> {
   return claimed === undefined ? [] : claimed.commit.done.then(() => claimed.tasks);
 }

@@ -4,11 +4,11 @@
  */
 import { FaultError } from "@codeq/engine";
 import type { ErrorCode } from "@codeq/protocol";
-import type { Soon } from "../soon.ts";
+import type { MaybePromise } from "../maybe-promise.ts";
 import { type Answer, type Refusal, refusal } from "./operation.ts";
 
 export async function answerEach<T>(
-  parts: readonly Soon<Answer<T>>[],
+  parts: readonly MaybePromise<Answer<T>>[],
 ): Promise<Answer<readonly Answer<T>[]>> {
   const answers: Answer<T>[] = [];
   let faulted: Refusal | undefined;

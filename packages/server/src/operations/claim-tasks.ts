@@ -3,7 +3,7 @@ import { limits } from "@codeq/protocol";
 import type { TenantId } from "@codeq/queue";
 import { anyEventType, type Identity } from "../access/identity.ts";
 import type { ClaimedTask } from "../broker/claims.ts";
-import { whenKnown } from "../soon.ts";
+import { whenKnown } from "../maybe-promise.ts";
 import { leaseMsOf } from "./lease-length.ts";
 import {
   type Answer,

@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import { limits } from "@codeq/protocol";
 import type { Task, TenantId } from "@codeq/queue";
 import type { Decided, EnqueueRequest } from "../broker/broker-requests.ts";
-import type { Soon } from "../soon.ts";
+import type { MaybePromise } from "../maybe-promise.ts";
 import { answerEach } from "./answer-each.ts";
 import {
   type Answer,
@@ -75,7 +75,10 @@ function isOverQuota(answer: Answer<unknown>): boolean {
 }
 
 /** Tells of the task once it is durable. */
-function finish(server: Server, created: Answer<Decided<CreatedTask>>): Soon<Answer<CreatedTask>> {
+function finish(
+  server: Server,
+  created: Answer<Decided<CreatedTask>>,
+): MaybePromise<Answer<CreatedTask>> {
   if (!created.ok) return created;
   const { value, done } = created.value;
   return done.then(() => ({ ok: true, value: announce(server, value) }));

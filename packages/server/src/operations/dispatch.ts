@@ -9,7 +9,7 @@ import { type Authenticator, bearerToken } from "../access/authenticate.ts";
 import type { Identity } from "../access/identity.ts";
 import type { Limiter } from "../access/limiter.ts";
 import { everyTenant, isTenantId } from "../access/tenant.ts";
-import { type Soon, whenKnown } from "../soon.ts";
+import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { Gate } from "./admission.ts";
 import { refusalOf } from "./answer-each.ts";
@@ -64,7 +64,7 @@ export class Dispatch {
   }
 
   /** Who the caller is, if it may call the operation at all. Known tokens need not wait. */
-  authorize(operation: AnyOperation, credentials: Credentials): Soon<Answer<Identity>> {
+  authorize(operation: AnyOperation, credentials: Credentials): MaybePromise<Answer<Identity>> {
     const { from } = credentials;
     const token = bearerToken(credentials.authorization);
     if (!token.ok) return this.noteRefusal(operation.name, refusal(token.code), { from });
@@ -107,7 +107,7 @@ export class Dispatch {
     operation: Operation<Input, Output>,
     caller: Caller,
     input: Input,
-  ): Soon<Answer<Output>> {
+  ): MaybePromise<Answer<Output>> {
     const { clock, events, apiKeys } = this.#server;
     const { apiKeyId } = caller.identity;
     if (apiKeyId !== undefined) apiKeys.noteUse(apiKeyId);
@@ -136,7 +136,7 @@ export class Dispatch {
     operation: Operation<Input, Output>,
     caller: Caller,
     input: Input,
-  ): Soon<Answer<Output>> {
+  ): MaybePromise<Answer<Output>> {
     const problem = problemOf(operation, caller.identity);
     if (problem !== undefined) return problem;
     if (!this.#accepting) return refusal("shutting_down");

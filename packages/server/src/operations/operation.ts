@@ -11,7 +11,7 @@ import type { Identity, Scope } from "../access/identity.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
 import type { Config, RateScope } from "../config/settings.ts";
-import type { Soon } from "../soon.ts";
+import type { MaybePromise } from "../maybe-promise.ts";
 import type { ArtifactFiles } from "../store/artifact-files.ts";
 import type { Events, RateOperation } from "../telemetry/events.ts";
 import type { Feed } from "../telemetry/feed.ts";
@@ -109,5 +109,5 @@ export interface Operation<Input, Output> {
   /** Refusals of parts inside an answer that is none. */
   readonly refusalsIn?: (output: Output) => Iterable<ErrorCode>;
   /** Decides before it returns; only what takes time is waited for. */
-  readonly run: (server: Server, call: Call, input: Input) => Soon<Answer<Output>>;
+  readonly run: (server: Server, call: Call, input: Input) => MaybePromise<Answer<Output>>;
 }

@@ -5,7 +5,7 @@
 import { limits } from "@codeq/protocol";
 import { accept, type Result } from "@codeq/queue";
 import type { TaskRefusal } from "../broker/broker-requests.ts";
-import { type Soon, whenKnown } from "../soon.ts";
+import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
 import { answerEach } from "./answer-each.ts";
 import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
 import { type OwnedTaskInput, ownedTask } from "./owned-task.ts";
@@ -45,7 +45,11 @@ export const submitResults: Operation<readonly SubmitResultInput[], readonly Ans
   },
 };
 
-function submit(server: Server, call: Call, input: SubmitResultInput): Soon<Answer<Result>> {
+function submit(
+  server: Server,
+  call: Call,
+  input: SubmitResultInput,
+): MaybePromise<Answer<Result>> {
   const of = ownedTask(call, input);
   const how = input.status === "COMPLETED" ? "completed" : "failed";
   const admitted = server.broker.mayFinish(of, how);
@@ -55,7 +59,7 @@ function submit(server: Server, call: Call, input: SubmitResultInput): Soon<Answ
   // Without files there is nothing to wait for, and what a caller sent first is decided first.
   const hasFiles = input.artifacts.length > 0 && !admitted.value.isRepeat;
   const stored = hasFiles ? server.artifacts.store(input.id, input.artifacts) : accept([]);
-  return whenKnown(stored, (artifacts): Soon<Answer<Result>> => {
+  return whenKnown(stored, (artifacts): MaybePromise<Answer<Result>> => {
     if (!artifacts.ok) return artifacts;
     const { resultJson = "", error } = input;
     const submission = { how, resultJson, error, artifacts: artifacts.value } as const;

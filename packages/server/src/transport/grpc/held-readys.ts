@@ -7,8 +7,8 @@
  */
 import { setMaxListeners } from "node:events";
 import type { Clock } from "../../clock.ts";
+import { type MaybePromise, whenKnown } from "../../maybe-promise.ts";
 import type { Admission } from "../../operations/operation.ts";
-import { type Soon, whenKnown } from "../../soon.ts";
 
 export interface HeldReady {
   /** Empty for everything the worker may do. */
@@ -28,7 +28,7 @@ export interface Serving {
     ready: HeldReady,
     admission: Admission,
     signal: AbortSignal,
-  ) => Soon<ServeOutcome>;
+  ) => MaybePromise<ServeOutcome>;
 }
 
 interface Held {

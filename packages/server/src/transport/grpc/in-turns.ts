@@ -2,13 +2,13 @@
  * Decides about each item of a batch in its order, so many in each turn of the event loop: a batch of
  * tens of thousands must not hold up everybody else.
  */
-import type { Soon } from "../../soon.ts";
+import type { MaybePromise } from "../../maybe-promise.ts";
 
 export const itemsPerTurnMax = 256;
 
 export async function decideInTurns<Item, T>(
   items: readonly Item[],
-  decide: (item: Item) => Soon<T>,
+  decide: (item: Item) => MaybePromise<T>,
 ): Promise<{ readonly answers: Promise<T[]> }> {
   const turns: Promise<T[]>[] = [];
   for (let start = 0; start < items.length; start += itemsPerTurnMax) {

@@ -6,6 +6,7 @@ import { setMaxListeners } from "node:events";
 import { producer } from "@codeq/protocol/wire";
 import type { TaskId } from "@codeq/queue";
 import type { Identity } from "../../access/identity.ts";
+import { type MaybePromise, whenKnown } from "../../maybe-promise.ts";
 import type { CreateTaskInput } from "../../operations/create-task.ts";
 import type { Caller } from "../../operations/dispatch.ts";
 import type { TaskWithResult } from "../../operations/get-result.ts";
@@ -17,7 +18,6 @@ import {
   refusal,
   sentenceOf,
 } from "../../operations/operation.ts";
-import { type Soon, whenKnown } from "../../soon.ts";
 import { traceContext } from "../trace-context.ts";
 import { echoOf, inMessages } from "./acks.ts";
 import {
@@ -70,7 +70,7 @@ class ProducerConversation implements Conversation<Event> {
     setMaxListeners(0, this.#awaitUntil.signal);
   }
 
-  take(event: Event): Soon<void> {
+  take(event: Event): MaybePromise<void> {
     switch (event.case) {
       case "create":
         return this.#create(event.value);
@@ -102,7 +102,7 @@ class ProducerConversation implements Conversation<Event> {
   /** Answers are as many as there are events, and the stream reads no more of those. */
   slowed(): void {}
 
-  #create(task: producer.CreateTask): Soon<void> {
+  #create(task: producer.CreateTask): MaybePromise<void> {
     return whenKnown(this.#ack(task), (value) => this.#session.send({ case: "createAck", value }));
   }
 
@@ -141,7 +141,7 @@ class ProducerConversation implements Conversation<Event> {
     return admitted.value.countAs(tasks) ?? admitted;
   }
 
-  #ack(task: producer.CreateTask, admission?: Admission): Soon<producer.CreateAck> {
+  #ack(task: producer.CreateTask, admission?: Admission): MaybePromise<producer.CreateAck> {
     const { seq } = task;
     const input = toInput(task);
     if (!input.ok) return refusedAck(seq, input);

@@ -14,11 +14,11 @@ import { decodeMessage, type WireRead, type WireWrite } from "@codeq/protocol/wi
 import type { AccessKind, Authenticator } from "../../access/authenticate.ts";
 import type { Identity } from "../../access/identity.ts";
 import type { Clock } from "../../clock.ts";
+import type { MaybePromise } from "../../maybe-promise.ts";
 import type { Origin } from "../../operations/audit-event.ts";
 import type { ConnectedWorkers } from "../../operations/connected-workers.ts";
 import type { Dispatch } from "../../operations/dispatch.ts";
 import { refusal } from "../../operations/operation.ts";
-import type { Soon } from "../../soon.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { addressOf } from "../address.ts";
 import type { GrpcStream } from "./grpc-stream.ts";
@@ -76,7 +76,7 @@ export interface Protocol<Event, Reply> {
 
 export interface Conversation<Event> {
   /** Takes an event; everything that its order matters for is decided before this returns. */
-  take(event: Event): Soon<void>;
+  take(event: Event): MaybePromise<void>;
   /** The peer sends nothing more, or the server is about to stop. */
   finish(): void;
   /** Nothing can be sent any more. */
@@ -214,7 +214,10 @@ export class Session<Reply> {
   }
 
   /** Decides about the items of a batch in turns. The events behind it wait for the last one. */
-  async inTurns<Item, T>(items: readonly Item[], decide: (item: Item) => Soon<T>): Promise<T[]> {
+  async inTurns<Item, T>(
+    items: readonly Item[],
+    decide: (item: Item) => MaybePromise<T>,
+  ): Promise<T[]> {
     if (items.length <= itemsPerTurnMax) return Promise.all(items.map(decide));
     this.#batchesUnderWay += 1;
     this.#pace();

@@ -9,6 +9,7 @@ import { type WireUint64, worker } from "@codeq/protocol/wire";
 import type { TaskId } from "@codeq/queue";
 import type { Identity } from "../../access/identity.ts";
 import { workerIdOf } from "../../access/worker-id.ts";
+import { type MaybePromise, whenKnown } from "../../maybe-promise.ts";
 import { type Deliver, problemOfCommands } from "../../operations/claim-tasks.ts";
 import type { Caller } from "../../operations/dispatch.ts";
 import { operations } from "../../operations/index.ts";
@@ -21,7 +22,6 @@ import {
   sentenceOf,
 } from "../../operations/operation.ts";
 import type { SubmitResultInput } from "../../operations/submit-result.ts";
-import { type Soon, whenKnown } from "../../soon.ts";
 import { builtCharsMax, isJson } from "../json-scan.ts";
 import { echoOf, inMessages } from "./acks.ts";
 import { type HeldReady, HeldReadys, type ServeOutcome } from "./held-readys.ts";
@@ -94,7 +94,7 @@ class WorkerConversation implements Conversation<Event> {
     });
   }
 
-  take(event: Event): Soon<void> {
+  take(event: Event): MaybePromise<void> {
     switch (event.case) {
       case "ready":
         this.#ready(event.value);
@@ -168,7 +168,7 @@ class WorkerConversation implements Conversation<Event> {
   }
 
   /** Asks for tasks until there are some. */
-  #serve(ready: HeldReady, call: Omit<Caller, "identity">): Soon<ServeOutcome> {
+  #serve(ready: HeldReady, call: Omit<Caller, "identity">): MaybePromise<ServeOutcome> {
     const count = Math.min(ready.count, this.#parts.claimBatchMax);
     const asBatch = ready.count > 1;
     const deliver: Deliver = (claimed, giveBack) => {
@@ -194,7 +194,7 @@ class WorkerConversation implements Conversation<Event> {
     this.#session.refuse({ code: nameOf(code), message: text, errorCode: code });
   }
 
-  #result(result: worker.Result): Soon<void> {
+  #result(result: worker.Result): MaybePromise<void> {
     return whenKnown(this.#submit(result), (value) =>
       this.#session.send({ case: "resultAck", value }),
     );
@@ -211,7 +211,7 @@ class WorkerConversation implements Conversation<Event> {
     }
   }
 
-  #submit(result: worker.Result, admission?: Admission): Soon<worker.ResultAck> {
+  #submit(result: worker.Result, admission?: Admission): MaybePromise<worker.ResultAck> {
     const { taskId } = result;
     const input = toSubmission(result);
     if (!input.ok) return ackOf(taskId, input);
@@ -246,7 +246,7 @@ class WorkerConversation implements Conversation<Event> {
     operation: Operation<Input, Output>,
     input: Input,
     { signal, admission }: Pick<Caller, "signal" | "admission"> = { signal: undefined },
-  ): Soon<Answer<Output>> {
+  ): MaybePromise<Answer<Output>> {
     const { identity, from } = this.#call;
     return this.#parts.dispatch.run(operation, { identity, signal, from, admission }, input);
   }
