@@ -11,7 +11,7 @@ export function buildPackage(node, target) {
   const packages = packagesOf(target);
   const dist = (name) => join(root, "packages", name, "dist");
   const isThere = (name) =>
-    ["main.js", "index.js"].some((file) => existsSync(join(dist(name), file)));
+    ["index.js", "main.js", "start/main.js"].some((file) => existsSync(join(dist(name), file)));
   const stampPath = join(dist(target), ".built-from");
   const hash = sourceHash(packages);
   const previous = existsSync(stampPath) ? readFileSync(stampPath, "utf8") : undefined;

@@ -10,7 +10,7 @@ import { childEnvironment, ensureReady, fail, root } from "./ensure-ready.mjs";
 const node = ensureReady();
 buildPackage(node, "server");
 
-const launch = pathToFileURL(join(root, "packages", "server", "dist", "launch.js")).href;
+const launch = pathToFileURL(join(root, "packages", "server", "dist", "start", "launch.js")).href;
 const { launchServer, standInFor } = await import(launch);
 const args = process.argv.slice(2);
 const server = launchServer({ node, args, env: childEnvironment(), stdio: "inherit" });

@@ -12,12 +12,12 @@ process.removeAllListeners("warning");
 const { stripTypeScriptTypes } = require("node:module");
 console.error("compiler " + process.argv.slice(2).join(" "));
 for (const name of ["protocol", "queue", "engine", "server"]) {
-  fs.mkdirSync("packages/" + name + "/dist", { recursive: true });
+  fs.mkdirSync("packages/" + name + "/dist/start", { recursive: true });
   fs.writeFileSync("packages/" + name + "/dist/index.js", "");
 }
-fs.copyFileSync("packages/server/src/main.ts", "packages/server/dist/main.js");
-const launch = fs.readFileSync("packages/server/src/launch.ts", "utf8");
-fs.writeFileSync("packages/server/dist/launch.js", stripTypeScriptTypes(launch));
+fs.copyFileSync("packages/server/src/start/main.ts", "packages/server/dist/start/main.js");
+const launch = fs.readFileSync("packages/server/src/start/launch.ts", "utf8");
+fs.writeFileSync("packages/server/dist/start/launch.js", stripTypeScriptTypes(launch));
 if (fs.existsSync("broken")) process.exit(2);
 `;
 
@@ -44,7 +44,7 @@ function setup(t) {
   for (const folder of [
     "node_modules/.bin",
     "node_modules/typescript/bin",
-    "packages/server/src",
+    "packages/server/src/start",
   ]) {
     mkdirSync(join(root, folder), { recursive: true });
   }
@@ -53,11 +53,11 @@ function setup(t) {
   writeFileSync(join(root, "package-lock.json"), packages);
   writeFileSync(join(root, "node_modules/.package-lock.json"), packages);
   writeFileSync(join(root, "node_modules/typescript/bin/tsc"), compiler);
-  writeFileSync(join(root, "packages/server/src/main.ts"), server);
+  writeFileSync(join(root, "packages/server/src/start/main.ts"), server);
   // What starts it is the real one, which is an ES module.
   writeFileSync(join(root, "packages/server/package.json"), JSON.stringify({ type: "module" }));
-  const launch = join(import.meta.dirname, "../packages/server/src/launch.ts");
-  cpSync(launch, join(root, "packages/server/src/launch.ts"));
+  const launch = join(import.meta.dirname, "../packages/server/src/start/launch.ts");
+  cpSync(launch, join(root, "packages/server/src/start/launch.ts"));
   return root;
 }
 
@@ -100,7 +100,7 @@ test("start compiles once, passes arguments on, and ends with the server's exit 
   assert.equal(code, 0);
   assert.doesNotMatch(text, /compil/);
 
-  writeFileSync(join(root, "packages/server/src/main.ts"), `${server}\n// changed`);
+  writeFileSync(join(root, "packages/server/src/start/main.ts"), `${server}\n// changed`);
   const third = start(root);
   third.child.stdin.write("0\n");
   assert.match((await third.ended).text, /compiler -b packages\/server --force\n/);

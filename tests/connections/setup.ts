@@ -5,13 +5,13 @@
 import type { TestContext } from "node:test";
 import type { SimClock } from "@codeq/testing";
 import { systemClock } from "../../packages/server/src/clock.ts";
-import { composeHttp, composeStreams } from "../../packages/server/src/compose.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
-import { newEndpoints } from "../../packages/server/src/endpoints.ts";
-import { listenAll, type Ports } from "../../packages/server/src/listen.ts";
+import { composeHttp, composeStreams } from "../../packages/server/src/start/compose.ts";
+import { listenAll, type Ports } from "../../packages/server/src/start/listen.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
 import { Timestamps } from "../../packages/server/src/timestamps.ts";
+import { newEndpoints } from "../../packages/server/src/transport/endpoints.ts";
 import type { GrpcServer } from "../../packages/server/src/transport/grpc/grpc-server.ts";
 import {
   loadCertificates,

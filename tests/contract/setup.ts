@@ -12,16 +12,16 @@ import { LocalLog, MemoryKv, MemoryLog } from "@codeq/engine";
 import { SimClock, SimDisk, SimRandom, settle } from "@codeq/testing";
 import { type FetchKeySet, fetchKeySet } from "../../packages/server/src/access/fetch-key-set.ts";
 import type { Clock } from "../../packages/server/src/clock.ts";
-import { type Core, composeCore, composeHttp } from "../../packages/server/src/compose.ts";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
-import { newEndpoints } from "../../packages/server/src/endpoints.ts";
 import type { PostCallback } from "../../packages/server/src/maintenance/deliver-webhooks.ts";
 import { createPostCallback } from "../../packages/server/src/maintenance/post-callback.ts";
-import { openStorage, type Storage } from "../../packages/server/src/storage.ts";
+import { type Core, composeCore, composeHttp } from "../../packages/server/src/start/compose.ts";
+import { openDataDir, type Storage } from "../../packages/server/src/start/open-data-dir.ts";
 import { createLogger, type Logger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../../packages/server/src/telemetry/metrics.ts";
 import { Timestamps } from "../../packages/server/src/timestamps.ts";
+import { newEndpoints } from "../../packages/server/src/transport/endpoints.ts";
 import { type Caller, producerTokens, workerTokens } from "./tokens.ts";
 
 export interface Options {
@@ -133,7 +133,7 @@ export class World {
   }): Promise<Storage> {
     const { config, metrics, logger } = parts;
     const { clock, disk } = this;
-    if (this.#options.storage === "files") return openStorage(config, { clock, metrics, logger });
+    if (this.#options.storage === "files") return openDataDir(config, { clock, metrics, logger });
     const { life } = this;
     const beforeWrite = (): Promise<void> =>
       life === this.life ? Promise.resolve() : new Promise(() => {});

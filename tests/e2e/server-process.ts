@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 
 export const root: string = join(import.meta.dirname, "../..");
-const main = join(root, "packages/server/src/main.ts");
+const main = join(root, "packages/server/src/start/main.ts");
 
 export interface ServerOptions {
   readonly dataDir: string;

@@ -5,10 +5,10 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { settle } from "@codeq/testing";
-import { composeStreams } from "../../packages/server/src/compose.ts";
-import { collectConnectionMetrics } from "../../packages/server/src/compose-metrics.ts";
-import { newEndpoints } from "../../packages/server/src/endpoints.ts";
+import { composeStreams } from "../../packages/server/src/start/compose.ts";
+import { collectConnectionMetrics } from "../../packages/server/src/start/compose-metrics.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
+import { newEndpoints } from "../../packages/server/src/transport/endpoints.ts";
 import type { GrpcServer } from "../../packages/server/src/transport/grpc/grpc-server.ts";
 import type { Streams } from "../../packages/server/src/transport/grpc/streams.ts";
 import { type Options, type RunningServer, until, World } from "../contract/setup.ts";

@@ -4,8 +4,8 @@
  */
 import { create, FaultError, type Log, type Op, put, remove } from "@codeq/engine";
 import type { Task } from "@codeq/queue";
-import type { Core } from "../../packages/server/src/compose.ts";
 import type { Durability } from "../../packages/server/src/config/settings.ts";
+import type { Core } from "../../packages/server/src/start/compose.ts";
 import { payloadKey, taskKey } from "../../packages/server/src/store/keys.ts";
 import { addChange, keysOf } from "../../packages/server/src/store/keys-of.ts";
 import { decodeTask, encodeTask, resultIn } from "../../packages/server/src/store/task-codec.ts";

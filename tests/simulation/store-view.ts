@@ -1,7 +1,7 @@
 /** The whole store at one moment, as the server's own reads see it: the kv with the overlay on top. */
 import type { Task, TaskId } from "@codeq/queue";
 import { indexWrites } from "../../packages/engine/src/index-keys.ts";
-import type { Core } from "../../packages/server/src/compose.ts";
+import type { Core } from "../../packages/server/src/start/compose.ts";
 import { resultKey, taskKey } from "../../packages/server/src/store/keys.ts";
 import { taskIndexing } from "../../packages/server/src/store/keys-of.ts";
 import { decodeTask, resultIn } from "../../packages/server/src/store/task-codec.ts";

@@ -5,7 +5,7 @@
  */
 import { type Kv, LocalLog, type Log } from "@codeq/engine";
 import { type SimClock, SimDisk, type SimRandom } from "@codeq/testing";
-import { type Core, composeCore } from "../../packages/server/src/compose.ts";
+import { type Core, composeCore } from "../../packages/server/src/start/compose.ts";
 import type { Logger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
 import type { CheckerBoard } from "./checkers/checker-board.ts";

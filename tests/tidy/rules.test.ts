@@ -43,9 +43,9 @@ test("fileName: words without content are refused in files and folders", () => {
 
 test("folderOrder: a folder imports only what stands to its right", () => {
   const cases: [path: string, specifier: string, allowed: boolean][] = [
-    ["main.ts", "./compose.ts", true],
-    ["compose.ts", "./transport/http/http-server.ts", true],
-    ["compose.ts", "./main.ts", false],
+    ["index.ts", "./start/compose.ts", true],
+    ["start/compose.ts", "../transport/http/http-server.ts", true],
+    ["start/compose.ts", "../index.ts", false],
     ["transport/http/route-table.ts", "../../operations/index.ts", true],
     ["transport/http/route-table.ts", "./problem.ts", true],
     ["transport/http/route-table.ts", "../../maintenance/ticker.ts", false],
@@ -61,8 +61,8 @@ test("folderOrder: a folder imports only what stands to its right", () => {
     ["config/load.ts", "../telemetry/logger.ts", false],
     ["telemetry/metrics.ts", "../clock.ts", true],
     ["clock.ts", "./config/settings.ts", false],
-    ["compose-simulated.ts", "./broker/broker.ts", true],
-    ["broker/broker.ts", "../compose-simulated.ts", false],
+    ["start/main.ts", "./compose.ts", true],
+    ["broker/broker.ts", "../start/compose.ts", false],
   ];
   for (const [path, specifier, allowed] of cases) {
     const check = allowed ? passes : offends;
@@ -80,7 +80,7 @@ test("packageBorder: another package is imported by name", () => {
   offends(packageBorder, path, 'import { x } from "../../../engine/src/engine.ts";');
   passes(packageBorder, path, 'import { x } from "@codeq/engine";\nimport "../clock.ts";');
   passes(packageBorder, `${server}/x.test.ts`, 'import "../../testing/src/sim-disk.ts";');
-  passes(packageBorder, "tests/e2e/a.test.ts", 'import "../../packages/server/src/main.ts";');
+  passes(packageBorder, "tests/e2e/a.test.ts", 'import "../../packages/server/src/start/main.ts";');
 });
 
 const wallClock = ["Date", "now()"].join(".");
@@ -115,7 +115,7 @@ test("homes: clock, chance, ids, timers and environment stay in their one place"
   passes(homes, `${server}/transport/http/http-server.ts`, `${timer}(f, 1);`);
   offends(homes, `${server}/transport/http/http-server.ts`, wallClock);
   passes(homes, `${server}/config/process-config.ts`, environment);
-  offends(homes, `${server}/main.ts`, environment);
+  offends(homes, `${server}/start/main.ts`, environment);
   passes(homes, "packages/cli/src/main.ts", environment);
   offends(homes, "packages/cli/src/call.ts", environment);
   offends(homes, "packages/queue/src/backoff.test.ts", random);

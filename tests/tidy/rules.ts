@@ -30,11 +30,8 @@ export const fileName: Rule = ({ path }) => {
 const serverRoot = "packages/server/src/";
 /** From the left to the right: a folder imports only what stands further right. */
 const layers: readonly (readonly string[])[] = [
-  ["main", "index", "tooling"],
-  ["in-process", "offline"],
-  ["compose"],
-  ["welcome"],
-  ["listen", "storage"],
+  ["index", "tooling"],
+  ["start"],
   ["transport", "maintenance"],
   ["operations"],
   ["access"],
@@ -64,8 +61,7 @@ interface Layer {
 /** A file beside the folders that is none of the known ones (a clock, say) is a leaf. */
 function layerOf(path: string): Layer {
   const [first = "", ...rest] = path.slice(serverRoot.length).split("/");
-  const name =
-    rest.length === 0 ? first.replace(/\.ts$/, "").replace(/^compose-.*/, "compose") : first;
+  const name = rest.length === 0 ? first.replace(/\.ts$/, "") : first;
   const rank = layers.findIndex((names) => names.includes(name));
   if (rank >= 0) return { name, rank };
   return { name, rank: layers.length + (shared.includes(name) ? 0 : 1) };

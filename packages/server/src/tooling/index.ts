@@ -9,4 +9,4 @@ export { developmentToken } from "../config/choose-auth.ts";
 export { flagOf, keyNames, rowOf } from "../config/keys.ts";
 export { configPathEnv, configPathFlag } from "../config/source.ts";
 export { closestName } from "../config/suggest.ts";
-export { launchServer, standInFor } from "../launch.ts";
+export { launchServer, standInFor } from "../start/launch.ts";

@@ -6,4 +6,4 @@ export { streamAddressOf } from "../../config/listen-address.ts";
 export { loadConfig } from "../../config/load.ts";
 export { openFilesWarnings, readOpenFilesMax } from "../../config/open-files.ts";
 export type { Config } from "../../config/settings.ts";
-export { hostToName, urlOf } from "../../welcome.ts";
+export { hostToName, urlOf } from "../../start/welcome.ts";

@@ -1,8 +1,8 @@
 /** Pages for probes and scrapers; they need no token and tell nothing about tasks. */
 import type { Engine } from "@codeq/engine";
 import type { Config } from "../../config/settings.ts";
-import type { Endpoints } from "../../endpoints.ts";
 import { type Metrics, metricsContentType } from "../../telemetry/metrics.ts";
+import type { Endpoints } from "../endpoints.ts";
 import type { Page } from "./http-server.ts";
 
 const jsonType = "application/json; charset=utf-8";

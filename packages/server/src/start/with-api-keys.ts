@@ -4,14 +4,14 @@ import { ApiKeys } from "../access/api-keys.ts";
 import { AuditTrail } from "../access/audit-trail.ts";
 import { Revocations } from "../access/revocations.ts";
 import type { Clock } from "../clock.ts";
-import { openEngine } from "../compose.ts";
 import type { Config } from "../config/settings.ts";
-import { openStorage } from "../storage.ts";
 import { writeFormat } from "../store/format.ts";
 import { QueueStore } from "../store/queue-store.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
+import { openEngine } from "./compose.ts";
+import { openDataDir } from "./open-data-dir.ts";
 
 export async function withApiKeys<T>(
   config: Config,
@@ -28,7 +28,7 @@ export async function withApiKeys<T>(
     write: () => {},
   });
   const metrics = createMetrics({ commandsMax: 1 });
-  const storage = await openStorage(config, { clock, metrics, logger });
+  const storage = await openDataDir(config, { clock, metrics, logger });
   const engine = await openEngine({
     ...{ config, clock, logger, metrics, storage },
     defer: (run) => void setImmediate(run),

@@ -3,17 +3,17 @@
  * a clock and a random source that are passed in. It is what the test kit of the client runs on.
  */
 import type { Result, Task } from "@codeq/queue";
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../clock.ts";
+import { loadConfig } from "../config/load.ts";
+import type { Config } from "../config/settings.ts";
+import type { RandomBytes } from "../task-ids.ts";
+import { createLogger } from "../telemetry/logger.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
+import { newEndpoints } from "../transport/endpoints.ts";
+import type { GrpcStream } from "../transport/grpc/grpc-stream.ts";
+import type { Streams } from "../transport/grpc/streams.ts";
 import { type Core, composeCore, composeStreams } from "./compose.ts";
-import { loadConfig } from "./config/load.ts";
-import type { Config } from "./config/settings.ts";
-import { newEndpoints } from "./endpoints.ts";
-import { openStorage } from "./storage.ts";
-import type { RandomBytes } from "./task-ids.ts";
-import { createLogger } from "./telemetry/logger.ts";
-import { createMetrics } from "./telemetry/metrics.ts";
-import type { GrpcStream } from "./transport/grpc/grpc-stream.ts";
-import type { Streams } from "./transport/grpc/streams.ts";
+import { openDataDir } from "./open-data-dir.ts";
 
 export interface InProcessOptions {
   /** Its wall clock is never set. */
@@ -86,7 +86,7 @@ export async function openInProcess(options: InProcessOptions): Promise<InProces
   const core = await composeCore({
     ...parts,
     defer,
-    storage: await openStorage(config, { clock, metrics, logger }),
+    storage: await openDataDir(config, { clock, metrics, logger }),
     randomBytes: options.randomBytes,
     draw: options.draw,
     post: options.post,

@@ -8,7 +8,7 @@ import type { AuditTrail } from "../access/audit-trail.ts";
 import { type LoadedConfig, loadConfig } from "../config/load.ts";
 import type { AuditRecord } from "../store/audit-record.ts";
 import { type CommandEnd, runKeysCommand } from "./keys-command.ts";
-import { withApiKeys } from "./open-api-keys.ts";
+import { withApiKeys } from "./with-api-keys.ts";
 
 type Keys = (...argv: readonly string[]) => Promise<CommandEnd>;
 

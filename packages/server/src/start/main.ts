@@ -7,27 +7,27 @@
 import { randomBytes, randomFillSync } from "node:crypto";
 import { FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
-import { fetchKeySet } from "./access/fetch-key-set.ts";
-import { systemClock as clock } from "./clock.ts";
+import { fetchKeySet } from "../access/fetch-key-set.ts";
+import { systemClock as clock } from "../clock.ts";
+import { renderHelp } from "../config/describe.ts";
+import { openFilesWarnings, readOpenFilesMax } from "../config/open-files.ts";
+import { loadProcessConfig } from "../config/process-config.ts";
+import type { Config } from "../config/settings.ts";
+import { createPostCallback } from "../maintenance/post-callback.ts";
+import { createLogger, type Logger } from "../telemetry/logger.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
+import { collectProcessMetrics, openProcessProbe } from "../telemetry/process-metrics.ts";
+import { Timestamps } from "../timestamps.ts";
+import { type Endpoints, newEndpoints } from "../transport/endpoints.ts";
+import type { Streams } from "../transport/grpc/streams.ts";
+import { type Certificates, loadCertificates } from "../transport/tls/certificates.ts";
+import { ServerTls } from "../transport/tls/server-tls.ts";
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
 import { collectConnectionMetrics } from "./compose-metrics.ts";
-import { renderHelp } from "./config/describe.ts";
-import { openFilesWarnings, readOpenFilesMax } from "./config/open-files.ts";
-import { loadProcessConfig } from "./config/process-config.ts";
-import type { Config } from "./config/settings.ts";
-import { type Endpoints, newEndpoints } from "./endpoints.ts";
+import { runKeysCommand } from "./keys-command.ts";
 import { sameSignalMs } from "./launch.ts";
 import { ListenError, type Listening, listenAll } from "./listen.ts";
-import { createPostCallback } from "./maintenance/post-callback.ts";
-import { runKeysCommand } from "./offline/keys-command.ts";
-import { openStorage } from "./storage.ts";
-import { createLogger, type Logger } from "./telemetry/logger.ts";
-import { createMetrics } from "./telemetry/metrics.ts";
-import { collectProcessMetrics, openProcessProbe } from "./telemetry/process-metrics.ts";
-import { Timestamps } from "./timestamps.ts";
-import type { Streams } from "./transport/grpc/streams.ts";
-import { type Certificates, loadCertificates } from "./transport/tls/certificates.ts";
-import { ServerTls } from "./transport/tls/server-tls.ts";
+import { openDataDir } from "./open-data-dir.ts";
 import { welcome } from "./welcome.ts";
 
 const exitCodes = { config: 2, locked: 3, data: 4, port: 5, storage: 74 } as const;
@@ -90,7 +90,7 @@ async function start(given: Given, logger: Logger): Promise<Running> {
   collectProcessMetrics(metrics, probe);
   const core = await composeCore({
     ...{ config, clock, logger, metrics },
-    storage: await openStorage(config, { clock, metrics, logger }),
+    storage: await openDataDir(config, { clock, metrics, logger }),
     randomBytes: (into) => void randomFillSync(into),
     draw: drawUniform,
     post: createPostCallback({

@@ -1,14 +1,14 @@
 /** What broker, engine, limiter, streams and listeners know about themselves, read at each scrape. */
 import type { Engine, EngineState } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
-import { type Limiter, rateScopes } from "./access/limiter.ts";
-import type { Broker } from "./broker/broker.ts";
-import type { Clock } from "./clock.ts";
-import { timeOfId } from "./task-ids.ts";
-import type { Metrics } from "./telemetry/metrics.ts";
-import { streamKinds } from "./telemetry/stream-metrics.ts";
-import type { Streams } from "./transport/grpc/streams.ts";
-import type { ServerTls } from "./transport/tls/server-tls.ts";
+import { type Limiter, rateScopes } from "../access/limiter.ts";
+import type { Broker } from "../broker/broker.ts";
+import type { Clock } from "../clock.ts";
+import { timeOfId } from "../task-ids.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { streamKinds } from "../telemetry/stream-metrics.ts";
+import type { Streams } from "../transport/grpc/streams.ts";
+import type { ServerTls } from "../transport/tls/server-tls.ts";
 
 /** The states as the metric names them; a closed storage has no scrape. */
 const stateNames = { open: "ok", full: "disk_full", failed: "failed", closed: "failed" } as const;

@@ -5,52 +5,52 @@
  */
 import { Engine, type EngineState, FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
-import { ApiKeys } from "./access/api-keys.ts";
-import { AuditTrail } from "./access/audit-trail.ts";
-import { Authenticator } from "./access/authenticate.ts";
-import type { FetchKeySet } from "./access/fetch-key-set.ts";
-import type { KeySet } from "./access/key-set.ts";
-import { Limiter } from "./access/limiter.ts";
-import { Providers } from "./access/providers.ts";
-import { Revocations } from "./access/revocations.ts";
-import { Broker } from "./broker/broker.ts";
-import type { Clock } from "./clock.ts";
+import { ApiKeys } from "../access/api-keys.ts";
+import { AuditTrail } from "../access/audit-trail.ts";
+import { Authenticator } from "../access/authenticate.ts";
+import type { FetchKeySet } from "../access/fetch-key-set.ts";
+import type { KeySet } from "../access/key-set.ts";
+import { Limiter } from "../access/limiter.ts";
+import { Providers } from "../access/providers.ts";
+import { Revocations } from "../access/revocations.ts";
+import { Broker } from "../broker/broker.ts";
+import type { Clock } from "../clock.ts";
+import type { Config } from "../config/settings.ts";
+import { deleteOldAudit } from "../maintenance/delete-old-audit.ts";
+import { DeleteOldTasks } from "../maintenance/delete-old-tasks.ts";
+import { DeliverWebhooks, type PostCallback } from "../maintenance/deliver-webhooks.ts";
+import { expireLeases } from "../maintenance/expire-leases.ts";
+import { promoteDueTasks } from "../maintenance/promote-due-tasks.ts";
+import { refreshKeySets } from "../maintenance/refresh-key-sets.ts";
+import { Ticker } from "../maintenance/ticker.ts";
+import { writeApiKeyUses } from "../maintenance/write-api-key-uses.ts";
+import { writeAudit } from "../maintenance/write-audit.ts";
+import { ConnectedWorkers } from "../operations/connected-workers.ts";
+import { Dispatch } from "../operations/dispatch.ts";
+import { ArtifactFiles } from "../store/artifact-files.ts";
+import { deriveCounts } from "../store/counts.ts";
+import { checkFormat, writeFormat } from "../store/format.ts";
+import { taskIndexing } from "../store/keys-of.ts";
+import { type RandomBytes, TaskIds } from "../task-ids.ts";
+import { Events } from "../telemetry/events.ts";
+import { Feed } from "../telemetry/feed.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import type { Timestamps } from "../timestamps.ts";
+import type { Endpoints } from "../transport/endpoints.ts";
+import { StreamPlaces } from "../transport/grpc/stream-places.ts";
+import { createStreams, type Streams } from "../transport/grpc/streams.ts";
+import { healthPages } from "../transport/http/health.ts";
+import { createHttpServer } from "../transport/http/http-server.ts";
+import { JsonCodec } from "../transport/http/json-codec.ts";
+import type { ServerTls } from "../transport/tls/server-tls.ts";
 import {
   collectBrokerMetrics,
   collectEngineMetrics,
   collectLimiterMetrics,
   collectStreamMetrics,
 } from "./compose-metrics.ts";
-import type { Config } from "./config/settings.ts";
-import type { Endpoints } from "./endpoints.ts";
-import { deleteOldAudit } from "./maintenance/delete-old-audit.ts";
-import { DeleteOldTasks } from "./maintenance/delete-old-tasks.ts";
-import { DeliverWebhooks, type PostCallback } from "./maintenance/deliver-webhooks.ts";
-import { expireLeases } from "./maintenance/expire-leases.ts";
-import { promoteDueTasks } from "./maintenance/promote-due-tasks.ts";
-import { refreshKeySets } from "./maintenance/refresh-key-sets.ts";
-import { Ticker } from "./maintenance/ticker.ts";
-import { writeApiKeyUses } from "./maintenance/write-api-key-uses.ts";
-import { writeAudit } from "./maintenance/write-audit.ts";
-import { ConnectedWorkers } from "./operations/connected-workers.ts";
-import { Dispatch } from "./operations/dispatch.ts";
-import type { Storage } from "./storage.ts";
-import { ArtifactFiles } from "./store/artifact-files.ts";
-import { deriveCounts } from "./store/counts.ts";
-import { checkFormat, writeFormat } from "./store/format.ts";
-import { taskIndexing } from "./store/keys-of.ts";
-import { type RandomBytes, TaskIds } from "./task-ids.ts";
-import { Events } from "./telemetry/events.ts";
-import { Feed } from "./telemetry/feed.ts";
-import type { Logger } from "./telemetry/logger.ts";
-import type { Metrics } from "./telemetry/metrics.ts";
-import type { Timestamps } from "./timestamps.ts";
-import { StreamPlaces } from "./transport/grpc/stream-places.ts";
-import { createStreams, type Streams } from "./transport/grpc/streams.ts";
-import { healthPages } from "./transport/http/health.ts";
-import { createHttpServer } from "./transport/http/http-server.ts";
-import { JsonCodec } from "./transport/http/json-codec.ts";
-import type { ServerTls } from "./transport/tls/server-tls.ts";
+import type { Storage } from "./open-data-dir.ts";
 
 export interface CoreParts {
   readonly config: Config;

@@ -11,10 +11,10 @@ import {
   MemoryLog,
   NodeDisk,
 } from "@codeq/engine";
-import type { Clock } from "./clock.ts";
-import type { Config } from "./config/settings.ts";
-import type { Logger } from "./telemetry/logger.ts";
-import type { Metrics } from "./telemetry/metrics.ts";
+import type { Clock } from "../clock.ts";
+import type { Config } from "../config/settings.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
 
 export interface Storage {
   readonly kv: Kv;
@@ -27,7 +27,7 @@ const writer = 1;
 const epoch = 1;
 const shard = 0;
 
-export async function openStorage(
+export async function openDataDir(
   config: Config,
   parts: { readonly clock: Clock; readonly metrics: Metrics; readonly logger: Logger },
 ): Promise<Storage> {

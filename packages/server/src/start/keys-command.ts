@@ -20,7 +20,7 @@ import { endApiKey } from "../operations/revoke-api-key.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import { Timestamps } from "../timestamps.ts";
 import { apiKeyFields } from "../transport/http/api-key-fields.ts";
-import { withApiKeys } from "./open-api-keys.ts";
+import { withApiKeys } from "./with-api-keys.ts";
 
 export interface KeysCommandParts {
   readonly clock: Clock;

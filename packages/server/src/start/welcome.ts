@@ -1,7 +1,7 @@
 /** What a person who has just started the server wants to see. */
-import { developmentToken as devToken, hasDevelopmentToken } from "./config/choose-auth.ts";
-import { exposedAddresses } from "./config/listen-address.ts";
-import type { Config } from "./config/settings.ts";
+import { developmentToken as devToken, hasDevelopmentToken } from "../config/choose-auth.ts";
+import { exposedAddresses } from "../config/listen-address.ts";
+import type { Config } from "../config/settings.ts";
 import type { Ports } from "./listen.ts";
 
 export function welcome(config: Config, ports: Ports): string {

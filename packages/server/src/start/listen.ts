@@ -3,12 +3,12 @@
  * told all at once, each with the setting that chose it.
  */
 import type { FastifyInstance } from "fastify";
-import { flagOf, keys } from "./config/keys.ts";
-import { streamAddressOf } from "./config/listen-address.ts";
-import type { Config, KeyName } from "./config/settings.ts";
-import type { Endpoints } from "./endpoints.ts";
-import type { GrpcServer } from "./transport/grpc/grpc-server.ts";
-import type { Streams } from "./transport/grpc/streams.ts";
+import { flagOf, keys } from "../config/keys.ts";
+import { streamAddressOf } from "../config/listen-address.ts";
+import type { Config, KeyName } from "../config/settings.ts";
+import type { Endpoints } from "../transport/endpoints.ts";
+import type { GrpcServer } from "../transport/grpc/grpc-server.ts";
+import type { Streams } from "../transport/grpc/streams.ts";
 
 export interface Ports {
   readonly port: number;
