@@ -134,8 +134,8 @@ test("the quick start, word for word, with the packed packages", async (t) => {
 async function checkTypes(folder: string): Promise<void> {
   writeFileSync(
     join(folder, "typed.ts"),
-    `import { limits } from "@codeq/server/tooling";
-import { loadConfig } from "@codeq/server/tooling/config";
+    `import { limits } from "@codeq/server/command-line";
+import { loadConfig } from "@codeq/server/config";
 import { composeCore } from "@codeq/server";
 export const right: number = limits.priorityMax;
 // @ts-expect-error It is a number.

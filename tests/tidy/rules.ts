@@ -30,7 +30,7 @@ export const fileName: Rule = ({ path }) => {
 const serverRoot = "packages/server/src/";
 /** From the left to the right: a folder imports only what stands further right. */
 const layers: readonly (readonly string[])[] = [
-  ["index", "tooling"],
+  ["index", "exports"],
   ["start"],
   ["transport", "maintenance"],
   ["operations"],

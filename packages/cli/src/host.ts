@@ -2,7 +2,7 @@
  * The world outside a command: streams, environment, time and signals. Commands get it passed in, so
  * that a test can run one in its own process and read what it printed.
  */
-import type { Clock } from "@codeq/server/tooling";
+import type { Clock } from "@codeq/server/command-line";
 
 export interface Output {
   /** A person looks at it: colours and redrawing make sense. */

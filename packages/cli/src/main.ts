@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { homedir } from "node:os";
 import type { ReadStream, WriteStream } from "node:tty";
-import { systemClock } from "@codeq/server/tooling";
+import { systemClock } from "@codeq/server/command-line";
 import { runCli } from "./cli.ts";
 import { exits } from "./exit-codes.ts";
 import type { Host, Input, Output } from "./host.ts";

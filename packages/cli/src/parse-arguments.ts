@@ -4,7 +4,7 @@
  * probably meant.
  */
 import { parseArgs } from "node:util";
-import { closestName } from "@codeq/server/tooling";
+import { closestName } from "@codeq/server/command-line";
 import { usageError } from "./cli-error.ts";
 import { type CommandRow, type OptionRow, usageOf } from "./command.ts";
 import { Options } from "./options.ts";

@@ -1,5 +1,5 @@
 /** Waits for time to pass, or for a signal, whichever comes first. */
-import type { Clock } from "@codeq/server/tooling";
+import type { Clock } from "@codeq/server/command-line";
 
 export function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();

@@ -1,5 +1,5 @@
 /** The flags of the server as rows of options, for help and completion. */
-import { configPathEnv, configPathFlag, flagOf, keyNames, rowOf } from "@codeq/server/tooling";
+import { configPathEnv, configPathFlag, flagOf, keyNames, rowOf } from "@codeq/server/command-line";
 import type { OptionRow } from "./command.ts";
 
 export function serverFlagRows(): readonly OptionRow[] {

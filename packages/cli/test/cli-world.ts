@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
-import { type Clock, systemClock } from "@codeq/server/tooling";
+import { type Clock, systemClock } from "@codeq/server/command-line";
 import { runCli } from "../src/cli.ts";
 import type { Host, Output } from "../src/host.ts";
 

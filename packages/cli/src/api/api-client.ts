@@ -2,7 +2,7 @@
  * Requests to the REST API. An answer that refuses becomes an error with an exit code and what to do
  * next; a request that never arrived says so, and one whose fate is unknown says that.
  */
-import { type Clock, isUnknownIssuer } from "@codeq/server/tooling";
+import { type Clock, isUnknownIssuer } from "@codeq/server/command-line";
 import { CliError } from "../cli-error.ts";
 import type { Connection, Sourced } from "../profile/connection.ts";
 

@@ -1,5 +1,5 @@
 /** The body of a request that creates a task, from what a command was given. */
-import { limits } from "@codeq/server/tooling";
+import { limits } from "@codeq/server/command-line";
 import { usageError } from "../cli-error.ts";
 import type { Options } from "../options.ts";
 

@@ -2,7 +2,7 @@
  * Waits until a task has a result. The server is asked to hold the question until there is an answer;
  * when it goes away in between, it is asked again until the time is over.
  */
-import { limits } from "@codeq/server/tooling";
+import { limits } from "@codeq/server/command-line";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 import { pause } from "../pause.ts";

@@ -3,7 +3,7 @@
  * over HTTP from this process. It works on a queue of its own and leaves nothing in it, also when
  * it is stopped early: then producers end and workers do what is left.
  */
-import type { Clock } from "@codeq/server/tooling";
+import type { Clock } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";
 import type { TaskFields } from "../api/task-view.ts";
 import { pause } from "../pause.ts";

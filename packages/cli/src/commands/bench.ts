@@ -1,5 +1,5 @@
 /** `bench`: how fast a running server is for one small client on this machine. */
-import { limits } from "@codeq/server/tooling";
+import { limits } from "@codeq/server/command-line";
 import { runLoad, type Spread } from "../bench/load.ts";
 import type { Call } from "../call.ts";
 import { exits } from "../exit-codes.ts";

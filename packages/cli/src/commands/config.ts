@@ -5,7 +5,7 @@ import { serverConfig } from "../local/server-config.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 
 export async function print(call: Call): Promise<number> {
-  const { describeConfig } = await import("@codeq/server/tooling/config");
+  const { describeConfig } = await import("@codeq/server/config");
   const { config, warnings } = await serverConfig(call);
   const isChanged = call.options.has("changed");
   const keys = describeConfig(config).filter(({ source }) => !isChanged || source !== "default");

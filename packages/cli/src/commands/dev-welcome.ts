@@ -1,6 +1,6 @@
 /** What a person who has just started `dev` wants to see: where it is, and what to paste. */
-import { developmentToken } from "@codeq/server/tooling";
-import { type Config, hasDevelopmentToken, hostToName, urlOf } from "@codeq/server/tooling/config";
+import { developmentToken } from "@codeq/server/command-line";
+import { type Config, hasDevelopmentToken, hostToName, urlOf } from "@codeq/server/config";
 import type { LogLine } from "../local/server-output.ts";
 import type { Style } from "../terminal/style.ts";
 

@@ -6,7 +6,7 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { getCompileCacheDir } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
-import { developmentToken, launchServer, standInFor } from "@codeq/server/tooling";
+import { developmentToken, launchServer, standInFor } from "@codeq/server/command-line";
 import { ApiClient } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";

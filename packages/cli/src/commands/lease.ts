@@ -1,5 +1,5 @@
 /** `heartbeat`, `nack` and `abandon`: what a worker does with a task it holds, by hand. */
-import { limits } from "@codeq/server/tooling";
+import { limits } from "@codeq/server/command-line";
 import type { Call } from "../call.ts";
 import { exits } from "../exit-codes.ts";
 

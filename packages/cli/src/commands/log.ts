@@ -4,7 +4,7 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { InspectedLog, InspectedRecord } from "@codeq/server/tooling/offline";
+import type { InspectedLog, InspectedRecord } from "@codeq/server/data-dir";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 import { exits } from "../exit-codes.ts";
@@ -17,7 +17,7 @@ const recordsDefault = 20;
 const recordsOfTask = 1000;
 
 export async function inspect(call: Call): Promise<number> {
-  const { inspectLog, ReadOnlyDisk, readLog } = await import("@codeq/server/tooling/offline");
+  const { inspectLog, ReadOnlyDisk, readLog } = await import("@codeq/server/data-dir");
   const { config } = await serverConfig(call);
   const directory = join(dataDirectoryOf(call, config), "log");
   if (!existsSync(directory)) {

@@ -1,5 +1,5 @@
 /** `task create` and `task result` as the Go command line has them: same flags, same output. */
-import { limits } from "@codeq/server/tooling";
+import { limits } from "@codeq/server/command-line";
 import { asMembers, createBody } from "../api/create-body.ts";
 import { isJson } from "../api/json-text.ts";
 import { taskIn } from "../api/task-view.ts";

@@ -3,7 +3,7 @@
  * without any work. It never holds a lease for longer than that, so it is no worker of the client, which
  * has no word for some of its acknowledgements either.
  */
-import { limits } from "@codeq/server/tooling";
+import { limits } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";

@@ -1,5 +1,5 @@
 /** `serve`: the server with all its settings, until it is stopped. */
-import { launchServer, standInFor } from "@codeq/server/tooling";
+import { launchServer, standInFor } from "@codeq/server/command-line";
 import type { Call } from "../call.ts";
 import { readLogLines } from "../local/server-output.ts";
 

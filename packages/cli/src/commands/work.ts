@@ -1,6 +1,6 @@
 /** `work`: does the tasks of a queue with a command or a module, until it is stopped. */
 import { CodeqError, codeq } from "@codeq/client";
-import { limits } from "@codeq/server/tooling";
+import { limits } from "@codeq/server/command-line";
 import { checkCommand } from "../api/create-body.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";

@@ -1,6 +1,6 @@
 /** The ports of a server here, and the server that commands talk to: is it there, well, and in time. */
 import { createServer } from "node:net";
-import { streamAddressOf } from "@codeq/server/tooling/config";
+import { streamAddressOf } from "@codeq/server/config";
 import type { ApiClient, Reply } from "../api/api-client.ts";
 import { dataDirectoryOf } from "../local/data-directory.ts";
 import { duration } from "../terminal/units.ts";

@@ -1,5 +1,5 @@
 /** One thing that `doctor` looks at: whether it is well, and what to do when it is not. */
-import type { Config } from "@codeq/server/tooling/config";
+import type { Config } from "@codeq/server/config";
 import type { Call } from "../call.ts";
 
 export type Verdict = "ok" | "warn" | "fail";

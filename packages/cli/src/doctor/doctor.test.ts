@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { LevelKv } from "@codeq/server/tooling/offline";
+import { LevelKv } from "@codeq/server/data-dir";
 import { CliWorld } from "../../test/cli-world.ts";
 import { checkFileSystem } from "./check-data-directory.ts";
 import { judgeSkew } from "./check-server.ts";

@@ -1,7 +1,7 @@
 /** Where the data of a server here is: as configured, or where `dev` keeps it. */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { Config } from "@codeq/server/tooling/config";
+import type { Config } from "@codeq/server/config";
 import type { Call } from "../call.ts";
 
 /** What `dev` makes in the current directory. */

@@ -1,6 +1,6 @@
 /** The configuration that a server started here would have: from flags, environment and file. */
 import { readFileSync } from "node:fs";
-import type { Config } from "@codeq/server/tooling/config";
+import type { Config } from "@codeq/server/config";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 
@@ -13,7 +13,7 @@ export async function serverConfig(
   call: Call,
   args: readonly string[] = call.serverArgs,
 ): Promise<ServerConfig> {
-  const { loadConfig } = await import("@codeq/server/tooling/config");
+  const { loadConfig } = await import("@codeq/server/config");
   const readFile = (path: string): string => readFileSync(path, "utf8");
   const loaded = loadConfig({ argv: args, env: call.host.env, readFile });
   if (loaded.ok) return loaded;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { LevelKv } from "@codeq/server/tooling/offline";
+import { LevelKv } from "@codeq/server/data-dir";
 import { CliWorld } from "../../test/cli-world.ts";
 import type { Call } from "../call.ts";
 import { wipeData } from "./wipe-data.ts";

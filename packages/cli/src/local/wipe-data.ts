@@ -5,7 +5,7 @@
  */
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { FaultError, LevelKv } from "@codeq/server/tooling/offline";
+import { FaultError, LevelKv } from "@codeq/server/data-dir";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";
 

@@ -2,7 +2,7 @@
  * Which server to talk to and as whom: from options, then the environment, then the profile, then what
  * suits a server on this machine.
  */
-import { developmentToken } from "@codeq/server/tooling";
+import { developmentToken } from "@codeq/server/command-line";
 import { CliError, usageError } from "../cli-error.ts";
 import type { Host } from "../host.ts";
 import type { Options } from "../options.ts";

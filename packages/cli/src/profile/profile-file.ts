@@ -5,7 +5,7 @@
  */
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { Document } from "@codeq/server/tooling/config";
+import type { Document } from "@codeq/server/config";
 import { CliError } from "../cli-error.ts";
 import type { Host } from "../host.ts";
 
@@ -83,7 +83,7 @@ async function textOf(path: string): Promise<string | undefined> {
 
 /** What the YAML parser says is not passed on: it may quote a token. */
 async function parse(path: string, text: string): Promise<Document> {
-  const { parseDocument } = await import("@codeq/server/tooling/config");
+  const { parseDocument } = await import("@codeq/server/config");
   const document = parseDocument(text, { prettyErrors: false });
   if (document.errors.length > 0) throw notUsable(path, "it is not valid YAML");
   return document;

@@ -2,7 +2,7 @@
  * One line on the error output that shows how far a long piece of work is. Drawn only on a terminal,
  * at most ten times a second, and gone when the work is done.
  */
-import type { Clock } from "@codeq/server/tooling";
+import type { Clock } from "@codeq/server/command-line";
 import type { Output } from "../host.ts";
 import { fit } from "./style.ts";
 import { count } from "./units.ts";

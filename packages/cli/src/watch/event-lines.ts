@@ -1,5 +1,5 @@
 /** Lines for people about what happens to tasks: one for each event, or sums when there are many. */
-import type { Clock } from "@codeq/server/tooling";
+import type { Clock } from "@codeq/server/command-line";
 import { printable } from "../terminal/printable.ts";
 import type { Style } from "../terminal/style.ts";
 import { count, timeOfDay } from "../terminal/units.ts";

@@ -1,5 +1,5 @@
 /** Looks at the server again and again, and goes on when it is away for a while. */
-import type { Clock } from "@codeq/server/tooling";
+import type { Clock } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";

@@ -12,7 +12,7 @@ import {
   type TaskContext,
   task,
 } from "@codeq/client";
-import type { Clock } from "@codeq/server/tooling";
+import type { Clock } from "@codeq/server/command-line";
 import type { RunEnd, RunTask } from "./run-task.ts";
 
 export type WorkEvent =

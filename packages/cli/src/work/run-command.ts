@@ -4,7 +4,7 @@
  * sysexits), everything else is to be tried again.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import type { Clock } from "@codeq/server/tooling";
+import type { Clock } from "@codeq/server/command-line";
 import { isJson } from "../api/json-text.ts";
 import type { RunEnd, RunnableTask, RunTask } from "./run-task.ts";
 

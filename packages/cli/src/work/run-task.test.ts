@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { systemClock } from "@codeq/server/tooling";
+import { systemClock } from "@codeq/server/command-line";
 import { CliWorld } from "../../test/cli-world.ts";
 import { resultOf, runCommand } from "./run-command.ts";
 import { runModule } from "./run-module.ts";

@@ -1,6 +1,6 @@
 /** What the client ends a worker with, in the words of this command line. */
 import type { CodeqError } from "@codeq/client";
-import { errors } from "@codeq/server/tooling";
+import { errors } from "@codeq/server/command-line";
 import { type ApiClient, otherToken } from "../api/api-client.ts";
 import { CliError, type CliErrorOptions } from "../cli-error.ts";
 

@@ -1,0 +1,12 @@
+/**
+ * What a command line needs of the server at every start: its tables, its clock and a way to launch
+ * it. Importing it loads none of the server itself. What takes longer to load is exported apart:
+ * `@codeq/server/config` reads configuration, `@codeq/server/data-dir` looks into data directories.
+ */
+export { errors, isUnknownIssuer, limits } from "@codeq/protocol";
+export { type Clock, systemClock } from "../../clock.ts";
+export { developmentToken } from "../../config/choose-auth.ts";
+export { flagOf, keyNames, rowOf } from "../../config/keys.ts";
+export { configPathEnv, configPathFlag } from "../../config/source.ts";
+export { closestName } from "../../config/suggest.ts";
+export { launchServer, standInFor } from "../../start/launch.ts";
