@@ -13,7 +13,7 @@ export const apiReportPath = "docs/reference/client-api.md";
 
 const entries = {
   "@codeq/client": "index",
-  "@codeq/client/testing": "testing/index",
+  "@codeq/client/testing": "test-server/index",
   "@codeq/client/opentelemetry": "opentelemetry",
 } as const;
 

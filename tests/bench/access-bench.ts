@@ -7,7 +7,7 @@ import { randomFillSync } from "node:crypto";
 import { parseArgs } from "node:util";
 import { Engine, MemoryKv, MemoryLog } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
-import { type SimAlgorithm, SimIssuer } from "@codeq/testing";
+import { type SimAlgorithm, SimIssuer } from "@codeq/simulated";
 import { ApiKeys } from "../../packages/server/src/access/api-keys.ts";
 import { AuditTrail } from "../../packages/server/src/access/audit-trail.ts";
 import { Authenticator } from "../../packages/server/src/access/authenticate.ts";

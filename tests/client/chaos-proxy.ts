@@ -4,7 +4,7 @@
  * time, with nobody to hear the answers.
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
-import type { SimRandom } from "@codeq/testing";
+import type { SimRandom } from "@codeq/simulated";
 
 export type ProxyFault =
   | "cut"

@@ -1,5 +1,5 @@
 /** The clients of a soak, in a process of their own, so that its memory is theirs alone. */
-import { SimRandom } from "@codeq/testing";
+import { SimRandom } from "@codeq/simulated";
 import { Ledger, type SoakReport } from "./soak-ledger.ts";
 import { type Addresses, Load } from "./soak-load.ts";
 

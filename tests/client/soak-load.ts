@@ -1,6 +1,6 @@
 /** Producers and workers of a soak: they never stop, whatever happens around them. */
 import { type Client, codeq, Permanent, RetryIn, task, type Worker } from "@codeq/client";
-import type { SimRandom } from "@codeq/testing";
+import type { SimRandom } from "@codeq/simulated";
 import type { Done, Ledger } from "./soak-ledger.ts";
 
 export interface Addresses {

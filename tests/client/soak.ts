@@ -8,7 +8,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { SimRandom } from "@codeq/testing";
+import { SimRandom } from "@codeq/simulated";
 import { type ServerProcess, startServer, temporaryDirectory } from "../e2e/server-process.ts";
 import { ChaosProxy, proxyFaults } from "./chaos-proxy.ts";
 import type { ClientsOptions, ClientsReport } from "./soak-clients.ts";

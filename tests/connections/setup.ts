@@ -3,7 +3,7 @@
  * the contract tests.
  */
 import type { TestContext } from "node:test";
-import type { SimClock } from "@codeq/testing";
+import type { SimClock } from "@codeq/simulated";
 import { systemClock } from "../../packages/server/src/clock.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
 import { composeHttp, composeStreams } from "../../packages/server/src/start/compose.ts";

@@ -6,7 +6,7 @@ import { Agent, request } from "node:https";
 import { connect as connectPlain, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
-import type { TestCertificate } from "@codeq/testing";
+import type { TestCertificate } from "@codeq/simulated";
 import { credentials } from "@grpc/grpc-js";
 import { TlsWorld } from "../../packages/server/test/tls-files.ts";
 import { until } from "../contract/setup.ts";

@@ -3,7 +3,7 @@
  * configuration and one that an identity server signed wherever both can be had. What is wrong with a
  * bad token is one thing only; without it the token could do everything.
  */
-import { SimIssuer } from "@codeq/testing";
+import { SimIssuer } from "@codeq/simulated";
 import { workerScopes } from "../../packages/server/src/access/identity.ts";
 import type {
   JwksProviderConfig,

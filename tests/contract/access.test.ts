@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import test, { type TestContext } from "node:test";
-import { SimIssuer } from "@codeq/testing";
+import { SimIssuer } from "@codeq/simulated";
 import { routes } from "../../packages/server/src/transport/http/http-server.ts";
 import {
   type Access,

@@ -1,7 +1,7 @@
 /** API keys over REST: what they may do, who may make them, and how they end. */
 import assert from "node:assert/strict";
 import test from "node:test";
-import { settle } from "@codeq/testing";
+import { settle } from "@codeq/simulated";
 import { type Reply, type RunningServer, setup, startMs, until } from "./setup.ts";
 import type { Caller } from "./tokens.ts";
 

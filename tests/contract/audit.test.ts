@@ -1,7 +1,7 @@
 /** The audit trail over REST: what leaves a record, who reads it, and what strangers cannot do to it. */
 import assert from "node:assert/strict";
 import test from "node:test";
-import { settle } from "@codeq/testing";
+import { settle } from "@codeq/simulated";
 import { type Reply, type RunningServer, setup, until } from "./setup.ts";
 import type { Caller } from "./tokens.ts";
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import type { TenantId, WorkerId } from "@codeq/queue";
-import { SimDisk, settle } from "@codeq/testing";
+import { SimDisk, settle } from "@codeq/simulated";
 import { readStore } from "../crash/check-store.ts";
 import { type Reply, type RunningServer, setup, until } from "./setup.ts";
 

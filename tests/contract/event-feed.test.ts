@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { limits } from "@codeq/protocol";
-import { settle } from "@codeq/testing";
+import { settle } from "@codeq/simulated";
 import type { Config } from "../../packages/server/src/config/settings.ts";
 import { FeedReader, openFeed, type Told, unreadFeed } from "./feed-reader.ts";
 import { setup, startMs, until } from "./setup.ts";

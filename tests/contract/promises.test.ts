@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { request } from "node:http";
 import { connect } from "node:net";
 import test from "node:test";
-import { settle } from "@codeq/testing";
+import { settle } from "@codeq/simulated";
 import { getResult } from "../../packages/server/src/operations/get-result.ts";
 import { type RunningServer, setup } from "./setup.ts";
 

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { LocalLog, MemoryKv, MemoryLog } from "@codeq/engine";
-import { SimClock, SimDisk, SimRandom, settle } from "@codeq/testing";
+import { SimClock, SimDisk, SimRandom, settle } from "@codeq/simulated";
 import { type FetchKeySet, fetchKeySet } from "../../packages/server/src/access/fetch-key-set.ts";
 import type { Clock } from "../../packages/server/src/clock.ts";
 import { loadConfig } from "../../packages/server/src/config/load.ts";

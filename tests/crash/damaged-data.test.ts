@@ -11,7 +11,7 @@ import { type TestContext, test } from "node:test";
 import { crc32 } from "node:zlib";
 import { Engine, LevelKv, LocalLog, NodeDisk, put } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
-import { SimRandom } from "@codeq/testing";
+import { SimRandom } from "@codeq/simulated";
 import { Broker } from "../../packages/server/src/broker/broker.ts";
 import { systemClock } from "../../packages/server/src/clock.ts";
 import { noQuotas } from "../../packages/server/src/config/quotas.ts";

@@ -2,7 +2,7 @@
  * Many clients at once, each doing something at random and writing down what it was told. A request
  * is in doubt from when it is sent until its answer is there.
  */
-import type { SimRandom } from "@codeq/testing";
+import type { SimRandom } from "@codeq/simulated";
 import type { ApiClient, Reply, TaskJson } from "../e2e/api-client.ts";
 import { type History, parseRecord } from "./history.ts";
 import { nackReason, type Submission, TaskStory } from "./task-story.ts";

@@ -9,7 +9,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, watch } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
-import { SimRandom } from "@codeq/testing";
+import { SimRandom } from "@codeq/simulated";
 import { ApiClient } from "../e2e/api-client.ts";
 import {
   endOfServer,

@@ -18,7 +18,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { type Disk, type DiskFile, NodeDisk } from "@codeq/engine";
-import { type SimRandom, settle } from "@codeq/testing";
+import { type SimRandom, settle } from "@codeq/simulated";
 
 interface UnsyncedWrite {
   readonly position: number;

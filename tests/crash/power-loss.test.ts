@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { Engine, LevelKv, LocalLog, type Log } from "@codeq/engine";
 import type { TaskId, TenantId, WorkerId } from "@codeq/queue";
-import { SimClock, SimRandom, settle } from "@codeq/testing";
+import { SimClock, SimRandom, settle } from "@codeq/simulated";
 import { decodeBody, opKinds } from "../../packages/engine/src/batch-codec.ts";
 import { Broker } from "../../packages/server/src/broker/broker.ts";
 import { noQuotas } from "../../packages/server/src/config/quotas.ts";

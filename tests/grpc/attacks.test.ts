@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import test from "node:test";
-import { settle } from "@codeq/testing";
+import { settle } from "@codeq/simulated";
 import { until } from "../contract/setup.ts";
 import { producerStream, workerStream } from "./messages.ts";
 import { frame } from "./raw-connection.ts";

@@ -1,7 +1,7 @@
 /** Refusals on streams leave the same records as those of requests. */
 import assert from "node:assert/strict";
 import test from "node:test";
-import { settle } from "@codeq/testing";
+import { settle } from "@codeq/simulated";
 import type { StaticTokenConfig } from "../../packages/server/src/config/settings.ts";
 import { type Server, setup } from "./setup.ts";
 import { producerAuth } from "./tokens.ts";

@@ -1,7 +1,7 @@
 /** Clients that send too much, or do not read: the server holds a bounded amount for each. */
 import assert from "node:assert/strict";
 import test from "node:test";
-import { settle } from "@codeq/testing";
+import { settle } from "@codeq/simulated";
 import { until } from "../contract/setup.ts";
 import { producerStream, type Reply, workerStream } from "./messages.ts";
 import { setup } from "./setup.ts";

@@ -1,7 +1,7 @@
 /** Contract 13, S8: a stream ends with the token that opened it. */
 import assert from "node:assert/strict";
 import test, { type TestContext } from "node:test";
-import { SimIssuer } from "@codeq/testing";
+import { SimIssuer } from "@codeq/simulated";
 import type { JwksProviderConfig } from "../../packages/server/src/config/settings.ts";
 import { startMs, until } from "../contract/setup.ts";
 import { type Server, setup as startServer } from "./setup.ts";

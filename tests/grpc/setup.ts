@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
-import { settle } from "@codeq/testing";
+import { settle } from "@codeq/simulated";
 import { composeStreams } from "../../packages/server/src/start/compose.ts";
 import { collectConnectionMetrics } from "../../packages/server/src/start/compose-metrics.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";

@@ -1,7 +1,7 @@
 /** How streams end: half-close, shutdown, and clients that are gone (P3). */
 import assert from "node:assert/strict";
 import test from "node:test";
-import { settle } from "@codeq/testing";
+import { settle } from "@codeq/simulated";
 import { until } from "../contract/setup.ts";
 import { workerStream } from "./messages.ts";
 import { type Server, setup } from "./setup.ts";

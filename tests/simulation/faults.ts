@@ -1,5 +1,5 @@
 /** What goes wrong, and when: drawn from the plan's chances, one step after the other. */
-import type { SimRandom } from "@codeq/testing";
+import type { SimRandom } from "@codeq/simulated";
 import { type FaultKind, faultKinds } from "./plan.ts";
 import { keptOf } from "./sim-kv.ts";
 import type { CrashMode } from "./weather.ts";

@@ -3,7 +3,7 @@
  * has whole milliseconds, and its timers keep their time about as well as those of Node do: cut to
  * whole milliseconds, and late when the process was busy. When the process ends, its timers do too.
  */
-import type { SimClock, SimRandom } from "@codeq/testing";
+import type { SimClock, SimRandom } from "@codeq/simulated";
 import type { Clock } from "../../packages/server/src/clock.ts";
 
 const lateChance = 0.1;

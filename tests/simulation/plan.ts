@@ -1,5 +1,5 @@
 /** What a seed decides before anything happens: the server's settings and how rough the world is. */
-import type { SimRandom } from "@codeq/testing";
+import type { SimRandom } from "@codeq/simulated";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
 import {
   noQuotas,

@@ -2,7 +2,7 @@
  * One run: a seed decides everything. Clients act and faults strike, step by step, while the clock
  * moves; then the faults cease, good workers finish what is left, and the end is looked at.
  */
-import { SimClock, SimRandom } from "@codeq/testing";
+import { SimClock, SimRandom } from "@codeq/simulated";
 import type { Durability } from "../../packages/server/src/config/settings.ts";
 import { Calls } from "./calls.ts";
 import { CheckerBoard, type Finding } from "./checkers/checker-board.ts";

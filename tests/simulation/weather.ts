@@ -2,7 +2,7 @@
  * How the machine under the server behaves at the moment: how long the disk takes, whether there is
  * room, and whether the process is about to end in the middle of something.
  */
-import type { SimClock, SimDiskOperation, SimRandom } from "@codeq/testing";
+import type { SimClock, SimDiskOperation, SimRandom } from "@codeq/simulated";
 import { type KvFault, type KvFaults, keptOf } from "./sim-kv.ts";
 
 export type CrashMode = "process" | "power";

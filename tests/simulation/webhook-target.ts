@@ -1,6 +1,6 @@
 /** Where webhooks go. It answers well, badly, late or not at all, and remembers what it was sent. */
 import type { Result, Task, TaskId } from "@codeq/queue";
-import type { SimClock, SimRandom } from "@codeq/testing";
+import type { SimClock, SimRandom } from "@codeq/simulated";
 
 const badAnswers = [500, 503, 429, 408, undefined];
 

@@ -4,7 +4,7 @@
  * Disk and kv contents go from one life to the next as a crash leaves them.
  */
 import { type Kv, LocalLog, type Log } from "@codeq/engine";
-import { type SimClock, SimDisk, type SimRandom } from "@codeq/testing";
+import { type SimClock, SimDisk, type SimRandom } from "@codeq/simulated";
 import { type Core, composeCore } from "../../packages/server/src/start/compose.ts";
 import type { Logger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";

@@ -3,7 +3,7 @@
  * equal what it stored, it holds no more memory than near the beginning, no lease is left over, and
  * every acknowledged task is there exactly once.
  */
-import { SimRandom } from "@codeq/testing";
+import { SimRandom } from "@codeq/simulated";
 import { readDataDirectory } from "../crash/open-store.ts";
 import { ApiClient } from "../e2e/api-client.ts";
 import { type Memory, measurable } from "../e2e/server-memory.ts";

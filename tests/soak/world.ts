@@ -1,5 +1,5 @@
 /** What every client of the soak can reach: the server's ports, the ledger and the choices so far. */
-import type { SimRandom } from "@codeq/testing";
+import type { SimRandom } from "@codeq/simulated";
 import type { ApiClient } from "../e2e/api-client.ts";
 import type { Ledger, Story } from "./ledger.ts";
 

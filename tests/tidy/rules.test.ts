@@ -79,7 +79,7 @@ test("packageBorder: another package is imported by name", () => {
   const path = `${server}/store/keys.ts`;
   offends(packageBorder, path, 'import { x } from "../../../engine/src/engine.ts";');
   passes(packageBorder, path, 'import { x } from "@codeq/engine";\nimport "../clock.ts";');
-  passes(packageBorder, `${server}/x.test.ts`, 'import "../../testing/src/sim-disk.ts";');
+  passes(packageBorder, `${server}/x.test.ts`, 'import "../../simulated/src/sim-disk.ts";');
   passes(packageBorder, "tests/e2e/a.test.ts", 'import "../../packages/server/src/start/main.ts";');
 });
 

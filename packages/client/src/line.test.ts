@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { settle } from "@codeq/testing";
+import { settle } from "@codeq/simulated";
 import { ScriptedServer } from "../test/scripted-server.ts";
 import { CodeqError } from "./codeq-error.ts";
 import { Line, type Next, type TokenSource } from "./line.ts";

@@ -16,7 +16,7 @@ import {
 import { Permanent } from "./failures.ts";
 import { openTelemetry } from "./opentelemetry.ts";
 import { task } from "./task.ts";
-import { testServer } from "./testing/index.ts";
+import { testServer } from "./test-server/index.ts";
 
 interface Recorded {
   readonly name: string;

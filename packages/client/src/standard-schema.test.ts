@@ -6,7 +6,7 @@ import { z } from "zod";
 import type { StandardSchema } from "./standard-schema.ts";
 import { ValidationError } from "./standard-schema.ts";
 import { task } from "./task.ts";
-import { testServer } from "./testing/index.ts";
+import { testServer } from "./test-server/index.ts";
 
 const makes = {
   zod: z.object({ size: z.object({ width: z.number() }) }),

@@ -1,6 +1,6 @@
 /** The other end of a line, played by a test: it sees every event and says what it is told to say. */
 import assert from "node:assert/strict";
-import { SimClock, settle } from "@codeq/testing";
+import { SimClock, settle } from "@codeq/simulated";
 import { CodeqError } from "../src/codeq-error.ts";
 import type { Conversation, ConversationListener, DialOptions } from "../src/conversation.ts";
 import type { Runtime } from "../src/runtime.ts";

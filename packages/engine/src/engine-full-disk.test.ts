@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { settle } from "../../testing/src/sim-clock.ts";
+import { settle } from "../../simulated/src/index.ts";
 import {
   EngineWorld,
   type EngineWorldOptions,

@@ -7,7 +7,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { settle } from "../../testing/src/sim-clock.ts";
+import { settle } from "../../simulated/src/index.ts";
 import { appendVersion1, EngineWorld } from "../test/engine-world.ts";
 import { create, type Op, put, remove } from "./batch-codec.ts";
 import type { Engine } from "./engine.ts";

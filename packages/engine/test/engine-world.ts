@@ -3,7 +3,7 @@
  * contents of the kv outlive every engine, as files would.
  */
 // biome-ignore lint/correctness/noUndeclaredDependencies: that package depends on this one.
-import { SimClock, SimDisk, type SimDiskOperation, SimRandom, settle } from "@codeq/testing";
+import { SimClock, SimDisk, type SimDiskOperation, SimRandom, settle } from "@codeq/simulated";
 import { GroupWriter, type Op, Slab } from "../src/batch-codec.ts";
 import { Engine } from "../src/engine.ts";
 import type { EngineState } from "../src/engine-options.ts";

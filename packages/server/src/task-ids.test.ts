@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { SimRandom } from "../../testing/src/index.ts";
+import { SimRandom } from "../../simulated/src/index.ts";
 import { TaskIds } from "./task-ids.ts";
 
 function setup(): TaskIds {

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { Engine, LocalLog, MemoryKv } from "@codeq/engine";
 import type { Result, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
 // biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
-import { SimClock, SimDisk, SimRandom, settle } from "@codeq/testing";
+import { SimClock, SimDisk, SimRandom, settle } from "@codeq/simulated";
 import { Broker } from "../src/broker/broker.ts";
 import type { EnqueueRequest } from "../src/broker/broker-requests.ts";
 import type { ClaimedTask, ClaimRequest } from "../src/broker/claims.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
-import { SimClock, settle } from "@codeq/testing";
+import { SimClock, settle } from "@codeq/simulated";
 import { Client, credentials, status } from "@grpc/grpc-js";
 import { until } from "../../contract/setup.ts";
 import { RawConnection } from "../../grpc/raw-connection.ts";

@@ -1,6 +1,6 @@
 /** A server with short times and the development tokens, a crowd of attackers and a healthy client. */
 import type { TestContext } from "node:test";
-import type { SimClock } from "@codeq/testing";
+import type { SimClock } from "@codeq/simulated";
 import { loadConfig } from "../../../packages/server/src/config/load.ts";
 import type { Config } from "../../../packages/server/src/config/settings.ts";
 import { type Server, setup as start } from "../setup.ts";

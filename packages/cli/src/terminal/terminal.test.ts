@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { SimClock } from "../../../testing/src/sim-clock.ts";
+import { SimClock } from "../../../simulated/src/index.ts";
 import { ProgressBar, progressLine } from "./progress-bar.ts";
 import { chooseStyle, fit, widthOf } from "./style.ts";
 import { type Column, columnsWithin, tableLines } from "./table.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { SimClock } from "../../../testing/src/sim-clock.ts";
+import { SimClock } from "../../../simulated/src/index.ts";
 import { chooseStyle } from "../terminal/style.ts";
 import type { TaskEvent } from "./event-feed.ts";
 import { CalmLines, eventLine } from "./event-lines.ts";

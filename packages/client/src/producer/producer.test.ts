@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { producer as wire } from "@codeq/protocol/wire";
-import { settle } from "@codeq/testing";
+import { settle } from "@codeq/simulated";
 import { ScriptedServer } from "../../test/scripted-server.ts";
 import { Client, type ClientOptions } from "../client.ts";
 import type { CodeqError } from "../codeq-error.ts";
 import { task } from "../task.ts";
-import { testServer } from "../testing/index.ts";
+import { testServer } from "../test-server/index.ts";
 import { Creations } from "./creations.ts";
 import { createFields } from "./enqueue-options.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { worker as wire } from "@codeq/protocol/wire";
-import { settle } from "@codeq/testing";
+import { settle } from "@codeq/simulated";
 import { ScriptedServer } from "../../test/scripted-server.ts";
 import { Client } from "../client.ts";
 import { CodeqError } from "../codeq-error.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { SimDisk } from "../../../testing/src/sim-disk.ts";
+import { SimDisk } from "../../../simulated/src/sim-disk.ts";
 import { frameOf } from "./contract.ts";
 import { type Durability, LocalLog } from "./local-log.ts";
 

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { SimDisk, type SimDiskOperation } from "../../../testing/src/sim-disk.ts";
+import { SimDisk, type SimDiskOperation } from "../../../simulated/src/sim-disk.ts";
 import type { Disk } from "../disk/disk.ts";
 import { NodeDisk } from "../disk/node-disk.ts";
 import { bodiesFrom, frameOf, logContract } from "./contract.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { accept, refuse } from "@codeq/queue";
-import { SimClock } from "@codeq/testing";
+import { SimClock } from "@codeq/simulated";
 import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
 import { AcceptedTokens } from "./accepted-tokens.ts";
 import { type Authenticated, producerOf, workerOf } from "./identity-of.ts";

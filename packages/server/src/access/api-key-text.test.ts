@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { SimRandom } from "../../../testing/src/index.ts";
+import { SimRandom } from "../../../simulated/src/index.ts";
 import { drawApiKey, idInApiKey, isApiKeyId, looksLikeApiKey } from "./api-key-text.ts";
 
 const startMs = Date.UTC(2026, 0, 2);

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { put } from "@codeq/engine";
 import { limits } from "@codeq/protocol";
 import { refuse, type TenantId } from "@codeq/queue";
-import { SimDisk, settle } from "../../../testing/src/index.ts";
+import { SimDisk, settle } from "../../../simulated/src/index.ts";
 import { BrokerWorld } from "../../test/broker-world.ts";
 import { apiKeyKey, apiKeysPrefix, apiKeyUseKey, quarantineKey } from "../store/keys.ts";
 import { QueueStore } from "../store/queue-store.ts";

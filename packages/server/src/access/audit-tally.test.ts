@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TenantId } from "@codeq/queue";
-import { SimClock } from "../../../testing/src/index.ts";
+import { SimClock } from "../../../simulated/src/index.ts";
 import type { AuditEvent } from "../store/audit-record.ts";
 import { AuditTally, type AuditTallyParts } from "./audit-tally.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHmac, createPublicKey } from "node:crypto";
 import { test } from "node:test";
-import { SimClock, SimIssuer, type TokenOptions } from "@codeq/testing";
+import { SimClock, SimIssuer, type TokenOptions } from "@codeq/simulated";
 import fc from "fast-check";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { SimClock, SimIssuer, settle } from "@codeq/testing";
+import { SimClock, SimIssuer, settle } from "@codeq/simulated";
 import { refreshKeySets } from "../maintenance/refresh-key-sets.ts";
 import { Ticker } from "../maintenance/ticker.ts";
 import { createLogger } from "../telemetry/logger.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { SimClock } from "../../../testing/src/index.ts";
+import { SimClock } from "../../../simulated/src/index.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/settings.ts";
 import { Buckets } from "./buckets.ts";

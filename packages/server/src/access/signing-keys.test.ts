@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
 import { test } from "node:test";
-import { SimIssuer } from "@codeq/testing";
+import { SimIssuer } from "@codeq/simulated";
 import { readSigningKeys } from "./signing-keys.ts";
 
 async function read(...entries: unknown[]): Promise<[kid: string, algorithms: string[]][]> {

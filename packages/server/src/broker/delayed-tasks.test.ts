@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { settle } from "../../../testing/src/index.ts";
+import { settle } from "../../../simulated/src/index.ts";
 import {
   acme,
   BrokerWorld,

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { SimClock, SimRandom } from "../../../testing/src/index.ts";
+import { SimClock, SimRandom } from "../../../simulated/src/index.ts";
 import type { AuditTrail } from "../access/audit-trail.ts";
 import { type LoadedConfig, loadConfig } from "../config/load.ts";
 import type { AuditRecord } from "../store/audit-record.ts";

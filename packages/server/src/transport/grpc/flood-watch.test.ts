@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { SimClock } from "@codeq/testing";
+import { SimClock } from "@codeq/simulated";
 import { FloodWatch } from "./flood-watch.ts";
 
 const limits = { floodCheckMs: 100, floodBytesMax: 1000 };

@@ -11,7 +11,7 @@ import {
 } from "node:http2";
 import { connect as connectTcp, type Socket } from "node:net";
 import { test } from "node:test";
-import { SimClock } from "@codeq/testing";
+import { SimClock } from "@codeq/simulated";
 import { createLogger } from "../../telemetry/logger.ts";
 import { createGrpcServer, type GrpcHandler, type GrpcLimits, grpcLimits } from "./grpc-server.ts";
 import type { CloseReason, GrpcStream } from "./grpc-stream.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type ClientHttp2Stream, connect } from "node:http2";
 import { test } from "node:test";
-import { SimClock } from "@codeq/testing";
+import { SimClock } from "@codeq/simulated";
 import { createLogger } from "../../telemetry/logger.ts";
 import { createGrpcServer, type GrpcHandler, type GrpcLimits, grpcLimits } from "./grpc-server.ts";
 import type { CloseReason, GrpcStream } from "./grpc-stream.ts";

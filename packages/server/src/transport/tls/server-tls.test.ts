@@ -5,7 +5,7 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:
 import { type AddressInfo, connect as connectPlain, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { type ConnectionOptions, connect, createServer } from "node:tls";
-import { SimClock } from "@codeq/testing";
+import { SimClock } from "@codeq/simulated";
 import { TlsWorld } from "../../../test/tls-files.ts";
 import { type Clock, systemClock } from "../../clock.ts";
 import { createLogger } from "../../telemetry/logger.ts";

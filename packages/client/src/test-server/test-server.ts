@@ -4,8 +4,7 @@
  * real time.
  */
 import { type InProcessServer, openInProcess } from "@codeq/server";
-import { SimClock } from "@codeq/testing/sim-clock";
-import { SimRandom } from "@codeq/testing/sim-random";
+import { SimClock, SimRandom } from "@codeq/server/simulated";
 import { Client, type ClientOptions } from "../client.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { CodeqError } from "../codeq-error.ts";
