@@ -14,8 +14,13 @@ import { exits } from "../packages/cli/src/exit-codes.ts";
 import { leftOf } from "../packages/cli/src/help.ts";
 import { connection, everywhere } from "../packages/cli/src/shared-options.ts";
 import { errors } from "../packages/protocol/src/errors.ts";
-import { envNamesOf, flagOf, keyNames, rowOf } from "../packages/server/src/config/keys.ts";
-import { laterKeys } from "../packages/server/src/config/later-keys.ts";
+import { inactiveSettings } from "../packages/server/src/config/inactive-settings.ts";
+import {
+  envNamesOf,
+  flagOf,
+  rowOf,
+  settingNames,
+} from "../packages/server/src/config/setting-table.ts";
 import { metricTable } from "../packages/server/src/telemetry/metrics.ts";
 import type { MetricRow } from "../packages/server/src/telemetry/registry.ts";
 
@@ -30,7 +35,7 @@ export function referencePages(): ReadonlyMap<string, string> {
 }
 
 function configPage(): string {
-  const rows = keyNames.map((name) => {
+  const rows = settingNames.map((name) => {
     const row = rowOf(name);
     const unit = row.unit === undefined ? "" : `, ${row.unit}`;
     const initial = row.initialInWords ?? code(String(row.initial));
@@ -45,12 +50,12 @@ function configPage(): string {
       about,
     ];
   });
-  const later = laterKeys.map((row) => [
+  const later = inactiveSettings.map((row) => [
     code(row.name),
     envNamesOf(row.name, row.env).map(code).join(" "),
     row.refuseWhenOn === undefined ? "a warning" : "refused when on",
   ]);
-  return page("Configuration", "packages/server/src/config/keys.ts", [
+  return page("Configuration", "packages/server/src/config/setting-table.ts", [
     "Values come from the defaults, then the YAML file, then the environment, then flags; the last",
     "one wins. The file is the one that `--config` or `CODEQ_CONFIG_PATH` names; a named file must",
     "exist. Where a key has several variables, the first one that is set counts, and a variable that",

@@ -1,11 +1,15 @@
 /** Contract part 7, and S14: how fast a token and its tenant may go, over HTTP and for callbacks. */
 import assert from "node:assert/strict";
 import test from "node:test";
-import type { Config, RateLimitKey, RateScope } from "../../packages/server/src/config/settings.ts";
+import type {
+  Config,
+  RateLimitSetting,
+  RateScope,
+} from "../../packages/server/src/config/settings.ts";
 import { type Reply, type RunningServer, setup, until } from "./setup.ts";
 import type { Caller } from "./tokens.ts";
 
-type Settings = Partial<Record<RateLimitKey, number>>;
+type Settings = Partial<Record<RateLimitSetting, number>>;
 
 /** One a second, and so many at once. */
 function perToken(scope: RateScope, burst: number): Settings {

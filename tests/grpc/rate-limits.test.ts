@@ -1,12 +1,12 @@
 /** Contract part 7 on streams, and S14: a stream is no way around a limit, and no limit ends one. */
 import assert from "node:assert/strict";
 import test from "node:test";
-import type { RateLimitKey, RateScope } from "../../packages/server/src/config/settings.ts";
+import type { RateLimitSetting, RateScope } from "../../packages/server/src/config/settings.ts";
 import { until } from "../contract/setup.ts";
 import type { Reply } from "./messages.ts";
 import { setup } from "./setup.ts";
 
-type Settings = Partial<Record<RateLimitKey, number>>;
+type Settings = Partial<Record<RateLimitSetting, number>>;
 
 /** One a second, and so many at once. */
 function perToken(scope: RateScope, burst: number): Settings {

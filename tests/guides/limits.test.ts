@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
 import { quotaOf } from "../../packages/server/src/config/quotas.ts";
-import { rateLimitKeys } from "../../packages/server/src/config/rate-limit-keys.ts";
-import type { Config, RateLimitKey } from "../../packages/server/src/config/settings.ts";
+import { rateLimitSettings } from "../../packages/server/src/config/rate-limit-settings.ts";
+import type { Config, RateLimitSetting } from "../../packages/server/src/config/settings.ts";
 import { metricTable } from "../../packages/server/src/telemetry/metrics.ts";
 import { setup } from "../contract/setup.ts";
 import { blocksOf, type Mark } from "./marks.ts";
@@ -32,7 +32,7 @@ const [rates, quotas] = blocks("yaml").map(load) as [Config, Config];
 
 /** The limits of a configuration, for a server of the tests. */
 function limitsOf(config: Config): Partial<Config> {
-  const names = Object.keys(rateLimitKeys) as RateLimitKey[];
+  const names = Object.keys(rateLimitSettings) as RateLimitSetting[];
   const limits = Object.fromEntries(names.map((name) => [name, config[name]]));
   return { ...limits, quotas: config.quotas };
 }
@@ -71,7 +71,7 @@ test("the example of an exceeded quota is the answer that a small tenant gets", 
 });
 
 test("variables and metrics that the guide names exist", () => {
-  const variables = Object.values(rateLimitKeys).flatMap(({ env }) => env ?? []);
+  const variables = Object.values(rateLimitSettings).flatMap(({ env }) => env ?? []);
   for (const [name] of guide.matchAll(/RATE_LIMIT_\w+/g)) assert.ok(variables.includes(name), name);
   const metrics = new Map(Object.values(metricTable).map((row) => [row.name as string, row]));
   const named = [...guide.matchAll(/`(codeq_\w+)\{([\w,]+)\}`/g)];

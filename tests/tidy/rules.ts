@@ -122,7 +122,7 @@ const bans: readonly Ban[] = [
   },
   {
     pattern: join("\\bprocess\\s*\\.\\s*", "env\\b"),
-    why: "reads the environment; add a row to config/keys.ts",
+    why: "reads the environment; add a row to config/setting-table.ts",
     home: /^packages\/(server\/src\/config\/|cli\/src\/main\.ts)/,
     scope: packageSource,
   },

@@ -24,7 +24,7 @@ const files: SourceFile[] = [...filesUnder("")].map((path) => ({
 }));
 
 test("the tree has files to look at", () => {
-  assert.ok(files.some(({ path }) => path === "packages/server/src/config/keys.ts"));
+  assert.ok(files.some(({ path }) => path === "packages/server/src/config/setting-table.ts"));
   assert.ok(files.some(({ path }) => path === ".ci/run"));
   assert.ok(files.some(({ path }) => path === "package-lock.json"));
 });

@@ -1,5 +1,11 @@
 /** The flags of the server as rows of options, for help and completion. */
-import { configPathEnv, configPathFlag, flagOf, keyNames, rowOf } from "@codeq/server/command-line";
+import {
+  configPathEnv,
+  configPathFlag,
+  flagOf,
+  rowOf,
+  settingNames,
+} from "@codeq/server/command-line";
 import type { OptionRow } from "./command.ts";
 
 export function serverFlagRows(): readonly OptionRow[] {
@@ -9,7 +15,7 @@ export function serverFlagRows(): readonly OptionRow[] {
     env: configPathEnv,
     about: "YAML file to read settings from.",
   };
-  const settings = keyNames.map((key): OptionRow => {
+  const settings = settingNames.map((key): OptionRow => {
     const { parser, about, unit } = rowOf(key);
     const name = flagOf(key).slice(2);
     if (parser.isSwitch === true) return { name, about };

@@ -1,5 +1,5 @@
 /**
- * What the structured keys have in common, and `persistenceConfig` itself. Each is accepted as a map
+ * What the structured settings have in common, and `persistenceConfig` itself. Each is accepted as a map
  * of the file or as JSON text from any source. Problems name fields, never their contents: what a
  * JSON parser says about bad text would repeat the text, and that may be a token.
  */

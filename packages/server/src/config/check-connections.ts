@@ -1,8 +1,11 @@
-/** What must hold between the keys that are about connections. */
+/** What must hold between the settings that are about connections. */
 import { exposedAddresses } from "./listen-address.ts";
-import type { KeyName, Settings } from "./settings.ts";
+import type { SettingName, Settings } from "./settings.ts";
 
-export function connectionProblems(settings: Settings, touched: ReadonlySet<KeyName>): string[] {
+export function connectionProblems(
+  settings: Settings,
+  touched: ReadonlySet<SettingName>,
+): string[] {
   const { tlsCertFile, tlsKeyFile, tlsClientCaFile } = settings;
   const problems: string[] = [];
   if ((tlsCertFile === "") !== (tlsKeyFile === "")) {

@@ -1,12 +1,12 @@
 /**
- * What must hold between keys, and what an operator may leave out only in development. Turns the
- * values of single keys into the configuration that the server reads.
+ * What must hold between settings, and what an operator may leave out only in development. Turns the
+ * values of single settings into the configuration that the server reads.
  */
 import { join } from "node:path";
 import { connectionProblems, connectionWarnings } from "./check-connections.ts";
 import { chooseAuth } from "./choose-auth.ts";
-import { rateLimitPairs } from "./rate-limit-keys.ts";
-import type { Config, KeyName, Settings } from "./settings.ts";
+import { rateLimitPairs } from "./rate-limit-settings.ts";
+import type { Config, SettingName, Settings } from "./settings.ts";
 
 interface Checked {
   readonly config: Config;
@@ -15,9 +15,9 @@ interface Checked {
 }
 
 export function closeConfig(
-  values: ReadonlyMap<KeyName, unknown>,
-  sources: Readonly<Record<KeyName, string>>,
-  touched: ReadonlySet<KeyName>,
+  values: ReadonlyMap<SettingName, unknown>,
+  sources: Readonly<Record<SettingName, string>>,
+  touched: ReadonlySet<SettingName>,
 ): Checked {
   // The table's types say what each parser returned; the map has only forgotten which is which.
   const settings = Object.fromEntries(values) as unknown as Settings;
@@ -53,7 +53,7 @@ export function closeConfig(
   return { config, problems, warnings };
 }
 
-function checkSecret(settings: Settings, touched: ReadonlySet<KeyName>): string[] {
+function checkSecret(settings: Settings, touched: ReadonlySet<SettingName>): string[] {
   if (settings.env === "dev" || touched.has("webhookHmacSecret")) return [];
   return [
     `webhookHmacSecret: required because env is ${settings.env}; set WEBHOOK_HMAC_SECRET in the ` +
@@ -78,7 +78,7 @@ function checkStreams({ workerStreamAddr: address, producerStreamAddr }: Setting
 }
 
 function checkOrder(settings: Settings): string[] {
-  const pairs: [KeyName & NumberKey, KeyName & NumberKey][] = [
+  const pairs: [SettingName & NumberSetting, SettingName & NumberSetting][] = [
     ["backoffBaseSeconds", "backoffMaxSeconds"],
     ["resultWebhookBaseBackoffSeconds", "resultWebhookMaxBackoffSeconds"],
     ["payloadBytesMax", "bodyBytesMax"],
@@ -101,6 +101,6 @@ function halfLimits(settings: Settings): string[] {
     .map(([name, other]) => `${name} has no effect without ${other}; set both to limit the rate`);
 }
 
-type NumberKey = {
-  [K in KeyName]: Settings[K] extends number ? K : never;
-}[KeyName];
+type NumberSetting = {
+  [K in SettingName]: Settings[K] extends number ? K : never;
+}[SettingName];

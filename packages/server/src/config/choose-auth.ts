@@ -1,13 +1,13 @@
 /**
- * Who vouches for callers, from the keys that can say so: the auth config of a kind of callers, else
- * the older keys of its identity server, else, only in development and only when nothing at all was
+ * Who vouches for callers, from the settings that can say so: the auth config of a kind of callers, else
+ * the older settings of its identity server, else, only in development and only when nothing at all was
  * written, the development token. Half a configuration is a mistake and is not completed.
  */
 import { readJwks } from "./auth-blob.ts";
-import { envNamesOf, keys } from "./keys.ts";
+import { envNamesOf, settingTable } from "./setting-table.ts";
 import type {
-  KeyName,
   ProviderConfig,
+  SettingName,
   Settings,
   StaticTokenConfig,
   WrittenAuth,
@@ -23,7 +23,7 @@ interface AuthChoice {
 
 export const developmentToken = "dev-token";
 
-export function chooseAuth(settings: Settings, touched: ReadonlySet<KeyName>): AuthChoice {
+export function chooseAuth(settings: Settings, touched: ReadonlySet<SettingName>): AuthChoice {
   const producers = choose(producerKeys, settings, touched);
   const workers = choose(workerKeys, settings, touched);
   const problems = [...producers.problems, ...workers.problems, ...checkRoleHeader(settings)];
@@ -68,15 +68,15 @@ const developmentWorker: StaticTokenConfig = {
   raw: { tenantId: "dev-tenant" },
 };
 
-interface AuthKeys {
+interface AuthSettingNames {
   readonly provider: "producerAuthProvider" | "workerAuthProvider";
   readonly config: "producerAuthConfig" | "workerAuthConfig";
-  readonly older: readonly KeyName[];
-  /** What the older keys say; undefined when they name no key set. */
+  readonly older: readonly SettingName[];
+  /** What the older settings say; undefined when they name no key set. */
   readonly written: (settings: Settings) => Readonly<Record<string, string>> | undefined;
 }
 
-const producerKeys: AuthKeys = {
+const producerKeys: AuthSettingNames = {
   provider: "producerAuthProvider",
   config: "producerAuthConfig",
   older: ["identityServiceUrl", "identityJwksUrl", "identityIssuer", "identityAudience"],
@@ -90,7 +90,7 @@ const producerKeys: AuthKeys = {
   },
 };
 
-const workerKeys: AuthKeys = {
+const workerKeys: AuthSettingNames = {
   provider: "workerAuthProvider",
   config: "workerAuthConfig",
   older: ["workerJwksUrl", "workerIssuer", "workerAudience"],
@@ -105,7 +105,11 @@ interface Choice {
   readonly warnings: readonly string[];
 }
 
-function choose(names: AuthKeys, settings: Settings, touched: ReadonlySet<KeyName>): Choice {
+function choose(
+  names: AuthSettingNames,
+  settings: Settings,
+  touched: ReadonlySet<SettingName>,
+): Choice {
   const older = names.older.filter((name) => touched.has(name));
   const blob: WrittenAuth = settings[names.config];
   if (touched.has(names.config)) {
@@ -126,8 +130,12 @@ function choose(names: AuthKeys, settings: Settings, touched: ReadonlySet<KeyNam
   return chooseOlder(names, older, settings);
 }
 
-/** What the older keys of an identity server come to. */
-function chooseOlder(names: AuthKeys, older: readonly KeyName[], settings: Settings): Choice {
+/** What the older settings of an identity server come to. */
+function chooseOlder(
+  names: AuthSettingNames,
+  older: readonly SettingName[],
+  settings: Settings,
+): Choice {
   const said = settings[names.provider];
   const refused = (problem: string): Choice => ({
     ...{ isWritten: true, providers: [], problems: [problem], warnings: [] },
@@ -177,7 +185,7 @@ function missing(
   env: string,
   alternative: string,
 ): string {
-  const variable = keys[name].env?.[0] ?? envNamesOf(name)[0];
+  const variable = settingTable[name].env?.[0] ?? envNamesOf(name)[0];
   const whose = name === "producerAuthConfig" ? "producers" : "workers";
   return (
     `${name}: no tokens are configured for ${whose} and env is ${env}; set ${name} in the file or ` +

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { laterKeys } from "./later-keys.ts";
+import { inactiveSettings } from "./inactive-settings.ts";
 import { type LoadedConfig, loadConfig } from "./load.ts";
 import type { Config, StaticTokenConfig } from "./settings.ts";
 
@@ -226,7 +226,7 @@ sharding: { enabled: false, backends: { default: { address: x, poolSize: 1 } } }
 });
 
 test("keys of later versions load from every variable with one warning each", () => {
-  for (const row of laterKeys) {
+  for (const row of inactiveSettings) {
     for (const variable of row.env) {
       const value = row.refuseWhenOn === undefined ? "x" : "false";
       const { warnings } = accepted({ env: { [variable]: value } });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { describeConfig, renderHelp } from "./describe.ts";
-import { envNamesOf, flagOf, keyNames, rowOf } from "./keys.ts";
 import { loadConfig } from "./load.ts";
+import { envNamesOf, flagOf, rowOf, settingNames } from "./setting-table.ts";
 
 function describe(env: Record<string, string>): Map<string, { value: string; source: string }> {
   const result = loadConfig({ argv: [], env, readFile: () => "" });
@@ -18,7 +18,7 @@ test("the listing has every key with its value and source, and no secret", () =>
     WORKER_AUTH_CONFIG: "hush-c",
     PERSISTENCE_CONFIG: '{"path":"./p"}',
   });
-  assert.equal(rows.size, keyNames.length - 1);
+  assert.equal(rows.size, settingNames.length - 1);
   assert.deepEqual(rows.get("port"), {
     key: "port",
     value: "81",
@@ -40,7 +40,7 @@ test("a secret that is not set is shown as such", () => {
 
 test("help names every flag, variable and default", () => {
   const help = renderHelp();
-  for (const name of keyNames) {
+  for (const name of settingNames) {
     assert.ok(help.includes(`  ${flagOf(name)}`), name);
     for (const variable of envNamesOf(name, rowOf(name).env)) assert.ok(help.includes(variable));
   }

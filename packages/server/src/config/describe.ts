@@ -1,18 +1,19 @@
 /** The configuration in words: what is in force and why, and what could be said. No secret appears. */
-import { envNamesOf, flagOf, keyNames, rowOf } from "./keys.ts";
+
 import { describeQuotas } from "./quotas.ts";
-import type { Config, KeyName, ProviderConfig } from "./settings.ts";
+import { envNamesOf, flagOf, rowOf, settingNames } from "./setting-table.ts";
+import type { Config, ProviderConfig, SettingName } from "./settings.ts";
 import { configPathEnv, configPathFlag } from "./source.ts";
 
 export interface DescribedKey {
-  readonly key: KeyName;
+  readonly key: SettingName;
   readonly value: string;
   readonly source: string;
 }
 
 /** One entry per key in the order of the table; the older spellings show up as what they set. */
 export function describeConfig(config: Config): readonly DescribedKey[] {
-  return keyNames
+  return settingNames
     .filter((key) => key !== "persistenceConfig")
     .map((key) => ({ key, value: describeValue(config, key), source: config.sources[key] }));
 }
@@ -29,7 +30,7 @@ export function renderHelp(): string {
     "  --help",
     "      Print this text.",
   ];
-  for (const name of keyNames) {
+  for (const name of settingNames) {
     const row = rowOf(name);
     const initial = row.initialInWords ?? String(row.initial);
     const unit = row.unit === undefined ? "" : `, in ${row.unit}`;
@@ -43,7 +44,7 @@ export function renderHelp(): string {
   return `${lines.join("\n")}\n`;
 }
 
-function describeValue(config: Config, key: KeyName): string {
+function describeValue(config: Config, key: SettingName): string {
   switch (key) {
     case "producerAuthConfig":
       return describeProviders(config.producerAuth);

@@ -1,6 +1,7 @@
 /** The environment. A variable that is set to nothing counts as not set. */
-import { envNamesOf, keyNames, rowOf } from "./keys.ts";
-import { laterKeys } from "./later-keys.ts";
+
+import { inactiveSettings } from "./inactive-settings.ts";
+import { envNamesOf, rowOf, settingNames } from "./setting-table.ts";
 import { configPathEnv, type Source, type Written } from "./source.ts";
 import { closestName } from "./suggest.ts";
 
@@ -13,8 +14,11 @@ export function readEnvironment(env: Environment): Source {
   const written: Written[] = [];
   const known = new Set<string>([configPathEnv]);
   const rows = [
-    ...keyNames.map((name) => ({ name, variables: envNamesOf(name, rowOf(name).env) })),
-    ...laterKeys.map((row) => ({ name: row.name, variables: envNamesOf(row.name, row.env) })),
+    ...settingNames.map((name) => ({ name, variables: envNamesOf(name, rowOf(name).env) })),
+    ...inactiveSettings.map((row) => ({
+      name: row.name,
+      variables: envNamesOf(row.name, row.env),
+    })),
   ];
   for (const { name, variables } of rows) {
     for (const variable of variables) known.add(variable);

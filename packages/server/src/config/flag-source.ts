@@ -1,7 +1,7 @@
 /** The command line: `--name value`, `--name=value`, and switches that may stand alone. */
-import { envNamesOf, flagOf, keyNames, rowOf } from "./keys.ts";
-import type { KeyName } from "./settings.ts";
-import { configPathFlag, laterNames, type Source, type Written } from "./source.ts";
+import { envNamesOf, flagOf, rowOf, settingNames } from "./setting-table.ts";
+import type { SettingName } from "./settings.ts";
+import { configPathFlag, inactiveNames, type Source, type Written } from "./source.ts";
 import { didYouMean } from "./suggest.ts";
 
 export interface FlagSource extends Source {
@@ -15,7 +15,7 @@ export function readFlags(argv: readonly string[]): FlagSource {
     const { flag, value } = argument;
     if (flag === undefined) {
       problems.push(`argument ${argument.position}: expected a flag such as --port=8080`);
-    } else if (!keyByFlag.has(flag) && flag !== configPathFlag) {
+    } else if (!settingByFlag.has(flag) && flag !== configPathFlag) {
       problems.push(unknownFlag(flag));
     } else if (seen.has(flag)) {
       problems.push(`flag ${flag} is given twice; keep one`);
@@ -27,7 +27,7 @@ export function readFlags(argv: readonly string[]): FlagSource {
   }
   const written: Written[] = [];
   for (const [flag, value] of seen) {
-    const name = keyByFlag.get(flag);
+    const name = settingByFlag.get(flag);
     const spell = (example: string) => `${flag}=${example}`;
     if (name) written.push({ name, value, origin: { place: `flag ${flag}`, spell } });
   }
@@ -35,8 +35,8 @@ export function readFlags(argv: readonly string[]): FlagSource {
   return { written, problems, warnings, configPath: seen.get(configPathFlag) };
 }
 
-const keyByFlag: ReadonlyMap<string, KeyName> = new Map(
-  keyNames.map((name) => [flagOf(name), name]),
+const settingByFlag: ReadonlyMap<string, SettingName> = new Map(
+  settingNames.map((name) => [flagOf(name), name]),
 );
 
 interface Argument {
@@ -75,20 +75,20 @@ function isFlag(argument: string): boolean {
 }
 
 function isSwitch(flag: string): boolean {
-  const name = keyByFlag.get(flag);
+  const name = settingByFlag.get(flag);
   return name !== undefined && rowOf(name).parser.isSwitch === true;
 }
 
 function unknownFlag(flag: string): string {
-  if (laterNames.some((name) => flagOf(name) === flag)) {
+  if (inactiveNames.some((name) => flagOf(name) === flag)) {
     return `flag ${flag} is not in this version; remove it`;
   }
-  const hint = didYouMean(flag, [...keyByFlag.keys(), configPathFlag]);
+  const hint = didYouMean(flag, [...settingByFlag.keys(), configPathFlag]);
   return `flag ${flag}: there is no such flag${hint} (--help lists all)`;
 }
 
 function warnOfSecret(flag: string): string[] {
-  const name = keyByFlag.get(flag);
+  const name = settingByFlag.get(flag);
   if (name === undefined || rowOf(name).secret !== true) return [];
   const variable = envNamesOf(name)[0];
   return [`flag ${flag} shows a secret to every user of this machine; ${variable} does not`];

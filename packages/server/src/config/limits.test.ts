@@ -5,8 +5,8 @@ import fc from "fast-check";
 import { describeConfig } from "./describe.ts";
 import { type LoadedConfig, loadConfig } from "./load.ts";
 import { quotaOf } from "./quotas.ts";
-import { rateLimitKeys } from "./rate-limit-keys.ts";
-import type { Config, RateLimitKey } from "./settings.ts";
+import { rateLimitSettings } from "./rate-limit-settings.ts";
+import type { Config, RateLimitSetting } from "./settings.ts";
 
 function load(yaml: string, env: Record<string, string> = {}): LoadedConfig {
   return loadConfig({ argv: ["--config=codeq.yaml"], env, readFile: () => yaml });
@@ -31,7 +31,8 @@ const everything = Number.POSITIVE_INFINITY;
 
 test("nothing is limited unless somebody says so", () => {
   const { config } = accepted("");
-  for (const name of Object.keys(rateLimitKeys) as RateLimitKey[]) assert.equal(config[name], 0);
+  for (const name of Object.keys(rateLimitSettings) as RateLimitSetting[])
+    assert.equal(config[name], 0);
   assert.deepEqual(quotaOf(config.quotas, "acme"), {
     pendingTasks: everything,
     storedBytes: everything,

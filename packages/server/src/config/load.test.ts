@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { envNamesOf, flagOf, keyNames, keys, rowOf } from "./keys.ts";
 import { type LoadedConfig, loadConfig } from "./load.ts";
-import { rateLimitKeys } from "./rate-limit-keys.ts";
-import type { Config, KeyName, ProviderConfig, RateLimitKey } from "./settings.ts";
+import { rateLimitSettings } from "./rate-limit-settings.ts";
+import { envNamesOf, flagOf, rowOf, settingNames, settingTable } from "./setting-table.ts";
+import type { Config, ProviderConfig, RateLimitSetting, SettingName } from "./settings.ts";
 
 interface Given {
   readonly argv?: readonly string[];
@@ -36,7 +36,7 @@ function problemsOf(given: Given): readonly string[] {
 }
 
 /** A value for every key that is not its default, as text and as what it becomes. */
-const samples: { readonly [K in KeyName]: readonly [text: string, value: unknown] } = {
+const samples: { readonly [K in SettingName]: readonly [text: string, value: unknown] } = {
   port: ["9000", 9000],
   host: ["0.0.0.0", "0.0.0.0"],
   workerStreamAddr: [":9191", ":9191"],
@@ -102,11 +102,11 @@ const samples: { readonly [K in KeyName]: readonly [text: string, value: unknown
   metricsCommandsMax: ["5", 5],
   quotas: ['{"default":{"pendingTasks":7}}', undefined],
   ...(Object.fromEntries(
-    Object.keys(rateLimitKeys).map((name) => [name, ["30", 30] as const]),
-  ) as Record<RateLimitKey, readonly [string, number]>),
+    Object.keys(rateLimitSettings).map((name) => [name, ["30", 30] as const]),
+  ) as Record<RateLimitSetting, readonly [string, number]>),
 };
 
-/** The older keys of identity servers mean something together only. */
+/** The older settings of identity servers mean something together only. */
 const identityServers = {
   identityServiceUrl: "https://id.example.com",
   identityJwksUrl: "https://id.example.com/keys",
@@ -124,7 +124,7 @@ const tlsFiles = {
 };
 
 /** Half an auth or TLS configuration is refused, so the key under test gets its other half. */
-function otherHalf(name: KeyName): Record<string, string> {
+function otherHalf(name: SettingName): Record<string, string> {
   if (name.startsWith("tls")) {
     const { [envNamesOf(name)[0] as keyof typeof tlsFiles]: _, ...others } = tlsFiles;
     return others;
@@ -147,7 +147,7 @@ function tokensOf(providers: readonly ProviderConfig[]): string[] {
   );
 }
 
-function assertTaken(config: Config, name: KeyName, place: string): void {
+function assertTaken(config: Config, name: SettingName, place: string): void {
   if (name === "persistenceConfig") {
     assert.equal(config.dataDir, "./elsewhere");
     assert.equal(config.sources.dataDir, `${place}, persistenceConfig.path`);
@@ -163,7 +163,7 @@ function assertTaken(config: Config, name: KeyName, place: string): void {
   assert.equal(config.sources[name], place);
 }
 
-for (const name of keyNames) {
+for (const name of settingNames) {
   test(`${name} is read from the file, from each of its variables and from its flag`, () => {
     const [text] = samples[name];
     const env = otherHalf(name);
@@ -181,16 +181,16 @@ for (const name of keyNames) {
   });
 }
 
-test("every key has its own flag and its own uniform variable", () => {
-  const flags = new Set(keyNames.map(flagOf));
-  assert.equal(flags.size, keyNames.length);
+test("every setting has its own flag and its own uniform variable", () => {
+  const flags = new Set(settingNames.map(flagOf));
+  assert.equal(flags.size, settingNames.length);
   assert.equal(flagOf("dlqRetentionSeconds"), "--dlq-retention-seconds");
   assert.equal(flagOf("raft.peerHTTPAddrs"), "--raft-peer-http-addrs");
   assert.equal(envNamesOf("dataDir")[0], "CODEQ_DATA_DIR");
 });
 
 test("every default is a value that the key itself accepts, unless it stands for nothing", () => {
-  for (const name of keyNames) {
+  for (const name of settingNames) {
     const { initial, parser, initialInWords } = rowOf(name);
     if (initialInWords === undefined)
       assert.deepEqual(parser.parse(initial), { ok: true, value: initial });
@@ -364,7 +364,7 @@ test("artifacts go under the data directory unless told otherwise", () => {
 
 test("an environment name that is a path, as ENV is in some shells, is refused with the fix", () => {
   assert.match(problemsOf({ env: { ENV: "/etc/shrc" } })[0]!, /^env \(environment variable ENV\)/);
-  assert.equal(keys.env.initial, "dev");
+  assert.equal(settingTable.env.initial, "dev");
 });
 
 test("streams listen on the ports of the contract unless they are turned off", () => {

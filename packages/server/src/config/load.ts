@@ -7,10 +7,10 @@
 import { closeConfig } from "./checks.ts";
 import { type Environment, isSet, readEnvironment } from "./env-source.ts";
 import { readFlags } from "./flag-source.ts";
-import { isKeyName, keyNames, rowOf } from "./keys.ts";
-import { type LaterKey, laterKeys } from "./later-keys.ts";
+import { type InactiveSetting, inactiveSettings } from "./inactive-settings.ts";
 import { trueOrFalse } from "./parsers.ts";
-import type { Config, KeyName, PersistenceConfig } from "./settings.ts";
+import { isSettingName, rowOf, settingNames } from "./setting-table.ts";
+import type { Config, PersistenceConfig, SettingName } from "./settings.ts";
 import { configPathEnv, configPathFlag, type Origin, type Source } from "./source.ts";
 import { readYaml } from "./yaml-source.ts";
 
@@ -67,20 +67,20 @@ function readConfigFile(input: ConfigInput, fromFlag: string | undefined): Sourc
 
 /** The values so far; a later source overwrites an earlier one. */
 class Draft {
-  readonly values: Map<KeyName, unknown> = new Map();
-  readonly sources: Record<KeyName, string>;
+  readonly values: Map<SettingName, unknown> = new Map();
+  readonly sources: Record<SettingName, string>;
   /** Keys that somebody wrote, rightly or wrongly. */
-  readonly touched: Set<KeyName> = new Set();
+  readonly touched: Set<SettingName> = new Set();
   readonly problems: string[] = [];
   readonly warnings: string[] = [];
 
   constructor() {
-    const sources: Partial<Record<KeyName, string>> = {};
-    for (const name of keyNames) {
+    const sources: Partial<Record<SettingName, string>> = {};
+    for (const name of settingNames) {
       this.values.set(name, rowOf(name).initial);
       sources[name] = "default";
     }
-    this.sources = sources as Record<KeyName, string>;
+    this.sources = sources as Record<SettingName, string>;
   }
 
   add(source: Source): void {
@@ -88,13 +88,13 @@ class Draft {
     this.warnings.push(...source.warnings);
     const names = new Set(source.written.map((entry) => entry.name));
     for (const { name, value, origin } of source.written) {
-      if (isKeyName(name)) this.set(name, value, origin);
+      if (isSettingName(name)) this.set(name, value, origin);
       else this.noteLater(name, value, origin);
       if (name === "persistenceConfig") this.expandPersistence(origin, names);
     }
   }
 
-  private set(name: KeyName, raw: unknown, origin: Origin): void {
+  private set(name: SettingName, raw: unknown, origin: Origin): void {
     const row = rowOf(name);
     this.touched.add(name);
     const result = row.parser.parse(raw);
@@ -112,7 +112,7 @@ class Draft {
   }
 
   private noteLater(name: string, raw: unknown, origin: Origin): void {
-    const row: LaterKey | undefined = laterKeys.find((known) => known.name === name);
+    const row: InactiveSetting | undefined = inactiveSettings.find((known) => known.name === name);
     const flag = trueOrFalse.parse(raw);
     if (flag.ok && !flag.value && /enabled$/i.test(name)) return;
     if (row?.refuseWhenOn !== undefined) {
@@ -125,7 +125,7 @@ class Draft {
   /** The fields of the older spelling count as if their own keys stood in the same place. */
   private expandPersistence(origin: Origin, written: ReadonlySet<string>): void {
     const blob = this.values.get("persistenceConfig") as PersistenceConfig;
-    const pairs: [keyof PersistenceConfig, KeyName, unknown][] = [
+    const pairs: [keyof PersistenceConfig, SettingName, unknown][] = [
       ["path", "dataDir", blob.path],
       ["fsyncOnCommit", "durability", blob.fsyncOnCommit === true ? "fsync" : undefined],
       ["numShards", "shards", blob.numShards],

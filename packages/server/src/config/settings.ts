@@ -1,5 +1,5 @@
 /**
- * What the server can be told, as types. `Settings` has one field per row of the key table and is
+ * What the server can be told, as types. `Settings` has one field per row of the table of settings and is
  * what the sources fill in; `Config` is what the rest of the server reads: complete, checked, and
  * with the compatibility spellings resolved.
  */
@@ -82,10 +82,10 @@ export type RateLimitField =
   | "burstSize"
   | "tenantRequestsPerMinute"
   | "tenantBurstSize";
-export type RateLimitKey = `rateLimit.${RateScope}.${RateLimitField}`;
-type RateLimitSettings = { readonly [K in RateLimitKey]: number };
+export type RateLimitSetting = `rateLimit.${RateScope}.${RateLimitField}`;
+type RateLimitSettings = { readonly [K in RateLimitSetting]: number };
 
-export type KeyName = keyof Settings;
+export type SettingName = keyof Settings;
 type BlobKey = "persistenceConfig" | "producerAuthConfig" | "workerAuthConfig";
 
 export interface Config extends Omit<Settings, BlobKey> {
@@ -94,7 +94,7 @@ export interface Config extends Omit<Settings, BlobKey> {
   /** Who vouches for those that work; empty only when `allowProducerAsWorker` is on. */
   readonly workerAuth: readonly ProviderConfig[];
   /** Where the value of each key came from, in words: `default`, `environment variable PORT`. */
-  readonly sources: Readonly<Record<KeyName, string>>;
+  readonly sources: Readonly<Record<SettingName, string>>;
 }
 
 export type LogLevel = "debug" | "info" | "warn" | "error";

@@ -3,8 +3,9 @@
  * about names that no row knows. Complaints are by name only: a value that belongs to no row may be
  * a secret.
  */
-import { keyNames } from "./keys.ts";
-import { laterKeys } from "./later-keys.ts";
+
+import { inactiveSettings } from "./inactive-settings.ts";
+import { settingNames } from "./setting-table.ts";
 
 export interface Origin {
   /** In words: `file ./codeq.yaml`, `environment variable PORT`, `flag --port`. */
@@ -28,5 +29,5 @@ export interface Source {
 export const configPathFlag = "--config";
 export const configPathEnv = "CODEQ_CONFIG_PATH";
 
-export const laterNames: readonly string[] = laterKeys.map((row) => row.name);
-export const knownNames: readonly string[] = [...keyNames, ...laterNames];
+export const inactiveNames: readonly string[] = inactiveSettings.map((row) => row.name);
+export const knownNames: readonly string[] = [...settingNames, ...inactiveNames];

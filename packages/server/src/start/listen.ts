@@ -3,9 +3,9 @@
  * told all at once, each with the setting that chose it.
  */
 import type { FastifyInstance } from "fastify";
-import { flagOf, keys } from "../config/keys.ts";
 import { streamAddressOf } from "../config/listen-address.ts";
-import type { Config, KeyName } from "../config/settings.ts";
+import { flagOf, settingTable } from "../config/setting-table.ts";
+import type { Config, SettingName } from "../config/settings.ts";
 import type { Endpoints } from "../transport/endpoints.ts";
 import type { GrpcServer } from "../transport/grpc/grpc-server.ts";
 import type { Streams } from "../transport/grpc/streams.ts";
@@ -74,7 +74,7 @@ type StreamKey = "workerStreamAddr" | "producerStreamAddr";
 
 interface Place {
   /** What to change when the port is not free. */
-  readonly key: KeyName;
+  readonly key: SettingName;
   readonly host: string;
   readonly port: number;
 }
@@ -93,8 +93,8 @@ const wrongPort: Readonly<Record<string, string>> = {
 function problemOf({ key, host, port }: Place, error: NodeJS.ErrnoException): string {
   const why = wrongPort[error.code ?? ""];
   const shown = host.includes(":") ? `[${host}]` : host;
-  const changes: readonly KeyName[] = why === undefined ? [key, "host"] : [key];
-  const variables = changes.map((name) => keys[name].env?.[0] ?? name).join(" or ");
+  const changes: readonly SettingName[] = why === undefined ? [key, "host"] : [key];
+  const variables = changes.map((name) => settingTable[name].env?.[0] ?? name).join(" or ");
   const flags = changes.map(flagOf).join(" or ");
   const [what, fix] =
     key === "port"

@@ -1,19 +1,19 @@
 /**
- * Keys of the contract that this version does not act on. They are known so that an existing file or
+ * Settings of the contract that this version does not act on. They are known so that an existing file or
  * environment still loads: each that is set gives one warning. A switch whose silence would
  * change how safe the data is (a cluster that is not one) is refused instead.
  */
-export interface LaterKey {
+export interface InactiveSetting {
   readonly name: string;
   readonly env: readonly string[];
   /** Set on the switches that must not be ignored: what to do instead. */
   readonly refuseWhenOn?: string;
 }
 
-const later = (name: string, ...env: string[]): LaterKey => ({ name, env });
+const later = (name: string, ...env: string[]): InactiveSetting => ({ name, env });
 const alone = "this version runs as a single node; remove it, or set it to false";
 
-export const laterKeys: readonly LaterKey[] = [
+export const inactiveSettings: readonly InactiveSetting[] = [
   later("redisAddr", "REDIS_ADDR"),
   later("redisPassword", "REDIS_PASSWORD", "KVROCKS_PASSWORD"),
   later("tracingEnabled", "TRACING_ENABLED"),

@@ -1,8 +1,8 @@
-/** A row of the table of keys, and the shapes that many rows share. */
+/** A row of the table of settings, and the shapes that many rows share. */
 import { type Parser, wholeNumber } from "./parsers.ts";
 
-export interface KeyRow<T> {
-  /** Variables of the contract, beside `CODEQ_<NAME>` which every key has and which wins. */
+export interface SettingRow<T> {
+  /** Variables of the contract, beside `CODEQ_<NAME>` which every setting has and which wins. */
   readonly env?: readonly string[];
   readonly parser: Parser<T>;
   readonly initial: T;
@@ -11,7 +11,7 @@ export interface KeyRow<T> {
   readonly unit?: "seconds" | "milliseconds" | "bytes";
   /** The value is never printed: not in messages, not in listings. */
   readonly secret?: true;
-  /** One sentence: what the key decides. */
+  /** One sentence: what the setting decides. */
   readonly about: string;
 }
 

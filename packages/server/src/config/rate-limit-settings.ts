@@ -2,9 +2,10 @@
  * The rows of the rate limits: for each scope one bucket per token and one per tenant. A limit is in
  * force when both of its numbers are set.
  */
-import type { KeyRow } from "./key-row.ts";
+
 import { wholeNumber } from "./parsers.ts";
-import type { RateLimitField, RateLimitKey, RateScope } from "./settings.ts";
+import type { SettingRow } from "./setting-row.ts";
+import type { RateLimitField, RateLimitSetting, RateScope } from "./settings.ts";
 
 /** What counts in each scope. */
 const scopes: readonly (readonly [RateScope, string])[] = [
@@ -37,7 +38,7 @@ function fieldsOf(
 }
 
 const rows = scopes.flatMap(([scope, what]) =>
-  fieldsOf(scope, what).map(([field, max, about]): [RateLimitKey, KeyRow<number>] => [
+  fieldsOf(scope, what).map(([field, max, about]): [RateLimitSetting, SettingRow<number>] => [
     `rateLimit.${scope}.${field}`,
     { env: [variableOf(scope, field)], parser: wholeNumber(0, max, 100), initial: 0, about },
   ]),
@@ -49,14 +50,13 @@ function variableOf(scope: RateScope, field: RateLimitField): string {
 }
 
 /** The loops above go through every scope and every field. */
-export const rateLimitKeys = Object.fromEntries(rows) as {
-  readonly [K in RateLimitKey]: KeyRow<number>;
+export const rateLimitSettings = Object.fromEntries(rows) as {
+  readonly [K in RateLimitSetting]: SettingRow<number>;
 };
 
 /** The two numbers of every limit: its rate and its burst. */
-export const rateLimitPairs: readonly (readonly [RateLimitKey, RateLimitKey])[] = scopes.flatMap(
-  ([scope]) => [
+export const rateLimitPairs: readonly (readonly [RateLimitSetting, RateLimitSetting])[] =
+  scopes.flatMap(([scope]) => [
     [`rateLimit.${scope}.requestsPerMinute`, `rateLimit.${scope}.burstSize`] as const,
     [`rateLimit.${scope}.tenantRequestsPerMinute`, `rateLimit.${scope}.tenantBurstSize`] as const,
-  ],
-);
+  ]);

@@ -1,19 +1,19 @@
 /**
- * THE table of configuration: one row per key. Reading from file, environment and flags, the check of
+ * THE table of configuration: one row per setting. Reading from file, environment and flags, the check of
  * every value, `--help`, the masked listing and the reference page all follow from a row; adding a
- * key is adding a row here and a field to `Settings`, and one without the other does not compile.
+ * setting is adding a row here and a field to `Settings`, and one without the other does not compile.
  */
 import { limits } from "@codeq/protocol";
-import { accessKeys } from "./access-keys.ts";
+import { accessSettings } from "./access-settings.ts";
 import { persistenceBlob } from "./blobs.ts";
-import { connectionKeys } from "./connection-keys.ts";
-import { bytes, count, type KeyRow, seconds } from "./key-row.ts";
+import { connectionSettings } from "./connection-settings.ts";
 import { choice, isTimeZone, text, trueOrFalse } from "./parsers.ts";
 import { noQuotas, quotasBlob } from "./quotas.ts";
-import { rateLimitKeys } from "./rate-limit-keys.ts";
-import type { KeyName, Settings } from "./settings.ts";
+import { rateLimitSettings } from "./rate-limit-settings.ts";
+import { bytes, count, type SettingRow, seconds } from "./setting-row.ts";
+import type { SettingName, Settings } from "./settings.ts";
 
-export type KeyTable = { readonly [K in KeyName]: KeyRow<Settings[K]> };
+export type SettingTable = { readonly [K in SettingName]: SettingRow<Settings[K]> };
 
 const yearSeconds = 366 * 24 * 60 * 60;
 const decadeSeconds = 10 * yearSeconds;
@@ -32,7 +32,7 @@ const streamAddress = text({
   },
 });
 
-export const keys: KeyTable = {
+export const settingTable: SettingTable = {
   port: {
     ...count(0, 65_535, 8080),
     env: ["PORT"],
@@ -57,7 +57,7 @@ export const keys: KeyTable = {
     initial: ":9092",
     about: `Where gRPC clients connect, by convention producers; both streams answer here. ${sameHost}`,
   },
-  ...connectionKeys,
+  ...connectionSettings,
   env: {
     env: ["ENV"],
     parser: text({
@@ -162,7 +162,7 @@ export const keys: KeyTable = {
     ...seconds(0, decadeSeconds, 90 * 86_400),
     about: "How long an audit record is kept; 0 keeps it for ever.",
   },
-  ...accessKeys,
+  ...accessSettings,
   defaultLeaseSeconds: {
     ...seconds(limits.leaseSecondsMin, limits.leaseSecondsMax, 300),
     env: ["DEFAULT_LEASE_SECONDS"],
@@ -255,18 +255,18 @@ export const keys: KeyTable = {
     about:
       "What one tenant may have: a `default` for all and `tenants` by name, each with pendingTasks, storedBytes, requestsPerSecond and concurrentLeases; 0 is no limit.",
   },
-  ...rateLimitKeys,
+  ...rateLimitSettings,
 };
 
-export const keyNames: readonly KeyName[] = Object.keys(keys) as KeyName[];
+export const settingNames: readonly SettingName[] = Object.keys(settingTable) as SettingName[];
 
-/** The row without its value type, for code that treats all keys alike. */
-export function rowOf(name: KeyName): KeyRow<unknown> {
-  return keys[name] as KeyRow<unknown>;
+/** The row without its value type, for code that treats all settings alike. */
+export function rowOf(name: SettingName): SettingRow<unknown> {
+  return settingTable[name] as SettingRow<unknown>;
 }
 
-export function isKeyName(name: string): name is KeyName {
-  return Object.hasOwn(keys, name);
+export function isSettingName(name: string): name is SettingName {
+  return Object.hasOwn(settingTable, name);
 }
 
 /** `dataDir` -> `data-dir`, `raft.peerHTTPAddrs` -> `raft-peer-http-addrs`. */

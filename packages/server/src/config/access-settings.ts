@@ -1,10 +1,10 @@
-/** The rows of the key table that decide who may call. */
+/** The rows of the table of settings that decide who may call. */
 import { authBlob } from "./auth-blob.ts";
-import type { KeyTable } from "./keys.ts";
 import { choice, text, trueOrFalse, wholeNumber } from "./parsers.ts";
+import type { SettingTable } from "./setting-table.ts";
 import type { AuthProvider, WrittenAuth } from "./settings.ts";
 
-type AccessKey =
+type AccessSetting =
   | "producerAuthProvider"
   | "producerAuthConfig"
   | "workerAuthProvider"
@@ -44,7 +44,7 @@ const none = { initial: "", initialInWords: "none" } as const;
 const ofProducers = "for producers without a producerAuthConfig";
 const ofWorkers = "for workers without a workerAuthConfig";
 
-export const accessKeys: Pick<KeyTable, AccessKey> = {
+export const accessSettings: Pick<SettingTable, AccessSetting> = {
   producerAuthProvider: {
     ...provider,
     env: ["PRODUCER_AUTH_PROVIDER"],

@@ -1,12 +1,13 @@
-/** The rows of the table of keys that are about connections: TLS, and what one may cost. */
-import { bytes, count, type KeyRow, seconds } from "./key-row.ts";
+/** The rows of the table of settings that are about connections: TLS, and what one may cost. */
+
 import { choice, text, trueOrFalse } from "./parsers.ts";
+import { bytes, count, type SettingRow, seconds } from "./setting-row.ts";
 import type { ConnectionSettings } from "./settings.ts";
 
 const file = text({ accepts: "a file", example: "/etc/codeq/tls.crt" });
 
-export const connectionKeys: {
-  readonly [K in keyof ConnectionSettings]: KeyRow<ConnectionSettings[K]>;
+export const connectionSettings: {
+  readonly [K in keyof ConnectionSettings]: SettingRow<ConnectionSettings[K]>;
 } = {
   tlsCertFile: {
     parser: file,
