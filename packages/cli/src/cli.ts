@@ -43,7 +43,7 @@ function tell(argv: readonly string[], host: Host, error: unknown): number {
   }
   const { isTerminal } = host.errors;
   const style = chooseStyle({ isTerminal, env: host.env, refused: own.includes("--no-color") });
-  if (isReference(own)) {
+  if (isGoCommand(own)) {
     const text = status === undefined ? message : `error (${status}): ${body}`;
     host.errors.write(`${style.red("[ERROR]")} ${text}\n`);
   } else {
@@ -69,9 +69,7 @@ function adviceFor(error: unknown): string | undefined {
 }
 
 /** Existing scripts look for the errors of the Go command line. */
-function isReference(argv: readonly string[]): boolean {
+function isGoCommand(argv: readonly string[]): boolean {
   const [first] = wordPlaces(argv).map((place) => argv[place]);
-  return commandTable.some(
-    ({ name, group }) => group === "reference" && name.split(" ")[0] === first,
-  );
+  return commandTable.some(({ name, group }) => group === "go" && name.split(" ")[0] === first);
 }

@@ -1,11 +1,11 @@
 /**
- * THE table of commands: one row each. Parsing, help, completion and the reference page follow from a
+ * THE table of commands: one row each. Parsing, help, completion and the manual page follow from a
  * row; adding a command is adding a row and the function that it runs.
  */
 import type { CommandRow } from "./command.ts";
 import { accessCommands } from "./table/access-commands.ts";
 import { checkCommands } from "./table/check-commands.ts";
-import { referenceCommands } from "./table/reference-commands.ts";
+import { goCommands } from "./table/go-commands.ts";
 import { startCommands } from "./table/start-commands.ts";
 import { taskCommands } from "./table/task-commands.ts";
 
@@ -14,5 +14,5 @@ export const commandTable: readonly CommandRow[] = [
   ...taskCommands,
   ...accessCommands,
   ...checkCommands,
-  ...referenceCommands,
+  ...goCommands,
 ];

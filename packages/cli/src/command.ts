@@ -1,5 +1,5 @@
 /**
- * What a command is: one row of the table from which parsing, help, completion and the reference page
+ * What a command is: one row of the table from which parsing, help, completion and the manual page
  * follow. What it does is loaded when it is run, so that a short command starts fast.
  */
 import type { Call } from "./call.ts";
@@ -32,7 +32,7 @@ export interface Example {
   readonly about: string;
 }
 
-export type CommandGroup = "start" | "tasks" | "watch" | "access" | "check" | "reference" | "shell";
+export type CommandGroup = "start" | "tasks" | "watch" | "access" | "check" | "go" | "shell";
 
 export const groupTitles: Readonly<Record<CommandGroup, string>> = {
   start: "Start",
@@ -40,7 +40,7 @@ export const groupTitles: Readonly<Record<CommandGroup, string>> = {
   watch: "Watch",
   access: "Access",
   check: "Check and measure",
-  reference: "As in the Go command line, for existing scripts",
+  go: "As in the Go command line, for existing scripts",
   shell: "Shell",
 };
 

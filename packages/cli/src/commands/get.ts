@@ -7,7 +7,7 @@ import { exits } from "../exit-codes.ts";
 export async function run(call: Call): Promise<number> {
   const api = await call.api();
   const { text } = await api.get(`/tasks/${encodeURIComponent(call.word(0))}`);
-  if (call.json || call.row.group === "reference") call.print(text);
+  if (call.json || call.row.group === "go") call.print(text);
   else for (const line of taskLines(taskIn(text), call.style)) call.print(line);
   return exits.ok.code;
 }

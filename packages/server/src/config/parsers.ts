@@ -8,7 +8,7 @@ export type Parsed<T> =
   | { readonly ok: false; readonly problem: string };
 
 export interface Parser<T> {
-  /** Completes the sentence "expected ...", and is the type column of the reference page. */
+  /** Completes the sentence "expected ...", and is the type column of the manual page. */
   readonly accepts: string;
   /** Text in place of which an operator may write another value, for the fix in a message. */
   readonly example: string;

@@ -6,7 +6,7 @@ export interface SettingRow<T> {
   readonly env?: readonly string[];
   readonly parser: Parser<T>;
   readonly initial: T;
-  /** What the reference page shows instead of the default, where that depends on something. */
+  /** What the manual page shows instead of the default, where that depends on something. */
   readonly initialInWords?: string;
   readonly unit?: "seconds" | "milliseconds" | "bytes";
   /** The value is never printed: not in messages, not in listings. */

@@ -1,6 +1,6 @@
 /**
  * THE table of configuration: one row per setting. Reading from file, environment and flags, the check of
- * every value, `--help`, the masked listing and the reference page all follow from a row; adding a
+ * every value, `--help`, the masked listing and the manual page all follow from a row; adding a
  * setting is adding a row here and a field to `Settings`, and one without the other does not compile.
  */
 import { limits } from "@codeq/protocol";

@@ -1,6 +1,6 @@
 /**
  * THE table of metrics: one row each, and everything else follows from it: the recorder that code
- * calls (`metrics.taskCreated.inc(command)`), its label types, the scrape and the reference page.
+ * calls (`metrics.taskCreated.inc(command)`), its label types, the scrape and the manual page.
  * Commands are chosen by users, so at most `commandsMax` of them are told apart.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";

@@ -1,5 +1,5 @@
 /**
- * The reference pages, made from the tables that the server itself runs on. A page says that it is
+ * The manual pages, made from the tables that the server itself runs on. A page says that it is
  * generated and how; a test compares it with what the tables give today.
  */
 import {
@@ -25,7 +25,7 @@ import { metricTable } from "../packages/server/src/telemetry/metrics.ts";
 import type { MetricRow } from "../packages/server/src/telemetry/registry.ts";
 
 /** Path from the root of the repository -> contents. */
-export function referencePages(): ReadonlyMap<string, string> {
+export function manualPages(): ReadonlyMap<string, string> {
   return new Map([
     ["docs/reference/config.md", configPage()],
     ["docs/reference/metrics.md", metricsPage()],

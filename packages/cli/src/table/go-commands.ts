@@ -1,10 +1,10 @@
 /** Rows of the commands that users of the Go command line have in their scripts. */
 import type { CommandRow } from "../command.ts";
 
-export const referenceCommands: readonly CommandRow[] = [
+export const goCommands: readonly CommandRow[] = [
   {
     name: "task create",
-    group: "reference",
+    group: "go",
     about: "Like enqueue.",
     options: [
       { name: "event", value: "command", about: "The name of the work; required." },
@@ -17,11 +17,11 @@ export const referenceCommands: readonly CommandRow[] = [
       { name: "delay-seconds", value: "number", about: "Not before this time has passed." },
     ],
     connects: true,
-    run: async (call) => (await import("../commands/reference-tasks.ts")).create(call),
+    run: async (call) => (await import("../commands/go-tasks.ts")).create(call),
   },
   {
     name: "task get",
-    group: "reference",
+    group: "go",
     about: "Like get --json.",
     arguments: [{ name: "id", about: "The id of a task." }],
     connects: true,
@@ -29,15 +29,15 @@ export const referenceCommands: readonly CommandRow[] = [
   },
   {
     name: "task result",
-    group: "reference",
+    group: "go",
     about: "Like result --json, whatever the result says.",
     arguments: [{ name: "id", about: "The id of a task." }],
     connects: true,
-    run: async (call) => (await import("../commands/reference-tasks.ts")).result(call),
+    run: async (call) => (await import("../commands/go-tasks.ts")).result(call),
   },
   {
     name: "worker start",
-    group: "reference",
+    group: "go",
     about: "Claims tasks and acknowledges them without doing any work.",
     options: [
       { name: "events", value: "commands", about: "Queues to work on, with commas; required." },
@@ -53,11 +53,11 @@ export const referenceCommands: readonly CommandRow[] = [
       { name: "nack-delay", value: "number", about: "Seconds before the next try; 5 unless told." },
     ],
     connects: true,
-    run: async (call) => (await import("../commands/reference-worker.ts")).start(call),
+    run: async (call) => (await import("../commands/go-worker.ts")).start(call),
   },
   {
     name: "queue inspect",
-    group: "reference",
+    group: "go",
     about: "Like queues, for one queue and on one line.",
     arguments: [{ name: "event", about: "The queue." }],
     connects: true,
