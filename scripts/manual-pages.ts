@@ -10,7 +10,7 @@ import {
   usageOf,
 } from "../packages/cli/src/command.ts";
 import { commandTable } from "../packages/cli/src/command-table.ts";
-import { exits } from "../packages/cli/src/exit-codes.ts";
+import { exitCodes } from "../packages/cli/src/exit-codes.ts";
 import { leftOf } from "../packages/cli/src/help.ts";
 import { connection, everywhere } from "../packages/cli/src/shared-options.ts";
 import { errors } from "../packages/protocol/src/errors.ts";
@@ -150,7 +150,7 @@ function cliPage(): string {
     const rows = commandTable.filter((row) => row.group === group);
     return ["", `## ${groupTitles[group]}`, ...rows.flatMap(commandLines)];
   });
-  const codes = Object.values(exits).map(({ code: number, about }) => [String(number), about]);
+  const codes = Object.values(exitCodes).map(({ code: number, about }) => [String(number), about]);
   return page("Command line", "packages/cli/src/command-table.ts", [
     "`codeq <command> [options]`. Options may stand before or behind the command. What a command",
     "answers goes to the standard output and everything else to the error output. With `--json` the",

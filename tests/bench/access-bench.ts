@@ -10,7 +10,7 @@ import type { TenantId } from "@codeq/queue";
 import { type SimAlgorithm, SimIssuer } from "@codeq/simulated";
 import { ApiKeys } from "../../packages/server/src/access/api-keys.ts";
 import { AuditTrail } from "../../packages/server/src/access/audit-trail.ts";
-import { Authenticator } from "../../packages/server/src/access/authenticate.ts";
+import { Authenticator } from "../../packages/server/src/access/authenticator.ts";
 import { Providers } from "../../packages/server/src/access/providers.ts";
 import { Revocations } from "../../packages/server/src/access/revocations.ts";
 import { systemClock as clock } from "../../packages/server/src/clock.ts";

@@ -5,8 +5,8 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { settle } from "@codeq/simulated";
+import { collectConnectionMetrics } from "../../packages/server/src/start/collect-metrics.ts";
 import { composeStreams } from "../../packages/server/src/start/compose.ts";
-import { collectConnectionMetrics } from "../../packages/server/src/start/compose-metrics.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
 import { newEndpoints } from "../../packages/server/src/transport/endpoints.ts";
 import type { GrpcServer } from "../../packages/server/src/transport/grpc/grpc-server.ts";

@@ -2,7 +2,7 @@
 import { Call } from "./call.ts";
 import { CliError } from "./cli-error.ts";
 import { commandTable } from "./command-table.ts";
-import { type ExitName, exits } from "./exit-codes.ts";
+import { type ExitName, exitCodes } from "./exit-codes.ts";
 import { helpFor } from "./help.ts";
 import type { Host } from "./host.ts";
 import { parseArguments, wordPlaces } from "./parse-arguments.ts";
@@ -15,12 +15,12 @@ export async function runCli(argv: readonly string[], host: Host): Promise<numbe
     const parsed = parseArguments(argv, commandTable);
     if (parsed.kind === "version") {
       host.output.write(`${cliVersion}\n`);
-      return exits.ok.code;
+      return exitCodes.ok.code;
     }
     if (parsed.kind === "help") {
       const output = parsed.asked ? host.output : host.errors;
       output.write(helpFor(parsed.about, commandTable));
-      return parsed.asked ? exits.ok.code : exits.usage.code;
+      return parsed.asked ? exitCodes.ok.code : exitCodes.usage.code;
     }
     return await parsed.row.run(new Call(host, parsed, commandTable));
   } catch (error) {
@@ -36,10 +36,10 @@ function tell(argv: readonly string[], host: Host, error: unknown): number {
   const message = known?.message ?? unexpected(error);
   const { status, next = adviceFor(error), body, serverCode } = known ?? {};
   if (own.includes("--json")) {
-    const exitCode = exits[exit].code;
+    const exitCode = exitCodes[exit].code;
     const told = { code: exit, message, next, status, serverCode, exitCode };
     host.errors.write(`${JSON.stringify({ error: told })}\n`);
-    return exits[exit].code;
+    return exitCodes[exit].code;
   }
   const { isTerminal } = host.errors;
   const style = chooseStyle({ isTerminal, env: host.env, refused: own.includes("--no-color") });
@@ -50,7 +50,7 @@ function tell(argv: readonly string[], host: Host, error: unknown): number {
     host.errors.write(`${style.red("error:")} ${message}\n`);
   }
   if (next !== undefined) host.errors.write(`  ${style.dim("next:")} ${next}\n`);
-  return exits[exit].code;
+  return exitCodes[exit].code;
 }
 
 /** What the operating system says is told as it is; anything else is a bug and needs its place. */

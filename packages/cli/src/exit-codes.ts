@@ -22,7 +22,7 @@ export type ExitName =
   | "storage"
   | "interrupted";
 
-export const exits: Readonly<Record<ExitName, ExitRow>> = {
+export const exitCodes: Readonly<Record<ExitName, ExitRow>> = {
   ok: row(0, "It worked."),
   failed: row(1, "Something else went wrong, or a bug; the message says more."),
   usage: row(2, "The command line or the configuration is wrong."),

@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import type { ReadStream, WriteStream } from "node:tty";
 import { systemClock } from "@codeq/server/command-line";
 import { runCli } from "./cli.ts";
-import { exits } from "./exit-codes.ts";
+import { exitCodes } from "./exit-codes.ts";
 import type { Host, Input, Output } from "./host.ts";
 
 function outputOf(stream: WriteStream): Output {
@@ -52,7 +52,7 @@ function stopSignal(): () => AbortSignal {
       controller = armed;
       for (const signal of ["SIGINT", "SIGTERM"] as const) {
         process.on(signal, () => {
-          if (armed.signal.aborted) process.exit(exits.interrupted.code);
+          if (armed.signal.aborted) process.exit(exitCodes.interrupted.code);
           armed.abort();
         });
       }
@@ -82,9 +82,9 @@ const host: Host = {
 
 // Whoever read the output has left, as `| head` does; there is nobody to tell.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code === "EPIPE") process.exit(exits.ok.code);
+  if (error.code === "EPIPE") process.exit(exitCodes.ok.code);
   process.stderr.write(`error: the output cannot be written: ${error.message}\n`);
-  process.exit(exits.failed.code);
+  process.exit(exitCodes.failed.code);
 });
 
 process.exitCode = await runCli(process.argv.slice(2), host);

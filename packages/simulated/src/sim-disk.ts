@@ -7,7 +7,7 @@
  * flight and whatever is asked later never settles, like the work of a process that is gone.
  */
 import type { Disk, DiskFile } from "@codeq/engine";
-import { SimContent, type SimWrite, tear } from "./sim-disk-file.ts";
+import { SimContent, type SimWrite, tear } from "./sim-content.ts";
 
 export type SimDiskOperation =
   | "open"

@@ -1,7 +1,7 @@
 /** `auth set`, `auth show` and `auth clear`: servers and tokens that are kept in profiles. */
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { mask } from "../profile/mask.ts";
 import {
   changeProfile,
@@ -59,7 +59,7 @@ export async function show(call: Call): Promise<number> {
   }));
   if (call.json) {
     call.printJson({ path, profiles: masked });
-    return exits.ok.code;
+    return exitCodes.ok.code;
   }
   call.print(path);
   if (masked.length === 0) call.print("no profiles yet; codeq auth set makes one");
@@ -69,7 +69,7 @@ export async function show(call: Call): Promise<number> {
       if (value !== undefined) call.print(`    ${field.padEnd(14)} ${value}`);
     }
   }
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }
 
 async function current(call: Call): Promise<{ path: string; name: string }> {
@@ -82,5 +82,5 @@ async function current(call: Call): Promise<{ path: string; name: string }> {
 function answer(call: Call, profile: string, words: string): number {
   if (call.json) call.printJson({ ok: true, profile });
   else call.print(words);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }

@@ -2,7 +2,7 @@
 import { limits } from "@codeq/server/command-line";
 import { runLoad, type Spread } from "../bench/load.ts";
 import type { Call } from "../call.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { ProgressBar } from "../terminal/progress-bar.ts";
 import { count, duration } from "../terminal/units.ts";
 
@@ -27,7 +27,7 @@ export async function run(call: Call): Promise<number> {
   bar[Symbol.dispose]();
   if (call.json) {
     call.printJson({ ...report, payloadBytes, concurrency, batch });
-    return exits.ok.code;
+    return exitCodes.ok.code;
   }
   const { seconds, tasksPerSecond } = report;
   call.print(
@@ -38,7 +38,7 @@ export async function run(call: Call): Promise<number> {
   call.print(`  pickup   ${spreadText(report.pickupMs)}`);
   call.print(`  cycle    ${spreadText(report.cycleMs)}`);
   call.note("one small HTTP client; streams and batches are faster, and so are more clients");
-  return host.stopped().aborted ? exits.interrupted.code : exits.ok.code;
+  return host.stopped().aborted ? exitCodes.interrupted.code : exitCodes.ok.code;
 }
 
 function spreadText({ p50, p99, max }: Spread): string {

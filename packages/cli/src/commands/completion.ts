@@ -5,7 +5,7 @@ import type { CommandRow } from "../command.ts";
 import { bashCompletion } from "../completion/bash.ts";
 import { fishCompletion } from "../completion/fish.ts";
 import { zshCompletion } from "../completion/zsh.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 
 type Write = (rows: readonly CommandRow[]) => string;
 
@@ -25,5 +25,5 @@ export async function run(call: Call): Promise<number> {
   const script = write(call.commands);
   if (call.json) call.printJson({ shell, script });
   else call.host.output.write(script);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }

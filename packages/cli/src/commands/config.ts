@@ -1,6 +1,6 @@
 /** `config print`: the settings that a server started here would have, and where each comes from. */
 import type { Call } from "../call.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { serverConfig } from "../local/server-config.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 
@@ -12,11 +12,11 @@ export async function print(call: Call): Promise<number> {
   for (const warning of warnings) call.note(`warning: ${warning}`);
   if (call.json) {
     call.printJson({ settings: keys, warnings });
-    return exits.ok.code;
+    return exitCodes.ok.code;
   }
   if (keys.length === 0) call.print("everything is at its default");
   else for (const line of tableLines(columns, keys, call.style)) call.print(line);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }
 
 const columns: readonly Column<{ key: string; value: string; source: string }>[] = [

@@ -1,7 +1,7 @@
 /** What a person who has just started `dev` wants to see: where it is, and what to paste. */
 import { developmentToken } from "@codeq/server/command-line";
 import { type Config, hasDevelopmentToken, hostToName, urlOf } from "@codeq/server/config";
-import type { LogLine } from "../local/server-output.ts";
+import type { LogLine } from "../local/read-log-lines.ts";
 import type { Style } from "../terminal/style.ts";
 
 export interface Ready {

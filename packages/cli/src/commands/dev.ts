@@ -10,13 +10,13 @@ import { developmentToken, launchServer, standInFor } from "@codeq/server/comman
 import { ApiClient } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { devDataDirectory } from "../local/data-directory.ts";
+import { type LogLine, readLogLines } from "../local/read-log-lines.ts";
 import { serverConfig } from "../local/server-config.ts";
-import { type LogLine, readLogLines } from "../local/server-output.ts";
 import { count, timeOfDay } from "../terminal/units.ts";
-import { followFeed } from "../watch/event-feed.ts";
 import { CalmLines } from "../watch/event-lines.ts";
+import { followFeed } from "../watch/follow-feed.ts";
 import { devReady, type Ready, welcomeLines } from "./dev-welcome.ts";
 
 /** A server has three of them, so another `--port` alone is not enough. */
@@ -54,8 +54,9 @@ export async function run(call: Call): Promise<number> {
   }
   const code = await standInFor(server);
   ended.abort();
-  if (code === exits.ok.code) call.note(`stopped; the data stays in ${shown.dataDir}`);
-  if (code === exits.port.code) call.note(`beside another server: ${host.program} dev ${anyPorts}`);
+  if (code === exitCodes.ok.code) call.note(`stopped; the data stays in ${shown.dataDir}`);
+  if (code === exitCodes.port.code)
+    call.note(`beside another server: ${host.program} dev ${anyPorts}`);
   return code;
 }
 

@@ -1,13 +1,13 @@
 /** `doctor`: looks at what a server here needs, and at the server that commands talk to. */
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
-import type { Finding, Patient, Verdict } from "../doctor/check.ts";
-import { fail, ok } from "../doctor/check.ts";
 import { checkDataDirectory } from "../doctor/check-data-directory.ts";
 import { checkClock, checkMemory, checkOpenFiles, checkVersions } from "../doctor/check-machine.ts";
 import { checkPorts, checkServer } from "../doctor/check-server.ts";
 import { checkDurability, checkSync } from "../doctor/check-sync.ts";
-import { exits } from "../exit-codes.ts";
+import type { Finding, Patient, Verdict } from "../doctor/finding.ts";
+import { fail, ok } from "../doctor/finding.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { serverConfig } from "../local/server-config.ts";
 import { counted } from "../terminal/units.ts";
 
@@ -31,12 +31,12 @@ export async function run(call: Call): Promise<number> {
   const failed = numberOf("fail");
   if (call.json) {
     call.printJson({ checks: findings, ok: numberOf("ok"), warn: numberOf("warn"), fail: failed });
-    return failed === 0 ? exits.ok.code : exits.taskFailed.code;
+    return failed === 0 ? exitCodes.ok.code : exitCodes.taskFailed.code;
   }
   call.print("");
   const warnings = counted(numberOf("warn"), "warning");
   call.print(`${numberOf("ok")} ok, ${warnings}, ${failed} failed`);
-  if (failed === 0) return exits.ok.code;
+  if (failed === 0) return exitCodes.ok.code;
   throw new CliError(`${failed} check(s) failed`, { exit: "taskFailed", next: "see above" });
 }
 

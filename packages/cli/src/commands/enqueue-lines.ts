@@ -8,7 +8,7 @@ import { asMembers, createBody } from "../api/create-body.ts";
 import { isJson } from "../api/json-text.ts";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { pause } from "../pause.ts";
 import { readLines } from "../payload.ts";
 import { ProgressBar } from "../terminal/progress-bar.ts";
@@ -114,7 +114,7 @@ class Told {
     if (!this.#call.json) {
       this.#call.print(`enqueued ${count(this.stored)} in ${duration(tookMs)}`);
     }
-    if (this.refused === 0) return exits.ok.code;
+    if (this.refused === 0) return exitCodes.ok.code;
     throw new CliError(`${count(this.refused)} line(s) were not stored`, {
       exit: "refused",
       next: "mend those lines and send them again; the others are stored",

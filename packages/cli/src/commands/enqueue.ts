@@ -3,7 +3,7 @@ import { checkCommand, createBody, taskFields } from "../api/create-body.ts";
 import { taskIn } from "../api/task-view.ts";
 import { noResult, waitForResult } from "../api/wait-for-result.ts";
 import type { Call } from "../call.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { readPayload } from "../payload.ts";
 import { enqueueLines } from "./enqueue-lines.ts";
 import { showResult } from "./result.ts";
@@ -24,7 +24,7 @@ export async function run(call: Call): Promise<number> {
   if (!options.has("wait")) {
     if (call.json) call.print(reply.text);
     else call.print(`${replayed ? "known already" : "enqueued"} ${task.id}`);
-    return exits.ok.code;
+    return exitCodes.ok.code;
   }
   call.note(`${replayed ? "known already" : "enqueued"} ${task.id}`);
   const timeoutMs = options.durationMs("timeout") ?? waitMsDefault;

@@ -2,12 +2,12 @@
 
 import { taskIn, taskLines } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 
 export async function run(call: Call): Promise<number> {
   const api = await call.api();
   const { text } = await api.get(`/tasks/${encodeURIComponent(call.word(0))}`);
   if (call.json || call.row.group === "go") call.print(text);
   else for (const line of taskLines(taskIn(text), call.style)) call.print(line);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }

@@ -5,7 +5,7 @@ import { isJson } from "../api/json-text.ts";
 import { taskIn } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 
 export async function create(call: Call): Promise<number> {
   const { options } = call;
@@ -26,12 +26,12 @@ export async function create(call: Call): Promise<number> {
   const { text } = await api.post("/tasks", createBody({ command, payload, fields }));
   if (call.json) call.print(text);
   else call.print(`[OK] Task created: ${taskIn(text).id}`);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }
 
 export async function result(call: Call): Promise<number> {
   const api = await call.api();
   const { text } = await api.get(`/tasks/${encodeURIComponent(call.word(0))}/result`);
   call.print(text);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }

@@ -7,7 +7,7 @@ import { limits } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { pause } from "../pause.ts";
 
 interface ClaimedTask {
@@ -53,7 +53,7 @@ export async function start(call: Call): Promise<number> {
     }),
   );
   await Promise.all(slots);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }
 
 function acknowledgement(ack: string, delaySeconds: number, nowMs: number): Acknowledgement {

@@ -1,7 +1,7 @@
 /** `help`: about all commands, those that begin with a word, or one. */
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { helpFor } from "../help.ts";
 
 export async function run(call: Call): Promise<number> {
@@ -19,5 +19,5 @@ export async function run(call: Call): Promise<number> {
   } else {
     call.host.output.write(helpFor(name === "" ? undefined : (row ?? name), call.commands));
   }
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }

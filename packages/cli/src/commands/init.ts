@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { type Project, readProject } from "../init/project.ts";
 import { endingOf, templateFiles, templateTask } from "../init/templates.ts";
 
@@ -37,7 +37,7 @@ export async function run(call: Call): Promise<number> {
   const written = files.map(({ path }) => shown(call, path));
   if (call.json) call.printJson({ written });
   else for (const line of told(call, project, folder, written)) call.print(line);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }
 
 /** Node runs the files as they stand; who checks them with tsc as well needs a little more. */

@@ -1,7 +1,7 @@
 /** `key`: API keys of the token's tenant. The text of a key is shown once, when it is made. */
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { localMoment } from "../terminal/units.ts";
 
@@ -44,12 +44,12 @@ export async function create(call: Call): Promise<number> {
   const { text } = await api.post("/admin/keys", body);
   if (call.json) {
     call.print(text);
-    return exits.ok.code;
+    return exitCodes.ok.code;
   }
   const { id, token } = JSON.parse(text) as KeyFields & { token: string };
   call.print(token);
   call.note(`key ${id} is made; its text is shown this once`);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }
 
 /** `claim` is short for `codeq:claim`. */
@@ -69,11 +69,11 @@ export async function list(call: Call): Promise<number> {
   }
   if (call.json) {
     call.printJson({ keys });
-    return exits.ok.code;
+    return exitCodes.ok.code;
   }
   if (keys.length === 0) call.print("no keys yet; codeq key create makes one");
   else for (const line of tableLines(columns, keys, call.style)) call.print(line);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }
 
 const columns: readonly Column<KeyFields>[] = [
@@ -99,5 +99,5 @@ export async function revoke(call: Call): Promise<number> {
   await api.delete(`/admin/keys/${encodeURIComponent(id)}`);
   if (call.json) call.printJson({ id, revoked: true });
   else call.print(`${id} is revoked`);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }

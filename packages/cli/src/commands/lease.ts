@@ -1,7 +1,7 @@
 /** `heartbeat`, `nack` and `abandon`: what a worker does with a task it holds, by hand. */
 import { limits } from "@codeq/server/command-line";
 import type { Call } from "../call.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 
 export async function heartbeat(call: Call): Promise<number> {
   const extendMs = call.options.durationMs("extend");
@@ -47,5 +47,5 @@ function wholeSeconds(ms: number | undefined): number | undefined {
 function answer(call: Call, told: object, words: string): number {
   if (call.json) call.printJson({ id: call.word(0), ...told });
   else call.print(words);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }

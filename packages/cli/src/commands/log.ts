@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { InspectedLog, InspectedRecord } from "@codeq/server/data-dir";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { dataDirectoryOf } from "../local/data-directory.ts";
 import { serverConfig } from "../local/server-config.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
@@ -38,7 +38,7 @@ export async function inspect(call: Call): Promise<number> {
     }
   }
   show(call, { directory, log, records });
-  return log.verdict.state === "damaged" ? exits.data.code : exits.ok.code;
+  return log.verdict.state === "damaged" ? exitCodes.data.code : exitCodes.ok.code;
 }
 
 interface Choice {

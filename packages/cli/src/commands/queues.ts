@@ -1,7 +1,7 @@
 /** `queues` and `queue inspect`: how many tasks are where, for the tenant of the token. */
 import type { Call } from "../call.ts";
 import type { CliError } from "../cli-error.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { Screen } from "../terminal/screen.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { count, timeOfDay } from "../terminal/units.ts";
@@ -20,7 +20,7 @@ export async function run(call: Call): Promise<number> {
   const queues = await readQueues(call);
   if (call.json) call.printJson({ queues });
   else for (const line of linesOf(call, queues)) call.print(line);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }
 
 async function watch(call: Call): Promise<number> {
@@ -36,7 +36,7 @@ async function watch(call: Call): Promise<number> {
     };
     const away = (error: CliError): void => call.note(error.message);
     await lookAgain(host.clock, { look, away, intervalMs, signal });
-    return exits.ok.code;
+    return exitCodes.ok.code;
   }
   // The first look comes before the screen, so that its failure is seen as it is.
   await readQueues(call);
@@ -57,7 +57,7 @@ async function watch(call: Call): Promise<number> {
     },
     away: (error) => screen.draw([call.style.red(error.message), "", ...last, "", foot]),
   });
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }
 
 async function readQueues(call: Call, signal?: AbortSignal): Promise<readonly QueueCounts[]> {
@@ -118,5 +118,5 @@ export async function inspect(call: Call): Promise<number> {
     const { ready = 0, delayed = 0, inProgress = 0, dlq = 0 } = queue ?? {};
     call.print(`READY: ${ready} | DELAYED: ${delayed} | IN_PROGRESS: ${inProgress} | DLQ: ${dlq}`);
   }
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }

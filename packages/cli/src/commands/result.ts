@@ -4,7 +4,7 @@ import { parseExact } from "../api/json-text.ts";
 import { type ResultFields, type TaskFields, taskFailure } from "../api/task-view.ts";
 import { noResult, waitForResult } from "../api/wait-for-result.ts";
 import type { Call } from "../call.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 
 const waitMsDefault = 60_000;
 
@@ -27,11 +27,11 @@ export function showResult(call: Call, text: string): number {
   const isDone = result.status === "COMPLETED";
   if (call.json) {
     call.print(text);
-    return isDone ? exits.ok.code : exits.taskFailed.code;
+    return isDone ? exitCodes.ok.code : exitCodes.taskFailed.code;
   }
   if (!isDone) throw taskFailure(result, task);
   const { isTerminal } = call.host.output;
   call.print(JSON.stringify(result.result ?? {}, undefined, isTerminal ? 2 : undefined));
   for (const { name, url } of result.artifacts ?? []) call.note(`artifact ${name}: ${url}`);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }

@@ -1,7 +1,7 @@
 /** `serve`: the server with all its settings, until it is stopped. */
 import { launchServer, standInFor } from "@codeq/server/command-line";
 import type { Call } from "../call.ts";
-import { readLogLines } from "../local/server-output.ts";
+import { readLogLines } from "../local/read-log-lines.ts";
 
 export async function run(call: Call): Promise<number> {
   const { env } = call.host;

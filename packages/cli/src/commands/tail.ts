@@ -1,9 +1,9 @@
 /** `tail`: a line for whatever happens to a task of the token's tenant, as it happens. */
 import type { Call } from "../call.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { count } from "../terminal/units.ts";
-import { followFeed } from "../watch/event-feed.ts";
 import { eventLine } from "../watch/event-lines.ts";
+import { followFeed } from "../watch/follow-feed.ts";
 
 export async function run(call: Call): Promise<number> {
   await followFeed(call, await call.api(), {
@@ -20,5 +20,5 @@ export async function run(call: Call): Promise<number> {
     },
     note: (line) => call.note(line),
   });
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }

@@ -4,7 +4,7 @@ import type { ApiClient, Reply } from "../api/api-client.ts";
 import { messageIn } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { mask } from "../profile/mask.ts";
 
 /** Prints the token itself, for use in other programs. */
@@ -20,7 +20,7 @@ export async function show(call: Call): Promise<number> {
   }
   if (call.json) call.printJson({ token: token.value, source: token.source, as });
   else call.print(token.value);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }
 
 const nobody = "00000000-0000-7000-8000-000000000000";
@@ -56,7 +56,7 @@ export async function verify(call: Call): Promise<number> {
   const anything = Object.values(may).some(Boolean);
   if (call.json) {
     call.printJson({ server: connection.baseUrl.value, may, reasons });
-    return anything ? exits.ok.code : exits.denied.code;
+    return anything ? exitCodes.ok.code : exitCodes.denied.code;
   }
   const { producerToken, workerToken, baseUrl } = connection;
   call.print(`server    ${baseUrl.value} (${baseUrl.source})`);
@@ -65,7 +65,7 @@ export async function verify(call: Call): Promise<number> {
   for (const [name, isAllowed] of Object.entries(may)) {
     call.print(`  ${isAllowed ? call.style.green("yes") : call.style.red("no ")}  ${name}`);
   }
-  if (anything) return exits.ok.code;
+  if (anything) return exitCodes.ok.code;
   throw new CliError(`the server accepts neither token (${reasons[0]})`, {
     exit: "denied",
     next: "give another with --token or CODEQ_TOKEN, or make one: codeq token create --help",
@@ -78,7 +78,7 @@ export async function decode(call: Call): Promise<number> {
   const found = readToken(given, call.host.clock.nowMs());
   if (call.json) call.printJson(found);
   else for (const line of decodedLines(found)) call.print(line);
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }
 
 export interface DecodedToken {
@@ -157,5 +157,5 @@ export async function create(call: Call): Promise<number> {
     call.print(token);
     call.note(`let a server accept it: ${variable}='${JSON.stringify([entry])}'`);
   }
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }

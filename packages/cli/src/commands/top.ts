@@ -1,7 +1,7 @@
 /** `top`: a live view of the whole server, from its metrics, and of who works. */
 import type { Call } from "../call.ts";
 import { type CliError, usageError } from "../cli-error.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { Screen } from "../terminal/screen.ts";
 import { intervalOf, lookAgain, lookOnce } from "../watch/look.ts";
 import type { Snapshot } from "../watch/snapshot.ts";
@@ -20,7 +20,7 @@ export async function run(call: Call): Promise<number> {
     const look = async (): Promise<void> => call.printJson(asJson(await looks.next(signal)));
     const away = (error: CliError): void => call.printJson({ away: error.message });
     await lookAgain(host.clock, { look, away, intervalMs, signal });
-    return exits.ok.code;
+    return exitCodes.ok.code;
   }
   // The first look comes before the screen, so that its failure is seen as it is.
   await looks.next();
@@ -38,7 +38,7 @@ export async function run(call: Call): Promise<number> {
     },
     away: (error) => screen.draw([call.style.red(error.message), "", ...last]),
   });
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }
 
 /** Remembers the look before. */

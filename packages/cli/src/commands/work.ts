@@ -4,7 +4,7 @@ import { limits } from "@codeq/server/command-line";
 import { checkCommand } from "../api/create-body.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
-import { exits } from "../exit-codes.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { duration, timeOfDay } from "../terminal/units.ts";
 import { doTasks, type WorkEvent } from "../work/do-tasks.ts";
 import { runCommand } from "../work/run-command.ts";
@@ -47,7 +47,7 @@ export async function run(call: Call): Promise<number> {
   } catch (error) {
     throw error instanceof CodeqError ? workerError(error, api) : error;
   }
-  return exits.ok.code;
+  return exitCodes.ok.code;
 }
 
 async function runnerOf(call: Call): Promise<RunTask> {

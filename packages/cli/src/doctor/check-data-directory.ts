@@ -3,7 +3,7 @@ import { accessSync, constants, existsSync, readFileSync, statfsSync } from "nod
 import { dirname, join } from "node:path";
 import { dataDirectoryOf } from "../local/data-directory.ts";
 import { bytes } from "../terminal/units.ts";
-import { type Finding, fail, ok, type Patient, warn } from "./check.ts";
+import { type Finding, fail, ok, type Patient, warn } from "./finding.ts";
 
 const roomyBytes = 1024 ** 3;
 

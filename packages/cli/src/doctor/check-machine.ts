@@ -2,7 +2,7 @@
 import { freemem } from "node:os";
 import { bytes } from "../terminal/units.ts";
 import { cliVersion } from "../version.ts";
-import { type Finding, ok, type Patient, warn } from "./check.ts";
+import { type Finding, ok, type Patient, warn } from "./finding.ts";
 
 const memoryMin = 512 * 1024 ** 2;
 /** Before the first commit of this project: a clock that says so has been reset. */

@@ -4,8 +4,8 @@ import { streamAddressOf } from "@codeq/server/config";
 import type { ApiClient, Reply } from "../api/api-client.ts";
 import { dataDirectoryOf } from "../local/data-directory.ts";
 import { duration } from "../terminal/units.ts";
-import { type Finding, fail, ok, type Patient, warn } from "./check.ts";
 import { pidIn } from "./check-data-directory.ts";
+import { type Finding, fail, ok, type Patient, warn } from "./finding.ts";
 
 const skewMsMax = 2000;
 

@@ -3,8 +3,8 @@ import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { dataDirectoryOf } from "../local/data-directory.ts";
 import { duration } from "../terminal/units.ts";
-import { type Finding, fail, ok, type Patient, warn } from "./check.ts";
 import { existingDirectory } from "./check-data-directory.ts";
+import { type Finding, fail, ok, type Patient, warn } from "./finding.ts";
 
 const writesMax = 64;
 const measureMsMax = 2000;

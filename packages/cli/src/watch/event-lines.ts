@@ -3,7 +3,7 @@ import type { Clock } from "@codeq/server/command-line";
 import { printable } from "../terminal/printable.ts";
 import type { Style } from "../terminal/style.ts";
 import { count, timeOfDay } from "../terminal/units.ts";
-import type { TaskEvent } from "./event-feed.ts";
+import type { TaskEvent } from "./follow-feed.ts";
 
 type Paint = (style: Style) => (text: string) => string;
 

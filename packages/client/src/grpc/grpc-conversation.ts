@@ -13,7 +13,7 @@ import {
 } from "@codeq/protocol/wire";
 import { CodeqError, messageOf } from "../codeq-error.ts";
 import type { Conversation, ConversationEnd, ConversationListener } from "../conversation.ts";
-import { endOfCall, endOfStrangeAnswer } from "./grpc-end.ts";
+import { endOfCall, endOfStrangeAnswer } from "./end-of-call.ts";
 
 /** The method that is called, and how its messages become bytes. */
 export interface StreamMethod<Event, Reply> {

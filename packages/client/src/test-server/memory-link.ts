@@ -12,8 +12,8 @@ import {
 } from "@codeq/server";
 import { CodeqError } from "../codeq-error.ts";
 import type { Conversation, ConversationEnd, ConversationListener } from "../conversation.ts";
+import { endOfCall } from "../grpc/end-of-call.ts";
 import type { StreamMethod } from "../grpc/grpc-conversation.ts";
-import { endOfCall } from "../grpc/grpc-end.ts";
 
 export interface MemoryLinkParts<Event, Reply extends { readonly case: unknown }> {
   readonly server: InProcessServer;

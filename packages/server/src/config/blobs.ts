@@ -3,9 +3,10 @@
  * of the file or as JSON text from any source. Problems name fields, never their contents: what a
  * JSON parser says about bad text would repeat the text, and that may be a token.
  */
+
+import { closestName } from "./closest-name.ts";
 import { type Parsed, type Parser, parsed, refused, trueOrFalse, wholeNumber } from "./parsers.ts";
 import type { PersistenceConfig } from "./settings.ts";
-import { closestName } from "./suggest.ts";
 
 const shardsMax = 64;
 

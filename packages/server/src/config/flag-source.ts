@@ -1,8 +1,9 @@
 /** The command line: `--name value`, `--name=value`, and switches that may stand alone. */
+
+import { didYouMean } from "./closest-name.ts";
 import { envNamesOf, flagOf, rowOf, settingNames } from "./setting-table.ts";
 import type { SettingName } from "./settings.ts";
 import { configPathFlag, inactiveNames, type Source, type Written } from "./source.ts";
-import { didYouMean } from "./suggest.ts";
 
 export interface FlagSource extends Source {
   readonly configPath: string | undefined;

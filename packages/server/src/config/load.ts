@@ -4,7 +4,7 @@
  * environment, then flags; a bad value is reported even when a later source would replace it.
  * No message contains the value of a secret.
  */
-import { closeConfig } from "./checks.ts";
+import { closeConfig } from "./close-config.ts";
 import { type Environment, isSet, readEnvironment } from "./env-source.ts";
 import { readFlags } from "./flag-source.ts";
 import { type InactiveSetting, inactiveSettings } from "./inactive-settings.ts";

@@ -1,7 +1,7 @@
 /** The configuration file. What the YAML parser says is not passed on: it may quote a secret. */
 import { LineCounter, parseDocument } from "yaml";
+import { didYouMean } from "./closest-name.ts";
 import { knownNames, type Source, type Written } from "./source.ts";
-import { didYouMean } from "./suggest.ts";
 
 export function readYaml(path: string, text: string): Source {
   const lineCounter = new LineCounter();

@@ -4,7 +4,7 @@ import type { TenantId } from "@codeq/queue";
 import { anyEventType, type Identity } from "../access/identity.ts";
 import type { ClaimedTask } from "../broker/claims.ts";
 import { whenKnown } from "../maybe-promise.ts";
-import { leaseMsOf } from "./lease-length.ts";
+import { leaseMsOf } from "./lease-ms.ts";
 import {
   type Answer,
   type Call,

@@ -5,16 +5,16 @@
  */
 import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
-import { type Authenticator, bearerToken } from "../access/authenticate.ts";
+import { type Authenticator, bearerToken } from "../access/authenticator.ts";
 import type { Identity } from "../access/identity.ts";
 import type { Limiter } from "../access/limiter.ts";
 import { everyTenant, isTenantId } from "../access/tenant.ts";
 import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { Gate } from "./admission.ts";
 import { refusalOf } from "./answer-each.ts";
 import { auditCall, auditRefusal } from "./audit-calls.ts";
 import type { Actor, Origin } from "./audit-event.ts";
+import { Gate } from "./gate.ts";
 import {
   type Admission,
   type Answer,

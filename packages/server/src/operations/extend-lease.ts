@@ -1,5 +1,5 @@
 /** A heartbeat: the lease now ends the given time from now. */
-import { leaseMsOf } from "./lease-length.ts";
+import { leaseMsOf } from "./lease-ms.ts";
 import { type Operation, refusal } from "./operation.ts";
 import { type OwnedTaskInput, ownedTask } from "./owned-task.ts";
 

@@ -6,7 +6,7 @@ import { type ErrorCode, errors } from "@codeq/protocol";
 import type { LimitState } from "../access/allowance.ts";
 import type { ApiKeys } from "../access/api-keys.ts";
 import type { AuditTrail } from "../access/audit-trail.ts";
-import type { AccessKind } from "../access/authenticate.ts";
+import type { AccessKind } from "../access/authenticator.ts";
 import type { Identity, Scope } from "../access/identity.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";

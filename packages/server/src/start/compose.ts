@@ -7,7 +7,7 @@ import { Engine, type EngineState, FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
 import { ApiKeys } from "../access/api-keys.ts";
 import { AuditTrail } from "../access/audit-trail.ts";
-import { Authenticator } from "../access/authenticate.ts";
+import { Authenticator } from "../access/authenticator.ts";
 import type { FetchKeySet } from "../access/fetch-key-set.ts";
 import type { KeySet } from "../access/key-set.ts";
 import { Limiter } from "../access/limiter.ts";
@@ -49,7 +49,7 @@ import {
   collectEngineMetrics,
   collectLimiterMetrics,
   collectStreamMetrics,
-} from "./compose-metrics.ts";
+} from "./collect-metrics.ts";
 import type { Storage } from "./open-data-dir.ts";
 
 export interface CoreParts {

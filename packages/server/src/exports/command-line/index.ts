@@ -6,7 +6,7 @@
 export { errors, isUnknownIssuer, limits } from "@codeq/protocol";
 export { type Clock, systemClock } from "../../clock.ts";
 export { developmentToken } from "../../config/choose-auth.ts";
+export { closestName } from "../../config/closest-name.ts";
 export { flagOf, rowOf, settingNames } from "../../config/setting-table.ts";
 export { configPathEnv, configPathFlag } from "../../config/source.ts";
-export { closestName } from "../../config/suggest.ts";
 export { launchServer, standInFor } from "../../start/launch.ts";

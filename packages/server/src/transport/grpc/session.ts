@@ -11,7 +11,7 @@
  */
 import { type ErrorCode, errors, limits } from "@codeq/protocol";
 import { decodeMessage, type WireRead, type WireWrite } from "@codeq/protocol/wire";
-import type { AccessKind, Authenticator } from "../../access/authenticate.ts";
+import type { AccessKind, Authenticator } from "../../access/authenticator.ts";
 import type { Identity } from "../../access/identity.ts";
 import type { Clock } from "../../clock.ts";
 import type { MaybePromise } from "../../maybe-promise.ts";

@@ -9,7 +9,7 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from "fastify";
-import type { Authenticator } from "../../access/authenticate.ts";
+import type { Authenticator } from "../../access/authenticator.ts";
 import type { Identity } from "../../access/identity.ts";
 import type { Origin } from "../../operations/audit-event.ts";
 import type { Credentials, Dispatch } from "../../operations/dispatch.ts";

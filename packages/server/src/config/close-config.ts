@@ -3,8 +3,8 @@
  * values of single settings into the configuration that the server reads.
  */
 import { join } from "node:path";
-import { connectionProblems, connectionWarnings } from "./check-connections.ts";
 import { chooseAuth } from "./choose-auth.ts";
+import { connectionProblems, connectionWarnings } from "./connection-problems.ts";
 import { rateLimitPairs } from "./rate-limit-settings.ts";
 import type { Config, SettingName, Settings } from "./settings.ts";
 
