@@ -39,9 +39,9 @@ export class Call {
     });
   }
 
-  /** The argument at a place; empty when it is optional and missing. */
-  word(place: number): string {
-    return this.words[place] ?? "";
+  /** The argument at a position; empty when it is optional and missing. */
+  word(position: number): string {
+    return this.words[position] ?? "";
   }
 
   /** The server that the options speak of. */

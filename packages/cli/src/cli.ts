@@ -5,7 +5,7 @@ import { commandTable } from "./command-table.ts";
 import { type ExitName, exitCodes } from "./exit-codes.ts";
 import { helpFor } from "./help.ts";
 import type { Host } from "./host.ts";
-import { parseArguments, wordPlaces } from "./parse-arguments.ts";
+import { parseArguments, wordPositions } from "./parse-arguments.ts";
 import { chooseStyle } from "./terminal/style.ts";
 import { cliVersion } from "./version.ts";
 
@@ -70,6 +70,6 @@ function adviceFor(error: unknown): string | undefined {
 
 /** Existing scripts look for the errors of the Go command line. */
 function isGoCommand(argv: readonly string[]): boolean {
-  const [first] = wordPlaces(argv).map((place) => argv[place]);
+  const [first] = wordPositions(argv).map((position) => argv[position]);
   return commandTable.some(({ name, group }) => group === "go" && name.split(" ")[0] === first);
 }

@@ -54,34 +54,34 @@ interface Found {
 
 /** The longest name of the table that the first words make. */
 function findCommand(argv: readonly string[], rows: readonly CommandRow[]): Found {
-  const places = wordPlaces(argv);
+  const positions = wordPositions(argv);
   for (const count of [2, 1]) {
-    const taken = places.slice(0, count);
-    const name = taken.map((place) => argv[place] as string);
+    const taken = positions.slice(0, count);
+    const name = taken.map((position) => argv[position] as string);
     const row = rows.find((each) => each.name === name.join(" ") && taken.length === count);
     if (row === undefined) continue;
-    return { row, name, rest: argv.filter((_, place) => !taken.includes(place)) };
+    return { row, name, rest: argv.filter((_, position) => !taken.includes(position)) };
   }
   return {
     row: undefined,
-    name: places.slice(0, 2).map((place) => argv[place] as string),
+    name: positions.slice(0, 2).map((position) => argv[position] as string),
     rest: argv,
   };
 }
 
 /** Where the first words are that are neither options nor their values. */
-export function wordPlaces(argv: readonly string[]): number[] {
+export function wordPositions(argv: readonly string[]): number[] {
   const takesValue = new Set(
     [...connection, ...everywhere].filter(({ value }) => value).map(({ name }) => `--${name}`),
   );
-  const places: number[] = [];
-  for (let place = 0; place < argv.length && places.length < 2; place++) {
-    const word = argv[place] as string;
+  const positions: number[] = [];
+  for (let position = 0; position < argv.length && positions.length < 2; position++) {
+    const word = argv[position] as string;
     if (word === "--") break;
-    if (!word.startsWith("-")) places.push(place);
-    else if (takesValue.has(word)) place += 1;
+    if (!word.startsWith("-")) positions.push(position);
+    else if (takesValue.has(word)) position += 1;
   }
-  return places;
+  return positions;
 }
 
 function withoutCommand(
@@ -142,17 +142,17 @@ function splitServerFlags(
 ): { own: string[]; serverArgs: string[] } {
   const own: string[] = [];
   const serverArgs: string[] = [];
-  for (let place = 0; place < argv.length; place++) {
-    const word = argv[place] as string;
+  for (let position = 0; position < argv.length; position++) {
+    const word = argv[position] as string;
     const [flag] = word.split("=", 1);
     const row = known.find(({ name, short }) => flag === `--${name}` || flag === `-${short}`);
     const target = row === undefined ? serverArgs : own;
     target.push(word);
-    const next = argv[place + 1];
+    const next = argv[position + 1];
     const takesNext = row === undefined ? next?.startsWith("-") === false : row.value !== undefined;
     if (word.startsWith("-") && !word.includes("=") && takesNext && next !== undefined) {
       target.push(next);
-      place += 1;
+      position += 1;
     }
   }
   return { own, serverArgs };
@@ -224,7 +224,9 @@ function unknownOption(row: CommandRow, raw: string, known: readonly OptionRow[]
 
 function checkWords(row: CommandRow, words: readonly string[]): void {
   const rows = row.arguments ?? [];
-  const missing = rows.find(({ optional }, place) => optional !== true && place >= words.length);
+  const missing = rows.find(
+    ({ optional }, position) => optional !== true && position >= words.length,
+  );
   if (missing !== undefined) {
     throw misuse(row, `<${missing.name}> is missing: ${missing.about}`);
   }

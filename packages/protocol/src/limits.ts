@@ -29,7 +29,7 @@ export const limits = {
   resultWaitSecondsMax: 60,
   waitersMax: 100_000,
   /** A claim that waits stands in the line of every command it asks for. */
-  waiterPlacesMax: 200_000,
+  waiterSlotsMax: 200_000,
   tenantsPerPage: 1000,
   apiKeysPerTenantMax: 1000,
   apiKeysMax: 100_000,

@@ -93,8 +93,8 @@ class Told {
   }
 
   take(batch: readonly Line[], items: readonly Item[]): void {
-    for (const [place, { number }] of batch.entries()) {
-      const { task, error = "no answer" } = items[place] ?? {};
+    for (const [position, { number }] of batch.entries()) {
+      const { task, error = "no answer" } = items[position] ?? {};
       if (task === undefined) {
         this.refuse(number, error);
         continue;

@@ -93,9 +93,9 @@ function show(call: Call, { directory, log, records }: Found): void {
   const [head = "", ...lines] = tableLines(recordColumns, records, call.style);
   call.print("");
   call.print(head);
-  for (const [place, line] of lines.entries()) {
+  for (const [position, line] of lines.entries()) {
     call.print(line);
-    if (withOps) for (const op of opLines(call, records[place]?.ops)) call.print(`    ${op}`);
+    if (withOps) for (const op of opLines(call, records[position]?.ops)) call.print(`    ${op}`);
   }
 }
 

@@ -1,14 +1,14 @@
 /** Completion for bash: `source <(codeq completion bash)`. */
 import type { CommandRow } from "../command.ts";
-import { choiceOptions, placesOf, valueOptions } from "./places.ts";
+import { choiceOptions, positionsOf, valueOptions } from "./positions.ts";
 
 export function bashCompletion(rows: readonly CommandRow[]): string {
-  const places = placesOf(rows);
-  const values = valueOptions(places).map(({ name }) => `--${name}`);
-  const choices = choiceOptions(places).map(
+  const positions = positionsOf(rows);
+  const values = valueOptions(positions).map(({ name }) => `--${name}`);
+  const choices = choiceOptions(positions).map(
     (option) => `    --${option.name}) words="${option.choices?.join(" ")}" ;;`,
   );
-  const branches = places.map(({ path, words, options, choices: offered }) => {
+  const branches = positions.map(({ path, words, options, choices: offered }) => {
     const all = [...words.map(({ word }) => word), ...offered];
     const flags = options.map(({ name }) => `--${name}`);
     return `    "${path}") words="${all.join(" ")}" flags="${flags.join(" ")}" ;;`;
@@ -25,7 +25,7 @@ _codeq() {
       -*) continue ;;
     esac
     case "$path $word" in
-${pathPatterns(places.map(({ path }) => path))}
+${pathPatterns(positions.map(({ path }) => path))}
     esac
   done
   case "$before" in
@@ -44,7 +44,7 @@ complete -F _codeq codeq
 `;
 }
 
-/** How a word leads on from a place to the next. */
+/** How a word leads on from a position to the next. */
 function pathPatterns(paths: readonly string[]): string {
   return paths
     .filter((path) => path !== "")

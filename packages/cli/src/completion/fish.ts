@@ -1,11 +1,11 @@
 /** Completion for fish: `codeq completion fish | source`. */
 import type { CommandRow, OptionRow } from "../command.ts";
-import { placesOf, valueOptions } from "./places.ts";
+import { positionsOf, valueOptions } from "./positions.ts";
 
 export function fishCompletion(rows: readonly CommandRow[]): string {
-  const places = placesOf(rows);
-  const values = valueOptions(places).map(({ name }) => `--${name}`);
-  const lines = places.flatMap(({ path, words, options, choices }) => {
+  const positions = positionsOf(rows);
+  const values = valueOptions(positions).map(({ name }) => `--${name}`);
+  const lines = positions.flatMap(({ path, words, options, choices }) => {
     const at = `-n '__codeq_at "${path}"'`;
     return [
       ...words.map(({ word, about }) => `complete -c codeq -f ${at} -a ${word} -d ${quote(about)}`),
@@ -29,7 +29,7 @@ function __codeq_at
                 set skip 1
             case '-*'
             case '*'
-                contains -- "$(string join ' ' $trail $word)" ${places
+                contains -- "$(string join ' ' $trail $word)" ${positions
                   .filter(({ path }) => path !== "")
                   .map(({ path }) => quote(path))
                   .join(" ")}

@@ -1,11 +1,11 @@
 /** Completion for zsh: `source <(codeq completion zsh)`, or a file `_codeq` on the fpath. */
 import type { CommandRow } from "../command.ts";
-import { choiceOptions, placesOf, valueOptions } from "./places.ts";
+import { choiceOptions, positionsOf, valueOptions } from "./positions.ts";
 
 export function zshCompletion(rows: readonly CommandRow[]): string {
-  const places = placesOf(rows);
-  const values = valueOptions(places).map(({ name }) => `--${name}`);
-  const branches = places.map(({ path, words, options, choices }) => {
+  const positions = positionsOf(rows);
+  const values = valueOptions(positions).map(({ name }) => `--${name}`);
+  const branches = positions.map(({ path, words, options, choices }) => {
     const all = [
       ...words.map(({ word, about }) => offer(word, about)),
       ...choices.map((choice) => offer(choice, "")),
@@ -13,7 +13,7 @@ export function zshCompletion(rows: readonly CommandRow[]): string {
     const flags = options.map(({ name, about }) => offer(`--${name}`, about));
     return `    "${path}") offers=(${all.join(" ")}) flags=(${flags.join(" ")}) ;;`;
   });
-  const steps = places.filter(({ path }) => path !== "").map(({ path }) => stepOf(path));
+  const steps = positions.filter(({ path }) => path !== "").map(({ path }) => stepOf(path));
   return `#compdef codeq
 # Completion of codeq for zsh. Load it with: source <(codeq completion zsh)
 _codeq() {
@@ -30,7 +30,7 @@ ${steps.join("\n")}
     esac
   done
   case "\${words[CURRENT-1]}" in
-${choiceOptions(places)
+${choiceOptions(positions)
   .map(({ name, choices = [] }) => `    --${name}) compadd -- ${choices.join(" ")}; return ;;`)
   .join("\n")}
     ${values.join("|")}) _files; return ;;

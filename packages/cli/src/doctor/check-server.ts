@@ -13,13 +13,13 @@ const skewMsMax = 2000;
 export async function checkPorts(patient: Patient): Promise<Finding[]> {
   const { config } = patient;
   const pid = pidIn(dataDirectoryOf(patient.call, patient.config));
-  const places = [
+  const ports = [
     { flag: "--port", host: config.host, port: config.port },
-    ...streamPlace("--worker-stream-addr", config.workerStreamAddr, config.host),
-    ...streamPlace("--producer-stream-addr", config.producerStreamAddr, config.host),
+    ...streamPort("--worker-stream-addr", config.workerStreamAddr, config.host),
+    ...streamPort("--producer-stream-addr", config.producerStreamAddr, config.host),
   ].filter(({ port }) => port !== 0);
   return Promise.all(
-    places.map(async ({ flag, host, port }) => {
+    ports.map(async ({ flag, host, port }) => {
       const check = `port ${port}`;
       const problem = await bindProblem(host, port);
       if (problem === undefined) return ok(check, "free");
@@ -33,13 +33,13 @@ export async function checkPorts(patient: Patient): Promise<Finding[]> {
   );
 }
 
-interface PortPlace {
+interface ListenPort {
   readonly flag: string;
   readonly host: string;
   readonly port: number;
 }
 
-function streamPlace(flag: string, address: string, httpHost: string): PortPlace[] {
+function streamPort(flag: string, address: string, httpHost: string): ListenPort[] {
   const found = streamAddressOf(address, httpHost);
   return found === undefined ? [] : [{ flag, ...found }];
 }

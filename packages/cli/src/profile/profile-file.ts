@@ -62,9 +62,9 @@ export async function changeProfile(
   if (document.contents === null) document.contents = document.createNode({}) as never;
   if (isCurrent === true) document.set("currentProfile", name);
   for (const [field, value] of Object.entries(changes)) {
-    const place = ["profiles", name, field];
-    if (value === null) document.deleteIn(place);
-    else document.setIn(place, value);
+    const fieldPath = ["profiles", name, field];
+    if (value === null) document.deleteIn(fieldPath);
+    else document.setIn(fieldPath, value);
   }
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
   const draft = `${path}.${process.pid}.tmp`;

@@ -16,9 +16,9 @@ export function columnsWithin<Row>(
   rows: readonly Row[],
 ): readonly Column<Row>[] {
   let used = -gap.length;
-  return columns.filter((column, place) => {
+  return columns.filter((column, position) => {
     used += gap.length + columnWidth(column, rows);
-    return place === 0 || used <= width;
+    return position === 0 || used <= width;
   });
 }
 
@@ -36,9 +36,9 @@ export function tableLines<Row>(
   const widths = columns.map((column) => columnWidth(column, rows));
   const line = (texts: readonly string[]): string =>
     texts
-      .map((text, place) => {
-        const padding = " ".repeat(Math.max(0, (widths[place] ?? 0) - widthOf(text)));
-        return columns[place]?.align === "right" ? padding + text : text + padding;
+      .map((text, position) => {
+        const padding = " ".repeat(Math.max(0, (widths[position] ?? 0) - widthOf(text)));
+        return columns[position]?.align === "right" ? padding + text : text + padding;
       })
       .join(gap)
       .trimEnd();

@@ -18,7 +18,7 @@ export interface TopLook {
 }
 
 /** Where the lines are shown. */
-export interface TopPlace {
+export interface TopFrame {
   readonly baseUrl: string;
   readonly style: Style;
   readonly columns: number;
@@ -99,7 +99,7 @@ function busiestFirst(a: QueueRates, b: QueueRates): number {
   return weight(b) - weight(a) || (a.queue < b.queue ? -1 : 1);
 }
 
-export function topLines(look: TopLook, { baseUrl, style, columns }: TopPlace): string[] {
+export function topLines(look: TopLook, { baseUrl, style, columns }: TopFrame): string[] {
   const { after, nowMs, workers = [] } = look;
   const figures = topFigures(look);
   const storage = after.storage === "ok" ? style.green("ok") : style.red(after.storage);

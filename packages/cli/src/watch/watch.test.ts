@@ -7,7 +7,7 @@ import { type Snapshot, snapshotOf } from "./snapshot.ts";
 import { topFigures, topLines } from "./top-view.ts";
 
 const plain = chooseStyle({ isTerminal: false, env: {}, refused: false });
-const place = { baseUrl: "u", style: plain, columns: 120 };
+const frame = { baseUrl: "u", style: plain, columns: 120 };
 
 interface Figures {
   readonly created?: number;
@@ -111,7 +111,7 @@ test("top has rates, depths, workers and times", () => {
   assert.equal(figures.outPerSecond, 5);
   assert.equal(figures.failedPerSecond, 0.5);
   assert.equal(figures.queues[0]?.latencyP50Ms, 50);
-  const text = topLines(look, { ...place, baseUrl: "http://x" }).join("\n");
+  const text = topLines(look, { ...frame, baseUrl: "http://x" }).join("\n");
   assert.match(text, /^codeQ {2}http:\/\/x {2}up 16h 40m {2}storage ok/);
   assert.match(text, /tasks +in 10\/s {2}out 5.0\/s {2}failed 0.5\/s/);
   assert.match(
@@ -125,13 +125,13 @@ test("top has rates, depths, workers and times", () => {
     /WORKER +RUNNING +OLDEST +SEEN +STREAMS +CONNECTED\nbusy +3 +5.0 s +1.0 s +0 +-\n/,
   );
   assert.match(text, /\nidle +0 +- +- +2 +16m 40s\n/);
-  assert.doesNotMatch(topLines({ ...look, workers: undefined }, place).join(), /WORKER/);
+  assert.doesNotMatch(topLines({ ...look, workers: undefined }, frame).join(), /WORKER/);
 });
 
 test("top of a server without tasks says how to make one", () => {
   const empty = snapshotOf(new MetricsText('codeq_storage_state{state="ok"} 1\n'));
   assert.ok(empty !== undefined);
   const look = { before: empty, after: empty, workers: [], seconds: 0, nowMs: 0 };
-  const lines = topLines(look, place);
+  const lines = topLines(look, frame);
   assert.ok(lines.some((line) => line.includes("no tasks yet")));
 });

@@ -18,12 +18,12 @@ function event(fields: Partial<AuditEvent> = {}): AuditEvent {
 
 function setup(limits: Partial<AuditTallyParts> = {}) {
   const clock = new SimClock({ wallMs: startMs });
-  let places = 0;
+  let ids = 0;
   const tally = new AuditTally({
     ...{ clock, perMinuteMax: 3, perHourMax: 5, others: event({ action: "others", address: "" }) },
-    placeAt: (ms) => {
-      places += 1;
-      return `${ms}/${places}`;
+    idAt: (ms) => {
+      ids += 1;
+      return `${ms}/${ids}`;
     },
     ...limits,
   });
@@ -61,25 +61,25 @@ test("the first of its kind is due within a second, its repetitions at the end o
   assert.equal(dueInMs(), undefined);
 });
 
-test("a record keeps its place while it grows, and the next minute has another", async () => {
+test("a record keeps its id while it grows, and the next minute has another", async () => {
   const { clock, tally, write } = setup();
   tally.add(event());
   const [first] = tally.due();
   assert.deepEqual(first?.record, {
     ...event(),
-    ...{ place: `${startMs}/1`, atMs: startMs, lastMs: startMs, count: 1 },
+    ...{ id: `${startMs}/1`, atMs: startMs, lastMs: startMs, count: 1 },
   });
   await clock.advance(5000);
   tally.add(event({ requestId: "later" }));
   const [grown] = tally.due();
   assert.deepEqual(grown?.record, {
     ...event(),
-    ...{ place: `${startMs}/1`, atMs: startMs, lastMs: startMs + 5000, count: 2 },
+    ...{ id: `${startMs}/1`, atMs: startMs, lastMs: startMs + 5000, count: 2 },
   });
   await clock.advance(55_000);
   write();
   tally.add(event());
-  assert.equal(tally.due()[0]?.record.place, `${startMs + 60_000}/2`);
+  assert.equal(tally.due()[0]?.record.id, `${startMs + 60_000}/2`);
 });
 
 test("what differs in anything but the request is another event", () => {

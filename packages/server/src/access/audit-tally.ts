@@ -15,7 +15,7 @@ export interface AuditTallyParts {
   readonly perHourMax: number;
   /** What stands for the events there is no room for. */
   readonly others: AuditEvent;
-  readonly placeAt: (ms: number) => string;
+  readonly idAt: (ms: number) => string;
 }
 
 /** A record that grows, and how much of it was told. Its beginning is the caller's to log. */
@@ -100,13 +100,13 @@ export class AuditTally {
   }
 
   #begin(name: string, event: AuditEvent): AuditRecord {
-    const { clock, placeAt } = this.#parts;
+    const { clock, idAt } = this.#parts;
     const nowMs = clock.monotonicMs();
     if (this.#entries.size === 0) this.#minuteEndsMs = nowMs + minuteMs;
     this.#newSinceMs ??= nowMs;
     this.#inThisHour += 1;
     const atMs = clock.nowMs();
-    const record = { ...event, place: placeAt(atMs), atMs, lastMs: atMs, count: 1 };
+    const record = { ...event, id: idAt(atMs), atMs, lastMs: atMs, count: 1 };
     this.#entries.set(name, { record, writtenCount: 0, loggedCount: 1 });
     return record;
   }

@@ -249,20 +249,20 @@ test("records are kept for ever when the configuration says so", async () => {
 test("a record that cannot be read is passed over and kept aside, also when it is old", async () => {
   const { trail, world, store } = await open(undefined, dayMs);
   await trail.record(event({ target: "good" }));
-  const [{ place } = { place: "" }] = await list(trail);
+  const [{ id } = { id: "" }] = await list(trail);
   await trail.record(event({ target: "bad" }));
-  const bad = (await list(trail)).find(({ target }) => target === "bad")?.place ?? "";
+  const bad = (await list(trail)).find(({ target }) => target === "bad")?.id ?? "";
   await store.engine.commit([put(auditPrefix + bad, "{}")]).done;
   assert.deepEqual(
-    (await list(trail)).map((each) => each.place),
-    [place],
+    (await list(trail)).map((each) => each.id),
+    [id],
   );
   assert.equal(store.engine.getText(quarantineKey(auditPrefix + bad)), "{}");
   await world.clock.advance(2 * dayMs);
   await trail.deleteOld();
   assert.equal(store.engine.getText(auditPrefix + bad), "{}");
-  assert.equal(store.engine.getText(auditPrefix + place), undefined);
-  assert.equal(store.engine.getText(auditOfPrefix(acme) + place), undefined);
+  assert.equal(store.engine.getText(auditPrefix + id), undefined);
+  assert.equal(store.engine.getText(auditOfPrefix(acme) + id), undefined);
 });
 
 test("records of two processes in the same millisecond do not replace each other", async () => {

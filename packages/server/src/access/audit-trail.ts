@@ -83,7 +83,7 @@ export class AuditTrail implements AsyncDisposable {
     const bytes = Buffer.alloc(4);
     parts.randomBytes(bytes);
     this.#run = bytes.toString("hex");
-    const common = { clock: parts.clock, placeAt: (ms: number) => this.#placeAt(ms) };
+    const common = { clock: parts.clock, idAt: (ms: number) => this.#idAt(ms) };
     this.#tallies = [
       new AuditTally({ ...common, ...strangers, others: others("other_strangers") }),
       new AuditTally({ ...common, ...known, others: others("other_refusals") }),
@@ -160,9 +160,9 @@ export class AuditTrail implements AsyncDisposable {
     for (let lookedAt = 0; lookedAt < lookedAtMax; ) {
       const keys = await engine.scanKeys({ after, before }, pieceEntries);
       for (const key of keys) {
-        const place = key.slice(prefix.length);
+        const id = key.slice(prefix.length);
         if (records.length === query.limit) return { records, next: after.slice(prefix.length) };
-        const record = this.#read(place);
+        const record = this.#read(id);
         if (record !== undefined && isWanted(record, query)) records.push(record);
         after = key;
       }
@@ -212,20 +212,20 @@ export class AuditTrail implements AsyncDisposable {
 
   #recordOf(event: AuditEvent): AuditRecord {
     const atMs = this.#parts.clock.nowMs();
-    return { ...event, place: this.#placeAt(atMs), atMs, lastMs: atMs, count: 1 };
+    return { ...event, id: this.#idAt(atMs), atMs, lastMs: atMs, count: 1 };
   }
 
-  #placeAt(ms: number): string {
+  #idAt(ms: number): string {
     this.#number = this.#number === 0 ? 0xffff_ffff : this.#number - 1;
     return `${newestFirst(ms)}/${this.#number.toString(16).padStart(8, "0")}${this.#run}`;
   }
 
-  #read(place: string): AuditRecord | undefined {
+  #read(id: string): AuditRecord | undefined {
     const { store } = this.#parts;
-    const key = auditPrefix + place;
+    const key = auditPrefix + id;
     const text = store.engine.getText(key);
     if (text === undefined) return undefined;
-    const record = decodeAudit(place, text);
+    const record = decodeAudit(id, text);
     if (record === undefined) store.quarantine(key);
     return record;
   }
@@ -245,7 +245,7 @@ export class AuditTrail implements AsyncDisposable {
   }
 
   #log(record: AuditRecord): void {
-    const { place: _, atMs, lastMs: __, ...fields } = record;
+    const { id: _, atMs, lastMs: __, ...fields } = record;
     const told = Object.entries(fields).filter(([, value]) => value !== "");
     const at = new Date(atMs).toISOString();
     this.#parts.logger.info("audit", { at, ...Object.fromEntries(told) });

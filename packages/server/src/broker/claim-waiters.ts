@@ -28,15 +28,15 @@ export class ClaimWaiters<Request, Served> {
   readonly #clock: Clock;
   readonly #waiters: Set<ClaimWaiter<Request, Served>> = new Set();
   #lastTicket = 0;
-  #places = 0;
+  #slots = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   /** How many lines the waiters stand in, over all queues. */
-  get places(): number {
-    return this.#places;
+  get slots(): number {
+    return this.#slots;
   }
 
   get size(): number {
@@ -79,8 +79,8 @@ export class ClaimWaiters<Request, Served> {
   }
 
   #count(tenant: TenantState, change: number): void {
-    this.#places += change;
-    tenant.waiterPlaces += change;
+    this.#slots += change;
+    tenant.waiterSlots += change;
   }
 
   /** Ends every wait with nothing, for a shutdown. */

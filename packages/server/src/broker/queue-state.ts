@@ -88,7 +88,7 @@ export class TenantState {
   /** Claims for whatever command has work. */
   readonly anyWaiters: Set<ClaimWaiter> = new Set();
   /** How many lines its waiters stand in. */
-  waiterPlaces = 0;
+  waiterSlots = 0;
   /** Tasks that are ready or delayed, and leases, over all of its queues. */
   pending = 0;
   leased = 0;

@@ -30,7 +30,7 @@ export function readEnvironment(env: Environment): Source {
     const variable = usable.find((candidate) => isSet(env[candidate]));
     if (variable === undefined) continue;
     const spell = (example: string) => `${variable}=${example}`;
-    const origin = { place: `environment variable ${variable}`, spell };
+    const origin = { where: `environment variable ${variable}`, spell };
     written.push({ name, value: env[variable], origin });
   }
   return { written, problems: misspeltVariables(env, known), warnings };

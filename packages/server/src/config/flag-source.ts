@@ -30,7 +30,7 @@ export function readFlags(argv: readonly string[]): FlagSource {
   for (const [flag, value] of seen) {
     const name = settingByFlag.get(flag);
     const spell = (example: string) => `${flag}=${example}`;
-    if (name) written.push({ name, value, origin: { place: `flag ${flag}`, spell } });
+    if (name) written.push({ name, value, origin: { where: `flag ${flag}`, spell } });
   }
   const warnings = [...seen.keys()].flatMap(warnOfSecret);
   return { written, problems, warnings, configPath: seen.get(configPathFlag) };

@@ -100,13 +100,13 @@ class Draft {
     const result = row.parser.parse(raw);
     if (result.ok) {
       this.values.set(name, result.value);
-      this.sources[name] = origin.place;
+      this.sources[name] = origin.where;
       return;
     }
     if (name === "persistenceConfig") this.values.set(name, {});
     const shown = row.secret === true ? "the value (not shown)" : show(raw);
     this.problems.push(
-      `${name} (${origin.place}): ${shown} is not accepted: ${result.problem}; ` +
+      `${name} (${origin.where}): ${shown} is not accepted: ${result.problem}; ` +
         `for example ${origin.spell(row.parser.example)}`,
     );
   }
@@ -116,10 +116,10 @@ class Draft {
     const flag = trueOrFalse.parse(raw);
     if (flag.ok && !flag.value && /enabled$/i.test(name)) return;
     if (row?.refuseWhenOn !== undefined) {
-      this.problems.push(`${name} (${origin.place}): ${row.refuseWhenOn}`);
+      this.problems.push(`${name} (${origin.where}): ${row.refuseWhenOn}`);
       return;
     }
-    this.warnings.push(`${name} (${origin.place}) has no effect in this version`);
+    this.warnings.push(`${name} (${origin.where}) has no effect in this version`);
   }
 
   /** The fields of the older spelling count as if their own keys stood in the same place. */
@@ -134,16 +134,16 @@ class Draft {
       if (value === undefined) continue;
       if (written.has(name)) {
         this.problems.push(
-          `${name} (${origin.place}): also set by persistenceConfig.${field}; keep one of the two`,
+          `${name} (${origin.where}): also set by persistenceConfig.${field}; keep one of the two`,
         );
       }
       this.touched.add(name);
       this.values.set(name, value);
-      this.sources[name] = `${origin.place}, persistenceConfig.${field}`;
+      this.sources[name] = `${origin.where}, persistenceConfig.${field}`;
     }
     if (blob.fsyncOnCommit === false && !written.has("durability")) {
       this.warnings.push(
-        `persistenceConfig.fsyncOnCommit (${origin.place}): false has no effect; ` +
+        `persistenceConfig.fsyncOnCommit (${origin.where}): false has no effect; ` +
           "durability decides, and os or interval trade safety for speed",
       );
     }

@@ -9,8 +9,8 @@ import { settingNames } from "./setting-table.ts";
 
 export interface Origin {
   /** In words: `file ./codeq.yaml`, `environment variable PORT`, `flag --port`. */
-  readonly place: string;
-  /** How a value is written in this place, for the fix in a message. */
+  readonly where: string;
+  /** How a value is written there, for the fix in a message. */
   readonly spell: (value: string) => string;
 }
 

@@ -19,7 +19,7 @@ export function readYaml(path: string, text: string): Source {
     const answer = judge(name, value);
     if (answer === "value") {
       const spell = (example: string) => `${name}: ${example}`;
-      written.push({ name, value, origin: { place: `file ${path}`, spell } });
+      written.push({ name, value, origin: { where: `file ${path}`, spell } });
     } else if (answer === "unknown") {
       const hint = didYouMean(name, knownNames);
       problems.push(`${name} (file ${path}): there is no such key${hint}`);

@@ -111,12 +111,12 @@ function refuseTooMany(
   }
   if (input.waitSeconds <= 0) return undefined;
   const { waiters } = server.broker.claims;
-  const places = server.broker.queues.findTenant(tenantId)?.waiterPlaces ?? 0;
+  const slots = server.broker.queues.findTenant(tenantId)?.waiterSlots ?? 0;
   // One tenant has at most half, so that it cannot keep the others out.
   const isFull =
     waiters.size >= limits.waitersMax ||
-    waiters.places >= limits.waiterPlacesMax ||
-    places >= limits.waiterPlacesMax / 2;
+    waiters.slots >= limits.waiterSlotsMax ||
+    slots >= limits.waiterSlotsMax / 2;
   return isFull ? refusal("overloaded") : undefined;
 }
 

@@ -45,7 +45,7 @@ export const watchEvents: Operation<WatchEventsInput, OpenFeed> = {
 
 const beatMs = 15_000;
 
-/** A place among the feeds, taken until it is closed or ends. */
+/** A slot among the feeds, taken until it is closed or ends. */
 export class OpenFeed {
   readonly #server: Server;
   readonly #call: Call;

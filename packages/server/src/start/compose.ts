@@ -38,7 +38,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Timestamps } from "../timestamps.ts";
 import type { Endpoints } from "../transport/endpoints.ts";
-import { StreamPlaces } from "../transport/grpc/stream-places.ts";
+import { StreamSlots } from "../transport/grpc/stream-slots.ts";
 import { createStreams, type Streams } from "../transport/grpc/streams.ts";
 import { healthPages } from "../transport/http/health.ts";
 import { createHttpServer } from "../transport/http/http-server.ts";
@@ -287,13 +287,13 @@ export function composeStreams(parts: {
   const { instance } = parts.endpoints;
   const { engine, dispatch, authenticator, workers } = core;
   const { claimBatchMax } = config;
-  const places = new StreamPlaces(config.streamsMax);
+  const slots = new StreamSlots(config.streamsMax);
   const session = {
     engine,
     dispatch,
     authenticator,
     workers,
-    places,
+    slots,
     claimBatchMax,
     instance,
     logger,

@@ -36,30 +36,33 @@ export async function listenAll(
   const { http, streams, endpoints } = parts;
   const servers: GrpcServer[] = [];
   const problems: string[] = [];
-  const open = async (place: Place, listen: (at: Place) => Promise<number>): Promise<number> => {
+  const open = async (
+    binding: Binding,
+    listen: (at: Binding) => Promise<number>,
+  ): Promise<number> => {
     try {
-      return await listen(place);
+      return await listen(binding);
     } catch (error) {
-      problems.push(problemOf(place, error as NodeJS.ErrnoException));
-      return place.port;
+      problems.push(problemOf(binding, error as NodeJS.ErrnoException));
+      return binding.port;
     }
   };
   const openStreams = (key: StreamKey): Promise<number> | undefined => {
-    const place = placeOf(key, config);
-    if (place === undefined) return undefined;
+    const binding = bindingOf(key, config);
+    if (binding === undefined) return undefined;
     const server = streams.server();
     servers.push(server);
-    return open(place, async ({ host, port }) => (await server.listen({ host, port })).port);
+    return open(binding, async ({ host, port }) => (await server.listen({ host, port })).port);
   };
   const workerStreamPort = await openStreams("workerStreamAddr");
   const producerStreamPort = await openStreams("producerStreamAddr");
   endpoints.workerStreamPort = workerStreamPort;
   endpoints.producerStreamPort = producerStreamPort;
   const { host } = config;
-  const port = await open({ key: "port", host, port: config.port }, async (place) => {
-    await http.listen({ port: place.port, host });
+  const port = await open({ key: "port", host, port: config.port }, async (binding) => {
+    await http.listen({ port: binding.port, host });
     const address = http.server.address();
-    return typeof address === "object" && address !== null ? address.port : place.port;
+    return typeof address === "object" && address !== null ? address.port : binding.port;
   });
   if (problems.length > 0) throw new ListenError(problems.join("\n"));
   return {
@@ -72,7 +75,7 @@ export async function listenAll(
 
 type StreamKey = "workerStreamAddr" | "producerStreamAddr";
 
-interface Place {
+interface Binding {
   /** What to change when the port is not free. */
   readonly key: SettingName;
   readonly host: string;
@@ -80,7 +83,7 @@ interface Place {
 }
 
 /** Undefined when the listener is off. */
-function placeOf(key: StreamKey, config: Config): Place | undefined {
+function bindingOf(key: StreamKey, config: Config): Binding | undefined {
   const address = streamAddressOf(config[key], config.host);
   return address === undefined ? undefined : { key, ...address };
 }
@@ -90,7 +93,7 @@ const wrongPort: Readonly<Record<string, string>> = {
   EACCES: "this process may not open such a port",
 };
 
-function problemOf({ key, host, port }: Place, error: NodeJS.ErrnoException): string {
+function problemOf({ key, host, port }: Binding, error: NodeJS.ErrnoException): string {
   const why = wrongPort[error.code ?? ""];
   const shown = host.includes(":") ? `[${host}]` : host;
   const changes: readonly SettingName[] = why === undefined ? [key, "host"] : [key];

@@ -4,9 +4,9 @@ import type { TenantId } from "@codeq/queue";
 import fc from "fast-check";
 import { type AuditRecord, decodeAudit, removalsOf, writesOf } from "./audit-record.ts";
 
-const place = "1ffe6b2a1f3c00/ffffffff0a0b0c0d";
+const id = "1ffe6b2a1f3c00/ffffffff0a0b0c0d";
 const record: AuditRecord = {
-  ...{ place, atMs: 1, lastMs: 2, count: 3, action: "clean_up", target: "t", detail: "d" },
+  ...{ id, atMs: 1, lastMs: 2, count: 3, action: "clean_up", target: "t", detail: "d" },
   ...{ outcome: "ok", code: "", tenantId: "acme" as TenantId, subject: "boss" },
   ...{ homeTenantId: "acme", issuedBy: "configuration", apiKeyId: "" },
   ...{ address: "192.0.2.1", requestId: "r" },
@@ -24,7 +24,7 @@ test("a record is read back as it was written", () => {
       fc.record({ ...fields, count: fc.nat(), atMs: fc.nat(), lastMs: fc.nat() }),
       (some) => {
         const whole = { ...record, ...some };
-        assert.deepEqual(decodeAudit(place, written(whole)), whole);
+        assert.deepEqual(decodeAudit(id, written(whole)), whole);
       },
     ),
   );
@@ -34,10 +34,10 @@ test("what is not a whole record is none", () => {
   const row = JSON.parse(written(record)) as unknown[];
   for (let at = 0; at < row.length; at += 1) {
     const damaged = row.map((cell, index) => (index === at ? null : cell));
-    assert.equal(decodeAudit(place, JSON.stringify(damaged)), undefined);
-    assert.equal(decodeAudit(place, JSON.stringify(row.slice(0, at))), undefined);
+    assert.equal(decodeAudit(id, JSON.stringify(damaged)), undefined);
+    assert.equal(decodeAudit(id, JSON.stringify(row.slice(0, at))), undefined);
   }
-  for (const text of ["", "null", "{}", "["]) assert.equal(decodeAudit(place, text), undefined);
+  for (const text of ["", "null", "{}", "["]) assert.equal(decodeAudit(id, text), undefined);
 });
 
 test("what is written for a record is what is removed with it", () => {
@@ -47,9 +47,6 @@ test("what is written for a record is what is removed with it", () => {
       removalsOf({ ...record, tenantId }).map(({ key }) => key),
       keys,
     );
-    assert.deepEqual(keys, [
-      `codeq/audit/all/${place}`,
-      `codeq/audit/of/${tenantId || "_"}/${place}`,
-    ]);
+    assert.deepEqual(keys, [`codeq/audit/all/${id}`, `codeq/audit/of/${tenantId || "_"}/${id}`]);
   }
 });

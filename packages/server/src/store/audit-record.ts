@@ -1,6 +1,6 @@
 /**
- * Audit records as text: a JSON array, one position per field. A record stands under its place in
- * time, the newest first, and once more under the tenant it concerns, where only the place is kept.
+ * Audit records as text: a JSON array, one position per field. A record stands under its id, by
+ * time with the newest first, and once more under the tenant it concerns, where only the id is kept.
  */
 import { type Op, put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
@@ -34,7 +34,7 @@ export interface AuditEvent {
 
 export interface AuditRecord extends AuditEvent {
   /** `<time>/<n>`, by which records are ordered and pages are continued. */
-  readonly place: string;
+  readonly id: string;
   /** When it happened, or happened first. */
   readonly atMs: number;
   /** How often the same happened, and when last. */
@@ -43,12 +43,12 @@ export interface AuditRecord extends AuditEvent {
 }
 
 export function writesOf(record: AuditRecord): Op[] {
-  const { place, tenantId } = record;
-  return [put(auditPrefix + place, encodeAudit(record)), put(auditOfPrefix(tenantId) + place, "")];
+  const { id, tenantId } = record;
+  return [put(auditPrefix + id, encodeAudit(record)), put(auditOfPrefix(tenantId) + id, "")];
 }
 
-export function removalsOf({ place, tenantId }: AuditRecord): Op[] {
-  return [remove(auditPrefix + place), remove(auditOfPrefix(tenantId) + place)];
+export function removalsOf({ id, tenantId }: AuditRecord): Op[] {
+  return [remove(auditPrefix + id), remove(auditOfPrefix(tenantId) + id)];
 }
 
 const textFields = [
@@ -62,7 +62,7 @@ function encodeAudit(record: AuditRecord): string {
 }
 
 /** Undefined for what is no record. */
-export function decodeAudit(place: string, text: string): AuditRecord | undefined {
+export function decodeAudit(id: string, text: string): AuditRecord | undefined {
   let row: unknown;
   try {
     row = JSON.parse(text);
@@ -75,5 +75,5 @@ export function decodeAudit(place: string, text: string): AuditRecord | undefine
   if (![atMs, lastMs, count].every(Number.isSafeInteger)) return undefined;
   if (!texts.every((each) => typeof each === "string")) return undefined;
   const event = Object.fromEntries(textFields.map((field, at) => [field, texts[at]]));
-  return { place, atMs, lastMs, count, ...event } as unknown as AuditRecord;
+  return { id, atMs, lastMs, count, ...event } as unknown as AuditRecord;
 }

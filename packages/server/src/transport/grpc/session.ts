@@ -25,7 +25,7 @@ import type { GrpcStream } from "./grpc-stream.ts";
 import { decideInTurns, itemsPerTurnMax } from "./in-turns.ts";
 import type { GrpcStatus } from "./status.ts";
 import type { StreamCounts, StreamRefusal } from "./stream-counts.ts";
-import { StreamPlace, type StreamPlaces } from "./stream-places.ts";
+import { StreamSlot, type StreamSlots } from "./stream-slots.ts";
 
 export interface SessionParts {
   readonly dispatch: Dispatch;
@@ -33,7 +33,7 @@ export interface SessionParts {
   readonly workers: ConnectedWorkers;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly places: StreamPlaces;
+  readonly slots: StreamSlots;
   readonly claimBatchMax: number;
   /** Another one with every start of a server. */
   readonly instance: string;
@@ -94,7 +94,7 @@ const unansweredBytesMax = 8 * 1024 * 1024;
 type Sending<Reply> = Pick<Protocol<never, Reply>, "write" | "errorReply" | "counts">;
 
 export class Session<Reply> {
-  readonly place: StreamPlace;
+  readonly slot: StreamSlot;
   readonly #stream: GrpcStream;
   readonly #clock: Clock;
   readonly #logger: Logger;
@@ -113,7 +113,7 @@ export class Session<Reply> {
   #stopWatching: () => void = () => {};
 
   constructor(stream: GrpcStream, parts: SessionParts, protocol: Sending<Reply>) {
-    this.place = new StreamPlace(parts.places);
+    this.slot = new StreamSlot(parts.slots);
     this.#stream = stream;
     this.#clock = parts.clock;
     this.#logger = parts.logger;
@@ -346,11 +346,11 @@ export function serveStream<Event, Reply>(
   stream.onClosed((reason) => {
     counts.open -= 1;
     counts.closed[reason] += 1;
-    session.place.giveBack();
+    session.slot.giveBack();
     cancelTimeout();
     session.close();
   });
-  if (!session.place.take()) turnAwayFull(session, "too many streams are open");
+  if (!session.slot.take()) turnAwayFull(session, "too many streams are open");
 }
 
 function turnAwayFull<Reply>(session: Session<Reply>, text: string): void {
@@ -382,7 +382,7 @@ async function authenticate<Event, Reply>(
     endRefused(session, outcome.code);
     return undefined;
   }
-  if (!session.place.takeFor(outcome.value.tenantId)) {
+  if (!session.slot.takeFor(outcome.value.tenantId)) {
     turnAwayFull(session, "too many streams of this tenant are open");
     return undefined;
   }

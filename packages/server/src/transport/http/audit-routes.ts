@@ -22,7 +22,7 @@ export const auditRoutes = [
 
 /** What is not known is left out. */
 function shown(record: AuditRecord, codec: JsonCodec): Record<string, unknown> {
-  const { place: id, atMs, lastMs, count, ...event } = record;
+  const { id, atMs, lastMs, count, ...event } = record;
   const known = Object.entries(event).filter(([, value]) => value !== "");
   return {
     ...{ id, time: codec.instant(atMs) },

@@ -4,7 +4,7 @@
  */
 import type { TenantId } from "@codeq/queue";
 
-export class StreamPlaces {
+export class StreamSlots {
   readonly #max: number;
   readonly #ofTenants: Map<TenantId, number> = new Map();
   #taken = 0;
@@ -32,34 +32,34 @@ export class StreamPlaces {
   }
 }
 
-/** The place of one stream: taken when it opens, and for its tenant once that is known. */
-export class StreamPlace {
-  readonly #places: StreamPlaces;
+/** The slot of one stream: taken when it opens, and for its tenant once that is known. */
+export class StreamSlot {
+  readonly #slots: StreamSlots;
   #isTaken = false;
   #tenantId: TenantId | undefined;
 
-  constructor(places: StreamPlaces) {
-    this.#places = places;
+  constructor(slots: StreamSlots) {
+    this.#slots = slots;
   }
 
   /** False when there is none left. */
   take(): boolean {
-    if (this.#places.isFull) return false;
+    if (this.#slots.isFull) return false;
     this.#isTaken = true;
-    this.#places.add(1);
+    this.#slots.add(1);
     return true;
   }
 
   /** False when the tenant has all that it may have. */
   takeFor(tenantId: TenantId): boolean {
-    if (this.#places.isFullFor(tenantId)) return false;
+    if (this.#slots.isFullFor(tenantId)) return false;
     this.#tenantId = tenantId;
-    this.#places.addFor(tenantId, 1);
+    this.#slots.addFor(tenantId, 1);
     return true;
   }
 
   giveBack(): void {
-    if (this.#isTaken) this.#places.add(-1);
-    if (this.#tenantId !== undefined) this.#places.addFor(this.#tenantId, -1);
+    if (this.#isTaken) this.#slots.add(-1);
+    if (this.#tenantId !== undefined) this.#slots.addFor(this.#tenantId, -1);
   }
 }

@@ -3,7 +3,7 @@ import type { ArgumentRow, CommandRow, OptionRow } from "../command.ts";
 import { optionsOf } from "../parse-arguments.ts";
 import { serverFlagRows } from "../server-flags.ts";
 
-export interface Place {
+export interface Position {
   /** The words before it: ``, `task`, `task create`. */
   readonly path: string;
   /** Words that continue the name of a command. */
@@ -13,7 +13,7 @@ export interface Place {
   readonly choices: readonly string[];
 }
 
-export function placesOf(rows: readonly CommandRow[]): readonly Place[] {
+export function positionsOf(rows: readonly CommandRow[]): readonly Position[] {
   const families = new Set(
     rows.filter(({ name }) => name.includes(" ")).map(({ name }) => name.split(" ")[0] as string),
   );
@@ -36,7 +36,7 @@ export function placesOf(rows: readonly CommandRow[]): readonly Place[] {
   ];
 }
 
-function firstWords(rows: readonly CommandRow[]): Place["words"] {
+function firstWords(rows: readonly CommandRow[]): Position["words"] {
   const words = new Map<string, string>();
   for (const { name, about } of rows) {
     const [first = "", second] = name.split(" ");
@@ -51,15 +51,15 @@ function choicesOf(rows: readonly ArgumentRow[]): readonly string[] {
 }
 
 /** All options that take a value, wherever they may stand. */
-export function valueOptions(places: readonly Place[]): readonly OptionRow[] {
+export function valueOptions(positions: readonly Position[]): readonly OptionRow[] {
   const found = new Map<string, OptionRow>();
-  for (const { options } of places) {
+  for (const { options } of positions) {
     for (const option of options) if (option.value !== undefined) found.set(option.name, option);
   }
   return [...found.values()];
 }
 
 /** Options whose values are known, with the values. */
-export function choiceOptions(places: readonly Place[]): readonly OptionRow[] {
-  return valueOptions(places).filter(({ choices }) => choices !== undefined);
+export function choiceOptions(positions: readonly Position[]): readonly OptionRow[] {
+  return valueOptions(positions).filter(({ choices }) => choices !== undefined);
 }
