@@ -75,37 +75,37 @@ class Model {
   }
 
   step(step: Step, owner: Owner, delaySeconds: number): Forecast {
-    if (step.verb === "claim") return this.leave("ready", "not_ready", () => this.claimed(step));
-    if (step.verb === "promote") return this.leave("delayed", "not_delayed", () => "ready");
+    if (step.verb === "claim") return this.#leave("ready", "not_ready", () => this.#claimed(step));
+    if (step.verb === "promote") return this.#leave("delayed", "not_delayed", () => "ready");
     if (step.verb === "expire") {
-      const back = (): Place["in"] => this.back(delaySeconds, "LEASE_EXPIRED", "");
-      return this.leave("leased", "not_in_progress", back);
+      const back = (): Place["in"] => this.#back(delaySeconds, "LEASE_EXPIRED", "");
+      return this.#leave("leased", "not_in_progress", back);
     }
     if (this.place !== "leased") return { code: "not_in_progress" };
     const isHolder = owner.workerId === this.holder && owner.workerId.length > 0;
     const isLatest = [undefined, this.claims].includes(owner.leaseToken);
     if (!isHolder || !isLatest) return { code: "not_owner" };
-    return this.leave("leased", "not_in_progress", () => this.owned(step, delaySeconds));
+    return this.#leave("leased", "not_in_progress", () => this.#owned(step, delaySeconds));
   }
 
-  private leave(from: Place["in"], code: string, go: () => Place["in"]): Forecast {
+  #leave(from: Place["in"], code: string, go: () => Place["in"]): Forecast {
     if (this.place !== from) return { code };
     this.place = go();
     return { to: this.place };
   }
 
-  private claimed(step: { readonly workerId: WorkerId }): Place["in"] {
+  #claimed(step: { readonly workerId: WorkerId }): Place["in"] {
     this.holder = step.workerId;
     this.claims += 1;
     return "leased";
   }
 
-  private owned(step: Step, delaySeconds: number): Place["in"] {
+  #owned(step: Step, delaySeconds: number): Place["in"] {
     switch (step.verb) {
       case "nack":
-        return this.back(delaySeconds, step.reason || "MAX_ATTEMPTS", step.reason);
+        return this.#back(delaySeconds, step.reason || "MAX_ATTEMPTS", step.reason);
       case "abandon":
-        if (!step.interrupted || this.free === 0) return this.back(0, "MAX_ATTEMPTS", "");
+        if (!step.interrupted || this.free === 0) return this.#back(0, "MAX_ATTEMPTS", "");
         this.free -= 1;
         return "ready";
       case "release":
@@ -118,7 +118,7 @@ class Model {
     }
   }
 
-  private back(delaySeconds: number, epitaph: string, told: string): Place["in"] {
+  #back(delaySeconds: number, epitaph: string, told: string): Place["in"] {
     this.left -= 1;
     this.free = 3;
     this.error = this.left === 0 ? epitaph : told || this.error;

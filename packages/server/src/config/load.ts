@@ -88,13 +88,13 @@ class Draft {
     this.warnings.push(...source.warnings);
     const names = new Set(source.written.map((entry) => entry.name));
     for (const { name, value, origin } of source.written) {
-      if (isSettingName(name)) this.set(name, value, origin);
-      else this.noteLater(name, value, origin);
-      if (name === "persistenceConfig") this.expandPersistence(origin, names);
+      if (isSettingName(name)) this.#set(name, value, origin);
+      else this.#noteLater(name, value, origin);
+      if (name === "persistenceConfig") this.#expandPersistence(origin, names);
     }
   }
 
-  private set(name: SettingName, raw: unknown, origin: Origin): void {
+  #set(name: SettingName, raw: unknown, origin: Origin): void {
     const row = rowOf(name);
     this.touched.add(name);
     const result = row.parser.parse(raw);
@@ -111,7 +111,7 @@ class Draft {
     );
   }
 
-  private noteLater(name: string, raw: unknown, origin: Origin): void {
+  #noteLater(name: string, raw: unknown, origin: Origin): void {
     const row: InactiveSetting | undefined = inactiveSettings.find((known) => known.name === name);
     const flag = trueOrFalse.parse(raw);
     if (flag.ok && !flag.value && /enabled$/i.test(name)) return;
@@ -123,7 +123,7 @@ class Draft {
   }
 
   /** The fields of the older spelling count as if their own keys stood in the same place. */
-  private expandPersistence(origin: Origin, written: ReadonlySet<string>): void {
+  #expandPersistence(origin: Origin, written: ReadonlySet<string>): void {
     const blob = this.values.get("persistenceConfig") as PersistenceConfig;
     const pairs: [keyof PersistenceConfig, SettingName, unknown][] = [
       ["path", "dataDir", blob.path],

@@ -53,17 +53,17 @@ const otherLabel = "_other";
 
 /** The first values of one open label; shared by all metrics, so that they agree on which. */
 export class OpenLabel {
-  private readonly admitted = new Set<string>();
-  private readonly max: number;
+  readonly #admitted = new Set<string>();
+  readonly #max: number;
 
   constructor(max: number) {
-    this.max = max;
+    this.#max = max;
   }
 
   admit(value: string): string {
-    if (this.admitted.has(value)) return value;
-    if (this.admitted.size >= this.max) return otherLabel;
-    this.admitted.add(value);
+    if (this.#admitted.has(value)) return value;
+    if (this.#admitted.size >= this.#max) return otherLabel;
+    this.#admitted.add(value);
     return value;
   }
 }
@@ -73,55 +73,52 @@ type Level<Cell> = Map<string, Level<Cell> | Cell>;
 
 /** Cells by label values: one map per label, so that finding one builds no key and no array. */
 export class Cells<Cell extends object> {
-  private readonly root: Level<Cell> = new Map();
-  private readonly admits: readonly Admit[];
-  private readonly create: () => Cell;
-  private readonly only: Cell | undefined;
+  readonly #root: Level<Cell> = new Map();
+  readonly #admits: readonly Admit[];
+  readonly #create: () => Cell;
+  readonly #only: Cell | undefined;
 
   constructor(admits: readonly Admit[], create: () => Cell) {
-    this.admits = admits;
-    this.create = create;
-    this.only = admits.length === 0 ? create() : undefined;
+    this.#admits = admits;
+    this.#create = create;
+    this.#only = admits.length === 0 ? create() : undefined;
   }
 
   at(a: string, b: string, c: string): Cell {
-    if (this.only !== undefined) return this.only;
-    const depth = this.admits.length;
-    let found = this.root.get(a);
+    if (this.#only !== undefined) return this.#only;
+    const depth = this.#admits.length;
+    let found = this.#root.get(a);
     if (depth > 1) found = (found as Level<Cell> | undefined)?.get(b);
     if (depth > 2) found = (found as Level<Cell> | undefined)?.get(c);
-    return (found as Cell | undefined) ?? this.add([a, b, c]);
+    return (found as Cell | undefined) ?? this.#add([a, b, c]);
   }
 
   clear(): void {
-    this.root.clear();
+    this.#root.clear();
   }
 
   *entries(): Generator<readonly [labels: readonly string[], cell: Cell]> {
-    if (this.only !== undefined) yield [[], this.only];
-    else yield* this.walk(this.root, []);
+    if (this.#only !== undefined) yield [[], this.#only];
+    else yield* this.#walk(this.#root, []);
   }
 
-  private *walk(
-    level: Level<Cell>,
-    above: readonly string[],
-  ): Generator<[readonly string[], Cell]> {
+  *#walk(level: Level<Cell>, above: readonly string[]): Generator<[readonly string[], Cell]> {
     for (const [value, below] of level) {
       const labels = [...above, value];
-      if (labels.length === this.admits.length) yield [labels, below as Cell];
-      else yield* this.walk(below as Level<Cell>, labels);
+      if (labels.length === this.#admits.length) yield [labels, below as Cell];
+      else yield* this.#walk(below as Level<Cell>, labels);
     }
   }
 
   /** Not found: either new, or beyond the bound and then kept under `_other`. */
-  private add(values: readonly string[]): Cell {
-    let level = this.root;
-    const last = this.admits.length - 1;
-    for (const [index, admit] of this.admits.entries()) {
+  #add(values: readonly string[]): Cell {
+    let level = this.#root;
+    const last = this.#admits.length - 1;
+    for (const [index, admit] of this.#admits.entries()) {
       const value = admit(values[index] ?? "");
       const known = level.get(value);
       if (index === last) {
-        const cell = (known as Cell | undefined) ?? this.create();
+        const cell = (known as Cell | undefined) ?? this.#create();
         level.set(value, cell);
         return cell;
       }
