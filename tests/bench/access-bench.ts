@@ -108,8 +108,13 @@ async function apiKeyCases(apiKeys: ApiKeys, count: number): Promise<readonly Kn
   for (let index = 0; index < count; index += 1) {
     const created = await apiKeys.create(
       {
-        ...{ tenantId: "acme" as TenantId, name: "bench", createdBy: "bench", role: "none" },
-        ...{ scopes: ["codeq:create"], eventTypes: ["*"], expiresMs: undefined },
+        tenantId: "acme" as TenantId,
+        name: "bench",
+        createdBy: "bench",
+        role: "none",
+        scopes: ["codeq:create"],
+        eventTypes: ["*"],
+        expiresMs: undefined,
       },
       () => ({ writes: [], log: () => {} }),
     );
@@ -126,17 +131,17 @@ async function apiKeyCases(apiKeys: ApiKeys, count: number): Promise<readonly Kn
 
 async function openApiKeys(): Promise<ApiKeys> {
   const engine = await Engine.open({
-    ...{ log: new MemoryLog({ writer: 1, epoch: 1, shard: 0 }), kv: new MemoryKv(), clock },
+    log: new MemoryLog({ writer: 1, epoch: 1, shard: 0 }),
+    kv: new MemoryKv(),
+    clock,
     observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
     freeBytes: async () => Number.MAX_SAFE_INTEGER,
     defer: (run) => void setImmediate(run),
-    ...{
-      indexing: taskIndexing,
-      derive: deriveCounts,
-      minFreeBytes: 0,
-      flushBytes: 1 << 30,
-      syncIntervalMs: undefined,
-    },
+    indexing: taskIndexing,
+    derive: deriveCounts,
+    minFreeBytes: 0,
+    flushBytes: 1 << 30,
+    syncIntervalMs: undefined,
   });
   const store = new QueueStore(engine);
   return ApiKeys.open({ store, clock, revocations: new Revocations(), randomBytes });
@@ -152,8 +157,14 @@ function jwt(from: SimIssuer, index: number): string {
   const exp = Math.floor(clock.nowMs() / 1000) + 3600;
   const ids = { jti: `${index}-9b2f6c1e-4d3a-4f5b`, azp: "shop", client_id: "shop" };
   return from.token({
-    ...{ sub: `shop-${index}`, aud: "codeq", exp, iat: exp - 3600, ...ids },
-    ...{ scope: "openid codeq:create", tenantId: "acme", email: "shop@example.com" },
+    sub: `shop-${index}`,
+    aud: "codeq",
+    exp,
+    iat: exp - 3600,
+    ...ids,
+    scope: "openid codeq:create",
+    tenantId: "acme",
+    email: "shop@example.com",
   });
 }
 
@@ -164,11 +175,17 @@ function openDispatch(parts: {
 }): Dispatch {
   const { headers, apiKeys, keys = issuer } = parts;
   const logger = createLogger({
-    ...{ level: "error", format: "json", nowMs: () => 0, write: () => {} },
+    level: "error",
+    format: "json",
+    nowMs: () => 0,
+    write: () => {},
   });
   const revocations = new Revocations();
   const providers = new Providers({
-    ...{ clock, logger, revocations, metrics: createMetrics({ commandsMax: 1 }) },
+    clock,
+    logger,
+    revocations,
+    metrics: createMetrics({ commandsMax: 1 }),
     fetchKeySet: async () => keys.keySet(),
   });
   const authenticator = new Authenticator({
@@ -177,11 +194,17 @@ function openDispatch(parts: {
       ...providers.of(configOf(headers, keys)),
     ],
     workers: providers.of([{ type: "static", tokens: [] }]),
-    ...{ allowProducerAsWorker: false, revocations, clock },
+    allowProducerAsWorker: false,
+    revocations,
+    clock,
   });
   // What is refused is counted in memory, and the store is not reached.
   const audit = new AuditTrail({
-    ...{ store: undefined as never, clock, logger, randomBytes, retentionMs: 0 },
+    store: undefined as never,
+    clock,
+    logger,
+    randomBytes,
+    retentionMs: 0,
   });
   const events = new Events(createMetrics({ commandsMax: 1 }));
   const server = { config: { allowRoleHeader: false }, audit, events } as never;
@@ -195,9 +218,15 @@ function configOf(headers: readonly string[], keys: SimIssuer): readonly Provide
   return [
     { type: "static", tokens },
     {
-      ...{ type: "jwks", jwksUrl: "https://id.example.com/keys", issuer: keys.issuer },
-      ...{ audience: "codeq", clockSkewMs: 0, httpTimeoutMs: 5000, refreshMs: 300_000 },
-      ...{ staleMs: 3_600_000, refetchMs: 10_000 },
+      type: "jwks",
+      jwksUrl: "https://id.example.com/keys",
+      issuer: keys.issuer,
+      audience: "codeq",
+      clockSkewMs: 0,
+      httpTimeoutMs: 5000,
+      refreshMs: 300_000,
+      staleMs: 3_600_000,
+      refetchMs: 10_000,
     },
   ];
 }

@@ -43,7 +43,10 @@ export async function engineBench(args: readonly string[]): Promise<void> {
       for (const mode of values.mode.split(",") as Mode[]) {
         for (let i = 0; i < Number(values.repeat); i++) {
           await benchCase({
-            ...{ part: "cycles", directory: join(directory, "case"), mode, backlog },
+            part: "cycles",
+            directory: join(directory, "case"),
+            mode,
+            backlog,
             inFlight: Number(values["in-flight"]),
             seconds: Number(values.seconds),
             flushMiB: Number(values["flush-mib"]),

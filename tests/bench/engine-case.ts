@@ -81,7 +81,10 @@ async function measure(): Promise<CaseResult> {
   latencies.sort();
   const cycles = latencies.length;
   return {
-    ...{ openMs, ready, openRssMb, rssMb: run.rssMb },
+    openMs,
+    ready,
+    openRssMb,
+    rssMb: run.rssMb,
     cyclesPerSecond: cycles / seconds,
     cpuUsPerCycle: cpuUs / cycles,
     p50Ms: latencies[Math.floor(cycles * 0.5)] ?? 0,

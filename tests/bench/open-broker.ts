@@ -41,13 +41,21 @@ export async function openBroker(
   const disk = await NodeDisk.open(join(directory, "log"));
   const { monotonicMs } = systemClock;
   const log = await LocalLog.open(disk, {
-    ...{ durability: mode, writer: 1, epoch: 1, shard: 0, monotonicMs },
+    durability: mode,
+    writer: 1,
+    epoch: 1,
+    shard: 0,
+    monotonicMs,
     onAppend: (_seconds, bytes) => {
       written.bytes += bytes;
     },
   });
   const engine = await Engine.open({
-    ...{ log, kv, indexing: taskIndexing, derive: deriveCounts, clock: systemClock },
+    log,
+    kv,
+    indexing: taskIndexing,
+    derive: deriveCounts,
+    clock: systemClock,
     observer: {
       grouped: (batches) => {
         written.groups += 1;
@@ -63,7 +71,9 @@ export async function openBroker(
     syncIntervalMs: mode === "interval" ? syncIntervalMs : undefined,
   });
   const broker = await Broker.open({
-    ...{ engine, clock: systemClock, draw: Math.random },
+    engine,
+    clock: systemClock,
+    draw: Math.random,
     ids: new TaskIds((bytes) => randomFillSync(bytes)),
     policy: { backoff: "exp_full_jitter", baseSeconds: 5, maxSeconds: 900 },
     retention: { doneMs: 24 * 60 * 60 * 1000, deadMs: 0 },
@@ -76,8 +86,17 @@ export async function openBroker(
 
 /** The same for every call, so that the measured work is that of the server. */
 const newTask = {
-  ...{ tenantId, command: "work", priority: 0, webhook: "", traceParent: "", traceState: "" },
-  ...{ idempotencyKey: "", maxAttempts: 5, visibleMs: undefined, payload, payloadHash: "" },
+  tenantId,
+  command: "work",
+  priority: 0,
+  webhook: "",
+  traceParent: "",
+  traceState: "",
+  idempotencyKey: "",
+  maxAttempts: 5,
+  visibleMs: undefined,
+  payload,
+  payloadHash: "",
 };
 const commands = ["work"];
 const success = { how: "completed", resultJson: '{"ok":true}', error: "", artifacts: [] } as const;

@@ -93,7 +93,9 @@ export async function startRedis(workspace: Workspace): Promise<PeerServer> {
   const durability = ["--appendonly", "yes", "--appendfsync", "everysec"];
   const directory = ["--dir", workspace.newDirectory()];
   return await start(workspace, {
-    ...{ program: "redis-server", port, args: [...address, ...durability, ...directory] },
+    program: "redis-server",
+    port,
+    args: [...address, ...durability, ...directory],
   });
 }
 

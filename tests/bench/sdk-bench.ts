@@ -74,8 +74,11 @@ type Run = Parameters<typeof measureStreams>[1];
 async function measureLibrary(workspace: Workspace, run: Run): Promise<Measured> {
   const { child, port } = await workspace.startServer({ CODEQ_DURABILITY: run.mode });
   const measured = await measure(workspace, {
-    ...{ file: "sdk-load.ts", server: child, load: { ...run.load, port } },
-    ...{ warmUpSeconds: run.warmUpSeconds, seconds: run.seconds },
+    file: "sdk-load.ts",
+    server: child,
+    load: { ...run.load, port },
+    warmUpSeconds: run.warmUpSeconds,
+    seconds: run.seconds,
   });
   await workspace.stop(child);
   return measured;

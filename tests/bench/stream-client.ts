@@ -115,7 +115,11 @@ export class ClientStream<Event, Reply> {
     this.#method = method;
     const nothing = (): void => {};
     this.#queue = new SendQueue({
-      ...{ turn, sink: stream, messageBytesMax, onFirst: nothing, onSent: nothing },
+      turn,
+      sink: stream,
+      messageBytesMax,
+      onFirst: nothing,
+      onSent: nothing,
     });
     stream.on("data", (chunk: Buffer) => this.#take(chunk));
     stream.on("error", (error) => this.onEnd(error));

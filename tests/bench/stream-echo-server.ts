@@ -66,8 +66,16 @@ function take({ seq, command, payload }: producer.CreateTask): producer.CreateAc
   const leaseUntil = "2026-01-01T00:00:00.000Z";
   tasks.push({
     ...worker.newTask(),
-    ...{ id, command, payload, leaseUntil, status: "IN_PROGRESS", workerId: "worker-0" },
-    ...{ maxAttempts: 5, createdAtMs: created, updatedAtMs: created, leaseToken: 1 },
+    id,
+    command,
+    payload,
+    leaseUntil,
+    status: "IN_PROGRESS",
+    workerId: "worker-0",
+    maxAttempts: 5,
+    createdAtMs: created,
+    updatedAtMs: created,
+    leaseToken: 1,
   });
   return { seq, ok: true, taskId: id, errorMessage: "", errorCode: "" };
 }
@@ -97,7 +105,9 @@ const server = createGrpcServer({
   limits: grpcLimits,
   keepalive: { intervalMs: 30_000, timeoutMs: 20_000 },
   logger: createLogger({
-    ...{ level: "warn", format: "json", write: (line) => void process.stderr.write(line) },
+    level: "warn",
+    format: "json",
+    write: (line) => void process.stderr.write(line),
     nowMs: () => clock.nowMs(),
   }),
   clock,

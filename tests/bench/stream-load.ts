@@ -39,7 +39,9 @@ function creator(stream: ProducerStream, options: LoadOptions, meter: Meter): Cr
     if (call === undefined) throw new Error(`there is no producer ${index}`);
     const newTask = (seq: number): producer.CreateTask => ({
       ...producer.newCreateTask(),
-      ...{ seq, command, payload },
+      seq,
+      command,
+      payload,
     });
     call.done = done;
     call.sentMs = performance.now();

@@ -136,8 +136,11 @@ async function measureAt(workspace: Workspace, server: Listening, run: Run): Pro
   const { child, workerStreamPort: workerPort, producerStreamPort: producerPort } = server;
   const load = { ...run.load, workerPort, producerPort };
   const measured = await measure(workspace, {
-    ...{ file: "stream-load.ts", server: child, load },
-    ...{ warmUpSeconds: run.warmUpSeconds, seconds: run.seconds },
+    file: "stream-load.ts",
+    server: child,
+    load,
+    warmUpSeconds: run.warmUpSeconds,
+    seconds: run.seconds,
   });
   await workspace.stop(child);
   return measured;

@@ -72,9 +72,14 @@ export class Workspace implements AsyncDisposable {
   startServer(env: Readonly<Record<string, string>>): Promise<Listening> {
     const main = join(root, "packages", "server", "src", "main.ts");
     return this.startListening(["--max-semi-space-size=8", main], {
-      ...{ PORT: "0", WORKER_STREAM_ADDR: "127.0.0.1:0", PRODUCER_STREAM_ADDR: "127.0.0.1:0" },
-      ...{ CODEQ_DATA_DIR: this.newDirectory(), LOG_LEVEL: "info", LOG_FORMAT: "json" },
-      ...{ UV_THREADPOOL_SIZE: "8", MALLOC_ARENA_MAX: "2" },
+      PORT: "0",
+      WORKER_STREAM_ADDR: "127.0.0.1:0",
+      PRODUCER_STREAM_ADDR: "127.0.0.1:0",
+      CODEQ_DATA_DIR: this.newDirectory(),
+      LOG_LEVEL: "info",
+      LOG_FORMAT: "json",
+      UV_THREADPOOL_SIZE: "8",
+      MALLOC_ARENA_MAX: "2",
       ...env,
     });
   }

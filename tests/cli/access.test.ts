@@ -21,7 +21,10 @@ test("a token that was made is accepted by a server that was told so, for what i
   assert.equal(code, 0);
   const told = JSON.parse(output);
   assert.deepEqual(told.may, {
-    ...{ "read tasks": true, "create tasks": true, administer: false, work: true },
+    "read tasks": true,
+    "create tasks": true,
+    administer: false,
+    work: true,
   });
   const shown = await cli.run("token", "verify");
   assert.match(shown.output, /no {3}administer/);

@@ -44,7 +44,10 @@ test("worker start claims and acknowledges as it is told, until it is stopped", 
   const { world, server } = await setup(t);
   const cli = world();
   const expected = {
-    ...{ complete: "COMPLETED", nack: "PENDING", none: "IN_PROGRESS", abandon: "FAILED" },
+    complete: "COMPLETED",
+    nack: "PENDING",
+    none: "IN_PROGRESS",
+    abandon: "FAILED",
   };
   for (const [ack, status] of Object.entries(expected)) {
     const { output } = await cli.run("enqueue", `e-${ack}`, "--json", ...attempts(ack));

@@ -62,7 +62,8 @@ test("top draws rates, depths and workers, in colour, and follows the size of th
   );
   // A worker that holds a task is shown by its name.
   await fetch(`${world.server.url}/v1/codeq/tasks/claim`, {
-    ...{ method: "POST", body: '{"commands":["resize"]}' },
+    method: "POST",
+    body: '{"commands":["resize"]}',
     headers: { authorization: "Bearer dev-token" },
   });
   await terminal.screen(/WORKER +RUNNING +OLDEST +SEEN +STREAMS +CONNECTED\nstatic +1 +\S+ m?s/);

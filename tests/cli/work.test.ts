@@ -117,7 +117,9 @@ test("a result that comes too late is told as lost, and does not undo that of th
   child.signal("SIGSTOP");
   const headers = { authorization: "Bearer dev-token" };
   const claim = await fetch(`${server.url}/v1/codeq/tasks/claim`, {
-    ...{ method: "POST", headers, body: '{"commands":["slow"],"waitSeconds":20}' },
+    method: "POST",
+    headers,
+    body: '{"commands":["slow"],"waitSeconds":20}',
   });
   assert.equal(((await claim.json()) as { id: string }).id, id);
   writeFileSync(go, '{"from":"the first"}');

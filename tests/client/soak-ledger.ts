@@ -80,8 +80,13 @@ export class Ledger {
     if (lostResults.length > 0) this.problem(`${lostResults.length} stored results are lost`);
     const { deliveries, connections } = this;
     return {
-      ...{ deliveries, connections, refusals: this.#refusals, problems: this.#problems },
-      ...{ stored: count(stored), finished: count(finished), completed: count(completed) },
+      deliveries,
+      connections,
+      refusals: this.#refusals,
+      problems: this.#problems,
+      stored: count(stored),
+      finished: count(finished),
+      completed: count(completed),
     };
   }
 

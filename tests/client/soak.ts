@@ -128,7 +128,9 @@ class Soak {
 
   async #start(env: Readonly<Record<string, string>>): Promise<ServerProcess> {
     const settings = {
-      ...{ BACKOFF_BASE_SECONDS: "1", BACKOFF_MAX_SECONDS: "2", PRODUCER_STREAM_ADDR: "off" },
+      BACKOFF_BASE_SECONDS: "1",
+      BACKOFF_MAX_SECONDS: "2",
+      PRODUCER_STREAM_ADDR: "off",
       // What has ended goes soon, so that the server does not grow either.
       CODEQ_RETENTION_SECONDS: "120",
     };

@@ -52,7 +52,9 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
   const { core, config } = api;
   const log = new Log();
   const logger = createLogger({
-    ...{ level: "debug", format: "json", nowMs: () => systemClock.nowMs() },
+    level: "debug",
+    format: "json",
+    nowMs: () => systemClock.nowMs(),
     write: (text) => log.take(text),
   });
   const tls = options.tls && openTls(options.tls, logger);
@@ -83,7 +85,10 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
     await api.stop();
   });
   return {
-    ...{ api, http, grpc, tls },
+    api,
+    http,
+    grpc,
+    tls,
     ports: {
       port: ports.port,
       workerStreamPort: ports.workerStreamPort ?? 0,

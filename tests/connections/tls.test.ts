@@ -32,7 +32,10 @@ class World {
     return new Promise((resolve, reject) => {
       const sent = request(
         {
-          ...{ agent, host: "127.0.0.1", port: this.server.ports.port, method: "POST" },
+          agent,
+          host: "127.0.0.1",
+          port: this.server.ports.port,
+          method: "POST",
           path: "/v1/codeq/tasks",
           headers: { authorization: "Bearer producer-acme" },
         },

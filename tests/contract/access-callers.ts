@@ -40,17 +40,26 @@ const everything = ["codeq:create", ...workerScopes, "codeq:admin", "codeq:opera
 const acme = { tenantId: "acme" };
 const forProducers = { aud: "codeq", sub: "shop", exp: nowSeconds + hour, ...acme };
 const forWorkers = {
-  ...{ aud: ["codeq-worker"], sub: "worker-1", exp: nowSeconds + hour, ...acme },
-  ...{ scope: workerScopes.join(" "), eventTypes: ["*"] },
+  aud: ["codeq-worker"],
+  sub: "worker-1",
+  exp: nowSeconds + hour,
+  ...acme,
+  scope: workerScopes.join(" "),
+  eventTypes: ["*"],
 };
 /** May do everything, as anything; each bad token spoils one part of it. */
 const full = {
-  ...{ ...forWorkers, aud: ["codeq", "codeq-worker"], scope: everything },
+  ...forWorkers,
+  aud: ["codeq", "codeq-worker"],
+  scope: everything,
   roles: ["admin", "operator"],
 };
 
 const everywhere = (expected: Expected): Column["expected"] => ({
-  ...{ producer: expected, worker: expected, either: expected, admin: expected },
+  producer: expected,
+  worker: expected,
+  either: expected,
+  admin: expected,
   operator: expected,
 });
 const badToken: Refused = [401, "invalid token"];
@@ -62,11 +71,17 @@ const badClaims: Refused = [401, "invalid token claims"];
 
 /** A producer, to whom the doors of workers and of administrators are closed. */
 const asProducer: Column["expected"] = {
-  ...{ producer: "ok", worker: "other kind", either: "ok", admin: adminOnly },
+  producer: "ok",
+  worker: "other kind",
+  either: "ok",
+  admin: adminOnly,
   operator: operatorOnly,
 };
 const asWorker: Column["expected"] = {
-  ...{ producer: "other kind", worker: "ok", either: "ok", admin: "other kind" },
+  producer: "other kind",
+  worker: "ok",
+  either: "ok",
+  admin: "other kind",
   operator: "other kind",
 };
 
@@ -198,7 +213,10 @@ export const columns: Readonly<Record<string, Column>> = {
       issuer.token({ ...forProducers, tenantId: "ops-team", roles: ["Operator"] }),
     ],
     expected: {
-      ...{ producer: "foreign", worker: "other kind", either: "foreign", admin: "foreign" },
+      producer: "foreign",
+      worker: "other kind",
+      either: "foreign",
+      admin: "foreign",
       operator: "ok",
     },
   },
@@ -210,8 +228,13 @@ export function refusedKind(token: string | undefined): Refused {
 }
 
 const server: Omit<JwksProviderConfig, "audience"> = {
-  ...{ type: "jwks", jwksUrl: "https://id.example.com/keys", issuer: issuer.issuer },
-  ...{ clockSkewMs: 60_000, httpTimeoutMs: 5000, refreshMs: 300_000, staleMs: 86_400_000 },
+  type: "jwks",
+  jwksUrl: "https://id.example.com/keys",
+  issuer: issuer.issuer,
+  clockSkewMs: 60_000,
+  httpTimeoutMs: 5000,
+  refreshMs: 300_000,
+  staleMs: 86_400_000,
   refetchMs: 10_000,
 };
 

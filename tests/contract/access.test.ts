@@ -459,7 +459,8 @@ test("S8: a long poll ends with its token: no task, and nothing is lost", async 
   const [, jwks] = accessOptions.settings?.workerAuth ?? [];
   assert.ok(jwks?.type === "jwks");
   const server = await setup(t, {
-    ...{ ...accessOptions, fetchKeySet: async () => issuer.keySet() },
+    ...accessOptions,
+    fetchKeySet: async () => issuer.keySet(),
   });
   const exp = startMs / 1000 + 86_400;
   const claims = { sub: "w", aud: "codeq-worker", exp, tenantId: "acme", eventTypes: ["*"] };
@@ -467,7 +468,8 @@ test("S8: a long poll ends with its token: no task, and nothing is lost", async 
   const [one, two] = [token("one"), token("two")];
   const claim = (bearer: string, waitSeconds: number) =>
     server.ask("/v1/codeq/tasks/claim", {
-      ...{ method: "POST", body: { commands: ["render"], waitSeconds } },
+      method: "POST",
+      body: { commands: ["render"], waitSeconds },
       headers: { authorization: `Bearer ${bearer}` },
     });
   await server.clock.advance(jwks.refreshMs - 10_000);
@@ -502,7 +504,8 @@ test("S2: what the request says of its role counts in development only, and only
   }
   assert.equal((await admin(lenient, "worker-acme")).status, 401);
   const named = await lenient.ask("/v1/codeq/admin/queues?tenant=globex", {
-    ...{ caller: "producer-acme", headers },
+    caller: "producer-acme",
+    headers,
   });
   assert.equal(named.status, 403);
   // A token that has a role keeps it.
@@ -526,7 +529,8 @@ test("S3: an operator sees and cleans the tenant it names, and nothing else chan
   const { json: both } = await server.get("/admin/tenants", "operator");
   assert.deepEqual(both, { tenants: ["acme", "globex"], hasMore: false });
   assert.deepEqual((await server.get("/admin/tenants?after=acme", "operator")).json, {
-    ...{ tenants: ["globex"], hasMore: false },
+    tenants: ["globex"],
+    hasMore: false,
   });
   assert.deepEqual((await server.get("/admin/queues?tenant=globex", "operator")).json, {
     "codeq:q:print:globex:pending:0": 1,

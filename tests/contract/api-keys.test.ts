@@ -73,8 +73,11 @@ function refusedWith(reply: Reply, status: number, error: string): void {
 test("a key is shown whole once, and afterwards everything but its secret", async (t) => {
   const server = await setup(t);
   const reply = await create(server, {
-    ...{ name: " build farm ", eventTypes: ["Render", "print"], role: "admin" },
-    ...{ scopes: ["codeq:claim", "codeq:claim"], expiresAt: "2026-01-02T04:00:00Z" },
+    name: " build farm ",
+    eventTypes: ["Render", "print"],
+    role: "admin",
+    scopes: ["codeq:claim", "codeq:claim"],
+    expiresAt: "2026-01-02T04:00:00Z",
   });
   assert.equal(reply.status, 201);
   const { token, ...rest } = reply.json;

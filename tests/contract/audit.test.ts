@@ -48,7 +48,10 @@ test("what an admin did is recorded, with who, what, from where and what came of
   const key = { name: "ci", scopes: ["codeq:claim"], role: "admin" };
   const headers = { "x-request-id": "my-request" };
   const made = await server.ask("/v1/codeq/admin/keys", {
-    ...{ method: "POST", caller: "admin-acme", headers, body: key },
+    method: "POST",
+    caller: "admin-acme",
+    headers,
+    body: key,
   });
   const { id } = made.json;
   await server.post("/admin/tasks/cleanup", { before: "2030-01-01T00:00:00Z" }, "admin-acme");
@@ -56,18 +59,30 @@ test("what an admin did is recorded, with who, what, from where and what came of
   const [revoked, cleaned, created, ...others] = (await read(server)).map(withoutId);
   assert.deepEqual(others, []);
   const who = {
-    ...{ tenantId: "acme", subject: "boss", homeTenantId: "acme", issuedBy: "configuration" },
+    tenantId: "acme",
+    subject: "boss",
+    homeTenantId: "acme",
+    issuedBy: "configuration",
     address: "127.0.0.1",
   };
   assert.deepEqual(created, {
-    ...{ time: at, action: "create_api_key", target: id, outcome: "ok", ...who },
+    time: at,
+    action: "create_api_key",
+    target: id,
+    outcome: "ok",
+    ...who,
     detail: "ci: role admin, scopes codeq:claim",
     requestId: "my-request",
   });
   const { requestId, ...rest } = revoked;
   assert.match(requestId, /^[0-9a-f]{32}$/);
   assert.deepEqual(rest, {
-    ...{ time: at, action: "revoke_api_key", target: id, detail: "ci", outcome: "ok", ...who },
+    time: at,
+    action: "revoke_api_key",
+    target: id,
+    detail: "ci",
+    outcome: "ok",
+    ...who,
   });
   assert.equal(cleaned.action, "clean_up");
   assert.deepEqual([cleaned.target, cleaned.detail], ["2030-01-01T00:00:00Z", "deleted 1 tasks"]);
@@ -198,7 +213,9 @@ test("what a caller may not do is recorded under its name, in its tenant", async
   const { token, id } = (await server.post("/admin/keys", limited, "admin-acme")).json;
   const tasks = [{ command: "print" }, { command: "render" }, { command: "print" }];
   const batch = await server.ask("/v1/codeq/tasks/batch", {
-    ...{ method: "POST", body: { tasks }, headers: { authorization: `Bearer ${token}` } },
+    method: "POST",
+    body: { tasks },
+    headers: { authorization: `Bearer ${token}` },
   });
   assert.equal(batch.status, 200);
   const records = await readLater(server, "admin-acme", "?outcome=refused");
@@ -268,11 +285,9 @@ test("a flood of strangers leaves a bounded number of records and writes, and hi
   const before = (await server.dump()).size;
   for (let number = 0; number < 2000; number += 1) {
     await server.app.inject({
-      ...{
-        method: "GET",
-        url: "/v1/codeq/tasks/x",
-        remoteAddress: `10.0.${number >> 8}.${number & 255}`,
-      },
+      method: "GET",
+      url: "/v1/codeq/tasks/x",
+      remoteAddress: `10.0.${number >> 8}.${number & 255}`,
       headers: { authorization: `Bearer garbage-${number}` },
     });
   }

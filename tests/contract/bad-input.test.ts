@@ -51,7 +51,9 @@ test("bytes that are not UTF-8 do not end up in the store as something else unno
     Buffer.from('"}'),
   ]);
   const reply = await server.ask("/v1/codeq/tasks", {
-    ...{ method: "POST", caller: "producer-acme", body },
+    method: "POST",
+    caller: "producer-acme",
+    body,
   });
   assert.ok(reply.status === 202 || reply.status === 400, reply.text);
   if (reply.status === 202) assert.match(reply.json.payload, /^"\ufffd+"$/);
@@ -103,7 +105,9 @@ test("a compressed body is refused and never unpacked", async (t) => {
   const text = '{"command":"render","payload":1}';
   const ask = (encoding: string, body: Buffer | string, caller: "producer-acme" | undefined) =>
     server.ask("/v1/codeq/tasks", {
-      ...{ method: "POST", headers: { "content-encoding": encoding }, body },
+      method: "POST",
+      headers: { "content-encoding": encoding },
+      body,
       ...(caller === undefined ? {} : { caller }),
     });
   for (const encoding of [
@@ -256,7 +260,8 @@ test("ids from the path and from bodies are only looked up", async (t) => {
 test("a thousand items in a batch, good and bad mixed, are answered one by one", async (t) => {
   const server = await setup(t);
   const tasks = Array.from({ length: 1000 }, (_, n) => ({
-    ...{ command: n % 3 === 0 ? "a b" : "render", payload: { n } },
+    command: n % 3 === 0 ? "a b" : "render",
+    payload: { n },
     ...(n % 5 === 0 ? { idempotencyKey: `k${n % 50}` } : {}),
   }));
   const { json: reply } = await server.post("/tasks/batch", { tasks }, "producer-acme");
@@ -269,7 +274,9 @@ test("a thousand items in a batch, good and bad mixed, are answered one by one",
   const claimed = await server.post("/tasks/claim/batch", { count: 256 }, "worker-acme");
   const ids = claimed.json.tasks.map(({ id }: { id: string }) => id);
   const results = Array.from({ length: 1000 }, (_, n) => ({
-    ...{ taskId: ids[n % ids.length], status: "COMPLETED", result: { n } },
+    taskId: ids[n % ids.length],
+    status: "COMPLETED",
+    result: { n },
   }));
   const { json: ended } = await server.post("/tasks/batch/results", { results }, "worker-acme");
   for (const [n, item] of ended.results.entries()) {
@@ -284,7 +291,10 @@ test("headers of any content change nothing but the trace", async (t) => {
   for (const value of odd) {
     const headers = { traceparent: value, tracestate: value, "x-role": "ADMIN", "x-tenant": value };
     const reply = await server.ask("/v1/codeq/tasks", {
-      ...{ method: "POST", caller: "producer-acme", headers, body: json },
+      method: "POST",
+      caller: "producer-acme",
+      headers,
+      body: json,
     });
     assert.equal(reply.status, 202, value);
     assert.equal(reply.json.tenantId, "acme");

@@ -48,7 +48,9 @@ test("the trace context of the request is kept with the task", async (t) => {
   const traceparent = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
   const send = (headers: Record<string, string>) =>
     server.ask("/v1/codeq/tasks", {
-      ...{ method: "POST", caller: "producer-acme", headers },
+      method: "POST",
+      caller: "producer-acme",
+      headers,
       body: { command: "render", payload: 1 },
     });
   const { json } = await send({ traceparent, tracestate: "k=v" });

@@ -114,7 +114,11 @@ test("D19: a delayed task becomes ready by itself and wakes who waits", async (t
   assert.equal((await server.stats()).delayed, 1);
   await server.clock.advance(1);
   assert.deepEqual(await server.stats(), {
-    ...{ command: "render", ready: 1, delayed: 0, inProgress: 0, dlq: 0 },
+    command: "render",
+    ready: 1,
+    delayed: 0,
+    inProgress: 0,
+    dlq: 0,
   });
   assert.equal((await waiting).id, id);
 });
@@ -231,7 +235,10 @@ test("D24: commands are one queue whatever their case, for claims and for permis
 test("D24: names that look like parts of keys survive a restart", async (t) => {
   const tenants = ["pending", "inprog", "delayed", "dlq", "aa"];
   const token = (kind: string, tenantId: string) => ({
-    ...{ token: `${kind}-${tenantId}`, subject: kind, email: "", eventTypes: ["*"] },
+    token: `${kind}-${tenantId}`,
+    subject: kind,
+    email: "",
+    eventTypes: ["*"],
     scopes: ["codeq:create", "codeq:claim", "codeq:nack", "codeq:admin"],
     raw: { tenantId },
   });
@@ -243,7 +250,8 @@ test("D24: names that look like parts of keys survive a restart", async (t) => {
   });
   const ask = (on: RunningServer, path: string, who: string, body?: unknown) =>
     on.ask(`/v1/codeq${path}`, {
-      ...{ method: body === undefined ? "GET" : "POST", body },
+      method: body === undefined ? "GET" : "POST",
+      body,
       headers: { authorization: `Bearer ${who}` },
     });
   const commands = ["pending", "inprog", "delayed", "dlq", "a.b:c-d_e"];

@@ -91,8 +91,13 @@ test("D4: a restart with more than 100 000 pending tasks works and loses none", 
   let last: Promise<void> | undefined;
   for (let n = 0; n < total; n += 1) {
     const outcome = server.core.broker.enqueue({
-      ...{ ...fields, traceState: "", idempotencyKey: "", maxAttempts: 5, visibleMs: undefined },
-      ...{ payload: String(n), payloadHash: "" },
+      ...fields,
+      traceState: "",
+      idempotencyKey: "",
+      maxAttempts: 5,
+      visibleMs: undefined,
+      payload: String(n),
+      payloadHash: "",
     });
     assert.ok(outcome.ok);
     last = outcome.value.done;
@@ -124,7 +129,11 @@ test("D5: a claim whose commit failed leaves its tasks claimable", async (t) => 
   assert.equal((await server.post("/tasks/claim/batch", body, "worker-acme")).status, 507);
   await server.clock.advance(1000);
   assert.deepEqual(await server.stats(), {
-    ...{ command: "render", ready: 2, delayed: 0, inProgress: 0, dlq: 0 },
+    command: "render",
+    ready: 2,
+    delayed: 0,
+    inProgress: 0,
+    dlq: 0,
   });
   assert.deepEqual([(await server.claim()).id, (await server.claim()).id], ids);
   await assertSound(server);
@@ -222,7 +231,11 @@ test("D11: when the retention of a task ends nothing of it is left", async (t) =
   await later(server, 6 * dayMs);
   assert.deepEqual(await keys(), []);
   assert.deepEqual(await server.stats(), {
-    ...{ command: "render", ready: 0, delayed: 0, inProgress: 0, dlq: 0 },
+    command: "render",
+    ready: 0,
+    delayed: 0,
+    inProgress: 0,
+    dlq: 0,
   });
 });
 

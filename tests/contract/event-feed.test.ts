@@ -66,15 +66,22 @@ test("every way of a task is told, each step once and in order", async (t) => {
     { event: "released", priority: 0, attempt: 3, workerId, how: "interrupted" },
     { ...claimed, attempt: 3 },
     {
-      ...{ event: "lease_expired", priority: 0, attempt: 3, workerId },
+      event: "lease_expired",
+      priority: 0,
+      attempt: 3,
+      workerId,
       delaySeconds: told[10] && (told[10] as { delaySeconds: number }).delaySeconds,
     },
     { event: "promoted", priority: 0, attempt: 4 },
     { ...claimed, attempt: 4 },
     { event: "lease_expired", priority: 0, attempt: 4, workerId },
     {
-      ...{ event: "failed", priority: 0, attempt: 4, workerId },
-      ...{ how: "dead_letter", reason: "LEASE_EXPIRED" },
+      event: "failed",
+      priority: 0,
+      attempt: 4,
+      workerId,
+      how: "dead_letter",
+      reason: "LEASE_EXPIRED",
     },
   ]);
   assert.deepEqual(new Set(feed.events.map(({ taskId }) => taskId)), new Set([id]));
@@ -97,12 +104,20 @@ test("a result is told by how it ended, and never what is in it", async (t) => {
   assert.deepEqual(ends.map(brief), [
     { event: "completed", priority: 0, attempt: 1, workerId: "worker-1" },
     {
-      ...{ event: "failed", priority: 0, attempt: 1, workerId: "worker-1" },
-      ...{ how: "permanent", reason: error.slice(0, 256) },
+      event: "failed",
+      priority: 0,
+      attempt: 1,
+      workerId: "worker-1",
+      how: "permanent",
+      reason: error.slice(0, 256),
     },
     {
-      ...{ event: "failed", priority: 0, attempt: 1, workerId: "worker-1" },
-      ...{ how: "dead_letter", reason: "broken" },
+      event: "failed",
+      priority: 0,
+      attempt: 1,
+      workerId: "worker-1",
+      how: "dead_letter",
+      reason: "broken",
     },
   ]);
   assert.equal(events.length, 9, "a repeated result is told once");

@@ -15,8 +15,11 @@ const clients = [
 ];
 
 const times = {
-  ...{ clockSkewMs: 60_000, httpTimeoutMs: 5000, refreshMs: 300_000 },
-  ...{ staleMs: 3_600_000, refetchMs: 10_000 },
+  clockSkewMs: 60_000,
+  httpTimeoutMs: 5000,
+  refreshMs: 300_000,
+  staleMs: 3_600_000,
+  refetchMs: 10_000,
 };
 
 interface Bench {
@@ -31,7 +34,11 @@ async function setup(t: TestContext): Promise<Bench> {
   const identity = await startIdentityServer(t, clients);
   const { issuer, jwksUrl } = identity;
   const jwks = (audience: string): JwksProviderConfig => ({
-    ...{ type: "jwks", jwksUrl, issuer, audience, ...times },
+    type: "jwks",
+    jwksUrl,
+    issuer,
+    audience,
+    ...times,
   });
   const server = await startApi(t, {
     settings: { producerAuth: [jwks("codeq")], workerAuth: [jwks("codeq-worker")] },
@@ -43,7 +50,8 @@ async function setup(t: TestContext): Promise<Bench> {
     (await server.metric('codeq_jwks_fetches_total{outcome="success"}')) +
     (await server.metric('codeq_jwks_fetches_total{outcome="failure"}'));
   return {
-    ...{ identity, server },
+    identity,
+    server,
     ask: (token, path, body) =>
       server.ask(`/v1/codeq${path}`, {
         ...(body === undefined ? {} : { method: "POST", body }),
@@ -160,7 +168,9 @@ test("S7: a server that starts during an outage takes tokens as soon as it can c
   t.after(() => restarted.stop());
   const send = () =>
     restarted.ask("/v1/codeq/tasks", {
-      ...{ method: "POST", body: task, headers: { authorization: `Bearer ${shop}` } },
+      method: "POST",
+      body: task,
+      headers: { authorization: `Bearer ${shop}` },
     });
   assert.equal((await send()).status, 503);
   await identity.start();
@@ -176,15 +186,20 @@ test("a whole server with the older keys takes tokens of an identity server", as
   const server = await startServer({
     dataDir: join(directory.path, "data"),
     env: {
-      ...{ ENV: "prod", WEBHOOK_HMAC_SECRET: "long and random" },
-      ...{ IDENTITY_JWKS_URL: jwksUrl, IDENTITY_ISSUER: issuer, IDENTITY_AUDIENCE: "codeq" },
-      ...{ WORKER_JWKS_URL: jwksUrl, WORKER_ISSUER: issuer },
+      ENV: "prod",
+      WEBHOOK_HMAC_SECRET: "long and random",
+      IDENTITY_JWKS_URL: jwksUrl,
+      IDENTITY_ISSUER: issuer,
+      IDENTITY_AUDIENCE: "codeq",
+      WORKER_JWKS_URL: jwksUrl,
+      WORKER_ISSUER: issuer,
     },
   });
   t.after(() => server.kill());
   const send = (path: string, token: string, body: object) =>
     fetch(`${server.url}/v1/codeq${path}`, {
-      ...{ method: "POST", body: JSON.stringify(body) },
+      method: "POST",
+      body: JSON.stringify(body),
       headers: { authorization: `Bearer ${token}` },
     });
   const shop = await identity.token("shop", "codeq");

@@ -82,7 +82,8 @@ export class IdentityServer {
       method: "POST",
       headers: { authorization: `Basic ${secret.toString("base64")}` },
       body: new URLSearchParams({
-        ...{ grant_type: "client_credentials", resource: `urn:${audience}` },
+        grant_type: "client_credentials",
+        resource: `urn:${audience}`,
         ...(scope === "" ? {} : { scope }),
       }),
     });
@@ -98,8 +99,12 @@ export class IdentityServer {
       adapter: Nothing,
       jwks: { keys: this.#keys },
       clients: this.#clients.map(({ id }) => ({
-        ...{ client_id: id, client_secret: secretOf(id), grant_types: ["client_credentials"] },
-        ...{ redirect_uris: [], response_types: [], id_token_signed_response_alg: signing?.alg },
+        client_id: id,
+        client_secret: secretOf(id),
+        grant_types: ["client_credentials"],
+        redirect_uris: [],
+        response_types: [],
+        id_token_signed_response_alg: signing?.alg,
       })),
       enabledJWA: { idTokenSigningAlgValues: algorithms },
       ttl: { ClientCredentials: 3600 },
@@ -110,8 +115,10 @@ export class IdentityServer {
         resourceIndicators: {
           enabled: true,
           getResourceServerInfo: (_context: unknown, resource: string) => ({
-            ...{ scope: scopes.join(" "), audience: resource.replace("urn:", "") },
-            ...{ accessTokenFormat: "jwt", accessTokenTTL: 3600 },
+            scope: scopes.join(" "),
+            audience: resource.replace("urn:", ""),
+            accessTokenFormat: "jwt",
+            accessTokenTTL: 3600,
             jwt: { sign: { alg: signing?.alg, kid: signing?.kid } },
           }),
         },

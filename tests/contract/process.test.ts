@@ -143,8 +143,10 @@ test("S2: a server that is not for development does not start with the developme
     const { code, stderr } = await endOfServer({
       dataDir: join(directory.path, "data"),
       env: {
-        ...{ ENV: "production", WEBHOOK_HMAC_SECRET: "long and random" },
-        ...{ PRODUCER_AUTH_CONFIG: auth, WORKER_AUTH_CONFIG: auth },
+        ENV: "production",
+        WEBHOOK_HMAC_SECRET: "long and random",
+        PRODUCER_AUTH_CONFIG: auth,
+        WORKER_AUTH_CONFIG: auth,
       },
     });
     assert.equal(code, 2);

@@ -76,7 +76,10 @@ test("a caller that goes away stops waiting and costs the task nothing", async (
   const server = await setup(t);
   const port = await listening(server);
   const call = request({
-    ...{ port, host: "127.0.0.1", method: "POST", path: "/v1/codeq/tasks/claim" },
+    port,
+    host: "127.0.0.1",
+    method: "POST",
+    path: "/v1/codeq/tasks/claim",
     headers: { authorization: "Bearer worker-acme" },
   });
   call.on("error", () => {});
@@ -89,7 +92,9 @@ test("a caller that goes away stops waiting and costs the task nothing", async (
   assert.equal(task.status, "PENDING");
   assert.equal(task.attempts, undefined);
   const reader = request({
-    ...{ port, host: "127.0.0.1", path: `/v1/codeq/tasks/${id}/result?waitSeconds=60` },
+    port,
+    host: "127.0.0.1",
+    path: `/v1/codeq/tasks/${id}/result?waitSeconds=60`,
     headers: { authorization: "Bearer producer-acme" },
   });
   reader.on("error", () => {});

@@ -71,14 +71,19 @@ export class World {
     const clock = this.#clockOfLife();
     const lines: string[] = [];
     const logger = createLogger({
-      ...{ level: "debug", format: "json", nowMs: () => clock.nowMs() },
+      level: "debug",
+      format: "json",
+      nowMs: () => clock.nowMs(),
       write: (line) => lines.push(line),
     });
     const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
     const timestamps = new Timestamps(config.timezone);
     const { webhookHmacSecret: secret, webhookAllowPrivateNetworks: allowPrivateNetworks } = config;
     const core = await composeCore({
-      ...{ config, clock, logger, metrics },
+      config,
+      clock,
+      logger,
+      metrics,
       storage: await this.#storage({ config, metrics, logger }),
       randomBytes: (into) => this.random.bytes(into),
       draw: () => this.random.next(),
@@ -140,7 +145,10 @@ export class World {
     const kv = new MemoryKv({ contents: this.#contents, beforeWrite });
     if (this.#options.storage === "sim-disk") {
       const log = await LocalLog.open(disk, {
-        ...{ durability: config.durability, writer: 1, epoch: 1, shard: 0 },
+        durability: config.durability,
+        writer: 1,
+        epoch: 1,
+        shard: 0,
         segmentBytes: 64 * 1024,
         monotonicMs: () => clock.monotonicMs(),
       });

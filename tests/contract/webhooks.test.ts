@@ -72,7 +72,9 @@ test("a callback carries every key, its signature and the trace of the task", as
   const server = await setup(t, open);
   const traceparent = `00-${"a".repeat(32)}-${"b".repeat(16)}-01`;
   const { json } = await server.ask("/v1/codeq/tasks", {
-    ...{ method: "POST", caller: "producer-acme", headers: { traceparent, tracestate: "k=v" } },
+    method: "POST",
+    caller: "producer-acme",
+    headers: { traceparent, tracestate: "k=v" },
     body: { command: "Render", payload: 1, webhook: `${hook.url}/done?x=1` },
   });
   await server.claim();

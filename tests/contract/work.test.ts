@@ -229,7 +229,8 @@ test("an abandoned task is ready at once, behind the others, and has one attempt
   const id = await server.leased();
   const other = await server.create();
   const reply = await server.ask(`/v1/codeq/tasks/${id}/abandon`, {
-    ...{ method: "POST", caller: "worker-acme" },
+    method: "POST",
+    caller: "worker-acme",
   });
   assert.equal(reply.text, '{"status":"requeued"}');
   const task = await server.task(id);
@@ -328,7 +329,11 @@ test("the nack of the last attempt buries the task with its reason", async (t) =
   assert.equal(task.error, "broken");
   assert.equal(task.resultKey, `codeq/results/${id}`);
   assert.deepEqual(await server.stats(), {
-    ...{ command: "render", ready: 0, delayed: 0, inProgress: 0, dlq: 1 },
+    command: "render",
+    ready: 0,
+    delayed: 0,
+    inProgress: 0,
+    dlq: 1,
   });
   const silent = await server.leased({ maxAttempts: 1 });
   await server.post(`/tasks/${silent}/nack`, {}, "worker-acme");

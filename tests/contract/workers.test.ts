@@ -25,12 +25,16 @@ test("a worker is there while it holds leases, with how many and since when", as
   assert.deepEqual(await workers(server), {
     workers: [
       {
-        ...{ workerId: "worker-1", leases: 2, streams: 0 },
+        workerId: "worker-1",
+        leases: 2,
+        streams: 0,
         oldestLeaseAt: "2026-01-02T00:04:05.12-03:00",
         lastSeenAt: "2026-01-02T00:04:11.12-03:00",
       },
       {
-        ...{ workerId: "worker-2", leases: 1, streams: 0 },
+        workerId: "worker-2",
+        leases: 1,
+        streams: 0,
         oldestLeaseAt: "2026-01-02T00:04:10.12-03:00",
         lastSeenAt: "2026-01-02T00:04:10.12-03:00",
       },

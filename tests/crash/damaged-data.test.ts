@@ -45,20 +45,32 @@ async function setup(
   const logDir = join(dataDir, "log");
   const kv = await LevelKv.open(join(dataDir, "kv"));
   const log = await LocalLog.open(await NodeDisk.open(logDir), {
-    ...{ durability: "fsync", writer: 1, epoch: 1, shard: 0, segmentBytes: 4096 },
+    durability: "fsync",
+    writer: 1,
+    epoch: 1,
+    shard: 0,
+    segmentBytes: 4096,
     monotonicMs: () => systemClock.monotonicMs(),
   });
   const engine = await Engine.open({
-    ...{ kv, log, indexing: taskIndexing, derive: deriveCounts, clock: systemClock },
+    kv,
+    log,
+    indexing: taskIndexing,
+    derive: deriveCounts,
+    clock: systemClock,
     observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
     freeBytes: () => Promise.resolve(Number.MAX_SAFE_INTEGER),
     defer: (run) => void setImmediate(run),
-    ...{ minFreeBytes: 0, flushBytes: 64 * 1024 * 1024, syncIntervalMs: undefined },
+    minFreeBytes: 0,
+    flushBytes: 64 * 1024 * 1024,
+    syncIntervalMs: undefined,
   });
   await writeFormat(engine, 1);
   const random = new SimRandom(t.name);
   const broker = await Broker.open({
-    ...{ engine, clock: systemClock, draw: () => random.next() },
+    engine,
+    clock: systemClock,
+    draw: () => random.next(),
     ids: new TaskIds((bytes) => random.bytes(bytes)),
     policy: { backoff: "fixed", baseSeconds: 1, maxSeconds: 900 },
     retention: { doneMs: 86_400_000, deadMs: 0 },
@@ -81,8 +93,16 @@ async function setup(
 
 async function enqueue(broker: Broker, number: number): Promise<TaskId> {
   const outcome = broker.enqueue({
-    ...{ tenantId, command: "c", priority: 0, webhook: "", traceParent: "", traceState: "" },
-    ...{ idempotencyKey: "", maxAttempts: 5, visibleMs: undefined, payloadHash: "" },
+    tenantId,
+    command: "c",
+    priority: 0,
+    webhook: "",
+    traceParent: "",
+    traceState: "",
+    idempotencyKey: "",
+    maxAttempts: 5,
+    visibleMs: undefined,
+    payloadHash: "",
     payload: `{"number":${number},"padding":"${"x".repeat(300)}"}`,
   });
   assert.ok(outcome.ok);

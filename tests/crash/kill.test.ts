@@ -96,7 +96,9 @@ class KillRun {
     let left = 20 + random.int(random.pick([50, 600, 1500]));
     let isDown = false;
     await runLoad({
-      ...{ api, history, random },
+      api,
+      history,
+      random,
       isDown: () => isDown,
       onAcknowledged: () => {
         left -= 1;

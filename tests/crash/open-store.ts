@@ -10,11 +10,18 @@ async function openStore(dataDir: string): Promise<Engine> {
   const kv = await LevelKv.open(join(dataDir, "kv"));
   const disk = await NodeDisk.open(join(dataDir, "log"));
   const log = await LocalLog.open(disk, {
-    ...{ durability: "fsync", writer: 1, epoch: 1, shard: 0 },
+    durability: "fsync",
+    writer: 1,
+    epoch: 1,
+    shard: 0,
     monotonicMs: () => systemClock.monotonicMs(),
   });
   return Engine.open({
-    ...{ kv, log, indexing: taskIndexing, derive: deriveCounts, clock: systemClock },
+    kv,
+    log,
+    indexing: taskIndexing,
+    derive: deriveCounts,
+    clock: systemClock,
     observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
     freeBytes: () => disk.freeBytes(),
     defer: (run) => void setImmediate(run),

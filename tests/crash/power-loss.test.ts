@@ -124,7 +124,9 @@ class Machine {
         ? Number.POSITIVE_INFINITY
         : 1 + random.int(random.pick([20, 300, 1000]));
     const disk = await PowerLossDisk.open(join(this.#directory, "log"), {
-      ...{ random, operations, after: this.#crashed },
+      random,
+      operations,
+      after: this.#crashed,
     });
     const kv = await LevelKv.open(join(this.#directory, "kv"));
     const engine = await this.#start(disk, kv).catch(async (error: unknown) => {
@@ -147,23 +149,26 @@ class Machine {
 
   async #start(disk: PowerLossDisk, kv: LevelKv): Promise<Engine> {
     const log = await LocalLog.open(disk, {
-      ...{ durability: this.#mode, writer: 1, epoch: 1, shard: 0, segmentBytes },
+      durability: this.#mode,
+      writer: 1,
+      epoch: 1,
+      shard: 0,
+      segmentBytes,
       monotonicMs: () => this.#clock.monotonicMs(),
     });
     this.#checkEnd(log.lastIndex);
     try {
       const engine = await Engine.open({
-        ...{
-          kv,
-          log: this.#recorded(log),
-          indexing: taskIndexing,
-          derive: deriveCounts,
-          clock: this.#clock,
-        },
+        kv,
+        log: this.#recorded(log),
+        indexing: taskIndexing,
+        derive: deriveCounts,
+        clock: this.#clock,
         observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
         freeBytes: () => disk.freeBytes(),
         defer: (run) => void setImmediate(run),
-        ...{ minFreeBytes: 0, flushBytes: this.#random.pick(flushBytesChoices) },
+        minFreeBytes: 0,
+        flushBytes: this.#random.pick(flushBytesChoices),
         syncIntervalMs: this.#mode === "interval" ? syncIntervalMs : undefined,
       });
       await this.#checkState(engine);
@@ -257,7 +262,9 @@ class Machine {
     const clock = this.#clock;
     const random = this.#random;
     const broker = await Broker.open({
-      ...{ engine, clock, draw: () => random.next() },
+      engine,
+      clock,
+      draw: () => random.next(),
       ids: new TaskIds((bytes) => random.bytes(bytes)),
       policy: { backoff: "fixed", baseSeconds: 1, maxSeconds: 900 },
       retention: { doneMs: 86_400_000, deadMs: 0 },
@@ -303,7 +310,12 @@ class Machine {
     if (draw < 0.55) return this.#enqueue(broker);
     const workerId = `w${random.int(3)}` as WorkerId;
     const [claimed] = await broker.claim({
-      ...{ tenantId, workerId, commands: ["c"], leaseMs: 600_000, count: 1, waitMs: 0 },
+      tenantId,
+      workerId,
+      commands: ["c"],
+      leaseMs: 600_000,
+      count: 1,
+      waitMs: 0,
     });
     if (claimed === undefined) return this.#enqueue(broker);
     const { task, payload } = claimed;
@@ -331,9 +343,17 @@ class Machine {
     const isKeyed = random.next() < 0.3;
     const visibleMs = random.next() < 0.2 ? this.#clock.nowMs() + 1 + random.int(50) : undefined;
     const outcome = broker.enqueue({
-      ...{ tenantId, command: "c", priority: random.int(3), webhook: "", traceParent: "" },
-      ...{ traceState: "", idempotencyKey: isKeyed ? `k${random.int(1_000_000)}` : "" },
-      ...{ maxAttempts: 3, visibleMs, payload, payloadHash: "" },
+      tenantId,
+      command: "c",
+      priority: random.int(3),
+      webhook: "",
+      traceParent: "",
+      traceState: "",
+      idempotencyKey: isKeyed ? `k${random.int(1_000_000)}` : "",
+      maxAttempts: 3,
+      visibleMs,
+      payload,
+      payloadHash: "",
     });
     assert.ok(outcome.ok);
     const { value, done } = outcome.value;

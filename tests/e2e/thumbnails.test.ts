@@ -26,7 +26,9 @@ async function setup(t: TestContext): Promise<Application> {
   t.after(() => directory.dispose());
   const files = join(directory.path, "files");
   const env: Record<string, string> = {
-    ...{ PATH: process.env["PATH"] ?? "", HOME: directory.path, PORT: "0" },
+    PATH: process.env["PATH"] ?? "",
+    HOME: directory.path,
+    PORT: "0",
     THUMBNAILS_DIR: files,
   };
   const start = (cwd: string, ...argv: string[]): Child => {
@@ -44,7 +46,8 @@ async function setup(t: TestContext): Promise<Application> {
   const url = urlIn(await app.line((line) => line.startsWith("listening")));
   const get = (path: string): Promise<Response> => fetch(url + path);
   return {
-    ...{ files, get },
+    files,
+    get,
     startWorker: () => start(example, "worker.ts"),
     upload: async (bytes) => {
       const reply = await fetch(`${url}/images`, { method: "POST", body: Buffer.from(bytes) });
@@ -81,8 +84,10 @@ test("an upload becomes thumbnails of every size, with the pixels of the image",
   for (const [index, width] of [64, 128, 256].entries()) {
     const done = await outcome(runs[index] ?? "");
     assert.deepEqual(done, {
-      ...{ state: "done", thumbnail: `/files/${image}-${width}.png` },
-      ...{ width, height: width / 2 },
+      state: "done",
+      thumbnail: `/files/${image}-${width}.png`,
+      width,
+      height: width / 2,
     });
     const reply = await get(String(done["thumbnail"]));
     assert.equal(reply.headers.get("content-type"), "image/png");
@@ -112,8 +117,10 @@ test("a worker that is killed in the middle costs some time, and nothing else", 
   assert.ok(!existsSync(join(files, `${image}-${width}.png`)), "it was killed too late");
   const next = startWorker();
   assert.deepEqual(await outcome(id), {
-    ...{ state: "done", thumbnail: `/files/${image}-${width}.png` },
-    ...{ width, height: Math.round((4000 * (width ?? 0)) / 6000) },
+    state: "done",
+    thumbnail: `/files/${image}-${width}.png`,
+    width,
+    height: Math.round((4000 * (width ?? 0)) / 6000),
   });
   await next.anyLine((line) => line === `${id} begins, attempt 2`);
 });

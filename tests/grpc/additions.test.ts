@@ -62,8 +62,14 @@ test("a result that is waited for comes when the task ends", async (t) => {
   await worker.ask({ result });
   const { taskResult } = await producer.next();
   assert.deepEqual(taskResult, {
-    ...{ taskId, ok: true, errorMessage: "", errorCode: "", status: "COMPLETED", error: "" },
-    ...{ resultJson: Buffer.from('{"n":1}'), attempts: 0 },
+    taskId,
+    ok: true,
+    errorMessage: "",
+    errorCode: "",
+    status: "COMPLETED",
+    error: "",
+    resultJson: Buffer.from('{"n":1}'),
+    attempts: 0,
   });
   const again = await producer.ask({ awaitResult: { taskId } });
   assert.deepEqual(again["taskResult"], taskResult);

@@ -211,7 +211,11 @@ test("a connection that breaks behind any byte of a conversation leaves nothing 
   await server.untilWaiting(0);
   assert.equal(await server.api.metric("codeq_held_readys"), 0);
   assert.deepEqual(await server.api.stats(), {
-    ...{ command: "render", ready: 1, delayed: 0, inProgress: 0, dlq: 0 },
+    command: "render",
+    ready: 1,
+    delayed: 0,
+    inProgress: 0,
+    dlq: 0,
   });
 });
 

@@ -11,7 +11,11 @@ type Shown = any;
 
 const root = { name: "root", role: "operator" };
 const operator: StaticTokenConfig = {
-  ...{ token: "operator", subject: "root", email: "", scopes: [], eventTypes: [] },
+  token: "operator",
+  subject: "root",
+  email: "",
+  scopes: [],
+  eventTypes: [],
   raw: { tenantId: "ops", role: "operator" },
 };
 

@@ -38,7 +38,9 @@ test("a completed task has its result, byte for byte", async (t) => {
   const taskId = task["id"];
   const resultJson = ' {"n": 12345678901234567890, "é": [1 ,2]}\n';
   assert.deepEqual(await submit(call, { taskId, resultJson }), {
-    ...{ taskId, ok: true, errorMessage: "" },
+    taskId,
+    ok: true,
+    errorMessage: "",
   });
   assert.equal((await server.api.task(taskId)).status, "COMPLETED");
   const { text } = await server.api.get(`/tasks/${taskId}/result`);
@@ -53,7 +55,9 @@ test("P1: completed without a result, or with null, is a success and is stored a
     const taskId = ids[index] ?? "";
     const fields = resultJson === undefined ? {} : { resultJson };
     assert.deepEqual(await submit(call, { taskId, ...fields }), {
-      ...{ taskId, ok: true, errorMessage: "" },
+      taskId,
+      ok: true,
+      errorMessage: "",
     });
     assert.equal((await storedResult(server, taskId))["status"], "COMPLETED");
     assert.equal(await resultJsonOf(server, taskId), "{}");
@@ -72,7 +76,11 @@ test("P1: a batch of completions without results completes all of them", async (
   for (const id of ids) assert.equal(await resultJsonOf(server, id), "{}");
   await server.pass(1_000_000);
   assert.deepEqual(await server.api.stats(), {
-    ...{ command: "render", ready: 0, delayed: 0, inProgress: 0, dlq: 0 },
+    command: "render",
+    ready: 0,
+    delayed: 0,
+    inProgress: 0,
+    dlq: 0,
   });
 });
 
@@ -207,7 +215,11 @@ test("a nack puts the task off by its delay, or by the policy when there is none
     const taskId = ids[index] ?? "";
     const { nackAck } = await call.ask({ nack: { taskId, delaySeconds, reason: "busy" } });
     assert.deepEqual(nackAck, {
-      ...{ taskId, ok: true, errorMessage: "", appliedDelaySeconds, dlq: false },
+      taskId,
+      ok: true,
+      errorMessage: "",
+      appliedDelaySeconds,
+      dlq: false,
     });
   }
   await server.pass(2999);
@@ -223,7 +235,11 @@ test("a nack of the last attempt buries the task, and says so", async (t) => {
   const { call, task } = await server.leased({ maxAttempts: 1 });
   const { nackAck } = await call.ask({ nack: { taskId: task["id"], reason: "broken" } });
   assert.deepEqual(nackAck, {
-    ...{ taskId: task["id"], ok: true, errorMessage: "", appliedDelaySeconds: 0, dlq: true },
+    taskId: task["id"],
+    ok: true,
+    errorMessage: "",
+    appliedDelaySeconds: 0,
+    dlq: true,
   });
   const { status, error } = await storedResult(server, task["id"]);
   assert.deepEqual([status, error], ["FAILED", "broken"]);
@@ -279,7 +295,9 @@ test("P6: a heartbeat extends the lease from now, by what it says or by the defa
   }
   const { heartbeatAck } = await call.ask({ heartbeat: { taskId, extendSeconds: 86_401 } });
   assert.deepEqual(heartbeatAck, {
-    ...{ taskId, ok: false, errorMessage: "invalid 'extendSeconds' (must be <= 86400)" },
+    taskId,
+    ok: false,
+    errorMessage: "invalid 'extendSeconds' (must be <= 86400)",
   });
   await server.pass(1);
   assert.equal(await statusNow(), "PENDING");

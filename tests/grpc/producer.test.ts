@@ -22,9 +22,15 @@ test("a task has every field that it was created with", async (t) => {
   const call = await server.producer();
   const traceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   const ack = await create(call, {
-    ...{ seq: 7, command: " Render ", payload: '{ "n": 12345678901234567890 }', priority: 9 },
-    ...{ webhook: "https://example.com/hook?a=1", maxAttempts: 3, idempotencyKey: "key-1" },
-    ...{ traceParent, traceState: "vendor=1" },
+    seq: 7,
+    command: " Render ",
+    payload: '{ "n": 12345678901234567890 }',
+    priority: 9,
+    webhook: "https://example.com/hook?a=1",
+    maxAttempts: 3,
+    idempotencyKey: "key-1",
+    traceParent,
+    traceState: "vendor=1",
   });
   const { taskId } = ack;
   assert.deepEqual(ack, { seq: "7", ok: true, taskId, errorMessage: "" });
@@ -33,8 +39,13 @@ test("a task has every field that it was created with", async (t) => {
   assert.deepEqual(
     { id, command, payload, priority, webhook, maxAttempts, status },
     {
-      ...{ id: taskId, command: "Render", payload: '{ "n": 12345678901234567890 }', priority: 9 },
-      ...{ webhook: "https://example.com/hook?a=1", maxAttempts: 3, status: "PENDING" },
+      id: taskId,
+      command: "Render",
+      payload: '{ "n": 12345678901234567890 }',
+      priority: 9,
+      webhook: "https://example.com/hook?a=1",
+      maxAttempts: 3,
+      status: "PENDING",
     },
   );
   assert.deepEqual(
@@ -117,7 +128,10 @@ test("every fault of a task is told in its acknowledgement, and nothing is store
     assert.deepEqual(
       createAckBatch.acks,
       part.map(({ seq }) => ({
-        ...{ seq: String(seq), ok: false, taskId: "", errorMessage: cases[seq]?.[1] },
+        seq: String(seq),
+        ok: false,
+        taskId: "",
+        errorMessage: cases[seq]?.[1],
       })),
     );
   }

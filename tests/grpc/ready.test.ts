@@ -26,9 +26,19 @@ test("a task comes with every field", async (t) => {
     {
       task: {
         task: {
-          ...{ id, command: "Render", payload: Buffer.from('{"a":[1]}'), priority: 4, webhook },
-          ...{ maxAttempts: 7, status: "IN_PROGRESS", workerId: "w-7", attempts: 0 },
-          ...{ leaseUntil: "2026-01-02T03:05:06Z", tenantId: "acme", createdAt, updatedAt },
+          id,
+          command: "Render",
+          payload: Buffer.from('{"a":[1]}'),
+          priority: 4,
+          webhook,
+          maxAttempts: 7,
+          status: "IN_PROGRESS",
+          workerId: "w-7",
+          attempts: 0,
+          leaseUntil: "2026-01-02T03:05:06Z",
+          tenantId: "acme",
+          createdAt,
+          updatedAt,
           leaseToken: "1",
         },
       },

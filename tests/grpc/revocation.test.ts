@@ -8,9 +8,15 @@ import { type Server, setup as startServer } from "./setup.ts";
 
 const refreshMs = 60_000;
 const jwks = (audience: string): JwksProviderConfig => ({
-  ...{ type: "jwks", jwksUrl: "https://id.example.com/keys", issuer: "https://id.example.com" },
-  ...{ audience, clockSkewMs: 0, httpTimeoutMs: 5000, refreshMs },
-  ...{ staleMs: 3_600_000, refetchMs: 10_000 },
+  type: "jwks",
+  jwksUrl: "https://id.example.com/keys",
+  issuer: "https://id.example.com",
+  audience,
+  clockSkewMs: 0,
+  httpTimeoutMs: 5000,
+  refreshMs,
+  staleMs: 3_600_000,
+  refetchMs: 10_000,
 });
 const end = { code: "UNAUTHENTICATED", details: "token was revoked" };
 
@@ -38,7 +44,9 @@ async function setup(t: TestContext): Promise<Bench> {
   const claims = { sub: "w", tenantId: "acme", exp: startMs / 1000 + 86_400, eventTypes: ["*"] };
   const scope = "codeq:claim codeq:nack codeq:create";
   return {
-    ...{ server, issuer, identity },
+    server,
+    issuer,
+    identity,
     worker: (kid) => issuer.token({ ...claims, aud: "codeq-worker", scope }, { kid }),
     producer: (kid) => issuer.token({ ...claims, aud: "codeq", scope }, { kid }),
   };

@@ -37,11 +37,17 @@ export class Server {
     this.api = api;
     const { core, config, metrics, clock } = api;
     const logger = createLogger({
-      ...{ level: "debug", format: "json", nowMs: () => clock.nowMs() },
+      level: "debug",
+      format: "json",
+      nowMs: () => clock.nowMs(),
       write: (line) => this.#logged.push(line),
     });
     this.streams = composeStreams({
-      ...{ core, config, logger, metrics, clock },
+      core,
+      config,
+      logger,
+      metrics,
+      clock,
       endpoints: newEndpoints("test"),
     });
     collectConnectionMetrics(metrics, { http: api.app, streams: this.streams, tls: undefined });

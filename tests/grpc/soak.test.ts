@@ -14,7 +14,9 @@ test("mixed load leaves nothing behind, and everything adds up", {
   timeout: 180_000,
 }, async (t) => {
   const { problems, ledger, places, drainSeconds } = await runSoak({
-    ...{ seconds, rate, seed },
+    seconds,
+    rate,
+    seed,
     onProgress: () => {},
   });
   t.diagnostic(

@@ -47,9 +47,15 @@ test("there are blocks to look at", () => {
 test("every block compiles", async (t) => {
   const written = writeBlocks(t);
   const compilerOptions = {
-    ...{ strict: true, noEmit: true, skipLibCheck: true, allowImportingTsExtensions: true },
-    ...{ module: "nodenext", target: "es2024", lib: ["es2024", "esnext.disposable"] },
-    ...{ types: ["node"], moduleDetection: "force" },
+    strict: true,
+    noEmit: true,
+    skipLibCheck: true,
+    allowImportingTsExtensions: true,
+    module: "nodenext",
+    target: "es2024",
+    lib: ["es2024", "esnext.disposable"],
+    types: ["node"],
+    moduleDetection: "force",
   };
   const files = written.map(({ path }) => path);
   const config = join(files[0] ?? "", "../../tsconfig.json");

@@ -42,7 +42,10 @@ export class Calls {
     if (life === undefined) return undefined;
     this.started += 1;
     const request: Request<V> = {
-      ...{ number: this.started, verb, caller, input },
+      number: this.started,
+      verb,
+      caller,
+      input,
       life: life.number,
       invokedMs: world.nowMs,
       invokedWallMs: world.wallMs,

@@ -80,7 +80,8 @@ export function namedTasks(exchange: AnyExchange): {
     case "submitResults": {
       const { answer } = exchange;
       return exchange.input.map(({ id, leaseToken }, position) => ({
-        ...{ id, leaseToken },
+        id,
+        leaseToken,
         answer: answer.ok ? (answer.value[position] as Answer<unknown>) : answer,
       }));
     }

@@ -79,7 +79,12 @@ class Run {
     const trace = new Trace(() => clock.monotonicMs() - startMs, options.onLine);
     const plan = planFor(random.fork("plan"), options.durability);
     this.#world = new World({
-      ...{ seed: options.seed, plan, random, clock, trace, board: this.#board },
+      seed: options.seed,
+      plan,
+      random,
+      clock,
+      trace,
+      board: this.#board,
       plants: options.plants ?? {},
     });
     this.#board.watch(this.#world, checkers, options.checkers);

@@ -190,7 +190,9 @@ export class World {
     const log = await LocalLog.open(this.disk, {
       durability: this.#plants.logDurability ?? plan.config.durability,
       segmentBytes: plan.segmentBytes,
-      ...{ writer: 1, epoch: 1, shard: 0 },
+      writer: 1,
+      epoch: 1,
+      shard: 0,
       monotonicMs: () => life.clock.monotonicMs(),
     });
     if (!isAlive()) return;

@@ -50,8 +50,14 @@ export class Ledger {
     const { command, fillChars, key } = fields;
     const n = this.stories.length;
     const story: Story = {
-      ...{ n, command, fillChars, key },
-      ...{ id: "", told: "nothing", endedBy: "", tokens: 0 },
+      n,
+      command,
+      fillChars,
+      key,
+      id: "",
+      told: "nothing",
+      endedBy: "",
+      tokens: 0,
     };
     this.stories.push(story);
     return story;

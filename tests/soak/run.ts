@@ -32,7 +32,9 @@ async function main(): Promise<number> {
   const { seed } = values;
   console.log(`${values.seconds} s at ${values.rate} tasks/s, seed ${seed}`);
   const report = await runSoak({
-    ...{ seconds: Number(values.seconds), rate: Number(values.rate), seed },
+    seconds: Number(values.seconds),
+    rate: Number(values.rate),
+    seed,
     onProgress: (progress) => console.log(progressLine(progress)),
   });
   for (const line of table(report)) console.log(line);

@@ -166,8 +166,11 @@ interface Words {
 
 function readWords(row: CommandRow, argv: readonly string[], known: readonly OptionRow[]): Words {
   const { tokens } = parseArgs({
-    ...{ args: [...argv], options: parserOptions(known), strict: false },
-    ...{ allowPositionals: true, tokens: true },
+    args: [...argv],
+    options: parserOptions(known),
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
   });
   const values = new Map<string, string[]>();
   const words: string[] = [];

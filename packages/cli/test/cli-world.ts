@@ -112,7 +112,9 @@ export class CliWorld implements Disposable {
     const { isTerminal = false, columns = 100 } = this.#options;
     const onText = (): void => this.#onText();
     return {
-      ...{ isTerminal, columns, rows: 30 },
+      isTerminal,
+      columns,
+      rows: 30,
       write: (text) => {
         take(text);
         onText();

@@ -81,10 +81,13 @@ class Recorder implements ContextManager, TextMapPropagator, Pick<Tracer, "start
     this.#lastId += 1;
     const id = String(this.#lastId);
     const recorded: Recorded = {
-      ...{ name, attributes: options.attributes, parentId: parent?.spanId },
+      name,
+      attributes: options.attributes,
+      parentId: parent?.spanId,
       traceId: parent?.traceId ?? id.padStart(32, "0"),
       spanId: id.padStart(16, "0"),
-      ...{ status: undefined, isEnded: false },
+      status: undefined,
+      isEnded: false,
     };
     this.spans.push(recorded);
     const { traceId, spanId } = recorded;
@@ -134,7 +137,10 @@ test("a span around enqueue is the parent of the one around the handler, and so 
   const run = await client.enqueue(first, null);
   await server.runUntilIdle({ within: "1s" });
   const shown = recorder.spans.map(({ name, parentId, traceId, isEnded }) => ({
-    ...{ name, isEnded, trace: Number(traceId), parent: Number(parentId ?? 0) },
+    name,
+    isEnded,
+    trace: Number(traceId),
+    parent: Number(parentId ?? 0),
   }));
   assert.deepEqual(shown, [
     { name: "enqueue first", isEnded: true, trace: 1, parent: 0 },

@@ -154,7 +154,11 @@ function toDefinition(name: string, options: TaskSettings & Schemas): TaskDefini
   checkPriority(priority);
   checkMaxAttempts(retry.maxAttempts);
   return {
-    ...{ name, input, output, priority, leaseMs },
+    name,
+    input,
+    output,
+    priority,
+    leaseMs,
     maxAttempts: retry.maxAttempts,
     retryDelay: retry.delay,
     timeoutMs: timeout === undefined ? undefined : toMs(timeout, "timeout"),

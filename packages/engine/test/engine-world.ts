@@ -76,7 +76,9 @@ export class EngineWorld {
     const log = await LocalLog.open(disk, {
       durability: options.durability ?? "fsync",
       segmentBytes: options.segmentBytes ?? 4096,
-      ...{ writer: 1, epoch: 1, shard: 0 },
+      writer: 1,
+      epoch: 1,
+      shard: 0,
       monotonicMs: () => clock.monotonicMs(),
       onSync: () => this.syncs.push(clock.monotonicMs()),
     });
@@ -170,7 +172,11 @@ export async function appendVersion1(
   groups: readonly (readonly Op[])[],
 ): Promise<void> {
   const log = await LocalLog.open(world.disk, {
-    ...{ durability: "fsync", segmentBytes: 4096, writer: 1, epoch: 1, shard: 0 },
+    durability: "fsync",
+    segmentBytes: 4096,
+    writer: 1,
+    epoch: 1,
+    shard: 0,
     monotonicMs: () => world.clock.monotonicMs(),
   });
   for (const ops of groups) {

@@ -56,7 +56,9 @@ export class BrokerWorld {
     const log = await LocalLog.open(disk, {
       durability: "fsync",
       segmentBytes: this.#options.segmentBytes ?? 64 * 1024,
-      ...{ writer: 1, epoch: 1, shard: 0 },
+      writer: 1,
+      epoch: 1,
+      shard: 0,
       monotonicMs: () => clock.monotonicMs(),
     });
     return Engine.open({

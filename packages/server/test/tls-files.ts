@@ -59,7 +59,10 @@ export class TlsWorld {
   /** For localhost, for a year, signed by the CA, unless told otherwise. */
   issue(name: string, more: Partial<Parameters<typeof makeCertificate>[0]> = {}): TestCertificate {
     return makeCertificate({
-      ...{ name, issuer: this.ca, dnsNames: ["localhost"], addresses: ["127.0.0.1"] },
+      name,
+      issuer: this.ca,
+      dnsNames: ["localhost"],
+      addresses: ["127.0.0.1"],
       ...this.days(-1, 365),
       ...more,
     });

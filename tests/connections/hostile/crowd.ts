@@ -57,7 +57,9 @@ export class Crowd {
 
   get report(): CrowdReport {
     return {
-      ...{ opened: this.#opened, closed: this.#closed, livedMsMax: this.#livedMsMax },
+      opened: this.#opened,
+      closed: this.#closed,
+      livedMsMax: this.#livedMsMax,
       answers: this.#answers,
     };
   }

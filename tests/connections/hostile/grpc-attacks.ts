@@ -126,7 +126,8 @@ export const grpcAttacks: readonly Attack[] = [
     play: () =>
       callAgain((stream) =>
         frame("headers", {
-          ...{ flags: endHeaders, stream },
+          flags: endHeaders,
+          stream,
           body: Buffer.concat([
             callHeaders(workerPath),
             header("x-bomb", "x".repeat(3900), true),

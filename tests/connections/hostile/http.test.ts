@@ -112,14 +112,16 @@ test("a request that waits keeps its connection while strangers come and go", as
   const world = await setup(t, { connectionsMax: 10 });
   const { server } = world;
   const waiting = fetch(`http://127.0.0.1:${server.ports.port}/v1/codeq/tasks/claim`, {
-    ...{ method: "POST", headers: { authorization: "Bearer dev-token" } },
+    method: "POST",
+    headers: { authorization: "Bearer dev-token" },
     body: '{"commands":["rare"],"waitSeconds":30}',
   });
   await server.api.untilWaiting(1);
   const crowd = await world.attack("idle", 100);
   await crowd.untilClosed(90);
   const created = await fetch(`http://127.0.0.1:${server.ports.port}/v1/codeq/tasks`, {
-    ...{ method: "POST", headers: { authorization: "Bearer dev-token" } },
+    method: "POST",
+    headers: { authorization: "Bearer dev-token" },
     body: '{"command":"rare","payload":1}',
   });
   assert.equal(created.status, 202);

@@ -47,8 +47,12 @@ export async function finishAll(
     for (const { task } of answer.value) {
       const resultJson = JSON.stringify({ mark: fleet.mark() });
       await fleet.calls.send("submitResult", worker, {
-        ...{ id: task.id, leaseToken: task.leaseToken, resultJson },
-        ...{ status: "COMPLETED", error: "", artifacts: [] },
+        id: task.id,
+        leaseToken: task.leaseToken,
+        resultJson,
+        status: "COMPLETED",
+        error: "",
+        artifacts: [],
       });
     }
   }

@@ -20,7 +20,10 @@ export async function run(call: Call): Promise<number> {
     clock,
     // Always the same: a server tells only so many commands apart in its metrics.
     command: "codeq-bench",
-    ...{ tasks, payloadBytes, concurrency, batch },
+    tasks,
+    payloadBytes,
+    concurrency,
+    batch,
     stopped: host.stopped(),
     progress: (done) => bar.set(done),
   });

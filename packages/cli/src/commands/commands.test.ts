@@ -131,8 +131,11 @@ test("auth keeps, shows and clears tokens, and prints what the Go command line p
   assert.match(show.output, /\* default\n +producerToken +prod\*\*\*\*\n +admin +false/);
   const json = JSON.parse((await world.run("auth", "show", "--json")).output);
   assert.deepEqual(json.profiles[1], {
-    ...{ profile: "other", current: false, baseUrl: "http://o" },
-    ...{ producerToken: "both****", workerToken: "both****" },
+    profile: "other",
+    current: false,
+    baseUrl: "http://o",
+    producerToken: "both****",
+    workerToken: "both****",
   });
   const cleared = await world.run("auth", "clear", "--profile", "other", "--worker");
   assert.equal(cleared.output, "[OK] Tokens cleared for 'other'\n");

@@ -96,7 +96,9 @@ function welcome(call: Call, ready: Ready, ended: AbortSignal): void {
   const { style, host } = call;
   const lines = new CalmLines({ clock: host.clock, style, print: (line) => call.print(line) });
   followFeed(call, api, {
-    ...{ command: "", types: "", signal: ended },
+    command: "",
+    types: "",
+    signal: ended,
     heard: (event) => lines.add(event),
     missed: (number) => call.print(style.dim(`and ${count(number)} more that were not followed`)),
     // That the server stops or fails is told where its process is watched.

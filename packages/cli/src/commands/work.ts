@@ -37,7 +37,12 @@ export async function run(call: Call): Promise<number> {
   call.note(`working on ${commands.join(", ")} at ${url}; Ctrl-C stops`);
   try {
     const { completed, others } = await doTasks({
-      ...{ client, commands, leaseMs, concurrency, graceMs, tasksMax },
+      client,
+      commands,
+      leaseMs,
+      concurrency,
+      graceMs,
+      tasksMax,
       run: runTask,
       clock: host.clock,
       stopped: host.stopped(),

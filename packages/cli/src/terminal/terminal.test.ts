@@ -107,7 +107,10 @@ test("a progress bar draws rarely, only on a terminal, and leaves nothing behind
   const clock = new SimClock();
   const written: string[] = [];
   const output = {
-    ...{ isTerminal: true, columns: 80, rows: 24, onResize: () => () => {} },
+    isTerminal: true,
+    columns: 80,
+    rows: 24,
+    onResize: () => () => {},
     write: (text: string) => void written.push(text),
   };
   {
@@ -122,7 +125,9 @@ test("a progress bar draws rarely, only on a terminal, and leaves nothing behind
   assert.equal(written[2], "\r\x1b[K");
   using silent = new ProgressBar({
     output: { ...output, isTerminal: false },
-    ...{ clock, title: "x", total: 10 },
+    clock,
+    title: "x",
+    total: 10,
   });
   silent.set(5);
   assert.equal(written.length, 3);

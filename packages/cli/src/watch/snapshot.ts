@@ -103,7 +103,14 @@ function queuesIn(metrics: MetricsText): Map<string, QueueSnapshot> {
 
 function noCounts(): Record<Count, number> {
   return {
-    ...{ ready: 0, delayed: 0, inProgress: 0, dlq: 0 },
-    ...{ created: 0, claimed: 0, completed: 0, failed: 0, expired: 0 },
+    ready: 0,
+    delayed: 0,
+    inProgress: 0,
+    dlq: 0,
+    created: 0,
+    claimed: 0,
+    completed: 0,
+    failed: 0,
+    expired: 0,
   };
 }

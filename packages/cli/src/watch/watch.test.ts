@@ -100,7 +100,9 @@ test("top has rates, depths, workers and times", () => {
   const workers = [
     { workerId: "\x1b[31midle", leases: 0, streams: 2, connectedAt: new Date(60_000_000).toJSON() },
     {
-      ...{ workerId: "busy", leases: 3, streams: 0 },
+      workerId: "busy",
+      leases: 3,
+      streams: 0,
       oldestLeaseAt: new Date(60_995_000).toJSON(),
       lastSeenAt: new Date(60_999_000).toJSON(),
     },

@@ -74,7 +74,9 @@ test("a run gets the payload as it was sent, and its result is kept as it is", a
 test("several tasks run at a time, and no more than allowed", async (t) => {
   const long = longRuns();
   const { server, start, enqueue } = await setup(t, {
-    ...{ run: long.run, concurrency: 3, tasksMax: 5 },
+    run: long.run,
+    concurrency: 3,
+    tasksMax: 5,
   });
   for (let n = 0; n < 6; n += 1) await enqueue("x");
   const working = start();

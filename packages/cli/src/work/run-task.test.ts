@@ -9,8 +9,12 @@ import { runModule } from "./run-module.ts";
 import type { RunEnd, RunnableTask } from "./run-task.ts";
 
 const task: RunnableTask = {
-  ...{ id: "id-1", task: "hello", payloadText: '{"name":"world"}' },
-  ...{ attempt: 3, maxAttempts: 5, signal: new AbortController().signal },
+  id: "id-1",
+  task: "hello",
+  payloadText: '{"name":"world"}',
+  attempt: 3,
+  maxAttempts: 5,
+  signal: new AbortController().signal,
 };
 
 function runner(words: string[], shown: string[] = []) {

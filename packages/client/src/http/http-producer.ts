@@ -17,7 +17,9 @@ export function httpProducer(
   listener: ConversationListener<Reply>,
 ): HttpConversation<Event, Reply> {
   return new HttpConversation<Event, Reply>({
-    ...{ api, token, listener },
+    api,
+    token,
+    listener,
     helloAckOf: (event) =>
       event.case === "hello" ? { case: "helloAck", value: producer.newHelloAck() } : undefined,
     handle: async (event, talk) => {
@@ -88,7 +90,13 @@ function itemOf(task: producer.CreateTask): string {
   const { command, priority, webhook, maxAttempts, idempotencyKey, runAtMs, delaySeconds } = task;
   const runAt = runAtMs === undefined ? "" : new Date(runAtMs).toISOString();
   const fields = JSON.stringify({
-    ...{ command, priority, webhook, maxAttempts, idempotencyKey, runAt, delaySeconds },
+    command,
+    priority,
+    webhook,
+    maxAttempts,
+    idempotencyKey,
+    runAt,
+    delaySeconds,
   });
   return `${fields.slice(0, -1)},"payload":${textOf(task.payload)}}`;
 }

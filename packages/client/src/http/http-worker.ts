@@ -19,7 +19,9 @@ export function httpWorker(
   listener: ConversationListener<Reply>,
 ): HttpConversation<Event, Reply> {
   return new HttpConversation<Event, Reply>({
-    ...{ api, token, listener },
+    api,
+    token,
+    listener,
     helloAckOf: (event) =>
       event.case === "hello" ? { case: "helloAck", value: worker.newHelloAck() } : undefined,
     handle,
@@ -37,7 +39,9 @@ async function handle(event: Event, talk: Talk<Reply>): Promise<void> {
     case "nack": {
       const { taskId, delaySeconds, reason, leaseToken } = event.value;
       const { status, ...ack } = await tell(talk, taskId, "nack", {
-        ...{ delaySeconds, reason, leaseToken },
+        delaySeconds,
+        reason,
+        leaseToken,
       });
       const value = { ...worker.newNackAck(), ...ack, dlq: status === "dlq" };
       talk.reply({ case: "nackAck", value });

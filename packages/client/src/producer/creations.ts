@@ -101,9 +101,12 @@ export class Creations {
       const onAbort = (): void => this.#fail(creation, signal?.reason);
       const creation: Creation = {
         message: { seq: 0, ...fields },
-        ...{ bytes, timeoutMs, order: this.#lastOrder },
+        bytes,
+        timeoutMs,
+        order: this.#lastOrder,
         deadlineMs: this.#parts.runtime.clock.monotonicMs() + timeoutMs,
-        ...{ tries: 0, state: "waiting" },
+        tries: 0,
+        state: "waiting",
         settle: (outcome) => {
           signal?.removeEventListener("abort", onAbort);
           if ("id" in outcome) resolve(outcome.id);

@@ -308,14 +308,30 @@ test("every option arrives where it belongs", async () => {
   await open();
   const [plain, full] = server.last.take("createBatch").tasks;
   assert.deepEqual(plain, {
-    ...{ seq: 1, command: "resize", payload: '{"a":1}', priority: 3, maxAttempts: 7 },
-    ...{ webhook: "", runAtMs: undefined, delaySeconds: 0, traceParent: "", traceState: "" },
+    seq: 1,
+    command: "resize",
+    payload: '{"a":1}',
+    priority: 3,
+    maxAttempts: 7,
+    webhook: "",
+    runAtMs: undefined,
+    delaySeconds: 0,
+    traceParent: "",
+    traceState: "",
     idempotencyKey: "auto:id1:1",
   });
   assert.deepEqual(full, {
-    ...{ seq: 2, command: "resize", payload: '{"a":2}', priority: 9, maxAttempts: 2 },
-    ...{ webhook: "https://x.test/hook", runAtMs: 1234, delaySeconds: 2 },
-    ...{ traceParent: "", traceState: "", idempotencyKey: "k" },
+    seq: 2,
+    command: "resize",
+    payload: '{"a":2}',
+    priority: 9,
+    maxAttempts: 2,
+    webhook: "https://x.test/hook",
+    runAtMs: 1234,
+    delaySeconds: 2,
+    traceParent: "",
+    traceState: "",
+    idempotencyKey: "k",
   });
 });
 

@@ -36,7 +36,9 @@ export class Producer {
     this.#parts = parts;
     const { runtime, dial, token } = parts;
     this.#line = new Line({
-      ...{ runtime, dial, token },
+      runtime,
+      dial,
+      token,
       hello: (text) => ({ case: "hello", value: { token: text } }),
       isHelloAck: (reply) => reply.case === "helloAck",
       stay: () => false,

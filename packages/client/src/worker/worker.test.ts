@@ -39,7 +39,8 @@ async function setup(options: WorkerOptions = {}, tasks = [job]) {
           await settle();
         };
         running.push({
-          ...{ input, ctx },
+          input,
+          ctx,
           finish: (output) => settled(() => resolve(output))(),
           fail: (error) => settled(() => reject(error))(),
         });
@@ -64,9 +65,22 @@ async function setup(options: WorkerOptions = {}, tasks = [job]) {
 
 function taskMessage(more: Partial<wire.Task>): wire.Task {
   return {
-    ...{ id: "t1", command: "job", payload: "1", priority: 0, webhook: "", maxAttempts: 5 },
-    ...{ status: "IN_PROGRESS", workerId: "w", leaseUntil: "", attempts: 0, tenantId: "" },
-    ...{ createdAtMs: 5, updatedAtMs: 5, leaseToken: 1, traceParent: "", traceState: "" },
+    id: "t1",
+    command: "job",
+    payload: "1",
+    priority: 0,
+    webhook: "",
+    maxAttempts: 5,
+    status: "IN_PROGRESS",
+    workerId: "w",
+    leaseUntil: "",
+    attempts: 0,
+    tenantId: "",
+    createdAtMs: 5,
+    updatedAtMs: 5,
+    leaseToken: 1,
+    traceParent: "",
+    traceState: "",
     ...more,
   };
 }
@@ -153,7 +167,9 @@ test("a task with a longer lease than the shortest is extended at once", async (
   const long = task<number, unknown>("long", { lease: "10m" });
   const { server, deliver } = await setup({}, [job, long]);
   assert.deepEqual(server.last.take("ready"), {
-    ...{ commands: ["job", "long"], leaseSeconds: 30, count: 10 },
+    commands: ["job", "long"],
+    leaseSeconds: 30,
+    count: 10,
   });
   await deliver({ id: "a" }, { id: "b", command: "LONG" });
   const { taskId, extendSeconds } = server.last.take("heartbeat");
@@ -188,7 +204,9 @@ test("a handler that stops because its lease is lost hands back, and counts no f
   await server.last.reply({ case: "heartbeatAck", value: { taskId: "t1", ...no("not_owner") } });
   await running[0]?.fail(running[0].ctx.signal.reason);
   assert.deepEqual(server.last.take("abandon"), {
-    ...{ taskId: "t1", leaseToken: 1, interrupted: true },
+    taskId: "t1",
+    leaseToken: 1,
+    interrupted: true,
   });
   await server.last.reply({ case: "abandonAck", value: { taskId: "t1", ...no("not_owner") } });
   assert.deepEqual([refused, failed], [[], []]);
@@ -261,7 +279,10 @@ test("a task that comes back before its nack is acknowledged is a delivery of it
   await deliver({ leaseToken: 1 });
   await running[0]?.fail(new RetryIn("1s"));
   assert.deepEqual(server.last.take("nack"), {
-    ...{ taskId: "t1", leaseToken: 1, delaySeconds: 1, reason: "try again in 1s" },
+    taskId: "t1",
+    leaseToken: 1,
+    delaySeconds: 1,
+    reason: "try again in 1s",
   });
   await deliver({ leaseToken: 2, attempts: 1 });
   await running[1]?.finish({});
@@ -373,7 +394,9 @@ test("closing lets tasks finish, asks for no more, and tells the server everythi
   await open();
   assert.deepEqual(server.last.said, ["hello", "heartbeat", "heartbeat", "heartbeat", "abandon"]);
   assert.deepEqual(server.last.take("abandon"), {
-    ...{ taskId: "c", leaseToken: 1, interrupted: true },
+    taskId: "c",
+    leaseToken: 1,
+    interrupted: true,
   });
   await server.last.reply({ case: "abandonAck", value: { taskId: "c", ...ok } });
   await running[0]?.finish({ n: 1 });
@@ -410,7 +433,9 @@ test("closing hands unfinished tasks back after the grace, without counting an a
   assert.equal(server.last.take("result").taskId, "finishes");
   await server.advance(5_000);
   assert.deepEqual(server.last.take("abandon"), {
-    ...{ taskId: "stuck", leaseToken: 1, interrupted: true },
+    taskId: "stuck",
+    leaseToken: 1,
+    interrupted: true,
   });
   await server.last.reply({ case: "resultAck", value: { taskId: "finishes", ...ok } });
   for (const taskId of ["stops", "stuck"]) {
@@ -482,7 +507,8 @@ test("a token that was never good ends the worker; one that was good is tried ag
 test("a worker that may not have what it asks for ends with the code of the refusal", async () => {
   const { server, worker } = await setup();
   const value = {
-    ...{ code: "PermissionDenied", message: "event type not allowed" },
+    code: "PermissionDenied",
+    message: "event type not allowed",
     errorCode: "event_type_not_allowed",
   };
   await server.last.reply({ case: "error", value });
@@ -537,8 +563,14 @@ test("a handler knows what it runs, and can tell how far it is", async () => {
   assert.deepEqual(
     { id, name: ctx.task, attempt, maxAttempts, priority, fencingToken, createdAt, trace },
     {
-      ...{ id: "t1", name: "job", attempt: 3, maxAttempts: 5, priority: 4, fencingToken: 9 },
-      ...{ createdAt: new Date(5), trace: { traceparent: traceParent, tracestate: "a=b" } },
+      id: "t1",
+      name: "job",
+      attempt: 3,
+      maxAttempts: 5,
+      priority: 4,
+      fencingToken: 9,
+      createdAt: new Date(5),
+      trace: { traceparent: traceParent, tracestate: "a=b" },
     },
   );
   ctx.progress(0.5, "half");

@@ -90,7 +90,9 @@ export class TaskWorker implements Worker {
     const commands = [...handlers.values()].map(({ definition }) => definition.name);
     this.#claimMs = Math.min(...[...handlers.values()].map((each) => each.definition.leaseMs));
     this.#line = new Line({
-      ...{ runtime, dial, token },
+      runtime,
+      dial,
+      token,
       hello: (text) => ({ case: "hello", value: { token: text, workerId: name } }),
       isHelloAck: (reply) => reply.case === "helloAck",
       stay: () => this.#deliveries.size > 0,
@@ -111,7 +113,8 @@ export class TaskWorker implements Worker {
     const leaseSeconds = toSeconds(this.#claimMs);
     this.#readys = new Readys({ commands, leaseSeconds, send: shared.send });
     this.#leases = new Leases({
-      ...{ ...shared, lagWarningMs },
+      ...shared,
+      lagWarningMs,
       onLost: (delivery, error) => delivery.abort(error),
       onLag: (lagMs) => reports.lag(lagMs),
     });

@@ -24,7 +24,11 @@ class Provider implements TokenProvider {
 
 function claims(subject: string, more: Partial<Claims> = {}): Claims {
   return {
-    ...{ subject, scopes: [], eventTypes: [], raw: { tenantId: "acme" }, expiresMs: undefined },
+    subject,
+    scopes: [],
+    eventTypes: [],
+    raw: { tenantId: "acme" },
+    expiresMs: undefined,
     issuedBy: "test",
     isRevoked: () => false,
     ...more,

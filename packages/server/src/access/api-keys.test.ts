@@ -39,8 +39,13 @@ async function reopen({ world, store }: Opened): Promise<Opened> {
 
 function request(fields: Partial<ApiKeyRequest> = {}): ApiKeyRequest {
   return {
-    ...{ tenantId: acme, name: "ci", createdBy: "boss", role: "none", expiresMs: undefined },
-    ...{ scopes: ["codeq:create"], eventTypes: ["*"] },
+    tenantId: acme,
+    name: "ci",
+    createdBy: "boss",
+    role: "none",
+    expiresMs: undefined,
+    scopes: ["codeq:create"],
+    eventTypes: ["*"],
     ...fields,
   };
 }

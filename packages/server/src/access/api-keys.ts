@@ -299,7 +299,10 @@ function claimsOf(key: ApiKey, isRevoked: () => boolean): Claims {
     eventTypes,
     // A role is always named, so that no header can give it another.
     raw: { tenantId, role },
-    ...{ expiresMs, isRevoked, issuedBy: "API key", apiKeyId: id },
+    expiresMs,
+    isRevoked,
+    issuedBy: "API key",
+    apiKeyId: id,
   };
 }
 

@@ -9,9 +9,18 @@ const startMs = Date.UTC(2026, 0, 2);
 
 function event(fields: Partial<AuditEvent> = {}): AuditEvent {
   return {
-    ...{ action: "get_task", target: "", detail: "", outcome: "refused", code: "invalid_token" },
-    ...{ tenantId: "" as TenantId, subject: "", homeTenantId: "", issuedBy: "", apiKeyId: "" },
-    ...{ address: "192.0.2.1", requestId: "r" },
+    action: "get_task",
+    target: "",
+    detail: "",
+    outcome: "refused",
+    code: "invalid_token",
+    tenantId: "" as TenantId,
+    subject: "",
+    homeTenantId: "",
+    issuedBy: "",
+    apiKeyId: "",
+    address: "192.0.2.1",
+    requestId: "r",
     ...fields,
   };
 }
@@ -20,7 +29,10 @@ function setup(limits: Partial<AuditTallyParts> = {}) {
   const clock = new SimClock({ wallMs: startMs });
   let ids = 0;
   const tally = new AuditTally({
-    ...{ clock, perMinuteMax: 3, perHourMax: 5, others: event({ action: "others", address: "" }) },
+    clock,
+    perMinuteMax: 3,
+    perHourMax: 5,
+    others: event({ action: "others", address: "" }),
     idAt: (ms) => {
       ids += 1;
       return `${ms}/${ids}`;
@@ -67,14 +79,20 @@ test("a record keeps its id while it grows, and the next minute has another", as
   const [first] = tally.due();
   assert.deepEqual(first?.record, {
     ...event(),
-    ...{ id: `${startMs}/1`, atMs: startMs, lastMs: startMs, count: 1 },
+    id: `${startMs}/1`,
+    atMs: startMs,
+    lastMs: startMs,
+    count: 1,
   });
   await clock.advance(5000);
   tally.add(event({ requestId: "later" }));
   const [grown] = tally.due();
   assert.deepEqual(grown?.record, {
     ...event(),
-    ...{ id: `${startMs}/1`, atMs: startMs, lastMs: startMs + 5000, count: 2 },
+    id: `${startMs}/1`,
+    atMs: startMs,
+    lastMs: startMs + 5000,
+    count: 2,
   });
   await clock.advance(55_000);
   write();

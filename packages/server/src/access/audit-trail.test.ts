@@ -29,7 +29,9 @@ async function open(
   const { clock, random } = world;
   const lines: string[] = [];
   const logger = createLogger({
-    ...{ level: "info", format: "json", nowMs: () => clock.nowMs() },
+    level: "info",
+    format: "json",
+    nowMs: () => clock.nowMs(),
     write: (line) => lines.push(line),
   });
   const randomBytes = (into: Uint8Array): void => random.bytes(into);
@@ -39,9 +41,18 @@ async function open(
 
 function event(fields: Partial<AuditEvent> = {}): AuditEvent {
   return {
-    ...{ action: "clean_up", target: "", detail: "", outcome: "ok", code: "", tenantId: acme },
-    ...{ subject: "boss", homeTenantId: "acme", issuedBy: "configuration", apiKeyId: "" },
-    ...{ address: "192.0.2.1", requestId: "r" },
+    action: "clean_up",
+    target: "",
+    detail: "",
+    outcome: "ok",
+    code: "",
+    tenantId: acme,
+    subject: "boss",
+    homeTenantId: "acme",
+    issuedBy: "configuration",
+    apiKeyId: "",
+    address: "192.0.2.1",
+    requestId: "r",
     ...fields,
   };
 }

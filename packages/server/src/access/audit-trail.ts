@@ -274,7 +274,17 @@ function isWanted(record: AuditRecord, { action, outcome }: AuditQuery): boolean
 function others(action: string): AuditEvent {
   const detail = "different ones, too many to be told apart";
   return {
-    ...{ action, target: "", detail, outcome: "refused", code: "", tenantId: "" as TenantId },
-    ...{ subject: "", homeTenantId: "", issuedBy: "", apiKeyId: "", address: "", requestId: "" },
+    action,
+    target: "",
+    detail,
+    outcome: "refused",
+    code: "",
+    tenantId: "" as TenantId,
+    subject: "",
+    homeTenantId: "",
+    issuedBy: "",
+    apiKeyId: "",
+    address: "",
+    requestId: "",
   };
 }

@@ -7,8 +7,13 @@ import { type Claims, neverRevoked } from "./token-provider.ts";
 
 function claims(more: Partial<Claims> = {}): Claims {
   return {
-    ...{ subject: "shop", scopes: [], eventTypes: [], raw: {}, expiresMs: undefined },
-    ...{ issuedBy: "test", isRevoked: neverRevoked },
+    subject: "shop",
+    scopes: [],
+    eventTypes: [],
+    raw: {},
+    expiresMs: undefined,
+    issuedBy: "test",
+    isRevoked: neverRevoked,
     ...more,
   };
 }

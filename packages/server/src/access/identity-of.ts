@@ -50,7 +50,13 @@ function identityOf(claims: Claims): Authenticated {
   if (roles === undefined || creates === undefined) return refuse("invalid_claims");
   const isOperator = roles.includes("operator") || claims.scopes.includes(operatorScope);
   return accept({
-    ...{ subject, tenantId, expiresMs, issuedBy, isRevoked, apiKeyId, isOperator },
+    subject,
+    tenantId,
+    expiresMs,
+    issuedBy,
+    isRevoked,
+    apiKeyId,
+    isOperator,
     workerId: workerIdOf(subject, ""),
     scopes: scopesOf(claims),
     eventTypes: claims.eventTypes.map((each) => each.toLowerCase()),

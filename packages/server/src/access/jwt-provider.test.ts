@@ -30,22 +30,32 @@ interface Bench {
 function setup(clockSkewMs = 60_000, from: SimIssuer = issuer): Bench {
   const clock = new SimClock({ wallMs: startMs });
   const logger = createLogger({
-    ...{ level: "error", format: "json", nowMs: () => 0, write: () => {} },
+    level: "error",
+    format: "json",
+    nowMs: () => 0,
+    write: () => {},
   });
   const keys = new KeySet(
     {
-      ...{ jwksUrl: "https://id.example.com/keys", httpTimeoutMs: 5000, refreshMs: 300_000 },
-      ...{ staleMs: 3_600_000, refetchMs: 10_000 },
+      jwksUrl: "https://id.example.com/keys",
+      httpTimeoutMs: 5000,
+      refreshMs: 300_000,
+      staleMs: 3_600_000,
+      refetchMs: 10_000,
     },
     {
-      ...{ clock, logger, metrics: createMetrics({ commandsMax: 1 }) },
-      ...{ revocations: new Revocations(), fetchKeySet: async () => from.keySet() },
+      clock,
+      logger,
+      metrics: createMetrics({ commandsMax: 1 }),
+      revocations: new Revocations(),
+      fetchKeySet: async () => from.keySet(),
     },
   );
   const config = { issuer: from.issuer, audience: "codeq", clockSkewMs };
   const provider = new JwtProvider(config, { keys, clock });
   return {
-    ...{ clock, provider },
+    clock,
+    provider,
     verify: async (claims, options) => {
       const verified = await provider.verify(from.token({ ...good, ...claims }, options));
       return verified.ok ? "accepted" : verified.code;
@@ -190,7 +200,8 @@ test("a public key is not a shared secret", async () => {
     const header = Buffer.from(JSON.stringify({ alg, kid: "rs256" })).toString("base64url");
     const mac = createHmac("sha256", pem).update(`${header}.${body}`).digest("base64url");
     assert.deepEqual(await provider.verify(`${header}.${body}.${mac}`), {
-      ...{ ok: false, code: "invalid_token" },
+      ok: false,
+      code: "invalid_token",
     });
   }
 });
@@ -200,7 +211,8 @@ test("a signature by another issuer's key of the same name is refused", async ()
   const forger = new SimIssuer(issuer.issuer).addKey("ed").addKey("rs256", "RS256");
   for (const kid of ["ed", "rs256"]) {
     assert.deepEqual(await provider.verify(forger.token(good, { kid })), {
-      ...{ ok: false, code: "invalid_token" },
+      ok: false,
+      code: "invalid_token",
     });
   }
 });

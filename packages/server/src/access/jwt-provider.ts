@@ -45,7 +45,10 @@ export class JwtProvider implements TokenProvider {
       const verifying = key.byAlgorithm.get(algorithm);
       if (verifying === undefined) return refuse("invalid_token");
       const { payload } = await jwtVerify(token, verifying, {
-        ...{ issuer, audience, algorithms: [algorithm], requiredClaims: ["exp", "sub"] },
+        issuer,
+        audience,
+        algorithms: [algorithm],
+        requiredClaims: ["exp", "sub"],
         currentDate: new Date(nowMs),
         clockTolerance: clockSkewMs / 1000,
       });
@@ -67,7 +70,10 @@ export class JwtProvider implements TokenProvider {
     }
     if (scopes === undefined || !isTextList(eventTypes)) return refuse("invalid_claims");
     return accept({
-      ...{ subject: sub, scopes, eventTypes, raw: payload },
+      subject: sub,
+      scopes,
+      eventTypes,
+      raw: payload,
       expiresMs: exp * 1000 + this.#config.clockSkewMs,
       issuedBy: `issuer ${this.#config.issuer}`,
       isRevoked: key.isGone,

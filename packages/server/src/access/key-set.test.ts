@@ -40,7 +40,9 @@ function setup(t: TestContext, mode: Mode = "up"): Bench {
   const asked: number[] = [];
   const logged: string[] = [];
   const logger = createLogger({
-    ...{ level: "info", format: "json", nowMs: () => clock.nowMs() },
+    level: "info",
+    format: "json",
+    nowMs: () => clock.nowMs(),
     write: (line) => logged.push(line),
   });
   let announced = 0;
@@ -52,7 +54,10 @@ function setup(t: TestContext, mode: Mode = "up"): Bench {
   };
   let now = mode;
   const keys = new KeySet(config, {
-    ...{ clock, logger, revocations, metrics: createMetrics({ commandsMax: 1 }) },
+    clock,
+    logger,
+    revocations,
+    metrics: createMetrics({ commandsMax: 1 }),
     fetchKeySet: async (_url, signal) => {
       asked.push(clock.monotonicMs() - startedMs);
       if (now === "up") return issuer.keySet();
@@ -71,7 +76,12 @@ function setup(t: TestContext, mode: Mode = "up"): Bench {
     await ticker[Symbol.asyncDispose]();
   });
   return {
-    ...{ clock, issuer, keys, asked, logged, announced: () => announced },
+    clock,
+    issuer,
+    keys,
+    asked,
+    logged,
+    announced: () => announced,
     answer: (next) => {
       now = next;
     },

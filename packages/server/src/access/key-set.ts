@@ -141,7 +141,9 @@ export class KeySet implements Disposable {
       this.#nextFetchMs = clock.monotonicMs() + refetchMs;
       metrics.keySetFetches.inc("failure");
       logger.warn("the keys of the identity server cannot be fetched", {
-        ...{ url, keys: this.#keys.length, error: (error as Error).message },
+        url,
+        keys: this.#keys.length,
+        error: (error as Error).message,
       });
     }
   }

@@ -62,7 +62,10 @@ async function readKey(entry: Record<string, unknown>): Promise<SigningKey | und
   if (byAlgorithm.size === 0) return undefined;
   let isGone = false;
   return {
-    ...{ kid, byAlgorithm, material: JSON.stringify([kid, jwk, fitting]), isGone: () => isGone },
+    kid,
+    byAlgorithm,
+    material: JSON.stringify([kid, jwk, fitting]),
+    isGone: () => isGone,
     drop: () => {
       isGone = true;
     },

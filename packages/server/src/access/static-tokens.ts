@@ -25,7 +25,10 @@ export class StaticTokens implements TokenProvider {
 function claimsOf({ subject, scopes, eventTypes, raw }: StaticTokenConfig): Claims {
   const { exp } = raw;
   return {
-    ...{ subject, scopes, eventTypes, raw },
+    subject,
+    scopes,
+    eventTypes,
+    raw,
     expiresMs: typeof exp === "number" ? exp * 1000 : undefined,
     issuedBy: "configuration",
     isRevoked: neverRevoked,

@@ -96,7 +96,9 @@ function readToken(value: unknown): Parsed<StaticTokenConfig> {
     token: token.trim(),
     subject: subject.trim(),
     email: email.trim(),
-    ...{ scopes, eventTypes, raw: raw.value },
+    scopes,
+    eventTypes,
+    raw: raw.value,
   });
 }
 
@@ -140,7 +142,10 @@ export function readJwks(value: unknown): Parsed<WrittenJwks> {
   const problem = problemOfUrl(jwksUrl.trim(), insecure.value);
   if (problem !== undefined) return refused(`jwksUrl: ${problem}`);
   return readTimes(value, {
-    ...{ type: "jwks", jwksUrl: jwksUrl.trim(), issuer: issuer.trim(), audience: audience.trim() },
+    type: "jwks",
+    jwksUrl: jwksUrl.trim(),
+    issuer: issuer.trim(),
+    audience: audience.trim(),
   });
 }
 

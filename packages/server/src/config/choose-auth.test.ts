@@ -32,8 +32,13 @@ const server = {
 };
 
 const jwks: JwksProviderConfig = {
-  ...{ type: "jwks", ...server, clockSkewMs: 60_000, httpTimeoutMs: 5000 },
-  ...{ refreshMs: 300_000, staleMs: 86_400_000, refetchMs: 10_000 },
+  type: "jwks",
+  ...server,
+  clockSkewMs: 60_000,
+  httpTimeoutMs: 5000,
+  refreshMs: 300_000,
+  staleMs: 86_400_000,
+  refetchMs: 10_000,
 };
 
 /** The producers' config with what is given, and some tokens for workers. */
@@ -71,8 +76,12 @@ workerAuthConfig: w
 `;
   assert.deepEqual(accepted({ yaml }).config.producerAuth, [
     {
-      ...{ ...jwks, clockSkewMs: 90_000, httpTimeoutMs: 1500, refreshMs: 600_000 },
-      ...{ staleMs: 5_400_000, refetchMs: 30_000 },
+      ...jwks,
+      clockSkewMs: 90_000,
+      httpTimeoutMs: 1500,
+      refreshMs: 600_000,
+      staleMs: 5_400_000,
+      refetchMs: 30_000,
     },
   ]);
 });
@@ -226,8 +235,10 @@ test("the older keys name identity servers where there is no auth config", () =>
   assert.deepEqual(config.producerAuth, [jwks]);
   assert.deepEqual(config.workerAuth, [
     {
-      ...{ ...jwks, jwksUrl: "https://work.example.com/keys" },
-      ...{ issuer: "https://work.example.com", audience: "codeq-worker" },
+      ...jwks,
+      jwksUrl: "https://work.example.com/keys",
+      issuer: "https://work.example.com",
+      audience: "codeq-worker",
     },
   ]);
 });

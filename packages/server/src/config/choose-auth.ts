@@ -32,7 +32,8 @@ export function chooseAuth(settings: Settings, touched: ReadonlySet<SettingName>
     return {
       producers: [{ type: "static", tokens: [developmentProducer] }],
       workers: [{ type: "static", tokens: [developmentWorker] }],
-      ...{ problems, warnings },
+      problems,
+      warnings,
     };
   }
   if (!producers.isWritten) problems.push(missing("producerAuthConfig", settings.env, ""));
@@ -138,7 +139,10 @@ function chooseOlder(
 ): Choice {
   const said = settings[names.provider];
   const refused = (problem: string): Choice => ({
-    ...{ isWritten: true, providers: [], problems: [problem], warnings: [] },
+    isWritten: true,
+    providers: [],
+    problems: [problem],
+    warnings: [],
   });
   if (older.length === 0) {
     if (said !== "static")

@@ -117,7 +117,14 @@ function toRequest(
   return {
     ok: true,
     value: {
-      ...{ tenantId, command, payload, priority, webhook, idempotencyKey, traceParent, traceState },
+      tenantId,
+      command,
+      payload,
+      priority,
+      webhook,
+      idempotencyKey,
+      traceParent,
+      traceState,
       maxAttempts: input.maxAttempts <= 0 ? maxAttemptsDefault : input.maxAttempts,
       visibleMs: visible.value,
       payloadHash: idempotencyKey === "" ? "" : hash("sha256", payload),

@@ -40,8 +40,13 @@ export const listAudit: Operation<ListAuditInput, AuditPage> = {
     const toMs = instantIn(input.to, "to");
     if (!toMs.ok) return toMs;
     const value = await audit.list({
-      ...{ tenantId: askedTenant(call), after, limit: limit.value, outcome },
-      ...{ fromMs: fromMs.value, toMs: toMs.value, action: action === "" ? undefined : action },
+      tenantId: askedTenant(call),
+      after,
+      limit: limit.value,
+      outcome,
+      fromMs: fromMs.value,
+      toMs: toMs.value,
+      action: action === "" ? undefined : action,
     });
     return { ok: true, value };
   },

@@ -119,7 +119,10 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const { fetchKeySet, randomBytes } = parts;
   const apiKeys = await ApiKeys.open({ store: broker.store, clock, revocations, randomBytes });
   const audit = new AuditTrail({
-    ...{ store: broker.store, clock, logger, randomBytes },
+    store: broker.store,
+    clock,
+    logger,
+    randomBytes,
     retentionMs: config.auditRetentionSeconds * 1000,
   });
   const workers = new ConnectedWorkers(clock);
@@ -129,7 +132,8 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     producers: [apiKeys, ...providers.of(config.producerAuth)],
     workers: [apiKeys, ...providers.of(config.workerAuth)],
     allowProducerAsWorker: config.allowProducerAsWorker,
-    ...{ revocations, clock },
+    revocations,
+    clock,
   });
   const limiter = new Limiter(config, clock);
   collectLimiterMetrics(metrics, limiter);

@@ -79,7 +79,9 @@ export async function openInProcess(options: InProcessOptions): Promise<InProces
   const config = readConfig(options.env);
   const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
   const logger = createLogger({
-    ...{ level: config.logLevel, format: config.logFormat, write: options.log },
+    level: config.logLevel,
+    format: config.logFormat,
+    write: options.log,
     nowMs: () => clock.nowMs(),
   });
   const parts = { config, clock, logger, metrics };

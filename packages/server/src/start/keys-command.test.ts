@@ -52,9 +52,14 @@ test("keys are created, listed and revoked, one JSON object per line", async (t)
   const { token, ...key } = JSON.parse(made.output);
   assert.ok(token.startsWith(`${key.id}_`));
   assert.deepEqual(key, {
-    ...{ id: key.id, name: "ci", tenantId: "acme", role: "none" },
-    ...{ scopes: ["codeq:claim", "codeq:nack"], eventTypes: ["Render", "print"] },
-    ...{ createdAt: "2026-01-02T00:04:05-03:00", createdBy: "offline" },
+    id: key.id,
+    name: "ci",
+    tenantId: "acme",
+    role: "none",
+    scopes: ["codeq:claim", "codeq:nack"],
+    eventTypes: ["Render", "print"],
+    createdAt: "2026-01-02T00:04:05-03:00",
+    createdBy: "offline",
     expiresAt: "2026-01-02T00:04:14-03:00",
   });
   await clock.advance(1);
@@ -73,7 +78,11 @@ test("what is done offline stands in the audit trail", async (t) => {
   const { id } = JSON.parse(made.output);
   await keys("revoke", id);
   const told = (await records()).map(({ action, target, tenantId, subject, homeTenantId }) => ({
-    ...{ action, target, tenantId, subject, homeTenantId },
+    action,
+    target,
+    tenantId,
+    subject,
+    homeTenantId,
   }));
   const common = { target: id, tenantId: "acme", subject: "offline", homeTenantId: "" };
   const [first, second] = ["create_api_key", "revoke_api_key"];

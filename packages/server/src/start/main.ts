@@ -89,14 +89,18 @@ async function start(given: Given, logger: Logger): Promise<Running> {
   const probe = openProcessProbe(clock.nowMs());
   collectProcessMetrics(metrics, probe);
   const core = await composeCore({
-    ...{ config, clock, logger, metrics },
+    config,
+    clock,
+    logger,
+    metrics,
     storage: await openDataDir(config, { clock, metrics, logger }),
     randomBytes: (into) => void randomFillSync(into),
     draw: drawUniform,
     post: createPostCallback({
       secret: config.webhookHmacSecret,
       allowPrivateNetworks: config.webhookAllowPrivateNetworks,
-      ...{ clock, timestamps },
+      clock,
+      timestamps,
     }),
     fetchKeySet,
     defer: (run) => void setImmediate(run),
@@ -164,7 +168,8 @@ function codeOf(error: unknown): number {
 const argv = process.argv.slice(2);
 if (argv[0] === "keys") {
   const { code, output, problem } = await runKeysCommand(argv.slice(1), {
-    ...{ clock, loadConfig: loadProcessConfig },
+    clock,
+    loadConfig: loadProcessConfig,
     randomBytes: (into) => void randomFillSync(into),
   });
   process.stdout.write(output);

@@ -43,7 +43,9 @@ export async function openDataDir(
     const disk = await NodeDisk.open(join(directory, "log"));
     const log = await LocalLog.open(disk, {
       durability: config.durability,
-      ...{ writer, epoch, shard },
+      writer,
+      epoch,
+      shard,
       monotonicMs: () => parts.clock.monotonicMs(),
       onAppend: (seconds) => parts.metrics.logAppendSeconds.observe(seconds),
       onSync: (seconds) => parts.metrics.logSyncSeconds.observe(seconds),

@@ -24,13 +24,19 @@ export async function withApiKeys<T>(
   const { clock, randomBytes } = parts;
   // What it has to say comes back as a fault.
   const logger = createLogger({
-    ...{ level: "error", format: "json", nowMs: () => clock.nowMs() },
+    level: "error",
+    format: "json",
+    nowMs: () => clock.nowMs(),
     write: () => {},
   });
   const metrics = createMetrics({ commandsMax: 1 });
   const storage = await openDataDir(config, { clock, metrics, logger });
   const engine = await openEngine({
-    ...{ config, clock, logger, metrics, storage },
+    config,
+    clock,
+    logger,
+    metrics,
+    storage,
     defer: (run) => void setImmediate(run),
     onFailed: () => {},
   });

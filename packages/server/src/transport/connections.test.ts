@@ -15,7 +15,9 @@ interface Client {
 async function setup(t: TestContext, max: number) {
   const lines: string[] = [];
   const logger = createLogger({
-    ...{ level: "warn", format: "text", nowMs: () => 0 },
+    level: "warn",
+    format: "text",
+    nowMs: () => 0,
     write: (line) => lines.push(line),
   });
   const connections = new Connections({ max, listener: "http", logger });
@@ -36,7 +38,9 @@ async function setup(t: TestContext, max: number) {
     await accepted;
     const { localAddress, localPort } = socket;
     const connection = connections.of({
-      ...{ remoteAddress: localAddress, remotePort: localPort, localAddress: "127.0.0.1" },
+      remoteAddress: localAddress,
+      remotePort: localPort,
+      localAddress: "127.0.0.1",
     });
     assert.ok(connection !== undefined);
     return { socket, connection, closed };

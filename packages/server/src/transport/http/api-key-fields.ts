@@ -7,7 +7,12 @@ export function apiKeyFields(
 ): Record<string, unknown> {
   const { id, name, tenantId, role, scopes, eventTypes, createdMs, createdBy, expiresMs } = key;
   return {
-    ...{ id, name, tenantId, role, scopes, eventTypes },
+    id,
+    name,
+    tenantId,
+    role,
+    scopes,
+    eventTypes,
     createdAt: instant(createdMs),
     createdBy,
     expiresAt: expiresMs === undefined ? undefined : instant(expiresMs),

@@ -25,7 +25,8 @@ function shown(record: AuditRecord, codec: JsonCodec): Record<string, unknown> {
   const { id, atMs, lastMs, count, ...event } = record;
   const known = Object.entries(event).filter(([, value]) => value !== "");
   return {
-    ...{ id, time: codec.instant(atMs) },
+    id,
+    time: codec.instant(atMs),
     ...Object.fromEntries(known),
     ...(count === 1 ? {} : { count, lastTime: codec.instant(lastMs) }),
   };

@@ -49,7 +49,11 @@ const documents = fc.oneof(
   anything,
   fc.record(
     {
-      ...{ name: anything, count: anything, payload: anything, free: anything, other: anything },
+      name: anything,
+      count: anything,
+      payload: anything,
+      free: anything,
+      other: anything,
       items: fc.oneof(anything, fc.array(fc.record({ id: anything, on: anything, x: anything }))),
     },
     { requiredKeys: [] },
@@ -110,7 +114,8 @@ test("payloads and results are not built, and batches not beyond what any may ha
   const create = shapeOf(CreateBody);
   const deep = `${"[".repeat(200_000)}${"]".repeat(200_000)}`;
   assert.deepEqual(readBody(`{"command":"c","payload":${deep}}`, create), {
-    ...{ command: "c", payload: [] },
+    command: "c",
+    payload: [],
   });
   const result = readBody(`{"status":"s","result":{"a":${deep}}}`, shapeOf(ResultBody));
   assert.deepEqual(result, { status: "s", result: {} });

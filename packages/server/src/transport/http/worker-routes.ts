@@ -23,7 +23,11 @@ function workerFields(worker: WorkingWorker, codec: JsonCodec): object {
   const at = (ms: number | undefined): string | undefined =>
     ms === undefined ? undefined : codec.instant(ms);
   return {
-    ...{ workerId, leases, oldestLeaseAt: at(oldestMs), lastSeenAt: at(seenMs) },
-    ...{ streams: connected?.streams ?? 0, connectedAt: at(connected?.sinceMs) },
+    workerId,
+    leases,
+    oldestLeaseAt: at(oldestMs),
+    lastSeenAt: at(seenMs),
+    streams: connected?.streams ?? 0,
+    connectedAt: at(connected?.sinceMs),
   };
 }

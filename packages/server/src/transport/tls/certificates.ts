@@ -82,7 +82,9 @@ export function checkCertificates(
     return { certificates: undefined, problems, warnings };
   }
   const certificates: Certificates = {
-    ...{ cert, key, clientCas },
+    cert,
+    key,
+    clientCas,
     subject: describe(own),
     validFromMs: own.validFromDate.getTime(),
     validToMs: own.validToDate.getTime(),

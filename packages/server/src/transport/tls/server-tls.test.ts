@@ -33,7 +33,9 @@ class World extends TlsWorld {
     const { certificates, problems } = loadCertificates(settings, this.nowMs);
     assert.ok(certificates !== undefined, problems.join("\n"));
     const logger = createLogger({
-      ...{ level: "debug", format: "json", nowMs: () => this.nowMs },
+      level: "debug",
+      format: "json",
+      nowMs: () => this.nowMs,
       write: (line) => {
         this.lines.push(line);
         this.#onLine();
@@ -56,7 +58,10 @@ class World extends TlsWorld {
     options: ConnectionOptions = {},
   ): Promise<{ text: string; name: string | undefined; protocol: string | null }> {
     const socket = connect({
-      ...{ port: this.port, host: "127.0.0.1", ca: this.ca.cert, servername: "localhost" },
+      port: this.port,
+      host: "127.0.0.1",
+      ca: this.ca.cert,
+      servername: "localhost",
       ...options,
     });
     let text = "";
@@ -285,7 +290,8 @@ test("versions of TLS before 1.2 are refused", async (t) => {
   const world = await setup(t);
   for (const version of ["TLSv1", "TLSv1.1"] as const) {
     const { text, protocol } = await world.handshake({
-      ...{ minVersion: version, maxVersion: version },
+      minVersion: version,
+      maxVersion: version,
       // Without this the client's own library would not even try.
       ciphers: "DEFAULT@SECLEVEL=0",
     });

@@ -49,7 +49,8 @@ export class ServerTls implements Disposable {
     this.#certificates = certificates;
     const { cert, key, clientCas } = certificates;
     this.#seen = fingerprint({
-      ...{ tlsCertFile: cert, tlsKeyFile: key },
+      tlsCertFile: cert,
+      tlsKeyFile: key,
       ...(clientCas === undefined ? {} : { tlsClientCaFile: clientCas }),
     });
     const { tlsCertFile, tlsKeyFile, tlsClientCaFile } = settings;
