@@ -50,7 +50,7 @@ function configPage(): string {
       about,
     ];
   });
-  const later = inactiveSettings.map((row) => [
+  const inactive = inactiveSettings.map((row) => [
     code(row.name),
     envNamesOf(row.name, row.env).map(code).join(" "),
     row.refuseWhenOn === undefined ? "a warning" : "refused when on",
@@ -80,7 +80,7 @@ function configPage(): string {
     "",
     "These are known, so that existing files load, and have no effect yet.",
     "",
-    table(["key", "environment", "when set"], later),
+    table(["key", "environment", "when set"], inactive),
   ]);
 }
 

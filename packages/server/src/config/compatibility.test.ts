@@ -102,7 +102,6 @@ test("O3: env, timezone, log level and format, lease and inspect limit have vari
       LOG_LEVEL: "WARN",
       LOG_FORMAT: "text",
       DEFAULT_LEASE_SECONDS: "42",
-      REQUEUE_INSPECT_LIMIT: "7",
       PRODUCER_AUTH_CONFIG: "p",
       WORKER_AUTH_CONFIG: "w",
       WEBHOOK_HMAC_SECRET: "s",
@@ -111,7 +110,7 @@ test("O3: env, timezone, log level and format, lease and inspect limit have vari
   assert.equal(config.env, "staging");
   assert.equal(config.timezone, "UTC");
   assert.deepEqual([config.logLevel, config.logFormat], ["warn", "text"]);
-  assert.deepEqual([config.defaultLeaseSeconds, config.requeueInspectLimit], [42, 7]);
+  assert.equal(config.defaultLeaseSeconds, 42);
 });
 
 test("O6: no configuration at all starts an embedded store with the development tokens", () => {

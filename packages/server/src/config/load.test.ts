@@ -84,7 +84,6 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   allowProducerAsWorker: ["true", true],
   allowRoleHeader: ["true", true],
   defaultLeaseSeconds: ["60", 60],
-  requeueInspectLimit: ["10", 10],
   maxAttemptsDefault: ["7", 7],
   backoffPolicy: ["linear", "linear"],
   backoffBaseSeconds: ["3", 3],

@@ -89,7 +89,7 @@ class Draft {
     const names = new Set(source.written.map((entry) => entry.name));
     for (const { name, value, origin } of source.written) {
       if (isSettingName(name)) this.#set(name, value, origin);
-      else this.#noteLater(name, value, origin);
+      else this.#noteInactive(name, value, origin);
       if (name === "persistenceConfig") this.#expandPersistence(origin, names);
     }
   }
@@ -111,7 +111,7 @@ class Draft {
     );
   }
 
-  #noteLater(name: string, raw: unknown, origin: Origin): void {
+  #noteInactive(name: string, raw: unknown, origin: Origin): void {
     const row: InactiveSetting | undefined = inactiveSettings.find((known) => known.name === name);
     const flag = trueOrFalse.parse(raw);
     if (flag.ok && !flag.value && /enabled$/i.test(name)) return;

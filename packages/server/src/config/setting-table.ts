@@ -168,12 +168,6 @@ export const settingTable: SettingTable = {
     env: ["DEFAULT_LEASE_SECONDS"],
     about: "Lease of a claim that does not ask for one.",
   },
-  requeueInspectLimit: {
-    ...count(1, 1_000_000, 200),
-    env: ["REQUEUE_INSPECT_LIMIT"],
-    about:
-      "Accepted for existing files; leases here expire by their own timers and nothing is inspected.",
-  },
   maxAttemptsDefault: {
     ...count(1, limits.maxAttemptsMax, 5),
     env: ["MAX_ATTEMPTS_DEFAULT"],

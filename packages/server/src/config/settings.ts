@@ -41,7 +41,6 @@ export interface Settings extends ConnectionSettings, RateLimitSettings {
   readonly allowProducerAsWorker: boolean;
   readonly allowRoleHeader: boolean;
   readonly defaultLeaseSeconds: number;
-  readonly requeueInspectLimit: number;
   readonly maxAttemptsDefault: number;
   readonly backoffPolicy: BackoffPolicy;
   readonly backoffBaseSeconds: number;
