@@ -3,9 +3,9 @@
  * row; adding a command is adding a row and the function that it runs.
  */
 import type { CommandRow } from "./command.ts";
+import { goCommands } from "./go-compat/go-commands.ts";
 import { accessCommands } from "./table/access-commands.ts";
 import { checkCommands } from "./table/check-commands.ts";
-import { goCommands } from "./table/go-commands.ts";
 import { startCommands } from "./table/start-commands.ts";
 import { taskCommands } from "./table/task-commands.ts";
 

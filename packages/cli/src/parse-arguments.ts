@@ -7,6 +7,7 @@ import { parseArgs } from "node:util";
 import { closestName } from "@codeq/server/command-line";
 import { usageError } from "./cli-error.ts";
 import { type CommandRow, type OptionRow, usageOf } from "./command.ts";
+import { goneCommands } from "./go-compat/gone-commands.ts";
 import { Options } from "./options.ts";
 import { connection, everywhere } from "./shared-options.ts";
 
@@ -121,19 +122,6 @@ function didYouMean(name: string, known: Iterable<string>, dashes: string): stri
   const meant = closestName(name, known);
   return meant === undefined ? "" : `; did you mean ${dashes}${meant}?`;
 }
-
-/** Commands of the Go command line that have no place here, and what to do instead. */
-const goneCommands: ReadonlyMap<string, readonly [message: string, next: string]> = new Map([
-  [
-    "auth login",
-    [
-      "this version does not sign in anywhere",
-      "codeq auth set --producer-token <token> --worker-token <token>",
-    ],
-  ],
-  ["install", ["there is nothing to install besides this package", "codeq serve --help"]],
-  ["migrate-shards", ["this server has no shards in Redis to move", "codeq help"]],
-]);
 
 /** Flags that are not the command's own are the server's, each with the word that follows it. */
 function splitServerFlags(

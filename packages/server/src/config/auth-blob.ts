@@ -156,7 +156,7 @@ function readTimes(
   const problems: string[] = [];
   const read = <Initial>(name: string, parser: Parser<number>, initial: Initial) => {
     const raw = value[name];
-    // Where existing files have a zero they mean that there is nothing to say.
+    // Where files of the Go server have a zero they mean that there is nothing to say.
     if (raw === undefined || (raw === 0 && parser !== skew)) return initial;
     const one = parser.parse(raw);
     if (one.ok) return one.value;

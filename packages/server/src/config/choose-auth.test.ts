@@ -86,7 +86,7 @@ workerAuthConfig: w
   ]);
 });
 
-test("a number is nanoseconds, as in existing files, or seconds when it is too small for those", () => {
+test("a number is nanoseconds, as in files of the Go server, or seconds when it is too small for those", () => {
   for (const [clockSkew, ms] of [
     [60_000_000_000, 60_000],
     ["60000000000", 60_000],
@@ -122,7 +122,7 @@ test("a number is nanoseconds, as in existing files, or seconds when it is too s
   }
 });
 
-test("a zero that existing files have for no limit means the default", () => {
+test("a zero that files of the Go server have for no limit means the default", () => {
   const blob = { ...server, httpTimeout: 0, refreshInterval: 0, staleFor: 0, refetchInterval: 0 };
   assert.deepEqual(producerAuth(blob), [jwks]);
 });

@@ -1,7 +1,7 @@
 /** The environment. A variable that is set to nothing counts as not set. */
 
 import { closestName } from "./closest-name.ts";
-import { inactiveSettings } from "./inactive-settings.ts";
+import { inactiveSettings } from "./go-compat/inactive-settings.ts";
 import { envNamesOf, rowOf, settingNames } from "./setting-table.ts";
 import { configPathEnv, type Source, type Written } from "./source.ts";
 

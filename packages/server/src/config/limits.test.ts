@@ -41,7 +41,7 @@ test("nothing is limited unless somebody says so", () => {
   });
 });
 
-test("rate limits are maps of the file, as in files of the contract, and variables", () => {
+test("rate limits are maps of the file, as in files of the Go server, and variables", () => {
   const yaml = `
 rateLimit:
   producer: { requestsPerMinute: 600, burstSize: 10 }

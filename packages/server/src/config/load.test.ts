@@ -366,7 +366,7 @@ test("an environment name that is a path, as ENV is in some shells, is refused w
   assert.equal(settingTable.env.initial, "dev");
 });
 
-test("streams listen on the ports of the contract unless they are turned off", () => {
+test("streams listen on the ports of the Go server unless they are turned off", () => {
   const { config } = accepted({});
   assert.deepEqual([config.workerStreamAddr, config.producerStreamAddr], [":9091", ":9092"]);
   const off = accepted({ env: { WORKER_STREAM_ADDR: "off" } }).config;

@@ -7,7 +7,7 @@
 import { closeConfig } from "./close-config.ts";
 import { type Environment, isSet, readEnvironment } from "./env-source.ts";
 import { readFlags } from "./flag-source.ts";
-import { type InactiveSetting, inactiveSettings } from "./inactive-settings.ts";
+import { type InactiveSetting, inactiveSettings } from "./go-compat/inactive-settings.ts";
 import { trueOrFalse } from "./parsers.ts";
 import { isSettingName, rowOf, settingNames } from "./setting-table.ts";
 import type { Config, PersistenceConfig, SettingName } from "./settings.ts";

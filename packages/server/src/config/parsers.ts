@@ -118,8 +118,8 @@ const unitMs: ReadonlyMap<string, number> = new Map([
 const nanosecondsFrom = 1_000_000;
 
 /**
- * A length of time, in milliseconds: text such as `90s` or `1h30m`, or a number. Existing files
- * have nanoseconds there; a number too small for those is seconds.
+ * A length of time, in milliseconds: text such as `90s` or `1h30m`, or a number. Files of the
+ * Go server have nanoseconds there; a number too small for those is seconds.
  */
 export function duration(min: string, max: string, example: string): Parser<number> {
   const minMs = msOf(min) ?? 0;

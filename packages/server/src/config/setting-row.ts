@@ -2,7 +2,7 @@
 import { type Parser, wholeNumber } from "./parsers.ts";
 
 export interface SettingRow<T> {
-  /** Variables of the contract, beside `CODEQ_<NAME>` which every setting has and which wins. */
+  /** Variables of the Go server, beside `CODEQ_<NAME>` which every setting has and which wins. */
   readonly env?: readonly string[];
   readonly parser: Parser<T>;
   readonly initial: T;

@@ -4,7 +4,7 @@
  * a secret.
  */
 
-import { inactiveSettings } from "./inactive-settings.ts";
+import { inactiveSettings } from "./go-compat/inactive-settings.ts";
 import { settingNames } from "./setting-table.ts";
 
 export interface Origin {

@@ -8,7 +8,7 @@ import type { Metrics } from "./metrics.ts";
 
 export type OperationOutcome = "ok" | "refused" | "failed";
 type RateHit = Parameters<Metrics["rateLimitHits"]["inc"]>;
-/** What counts in a rate limit, by the names of the contract. */
+/** What counts in a rate limit, by the names of the Go server. */
 export type RateOperation = RateHit[1];
 type QuotaRefusal = Parameters<Metrics["quotaRefusals"]["inc"]>;
 

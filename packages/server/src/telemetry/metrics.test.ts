@@ -18,7 +18,7 @@ function setup(commandsMax = 200): Metrics {
   return createMetrics({ commandsMax });
 }
 
-test("the metrics of the contract have their names, types, labels and buckets", () => {
+test("the metrics of the Go server have their names, types, labels and buckets", () => {
   const contract: Record<string, [string, string[]]> = {
     codeq_task_created_total: ["counter", ["command"]],
     codeq_task_claimed_total: ["counter", ["command"]],

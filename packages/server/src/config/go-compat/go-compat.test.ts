@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type LoadedConfig, loadConfig } from "../load.ts";
+import type { Config, StaticTokenConfig } from "../settings.ts";
 import { inactiveSettings } from "./inactive-settings.ts";
-import { type LoadedConfig, loadConfig } from "./load.ts";
-import type { Config, StaticTokenConfig } from "./settings.ts";
 
 interface Given {
   readonly argv?: readonly string[];
@@ -203,7 +203,7 @@ test("secrets never appear in messages, wherever they stand", () => {
   assert.match(warnings.join("\n"), /--webhook-hmac-secret shows a secret to every user/);
 });
 
-test("keys of later versions load from a file with one warning each", () => {
+test("settings without effect load from a file with one warning each", () => {
   const { warnings } = accepted({
     yaml: `
 redisAddr: localhost:6379
@@ -224,7 +224,7 @@ sharding: { enabled: false, backends: { default: { address: x, poolSize: 1 } } }
   ]);
 });
 
-test("keys of later versions load from every variable with one warning each", () => {
+test("settings without effect load from every variable with one warning each", () => {
   for (const row of inactiveSettings) {
     for (const variable of row.env) {
       const value = row.refuseWhenOn === undefined ? "x" : "false";
@@ -244,7 +244,7 @@ test("raft, cluster and sharding cannot be switched on and be ignored", () => {
   assert.equal(problemsOf({ env: { RAFT_ENABLED: "true", CLUSTER_ENABLED: "yes" } }).length, 2);
 });
 
-test("nested names are checked too, and later keys have no flags", () => {
+test("nested names are checked too, and settings without effect have no flags", () => {
   assert.deepEqual(problemsOf({ yaml: "raft: { enabeld: true }\nrateLimit: 5" }), [
     "raft.enabeld (file codeq.yaml): there is no such key; did you mean raft.enabled?",
     "rateLimit (file codeq.yaml): expected a map of keys",

@@ -17,7 +17,7 @@ export const goCommands: readonly CommandRow[] = [
       { name: "delay-seconds", value: "number", about: "Not before this time has passed." },
     ],
     connects: true,
-    run: async (call) => (await import("../commands/go-tasks.ts")).create(call),
+    run: async (call) => (await import("./go-tasks.ts")).create(call),
   },
   {
     name: "task get",
@@ -33,7 +33,7 @@ export const goCommands: readonly CommandRow[] = [
     about: "Like result --json, whatever the result says.",
     arguments: [{ name: "id", about: "The id of a task." }],
     connects: true,
-    run: async (call) => (await import("../commands/go-tasks.ts")).result(call),
+    run: async (call) => (await import("./go-tasks.ts")).result(call),
   },
   {
     name: "worker start",
@@ -53,7 +53,7 @@ export const goCommands: readonly CommandRow[] = [
       { name: "nack-delay", value: "number", about: "Seconds before the next try; 5 unless told." },
     ],
     connects: true,
-    run: async (call) => (await import("../commands/go-worker.ts")).start(call),
+    run: async (call) => (await import("./go-worker.ts")).start(call),
   },
   {
     name: "queue inspect",

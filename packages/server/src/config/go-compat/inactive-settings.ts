@@ -1,5 +1,5 @@
 /**
- * Settings of the contract that this version does not act on. They are known so that an existing file or
+ * Settings of the Go server that this version does not act on. They are known so that an existing file or
  * environment still loads: each that is set gives one warning. A switch whose silence would
  * change how safe the data is (a cluster that is not one) is refused instead.
  */
