@@ -28,6 +28,7 @@ const steps = [
       "packages/*/src/**/*.test.ts",
       "scripts/*.test.{mjs,ts}",
       "tests/tidy/*.test.ts",
+      "tests/bench/*.test.ts",
       "examples/*/*.test.ts",
     ),
   },

@@ -5,7 +5,7 @@
  */
 import { randomFillSync } from "node:crypto";
 import { parseArgs } from "node:util";
-import { Engine, MemoryKv, MemoryLog } from "@codeq/engine";
+import { MemoryKv, MemoryLog } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { type SimAlgorithm, SimIssuer } from "@codeq/simulated";
 import { ApiKeys } from "../../packages/server/src/access/api-keys.ts";
@@ -17,9 +17,7 @@ import { systemClock as clock } from "../../packages/server/src/clock.ts";
 import type { ProviderConfig } from "../../packages/server/src/config/settings.ts";
 import { Dispatch } from "../../packages/server/src/operations/dispatch.ts";
 import { operations } from "../../packages/server/src/operations/index.ts";
-import { deriveCounts } from "../../packages/server/src/store/counts.ts";
-import { taskIndexing } from "../../packages/server/src/store/keys-of.ts";
-import { QueueStore } from "../../packages/server/src/store/queue-store.ts";
+import { Store } from "../../packages/server/src/store/store.ts";
 import { Events } from "../../packages/server/src/telemetry/events.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
@@ -130,20 +128,18 @@ async function apiKeyCases(apiKeys: ApiKeys, count: number): Promise<readonly Kn
 }
 
 async function openApiKeys(): Promise<ApiKeys> {
-  const engine = await Engine.open({
+  const store = await Store.open({
+    shards: 1,
     log: new MemoryLog({ writer: 1, epoch: 1, shard: 0 }),
     kv: new MemoryKv(),
     clock,
     observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
     freeBytes: async () => Number.MAX_SAFE_INTEGER,
     defer: (run) => void setImmediate(run),
-    indexing: taskIndexing,
-    derive: deriveCounts,
     minFreeBytes: 0,
     flushBytes: 1 << 30,
     syncIntervalMs: undefined,
   });
-  const store = new QueueStore(engine);
   return ApiKeys.open({ store, clock, revocations: new Revocations(), randomBytes });
 }
 

@@ -17,7 +17,7 @@ interface SlotParts {
 }
 
 function startSlot(connection: BeanstalkConnection, { options, meter, finished }: SlotParts): void {
-  const { batch } = options;
+  const { batchOut: batch } = options;
   let ids: string[] = [];
   let askedMs = 0;
   const ask = (): void => {
@@ -25,7 +25,7 @@ function startSlot(connection: BeanstalkConnection, { options, meter, finished }
     for (let i = 0; i < batch; i += 1) connection.reserve(take);
   };
   const take = (id: string, body: string): void => {
-    if (options.part === "pickup") meter.took("pickup", ageOf(body));
+    if (options.part === "paced") meter.took("pickup", ageOf(body));
     ids.push(id);
     if (ids.length < batch) return;
     const sentMs = performance.now();

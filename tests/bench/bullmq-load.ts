@@ -40,7 +40,7 @@ await runLoad<BullMqLoadOptions>(async (options, meter, finished) => {
   const address = { host: "127.0.0.1", port: options.port };
   const connection = { ...address, maxRetriesPerRequest: null } satisfies RedisOptions;
   const work = (job: { readonly data: unknown }): Promise<unknown> => {
-    if (options.part === "pickup") meter.took("pickup", ageOf(JSON.stringify(job.data)));
+    if (options.part === "paced") meter.took("pickup", ageOf(JSON.stringify(job.data)));
     return Promise.resolve(result);
   };
   for (let index = 0; index < options.workers; index += 1) {

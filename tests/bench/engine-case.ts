@@ -4,26 +4,25 @@
  */
 import fs from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import type { WorkerId } from "@codeq/queue";
-import {
-  cycleOne,
-  enqueueOne,
-  type Mode,
-  type OpenBroker,
-  openBroker,
-  readyCount,
-  syncIntervalMs,
-  type Written,
-} from "./open-broker.ts";
+import { type HeapUse, watchHeap } from "./heap-use.ts";
+import { Histogram } from "./histogram.ts";
+import type { Mode, OpenBroker, Written } from "./open-broker.ts";
+import { syscallsPerSecond } from "./syscalls.ts";
 
 export interface CaseOptions {
   readonly part: "preload" | "cycles";
+  /** The file that opens a broker, of this checkout or of another one. */
+  readonly brokerFile: string;
   readonly directory: string;
   readonly mode: Mode;
   readonly backlog: number;
   readonly inFlight: number;
   readonly seconds: number;
   readonly flushMiB: number;
+  /** For how long system calls are counted afterwards. */
+  readonly syscallSeconds: number;
 }
 
 export interface CaseResult {
@@ -34,6 +33,11 @@ export interface CaseResult {
   readonly rssMb: number;
   readonly cyclesPerSecond: number;
   readonly cpuUsPerCycle: number;
+  readonly heap: HeapUse;
+  /** Undefined when they were not counted. */
+  readonly syscallsPerCycle: number | undefined;
+  /** Undefined for a checkout that does not tell. */
+  readonly kvWritesPerCycle: number | undefined;
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly bytesPerCycle: number;
@@ -46,7 +50,13 @@ const preloadPiece = 1000;
 const progressEvery = 250_000;
 const anchorSeconds = 1;
 
+/** As often as it was in all checkouts that may be measured. */
+const syncIntervalMs = 100;
+
 const options = JSON.parse(process.argv[2] ?? "{}") as CaseOptions;
+const { cycleOne, enqueueOne, openBroker, readyCount } = (await import(
+  pathToFileURL(options.brokerFile).href
+)) as typeof import("./open-broker.ts");
 if (options.part === "preload") await preload();
 else console.log(JSON.stringify(await measure()));
 
@@ -70,36 +80,52 @@ async function measure(): Promise<CaseResult> {
   const ready = readyCount(opened.broker);
   await runFor(opened, options.seconds * warmUpShare);
   const before = { ...opened.written };
+  const endWatch = watchHeap();
   const run = await runFor(opened, options.seconds);
+  const heap = endWatch();
   const written: Written = {
     groups: opened.written.groups - before.groups,
     batches: opened.written.batches - before.batches,
     bytes: opened.written.bytes - before.bytes,
+    // NaN in an older one that does not count them.
+    kvWrites: opened.written.kvWrites - before.kvWrites,
   };
+  const syscallsPerCycle = await countSyscalls(opened);
   await opened.engine[Symbol.asyncDispose]();
-  const { latencies, seconds, cpuUs } = run;
-  latencies.sort();
-  const cycles = latencies.length;
+  const { latencies, cycles, seconds, cpuUs } = run;
   return {
-    openMs,
-    ready,
-    openRssMb,
-    rssMb: run.rssMb,
+    ...{ openMs, ready, openRssMb, rssMb: run.rssMb, heap, syscallsPerCycle },
     cyclesPerSecond: cycles / seconds,
     cpuUsPerCycle: cpuUs / cycles,
-    p50Ms: latencies[Math.floor(cycles * 0.5)] ?? 0,
-    p99Ms: latencies[Math.floor(cycles * 0.99)] ?? 0,
+    p50Ms: latencies.quantile(0.5) ?? 0,
+    p99Ms: latencies.quantile(0.99) ?? 0,
     bytesPerCycle: written.bytes / cycles,
     batchesPerGroup: written.batches / written.groups,
+    kvWritesPerCycle: Number.isNaN(written.kvWrites) ? undefined : written.kvWrites / cycles,
     anchorPerSecond: await anchor(written, cycles),
   };
 }
 
-async function runFor(
-  { broker }: OpenBroker,
-  seconds: number,
-): Promise<{ latencies: Float64Array; seconds: number; cpuUs: number; rssMb: number }> {
-  const latencies: number[] = [];
+async function countSyscalls(opened: OpenBroker): Promise<number | undefined> {
+  const { syscallSeconds } = options;
+  if (syscallSeconds === 0) return undefined;
+  const counting = syscallsPerSecond(process.pid, syscallSeconds);
+  const { cycles, seconds } = await runFor(opened, syscallSeconds);
+  const perSecond = await counting;
+  return perSecond === undefined ? undefined : (perSecond * seconds) / cycles;
+}
+
+interface Run {
+  readonly latencies: Histogram;
+  readonly cycles: number;
+  readonly seconds: number;
+  readonly cpuUs: number;
+  readonly rssMb: number;
+}
+
+async function runFor({ broker }: OpenBroker, seconds: number): Promise<Run> {
+  const latencies = new Histogram();
+  let cycles = 0;
   let highest = 0;
   const sampler = setInterval(() => {
     highest = Math.max(highest, rssMb());
@@ -111,7 +137,8 @@ async function runFor(
     for (let now = performance.now(); now < endAt; ) {
       await cycleOne(broker, workerId);
       const after = performance.now();
-      latencies.push(after - now);
+      latencies.add(after - now);
+      cycles += 1;
       now = after;
     }
   };
@@ -120,10 +147,8 @@ async function runFor(
   clearInterval(sampler);
   const { user, system } = process.cpuUsage(cpuBefore);
   return {
-    latencies: Float64Array.from(latencies),
+    ...{ latencies, cycles, cpuUs: user + system, rssMb: highest },
     seconds: (performance.now() - startedAt) / 1000,
-    cpuUs: user + system,
-    rssMb: highest,
   };
 }
 

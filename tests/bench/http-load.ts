@@ -1,24 +1,19 @@
 /**
- * The load of the HTTP benchmark, in a process of its own: `cycles` does create, claim and result on
- * every connection; `echo` posts to a server that does nothing; `preload` fills the queue.
+ * The load of the HTTP benchmark, in a process of its own: `closed` does create, claim and result on
+ * every connection again and again, `paced` so many cycles a second; `echo` posts to a server that does
+ * nothing; `preload` fills the queue and ends.
  */
 import { HttpConnection } from "./http-connection.ts";
+import { answerWith, atRate, Meter } from "./load.ts";
 
 export interface HttpLoad {
-  readonly part: "cycles" | "echo" | "preload";
+  readonly part: "closed" | "paced" | "echo" | "preload";
   readonly port: number;
   readonly connections: number;
-  readonly warmUpSeconds: number;
-  readonly seconds: number;
+  /** Cycles, for `paced`. */
+  readonly tasksPerSecond: number;
   /** Tasks to create, for `preload`. */
   readonly tasks: number;
-}
-
-export interface HttpLoadResult {
-  readonly perSecond: number;
-  readonly p50Ms: number;
-  readonly p99Ms: number;
-  readonly clientCpuUs: number;
 }
 
 const base = "/v1/codeq/tasks";
@@ -38,15 +33,54 @@ async function expect(
   return body;
 }
 
-async function cycle(connection: HttpConnection): Promise<void> {
-  await expect(202, connection.post(base, createBody));
-  const claimed = await expect(200, connection.post(`${base}/claim`, claimBody));
-  const id = claimed.slice(7, 43);
-  await expect(200, connection.post(`${base}/${id}/result`, resultBody));
+/** One step on a connection that is free; it was due at that moment. */
+type Step = (connection: HttpConnection, dueMs: number) => Promise<void>;
+
+function cycles(meter: Meter): Step {
+  return async (connection, dueMs) => {
+    const startedMs = performance.now();
+    await expect(202, connection.post(base, createBody));
+    const createdMs = performance.now();
+    const claimed = await expect(200, connection.post(`${base}/claim`, claimBody));
+    const claimedMs = performance.now();
+    const id = claimed.slice(7, 43);
+    await expect(200, connection.post(`${base}/${id}/result`, resultBody));
+    const endedMs = performance.now();
+    meter.delivered();
+    meter.finished(1);
+    meter.took("create", createdMs - startedMs);
+    meter.took("claim", claimedMs - createdMs);
+    meter.took("submit", endedMs - claimedMs);
+    meter.took("cycle", endedMs - dueMs);
+  };
 }
 
-async function echo(connection: HttpConnection): Promise<void> {
-  await expect(200, connection.post("/", echoBody));
+function echoes(meter: Meter): Step {
+  return async (connection) => {
+    await expect(200, connection.post("/", echoBody));
+    meter.finished(1);
+  };
+}
+
+async function repeat(connection: HttpConnection, step: Step): Promise<never> {
+  for (;;) await step(connection, performance.now());
+}
+
+/** Steps that are due wait for the first connection that is free. */
+function pace(connections: readonly HttpConnection[], load: HttpLoad, step: Step): void {
+  const free = [...connections];
+  const waitingMs: number[] = [];
+  const run = async (connection: HttpConnection, dueMs: number): Promise<void> => {
+    await step(connection, dueMs);
+    const nextMs = waitingMs.shift();
+    if (nextMs === undefined) free.push(connection);
+    else await run(connection, nextMs);
+  };
+  atRate(load.tasksPerSecond, (dueMs) => {
+    const connection = free.pop();
+    if (connection === undefined) waitingMs.push(dueMs);
+    else void run(connection, dueMs);
+  });
 }
 
 async function preload(load: HttpLoad): Promise<void> {
@@ -57,51 +91,21 @@ async function preload(load: HttpLoad): Promise<void> {
     if (done % 100_000 === 0) process.stderr.write(`  preloaded ${done} of ${load.tasks}\n`);
   }
   connection.close();
+  process.disconnect?.();
 }
 
-async function run(load: HttpLoad): Promise<HttpLoadResult> {
-  const step = load.part === "echo" ? echo : cycle;
-  const latencies: number[] = [];
-  let cpuBefore = process.cpuUsage();
-  let isMeasuring = false;
-  let isOver = false;
-  const work = async (): Promise<void> => {
-    const connection = await HttpConnection.open(load.port);
-    while (!isOver) {
-      const startedMs = performance.now();
-      await step(connection);
-      if (isMeasuring) latencies.push(performance.now() - startedMs);
-    }
-    connection.close();
-  };
-  const workers = Array.from({ length: load.connections }, work);
-  const begin = setTimeout(() => {
-    isMeasuring = true;
-    cpuBefore = process.cpuUsage();
-    process.send?.("begin");
-  }, load.warmUpSeconds * 1000);
-  const end = setTimeout(
-    () => {
-      isOver = true;
-      process.send?.("end");
-    },
-    (load.warmUpSeconds + load.seconds) * 1000,
-  );
-  await Promise.all(workers);
-  clearTimeout(begin);
-  clearTimeout(end);
-  const cpu = process.cpuUsage(cpuBefore);
-  latencies.sort((a, b) => a - b);
-  const at = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? 0;
-  return {
-    perSecond: latencies.length / load.seconds,
-    p50Ms: at(0.5),
-    p99Ms: at(0.99),
-    clientCpuUs: (cpu.user + cpu.system) / Math.max(latencies.length, 1),
-  };
+async function run(load: HttpLoad): Promise<void> {
+  const meter = new Meter();
+  const connections: HttpConnection[] = [];
+  while (connections.length < load.connections) {
+    connections.push(await HttpConnection.open(load.port));
+  }
+  const step = load.part === "echo" ? echoes(meter) : cycles(meter);
+  if (load.part === "paced") pace(connections, load, step);
+  else for (const connection of connections) void repeat(connection, step);
+  answerWith(meter);
 }
 
 const load = JSON.parse(process.argv[2] ?? "{}") as HttpLoad;
 if (load.part === "preload") await preload(load);
-else process.send?.(await run(load));
-process.disconnect?.();
+else await run(load);

@@ -1,22 +1,24 @@
 /**
  * What every load does, whichever queue it is for: it is started by `measure`, works until it is told
  * to stop, and counts between the words begin and end. `closed` keeps producers and worker slots busy;
- * `pickup` creates tasks at a fixed rate and looks how long they take to reach a handler.
+ * `paced` creates tasks at a fixed rate and looks how long they take to reach a handler.
  */
 import { Histogram } from "./histogram.ts";
 
 export interface LoadOptions {
-  readonly part: "closed" | "pickup";
+  readonly part: "closed" | "paced";
   readonly producers: number;
   /** Tasks, or batches of them, that workers have in hand at the same time. */
   readonly slots: number;
-  /** Tasks in each message; one for messages without a list. */
+  /** Tasks in each message that creates; one for messages without a list. */
   readonly batch: number;
-  /** For `pickup`. */
+  /** Tasks that a worker asks for at once. */
+  readonly batchOut: number;
+  /** For `paced`. */
   readonly tasksPerSecond: number;
 }
 
-export const latencyNames = ["create", "claim", "submit", "pickup"] as const;
+const latencyNames = ["create", "claim", "submit", "pickup", "cycle"] as const;
 export type LatencyName = (typeof latencyNames)[number];
 
 /** In milliseconds; undefined when nothing of the kind happened. */
@@ -41,6 +43,7 @@ export class Meter {
     claim: new Histogram(),
     submit: new Histogram(),
     pickup: new Histogram(),
+    cycle: new Histogram(),
   };
   #isOn = false;
   #beganMs = 0;
@@ -70,6 +73,7 @@ export class Meter {
         claim: latency("claim"),
         submit: latency("submit"),
         pickup: latency("pickup"),
+        cycle: latency("cycle"),
       },
     };
   }
@@ -104,7 +108,7 @@ class ClosedLoop {
   constructor(options: LoadOptions, create: CreateCall) {
     this.#options = options;
     this.#create = create;
-    this.#unfinishedMax = (options.producers + options.slots) * options.batch;
+    this.#unfinishedMax = options.producers * options.batch + options.slots * options.batchOut;
   }
 
   start(): void {
@@ -132,16 +136,22 @@ class ClosedLoop {
 
 /** Creates on time whether or not the last one was answered. */
 function createAtRate(options: LoadOptions, create: CreateCall): void {
+  let count = 0;
+  atRate(options.tasksPerSecond, () => {
+    count += 1;
+    create(count % options.producers, payloadAt(performance.now()), () => {});
+  });
+}
+
+/** Calls on time for ever; `run` is told when it was due. */
+export function atRate(perSecond: number, run: (dueMs: number) => void): void {
   const startedMs = performance.now();
   let count = 0;
+  const dueMs = (): number => startedMs + (count * 1000) / perSecond;
   const next = (): void => {
     const nowMs = performance.now();
-    while (startedMs + (count * 1000) / options.tasksPerSecond <= nowMs) {
-      count += 1;
-      create(count % options.producers, payloadAt(performance.now()), () => {});
-    }
-    const nextMs = startedMs + (count * 1000) / options.tasksPerSecond;
-    setTimeout(next, Math.max(0, nextMs - performance.now()));
+    for (; dueMs() <= nowMs; count += 1) run(dueMs());
+    setTimeout(next, Math.max(0, dueMs() - performance.now()));
   };
   next();
 }
@@ -195,6 +205,11 @@ export async function runLoad<Options extends LoadOptions>(
   } else {
     createAtRate(options, create);
   }
+  answerWith(meter);
+}
+
+/** Says that the load works, and counts as it is told to. */
+export function answerWith(meter: Meter): void {
   process.on("message", (word) => {
     if (word === "begin") meter.begin();
     else process.send?.(meter.end());

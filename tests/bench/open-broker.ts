@@ -1,15 +1,15 @@
 /** A broker over the real log and the real kv in a directory, put together as the server does it. */
 import { randomFillSync } from "node:crypto";
 import { join } from "node:path";
-import { Engine, LevelKv, LocalLog, NodeDisk } from "@codeq/engine";
-import type { TenantId, WorkerId } from "@codeq/queue";
+import { LevelKv, LocalLog, NodeDisk } from "@codeq/engine";
+import type { NewTask, Submission, TenantId, WorkerId } from "@codeq/queue";
 import { Broker } from "../../packages/server/src/broker/broker.ts";
+import type { Enqueued, Submitted } from "../../packages/server/src/broker/verbs.ts";
 import { systemClock } from "../../packages/server/src/clock.ts";
 import { noQuotas } from "../../packages/server/src/config/quotas.ts";
-import { deriveCounts } from "../../packages/server/src/store/counts.ts";
-import { taskIndexing } from "../../packages/server/src/store/keys-of.ts";
+import { Store } from "../../packages/server/src/store/store.ts";
 import { TaskIds } from "../../packages/server/src/task-ids.ts";
-import { Feed } from "../../packages/server/src/telemetry/feed.ts";
+import { ask, claim } from "../crash/ask-broker.ts";
 
 export type Mode = "fsync" | "interval" | "os";
 
@@ -17,16 +17,19 @@ export interface Written {
   groups: number;
   batches: number;
   bytes: number;
+  /** Keys that flushes wrote to the kv. */
+  kvWrites: number;
 }
 
 export interface OpenBroker {
   readonly broker: Broker;
-  readonly engine: Engine;
+  /** Everything below the broker. */
+  readonly engine: AsyncDisposable;
   /** What went into the log since the start. */
   readonly written: Written;
 }
 
-export const syncIntervalMs = 100;
+const syncIntervalMs = 100;
 const mebibyte = 1024 * 1024;
 const tenantId = "bench" as TenantId;
 const payload = JSON.stringify({ data: "x".repeat(80) });
@@ -36,7 +39,7 @@ export async function openBroker(
   options: { readonly mode: Mode; readonly flushMiB: number },
 ): Promise<OpenBroker> {
   const { mode } = options;
-  const written: Written = { groups: 0, batches: 0, bytes: 0 };
+  const written: Written = { groups: 0, batches: 0, bytes: 0, kvWrites: 0 };
   const kv = await LevelKv.open(join(directory, "kv"));
   const disk = await NodeDisk.open(join(directory, "log"));
   const { monotonicMs } = systemClock;
@@ -50,18 +53,19 @@ export async function openBroker(
       written.bytes += bytes;
     },
   });
-  const engine = await Engine.open({
+  const store = await Store.open({
+    shards: 1,
     log,
     kv,
-    indexing: taskIndexing,
-    derive: deriveCounts,
     clock: systemClock,
     observer: {
       grouped: (batches) => {
         written.groups += 1;
         written.batches += batches;
       },
-      flushed: () => {},
+      flushed: (_seconds, entries) => {
+        written.kvWrites += entries;
+      },
       stateChanged: (state, fault) => console.error(`engine is ${state}: ${fault?.message}`),
     },
     freeBytes: () => disk.freeBytes(),
@@ -71,7 +75,7 @@ export async function openBroker(
     syncIntervalMs: mode === "interval" ? syncIntervalMs : undefined,
   });
   const broker = await Broker.open({
-    engine,
+    store,
     clock: systemClock,
     draw: Math.random,
     ids: new TaskIds((bytes) => randomFillSync(bytes)),
@@ -79,13 +83,13 @@ export async function openBroker(
     retention: { doneMs: 24 * 60 * 60 * 1000, deadMs: 0 },
     delayedInMemoryMax: 100_000,
     quotas: noQuotas,
-    feed: new Feed(),
+    observe: () => {},
   });
-  return { broker, engine, written };
+  return { broker, engine: store, written };
 }
 
 /** The same for every call, so that the measured work is that of the server. */
-const newTask = {
+const newTask: NewTask = {
   tenantId,
   command: "work",
   priority: 0,
@@ -96,26 +100,30 @@ const newTask = {
   maxAttempts: 5,
   visibleMs: undefined,
   payload,
+  payloadBytes: payload.length,
   payloadHash: "",
 };
-const commands = ["work"];
-const success = { how: "completed", resultJson: '{"ok":true}', error: "", artifacts: [] } as const;
+const queues = ["work"];
+const result = { json: '{"ok":true}', artifacts: [] };
+const success: Submission = {
+  how: "completed",
+  error: "",
+  result,
+  resultBytes: result.json.length,
+};
 
-export function enqueueOne(broker: Broker): Promise<void> {
-  const outcome = broker.enqueue(newTask);
-  if (!outcome.ok) throw new Error(outcome.code);
-  return outcome.value.done;
+export async function enqueueOne(broker: Broker): Promise<void> {
+  await ask<Enqueued>((waiter) => broker.enqueue(newTask, waiter));
 }
 
 /** One task in, the oldest one out, and its result, each waited for as a client would. */
 export async function cycleOne(broker: Broker, workerId: WorkerId): Promise<void> {
   await enqueueOne(broker);
-  const claim = { tenantId, workerId, commands, leaseMs: 60_000, count: 1, waitMs: 1000 };
-  const [claimed] = await broker.claim(claim);
+  const request = { tenantId, workerId, queues, leaseMs: 60_000, count: 1, waitMs: 1000 };
+  const [claimed] = await claim(broker, request);
   if (claimed === undefined) throw new Error("there was nothing to claim");
-  const outcome = broker.submit({ tenantId, id: claimed.task.id, owner: { workerId } }, success);
-  if (!outcome.ok) throw new Error(outcome.code);
-  await outcome.value.done;
+  const of = { tenantId, id: claimed.task.id, owner: { workerId } };
+  await ask<Submitted>((waiter) => broker.submit(of, success, waiter));
 }
 
 export function readyCount(broker: Broker): number {

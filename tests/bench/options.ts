@@ -75,3 +75,21 @@ function toNumber(name: string, text: string, min: number): number {
   if (text.trim() !== "" && Number.isSafeInteger(value) && value >= min) return value;
   throw new UsageError(`${name} is ${text}; it takes a whole number from ${min} on`);
 }
+
+/** Tasks in a message of producers, and that a worker asks for at once. */
+export interface BatchSizes {
+  readonly batch: number;
+  readonly batchOut: number;
+}
+
+/** Several, separated by commas: one number for both directions, or two with a colon between. */
+export function batchSizes(text: string): Option<BatchSizes[]> {
+  const one = (name: string, given: string): BatchSizes => {
+    const [into = "", out = into, ...rest] = given.split(":");
+    if (rest.length > 0) {
+      throw new UsageError(`${name} is ${given}; it takes a size, or two with a colon between`);
+    }
+    return { batch: toNumber(name, into, 1), batchOut: toNumber(name, out, 1) };
+  };
+  return { text, read: (name, given) => given.split(",").map((part) => one(name, part)) };
+}

@@ -5,15 +5,12 @@
  */
 import { type ChildProcess, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { accessSync, constants, existsSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { pathOf, SetupError } from "./programs.ts";
 import { progress } from "./table.ts";
 import { freePort, lastWords, type Workspace } from "./workspace.ts";
-
-/** Something that only the one who runs the benchmark can change. */
-export class SetupError extends Error {}
 
 /** Also the names of their packages. */
 const programs = ["redis-server", "beanstalkd"] as const;
@@ -67,23 +64,6 @@ function aptGet(args: readonly string[], command: string): void {
   throw new SetupError(
     `apt-get ${args.join(" ")} failed:\n${stdout}${stderr}\nMake this work, then run it again: ${command}`,
   );
-}
-
-function pathOf(program: Program | "apt-get"): string | undefined {
-  const folders = (process.env["PATH"] ?? "").split(delimiter);
-  return [...folders, "/usr/bin", "/usr/sbin", "/usr/local/bin"]
-    .map((folder) => join(folder, program))
-    .find(isExecutable);
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    // It is not there, or not for us: the next folder may have it.
-    return false;
-  }
 }
 
 /** Appends every write to a file that is synced once a second; the rest is as Redis has it. */

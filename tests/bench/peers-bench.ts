@@ -4,6 +4,7 @@
  * them in turn, so that what disturbs the machine disturbs everyone, and medians are compared.
  */
 import type { ChildProcess } from "node:child_process";
+import { type ClientName, clientOption, ensureClients } from "./go-client.ts";
 import type { LoadOptions } from "./load.ts";
 import { type Measured, measure } from "./measure.ts";
 import { choice, readOptions, wholeNumber } from "./options.ts";
@@ -15,13 +16,15 @@ import { Workspace } from "./workspace.ts";
 
 export const peersHelp = `the job of the streams benchmark, beside BullMQ on Redis and beanstalkd
     --rounds 3                 through all of them; medians are compared
+    --client own               both measures ours with grpc-go, too, as for streams
     --mode fsync               our durability: fsync, interval or os
     --batch 64                 tasks in a batch
-    --producers 32, --slots 128, --worker-streams 4, --pickup-rate 200
+    --producers 32, --slots 128, --worker-streams 4
                                as for streams
-    --seconds 10               per measurement
+    --seconds 10               per measurement; 0 leaves out all but the light load
     --warm-up 3                seconds before each
-    --pickup-seconds 10        per measurement
+    --rate 200                 tasks per second of the light load
+    --rate-seconds 10          per measurement of it; 0 leaves it out
   Needs redis-server and beanstalkd. Where they are missing and apt-get may be used they are installed
   from Debian's packages; no service is started. They run on the loopback with a directory beside ours.
   Redis appends with fsync every second, and is otherwise as it comes. BullMQ has one Queue for all
@@ -30,7 +33,8 @@ export const peersHelp = `the job of the streams benchmark, beside BullMQ on Red
   50 ms, or with -f0 on every write; its result is the delete. One at a time each slot has a connection,
   as a reserve that waits blocks it; batches are pipelined on four connections, which is its best.
   All producers share a connection everywhere. Clients are one process each, apart from the server.
-  A task counts when its result (the completion, the delete) was acknowledged.`;
+  A task counts when its result (the completion, the delete) was acknowledged. server us is the CPU time
+  of the server process per task: for BullMQ that of Redis with the scripts that it runs.`;
 
 const bullMqWorkers = 4;
 /** More connections than this made beanstalkd slower when commands are pipelined. */
@@ -51,27 +55,40 @@ interface Contender {
 export async function peersBench(args: readonly string[]): Promise<void> {
   const values = readOptions(args, {
     rounds: wholeNumber("3"),
+    client: clientOption(),
     mode: choice(["fsync", "interval", "os"], "fsync"),
     batch: wholeNumber("64"),
     producers: wholeNumber("32"),
     slots: wholeNumber("128"),
     "worker-streams": wholeNumber("4"),
-    seconds: wholeNumber("10"),
+    seconds: wholeNumber("10", 0),
     "warm-up": wholeNumber("3", 0),
-    "pickup-rate": wholeNumber("200"),
-    "pickup-seconds": wholeNumber("10"),
+    rate: wholeNumber("200"),
+    "rate-seconds": wholeNumber("10", 0),
   });
   const { producers, slots } = values;
   const times = { warmUpSeconds: values["warm-up"], seconds: values.seconds };
   const closed = { part: "closed", producers, slots, tasksPerSecond: 0 } as const;
-  const open = { ...closed, part: "pickup", tasksPerSecond: values["pickup-rate"] } as const;
-  const jobs: readonly Job[] = [
-    { ...times, name: "one at a time", load: { ...closed, batch: 1 } },
-    { ...times, name: "batches", load: { ...closed, batch: values.batch } },
-    { ...times, name: "pickup", load: { ...open, batch: 1 }, seconds: values["pickup-seconds"] },
+  const light = { ...closed, part: "paced", tasksPerSecond: values.rate } as const;
+  const single = { batch: 1, batchOut: 1 };
+  const batches = { batch: values.batch, batchOut: values.batch };
+  const allJobs: readonly Job[] = [
+    { ...times, name: "one at a time", load: { ...closed, ...single } },
+    { ...times, name: "batches", load: { ...closed, ...batches } },
+    {
+      ...times,
+      name: "light load",
+      load: { ...light, ...single },
+      seconds: values["rate-seconds"],
+    },
   ];
+  const jobs = allJobs.filter(({ seconds }) => seconds > 0);
   const workerStreams = values["worker-streams"];
-  const contenders = [ours(values.mode, workerStreams), ...peers];
+  const contenders = [
+    ...values.client.map((client) => ours(values.mode, workerStreams, client)),
+    ...peers,
+  ];
+  ensureClients(values.client);
   ensurePeers();
   await using workspace = new Workspace();
   const report = new PeersReport();
@@ -84,14 +101,14 @@ export async function peersBench(args: readonly string[]): Promise<void> {
     }
   }
   report.printMedians();
-  report.printAims();
+  if (jobs.length === allJobs.length && values.client.includes("own")) report.printAims();
 }
 
-function ours(mode: string, workerStreams: number): Contender {
+function ours(mode: string, workerStreams: number, client: ClientName): Contender {
   return {
-    name: "codeQ",
+    name: client === "own" ? "codeQ" : "codeQ, Go",
     run: (workspace, job) =>
-      measureStreams(workspace, { ...job, mode, load: { ...job.load, workerStreams } }),
+      measureStreams(workspace, { ...job, mode, client, load: { ...job.load, workerStreams } }),
   };
 }
 
@@ -121,7 +138,8 @@ async function measurePeer(
   what: Job & { readonly file: string },
 ): Promise<Measured> {
   const load = { ...what.load, port };
-  const measured = await measure(workspace, { ...what, load, server: child });
+  const program = { kind: "node", file: what.file } as const;
+  const measured = await measure(workspace, { ...what, load, program, server: child });
   await workspace.stop(child);
   return measured;
 }

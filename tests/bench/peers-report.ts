@@ -1,22 +1,17 @@
 /** What the rounds of the peers benchmark brought, their medians, and whether the aims are reached. */
+import { cycleFigures, type Figure, figure, latencyFigure, median } from "./figures.ts";
 import type { Measured } from "./measure.ts";
-import { bothMs, fullSide, percent, printRow } from "./table.ts";
+import { Table } from "./table.ts";
 
-const contenders = ["codeQ", "BullMQ", "beanstalkd", "beanstalkd -f0"] as const;
+const contenders = ["codeQ", "codeQ, Go", "BullMQ", "beanstalkd", "beanstalkd -f0"] as const;
 export type ContenderName = (typeof contenders)[number];
-export type JobName = "one at a time" | "batches" | "pickup";
+const jobs = ["one at a time", "batches", "light load"] as const;
+export type JobName = (typeof jobs)[number];
 
-const columnWidth = 14;
-const columns = [
-  ...["", "job", "tasks/s", "server us", "client us", "server %", "client %", "full", "other"],
-  "pickup",
-];
-const medianColumns = [
-  ...["", "one at a time", "server us", "ratio", "batches", "server us", "ratio"],
-  ...["pickup p50", "pickup p99"],
-];
+const labelWidth = 15;
 
 export class PeersReport {
+  readonly #rounds = new Table(["queue", "job"], labelWidth);
   readonly #measured: {
     readonly contender: ContenderName;
     readonly job: JobName;
@@ -25,33 +20,46 @@ export class PeersReport {
 
   /** Keeps what was measured, and prints it. */
   add(contender: ContenderName, job: JobName, measured: Measured): void {
-    if (this.#measured.length === 0) printRow(columns, columnWidth);
     this.#measured.push({ contender, job, measured });
-    const { server, client, latency } = measured;
-    const cells = [
-      ...[contender, job, measured.cyclesPerSecond.toFixed(0)],
-      ...[server.usPerCycle.toFixed(1), client.usPerCycle.toFixed(1)],
-      ...[percent(server), percent(client), fullSide(measured), measured.otherCpus.toFixed(1)],
-      bothMs(latency.pickup),
-    ];
-    printRow(cells, columnWidth);
+    const { create, pickup } = measured.latency;
+    const latencies = [latencyFigure("create", create), latencyFigure("pickup", pickup)];
+    this.#rounds.add([contender, job], [...cycleFigures(measured), ...latencies]);
   }
 
   printMedians(): void {
     console.log("\nmedians; a ratio is our rate divided by theirs");
-    printRow(medianColumns, columnWidth);
-    for (const contender of contenders) {
-      const cellsOf = (job: JobName): string[] => [
-        this.#rate(contender, job).toFixed(0),
-        this.#median(contender, job, ({ server }) => server.usPerCycle).toFixed(1),
-        (this.#rate("codeQ", job) / this.#rate(contender, job)).toFixed(2),
-      ];
-      const pickup = (["p50Ms", "p99Ms"] as const).map((name) =>
-        this.#pickup(contender, name).toFixed(2),
-      );
-      const cells = [contender, ...cellsOf("one at a time"), ...cellsOf("batches"), ...pickup];
-      printRow(cells, columnWidth);
+    const table = new Table(["queue", "job"], labelWidth);
+    for (const job of jobs) {
+      for (const contender of contenders) {
+        const isThere = this.#of(contender, job).length > 0;
+        if (isThere) table.add([contender, job], this.#medianFigures(contender, job));
+      }
     }
+  }
+
+  #medianFigures(contender: ContenderName, job: JobName): Figure[] {
+    const of = (take: (measured: Measured) => number | undefined): number =>
+      this.#median(contender, job, take);
+    const pickup = {
+      p50Ms: of(({ latency }) => latency.pickup.p50Ms),
+      p99Ms: of(({ latency }) => latency.pickup.p99Ms),
+    };
+    const ratio = this.#rate("codeQ", job) / this.#rate(contender, job);
+    return [
+      figure("tasks/s", this.#rate(contender, job)),
+      figure("ratio", job === "light load" ? undefined : ratio, 2),
+      figure(
+        "server us",
+        of(({ server }) => server.usPerCycle),
+        1,
+      ),
+      figure(
+        "client us",
+        of(({ client }) => client.usPerCycle),
+        1,
+      ),
+      latencyFigure("pickup", pickup),
+    ];
   }
 
   printAims(): void {
@@ -79,17 +87,22 @@ export class PeersReport {
   }
 
   #pickup(contender: ContenderName, name: "p50Ms" | "p99Ms"): number {
-    return this.#median(contender, "pickup", ({ latency }) => latency.pickup[name] ?? Number.NaN);
+    return this.#median(contender, "light load", ({ latency }) => latency.pickup[name]);
   }
 
-  #median(contender: ContenderName, job: JobName, take: (measured: Measured) => number): number {
-    const values = this.#measured
+  /** NaN when there is nothing to take. */
+  #median(
+    contender: ContenderName,
+    job: JobName,
+    take: (measured: Measured) => number | undefined,
+  ): number {
+    return median(this.#of(contender, job).map(take)) ?? Number.NaN;
+  }
+
+  #of(contender: ContenderName, job: JobName): Measured[] {
+    return this.#measured
       .filter((each) => each.contender === contender && each.job === job)
-      .map(({ measured }) => take(measured))
-      .sort((a, b) => a - b);
-    const upper = values[Math.floor(values.length / 2)] ?? Number.NaN;
-    const lower = values[Math.floor((values.length - 1) / 2)] ?? Number.NaN;
-    return (upper + lower) / 2;
+      .map(({ measured }) => measured);
   }
 }
 

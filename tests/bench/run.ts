@@ -6,8 +6,8 @@ import { accessBench, accessHelp } from "./access-bench.ts";
 import { engineBench, engineHelp } from "./engine-bench.ts";
 import { httpBench, httpHelp } from "./http-bench.ts";
 import { UsageError } from "./options.ts";
-import { SetupError } from "./peer-servers.ts";
 import { peersBench, peersHelp } from "./peers-bench.ts";
+import { SetupError } from "./programs.ts";
 import { sdkBench, sdkHelp } from "./sdk-bench.ts";
 import { streamsBench, streamsHelp } from "./streams-bench.ts";
 

@@ -2,10 +2,11 @@
  * What the client library costs: full cycles through it beside the same cycles through the raw stream
  * client, against servers of the same kind in the same run.
  */
+import { cycleFigures, type Figure, figure, latencyFigure } from "./figures.ts";
 import { type Measured, measure } from "./measure.ts";
 import { choices, readOptions, wholeNumber, wholeNumbers } from "./options.ts";
-import { measureStreams } from "./streams-bench.ts";
-import { cyclesCells, printRow, progress } from "./table.ts";
+import { measureStreams, type StreamRun } from "./streams-bench.ts";
+import { progress, Table } from "./table.ts";
 import { Workspace } from "./workspace.ts";
 
 export const sdkHelp = `full cycles through the client library, beside the raw stream client
@@ -35,29 +36,33 @@ export async function sdkBench(args: readonly string[]): Promise<void> {
   const shape = { producers, slots, workerStreams: values["worker-streams"] };
   const times = { warmUpSeconds: values["warm-up"], seconds };
   await using workspace = new Workspace();
-  printRow(columns);
+  const table = new Table(["mode", "batch", "client"]);
   for (const mode of values.mode) {
     for (const batch of values.batch) {
-      const load = { ...shape, part: "closed" as const, batch, tasksPerSecond: 0 };
+      const closed = { part: "closed", tasksPerSecond: 0 } as const;
+      const load = { ...shape, ...closed, batch, batchOut: batch };
+      const run: StreamRun = { ...times, mode, client: "own", load };
       const raw: Measured[] = [];
       const library: Measured[] = [];
       for (let round = 1; round <= rounds; round += 1) {
         progress(`${mode}, ${batch} in a call, round ${round}`);
-        raw.push(await measureStreams(workspace, { ...times, load, mode }));
-        library.push(await measureLibrary(workspace, { ...times, load, mode }));
+        raw.push(await measureStreams(workspace, run));
+        library.push(await measureLibrary(workspace, run));
       }
       const [first, second] = [best(raw), best(library)];
-      printRow([mode, String(batch), "raw", ...cyclesCells(first), "1.00"]);
-      const ratio = second.cyclesPerSecond / first.cyclesPerSecond;
-      printRow([mode, String(batch), "library", ...cyclesCells(second), ratio.toFixed(2)]);
+      table.add([mode, String(batch), "raw"], figuresOf(first, first));
+      table.add([mode, String(batch), "library"], figuresOf(second, first));
     }
   }
 }
 
-const columns = [
-  ...["mode", "batch", "client", "cycles/s", "server us", "client us", "server %", "client %"],
-  ...["full", "other", "create", "ratio"],
-];
+function figuresOf(measured: Measured, raw: Measured): Figure[] {
+  return [
+    ...cycleFigures(measured),
+    latencyFigure("create", measured.latency.create),
+    figure("ratio", measured.cyclesPerSecond / raw.cyclesPerSecond, 2),
+  ];
+}
 
 /** Other work on the machine only ever takes away. */
 function best(measured: readonly Measured[]): Measured {
@@ -69,16 +74,11 @@ function best(measured: readonly Measured[]): Measured {
   );
 }
 
-type Run = Parameters<typeof measureStreams>[1];
-
-async function measureLibrary(workspace: Workspace, run: Run): Promise<Measured> {
+async function measureLibrary(workspace: Workspace, run: StreamRun): Promise<Measured> {
   const { child, port } = await workspace.startServer({ CODEQ_DURABILITY: run.mode });
   const measured = await measure(workspace, {
-    file: "sdk-load.ts",
-    server: child,
-    load: { ...run.load, port },
-    warmUpSeconds: run.warmUpSeconds,
-    seconds: run.seconds,
+    ...{ ...run, server: child, load: { ...run.load, port } },
+    program: { kind: "node", file: "sdk-load.ts" },
   });
   await workspace.stop(child);
   return measured;

@@ -46,11 +46,11 @@ await runLoad<SdkLoadOptions>(async (options, meter, finished) => {
     client.worker(
       bench.handle((input) => {
         meter.delivered();
-        if (options.part === "pickup") meter.took("pickup", ageOf(JSON.stringify(input)));
+        if (options.part === "paced") meter.took("pickup", ageOf(JSON.stringify(input)));
         return { ok: true };
       }),
       {
-        concurrency: slots * options.batch,
+        concurrency: slots * options.batchOut,
         on: {
           completed: () => finished(1),
           refused: (error) => {

@@ -87,7 +87,7 @@ class WorkerSlots {
 
   #ready(): void {
     this.#readysMs.push(performance.now());
-    const count = this.#options.batch;
+    const count = this.#options.batchOut;
     this.#stream.send({ case: "ready", value: { commands, leaseSeconds: 0, count } });
   }
 
@@ -114,12 +114,12 @@ class WorkerSlots {
     const nowMs = performance.now();
     this.#meter.delivered();
     this.#meter.took("claim", nowMs - (this.#readysMs.shift() ?? nowMs));
-    if (this.#options.part === "pickup") {
+    if (this.#options.part === "paced") {
       for (const { payload } of tasks) this.#meter.took("pickup", ageOf(textOf(payload)));
     }
     this.#submitted.push({ sentMs: nowMs, ids: tasks.map(({ id }) => id) });
     const results = tasks.map(toResult);
-    if (this.#options.batch > 1) {
+    if (this.#options.batchOut > 1) {
       this.#stream.send({ case: "resultBatch", value: { results } });
     } else {
       for (const value of results) this.#stream.send({ case: "result", value });

@@ -3,144 +3,190 @@
  * own. The anchor is the same conversation with a server that has no queue, under the same client in
  * the same run: the ratio says how much of what the streams alone could do is left for queueing.
  */
+import type { Checkout } from "./checkout.ts";
+import {
+  cycleFigures,
+  type Figure,
+  figure,
+  insideFigures,
+  insideHelp,
+  latencyFigure,
+} from "./figures.ts";
+import { type ClientName, clientOption, ensureClients, loadProgram } from "./go-client.ts";
 import type { LoadOptions } from "./load.ts";
 import { type Measured, measure } from "./measure.ts";
-import { choices, readOptions, wholeNumber, wholeNumbers } from "./options.ts";
-import { bothMs, cyclesCells, printRow, progress } from "./table.ts";
+import { batchSizes, choices, readOptions, wholeNumber, wholeNumbers } from "./options.ts";
+import { addByTurns, progress, Table, type Turns, turnLabels } from "./table.ts";
+import { turnOptions, turnsHelp, turnsOf } from "./turn-options.ts";
 import { benchFile, type Listening, Workspace } from "./workspace.ts";
 
 export const streamsHelp = `full cycles over the gRPC streams; a task counts when its result was acknowledged
+    --client own               own: a lean one in Node; go: grpc-go, which it builds; or both
     --mode fsync,os            durability modes
-    --batch 1,64               tasks in a message; 1 sends messages without a list
+    --batch 1,64               tasks in a message; 1 sends messages without a list; 8:32 creates 8
+                               in a message and asks for up to 32
     --producers 32             concurrent, each waiting for its answer, on one producer stream
     --slots 128                worker slots; each has one Ready out and answers what it gets
     --worker-streams 4         that share the slots, on one connection
-    --seconds 20               per measurement
+    --seconds 20               per measurement; 0 leaves them out
     --warm-up 3                seconds before each
-    --pickup-rate 200          tasks per second while the pickup latency is taken
-    --pickup-seconds 10        for each mode; 0 leaves it out
-  Producers pause while (producers + slots) x batch tasks are unfinished, so that no backlog grows.
+    --rate 200                 tasks per second of the light load, one in a message; 200,1000 for two
+    --rate-seconds 10          per measurement of it; 0 leaves it out
+    ${turnsHelp}
+  Producers pause while as much is unfinished as producers and slots can hold, so that no backlog grows.
   Latencies, in ms, p50/p99: create is from a message of tasks to its acknowledgement, claim from a
   Ready to its tasks (with the time in which there were none), submit from the results to their
   acknowledgement, pickup from the call that creates a task to the handler that gets it.
   CPU is in us per cycle for all threads of a process; server % and client % are how much of one CPU
-  the main threads used, "full" which of them had no more than a tenth of it left, and other how many
-  CPUs something else kept busy. tasks/msg is how many tasks one message brought a worker. The anchor
-  is a server without a queue.`;
+  the main threads used (in Go there is none), "full" which of them had no more than a tenth of it left,
+  and other how many CPUs something else kept busy. tasks/msg is how many tasks one message brought a
+  worker. The anchor is a server without a queue.
+  ${insideHelp}`;
 
 /** The anchor needs no more than this share of the time. */
 const anchorShare = 0.25;
 
 export async function streamsBench(args: readonly string[]): Promise<void> {
   const values = readOptions(args, {
+    client: clientOption(),
     mode: choices(["fsync", "interval", "os"], "fsync,os"),
-    batch: wholeNumbers("1,64"),
+    batch: batchSizes("1,64"),
     producers: wholeNumber("32"),
     slots: wholeNumber("128"),
     "worker-streams": wholeNumber("4"),
-    seconds: wholeNumber("20"),
+    seconds: wholeNumber("20", 0),
     "warm-up": wholeNumber("3", 0),
-    "pickup-rate": wholeNumber("200"),
-    "pickup-seconds": wholeNumber("10", 0),
+    rate: wholeNumbers("200"),
+    "rate-seconds": wholeNumber("10", 0),
+    ...turnOptions(),
   });
   const { producers, slots, seconds } = values;
   const shape = { producers, slots, workerStreams: values["worker-streams"] };
-  const times = { warmUpSeconds: values["warm-up"], seconds };
+  const times = { warmUpSeconds: values["warm-up"], seconds, syscallSeconds: values.syscalls };
+  const runs = values.mode.flatMap((mode) => values.client.map((client) => ({ mode, client })));
+  ensureClients(values.client);
   await using workspace = new Workspace();
-  printRow(columns);
-  for (const mode of values.mode) {
-    for (const batch of values.batch) {
-      progress(`${mode}, ${batch} in a message`);
-      const load = closedLoad(shape, batch);
-      const anchorTimes = { ...times, seconds: Math.ceil(seconds * anchorShare) };
-      const anchor = await measureEcho(workspace, { ...anchorTimes, load });
-      const measured = await measureStreams(workspace, { ...times, load, mode });
-      printRow([mode, String(batch), ...cells(measured, anchor)]);
-    }
+  if (seconds > 0) {
+    const closed = { ...shape, part: "closed", tasksPerSecond: 0 } as const;
+    const loads = values.batch.map((sizes) => ({ ...closed, ...sizes }));
+    await closedTable(workspace, turnsOf(values), crossed(runs, loads, times));
   }
-  if (values["pickup-seconds"] === 0) return;
-  console.log("");
-  printRow(["mode", "tasks/s", "pickup", "server us", "other"]);
-  for (const mode of values.mode) {
-    progress(`${mode}, ${values["pickup-rate"]} tasks per second`);
-    const load = pickupLoad(shape, values["pickup-rate"]);
-    const pickupTimes = { ...times, seconds: values["pickup-seconds"] };
-    const measured = await measureStreams(workspace, { ...pickupTimes, load, mode });
-    printRow([
-      mode,
-      measured.cyclesPerSecond.toFixed(0),
-      bothMs(measured.latency.pickup),
-      measured.server.usPerCycle.toFixed(0),
-      measured.otherCpus.toFixed(1),
-    ]);
+  if (values["rate-seconds"] > 0) {
+    const paced = { ...shape, part: "paced", batch: 1, batchOut: 1 } as const;
+    const loads = values.rate.map((tasksPerSecond) => ({ ...paced, tasksPerSecond }));
+    const pacedTimes = { ...times, seconds: values["rate-seconds"] };
+    if (seconds > 0) console.log("");
+    await pacedTable(workspace, turnsOf(values), crossed(runs, loads, pacedTimes));
   }
 }
 
-const columns = [
-  ...["mode", "batch", "cycles/s", "server us", "client us", "server %", "client %", "full"],
-  ...["other", "create", "claim", "submit", "tasks/msg", "anchor/s", "ratio"],
-];
+function crossed(
+  runs: readonly Pick<StreamRun, "mode" | "client">[],
+  loads: readonly StreamLoad[],
+  times: Times,
+): StreamRun[] {
+  return runs.flatMap((run) => loads.map((load) => ({ ...times, ...run, load })));
+}
 
-function cells(measured: Measured, anchor: Measured): string[] {
+async function closedTable(
+  workspace: Workspace,
+  turns: Turns,
+  runs: readonly StreamRun[],
+): Promise<void> {
+  const table = new Table(turnLabels(["mode", "client", "batch"], turns));
+  for (const run of runs) {
+    const { mode, client, load } = run;
+    const { batch, batchOut } = load;
+    const sizes = batch === batchOut ? String(batch) : `${batch}:${batchOut}`;
+    progress(`${mode}, ${client} client, ${sizes} in a message`);
+    const anchor = await measureEcho(workspace, {
+      ...{ ...run, seconds: Math.ceil(run.seconds * anchorShare), syscallSeconds: 0 },
+    });
+    await addByTurns(table, turns, {
+      labels: [mode, client, sizes],
+      run: async (checkout) =>
+        closedFigures(await measureStreams(workspace, run, checkout), anchor),
+    });
+  }
+}
+
+function closedFigures(measured: Measured, anchor: Measured): Figure[] {
   const { latency } = measured;
   return [
-    ...cyclesCells(measured),
-    bothMs(latency.claim),
-    bothMs(latency.submit),
-    (measured.finished / Math.max(measured.deliveries, 1)).toFixed(1),
-    anchor.cyclesPerSecond.toFixed(0),
-    (measured.cyclesPerSecond / anchor.cyclesPerSecond).toFixed(2),
+    ...cycleFigures(measured),
+    latencyFigure("create", latency.create),
+    latencyFigure("claim", latency.claim),
+    latencyFigure("submit", latency.submit),
+    figure("tasks/msg", measured.finished / Math.max(measured.deliveries, 1), 1),
+    ...insideFigures(measured.inside),
+    figure("anchor/s", anchor.cyclesPerSecond),
+    figure("ratio", measured.cyclesPerSecond / anchor.cyclesPerSecond, 2),
   ];
 }
 
-interface Shape {
-  readonly producers: number;
-  readonly slots: number;
-  readonly workerStreams: number;
+async function pacedTable(
+  workspace: Workspace,
+  turns: Turns,
+  runs: readonly StreamRun[],
+): Promise<void> {
+  const table = new Table(turnLabels(["mode", "client", "rate"], turns));
+  for (const run of runs) {
+    const { mode, client, load } = run;
+    progress(`${mode}, ${client} client, ${load.tasksPerSecond} tasks per second`);
+    await addByTurns(table, turns, {
+      labels: [mode, client, String(load.tasksPerSecond)],
+      run: async (checkout) => {
+        const measured = await measureStreams(workspace, run, checkout);
+        return [
+          ...cycleFigures(measured),
+          latencyFigure("create", measured.latency.create),
+          latencyFigure("pickup", measured.latency.pickup),
+          latencyFigure("submit", measured.latency.submit),
+          ...insideFigures(measured.inside),
+        ];
+      },
+    });
+  }
 }
 
-type StreamLoad = LoadOptions & Shape;
+type StreamLoad = LoadOptions & { readonly workerStreams: number };
 
-interface Run {
-  readonly load: StreamLoad;
+interface Times {
   readonly warmUpSeconds: number;
   readonly seconds: number;
+  readonly syscallSeconds?: number;
 }
 
-function closedLoad(shape: Shape, batch: number): StreamLoad {
-  return { ...shape, part: "closed", batch, tasksPerSecond: 0 };
-}
-
-function pickupLoad(shape: Shape, tasksPerSecond: number): StreamLoad {
-  return { ...shape, part: "pickup", batch: 1, tasksPerSecond };
+export interface StreamRun extends Times {
+  readonly mode: string;
+  readonly client: ClientName;
+  readonly load: StreamLoad;
 }
 
 /** With a server and a data directory of its own. */
 export async function measureStreams(
   workspace: Workspace,
-  run: Run & { readonly mode: string },
+  run: StreamRun,
+  checkout?: Checkout,
 ): Promise<Measured> {
-  return await measureAt(
-    workspace,
-    await workspace.startServer({ CODEQ_DURABILITY: run.mode }),
-    run,
-  );
+  const server = await workspace.startServer({ CODEQ_DURABILITY: run.mode }, checkout);
+  return await measureAt(workspace, server, { ...run, port: server.port });
 }
 
-async function measureEcho(workspace: Workspace, run: Run): Promise<Measured> {
+async function measureEcho(workspace: Workspace, run: StreamRun): Promise<Measured> {
   const echo = benchFile("stream-echo-server.ts");
   return await measureAt(workspace, await workspace.startListening([echo], {}), run);
 }
 
-async function measureAt(workspace: Workspace, server: Listening, run: Run): Promise<Measured> {
-  const { child, workerStreamPort: workerPort, producerStreamPort: producerPort } = server;
-  const load = { ...run.load, workerPort, producerPort };
+async function measureAt(
+  workspace: Workspace,
+  { child, workerStreamPort: workerPort, producerStreamPort: producerPort }: Listening,
+  run: StreamRun & { readonly port?: number },
+): Promise<Measured> {
   const measured = await measure(workspace, {
-    file: "stream-load.ts",
-    server: child,
-    load,
-    warmUpSeconds: run.warmUpSeconds,
-    seconds: run.seconds,
+    ...run,
+    ...{ program: loadProgram(run.client, "stream-load.ts"), server: child },
+    load: { ...run.load, kind: "streams", workerPort, producerPort },
   });
   await workspace.stop(child);
   return measured;

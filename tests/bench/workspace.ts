@@ -9,8 +9,10 @@ import { rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { pathToFileURL } from "node:url";
+import { type Checkout, here, serverLauncher } from "./checkout.ts";
 
-const root = join(import.meta.dirname, "../..");
+const { root } = here;
 const stopMsMax = 10_000;
 const interruptedCode = 130;
 /** Of what a server writes to its standard error, shown when it does not start. */
@@ -68,20 +70,25 @@ export class Workspace implements AsyncDisposable {
     return this.#track(fork(benchFile(file), [JSON.stringify(argument)], options));
   }
 
-  /** The server of the repository, run as `npm start` runs it, on ports that are free. */
-  startServer(env: Readonly<Record<string, string>>): Promise<Listening> {
-    const main = join(root, "packages", "server", "src", "main.ts");
-    return this.startListening(["--max-semi-space-size=8", main], {
-      PORT: "0",
-      WORKER_STREAM_ADDR: "127.0.0.1:0",
-      PRODUCER_STREAM_ADDR: "127.0.0.1:0",
-      CODEQ_DATA_DIR: this.newDirectory(),
-      LOG_LEVEL: "info",
-      LOG_FORMAT: "json",
-      UV_THREADPOOL_SIZE: "8",
-      MALLOC_ARENA_MAX: "2",
-      ...env,
+  /** The server of a checkout, started in its way, on ports that are free, with a probe in it. */
+  async startServer(
+    env: Readonly<Record<string, string>>,
+    checkout: Checkout = here,
+  ): Promise<Listening> {
+    const launch = await serverLauncher(checkout);
+    const probe = pathToFileURL(benchFile("server-probe.ts")).href;
+    const child = launch({
+      args: [],
+      env: {
+        ...process.env,
+        ...{ NODE_OPTIONS: `${process.env["NODE_OPTIONS"] ?? ""} --import=${probe}`.trim() },
+        ...{ PORT: "0", WORKER_STREAM_ADDR: "127.0.0.1:0", PRODUCER_STREAM_ADDR: "127.0.0.1:0" },
+        ...{ CODEQ_DATA_DIR: this.newDirectory(), LOG_LEVEL: "info", LOG_FORMAT: "json" },
+        ...env,
+      },
+      stdio: ["ignore", "pipe", "pipe", "ipc"],
     });
+    return await listening(this.#track(child));
   }
 
   /** Any program for Node that writes such a line when it listens. */
@@ -93,15 +100,7 @@ export class Workspace implements AsyncDisposable {
       env: { ...process.env, ...env },
       stdio: ["ignore", "pipe", "pipe"],
     });
-    const { stdout } = child;
-    if (stdout === null) throw new Error("the output is not a pipe");
-    const complaints = lastWords(child);
-    for await (const line of createInterface({ input: stdout })) {
-      if (!line.includes('"listening"')) continue;
-      stdout.resume();
-      return { ...(JSON.parse(line) as Omit<Listening, "child">), child };
-    }
-    throw new Error(`the server ended before it listened: ${complaints()}`);
+    return await listening(child);
   }
 
   /** Asks the process to end, and insists when it takes too long. */
@@ -119,6 +118,18 @@ export class Workspace implements AsyncDisposable {
     child.once("exit", () => this.#children.delete(child));
     return child;
   }
+}
+
+async function listening(child: ChildProcess): Promise<Listening> {
+  const { stdout } = child;
+  if (stdout === null) throw new Error("the output is not a pipe");
+  const complaints = lastWords(child);
+  for await (const line of createInterface({ input: stdout })) {
+    if (!line.includes('"listening"')) continue;
+    stdout.resume();
+    return { ...(JSON.parse(line) as Omit<Listening, "child">), child };
+  }
+  throw new Error(`the server ended before it listened: ${complaints()}`);
 }
 
 export function benchFile(name: string): string {

@@ -176,7 +176,9 @@ test("log inspect reads the log of a running server and of a stopped one, and kn
   const found = JSON.parse(live.output);
   assert.deepEqual(Object.keys(found), ["directory", "segments", "verdict", "records"]);
   assert.ok(
-    found.records[0].ops.some(({ key }: { key: string }) => key === `codeq/tasks/${id}`),
+    found.records[0].ops.some(
+      ({ kind, key }: { kind: string; key: string }) => kind === "rowCreated" && key === id,
+    ),
     live.output,
   );
   assert.doesNotMatch(live.output, /payload":"/);

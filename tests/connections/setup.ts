@@ -64,6 +64,7 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
   const http = composeHttp({
     ...parts,
     timestamps: new Timestamps(config.timezone),
+    clock: systemClock,
   });
   const streams = composeStreams({ ...parts, clock: options.clock ?? systemClock });
   const grpc: GrpcServer[] = [];

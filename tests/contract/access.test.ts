@@ -7,6 +7,7 @@ import assert from "node:assert/strict";
 import test, { type TestContext } from "node:test";
 import { SimIssuer } from "@codeq/simulated";
 import { routes } from "../../packages/server/src/transport/http/http-server.ts";
+import { watchReads } from "../../packages/server/test/engine-of.ts";
 import {
   type Access,
   accessOptions,
@@ -269,19 +270,12 @@ async function untouched(
 
 /** Counts how often the store is asked while the call runs. */
 async function readsDuring(server: RunningServer, call: () => Promise<unknown>): Promise<number> {
-  const { engine } = server.core;
-  const { get, scan } = engine;
   let reads = 0;
-  engine.get = (key) => {
+  const stop = watchReads(server.core.store, () => {
     reads += 1;
-    return get.call(engine, key);
-  };
-  engine.scan = (range, limit) => {
-    reads += 1;
-    return scan.call(engine, range, limit);
-  };
+  });
   await call();
-  Object.assign(engine, { get, scan });
+  stop();
   return reads;
 }
 

@@ -2,13 +2,14 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { gzipSync } from "node:zlib";
+import { engineOf } from "../../packages/server/test/engine-of.ts";
 import { readStore } from "../crash/check-store.ts";
 import { type Reply, type RunningServer, setup } from "./setup.ts";
 
 const json = { payload: 1, command: "render" };
 
 async function assertSound(server: RunningServer): Promise<void> {
-  assert.deepEqual((await readStore(server.core.engine)).problems, []);
+  assert.deepEqual((await readStore(engineOf(server.core.store))).problems, []);
 }
 
 function create(server: RunningServer, body: unknown): Promise<Reply> {
@@ -43,20 +44,28 @@ test("text that is not JSON is an invalid body on every route that reads one", a
   assert.equal(await server.fingerprint(), before);
 });
 
-test("bytes that are not UTF-8 do not end up in the store as something else unnoticed", async (t) => {
+test("bytes that are not UTF-8 are refused on every route, so no two keys become one", async (t) => {
   const server = await setup(t);
-  const body = Buffer.concat([
-    Buffer.from('{"command":"render","payload":"'),
-    Buffer.from([0xff, 0xfe, 0xc0, 0x80]),
-    Buffer.from('"}'),
-  ]);
-  const reply = await server.ask("/v1/codeq/tasks", {
-    method: "POST",
-    caller: "producer-acme",
-    body,
-  });
-  assert.ok(reply.status === 202 || reply.status === 400, reply.text);
-  if (reply.status === 202) assert.match(reply.json.payload, /^"\ufffd+"$/);
+  const id = await server.leased();
+  const before = await server.fingerprint();
+  const bytes = [[0xff], [0xfe], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xe2, 0x82]];
+  const bodies = [
+    ...[["/tasks", '{"command":"a","payload":"', '"}'] as const],
+    ...[["/tasks", '{"command":"a","payload":1,"idempotencyKey":"', '"}'] as const],
+    ...[["/tasks/batch", '{"tasks":[{"command":"a","payload":"', '"}]}'] as const],
+    ...[[`/tasks/${id}/abandon`, '{"other":"', '"}'] as const],
+    ...[[`/tasks/${id}/result`, '{"status":"COMPLETED","result":{"a":"', '"}}'] as const],
+  ];
+  for (const [path, start, end] of bodies) {
+    for (const each of bytes) {
+      const body = Buffer.concat([Buffer.from(start), Buffer.from(each), Buffer.from(end)]);
+      const caller = path.includes(id) ? "worker-acme" : "producer-acme";
+      const reply = await server.ask(`/v1/codeq${path}`, { method: "POST", caller, body });
+      assert.equal(reply.text, '{"error":"invalid body (it is not valid UTF-8)"}', path);
+      assert.equal(reply.status, 400);
+    }
+  }
+  assert.equal(await server.fingerprint(), before);
 });
 
 test("absurd numbers are clamped, defaulted or refused, never stored", async (t) => {
@@ -226,7 +235,7 @@ test("a command is letters, digits and a few signs, and nothing else", async (t)
 test("ids from the path and from bodies are only looked up", async (t) => {
   const server = await setup(t, { storage: "files" });
   const id = await server.leased();
-  await server.core.engine.flushNow();
+  await server.core.store.flushNow();
   const wide = [...id].map((char) => String.fromCharCode(char.charCodeAt(0) + 0x100)).join("");
   const full = [...id].map((char) => String.fromCharCode(char.charCodeAt(0) + 0xfee0)).join("");
   const ids = ["..", ".", "%2e%2e", "../../meta/format", `../tasks/${id}`, `${id}\u0000`, ` ${id}`];

@@ -3,11 +3,13 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import type { TenantId, WorkerId } from "@codeq/queue";
 import { SimDisk, settle } from "@codeq/simulated";
+import { claim, create } from "../../packages/server/test/broker-world.ts";
+import { engineOf } from "../../packages/server/test/engine-of.ts";
 import { readStore } from "../crash/check-store.ts";
 import { type Reply, type RunningServer, setup, until } from "./setup.ts";
 
 async function assertSound(server: RunningServer): Promise<void> {
-  assert.deepEqual((await readStore(server.core.engine)).problems, []);
+  assert.deepEqual((await readStore(engineOf(server.core.store))).problems, []);
 }
 
 /** Whether the promise has settled by now, without waiting for it. */
@@ -88,19 +90,19 @@ test("D4: a restart with more than 100 000 pending tasks works and loses none", 
   const tenantId = "acme" as TenantId;
   const total = 100_001;
   const fields = { tenantId, command: "render", priority: 3, webhook: "", traceParent: "" };
-  let last: Promise<void> | undefined;
+  let last: Promise<unknown> | undefined;
   for (let n = 0; n < total; n += 1) {
-    const outcome = server.core.broker.enqueue({
+    const payload = String(n);
+    last = create(server.core.broker, {
       ...fields,
       traceState: "",
       idempotencyKey: "",
       maxAttempts: 5,
       visibleMs: undefined,
-      payload: String(n),
+      payload,
+      payloadBytes: payload.length,
       payloadHash: "",
-    });
-    assert.ok(outcome.ok);
-    last = outcome.value.done;
+    }).done;
     if (n % 1000 === 0) await last;
   }
   await last;
@@ -113,7 +115,7 @@ test("D4: a restart with more than 100 000 pending tasks works and loses none", 
   const request = { tenantId, workerId, commands: ["render"], leaseMs: 1e6, waitMs: 0 };
   let expected = 0;
   while (expected < 20_000) {
-    for (const { payload } of await after.core.broker.claim({ ...request, count: 5000 })) {
+    for (const { payload } of await claim(after.core.broker, { ...request, count: 5000 })) {
       assert.equal(payload, String(expected));
       expected += 1;
     }
@@ -210,7 +212,7 @@ test("D10: nothing that waits, is delayed or runs is deleted by its age", async 
 test("D11: when the retention of a task ends nothing of it is left", async (t) => {
   const server = await setup(t, { post: () => Promise.resolve(200) });
   const keys = async () => {
-    await server.core.engine.flushNow();
+    await server.core.store.flushNow();
     return [...(await server.dump()).keys()].filter((key) => !key.startsWith("codeq/meta/"));
   };
   const key = { idempotencyKey: "k", webhook: "http://a.example/" };

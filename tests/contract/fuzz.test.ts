@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import fc from "fast-check";
 import { routes } from "../../packages/server/src/transport/http/http-server.ts";
+import { engineOf } from "../../packages/server/test/engine-of.ts";
 import { readStore } from "../crash/check-store.ts";
 import { type RunningServer, setup } from "./setup.ts";
 import { producerTokens, workerTokens } from "./tokens.ts";
@@ -209,7 +210,7 @@ test("thousands of nearly right requests leave the server up and the store sound
         sent += 1;
         if (each.advanceMs > 0) await server.clock.advance(each.advanceMs);
       }
-      assert.deepEqual((await readStore(server.core.engine)).problems, []);
+      assert.deepEqual((await readStore(engineOf(server.core.store))).problems, []);
     }),
     { numRuns: requestsTotal / 15, endOnFailure: true },
   );
@@ -221,7 +222,7 @@ test("thousands of nearly right requests leave the server up and the store sound
   const errors = server.lines.filter((line) => line.includes('"level":"error"'));
   assert.deepEqual(errors, []);
   const { broker } = server.core;
-  const stored = await readStore(server.core.engine);
+  const stored = await readStore(engineOf(server.core.store));
   for (const queue of ["render", "print", "later"]) {
     const inMemory = broker.counts("acme" as never, queue);
     const tasks = [...stored.tasks.values()].filter(

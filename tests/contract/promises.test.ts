@@ -3,8 +3,11 @@ import assert from "node:assert/strict";
 import { request } from "node:http";
 import { connect } from "node:net";
 import test from "node:test";
+import type { Commit } from "@codeq/engine";
 import { settle } from "@codeq/simulated";
 import { getResult } from "../../packages/server/src/operations/get-result.ts";
+import { completed, submit } from "../../packages/server/test/broker-world.ts";
+import { watchReads } from "../../packages/server/test/engine-of.ts";
 import { type RunningServer, setup } from "./setup.ts";
 
 async function listening(server: RunningServer): Promise<number> {
@@ -48,14 +51,13 @@ test("P4: a result is not missed whenever it comes while a reader begins to wait
   for (let hops = 0; hops < 60; hops += 1) {
     const id = await server.leased();
     const call = { tenantId: "acme", id, owner: { workerId: "worker-1" } };
-    const done = { how: "completed", resultJson: "{}", error: "", artifacts: [] } as const;
     const reader = server.core.dispatch.run(
       getResult,
       { identity: { tenantId: "acme" } as never, signal: undefined },
       { id: id as never, waitSeconds: 60 },
     );
     for (let hop = 0; hop < hops; hop += 1) await null;
-    server.core.broker.submit(call as never, done);
+    submit(server.core.broker, call as never, completed("{}"));
     await settle();
     assert.equal(server.core.broker.results.size, 0, `missed after ${hops} turns`);
     assert.equal((await reader).ok, true);
@@ -69,7 +71,7 @@ test("P4: claims with nothing to wait for are answered at once and leave nothing
     assert.equal(await server.claim({ waitSeconds }), undefined);
   }
   assert.equal(server.clock.timers, 0);
-  assert.equal(server.core.broker.claims.waiters.size, 0);
+  assert.equal(server.core.broker.claims.lines.size, 0);
 });
 
 test("a caller that goes away stops waiting and costs the task nothing", async (t) => {
@@ -239,9 +241,7 @@ test("O9: counts are answered without reading the store, however many tasks ther
   for (let n = 0; n < 5; n += 1) await server.post("/tasks/batch", { tasks }, "producer-acme");
   const after = await server.restart();
   t.after(() => after.stop());
-  const { engine } = after.core;
-  const refuse = (): never => assert.fail("the store was read");
-  Object.assign(engine, { scan: refuse, get: refuse });
+  watchReads(after.core.store, () => assert.fail("the store was read"));
   assert.equal((await after.stats("c0")).ready, 1670);
   assert.equal(
     (await after.get("/admin/queues", "admin-acme")).json["codeq:q:c1:acme:pending:0"],
@@ -264,12 +264,18 @@ test("O10: a shutdown ends long polls, finishes what is in flight and loses noth
   await server.untilWaiting(1);
   await server.untilWaiting(1, "results");
   const sync = Promise.withResolvers<void>();
-  const commit = server.core.engine.commit.bind(server.core.engine);
+  const { store } = server.core;
+  const commit = store.commit.bind(store);
   const creating = Promise.withResolvers<void>();
-  server.core.engine.commit = (ops) => {
+  store.commit = (changes) => {
     creating.resolve();
-    const { index, done } = commit(ops);
-    return { index, done: sync.promise.then(() => done) };
+    const group = commit(changes);
+    const held: Commit = {
+      index: group.index,
+      wait: (waiter) => void sync.promise.then(() => group.wait(waiter)),
+      done: sync.promise.then(() => group.done),
+    };
+    return held as ReturnType<typeof commit>;
   };
   const inFlight = send("", "producer-acme", { command: "print", payload: 1 });
   await creating.promise;

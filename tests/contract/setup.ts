@@ -22,6 +22,7 @@ import { createLogger, type Logger } from "../../packages/server/src/telemetry/l
 import { createMetrics, type Metrics } from "../../packages/server/src/telemetry/metrics.ts";
 import { Timestamps } from "../../packages/server/src/timestamps.ts";
 import { newEndpoints } from "../../packages/server/src/transport/endpoints.ts";
+import { engineOf } from "../../packages/server/test/engine-of.ts";
 import { type Caller, producerTokens, workerTokens } from "./tokens.ts";
 
 export interface Options {
@@ -95,7 +96,7 @@ export class World {
       onFailed: () => {},
     });
     const endpoints = newEndpoints("test");
-    const app = composeHttp({ core, config, logger, metrics, timestamps, endpoints });
+    const app = composeHttp({ core, config, logger, metrics, timestamps, clock, endpoints });
     return new RunningServer({ world: this, core, app, config, metrics, lines });
   }
 
@@ -310,8 +311,8 @@ export class RunningServer {
 
   /** Every key and value that the server would still have after a restart. */
   async dump(): Promise<Map<string, string>> {
-    const entries = await this.core.engine.scan({ after: "", before: "~" }, 1_000_000);
-    return new Map(entries.map(([key, value]) => [key, value.toString()]));
+    const entries = await engineOf(this.core.store).scan({ after: "", before: "~" }, 1_000_000);
+    return new Map(entries.map(([key, value]) => [key, value.toString("latin1")]));
   }
 
   /** A short name for the whole store, to compare. */
@@ -324,7 +325,7 @@ export class RunningServer {
   /** Resolves when this many claims, or readers of results, wait. */
   async untilWaiting(count: number, kind: "claims" | "results" = "claims"): Promise<void> {
     const { broker } = this.core;
-    await until(() => (kind === "claims" ? broker.claims.waiters : broker.results).size === count);
+    await until(() => (kind === "claims" ? broker.claims.lines : broker.results).size === count);
   }
 
   async stop(): Promise<void> {

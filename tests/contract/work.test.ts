@@ -153,7 +153,7 @@ test("a waiting claim is capped at 30 seconds and then answers 204", async (t) =
   const pending = server.post("/tasks/claim", { waitSeconds: 1e9 }, "worker-acme");
   await server.untilWaiting(1);
   await server.clock.advance(29_999);
-  assert.equal(server.core.broker.claims.waiters.size, 1);
+  assert.equal(server.core.broker.claims.lines.size, 1);
   await server.clock.advance(1);
   assert.equal((await pending).status, 204);
 });

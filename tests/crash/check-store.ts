@@ -4,7 +4,15 @@
  * not the size of what is kept, a payload, a result or an idempotency key that stands alone.
  */
 import type { Engine } from "@codeq/engine";
-import { type Result, type Task, type TaskId, type TenantId, violations } from "@codeq/queue";
+import {
+  type Result,
+  type ResultBody,
+  resultOf,
+  type Task,
+  type TaskId,
+  type TenantId,
+  violations,
+} from "@codeq/queue";
 import {
   addCounts,
   type Counts,
@@ -18,14 +26,12 @@ import {
   idOf,
   numberOf,
   parseIndexKey,
-  payloadKey,
-  resultKey,
   retentionPrefix,
   sequenceKey,
   storedBytesKey,
 } from "../../packages/server/src/store/keys.ts";
-import { keysOf } from "../../packages/server/src/store/keys-of.ts";
-import { decodeResult, decodeTask, resultIn } from "../../packages/server/src/store/task-codec.ts";
+import { decodeResult, readTask } from "../../packages/server/src/store/task-codec.ts";
+import { keysOf } from "../../packages/server/src/store/task-rows.ts";
 
 export interface StoreContents {
   readonly tasks: ReadonlyMap<TaskId, Task>;
@@ -63,6 +69,7 @@ class Reading {
   readonly payloads = new Map<TaskId, string>();
   readonly results = new Map<TaskId, Result>();
   readonly problems: string[] = [];
+  readonly #bodies = new Map<TaskId, ResultBody>();
   readonly #indexKeys = new Set<string>();
   readonly #idempotency = new Map<string, string>();
   readonly #counts = new Map<string, Counts>();
@@ -78,12 +85,10 @@ class Reading {
         this.#addTask(key, value);
         return;
       case "payload":
-        this.#addSize(key, value);
-        this.payloads.set(idOf(key), value.toString("utf8"));
+        this.#addPayload(idOf(key), value);
         return;
       case "results":
-        this.#addSize(key, value);
-        this.#addResult(key, value);
+        this.#addResult(key, decodeResult(value));
         return;
       case "idempo":
         this.#idempotency.set(key, (JSON.parse(value.toString("utf8")) as string[])[0] ?? "");
@@ -115,6 +120,12 @@ class Reading {
   }
 
   conclude(): StoreContents {
+    for (const [id, body] of this.#bodies) {
+      const task = this.tasks.get(id);
+      const result = task && resultOf(task, body);
+      if (result === undefined) this.problems.push(`result of ${id} is too much`);
+      else this.results.set(id, result);
+    }
     this.#compareIndexes();
     this.#compareCompanions();
     this.#compareCounts();
@@ -124,27 +135,39 @@ class Reading {
   }
 
   #addTask(key: string, value: Buffer): void {
-    const task = decodeTask(value);
-    if (task === undefined || task.id !== idOf(key)) {
+    const task = readTask({ buffer: value, start: 0, end: value.length }, idOf(key));
+    if (task === undefined) {
       this.problems.push(`${key} does not decode: ${value.toString("latin1").slice(0, 200)}`);
       return;
     }
     this.tasks.set(task.id, task);
-    if (task.payload !== undefined) this.add(payloadKey(task.id), Buffer.from(task.payload));
-    const result = resultIn(value.toString("utf8"));
-    if (result !== undefined) this.add(resultKey(task.id), Buffer.from(result));
+    if (task.payload !== undefined) this.#addPayload(task.id, Buffer.from(task.payload));
+    if (task.result !== undefined) this.#addResult(key, task.result);
     for (const broken of violations(task)) this.problems.push(`${key}: ${broken}`);
   }
 
-  #addSize(key: string, value: Buffer): void {
-    const id = idOf(key);
-    this.#sizes.set(id, (this.#sizes.get(id) ?? 0) + value.length);
+  #addPayload(id: TaskId, value: Buffer): void {
+    if (this.payloads.has(id)) this.problems.push(`task ${id} has two payloads`);
+    this.payloads.set(id, value.toString("utf8"));
+    this.#addSize(id, value.length);
   }
 
-  #addResult(key: string, value: Buffer): void {
-    const result = decodeResult(value);
-    if (result === undefined) this.problems.push(`${key} does not decode`);
-    else this.results.set(idOf(key), result);
+  #addResult(key: string, body: ResultBody | undefined): void {
+    const id = idOf(key);
+    if (this.#bodies.has(id)) this.problems.push(`task ${id} has two results`);
+    if (body === undefined) {
+      this.problems.push(`${key} does not decode`);
+      return;
+    }
+    this.#bodies.set(id, body);
+    this.#addSize(id, Buffer.byteLength(body.json));
+    for (const { name, url } of body.artifacts) {
+      this.#addSize(id, Buffer.byteLength(name) + Buffer.byteLength(url));
+    }
+  }
+
+  #addSize(id: TaskId, bytes: number): void {
+    this.#sizes.set(id, (this.#sizes.get(id) ?? 0) + bytes);
   }
 
   /** The keys there are and the keys that the records ask for are the same, in both directions. */
@@ -224,7 +247,9 @@ class Reading {
     }
     for (const key of new Set([...sums.keys(), ...this.#storedBytes.keys()])) {
       const [stored, real] = [this.#storedBytes.get(key), sums.get(key)];
-      if (stored !== real) this.problems.push(`${key} says ${stored}, there are ${real} bytes`);
+      // What has no bytes left has no total either.
+      if ((stored ?? 0) !== (real ?? 0))
+        this.problems.push(`${key} says ${stored}, there are ${real} bytes`);
     }
   }
 }

@@ -9,20 +9,19 @@ import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "no
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { crc32 } from "node:zlib";
-import { Engine, LevelKv, LocalLog, NodeDisk, put } from "@codeq/engine";
-import type { TaskId, TenantId } from "@codeq/queue";
+import { LevelKv, LocalLog, NodeDisk, put } from "@codeq/engine";
+import type { NewTask, TaskId, TenantId } from "@codeq/queue";
 import { SimRandom } from "@codeq/simulated";
 import { Broker } from "../../packages/server/src/broker/broker.ts";
+import type { Enqueued } from "../../packages/server/src/broker/verbs.ts";
 import { systemClock } from "../../packages/server/src/clock.ts";
 import { noQuotas } from "../../packages/server/src/config/quotas.ts";
-import { deriveCounts } from "../../packages/server/src/store/counts.ts";
-import { writeFormat } from "../../packages/server/src/store/format.ts";
 import { formatKey } from "../../packages/server/src/store/keys.ts";
-import { taskIndexing } from "../../packages/server/src/store/keys-of.ts";
+import { Store } from "../../packages/server/src/store/store.ts";
 import { TaskIds } from "../../packages/server/src/task-ids.ts";
-import { Feed } from "../../packages/server/src/telemetry/feed.ts";
 import { ApiClient } from "../e2e/api-client.ts";
 import { type Exit, endOfServer, startServer, temporaryDirectory } from "../e2e/server-process.ts";
+import { ask } from "./ask-broker.ts";
 
 const headerBytes = 64;
 /** Of the development token. */
@@ -52,11 +51,10 @@ async function setup(
     segmentBytes: 4096,
     monotonicMs: () => systemClock.monotonicMs(),
   });
-  const engine = await Engine.open({
+  const store = await Store.open({
+    shards: 1,
     kv,
     log,
-    indexing: taskIndexing,
-    derive: deriveCounts,
     clock: systemClock,
     observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
     freeBytes: () => Promise.resolve(Number.MAX_SAFE_INTEGER),
@@ -65,10 +63,9 @@ async function setup(
     flushBytes: 64 * 1024 * 1024,
     syncIntervalMs: undefined,
   });
-  await writeFormat(engine, 1);
   const random = new SimRandom(t.name);
   const broker = await Broker.open({
-    engine,
+    store,
     clock: systemClock,
     draw: () => random.next(),
     ids: new TaskIds((bytes) => random.bytes(bytes)),
@@ -76,15 +73,15 @@ async function setup(
     retention: { doneMs: 86_400_000, deadMs: 0 },
     delayedInMemoryMax: 1000,
     quotas: noQuotas,
-    feed: new Feed(),
+    observe: () => {},
   });
   const ids: TaskId[] = [];
   for (let number = 0; number < 40; number += 1) ids.push(await enqueue(broker, number));
   if (options.formatVersion !== undefined) {
     const format = JSON.stringify({ version: options.formatVersion, shards: 1 });
-    await engine.commit([put(formatKey, format)]).done;
+    await store.commitRecords([put(formatKey, format)]).done;
   }
-  if (options.isFlushed === true) await engine.flushNow();
+  if (options.isFlushed === true) await store.flushNow();
   // As a killed process would leave it.
   await log.close();
   await kv.close();
@@ -92,7 +89,8 @@ async function setup(
 }
 
 async function enqueue(broker: Broker, number: number): Promise<TaskId> {
-  const outcome = broker.enqueue({
+  const payload = `{"number":${number},"padding":"${"x".repeat(300)}"}`;
+  const input: NewTask = {
     tenantId,
     command: "c",
     priority: 0,
@@ -102,12 +100,12 @@ async function enqueue(broker: Broker, number: number): Promise<TaskId> {
     idempotencyKey: "",
     maxAttempts: 5,
     visibleMs: undefined,
+    payload,
+    payloadBytes: payload.length,
     payloadHash: "",
-    payload: `{"number":${number},"padding":"${"x".repeat(300)}"}`,
-  });
-  assert.ok(outcome.ok);
-  await outcome.value.done;
-  return outcome.value.value.task.id;
+  };
+  const { task } = await ask<Enqueued>((waiter) => broker.enqueue(input, waiter));
+  return task.id;
 }
 
 interface RecordAt {
@@ -276,12 +274,20 @@ test("a record of a newer version is refused with the way out", async (t) => {
   await assertRefused(prepared, message);
 });
 
-for (const isFlushed of [true, false]) {
+for (const [isFlushed, formatVersion] of [
+  [true, 99],
+  [false, 99],
+  [true, 2],
+  [false, 2],
+] as const) {
   const where = isFlushed ? "in the store" : "in the log";
-  test(`data of a newer format, known from a key ${where}, is left alone`, async (t) => {
-    const prepared = await setup(t, { isFlushed, formatVersion: 99 });
+  test(`data of format ${formatVersion}, known from a key ${where}, is left alone`, async (t) => {
+    const prepared = await setup(t, { isFlushed, formatVersion });
     const before = await storedPosition(prepared.dataDir);
-    await assertRefused(prepared, /format version 99.*newer/s);
+    const message = new RegExp(
+      `format version ${formatVersion}, .*Start the version .* that wrote`,
+    );
+    await assertRefused(prepared, message);
     // Writing what this version derives from the log would be a change that nobody can take back.
     assert.equal(await storedPosition(prepared.dataDir), before, "the store was written to");
   });

@@ -90,6 +90,7 @@ export class History {
         place: task.place.in,
         attempts: task.attempts,
         leaseToken: task.leaseToken,
+        ...(task.place.in === "leased" ? { untilMs: task.place.untilMs } : {}),
         payload,
         result: result === undefined ? undefined : { ...result, record: "" },
       });

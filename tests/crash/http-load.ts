@@ -118,15 +118,16 @@ class Load {
     const more = isBatch ? { count } : { waitSeconds: random.int(2) };
     const path = isBatch ? "/tasks/claim/batch" : "/tasks/claim";
     history.claimsInDoubt += count;
+    const untilMs = Date.now() + leaseSeconds * 1000;
     const reply = await this.#post("claim", path, { ...wanted, ...more, leaseSeconds });
     history.claimsInDoubt -= count;
     if (reply.status === 204) return;
     if (reply.status !== 200) return this.#refused("claim", reply);
     const parsed = JSON.parse(reply.text) as TaskJson & { tasks?: TaskJson[] };
-    for (const task of parsed.tasks ?? [parsed]) this.#onClaimed(task);
+    for (const task of parsed.tasks ?? [parsed]) this.#onClaimed(task, untilMs);
   }
 
-  #onClaimed(task: TaskJson): void {
+  #onClaimed(task: TaskJson, untilMs: number): void {
     const { history } = this.#options;
     const story = history.storyOf(task.payload);
     if (story === undefined) {
@@ -135,16 +136,18 @@ class Load {
     }
     history.created(story, task.id);
     const { attempts = 0, leaseToken = 0, payload } = task;
-    const seen = { place: "leased", attempts, leaseToken, payload, result: undefined } as const;
-    history.note(story.claimed(seen));
+    const seen = { place: "leased", attempts, leaseToken, untilMs, payload } as const;
+    history.note(story.claimed({ ...seen, result: undefined }));
     history.touched.add(story);
     this.#held.push(story);
   }
 
   async #heartbeat(story: TaskStory): Promise<void> {
     const body = { extendSeconds: leaseSeconds, leaseToken: story.token };
+    const untilMs = Date.now() + leaseSeconds * 1000;
     const reply = await this.#post("heartbeat", `/tasks/${story.id}/heartbeat`, body);
     if (reply.status !== 200) return this.#refused("heartbeat", reply, story);
+    story.leasedUntilMs = untilMs;
     this.#held.push(story);
   }
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Engine, LevelKv, LocalLog, NodeDisk } from "@codeq/engine";
 import { systemClock } from "../../packages/server/src/clock.ts";
 import { deriveCounts } from "../../packages/server/src/store/counts.ts";
-import { taskIndexing } from "../../packages/server/src/store/keys-of.ts";
+import { taskRows } from "../../packages/server/src/store/task-rows.ts";
 import { readStore, type StoreContents } from "./check-store.ts";
 
 async function openStore(dataDir: string): Promise<Engine> {
@@ -19,7 +19,7 @@ async function openStore(dataDir: string): Promise<Engine> {
   return Engine.open({
     kv,
     log,
-    indexing: taskIndexing,
+    rows: taskRows,
     derive: deriveCounts,
     clock: systemClock,
     observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },

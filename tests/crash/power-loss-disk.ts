@@ -5,7 +5,8 @@
  * only the process ends, everything is there for the next one, which gets the notes, too.
  *
  * The failure comes at a given operation, which is cut short by it; all later ones are refused. Syncs
- * only take note: what the real device does is not looked at.
+ * only take note: what the real device does is not looked at. Those under way at the same time end
+ * in any order.
  */
 import {
   closeSync,
@@ -17,8 +18,8 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { type Disk, type DiskFile, NodeDisk } from "@codeq/engine";
-import { type SimRandom, settle } from "@codeq/simulated";
+import { type Disk, type DiskDone, type DiskFile, NodeDisk } from "@codeq/engine";
+import { type SimRandom, settle, tellEnd } from "@codeq/simulated";
 
 interface UnsyncedWrite {
   readonly position: number;
@@ -53,10 +54,11 @@ interface Options {
 }
 
 const sectorBytes = 512;
+const syncTurnsMax = 4;
 
 export class PowerLossDisk implements Disk {
   readonly #inner: NodeDisk;
-  readonly #random: SimRandom;
+  readonly random: SimRandom;
   #contents: Map<string, Content> = new Map();
   readonly #graves: string;
   #changes: NameChange[] = [];
@@ -72,7 +74,7 @@ export class PowerLossDisk implements Disk {
 
   private constructor(parts: Options & { readonly inner: NodeDisk }) {
     this.#inner = parts.inner;
-    this.#random = parts.random;
+    this.random = parts.random;
     this.#left = parts.operations;
     this.#graves = join(parts.inner.directory, "graves");
     mkdirSync(this.#graves, { recursive: true });
@@ -144,7 +146,7 @@ export class PowerLossDisk implements Disk {
 
   /** Leaves in the directory what the failure spared. Nobody may have a file open any more. */
   losePower(): void {
-    const kept = this.#random.int(this.#changes.length + 1);
+    const kept = this.random.int(this.#changes.length + 1);
     for (const change of this.#changes.splice(kept).reverse()) change.undo();
     for (const change of this.#changes) change.forget();
     for (const content of new Set(this.#contents.values())) this.#loseWrites(content);
@@ -202,7 +204,7 @@ export class PowerLossDisk implements Disk {
 
   /** Whether the next sector made it: none, all, those at the front, or any. */
   #survival(): () => boolean {
-    const random = this.#random;
+    const random = this.random;
     const kind = random.int(4);
     let isOver = false;
     const odds = random.next();
@@ -288,12 +290,20 @@ class PowerLossFile implements DiskFile {
     const covered = this.#content.unsynced.filter(({ isDone }) => isDone);
     this.#disk.syncsInFlight += 1;
     try {
-      await settle(2);
+      await settle(1 + this.#disk.random.int(syncTurnsMax));
     } finally {
       this.#disk.syncsInFlight -= 1;
     }
     if (this.#disk.isLost) throw powerFailure();
     this.#content.unsynced = this.#content.unsynced.filter((write) => !covered.includes(write));
+  }
+
+  writeThen(bytes: Uint8Array, position: number, done: DiskDone): void {
+    tellEnd(this.write(bytes, position), done);
+  }
+
+  syncThen(done: DiskDone): void {
+    tellEnd(this.sync(), done);
   }
 
   close(): Promise<void> {

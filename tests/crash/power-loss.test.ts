@@ -10,20 +10,22 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, test } from "node:test";
-import { Engine, LevelKv, LocalLog, type Log } from "@codeq/engine";
-import type { TaskId, TenantId, WorkerId } from "@codeq/queue";
+import { type Engine, LevelKv, LocalLog, type Log, recordOf } from "@codeq/engine";
+import type { NewTask, Returned, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
 import { SimClock, SimRandom, settle } from "@codeq/simulated";
-import { decodeBody, opKinds } from "../../packages/engine/src/batch-codec.ts";
+import { type DecodedOp, decodeBody, opKinds } from "../../packages/engine/src/batch-codec.ts";
 import { Broker } from "../../packages/server/src/broker/broker.ts";
+import type { Enqueued, Submitted } from "../../packages/server/src/broker/verbs.ts";
 import { noQuotas } from "../../packages/server/src/config/quotas.ts";
 import { promoteDueTasks } from "../../packages/server/src/maintenance/promote-due-tasks.ts";
-import { deriveCounts } from "../../packages/server/src/store/counts.ts";
-import { tasksPrefix } from "../../packages/server/src/store/keys.ts";
-import { keysOf, taskIndexing } from "../../packages/server/src/store/keys-of.ts";
-import { decodeTask } from "../../packages/server/src/store/task-codec.ts";
+import { formatKey, taskKey } from "../../packages/server/src/store/keys.ts";
+import { Store } from "../../packages/server/src/store/store.ts";
+import { readTask } from "../../packages/server/src/store/task-codec.ts";
+import { keysOf, taskRows } from "../../packages/server/src/store/task-rows.ts";
 import { TaskIds } from "../../packages/server/src/task-ids.ts";
-import { Feed } from "../../packages/server/src/telemetry/feed.ts";
 import { temporaryDirectory } from "../e2e/server-process.ts";
+import { tapEngine } from "../simulation/engine-tap.ts";
+import { ask, claim } from "./ask-broker.ts";
 import { entriesOf, readStore } from "./check-store.ts";
 import { PowerLossDisk } from "./power-loss-disk.ts";
 
@@ -99,6 +101,7 @@ class Machine {
   #records: Buffer[] = [];
   /** What the records up to `#modelIndex` make of an empty store. */
   readonly #model = new Map<string, string>();
+  readonly #tasks = new Map<TaskId, Task>();
   #modelIndex = 0;
   #told: Told[] = [];
   /** How far the log was acknowledged at which time. */
@@ -129,15 +132,15 @@ class Machine {
       after: this.#crashed,
     });
     const kv = await LevelKv.open(join(this.#directory, "kv"));
-    const engine = await this.#start(disk, kv).catch(async (error: unknown) => {
+    const store = await this.#start(disk, kv).catch(async (error: unknown) => {
       await kv.close();
       if (!disk.isLost) throw error;
       this.totals.inStart += 1;
       return undefined;
     });
-    if (engine !== undefined) {
-      if (options.isLast !== true) await this.#work(engine, disk);
-      await engine[Symbol.asyncDispose]();
+    if (store !== undefined) {
+      if (options.isLast !== true) await this.#work(store, disk);
+      await store[Symbol.asyncDispose]();
     }
     this.totals.failures += 1;
     // Sometimes only the process ends, and the power fails in the life after.
@@ -147,7 +150,7 @@ class Machine {
     this.#powerFailed = true;
   }
 
-  async #start(disk: PowerLossDisk, kv: LevelKv): Promise<Engine> {
+  async #start(disk: PowerLossDisk, kv: LevelKv): Promise<Store> {
     const log = await LocalLog.open(disk, {
       durability: this.#mode,
       writer: 1,
@@ -158,11 +161,12 @@ class Machine {
     });
     this.#checkEnd(log.lastIndex);
     try {
-      const engine = await Engine.open({
+      const recorded = this.#recorded(log);
+      const tap = tapEngine(recorded);
+      const store = await Store.open({
+        shards: 1,
         kv,
-        log: this.#recorded(log),
-        indexing: taskIndexing,
-        derive: deriveCounts,
+        log: recorded,
         clock: this.#clock,
         observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
         freeBytes: () => disk.freeBytes(),
@@ -171,8 +175,8 @@ class Machine {
         flushBytes: this.#random.pick(flushBytesChoices),
         syncIntervalMs: this.#mode === "interval" ? syncIntervalMs : undefined,
       });
-      await this.#checkState(engine);
-      return engine;
+      await this.#checkState(tap.engine as Engine);
+      return store;
     } catch (error) {
       await log.close().catch(() => {});
       throw error;
@@ -181,6 +185,7 @@ class Machine {
 
   /** The log, with a copy of everything that it is given. */
   #recorded(log: LocalLog): Log {
+    let given = log.lastIndex;
     const recorded: Log = {
       get firstIndex() {
         return log.firstIndex;
@@ -191,10 +196,14 @@ class Machine {
       get bytes() {
         return log.bytes;
       },
-      append: (frame) => {
+      get canAppend() {
+        return log.canAppend;
+      },
+      append: (frame, appended) => {
         const end = headerBytes + frame.bodyBytes;
-        this.#records[log.lastIndex + 1] = Buffer.from(frame.buffer.subarray(headerBytes, end));
-        return log.append(frame);
+        given += 1;
+        this.#records[given] = Buffer.from(frame.buffer.subarray(headerBytes, end));
+        log.append(frame, appended);
       },
       sync: () => log.sync(),
       readFrom: (index) => log.readFrom(index),
@@ -227,14 +236,30 @@ class Machine {
   #apply(index: number): void {
     const body = this.#records[index];
     assert.ok(body !== undefined, `record ${index} was never appended`);
-    for (const { kind, key, value } of decodeBody(body)) {
-      for (const [index] of indexOf(key, this.#model.get(key))) this.#model.delete(index);
-      if (kind === opKinds.delete) this.#model.delete(key);
+    for (const op of decodeBody(body)) {
+      const { kind, key, value } = op;
+      if (kind >= opKinds.rowCreated) this.#applyRow(op);
+      else if (kind === opKinds.delete) this.#model.delete(key);
       else this.#model.set(key, value.buffer.toString("latin1", value.start, value.end));
-      for (const [index, tenant] of indexOf(key, this.#model.get(key))) {
-        this.#model.set(index, tenant);
-      }
     }
+  }
+
+  /** A task is its record and the index keys that follow from it. */
+  #applyRow({ kind, key, value }: DecodedOp): void {
+    const id = key as TaskId;
+    const before = this.#tasks.get(id);
+    assert.equal(before === undefined, kind === opKinds.rowCreated, `${id} is there or not`);
+    for (const index of before === undefined ? [] : keysOf(before)) this.#model.delete(index);
+    if (kind === opKinds.rowDeleted) {
+      this.#tasks.delete(id);
+      this.#model.delete(taskKey(id));
+      return;
+    }
+    const task = readTask(value, id, before);
+    assert.ok(task !== undefined, `${id} cannot be read`);
+    this.#tasks.set(id, task);
+    this.#model.set(taskKey(id), recordOf(task, taskRows).toString("latin1"));
+    for (const index of keysOf(task)) this.#model.set(index, task.tenantId);
   }
 
   /** Exactly what the surviving records say, and everything that clients were told in it. */
@@ -242,7 +267,9 @@ class Machine {
     const found = new Map<string, string>();
     for await (const [key, value] of entriesOf(engine)) {
       const isDerived = /^codeq\/(counts\/|meta\/(position|sequence)$)/.test(key);
-      if (!isDerived) found.set(key, value.toString("latin1"));
+      // Written by the first start itself.
+      const isFirst = key === formatKey && this.#modelIndex === 0;
+      if (!isDerived && !isFirst) found.set(key, value.toString("latin1"));
     }
     const differs = [...new Set([...found.keys(), ...this.#model.keys()])].filter(
       (key) => found.get(key) !== this.#model.get(key),
@@ -258,11 +285,11 @@ class Machine {
     }
   }
 
-  async #work(engine: Engine, disk: PowerLossDisk): Promise<void> {
+  async #work(store: Store, disk: PowerLossDisk): Promise<void> {
     const clock = this.#clock;
     const random = this.#random;
     const broker = await Broker.open({
-      engine,
+      store,
       clock,
       draw: () => random.next(),
       ids: new TaskIds((bytes) => random.bytes(bytes)),
@@ -270,7 +297,7 @@ class Machine {
       retention: { doneMs: 86_400_000, deadMs: 0 },
       delayedInMemoryMax: 1000,
       quotas: noQuotas,
-      feed: new Feed(),
+      observe: () => {},
     });
     void disk.lost.then(() => {
       this.#failedMs = clock.monotonicMs();
@@ -301,7 +328,7 @@ class Machine {
   /** What a client is told when everything it waited for has come. */
   async #act(broker: Broker): Promise<Told | undefined> {
     const random = this.#random;
-    const { engine } = broker.store;
+    const { store } = broker;
     const draw = random.next();
     if (draw < 0.1) {
       await promoteDueTasks({ broker, clock: this.#clock }).runOnce();
@@ -309,10 +336,10 @@ class Machine {
     }
     if (draw < 0.55) return this.#enqueue(broker);
     const workerId = `w${random.int(3)}` as WorkerId;
-    const [claimed] = await broker.claim({
+    const [claimed] = await claim(broker, {
       tenantId,
       workerId,
-      commands: ["c"],
+      queues: ["c"],
       leaseMs: 600_000,
       count: 1,
       waitMs: 0,
@@ -321,19 +348,23 @@ class Machine {
     const { task, payload } = claimed;
     const of = { tenantId, id: task.id, owner: { workerId, leaseToken: task.leaseToken } };
     const told = (resultJson?: string): Told => {
-      return { id: task.id, logIndex: durableIndex(engine), payload, resultJson };
+      return { id: task.id, logIndex: durableIndex(store), payload, resultJson };
     };
     if (draw < 0.65) return told();
     if (draw < 0.75) {
-      const outcome = broker.nack(of, { delaySeconds: random.int(2), reason: "again" });
-      assert.ok(outcome.ok);
-      await outcome.value.done;
+      const request = { delaySeconds: random.int(2), reason: "again" };
+      await ask<Returned>((waiter) => broker.nack(of, request, waiter));
       return told();
     }
     const resultJson = `{"token":${task.leaseToken}}`;
-    const outcome = broker.submit(of, { how: "completed", resultJson, error: "", artifacts: [] });
-    assert.ok(outcome.ok);
-    await outcome.value.done;
+    const result = { json: resultJson, artifacts: [] };
+    const submission = {
+      how: "completed",
+      error: "",
+      result,
+      resultBytes: resultJson.length,
+    } as const;
+    await ask<Submitted>((waiter) => broker.submit(of, submission, waiter));
     return told(resultJson);
   }
 
@@ -342,7 +373,7 @@ class Machine {
     const payload = `{"size":"${"x".repeat(random.int(random.pick([100, 100, 3000])))}"}`;
     const isKeyed = random.next() < 0.3;
     const visibleMs = random.next() < 0.2 ? this.#clock.nowMs() + 1 + random.int(50) : undefined;
-    const outcome = broker.enqueue({
+    const input: NewTask = {
       tenantId,
       command: "c",
       priority: random.int(3),
@@ -353,15 +384,14 @@ class Machine {
       maxAttempts: 3,
       visibleMs,
       payload,
+      payloadBytes: payload.length,
       payloadHash: "",
-    });
-    assert.ok(outcome.ok);
-    const { value, done } = outcome.value;
-    await done;
+    };
+    const value = await ask<Enqueued>((waiter) => broker.enqueue(input, waiter));
     const kept = value.replayed ? broker.store.payload(value.task) : payload;
     return {
       id: value.task.id,
-      logIndex: durableIndex(broker.store.engine),
+      logIndex: durableIndex(broker.store),
       payload: kept,
       resultJson: undefined,
     };
@@ -370,13 +400,6 @@ class Machine {
 
 const headerBytes = 64;
 
-function durableIndex(engine: Engine): number {
-  return engine.stats().durableIndex;
-}
-
-/** The index keys that follow from a value of the log, with what they hold. */
-function indexOf(key: string, latin1: string | undefined): (readonly [string, string])[] {
-  if (latin1 === undefined || !key.startsWith(tasksPrefix)) return [];
-  const task = decodeTask(Buffer.from(latin1, "latin1"));
-  return task === undefined ? [] : keysOf(task).map((index) => [index, task.tenantId] as const);
+function durableIndex(store: Store): number {
+  return store.stats().durableIndex;
 }

@@ -27,6 +27,8 @@ export interface Seen {
   readonly attempts: number;
   /** Only looked at while the task is leased. */
   readonly leaseToken: number;
+  /** When the lease ends, where that can be seen. */
+  readonly untilMs?: number;
   readonly payload: string;
   readonly result: (Submission & { readonly record: string }) | undefined;
 }
@@ -48,6 +50,8 @@ export class TaskStory {
   attempts = 0;
   handBacks = 0;
   token = 0;
+  /** The lease was acknowledged up to here, by a claim or a heartbeat. */
+  leasedUntilMs = 0;
   doubt: Doubt | undefined;
   end: { place: "dead" | "done"; submission: Submission; record: string } | undefined;
 
@@ -86,6 +90,7 @@ export class TaskStory {
     if (seen.payload !== this.payload) problems.push(`${this} was given out with other contents`);
     this.state = "held";
     this.token = seen.leaseToken;
+    this.leasedUntilMs = seen.untilMs ?? 0;
     return problems;
   }
 
@@ -137,7 +142,9 @@ export class TaskStory {
     switch (this.state) {
       case "held":
         if (seen.place !== "leased") return [this.#differs("place", seen.place)];
-        return seen.leaseToken === this.token ? [] : [this.#differs("token", seen.leaseToken)];
+        if (seen.leaseToken !== this.token) return [this.#differs("token", seen.leaseToken)];
+        if (seen.untilMs === undefined || seen.untilMs >= this.leasedUntilMs) return [];
+        return [`${this} was leased until ${this.leasedUntilMs}, now it is ${seen.untilMs}`];
       case "ended":
         return this.#checkEnd(seen);
       case "free":
@@ -181,6 +188,7 @@ export class TaskStory {
     }
     this.state = "held";
     this.token = seen.leaseToken;
+    this.leasedUntilMs = 0;
     return [];
   }
 

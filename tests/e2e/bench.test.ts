@@ -23,13 +23,13 @@ function column(table: string, name: string): string[] {
 }
 
 test("the stream benchmark counts cycles in both forms and tells what they cost", async (t) => {
-  const short = ["--seconds", "1", "--warm-up", "0", "--pickup-seconds", "1"];
+  const short = ["--seconds", "1", "--warm-up", "0", "--rate-seconds", "1"];
   const child = bench("streams", "--mode", "os", ...short);
   t.after(() => child.kill());
   const { code, stdout, stderr } = await child.exited;
   assert.equal(code, 0, stderr);
   assert.deepEqual(column(stdout, "batch"), ["1", "64"]);
-  for (const name of ["cycles/s", "server us", "client us", "anchor/s"]) {
+  for (const name of ["cycles/s", "server us", "client us", "heap B", "log B", "anchor/s"]) {
     const figures = column(stdout, name).map(Number);
     assert.ok(
       figures.every((figure) => figure > 0),
@@ -41,11 +41,24 @@ test("the stream benchmark counts cycles in both forms and tells what they cost"
   }
 });
 
+test("another checkout is measured by turns, and medians are compared", async (t) => {
+  const short = ["--seconds", "1", "--warm-up", "0", "--rate-seconds", "0", "--batch", "8:32"];
+  const child = bench("streams", "--mode", "os", ...short, "--against", root, "--rounds", "2");
+  t.after(() => child.kill());
+  const { code, stdout, stderr } = await child.exited;
+  assert.equal(code, 0, stderr);
+  const rows = ["there 1", "here 1", "there 2", "here 2", "there", "here", "ratio"];
+  assert.deepEqual(column(stdout, "checkout"), rows);
+  const [there = 0, here = 0, ratio = 0] = column(stdout, "cycles/s").slice(-3).map(Number);
+  // Shown rates are rounded.
+  assert.ok(Math.abs(here / there - ratio) < 0.02, `${here} / ${there} is not ${ratio}`);
+});
+
 test("a benchmark refuses options that it does not know, and says which it has", async (t) => {
   const child = bench("streams", "--slots", "none");
   t.after(() => child.kill());
   const { code, stderr } = await child.exited;
   assert.equal(code, 1);
   assert.match(stderr, /^error: --slots is none; it takes a whole number from 1 on\n/);
-  assert.match(stderr, /--pickup-seconds/);
+  assert.match(stderr, /--rate-seconds/);
 });

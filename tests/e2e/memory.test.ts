@@ -14,7 +14,8 @@ const batchTasks = 1000;
 const residentGrowthMax = 128 * mebibyte;
 /** What waits for its flush comes and goes; the records of 150,000 tasks take twice as much. */
 const heapGrowthMax = 40 * mebibyte;
-const windowEntriesMax = 4096;
+/** Positions in memory, packed into 24 bytes each. */
+const windowEntriesMax = 1_048_576;
 
 async function setup(t: TestContext): Promise<{ server: ServerProcess; api: ApiClient }> {
   const directory = temporaryDirectory();

@@ -360,7 +360,7 @@ test("P7: every event needs its scope; the refusal is an error that names no tas
   assert.deepEqual(await nobody.ask(batch), refused);
   await nobody.expectSilence();
   assert.equal((await server.api.task(taskId)).status, "IN_PROGRESS");
-  assert.equal(server.api.core.broker.claims.waiters.size, 0);
+  assert.equal(server.api.core.broker.claims.lines.size, 0);
 
   const claims = await server.worker("worker-claims");
   const id = await server.api.create();

@@ -249,7 +249,7 @@ test("a Ready that cannot be served is refused, and the stream goes on", async (
     await call.expectSilence();
     call.close();
   }
-  assert.equal(server.api.core.broker.claims.waiters.size, 0);
+  assert.equal(server.api.core.broker.claims.lines.size, 0);
 });
 
 test("a lease of zero or less is the default one", async (t) => {
@@ -361,11 +361,12 @@ test("a bug in the server is told as such, and ends neither the stream nor the s
   const call = await server.worker();
   const { broker } = server.api.core;
   const claim = broker.claim.bind(broker);
-  broker.claim = () => Promise.reject(new Error("broken on purpose"));
+  broker.claim = () => assert.fail("broken on purpose");
   assert.deepEqual(await call.ask({ ready: {} }), {
     error: { code: "Internal", message: "internal error" },
   });
   broker.claim = claim;
+  assert.equal(server.api.lines.filter((line) => line.includes("broken on purpose")).length, 1);
   const id = await server.api.create();
   assert.equal((await call.ask({ ready: {} }))["task"].task.id, id);
 });

@@ -125,7 +125,7 @@ export class Server {
       free: async () => {
         disk.capacityBytes = Number.MAX_SAFE_INTEGER;
         await this.pass(2000);
-        assert.equal(this.api.core.engine.state, "open");
+        assert.equal(this.api.core.store.state, "open");
       },
     };
   }

@@ -113,7 +113,7 @@ test("a claim whose write fails is tried again, without an attempt being counted
   const call = await server.worker();
   server.api.world.disk.failNext("write", "ENOSPC");
   call.send({ ready: {} });
-  await until(() => server.api.core.engine.state === "full");
+  await until(() => server.api.core.store.state === "full");
   await call.expectSilence();
   await server.pass(3000);
   const { task } = await call.next();

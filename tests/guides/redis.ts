@@ -1,6 +1,7 @@
 /** A Redis of its own for a test. Its clients have to be closed before it, or they try for ever. */
 import type { TestContext } from "node:test";
-import { ensurePeers, SetupError, startRedis } from "../bench/peer-servers.ts";
+import { ensurePeers, startRedis } from "../bench/peer-servers.ts";
+import { SetupError } from "../bench/programs.ts";
 import { Workspace } from "../bench/workspace.ts";
 
 export interface Redis extends AsyncDisposable {

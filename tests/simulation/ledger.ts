@@ -4,8 +4,9 @@
  * that was not kept is taken out again, so the ledger always stands where the log stands.
  */
 import { queueOf, type Task, type TaskId } from "@codeq/queue";
-import { decodeBody, opKinds } from "../../packages/engine/src/batch-codec.ts";
-import { decodeTask, resultIn } from "../../packages/server/src/store/task-codec.ts";
+import { type DecodedOp, decodeBody, opKinds } from "../../packages/engine/src/batch-codec.ts";
+import { tasksPrefix } from "../../packages/server/src/store/keys.ts";
+import { decodeResult, readTask } from "../../packages/server/src/store/task-codec.ts";
 
 export type EventKind =
   | "create"
@@ -44,10 +45,16 @@ export interface Version {
   readonly task: Task | undefined;
 }
 
-const taskPrefix = "codeq/tasks/";
+export interface LedgerListener {
+  /** A task is about to change in the ledger. */
+  onEvent(event: LedgerEvent): void;
+  /** The record says what cannot be, given those before it. */
+  onLie(finding: string): void;
+}
 
 export class Ledger {
-  readonly keys: Map<string, string> = new Map();
+  /** All but the records of tasks. */
+  readonly keys: Map<string, Buffer> = new Map();
   readonly tasks: Map<TaskId, Task> = new Map();
   readonly versions: Map<TaskId, Version[]> = new Map();
   /** In the order of their creation; also of those that are gone. */
@@ -66,22 +73,19 @@ export class Ledger {
     return this.records[index - this.#firstIndex];
   }
 
-  /** Calls `onEvent` for every transition, before the ledger shows it. */
   append(
     at: { readonly index: number; readonly atMs: number; readonly wallMs: number },
     body: Buffer,
-    onEvent: (event: LedgerEvent) => void,
+    listener: LedgerListener,
   ): LedgerRecord {
     if (at.index !== this.lastIndex + 1) {
       throw new Error(`record ${at.index} does not follow ${this.lastIndex}`);
     }
     const record: LedgerRecord = { ...at, events: [], undo: [], durableMs: undefined };
     this.records.push(record);
-    for (const { kind, key, value } of decodeBody(Buffer.from(body))) {
-      const text =
-        kind === opKinds.delete ? undefined : value.buffer.toString("utf8", value.start, value.end);
-      if (key.startsWith(taskPrefix)) this.#changeTask(record, { key, text, onEvent });
-      this.#setKey(record, key, text);
+    for (const op of decodeBody(Buffer.from(body))) {
+      if (op.kind >= opKinds.rowCreated) this.#changeTask(record, op, listener);
+      else this.#setKey(record, op, listener);
     }
     return record;
   }
@@ -98,15 +102,25 @@ export class Ledger {
     return gone;
   }
 
-  #setKey(record: LedgerRecord, key: string, text: string | undefined): void {
+  #setKey(record: LedgerRecord, { kind, key, value }: DecodedOp, { onLie }: LedgerListener): void {
     const before = this.keys.get(key);
+    if (kind === opKinds.create && before !== undefined) onLie(`${key} is created twice`);
+    if (key.startsWith(tasksPrefix)) onLie(`${key} is not written as a row`);
     record.undo.push(() => {
       if (before === undefined) this.keys.delete(key);
       else this.keys.set(key, before);
     });
-    if (text === undefined) this.keys.delete(key);
-    else this.keys.set(key, text);
-    for (const each of textsOf(key, text)) {
+    if (kind === opKinds.delete) {
+      this.keys.delete(key);
+      return;
+    }
+    const bytes = value.buffer.subarray(value.start, value.end);
+    this.keys.set(key, bytes);
+    this.#addTexts(record, textsOf(key, bytes));
+  }
+
+  #addTexts(record: LedgerRecord, texts: readonly string[]): void {
+    for (const each of texts) {
       this.#countText(each, 1);
       record.undo.push(() => this.#countText(each, -1));
     }
@@ -120,18 +134,21 @@ export class Ledger {
 
   #changeTask(
     record: LedgerRecord,
-    change: {
-      readonly key: string;
-      readonly text: string | undefined;
-      readonly onEvent: (event: LedgerEvent) => void;
-    },
+    { kind, key, value }: DecodedOp,
+    { onEvent, onLie }: LedgerListener,
   ): void {
-    const id = change.key.slice(taskPrefix.length) as TaskId;
+    const id = key as TaskId;
     const before = this.tasks.get(id);
-    const after = change.text === undefined ? undefined : decodeTask(Buffer.from(change.text));
+    if ((kind === opKinds.rowCreated) === (before !== undefined)) {
+      onLie(`record ${record.index} has op ${kind} for ${id}, which is ${before?.place.in}`);
+    }
+    const isPatch = kind === opKinds.rowChanged;
+    const after =
+      kind === opKinds.rowDeleted ? undefined : readTask(value, id, isPatch ? before : undefined);
+    if (kind !== opKinds.rowDeleted && after === undefined) onLie(`${id} cannot be read`);
     const event: LedgerEvent = { kind: kindOf(before, after), id, before, after, record };
     record.events.push(event);
-    change.onEvent(event);
+    onEvent(event);
     const versions = this.versions.get(id) ?? [];
     this.versions.set(id, versions);
     versions.push({ record, task: after });
@@ -141,23 +158,20 @@ export class Ledger {
       if (before === undefined) this.tasks.delete(id);
       else this.tasks.set(id, before);
     });
-    if (after === undefined) this.tasks.delete(id);
-    else this.tasks.set(id, after);
+    if (after === undefined) {
+      this.tasks.delete(id);
+      return;
+    }
+    this.tasks.set(id, after);
+    const { payload = "", error, result } = after;
+    this.#addTexts(record, [payload, error, result?.json ?? ""]);
   }
 }
 
-/** What a producer or a worker wrote, as it wrote it. */
-function textsOf(key: string, text: string | undefined): string[] {
-  if (text === undefined) return [];
-  if (key.startsWith("codeq/payload/")) return [text];
-  if (key.startsWith("codeq/results/")) return resultTexts(text);
-  if (!key.startsWith(taskPrefix)) return [];
-  return [decodeTask(text)?.payload ?? "", ...resultTexts(resultIn(text) ?? "[]")];
-}
-
-function resultTexts(encoded: string): string[] {
-  const [, , resultJson, error] = JSON.parse(encoded) as string[];
-  return [resultJson ?? "", error ?? ""];
+/** What a producer or a worker wrote beside a task, as it wrote it. */
+function textsOf(key: string, value: Buffer): string[] {
+  if (key.startsWith("codeq/payload/")) return [value.toString("utf8")];
+  return key.startsWith("codeq/results/") ? [decodeResult(value)?.json ?? ""] : [];
 }
 
 function kindOf(before: Task | undefined, after: Task | undefined): EventKind {

@@ -2,7 +2,7 @@
 
 import type { FaultError, Log } from "@codeq/engine";
 import { headerBytes } from "../../packages/engine/src/log/log.ts";
-import type { Ledger, LedgerEvent } from "./ledger.ts";
+import type { Ledger, LedgerEvent, LedgerRecord } from "./ledger.ts";
 
 export interface TapOptions {
   readonly ledger: Ledger;
@@ -10,18 +10,28 @@ export interface TapOptions {
   readonly isAlive: () => boolean;
   readonly onEvent: (event: LedgerEvent) => void;
   readonly trace: (line: string) => void;
-  /** The log does not do what it says. */
+  /** The log does not do what it says, or is told what cannot be. */
   readonly onLie: (finding: string) => void;
 }
 
 export interface TappedLog extends Log {
-  /** Whether a record is on its way to the log. */
+  /** Whether records are on their way to the log. */
   readonly isAppending: boolean;
 }
 
 export function tapLog(log: Log, options: TapOptions): TappedLog {
   const { ledger } = options;
-  let isAppending = false;
+  let inFlight = 0;
+  const settle = (record: LedgerRecord, fault: FaultError | undefined): void => {
+    const { index } = record;
+    if (fault?.code === "disk_full") ledger.rewindTo(index - 1);
+    if (fault !== undefined) return;
+    record.durableMs = options.now().atMs;
+    if (log.lastIndex < index) {
+      options.onLie(`record ${index} was acknowledged and the log ends at ${log.lastIndex}`);
+      ledger.rewindTo(log.lastIndex);
+    }
+  };
   return {
     get firstIndex() {
       return log.firstIndex;
@@ -32,34 +42,29 @@ export function tapLog(log: Log, options: TapOptions): TappedLog {
     get bytes() {
       return log.bytes;
     },
-    get isAppending() {
-      return isAppending;
+    get canAppend() {
+      return log.canAppend;
     },
-    append: async (frame) => {
+    get isAppending() {
+      return inFlight > 0;
+    },
+    append: (frame, appended) => {
       // What a process does after its end reaches no disk.
-      if (!options.isAlive()) return new Promise(() => {});
-      const index = log.lastIndex + 1;
-      const body = frame.buffer.subarray(headerBytes, headerBytes + frame.bodyBytes);
-      const record = ledger.append({ index, ...options.now() }, body, options.onEvent);
-      for (const event of record.events) options.trace(`log ${index} ${event.kind} ${event.id}`);
-      isAppending = true;
-      try {
-        await log.append(frame);
-        if (!options.isAlive()) return index;
-        record.durableMs = options.now().atMs;
-        if (log.lastIndex < index) {
-          options.onLie(`record ${index} was acknowledged and the log ends at ${log.lastIndex}`);
-          ledger.rewindTo(log.lastIndex);
-        }
-        return index;
-      } catch (error) {
-        const { code } = error as FaultError;
-        options.trace(`log ${index} refused: ${code}`);
-        if (code === "disk_full" && options.isAlive()) ledger.rewindTo(index - 1);
-        throw error;
-      } finally {
-        isAppending = false;
+      if (!options.isAlive()) return;
+      const index = ledger.lastIndex + 1;
+      if (inFlight === 0 && log.lastIndex + 1 !== index) {
+        options.onLie(`record ${index} is appended and the log ends at ${log.lastIndex}`);
       }
+      const body = frame.buffer.subarray(headerBytes, headerBytes + frame.bodyBytes);
+      const record = ledger.append({ index, ...options.now() }, body, options);
+      for (const event of record.events) options.trace(`log ${index} ${event.kind} ${event.id}`);
+      inFlight += 1;
+      log.append(frame, (fault) => {
+        inFlight -= 1;
+        if (fault !== undefined) options.trace(`log ${index} refused: ${fault.code}`);
+        if (options.isAlive()) settle(record, fault);
+        appended(fault, index);
+      });
     },
     sync: () => log.sync(),
     readFrom: (index) => log.readFrom(index),

@@ -2,15 +2,17 @@
  * A bug for every checker: a twin of some part that breaks one promise. They are planted into a
  * running composition from outside, so no file of the product knows of them.
  */
-import { create, FaultError, type Log, type Op, put, remove } from "@codeq/engine";
-import type { Task } from "@codeq/queue";
+import type { Engine, EngineOptions, Group, Kv, KvBatch, Log, Row, RowCodec } from "@codeq/engine";
+import { FaultError } from "@codeq/engine";
+import { type Change, changeOf, type Task } from "@codeq/queue";
+import { eventsOf } from "../../packages/server/src/broker/feed-events.ts";
+import { GroupOutcome } from "../../packages/server/src/broker/group-outcome.ts";
+import type { QueueState } from "../../packages/server/src/broker/queue-state.ts";
+import type { Waiter } from "../../packages/server/src/broker/verbs.ts";
 import type { Durability } from "../../packages/server/src/config/settings.ts";
 import type { Core } from "../../packages/server/src/start/compose.ts";
-import { payloadKey, taskKey } from "../../packages/server/src/store/keys.ts";
-import { addChange, keysOf } from "../../packages/server/src/store/keys-of.ts";
-import { decodeTask, encodeTask, resultIn } from "../../packages/server/src/store/task-codec.ts";
 import type { CheckerName } from "./checkers/index.ts";
-import type { Plants } from "./world.ts";
+import type { Plants, World } from "./world.ts";
 
 export interface PlantedBug {
   readonly checker: CheckerName;
@@ -20,28 +22,86 @@ export interface PlantedBug {
   readonly durability?: Durability;
 }
 
-/** Lets a function see, and replace, the ops of every commit. */
-function onCommit(core: Core, change: (ops: readonly Op[]) => readonly Op[]): void {
-  const commit = core.engine.commit.bind(core.engine);
-  core.engine.commit = (ops) => commit(change(ops));
+/** Lets a function replace the changes of every commit. */
+function onCommit({ store }: Core, rewrite: (change: Change) => Change): void {
+  const commit = store.commit.bind(store);
+  store.commit = (changes) => commit(changes.map(rewrite));
 }
 
-const placeIn = ({ row }: Op): string | undefined => (row as Task | undefined)?.place.in;
-
 function rewriteTasks(core: Core, rewrite: (task: Task) => Task): void {
-  onCommit(core, (ops) =>
-    ops.map((op) => {
-      if (!op.key.startsWith("codeq/tasks/") || op.value.length === 0) return op;
-      const task = decodeTask(Buffer.from(op.value as string));
-      return task === undefined
-        ? op
-        : { ...op, value: encodeTask(rewrite(task), resultIn(op.value as string) ?? "") };
-    }),
+  onCommit(core, (change) =>
+    change.after === undefined ? change : { ...change, after: rewrite(change.after) },
   );
 }
 
+function engineOf({ life }: World): Engine {
+  const engine = life?.tap?.engine;
+  if (engine === undefined) throw new Error("there is no engine yet");
+  return engine;
+}
+
+/** An engine whose rows are like the given ones but for some of their methods. */
+function withRows(
+  change: (rows: RowCodec, options: EngineOptions) => Partial<Omit<RowCodec, "valueOf">>,
+): (options: EngineOptions) => EngineOptions {
+  return (options) => ({
+    ...options,
+    rows: { ...options.rows, ...change(options.rows, options) },
+  });
+}
+
+/** A kv whose batches leave out some writes. */
+function withBatch(kv: Kv, isKept: (kind: "put" | "del", key: string) => boolean): Kv {
+  const twin = (batch: KvBatch): KvBatch => ({
+    put: (key, value) => {
+      if (isKept("put", key)) batch.put(key, value);
+    },
+    del: (key) => {
+      if (isKept("del", key)) batch.del(key);
+    },
+    write: (options) => batch.write(options),
+    close: () => batch.close(),
+  });
+  return { ...kv, batch: () => twin(kv.batch()) };
+}
+
+/** A group that says that it is durable and has reached nothing. */
+function falseGroup(): Group {
+  const group: Pick<Group, "index" | "done" | "wait"> = {
+    index: 0,
+    done: Promise.resolve(),
+    wait: (waiter) => queueMicrotask(() => waiter.durable()),
+  };
+  return group as Group;
+}
+
+/** Calls a function for every queue before it is used. */
+function onQueue({ broker: { queues } }: Core, change: (queue: QueueState) => void): void {
+  const changed = new WeakSet<QueueState>();
+  const queueOf = queues.queue.bind(queues);
+  queues.queue = (tenantId, name) => {
+    const queue = queueOf(tenantId, name);
+    if (!changed.has(queue)) change(queue);
+    changed.add(queue);
+    return queue;
+  };
+}
+
+const nobody: Waiter<unknown> = { durable: () => {}, refused: () => {} };
+
+/** Runs something before somebody hears that it was refused. */
+function onRefused<Answer>(waiter: Waiter<Answer>, run: () => void): Waiter<Answer> {
+  return {
+    durable: (answer, item) => waiter.durable(answer, item),
+    refused: (why, item) => {
+      if (!(why instanceof FaultError)) run();
+      waiter.refused(why, item);
+    },
+  };
+}
+
 /** A log like the given one but for some of its methods. */
-function twinOf(log: Log, different: Partial<Log>): Log {
+function twinOf(log: Log, different: Partial<Pick<Log, "append" | "sync">>): Log {
   return {
     get firstIndex() {
       return log.firstIndex;
@@ -52,7 +112,10 @@ function twinOf(log: Log, different: Partial<Log>): Log {
     get bytes() {
       return log.bytes;
     },
-    append: (frame) => log.append(frame),
+    get canAppend() {
+      return log.canAppend;
+    },
+    append: (frame, appended) => log.append(frame, appended),
     sync: () => log.sync(),
     readFrom: (index) => log.readFrom(index),
     trim: (index) => log.trim(index),
@@ -61,24 +124,42 @@ function twinOf(log: Log, different: Partial<Log>): Log {
   };
 }
 
-const isDelete = (op: Op): boolean => op.value.length === 0;
+/** Takes the sync of a record for one of everything that was written. */
+function acknowledgingAllWithFirst(log: Log): Log["append"] {
+  let waiting: (() => void)[] = [];
+  return (frame, appended) => {
+    let isTold = false;
+    let index = log.lastIndex + waiting.length + 1;
+    const tell = (fault?: FaultError): void => {
+      if (!isTold) appended(fault, index);
+      isTold = true;
+    };
+    waiting.push(tell);
+    log.append(frame, (fault, given) => {
+      index = given;
+      const all = waiting;
+      waiting = [];
+      if (fault === undefined) for (const each of all) each();
+      else tell(fault);
+    });
+  };
+}
 
 export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "keysMatchRecords",
     bug: "an index key is not deleted when a task leaves it",
     plants: {
-      core: (core) => onCommit(core, (ops) => ops.map((op) => ({ ...op, before: undefined }))),
+      kv: (kv) => withBatch(kv, (kind, key) => kind === "put" || !key.startsWith("codeq/q/")),
     },
   },
   {
     checker: "keysMatchRecords",
     bug: "an index key is not written",
     plants: {
-      core: (core) =>
-        onCommit(core, (ops) =>
-          ops.map((op) => (placeIn(op) === "done" ? { ...op, row: undefined } : op)),
-        ),
+      engine: withRows(({ keysOf }) => ({
+        keysOf: (row) => keysOf(row).filter((key) => !key.startsWith("codeq/ttl/")),
+      })),
     },
   },
   {
@@ -97,14 +178,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "conservation",
     bug: "a sweep removes tasks that wait",
     plants: {
-      core: (core, world) => {
-        const enqueue = core.broker.enqueue.bind(core.broker);
-        core.broker.enqueue = (request) => {
-          const [task] = world.ledger.tasks.values();
-          if (task?.place.in === "ready") {
-            core.engine.commit([remove(taskKey(task.id), task), remove(payloadKey(task.id))]);
-          }
-          return enqueue(request);
+      core: ({ broker, store }, world) => {
+        const enqueue = broker.enqueue.bind(broker);
+        broker.enqueue = (input, waiter, item) => {
+          const [first] = world.ledger.tasks.keys();
+          const task = first === undefined ? undefined : store.task(first);
+          if (task?.place.in === "ready") store.commit([changeOf(task, undefined, "deleted")]);
+          enqueue(input, waiter, item);
         };
       },
     },
@@ -113,26 +193,19 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "conservation",
     bug: "a task is put into two places",
     plants: {
-      core: (core) =>
-        onCommit(core, (ops) => {
-          const row = ops.find((op) => placeIn(op) === "leased")?.row as Task | undefined;
-          const [key = ""] = row === undefined ? [] : keysOf(row);
-          return key === "" ? ops : [...ops, create(key.replace("inprog", "dlq"), "")];
-        }),
+      engine: withRows(({ keysOf }) => ({
+        keysOf: (row) =>
+          keysOf(row).flatMap((key) =>
+            key.includes("/inprog/") ? [key, key.replace("inprog", "dlq")] : [key],
+          ),
+      })),
     },
   },
   {
     checker: "recovery",
     bug: "a flush leaves out a key",
     plants: {
-      kv: (kv) => ({
-        ...kv,
-        write: (writes, options) =>
-          kv.write(
-            [...writes].filter(({ key }) => !key.startsWith("codeq/payload/")),
-            options,
-          ),
-      }),
+      kv: (kv) => withBatch(kv, (kind, key) => kind === "del" || !key.startsWith("codeq/payload/")),
     },
   },
   {
@@ -140,9 +213,45 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "the log says that a record is durable which it refused",
     plants: {
       log: (log) =>
-        twinOf(log, { append: (frame) => log.append(frame).catch(() => log.lastIndex + 1) }),
+        twinOf(log, {
+          append: (frame, appended) =>
+            log.append(frame, (_fault, index) => appended(undefined, index)),
+        }),
     },
     durability: "fsync",
+  },
+  {
+    checker: "recovery",
+    bug: "of two appends under way the second is acknowledged with the first",
+    plants: { log: (log) => twinOf(log, { append: acknowledgingAllWithFirst(log) }) },
+    durability: "fsync",
+  },
+  {
+    checker: "recovery",
+    bug: "a start applies a patch to the row of the kv instead of the one in the overlay",
+    plants: {
+      engine: withRows(({ prefix, read }, { kv }) => ({
+        read: (buffer, start, end, id, before) => {
+          const bytes = before === undefined ? undefined : kv.get(prefix + id);
+          const stored = bytes && read(bytes, 0, bytes.length, id, undefined);
+          return read(buffer, start, end, id, stored ?? before);
+        },
+      })),
+    },
+  },
+  {
+    checker: "recovery",
+    bug: "a patch is made from the row of the kv instead of the one in the overlay",
+    plants: {
+      engine: withRows(({ prefix, read, write }, { kv }) => ({
+        write: (buffer, at, after, before) => {
+          const id = (after as Task).id;
+          const bytes = before === undefined ? undefined : kv.get(prefix + id);
+          const stored: Row | undefined = bytes && read(bytes, 0, bytes.length, id, undefined);
+          return write(buffer, at, after, stored ?? before);
+        },
+      })),
+    },
   },
   {
     checker: "oneLease",
@@ -152,9 +261,20 @@ export const plantedBugs: readonly PlantedBug[] = [
         const add = leases.add.bind(leases);
         leases.add = (task, leastMs) => {
           add(task, leastMs);
-          const lease = leases.get(task.id);
-          if (lease !== undefined) leases.extend(lease, 50);
+          if (task.place.in !== "leased") return;
+          leases.extend({ ...task, place: { ...task.place, leaseMs: 50 } });
         };
+      },
+    },
+  },
+  {
+    checker: "oneLease",
+    bug: "a heartbeat is acknowledged and not in the log",
+    plants: {
+      core: ({ store }) => {
+        const commit = store.commit.bind(store);
+        store.commit = (changes) =>
+          changes.every(({ because }) => because === "extended") ? falseGroup() : commit(changes);
       },
     },
   },
@@ -168,7 +288,8 @@ export const plantedBugs: readonly PlantedBug[] = [
           const place = broker.store.task(of.id)?.place;
           return place?.in === "leased" ? { ...of, owner: { workerId: place.workerId } } : of;
         };
-        broker.submit = (of, submission) => submit(holderOf(of), submission);
+        broker.submit = (of, submission, waiter, item) =>
+          submit(holderOf(of), submission, waiter, item);
         const mayFinish = broker.mayFinish.bind(broker);
         broker.mayFinish = (of, how) => mayFinish(holderOf(of), how);
       },
@@ -180,8 +301,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     plants: {
       core: ({ broker }) => {
         const heartbeat = broker.heartbeat.bind(broker);
-        broker.heartbeat = (of, leaseMs) =>
-          heartbeat({ ...of, owner: { workerId: of.owner.workerId } }, leaseMs);
+        broker.heartbeat = (of, leaseMs, waiter, item) =>
+          heartbeat({ ...of, owner: { workerId: of.owner.workerId } }, leaseMs, waiter, item);
       },
     },
   },
@@ -189,17 +310,15 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "terminalIsFinal",
     bug: "a repeated submit puts the task back",
     plants: {
-      core: ({ broker, engine }) => {
+      core: ({ broker, store }) => {
         const submit = broker.submit.bind(broker);
-        broker.submit = (of, submission) => {
-          const outcome = submit(of, submission);
-          if (outcome.ok && outcome.value.value.repeated) {
-            const { task } = outcome.value.value;
-            const ops: Op[] = [];
-            addChange(ops, task, { ...task, place: { in: "ready", seq: 1e6 } });
-            engine.commit(ops);
+        broker.submit = (of, submission, waiter, item) => {
+          const task = store.task(of.id);
+          if (task?.place.in === "done" && store.state === "open") {
+            const ready: Task = { ...task, place: { in: "ready", seq: 1e6 } };
+            store.commit([changeOf(task, ready, "abandoned")]);
           }
-          return outcome;
+          submit(of, submission, waiter, item);
         };
       },
     },
@@ -208,16 +327,25 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "resultsAreKept",
     bug: "a repeated submit replaces the result",
     plants: {
-      core: ({ broker, engine }) => {
+      core: ({ broker, store }) => {
         const submit = broker.submit.bind(broker);
-        broker.submit = (of, submission) => {
-          const outcome = submit(of, submission);
-          if (outcome.ok && outcome.value.value.repeated) {
-            const { task } = outcome.value.value;
-            const text = ["x", "c", submission.resultJson, "", 0, 0, []];
-            engine.commit([put(taskKey(of.id), encodeTask(task, JSON.stringify(text)))]);
-          }
-          return outcome;
+        broker.submit = (of, submission, waiter, item) => {
+          submit(
+            of,
+            submission,
+            {
+              durable: (answer, each) => {
+                const task = store.task(of.id);
+                if (answer.repeated && task?.result !== undefined && store.state === "open") {
+                  const other = { ...task, webhook: "", result: submission.result };
+                  store.commit([changeOf(task, other, "finished")]);
+                }
+                waiter.durable(answer, each);
+              },
+              refused: (why, each) => waiter.refused(why, each),
+            },
+            item,
+          );
         };
       },
     },
@@ -245,17 +373,11 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "priorityOrder",
     bug: "high priorities are overlooked",
     plants: {
-      core: ({ broker: { queues } }) => {
-        const find = queues.find.bind(queues);
-        queues.find = (tenantId, name) => {
-          const queue = find(tenantId, name);
-          const ready = queue === undefined ? undefined : Object.getPrototypeOf(queue).ready;
-          if (queue !== undefined) {
-            queue.ready = (priority) => (priority > 5 ? 0 : ready.call(queue, priority));
-          }
-          return queue;
-        };
-      },
+      core: (core) =>
+        onQueue(core, (queue) => {
+          const get = (): number => [5, 4, 3, 2, 1, 0].find((each) => queue.ready(each) > 0) ?? -1;
+          Object.defineProperty(queue, "topPriority", { get });
+        }),
     },
   },
   {
@@ -264,7 +386,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     plants: {
       core: ({ broker }) => {
         const enqueue = broker.enqueue.bind(broker);
-        broker.enqueue = (request) => enqueue({ ...request, visibleMs: undefined });
+        broker.enqueue = (input, waiter, item) =>
+          enqueue({ ...input, visibleMs: undefined }, waiter, item);
       },
     },
   },
@@ -278,7 +401,9 @@ export const plantedBugs: readonly PlantedBug[] = [
           const item = first();
           const id = item?.id;
           if (item !== undefined && id !== undefined) {
-            setImmediate(() => broker.promote([{ id, dueMs: item.dueMs }]));
+            setImmediate(() => {
+              if (broker.store.state === "open") void broker.promote([{ id, number: item.dueMs }]);
+            });
           }
           return item;
         };
@@ -318,7 +443,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "oneTaskPerKey",
     bug: "idempotency keys are not looked up",
     plants: {
-      core: ({ broker: { store } }) => {
+      core: ({ store }) => {
         store.idempotency = () => undefined;
       },
     },
@@ -327,13 +452,12 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "oneTaskPerKey",
     bug: "a key is answered whatever the request says",
     plants: {
-      core: ({ broker }) => {
+      core: ({ broker, store }) => {
         const enqueue = broker.enqueue.bind(broker);
-        broker.enqueue = (request) => {
-          const entry = broker.store.idempotency(request.tenantId, request.idempotencyKey);
-          if (entry === undefined) return enqueue(request);
-          const { queue: command, payloadHash } = entry;
-          return enqueue({ ...request, command, payloadHash });
+        broker.enqueue = (input, waiter, item) => {
+          const entry = store.idempotency(input.tenantId, input.idempotencyKey);
+          const known = entry && { command: entry.queue, payloadHash: entry.payloadHash };
+          enqueue({ ...input, ...known }, waiter, item);
         };
       },
     },
@@ -353,11 +477,10 @@ export const plantedBugs: readonly PlantedBug[] = [
     bug: "the result is not written with the end of the task",
     plants: {
       core: (core) =>
-        onCommit(core, (ops) =>
-          ops.map((op) => {
-            const task = isDelete(op) ? undefined : decodeTask(op.value as string);
-            return task?.place.in === "done" ? { ...op, value: encodeTask(task, "") } : op;
-          }),
+        onCommit(core, (change) =>
+          change.after?.place.in === "done"
+            ? { ...change, after: { ...change.after, result: undefined }, result: undefined }
+            : change,
         ),
     },
   },
@@ -365,47 +488,50 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "counters",
     bug: "a task that leaves its worker is still counted there",
     plants: {
-      core: ({ broker: { index } }) => {
-        const leave = index.leave.bind(index);
-        index.leave = (task) => {
-          leave(task);
-          if (task.place.in === "leased") index.queueOf(task).counts.leased += 1;
-        };
-      },
+      core: (core) =>
+        onQueue(core, (queue) => {
+          const addLeased = queue.addLeased.bind(queue);
+          queue.addLeased = (change) => addLeased(Math.max(change, 0));
+        }),
     },
   },
   {
     checker: "counters",
     bug: "a delayed task is not counted for its tenant",
     plants: {
-      core: ({ broker: { index } }) => {
-        const enter = index.enter.bind(index);
-        index.enter = (task) => {
-          enter(task);
-          if (task.place.in === "delayed") index.queueOf(task).tenant.pending -= 1;
-        };
-      },
+      core: (core) =>
+        onQueue(core, (queue) => {
+          const addDelayed = queue.addDelayed.bind(queue);
+          queue.addDelayed = (change) => {
+            addDelayed(change);
+            if (change > 0) queue.tenant.pending -= change;
+          };
+        }),
     },
   },
   {
     checker: "storedBytes",
     bug: "the bytes of a deleted task are still counted",
     plants: {
-      core: ({ broker: { storedBytes } }) => {
-        const add = storedBytes.add.bind(storedBytes);
-        storedBytes.add = (tenantId, bytes) => add(tenantId, Math.max(bytes, 0));
-      },
+      core: (core) =>
+        onCommit(core, (change) =>
+          change.after === undefined && change.before !== undefined
+            ? { ...change, before: { ...change.before, storedBytes: 0 } }
+            : change,
+        ),
     },
   },
   {
     checker: "storedBytes",
     bug: "totals are written with a later record than what changed them",
     plants: {
-      core: ({ broker: { storedBytes }, engine }) => {
-        let late: ReturnType<typeof storedBytes.takeChanges> = [];
+      core: (_core, world) => {
+        const engine = engineOf(world);
+        const takeChanges = engine.onClosing;
+        let late: ReturnType<typeof takeChanges> = [];
         engine.onClosing = () => {
           const ops = late;
-          late = storedBytes.takeChanges();
+          late = takeChanges();
           return ops;
         };
       },
@@ -434,14 +560,32 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "toldIsDurable",
     bug: "a creation is told while its commit is under way",
     plants: {
-      core: (core) => {
-        const enqueue = core.broker.enqueue.bind(core.broker);
-        core.broker.enqueue = (request) => {
-          const outcome = enqueue(request);
-          if (!outcome.ok || outcome.value.value.replayed) return outcome;
-          const { id, updatedMs: atMs, ...task } = outcome.value.value.task;
-          core.feed.tell({ event: "created", taskId: id, atMs, attempt: 1, ...task });
-          return outcome;
+      core: (core) =>
+        onCommit(core, (change) => {
+          const events = change.because === "created" ? eventsOf(change) : [];
+          for (const event of events) core.feed.tell(event);
+          return change;
+        }),
+    },
+  },
+  {
+    checker: "toldIsDurable",
+    bug: "observers hear of a change before its group is durable",
+    plants: {
+      core: ({ store }) => {
+        const commit = store.commit.bind(store);
+        store.commit = (changes) => {
+          const group = commit(changes);
+          const wait = group.wait.bind(group);
+          group.wait = (outcome) => {
+            if (!(outcome instanceof GroupOutcome)) return wait(outcome);
+            // Whoever asked is still answered in time.
+            const answers = new GroupOutcome(() => {});
+            outcome.answer = (waiter, answer, item) => answers.answer(waiter, answer, item);
+            queueMicrotask(() => outcome.durable());
+            wait(answers);
+          };
+          return group;
         };
       },
     },
@@ -464,8 +608,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "durableBeforeVisible",
     bug: "reads do not wait for what they show",
     plants: {
-      core: ({ engine }) => {
-        engine.whenDurable = () => undefined;
+      core: ({ store }) => {
+        store.whenDurable = () => undefined;
       },
     },
   },
@@ -484,17 +628,16 @@ export const plantedBugs: readonly PlantedBug[] = [
         const submit = broker.submit.bind(broker);
         broker.mayFinish = (of, how) => {
           const outcome = mayFinish(of, how);
-          return outcome.ok || outcome.code === "task_unknown"
-            ? outcome
-            : { ok: true, value: { isRepeat: false } };
+          const isRefused = typeof outcome === "string" && outcome !== "task_unknown";
+          return isRefused ? { isRepeat: false } : outcome;
         };
-        broker.submit = (of, submission) => {
-          const outcome = submit(of, submission);
-          const place = broker.store.task(of.id)?.place;
-          if (!outcome.ok && place?.in === "leased") {
-            submit({ ...of, owner: { workerId: place.workerId } }, submission);
-          }
-          return outcome;
+        broker.submit = (of, submission, waiter, item) => {
+          const asHolder = (): void => {
+            const place = broker.store.task(of.id)?.place;
+            if (place?.in !== "leased") return;
+            submit({ ...of, owner: { workerId: place.workerId } }, submission, nobody);
+          };
+          submit(of, submission, onRefused(waiter, asHolder), item);
         };
       },
     },
@@ -505,13 +648,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     plants: {
       core: ({ broker }) => {
         const abandon = broker.abandon.bind(broker);
-        broker.abandon = (of, request) => {
-          const outcome = abandon(of, request);
-          const place = broker.store.task(of.id)?.place;
-          if (!outcome.ok && place?.in === "leased") {
-            abandon({ ...of, owner: { workerId: place.workerId } }, request);
-          }
-          return outcome;
+        broker.abandon = (of, request, waiter, item) => {
+          const asHolder = (): void => {
+            const place = broker.store.task(of.id)?.place;
+            if (place?.in !== "leased") return;
+            abandon({ ...of, owner: { workerId: place.workerId } }, request, nobody);
+          };
+          abandon(of, request, onRefused(waiter, asHolder), item);
         };
       },
     },
@@ -530,14 +673,15 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "silentAfterFailure",
     bug: "commits are acknowledged although the storage failed",
     plants: {
-      core: ({ engine }) => {
+      core: (_core, world) => {
+        const engine = engineOf(world);
         const commit = engine.commit.bind(engine);
         const assertWritable = engine.assertWritable.bind(engine);
         engine.assertWritable = () => {
           if (engine.state !== "failed") assertWritable();
         };
-        engine.commit = (ops) =>
-          engine.state === "failed" ? { index: 0, done: Promise.resolve() } : commit(ops);
+        engine.commit = (changes, ops) =>
+          engine.state === "failed" ? falseGroup() : commit(changes, ops);
       },
     },
   },
@@ -556,8 +700,15 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "webhooksArrive",
     bug: "the callback is not written with the end of the task",
     plants: {
-      core: (core) =>
-        onCommit(core, (ops) => ops.filter((op) => !op.key.startsWith("codeq/webhook/"))),
+      core: (_core, world) => {
+        const engine = engineOf(world);
+        const commit = engine.commit.bind(engine);
+        engine.commit = (changes, ops = []) =>
+          commit(
+            changes,
+            ops.filter(({ key }) => !key.startsWith("codeq/webhook/")),
+          );
+      },
     },
   },
   {

@@ -48,4 +48,9 @@ export const seeds: readonly { readonly seed: number; readonly showed: string }[
     seed: 910037,
     showed: "the end of a delivery was told before the claim that became durable with it",
   },
+  {
+    seed: 2000132,
+    showed:
+      "a callback that ended while the due ones were read was sent again, and twice ever after",
+  },
 ];

@@ -4,7 +4,14 @@
  * the kv is opened anew, and may be the last thing that a process does. Reads of a range may take
  * their time, too.
  */
-import { FaultError, type Kv, type KvCursor, type KvWrite, MemoryKv } from "@codeq/engine";
+import {
+  CollectedBatch,
+  FaultError,
+  type Kv,
+  type KvCursor,
+  type KvWrite,
+  MemoryKv,
+} from "@codeq/engine";
 
 export interface KvFault {
   readonly code: "disk_full" | "storage_failed";
@@ -49,22 +56,22 @@ export async function openSimKv(files: KvFiles, faults: KvFaults): Promise<Kv> {
     },
     close: () => cursor.close(),
   });
+  const write = async (writes: readonly KvWrite[]): Promise<void> => {
+    const fault = faults.next();
+    faults.mayCrash("before");
+    await faults.pause();
+    if (fault?.kept === "later") files.hidden = writes;
+    else if (fault?.kept !== "no") await kv.write(writes);
+    faults.mayCrash("after");
+    await faults.pause();
+    if (fault !== undefined) throw new FaultError(fault.code, "simulated kv fault");
+  };
   return {
     get: (key) => kv.get(key),
     getText: (key) => kv.getText(key),
     cursor: (range) => slowly(kv.cursor(range)),
     textCursor: (range) => slowly(kv.textCursor(range)),
-    write: async (writes) => {
-      const batch = [...writes];
-      const fault = faults.next();
-      faults.mayCrash("before");
-      await faults.pause();
-      if (fault?.kept === "later") files.hidden = batch;
-      else if (fault?.kept !== "no") await kv.write(batch);
-      faults.mayCrash("after");
-      await faults.pause();
-      if (fault !== undefined) throw new FaultError(fault.code, "simulated kv fault");
-    },
+    batch: () => new CollectedBatch(write),
     recover: async () => {
       await faults.pause();
       if (faults.isFull()) throw new FaultError("disk_full", "simulated: still no space");

@@ -1,16 +1,15 @@
 /** The whole store at one moment, as the server's own reads see it: the kv with the overlay on top. */
-import type { Task, TaskId } from "@codeq/queue";
-import { indexWrites } from "../../packages/engine/src/index-keys.ts";
+import { writeIndexKeys } from "@codeq/engine";
+import type { ResultBody, Task, TaskId } from "@codeq/queue";
 import type { Core } from "../../packages/server/src/start/compose.ts";
-import { resultKey, taskKey } from "../../packages/server/src/store/keys.ts";
-import { taskIndexing } from "../../packages/server/src/store/keys-of.ts";
-import { decodeTask, resultIn } from "../../packages/server/src/store/task-codec.ts";
+import { resultKey, tasksPrefix } from "../../packages/server/src/store/keys.ts";
+import { decodeResult, readTask } from "../../packages/server/src/store/task-codec.ts";
 import type { World } from "./world.ts";
 
 export interface StoreView {
   readonly core: Core;
-  /** All keys but those that the engine and the flush keep for themselves. */
-  readonly keys: ReadonlyMap<string, string>;
+  /** All keys but the records of tasks and what the engine and the flush keep for themselves. */
+  readonly keys: ReadonlyMap<string, Buffer>;
   readonly tasks: ReadonlyMap<TaskId, Task>;
   /** Keys of task records that do not decode. */
   readonly unreadable: readonly string[];
@@ -18,42 +17,54 @@ export interface StoreView {
   readonly isSettled: boolean;
 }
 
-const taskPrefix = "codeq/tasks/";
 const ownPrefixes = ["codeq/meta/", "codeq/counts/"];
 
 /** Undefined while there is nothing that could be looked at as a whole. */
 export function viewStore(world: World): StoreView | undefined {
   const life = world.serving;
+  const { engine, rows } = life?.tap ?? {};
   // A full disk takes decisions back, and until that is done memory is ahead of the store.
-  if (life === undefined || life.core.engine.state !== "open") return undefined;
-  const { engine } = life.core;
+  if (life === undefined || engine?.state !== "open" || rows === undefined) return undefined;
   const bytes = new Map<string, Buffer>(world.kvFiles.contents);
-  for (const [key, entry] of engine.unflushed()) {
-    if (entry.value === undefined) bytes.delete(key);
-    else bytes.set(key, entry.value);
-    for (const write of indexWrites(entry, taskIndexing)) {
-      if (write.value === undefined) bytes.delete(write.key);
-      else bytes.set(write.key, write.value);
-    }
+  /** Those in memory; undefined when they are gone. */
+  const live = new Map<string, Task | undefined>();
+  const writes = {
+    put: (key: string, value: Buffer) => void bytes.set(key, value),
+    del: (key: string) => void bytes.delete(key),
+  };
+  const unflushed = engine.unflushed();
+  for (const entry of unflushed.rows) {
+    const { id } = (entry.row ?? entry.below) as Task;
+    live.set(id, entry.row as Task | undefined);
+    writeIndexKeys(writes, entry, rows);
   }
-  const keys = new Map<string, string>();
+  for (const [key, { value }] of unflushed.entries) {
+    if (value === undefined) bytes.delete(key);
+    else bytes.set(key, value);
+  }
+  const keys = new Map<string, Buffer>();
   const tasks = new Map<TaskId, Task>();
   const unreadable: string[] = [];
   for (const [key, value] of bytes) {
     if (ownPrefixes.some((prefix) => key.startsWith(prefix))) continue;
-    keys.set(key, value.toString("utf8"));
-    if (!key.startsWith(taskPrefix)) continue;
-    const task = decodeTask(value);
+    if (!key.startsWith(tasksPrefix)) {
+      keys.set(key, value);
+      continue;
+    }
+    const id = key.slice(tasksPrefix.length) as TaskId;
+    if (live.has(id)) continue;
+    const task = readTask({ buffer: value, start: 0, end: value.length }, id);
     if (task === undefined) unreadable.push(key);
-    else tasks.set(task.id, task);
+    else tasks.set(id, task);
   }
+  for (const task of live.values()) if (task !== undefined) tasks.set(task.id, task);
   const isSettled = engine.stats().waitingBytes === 0 && life.log?.isAppending === false;
   return { core: life.core, keys, tasks, unreadable, isSettled };
 }
 
-/** The encoded result, whether it travels with the task or has a key of its own, but not both. */
-export function resultTextOf(keys: ReadonlyMap<string, string>, id: TaskId): string | undefined {
-  const short = resultIn(keys.get(taskKey(id)) ?? "");
-  const apart = keys.get(resultKey(id));
-  return short !== undefined && apart !== undefined ? `${short} and ${apart}` : (short ?? apart);
+/** The result that travels with the task and the one that has a key of its own; one at most is right. */
+export function resultBodiesOf(keys: ReadonlyMap<string, Buffer>, task: Task): ResultBody[] {
+  const bytes = keys.get(resultKey(task.id));
+  const apart = bytes === undefined ? undefined : decodeResult(bytes);
+  return [task.result, apart].filter((body) => body !== undefined);
 }

@@ -3,12 +3,13 @@
  * composition of the server over the simulated clock, disk, kv, random source and webhook target.
  * Disk and kv contents go from one life to the next as a crash leaves them.
  */
-import { type Kv, LocalLog, type Log } from "@codeq/engine";
+import { type EngineOptions, type Kv, LocalLog, type Log } from "@codeq/engine";
 import { type SimClock, SimDisk, type SimRandom } from "@codeq/simulated";
 import { type Core, composeCore } from "../../packages/server/src/start/compose.ts";
 import type { Logger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
 import type { CheckerBoard } from "./checkers/checker-board.ts";
+import { type EngineTap, tapEngine } from "./engine-tap.ts";
 import { Ledger } from "./ledger.ts";
 import { LifeClock } from "./life-clock.ts";
 import { type TappedLog, tapLog } from "./log-tap.ts";
@@ -18,6 +19,9 @@ import type { Trace } from "./trace.ts";
 import { type CrashMode, Weather } from "./weather.ts";
 import { WebhookTarget } from "./webhook-target.ts";
 
+/** What the windows of all queues hold together at most. */
+const allWindowsEntriesMax = 1_048_576;
+
 /** Bugs that a test plants to see whether a checker notices. */
 export interface Plants {
   /** Changes a server that has just started. */
@@ -25,6 +29,8 @@ export interface Plants {
   /** Stands in for the log, below the ledger. */
   readonly log?: (log: Log, world: World) => Log;
   readonly kv?: (kv: Kv, world: World) => Kv;
+  /** Changes what the engine is given. */
+  readonly engine?: (options: EngineOptions) => EngineOptions;
   /** The log syncs less than the mode promises. */
   readonly logDurability?: "os";
 }
@@ -36,6 +42,8 @@ export interface Life {
   state: "starting" | "up" | "stopping" | "dead";
   core: Core | undefined;
   log: TappedLog | undefined;
+  /** What lies below the store. */
+  tap: EngineTap | undefined;
   /** When the storage failed for good, if it did. */
   failedMs: number | undefined;
   /** When the storage last began to refuse writes or to take them again. */
@@ -125,6 +133,12 @@ export class World {
       : undefined;
   }
 
+  /** Whether the server has taken writes all the time since then. */
+  hasBeenOpenSince(ms: number): boolean {
+    const life = this.serving;
+    return life?.core.store.state === "open" && life.changedMs < ms;
+  }
+
   disturb(): void {
     this.healthySinceMs = this.nowMs;
   }
@@ -139,6 +153,7 @@ export class World {
       state: "starting",
       core: undefined,
       log: undefined,
+      tap: undefined,
       failedMs: undefined,
       changedMs: this.nowMs,
       rolledBackMs: undefined,
@@ -205,6 +220,7 @@ export class World {
       trace: (line) => this.trace.add(line),
       onLie: (finding) => this.board.report("recovery", finding),
     });
+    life.tap = tapEngine(life.log, this.#plants.engine);
     const kv = await openSimKv(this.kvFiles, this.weather.kvFaultsOf(isAlive));
     const { disk } = this;
     life.core = await composeCore({
@@ -260,7 +276,7 @@ export class World {
   /** Pretends that other queues fill most of the memory for ready tasks. */
   #shrinkWindows(core: Core): void {
     const { queues } = core.broker;
-    const taken = 262_144 - this.plan.windowEntries;
+    const taken = allWindowsEntriesMax - this.plan.windowEntries;
     queues.windowEntries += taken;
     const clear = queues.clear.bind(queues);
     queues.clear = () => {

@@ -5,6 +5,7 @@ import {
   folderOrder,
   homes,
   machineTraces,
+  mustNotKnow,
   packageBorder,
   sleeping,
   testSelection,
@@ -81,6 +82,29 @@ test("packageBorder: another package is imported by name", () => {
   passes(packageBorder, path, 'import { x } from "@codeq/engine";\nimport "../clock.ts";');
   passes(packageBorder, `${server}/x.test.ts`, 'import "../../simulated/src/sim-disk.ts";');
   passes(packageBorder, "tests/e2e/a.test.ts", 'import "../../packages/server/src/start/main.ts";');
+});
+
+test("mustNotKnow: keys, records and the engine stay inside the store", () => {
+  const cases: [path: string, line: string, allowed: boolean][] = [
+    ["broker/broker.ts", 'import { put } from "@codeq/engine";', false],
+    ["broker/broker.ts", 'import type { Engine } from "@codeq/engine";', false],
+    ["broker/broker.ts", 'import { type CommitWaiter, FaultError } from "@codeq/engine";', true],
+    ["store/store.ts", 'import { Engine, put } from "@codeq/engine";', true],
+    ["start/open-data-dir.ts", 'import { LevelKv } from "@codeq/engine";', true],
+    ["operations/clean-up.ts", 'import { endOf } from "../store/keys.ts";', false],
+    ["operations/clean-up.ts", 'import type { Position } from "../store/store.ts";', true],
+    ["maintenance/ticker.ts", 'import { readTask } from "../store/task-codec.ts";', false],
+    ["transport/grpc/session.ts", 'import { Broker } from "../../broker/broker.ts";', false],
+    ["transport/grpc/session.ts", 'import type { Waiter } from "../../broker/verbs.ts";', true],
+    ["operations/dispatch.ts", 'import fastify from "fastify";', false],
+    ["operations/dispatch.ts", 'import { producer } from "@codeq/protocol/wire";', false],
+    ["broker/claims.ts", 'import type { Identity } from "../access/identity.ts";', false],
+    ["access/tenant.ts", 'import type { Broker } from "../broker/broker.ts";', false],
+  ];
+  for (const [path, line, allowed] of cases) {
+    (allowed ? passes : offends)(mustNotKnow, `${server}/${path}`, line);
+  }
+  passes(mustNotKnow, `${server}/broker/x.test.ts`, 'import { put } from "@codeq/engine";');
 });
 
 const wallClock = ["Date", "now()"].join(".");

@@ -80,6 +80,73 @@ export const packageBorder: Rule = ({ path, text }) => {
     .map((specifier) => `imports ${specifier}; import the other package by its name`);
 };
 
+/** What a part of the server does not know of, as the table in ARCHITECTURE says. */
+interface Ignorance {
+  readonly of: string;
+  /** Whose imports are looked at; paths below the sources of the server. */
+  readonly who: RegExp;
+  /** Files and packages that give it away. */
+  readonly files: RegExp;
+  /** Names that may be imported from them all the same. */
+  readonly except?: RegExp;
+}
+
+const ignorances: readonly Ignorance[] = [
+  {
+    of: "the engine below the store",
+    who: /^(?!store\/|start\/open-data-dir\.ts|exports\/)/,
+    files: /^@codeq\/engine$/,
+    except: /^(FaultError|EngineState|CommitWaiter)$/,
+  },
+  {
+    of: "keys and records",
+    who: /^(?!store\/)/,
+    files: /^store\/(keys|bytes|task-codec|task-rows|idempotency-record|format|stored-bytes)\.ts$/,
+  },
+  {
+    of: "HTTP and gRPC",
+    who: /^(?!transport\/|start\/|exports\/)/,
+    files: /^(fastify|node:http2?|node:https|@codeq\/protocol\/wire|transport\/.*)$/,
+    except: /^(IncomingMessage|RequestOptions|request|Agent)$/,
+  },
+  {
+    of: "tokens and identities",
+    who: /^(broker|store|queue)\//,
+    files: /^(access\/.*|jose)$/,
+  },
+  {
+    of: "the insides of the broker",
+    who: /^(transport|access|store|config|telemetry)\//,
+    files: /^broker\/(?!verbs\.ts|claim\.ts).*$/,
+  },
+  { of: "tasks and payloads", who: /^access\//, files: /^(broker|operations)\/.*$/ },
+];
+
+/** What is imported from where: names, and the file below the sources of the server or the package. */
+function* namedImports({ path, text }: SourceFile): Generator<{ file: string; names: string[] }> {
+  const statements = /\bimport\s+(?:type\s+)?(?:\{([^}]*)\}|(\w+))\s+from\s+["']([^"']+)["']/g;
+  for (const [, list, name, specifier = ""] of text.matchAll(statements)) {
+    const names = (list ?? name ?? "").split(",").map((each) => each.replace(/^\s*type\s+/, ""));
+    const found = names.map((each) => each.trim().split(/\s+/)[0] ?? "").filter(Boolean);
+    const target = posix.join(posix.dirname(path), specifier);
+    const isOurs = specifier.startsWith(".") && target.startsWith(serverRoot);
+    yield { file: isOurs ? target.slice(serverRoot.length) : specifier, names: found };
+  }
+}
+
+export const mustNotKnow: Rule = (file) => {
+  if (!file.path.startsWith(serverRoot) || isTest(file.path)) return [];
+  const own = file.path.slice(serverRoot.length);
+  return [...namedImports(file)].flatMap(({ file: target, names }) =>
+    ignorances
+      .filter(({ who, files, except }) => {
+        if (!who.test(own) || !files.test(target)) return false;
+        return except === undefined || !names.every((name) => except.test(name));
+      })
+      .map(({ of }) => `imports ${names.join(", ")} of ${target}: it must not know of ${of}`),
+  );
+};
+
 interface Ban {
   readonly pattern: RegExp;
   readonly why: string;
@@ -198,6 +265,7 @@ export const rules: Readonly<Record<string, Rule>> = {
   fileName,
   folderOrder,
   packageBorder,
+  mustNotKnow,
   homes,
   sleeping,
   testSelection,

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
+import { added, moved, removed, thing, things } from "../test/things.ts";
 import {
   create,
   decodeBody,
@@ -13,6 +14,7 @@ import {
   type Span,
 } from "./batch-codec.ts";
 import { alignBytes, headerBytes } from "./log/log.ts";
+import type { Row, RowChange, RowCodec } from "./row-codec.ts";
 
 function setup(): { slab: Slab; write: (ops: readonly Op[]) => GroupWriter } {
   const slab = new Slab();
@@ -37,7 +39,7 @@ function decoded(body: Buffer): [number, string, string][] {
   return [...decodeBody(body)].map(({ kind, key, value }) => [
     kind,
     key,
-    kind === opKinds.delete ? "" : bytesOf(value).toString("hex"),
+    bytesOf(value).toString("hex"),
   ]);
 }
 
@@ -147,6 +149,89 @@ describe("writing and reading back", () => {
       const [op] = [...decodeBody(frame.subarray(headerBytes, headerBytes + bodyBytes))];
       assert.equal(bytesOf(op!.value).toString(), `value ${n}`);
     }
+  });
+});
+
+describe("rows", () => {
+  const low = thing("a", "low", "note");
+  const kinds = [
+    [added(low), opKinds.rowCreated, low],
+    [moved(low, "high"), opKinds.rowChanged, moved(low, "high").after],
+    [removed(low), opKinds.rowDeleted, undefined],
+  ] as const;
+
+  function bodyWith(changes: readonly RowChange[], codec: RowCodec = things): Buffer {
+    const writer = new GroupWriter(new Slab());
+    for (const change of changes) writer.addRow("a", change, codec);
+    assert.equal(writer.opCount, changes.length);
+    return Buffer.from(bodyOf(writer));
+  }
+
+  test("each kind comes back with its id, and with what the codec wrote", () => {
+    const ops = [...decodeBody(bodyWith(kinds.map(([change]) => change)))];
+    for (const [at, [change, kind, row]] of kinds.entries()) {
+      const { value, ...op } = ops[at]!;
+      assert.deepEqual(op, { kind, key: "a" });
+      if (row === undefined) assert.equal(value.start, value.end);
+      const { buffer, start, end } = value;
+      const before = change.before as Row | undefined;
+      assert.deepEqual(things.read(buffer, start, end, "a", before), row);
+    }
+  });
+
+  test("rows and other ops come in the order they were added, also past the end of a slab", () => {
+    const writer = new GroupWriter(new Slab());
+    const large = thing("a", "low", "é".repeat(20_000));
+    for (let n = 0; n < 60; n += 1) {
+      writer.addRow(`a${n}`, { before: undefined, after: { ...large, id: `a${n}` } }, things);
+      writer.add(put(`k${n}`, `v${n}`));
+    }
+    const ops = [...decodeBody(bodyOf(writer))];
+    for (let n = 0; n < 60; n += 1) {
+      const { buffer, start, end } = ops[n * 2]!.value;
+      const id = `a${n}`;
+      assert.deepEqual(things.read(buffer, start, end, id, undefined), { ...large, id });
+      assert.equal(bytesOf(ops[n * 2 + 1]!.value).toString(), `v${n}`);
+    }
+  });
+
+  test("a body that ends anywhere inside a row of any kind is corrupt", () => {
+    for (const [change] of kinds) {
+      const body = bodyWith([change]);
+      for (let length = 2; length < body.length; length += 1) {
+        assert.throws(() => [...decodeBody(body.subarray(0, length))], { code: "corrupt" });
+      }
+    }
+  });
+
+  test("a kind that nobody knows is corrupt", () => {
+    const body = bodyWith([added(low)]);
+    for (const kind of [0, 7, 255]) {
+      body[1] = kind;
+      assert.throws(() => [...decodeBody(body)], { code: "corrupt" });
+    }
+  });
+
+  test("an id or a row that takes more room than it may is a bug that shows at once", () => {
+    const writer = new GroupWriter(new Slab());
+    assert.throws(() => writer.addRow("i".repeat(256), added(low), things));
+    writer.addRow("i".repeat(255), added(low), things);
+    const greedy = { ...things, roomOf: () => 5 };
+    assert.throws(() => bodyWith([added(low)], greedy), { code: "ERR_ASSERTION" });
+  });
+
+  test("what could not be added leaves the group as it was", () => {
+    const writer = new GroupWriter(new Slab());
+    writer.add(put("k", "v"));
+    const failing: RowCodec = {
+      ...things,
+      write: () => {
+        throw new Error("no row of mine");
+      },
+    };
+    assert.throws(() => writer.addRow("a", added(low), failing), /no row of mine/);
+    assert.equal(writer.opCount, 1);
+    assert.equal([...decodeBody(bodyOf(writer))].length, 1);
   });
 });
 

@@ -1,45 +1,52 @@
 /**
  * The bytes of a group of batches, as the log carries them. Self-describing and versioned:
  *
- *   body  = version u8, op*               (version 1: index keys are logged like all others)
- *   op    = kind u8, key length u16, [value length u32,] key, [value]
+ *   body  = version u8, op*
+ *   op    = put | create | delete: kind u8, key length u16, [value length u32,] key, [value]
+ *         | row kinds:             kind u8, id length u8, [length u32,] id, [what the codec wrote]
  *
  * Kinds: `put` replaces whatever is there, `create` says that the key did not exist before (so that
- * a later delete of it in the same window leaves nothing behind), `delete` removes it.
- * Keys are ASCII. A group is applied whole or not at all, so batches inside it need no marks.
+ * a later delete of it in the same window leaves nothing behind), `delete` removes it. `rowCreated` has
+ * a whole row, `rowChanged` how it differs from the row before, `rowDeleted` removes it.
+ * Keys and ids are ASCII. A group is applied whole or not at all, so batches inside it need no marks.
  */
-import assert from "node:assert/strict";
+import { check } from "./check.ts";
 import { FaultError } from "./fault.ts";
-import type { Row } from "./index-keys.ts";
 import { alignBytes, headerBytes } from "./log/log.ts";
+import type { RowChange, RowCodec } from "./row-codec.ts";
 
-export const opKinds = { put: 1, create: 2, delete: 3 } as const;
+export const opKinds = {
+  put: 1,
+  create: 2,
+  delete: 3,
+  rowCreated: 4,
+  rowChanged: 5,
+  rowDeleted: 6,
+} as const;
 export type OpKind = (typeof opKinds)[keyof typeof opKinds];
 
-const bodyVersion = 2;
+const bodyVersion = 3;
 const keyBytesMax = 0xffff;
+const idBytesMax = 0xff;
 
+/** A write of one key that holds no row. */
 export interface Op {
-  readonly kind: OpKind;
+  readonly kind: typeof opKinds.put | typeof opKinds.create | typeof opKinds.delete;
   readonly key: string;
   /** Text is stored as UTF-8. Not used by `delete`. */
   readonly value: string | Uint8Array;
-  /** What the value says, when index keys follow from it. */
-  readonly row: Row | undefined;
-  /** The row that the key held until now. */
-  readonly before: Row | undefined;
 }
 
-export function put(key: string, value: string | Uint8Array, row?: Row, before?: Row): Op {
-  return { kind: opKinds.put, key, value, row, before };
+export function put(key: string, value: string | Uint8Array): Op {
+  return { kind: opKinds.put, key, value };
 }
 
-export function create(key: string, value: string | Uint8Array, row?: Row): Op {
-  return { kind: opKinds.create, key, value, row, before: undefined };
+export function create(key: string, value: string | Uint8Array): Op {
+  return { kind: opKinds.create, key, value };
 }
 
-export function remove(key: string, before?: Row): Op {
-  return { kind: opKinds.delete, key, value: "", row: undefined, before };
+export function remove(key: string): Op {
+  return { kind: opKinds.delete, key, value: "" };
 }
 
 /**
@@ -115,7 +122,7 @@ export class GroupWriter {
 
   add(op: Op): void {
     const { kind, key, value } = op;
-    assert(key.length <= keyBytesMax, "a key fits its length field");
+    check(key.length <= keyBytesMax, "a key fits its length field");
     const textual = typeof value === "string";
     // Three bytes are the most that UTF-8 needs for one UTF-16 unit.
     this.#reserve(7 + key.length + (textual ? value.length * 3 : value.length));
@@ -137,14 +144,38 @@ export class GroupWriter {
     const bytes = textual
       ? buffer.utf8Write(value, at, value.length * 3)
       : copyInto(buffer, value, at);
-    buffer[lengthAt] = bytes >>> 24;
-    buffer[lengthAt + 1] = bytes >>> 16;
-    buffer[lengthAt + 2] = bytes >>> 8;
-    buffer[lengthAt + 3] = bytes;
+    writeLength(buffer, bytes, lengthAt);
     this.#offset = at + bytes;
     this.last.buffer = buffer;
     this.last.start = at;
     this.last.end = this.#offset;
+  }
+
+  /** The codec writes the row into the frame. */
+  addRow(id: string, { before, after }: RowChange, codec: RowCodec): void {
+    const idBytes = id.length;
+    check(idBytes <= idBytesMax, "an id fits its length field");
+    check(before !== undefined || after !== undefined, "a change has a row before or after it");
+    const room = after === undefined ? 0 : codec.roomOf(after, before);
+    this.#reserve(6 + idBytes + room);
+    const buffer = this.#buffer;
+    const at = this.#offset;
+    buffer[at + 1] = idBytes;
+    if (after === undefined) {
+      buffer[at] = opKinds.rowDeleted;
+      buffer.latin1Write(id, at + 2, idBytes);
+      this.#offset = at + 2 + idBytes;
+      this.#opCount += 1;
+      return;
+    }
+    buffer[at] = before === undefined ? opKinds.rowCreated : opKinds.rowChanged;
+    buffer.latin1Write(id, at + 6, idBytes);
+    const start = at + 6 + idBytes;
+    const end = codec.write(buffer, start, after, before);
+    check(end >= start && end <= start + room, "a row takes no more room than was asked for");
+    writeLength(buffer, end - start, at + 2);
+    this.#offset = end;
+    this.#opCount += 1;
   }
 
   /** The whole frame: room for the header, the body, and zeros up to the alignment. */
@@ -170,39 +201,50 @@ export class GroupWriter {
 
 export interface DecodedOp {
   readonly kind: OpKind;
+  /** The id, where it is about a row. */
   readonly key: string;
-  /** Not used by `delete`. */
+  /** Empty where something is deleted. */
   readonly value: Span;
-}
-
-/** Whether index keys are among the ops of a body, as they were before they followed from rows. */
-export function logsIndexKeys(body: Buffer): boolean {
-  return body[0] === 1;
 }
 
 /** Reads the ops of a body; values lie in it. */
 export function* decodeBody(body: Buffer): Generator<DecodedOp> {
-  if (body[0] !== bodyVersion && !logsIndexKeys(body)) {
-    const text = `log record body has version ${body[0]}, this server reads up to ${bodyVersion}`;
+  if (body[0] !== bodyVersion) {
+    const text = `log record body has version ${body[0]}, this server reads ${bodyVersion}`;
     throw new FaultError("format", text);
   }
   let at = 1;
   while (at < body.length) {
-    const kind = body[at] as OpKind;
-    const keyAt = kind === opKinds.delete ? at + 3 : at + 7;
-    if (kind < opKinds.put || kind > opKinds.delete || keyAt > body.length) throw damaged(at);
-    const keyBytes = body.readUInt16BE(at + 1);
-    const valueBytes = kind === opKinds.delete ? 0 : body.readUInt32BE(at + 3);
-    const end = keyAt + keyBytes + valueBytes;
-    if (end > body.length) throw damaged(at);
-    const key = body.toString("latin1", keyAt, keyAt + keyBytes);
-    yield { kind, key, value: { buffer: body, start: keyAt + keyBytes, end } };
-    at = end;
+    const op = opAt(body, at);
+    yield op;
+    at = op.value.end;
   }
+}
+
+function opAt(body: Buffer, at: number): DecodedOp {
+  const kind = body[at] as OpKind;
+  if (kind < opKinds.put || kind > opKinds.rowDeleted) throw damaged(at);
+  const isRow = kind >= opKinds.rowCreated;
+  const isDelete = kind === opKinds.delete || kind === opKinds.rowDeleted;
+  const lengthAt = isRow ? at + 2 : at + 3;
+  const keyAt = isDelete ? lengthAt : lengthAt + 4;
+  if (keyAt > body.length) throw damaged(at);
+  const start = keyAt + (isRow ? body.readUInt8(at + 1) : body.readUInt16BE(at + 1));
+  const end = isDelete ? start : start + body.readUInt32BE(lengthAt);
+  if (end > body.length) throw damaged(at);
+  const key = body.toString("latin1", keyAt, start);
+  return { kind, key, value: { buffer: body, start, end } };
 }
 
 function damaged(at: number): FaultError {
   return new FaultError("corrupt", `log record body is damaged at byte ${at}`);
+}
+
+function writeLength(buffer: Buffer, bytes: number, at: number): void {
+  buffer[at] = bytes >>> 24;
+  buffer[at + 1] = bytes >>> 16;
+  buffer[at + 2] = bytes >>> 8;
+  buffer[at + 3] = bytes;
 }
 
 function copyInto(target: Buffer, value: Uint8Array, at: number): number {

@@ -8,10 +8,11 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { settle } from "../../simulated/src/index.ts";
 import { EngineWorld, everything } from "../test/engine-world.ts";
+import { changed, countKeys, type Thing, thing, things } from "../test/things.ts";
 import { create, type Op, put, remove } from "./batch-codec.ts";
 import type { Engine } from "./engine.ts";
-import type { Derive } from "./flusher.ts";
 import type { Durability } from "./log/local-log.ts";
+import { type RowChange, recordOf } from "./row-codec.ts";
 
 type Step =
   | { readonly kind: "commit"; readonly count: number; readonly bytes: number }
@@ -45,16 +46,32 @@ const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
 );
 
 const lifeArbitrary: fc.Arbitrary<Life> = fc.record({
-  steps: fc.array(stepArbitrary, { maxLength: 30 }),
+  steps: fc.array(stepArbitrary, { maxLength: 30, size: "max" }),
   operations: fc.oneof(fc.nat(40), fc.nat(250)),
   crash: fc.constantFrom("process", "power"),
 });
 
-const countKeys: Derive = (entries, get) => {
-  let count = Number(get("count")?.toString() ?? 0);
-  for (const [, { value, born }] of entries) count += value === undefined ? -1 : Number(born);
-  return [{ key: "count", value: Buffer.from(String(count)) }];
-};
+/** Other keys and rows after a commit. */
+interface State {
+  readonly keys: Map<string, string>;
+  readonly rows: Map<string, Thing>;
+}
+
+const seqOf = ({ keys }: State): number => Number(keys.get("seq") ?? 0);
+
+/** What a scan finds, in order. */
+function entriesOf({ keys, rows }: State): [string, string][] {
+  const entries = [...keys];
+  for (const row of rows.values()) {
+    entries.push([things.prefix + row.id, recordOf(row, things).toString()]);
+    for (const key of things.keysOf(row)) entries.push([key, row.id]);
+  }
+  return entries.sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+async function found(engine: Engine): Promise<[string, string][]> {
+  return (await everything(engine)).filter(([key]) => key !== "count");
+}
 
 const plenty = Number.MAX_SAFE_INTEGER;
 
@@ -63,7 +80,7 @@ class Story {
   readonly durability: Durability;
   engine: Engine | undefined;
   /** The state after every commit that was tried since the last start, the first as found. */
-  states: Map<string, string>[] = [new Map()];
+  states: State[] = [{ keys: new Map(), rows: new Map() }];
   /** How many of those were acknowledged, and how many survive a power failure. */
   acknowledged = 0;
   durable = 0;
@@ -104,15 +121,17 @@ class Story {
   async check(crash: "process" | "power"): Promise<void> {
     const { world } = this;
     const engine = await world.open();
-    const found = new Map((await everything(engine)).filter(([key]) => key !== "count"));
-    const reached = Number(found.get("seq") ?? this.states[0]?.get("seq") ?? 0);
-    const position = this.states.findIndex((state) => Number(state.get("seq") ?? 0) === reached);
+    const entries = await found(engine);
+    const reached = Number(new Map(entries).get("seq") ?? 0);
+    const position = this.states.findIndex((state) => seqOf(state) === reached);
     const promised = crash === "power" ? this.durable : this.acknowledged;
     assert.ok(position >= promised, `found commit ${position}, promised ${promised}`);
-    assert.deepEqual([...found].sort(), [...this.states[position]!].sort());
-    assert.equal(Number(world.contents.get("count")?.toString() ?? 0), found.size);
+    const state = this.states[position] as State;
+    assert.deepEqual(entries, entriesOf(state));
+    for (const [id, row] of state.rows) assert.deepEqual(engine.row(id), row);
+    assert.equal(Number(world.contents.get("count")?.toString() ?? 0), state.keys.size);
     await engine[Symbol.asyncDispose]();
-    this.states = [found];
+    this.states = [state];
     this.acknowledged = 0;
     this.durable = 0;
   }
@@ -180,8 +199,9 @@ class Story {
   #commit(engine: Engine, bytes: number): void {
     if (engine !== this.engine || engine.state !== "open") return;
     this.counter += 1;
-    const { ops, state } = this.#change(bytes);
-    const { done } = engine.commit(ops);
+    const { keys, rows } = this.states.at(-1) as State;
+    const state = { keys: new Map(keys), rows: new Map(rows) };
+    const { done } = engine.commit(this.#changeRows(state), this.#changeKeys(state, bytes));
     this.states.push(state);
     const position = this.states.length - 1;
     done.then(
@@ -197,18 +217,32 @@ class Story {
     );
   }
 
-  #change(bytes: number): { ops: Op[]; state: Map<string, string> } {
-    const state = new Map(this.states.at(-1));
+  #changeKeys({ keys }: State, bytes: number): Op[] {
     const ops: Op[] = [];
     const write = (key: string, value: string): void => {
-      ops.push(state.has(key) ? put(key, value) : create(key, value));
-      state.set(key, value);
+      ops.push(keys.has(key) ? put(key, value) : create(key, value));
+      keys.set(key, value);
     };
     write("seq", String(this.counter));
     write(`k${this.counter % 7}`, `${this.counter} ${"x".repeat(bytes)}`);
     const old = `k${(this.counter * 3) % 7}`;
-    if (state.delete(old)) ops.push(remove(old));
-    return { ops, state };
+    if (keys.delete(old)) ops.push(remove(old));
+    return ops;
+  }
+
+  #changeRows({ rows }: State): RowChange[] {
+    const id = `n${this.counter % 5}`;
+    const before = rows.get(id);
+    const shelf = `s${this.counter % 3}`;
+    const after = before === undefined ? thing(id, shelf) : changed(before, { shelf });
+    rows.set(id, after);
+    const changes: RowChange[] = [{ before, after, keep: this.counter % 2 === 0 }];
+    const old = rows.get(`n${(this.counter * 3) % 5}`);
+    if (old !== undefined && old !== after) {
+      rows.delete(old.id);
+      changes.push({ before: old, after: undefined });
+    }
+    return changes;
   }
 
   /** The disk has no room for a while; then it has, and the engine goes on by itself. */
@@ -220,10 +254,7 @@ class Story {
       await settle(1);
     }
     await settle();
-    assert.deepEqual(
-      (await everything(engine)).filter(([key]) => key !== "count"),
-      [...(this.states.at(-1) ?? [])].sort(([a], [b]) => (a < b ? -1 : 1)),
-    );
+    assert.deepEqual(await found(engine), entriesOf(this.states.at(-1) as State));
     this.world.disk.capacityBytes = plenty;
     this.kvIsFull = false;
     await this.world.clock.advance(2000);

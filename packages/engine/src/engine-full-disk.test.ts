@@ -7,10 +7,10 @@ import {
   everything,
   standing,
 } from "../test/engine-world.ts";
+import { countKeys } from "../test/things.ts";
 import { create, put, remove } from "./batch-codec.ts";
 import type { Engine } from "./engine.ts";
 import { FaultError } from "./fault.ts";
-import type { OverlayEntry } from "./overlay.ts";
 
 const plenty = Number.MAX_SAFE_INTEGER;
 
@@ -40,27 +40,17 @@ function diskFull(): FaultError {
   return new FaultError("disk_full", "no space left for the kv");
 }
 
-/** Counts keys, so that a flush that is derived twice shows. */
-function countKeys(
-  entries: Iterable<readonly [string, OverlayEntry]>,
-  get: (key: string) => Buffer | undefined,
-): { key: string; value: Buffer }[] {
-  let count = Number(get("count")?.toString() ?? 0);
-  for (const [, { value, born }] of entries) count += value === undefined ? -1 : Number(born);
-  return [{ key: "count", value: Buffer.from(String(count)) }];
-}
-
 test("a full disk refuses what was not durable, undoes it and accepts again when there is room", async () => {
   const { world, engine, rollbacks } = await setup();
-  await engine.commit([put("a", "1"), put("b", "1")]).done;
+  await engine.commit([], [put("a", "1"), put("b", "1")]).done;
   await engine.flushNow();
-  await engine.commit([put("b", "2"), create("c", "1")]).done;
+  await engine.commit([], [put("b", "2"), create("c", "1")]).done;
   await fill(world);
-  const refused = [engine.commit([large("d"), remove("a"), remove("c")])];
+  const refused = [engine.commit([], [large("d"), remove("a"), remove("c")])];
   await settle(1);
   await Promise.all(refused.map(({ done }) => assert.rejects(done, { code: "disk_full" })));
   assert.equal(engine.state, "full");
-  assert.throws(() => engine.commit([put("e", "1")]), { code: "disk_full" });
+  assert.throws(() => engine.commit([], [put("e", "1")]), { code: "disk_full" });
   await settle();
   assert.equal(rollbacks(), 1);
   const expected = [
@@ -75,7 +65,7 @@ test("a full disk refuses what was not durable, undoes it and accepts again when
   await world.clock.advance(1000);
   assert.equal(engine.state, "open");
   assert.deepEqual(world.states, ["full", "open"]);
-  await engine.commit([large("d"), remove("a")]).done;
+  await engine.commit([], [large("d"), remove("a")]).done;
   world.crash("power");
   const next = await world.open();
   assert.deepEqual(
@@ -86,13 +76,13 @@ test("a full disk refuses what was not durable, undoes it and accepts again when
 
 test("everything that waits behind the refused record is refused with it", async () => {
   const { world, engine } = await setup();
-  await engine.commit([put("a", "1")]).done;
+  await engine.commit([], [put("a", "1")]).done;
   const gate = Promise.withResolvers<void>();
   world.disk.slow("open", gate.promise);
   await fill(world);
-  const first = engine.commit([large("b")]);
+  const first = engine.commit([], [large("b")]);
   await settle();
-  const second = engine.commit([put("a", "2")]);
+  const second = engine.commit([], [put("a", "2")]);
   gate.resolve();
   assert.equal(await standing(first.done), "disk_full");
   assert.equal(await standing(second.done), "disk_full");
@@ -101,11 +91,11 @@ test("everything that waits behind the refused record is refused with it", async
 
 test("nobody is told of a refused change while it is being undone", async () => {
   const { world, engine } = await setup();
-  await engine.commit([put("a", "1")]).done;
+  await engine.commit([], [put("a", "1")]).done;
   await fill(world);
   const rebuilt = Promise.withResolvers<void>();
   engine.onRollback = () => rebuilt.promise;
-  const refused = engine.commit([put("a", "2"), large("b")]);
+  const refused = engine.commit([], [put("a", "2"), large("b")]);
   await assert.rejects(refused.done, { code: "disk_full" });
   const waiting = engine.whenDurable("b");
   if (engine.get("b") !== undefined) {
@@ -121,25 +111,25 @@ test("nobody is told of a refused change while it is being undone", async () => 
 
 test("batches are refused until whoever listens has started over", async () => {
   const { world, engine } = await setup();
-  await engine.commit([put("a", "1")]).done;
+  await engine.commit([], [put("a", "1")]).done;
   await fill(world);
   const rebuilt = Promise.withResolvers<void>();
   engine.onRollback = () => rebuilt.promise;
-  const refused = engine.commit([large("b")]);
+  const refused = engine.commit([], [large("b")]);
   await assert.rejects(refused.done, { code: "disk_full" });
   world.disk.capacityBytes = plenty;
   await world.clock.advance(5000);
-  assert.throws(() => engine.commit([put("c", "1")]), { code: "disk_full" });
+  assert.throws(() => engine.commit([], [put("c", "1")]), { code: "disk_full" });
   rebuilt.resolve();
   await world.clock.advance(1000);
-  await engine.commit([put("c", "1")]).done;
+  await engine.commit([], [put("c", "1")]).done;
 });
 
 test("closing while refused batches are being undone does not keep them", async () => {
   const { world, engine } = await setup();
-  await engine.commit([put("a", "1")]).done;
+  await engine.commit([], [put("a", "1")]).done;
   await fill(world);
-  const refused = engine.commit([put("a", "2"), large("b")]);
+  const refused = engine.commit([], [put("a", "2"), large("b")]);
   const closed = engine[Symbol.asyncDispose]();
   await assert.rejects(refused.done, { code: "disk_full" });
   await closed;
@@ -152,9 +142,9 @@ test("closing while refused batches are being undone does not keep them", async 
 
 test("a flush that is asked for while batches are being undone leaves them out", async () => {
   const { world, engine } = await setup();
-  await engine.commit([put("a", "1")]).done;
+  await engine.commit([], [put("a", "1")]).done;
   await fill(world);
-  const refused = engine.commit([put("a", "2"), large("b")]);
+  const refused = engine.commit([], [put("a", "2"), large("b")]);
   await assert.rejects(refused.done, { code: "disk_full" });
   await engine.flushNow().catch(() => {});
   await settle();
@@ -168,13 +158,13 @@ test("a kv without room keeps the generation readable and is written once there 
   world.beforeWrite = () => (full ? Promise.reject(diskFull()) : Promise.resolve());
   let n = 0;
   while (engine.state === "open") {
-    await engine.commit([create(`key ${n}`, "x".repeat(100))]).done;
+    await engine.commit([], [create(`key ${n}`, "x".repeat(100))]).done;
     n += 1;
     assert.ok(n < 1000);
   }
   assert.equal(engine.state, "full");
   assert.equal((await everything(engine)).length, n);
-  assert.throws(() => engine.commit([put("z", "1")]), { code: "disk_full" });
+  assert.throws(() => engine.commit([], [put("z", "1")]), { code: "disk_full" });
   await assert.rejects(engine.flushNow(), { code: "disk_full" });
   assert.equal((await everything(engine)).length, n);
   full = false;
@@ -193,7 +183,7 @@ test("a kv that finds no room again is tried again", async () => {
     failures -= 1;
     if (failures >= 0) throw diskFull();
   };
-  await engine.commit([create("a", "1")]).done;
+  await engine.commit([], [create("a", "1")]).done;
   await assert.rejects(engine.flushNow(), { code: "disk_full" });
   await world.clock.advance(5000);
   assert.equal(engine.state, "open");
@@ -215,7 +205,7 @@ test("recovering a kv that finds no room is tried again, too", async () => {
     refusals -= 1;
     if (refusals >= 0) throw diskFull();
   };
-  await engine.commit([create("a", "1")]).done;
+  await engine.commit([], [create("a", "1")]).done;
   await assert.rejects(engine.flushNow(), { code: "disk_full" });
   await world.clock.advance(5000);
   assert.equal(engine.state, "open");
@@ -224,7 +214,7 @@ test("recovering a kv that finds no room is tried again, too", async () => {
 
 test("a batch that the kv applied before it reported a full disk is not derived twice", async () => {
   const { world, engine } = await setup({ derive: countKeys });
-  await engine.commit([create("a", "1"), create("b", "1")]).done;
+  await engine.commit([], [create("a", "1"), create("b", "1")]).done;
   let failures = 1;
   world.afterWrite = async () => {
     failures -= 1;
@@ -239,16 +229,16 @@ test("a batch that the kv applied before it reported a full disk is not derived 
 
 test("a batch that shows only when the kv is opened anew is taken into account, also after a rollback", async () => {
   const { world, engine, rollbacks } = await setup({ flushBytes: 4096, derive: countKeys });
-  await engine.commit([create("a", "1")]).done;
+  await engine.commit([], [create("a", "1")]).done;
   await engine.flushNow();
-  await engine.commit([put("a", "2"), create("z", "x".repeat(4096))]).done;
+  await engine.commit([], [put("a", "2"), create("z", "x".repeat(4096))]).done;
   const gate = Promise.withResolvers<void>();
   world.hidesNext = true;
   world.beforeWrite = () => gate.promise;
   // Begins a generation, and with that the flush of the one before.
-  await engine.commit([create("b", "1")]).done;
+  await engine.commit([], [create("b", "1")]).done;
   await fill(world);
-  const refused = engine.commit([large("c")]);
+  const refused = engine.commit([], [large("c")]);
   await assert.rejects(refused.done, { code: "disk_full" });
   gate.resolve();
   await settle();
@@ -258,7 +248,7 @@ test("a batch that shows only when the kv is opened anew is taken into account, 
   await world.clock.advance(1000);
   assert.equal(engine.state, "open");
   assert.equal(engine.getText("a"), "2");
-  await engine.commit([remove("a")]).done;
+  await engine.commit([], [remove("a")]).done;
   await engine.flushNow();
   assert.deepEqual(
     world.stored().map(([key]) => key),
@@ -269,13 +259,13 @@ test("a batch that shows only when the kv is opened anew is taken into account, 
 
 test("a trim that finds no room neither repeats the flush nor stops the engine", async () => {
   const { world, engine } = await setup({ derive: countKeys, segmentBytes: 1024 });
-  for (let n = 0; n < 20; n += 1) await engine.commit([create(`k${n}`, "x".repeat(100))]).done;
+  for (let n = 0; n < 20; n += 1) await engine.commit([], [create(`k${n}`, "x".repeat(100))]).done;
   world.disk.failNext("rename", "ENOSPC");
   world.disk.failNext("remove", "ENOSPC");
   await engine.flushNow().catch(() => {});
   await world.clock.advance(1000);
   assert.equal(engine.state, "open");
-  await engine.commit([create("last", "1")]).done;
+  await engine.commit([], [create("last", "1")]).done;
   await engine.flushNow();
   assert.equal(engine.get("count")?.toString(), "21");
 });
@@ -288,10 +278,11 @@ test("log and kv out of room at the same time: both recover, nothing is lost", a
     await gate.promise;
     if (full) throw diskFull();
   };
-  for (let n = 0; n < 20; n += 1) await engine.commit([create(`key ${n}`, "x".repeat(100))]).done;
+  for (let n = 0; n < 20; n += 1)
+    await engine.commit([], [create(`key ${n}`, "x".repeat(100))]).done;
   assert.deepEqual(world.flushes, []);
   await fill(world);
-  const refused = engine.commit([create("refused", "x".repeat(6000))]);
+  const refused = engine.commit([], [create("refused", "x".repeat(6000))]);
   await settle();
   gate.resolve();
   await assert.rejects(refused.done, { code: "disk_full" });
@@ -302,7 +293,7 @@ test("log and kv out of room at the same time: both recover, nothing is lost", a
   world.disk.capacityBytes = plenty;
   await world.clock.advance(2000);
   assert.equal(engine.state, "open");
-  await engine.commit([create("after", "1")]).done;
+  await engine.commit([], [create("after", "1")]).done;
   await engine.flushNow();
   assert.equal(engine.get("count")?.toString(), "21");
   assert.ok(world.recoveries > 0, "the kv has to be made writable again");
@@ -319,7 +310,7 @@ test("running low on space stops new batches before the disk is full, for the kv
   let n = 0;
   const written: Promise<void>[] = [];
   while (engine.state === "open" && n < 40) {
-    written.push(engine.commit([put(`key ${n}`, "x".repeat(1_000_000))]).done);
+    written.push(engine.commit([], [put(`key ${n}`, "x".repeat(1_000_000))]).done);
     await Promise.allSettled(written);
     await settle();
     n += 1;
@@ -339,13 +330,15 @@ test("running low on space stops new batches before the disk is full, for the kv
 
 test("a rollback that meets the recovery of the kv waits for it, and nothing opens before both", async () => {
   const { world, engine } = await setup({ derive: countKeys, flushBytes: 4096 });
-  for (let n = 0; n < 20; n += 1) await engine.commit([create(`key ${n}`, "x".repeat(100))]).done;
+  for (let n = 0; n < 20; n += 1)
+    await engine.commit([], [create(`key ${n}`, "x".repeat(100))]).done;
   await engine.flushNow();
-  for (let n = 20; n < 34; n += 1) await engine.commit([create(`key ${n}`, "x".repeat(100))]).done;
+  for (let n = 20; n < 34; n += 1)
+    await engine.commit([], [create(`key ${n}`, "x".repeat(100))]).done;
   world.beforeWrite = () => Promise.reject(diskFull());
   const writing = Promise.withResolvers<void>();
   world.disk.slow("write", writing.promise);
-  const refused = engine.commit([create("refused", "x".repeat(6000))]);
+  const refused = engine.commit([], [create("refused", "x".repeat(6000))]);
   await settle();
   assert.equal(engine.state, "full");
   const recovered = Promise.withResolvers<void>();
@@ -365,7 +358,7 @@ test("a rollback that meets the recovery of the kv waits for it, and nothing ope
   rebuilt.resolve();
   await world.clock.advance(2000);
   assert.equal(engine.state, "open");
-  await engine.commit([create("last", "1")]).done;
+  await engine.commit([], [create("last", "1")]).done;
   await engine.flushNow();
   assert.equal(engine.get("count")?.toString(), "35");
   assert.equal(engine.get("refused"), undefined);
@@ -374,13 +367,13 @@ test("a rollback that meets the recovery of the kv waits for it, and nothing ope
 
 test("what was read ahead is not older than what the kv kept of a batch that it reported as failed", async () => {
   const { world, engine } = await setup({ flushBytes: 4096 });
-  await engine.commit([put("a", "old"), put("b", "old")]).done;
+  await engine.commit([], [put("a", "old"), put("b", "old")]).done;
   await engine.flushNow();
   await engine.readAhead(["a", "b"]);
-  await engine.commit([put("a", "new"), remove("b"), put("z", "x".repeat(4096))]).done;
+  await engine.commit([], [put("a", "new"), remove("b"), put("z", "x".repeat(4096))]).done;
   world.afterWrite = () => Promise.reject(diskFull());
   world.disk.capacityBytes = 0;
-  const refused = engine.commit([put("c", "x".repeat(6000))]);
+  const refused = engine.commit([], [put("c", "x".repeat(6000))]);
   await assert.rejects(refused.done, { code: "disk_full" });
   await settle();
   assert.equal(world.contents.get("a")?.toString(), "new");
@@ -394,7 +387,7 @@ test("closing while appends are held back and the kv has no room ends", async ()
   world.beforeWrite = () => gate.promise;
   const commits: Promise<void>[] = [];
   for (let n = 0; n < 200; n += 1) {
-    commits.push(engine.commit([put(`key ${n}`, "x".repeat(100))]).done);
+    commits.push(engine.commit([], [put(`key ${n}`, "x".repeat(100))]).done);
     await settle(1);
   }
   assert.equal(await standing(commits.at(-1)!), "pending");
@@ -413,7 +406,7 @@ test("appends that are held back go on when the kv has no room, so that they are
   world.beforeWrite = () => gate.promise;
   const commits: Promise<void>[] = [];
   for (let n = 0; n < 200; n += 1) {
-    commits.push(engine.commit([put(`key ${n}`, "x".repeat(100))]).done);
+    commits.push(engine.commit([], [put(`key ${n}`, "x".repeat(100))]).done);
     await settle(1);
   }
   world.beforeWrite = () => Promise.resolve();
@@ -421,7 +414,7 @@ test("appends that are held back go on when the kv has no room, so that they are
   assert.equal(await standing(Promise.all(commits)), "done");
   assert.equal(engine.state, "full");
   await world.clock.advance(1000);
-  await engine.commit([put("last", "1")]).done;
+  await engine.commit([], [put("last", "1")]).done;
   await engine.flushNow();
   assert.equal(world.stored().length, 201);
 });
@@ -431,14 +424,14 @@ test("a disk whose free space cannot be told is a failure, not a crash", async (
   // The log asks, too, before it makes a file ahead.
   for (let n = 0; n < 20; n += 1) world.disk.failNext("freeBytes", "EIO");
   const value = "x".repeat(1_000_000);
-  for (let n = 0; n < 9; n += 1) await engine.commit([put(`key ${n}`, value)]).done;
+  for (let n = 0; n < 9; n += 1) await engine.commit([], [put(`key ${n}`, value)]).done;
   await settle();
   assert.equal(engine.state, "failed");
 });
 
 test("an engine opens on a full disk: it can be read, refuses, and recovers", async () => {
   const { world, engine } = await setup();
-  await engine.commit([put("a", "1")]).done;
+  await engine.commit([], [put("a", "1")]).done;
   world.crash("process");
   let full = true;
   world.beforeWrite = () => (full ? Promise.reject(diskFull()) : Promise.resolve());
@@ -447,7 +440,7 @@ test("an engine opens on a full disk: it can be read, refuses, and recovers", as
   assert.equal(next.get("a")?.toString(), "1");
   full = false;
   await world.clock.advance(1000);
-  await next.commit([put("b", "1")]).done;
+  await next.commit([], [put("b", "1")]).done;
   await next.flushNow();
   assert.equal(world.stored().length, 2);
 });

@@ -1,9 +1,9 @@
 /** What an engine is given, and what it tells about itself. */
 import type { FaultError } from "./fault.ts";
 import type { Derive } from "./flusher.ts";
-import type { Indexing } from "./index-keys.ts";
 import type { Kv, KvStats } from "./kv/kv.ts";
 import type { Log } from "./log/log.ts";
+import type { RowCodec } from "./row-codec.ts";
 
 export interface EngineObserver {
   grouped(batches: number, bytes: number): void;
@@ -14,7 +14,7 @@ export interface EngineObserver {
 export interface EngineOptions {
   readonly log: Log;
   readonly kv: Kv;
-  readonly indexing: Indexing;
+  readonly rows: RowCodec;
   readonly derive: Derive;
   readonly observer: EngineObserver;
   /** Sees the state before anything is written for the first time; throws to leave it untouched. */

@@ -7,9 +7,10 @@ import {
   everything,
   standing,
 } from "../test/engine-world.ts";
+import { countKeys } from "../test/things.ts";
 import { create, put, remove } from "./batch-codec.ts";
 import type { Engine } from "./engine.ts";
-import type { OverlayEntry } from "./overlay.ts";
+import type { Derive } from "./flusher.ts";
 
 async function setup(
   options: EngineWorldOptions = {},
@@ -24,7 +25,7 @@ function text(value: Buffer | undefined): string | undefined {
 
 test("a read sees a batch as soon as it is committed, before it is durable", async () => {
   const { engine } = await setup();
-  const { done } = engine.commit([create("a", "1"), create("b", "2")]);
+  const { done } = engine.commit([], [create("a", "1"), create("b", "2")]);
   assert.equal(text(engine.get("a")), "1");
   assert.notEqual(engine.whenDurable("a"), undefined);
   assert.deepEqual(await everything(engine), [
@@ -40,7 +41,7 @@ test("a commit is done only after its record is synced", async () => {
   const { world, engine } = await setup();
   const gate = Promise.withResolvers<void>();
   world.disk.slow("sync", gate.promise);
-  const { done } = engine.commit([put("a", "1")]);
+  const { done } = engine.commit([], [put("a", "1")]);
   assert.equal(await standing(done), "pending");
   assert.equal(await standing(engine.whenDurable("a")!), "pending");
   gate.resolve();
@@ -52,9 +53,9 @@ test("what arrives while a record is written shares the next one", async () => {
   const { world, engine } = await setup();
   const gate = Promise.withResolvers<void>();
   world.disk.slow("sync", gate.promise);
-  const first = engine.commit([put("a", "1")]);
+  const first = engine.commit([], [put("a", "1")]);
   await settle();
-  const others = Array.from({ length: 20 }, (_, n) => engine.commit([put(`b${n}`, "2")]));
+  const others = Array.from({ length: 20 }, (_, n) => engine.commit([], [put(`b${n}`, "2")]));
   gate.resolve();
   await Promise.all([first, ...others].map(({ done }) => done));
   assert.deepEqual(world.groups, [1, 20]);
@@ -63,9 +64,9 @@ test("what arrives while a record is written shares the next one", async () => {
 
 test("a deleted key waits for its deletion, and is gone from scans at once", async () => {
   const { engine } = await setup();
-  await engine.commit([put("a", "1")]).done;
+  await engine.commit([], [put("a", "1")]).done;
   await engine.flushNow();
-  engine.commit([remove("a")]);
+  engine.commit([], [remove("a")]);
   assert.equal(engine.get("a"), undefined);
   assert.notEqual(engine.whenDurable("a"), undefined);
   assert.deepEqual(await everything(engine), []);
@@ -73,11 +74,11 @@ test("a deleted key waits for its deletion, and is gone from scans at once", asy
 
 test("a scan is what it was when it began, whatever is committed and flushed meanwhile", async () => {
   const { engine } = await setup();
-  await engine.commit([put("a", "1"), put("c", "3")]).done;
+  await engine.commit([], [put("a", "1"), put("c", "3")]).done;
   await engine.flushNow();
-  engine.commit([put("b", "2")]);
+  engine.commit([], [put("b", "2")]);
   const scan = everything(engine);
-  await engine.commit([remove("a"), remove("b"), put("c", "changed"), put("d", "4")]).done;
+  await engine.commit([], [remove("a"), remove("b"), put("c", "changed"), put("d", "4")]).done;
   await engine.flushNow();
   assert.deepEqual(await scan, [
     ["a", "1"],
@@ -88,12 +89,12 @@ test("a scan is what it was when it began, whatever is committed and flushed mea
 
 test("a flush writes the net effect only", async () => {
   const { world, engine } = await setup();
-  await engine.commit([create("kept", "1"), create("gone", "1"), put("replaced", "1")]).done;
-  await engine.commit([remove("gone"), put("replaced", "2")]).done;
+  await engine.commit([], [create("kept", "1"), create("gone", "1"), put("replaced", "1")]).done;
+  await engine.commit([], [remove("gone"), put("replaced", "2")]).done;
   await engine.flushNow();
   assert.deepEqual(world.kvWrites.at(-1), ["kept", "replaced", "codeq/meta/position"]);
-  await engine.commit([remove("kept"), create("kept", "2"), create("brief", "x")]).done;
-  await engine.commit([remove("brief"), remove("replaced")]).done;
+  await engine.commit([], [remove("kept"), create("kept", "2"), create("brief", "x")]).done;
+  await engine.commit([], [remove("brief"), remove("replaced")]).done;
   await engine.flushNow();
   assert.deepEqual(world.kvWrites.at(-1), ["kept", "-replaced", "codeq/meta/position"]);
   assert.deepEqual(world.stored(), [["kept", "2"]]);
@@ -101,7 +102,7 @@ test("a flush writes the net effect only", async () => {
 
 test("a flush with nothing new writes nothing", async () => {
   const { world, engine } = await setup();
-  await engine.commit([put("a", "1")]).done;
+  await engine.commit([], [put("a", "1")]).done;
   await engine.flushNow();
   await engine.flushNow();
   assert.equal(world.kvWrites.length, 1);
@@ -109,18 +110,18 @@ test("a flush with nothing new writes nothing", async () => {
 
 test("derived keys follow from the net effect and are written with it", async () => {
   const seen: [string, string | undefined, boolean][][] = [];
-  const derive = (entries: Iterable<readonly [string, OverlayEntry]>, get: unknown) => {
+  const derive: Derive = ({ entries }, get) => {
     const net = [...entries].map(
       ([key, { value, born }]): [string, string | undefined, boolean] => [key, text(value), born],
     );
     seen.push(net);
-    const before = Number(text((get as Engine["get"])("total")) ?? 0);
+    const before = Number(text(get("total")) ?? 0);
     return [{ key: "total", value: Buffer.from(String(before + net.length)) }];
   };
   const { world, engine } = await setup({ derive });
-  await engine.commit([create("a", "1"), create("b", "2"), remove("b"), put("c", "3")]).done;
+  await engine.commit([], [create("a", "1"), create("b", "2"), remove("b"), put("c", "3")]).done;
   await engine.flushNow();
-  await engine.commit([remove("a")]).done;
+  await engine.commit([], [remove("a")]).done;
   await engine.flushNow();
   assert.deepEqual(seen, [
     [
@@ -135,7 +136,7 @@ test("derived keys follow from the net effect and are written with it", async ()
 
 test("a generation that is large enough is flushed by itself, in the background", async () => {
   const { world, engine } = await setup({ flushBytes: 4096 });
-  for (let n = 0; n < 60; n += 1) await engine.commit([put(`key ${n}`, "x".repeat(100))]).done;
+  for (let n = 0; n < 60; n += 1) await engine.commit([], [put(`key ${n}`, "x".repeat(100))]).done;
   await settle();
   assert.ok(world.flushes.length >= 2, `${world.flushes}`);
   assert.ok(engine.stats().overlayEntries < 60);
@@ -144,7 +145,7 @@ test("a generation that is large enough is flushed by itself, in the background"
 
 test("flushed records leave the log", async () => {
   const { world, engine } = await setup({ flushBytes: 4096, segmentBytes: 2048 });
-  for (let n = 0; n < 200; n += 1) await engine.commit([put(`key ${n}`, "x".repeat(100))]).done;
+  for (let n = 0; n < 200; n += 1) await engine.commit([], [put(`key ${n}`, "x".repeat(100))]).done;
   await engine.flushNow();
   assert.equal(world.position, 200);
   assert.ok(engine.stats().logBytes <= 3 * 2048, `${engine.stats().logBytes}`);
@@ -156,7 +157,7 @@ test("appends wait while the flush falls behind, and go on when it has caught up
   world.beforeWrite = () => gate.promise;
   const commits: Promise<void>[] = [];
   for (let n = 0; n < 200; n += 1) {
-    commits.push(engine.commit([put(`key ${n}`, "x".repeat(100))]).done);
+    commits.push(engine.commit([], [put(`key ${n}`, "x".repeat(100))]).done);
     await settle(1);
   }
   assert.equal(await standing(commits.at(-1)!), "pending");
@@ -168,27 +169,20 @@ test("appends wait while the flush falls behind, and go on when it has caught up
 });
 
 test("flushNow during a background flush keeps every key readable and the order of flushes", async () => {
-  const counting = {
-    derive: (entries: Iterable<readonly [string, OverlayEntry]>, get: Engine["get"]) => {
-      let count = Number(text(get("count")) ?? 0);
-      for (const [, { value, born }] of entries) count += value === undefined ? -1 : Number(born);
-      return [{ key: "count", value: Buffer.from(String(count)) }];
-    },
-  };
-  const { world, engine } = await setup({ flushBytes: 4096, ...counting });
+  const { world, engine } = await setup({ flushBytes: 4096, derive: countKeys });
   const gates: PromiseWithResolvers<void>[] = [];
   world.beforeWrite = () => {
     gates.push(Promise.withResolvers<void>());
     return gates.at(-1)!.promise;
   };
-  await engine.commit([create("key 0", "x")]).done;
+  await engine.commit([], [create("key 0", "x")]).done;
   let n = 1;
   // The last group of a generation is not durable yet when the next generation begins.
   const synced = Promise.withResolvers<void>();
   world.disk.slow("sync", synced.promise);
-  for (; n < 20; n += 1) engine.commit([create(`key ${n}`, "x".repeat(100))]);
+  for (; n < 20; n += 1) engine.commit([], [create(`key ${n}`, "x".repeat(100))]);
   await settle();
-  engine.commit([create(`key ${n++}`, "y")]);
+  engine.commit([], [create(`key ${n++}`, "y")]);
   const flush = engine.flushNow();
   await settle();
   synced.resolve();
@@ -205,11 +199,11 @@ test("flushNow during a background flush keeps every key readable and the order 
 
 test("closing finishes what was accepted, and a new engine has everything", async () => {
   const { world, engine } = await setup();
-  await engine.commit([put("a", "1")]).done;
-  const last = engine.commit([put("b", "2")]);
+  await engine.commit([], [put("a", "1")]).done;
+  const last = engine.commit([], [put("b", "2")]);
   await engine[Symbol.asyncDispose]();
   await last.done;
-  assert.throws(() => engine.commit([put("c", "3")]), { code: "closed" });
+  assert.throws(() => engine.commit([], [put("c", "3")]), { code: "closed" });
   assert.deepEqual(world.stored(), [
     ["a", "1"],
     ["b", "2"],
@@ -222,7 +216,7 @@ test("closing finishes what was accepted, and a new engine has everything", asyn
 
 test("closing leaves no timer behind, also when a sync is under way", async () => {
   const { world, engine } = await setup({ durability: "interval", syncIntervalMs: 100 });
-  await engine.commit([put("a", "1")]).done;
+  await engine.commit([], [put("a", "1")]).done;
   const gate = Promise.withResolvers<void>();
   world.disk.slow("sync", gate.promise);
   await world.clock.advance(100);
@@ -237,10 +231,10 @@ test("closing leaves no timer behind, also when a sync is under way", async () =
 
 test("recovery replays exactly what the kv does not have", async () => {
   const { world, engine } = await setup();
-  await engine.commit([create("a", "1"), put("b", "1")]).done;
+  await engine.commit([], [create("a", "1"), put("b", "1")]).done;
   await engine.flushNow();
-  await engine.commit([remove("a"), put("b", "2")]).done;
-  await engine.commit([create("c", "3")]).done;
+  await engine.commit([], [remove("a"), put("b", "2")]).done;
+  await engine.commit([], [create("c", "3")]).done;
   world.crash("process");
   const writesBefore = world.kvWrites.length;
   const next = await world.open();
@@ -250,12 +244,12 @@ test("recovery replays exactly what the kv does not have", async () => {
   ]);
   assert.deepEqual(world.kvWrites.slice(writesBefore), [["-a", "b", "c", "codeq/meta/position"]]);
   assert.equal(world.position, 3);
-  assert.equal((await next.commit([put("d", "4")])).index, 4);
+  assert.equal((await next.commit([], [put("d", "4")])).index, 4);
 });
 
 test("a kv that is ahead of its log is refused, and so is a log that starts behind a gap", async () => {
   const { world, engine } = await setup({ segmentBytes: 1024 });
-  for (let n = 0; n < 30; n += 1) await engine.commit([put(`k${n}`, "x".repeat(100))]).done;
+  for (let n = 0; n < 30; n += 1) await engine.commit([], [put(`k${n}`, "x".repeat(100))]).done;
   await engine[Symbol.asyncDispose]();
   const position = world.contents.get("codeq/meta/position")!;
   world.contents.set("codeq/meta/position", Buffer.from("31"));
@@ -269,7 +263,7 @@ test("a kv that is ahead of its log is refused, and so is a log that starts behi
 test("with an interval the log is synced within it, and not when nothing is new", async () => {
   const { world, engine } = await setup({ durability: "interval", syncIntervalMs: 100 });
   const startedMs = world.clock.monotonicMs();
-  await engine.commit([put("a", "1")]).done;
+  await engine.commit([], [put("a", "1")]).done;
   assert.deepEqual(world.syncs, []);
   await world.clock.advance(99);
   assert.deepEqual(world.syncs, []);
@@ -277,7 +271,7 @@ test("with an interval the log is synced within it, and not when nothing is new"
   assert.deepEqual(world.syncs, [startedMs + 100]);
   await world.clock.advance(1000);
   assert.equal(world.syncs.length, 1);
-  await engine.commit([put("b", "1")]).done;
+  await engine.commit([], [put("b", "1")]).done;
   await world.clock.advance(100);
   assert.equal(world.syncs.length, 2);
 });
@@ -285,27 +279,27 @@ test("with an interval the log is synced within it, and not when nothing is new"
 test("a slow sync does not move the ones after it", async () => {
   const { world, engine } = await setup({ durability: "interval", syncIntervalMs: 100 });
   const startedMs = world.clock.monotonicMs();
-  await engine.commit([put("a", "1")]).done;
+  await engine.commit([], [put("a", "1")]).done;
   const gate = Promise.withResolvers<void>();
   world.disk.slow("sync", gate.promise);
   await world.clock.advance(160);
   gate.resolve();
   await settle();
-  await engine.commit([put("b", "1")]).done;
+  await engine.commit([], [put("b", "1")]).done;
   await world.clock.advance(40);
   assert.deepEqual(world.syncs, [startedMs + 160, startedMs + 200]);
 });
 
 test("a failed sync is final: nothing more is accepted or acknowledged", async () => {
   const { world, engine } = await setup();
-  await engine.commit([put("a", "1")]).done;
+  await engine.commit([], [put("a", "1")]).done;
   world.disk.failNext("sync", "EIO");
-  const first = engine.commit([put("b", "1")]);
+  const first = engine.commit([], [put("b", "1")]);
   await settle(1);
   assert.equal(await standing(first.done), "storage_failed");
   assert.equal(engine.state, "failed");
   assert.deepEqual(world.states, ["failed"]);
-  assert.throws(() => engine.commit([put("c", "1")]), { code: "storage_failed" });
+  assert.throws(() => engine.commit([], [put("c", "1")]), { code: "storage_failed" });
   assert.throws(() => engine.assertWritable(), { code: "storage_failed" });
   await assert.rejects(engine.whenDurable("b")!, { code: "storage_failed" });
   await engine[Symbol.asyncDispose]();
@@ -314,12 +308,12 @@ test("a failed sync is final: nothing more is accepted or acknowledged", async (
 
 test("a failed background sync rejects what waits, also the record that is being written", async () => {
   const { world, engine } = await setup({ durability: "interval", syncIntervalMs: 100 });
-  await engine.commit([put("a", "1")]).done;
+  await engine.commit([], [put("a", "1")]).done;
   const gate = Promise.withResolvers<void>();
   world.disk.slow("write", gate.promise);
-  const writing = engine.commit([put("b", "1")]);
+  const writing = engine.commit([], [put("b", "1")]);
   await settle();
-  const waiting = engine.commit([put("c", "1")]);
+  const waiting = engine.commit([], [put("c", "1")]);
   world.disk.failNext("sync", "EIO");
   await world.clock.advance(100);
   assert.equal(engine.state, "failed");
@@ -334,7 +328,7 @@ test("a kv that fails for good rejects what waits for it, and opening with it fa
   world.beforeWrite = () => gate.promise;
   const commits: Promise<void>[] = [];
   for (let n = 0; n < 200; n += 1) {
-    commits.push(engine.commit([put(`key ${n}`, "x".repeat(100))]).done);
+    commits.push(engine.commit([], [put(`key ${n}`, "x".repeat(100))]).done);
     await settle(1);
   }
   gate.reject(new Error("the kv is broken"));
@@ -364,7 +358,7 @@ test("what is added when a group closes is in its record, once, however many bat
   const count = countBatches(engine);
   const commits = [];
   for (let n = 0; n < 2500; n += 1) {
-    commits.push(engine.commit([create(`key ${n}`, "")]).done);
+    commits.push(engine.commit([], [create(`key ${n}`, "")]).done);
     count();
   }
   assert.equal(text(engine.get("sum")), "2048");
@@ -382,7 +376,7 @@ test("what is added when a group closes is lost with it, and only with it", asyn
     const count = countBatches(engine);
     for (let n = 0; n < 6; n += 1) {
       if (n === lost) world.disk.slow("sync", new Promise(() => {}));
-      void engine.commit([create(`key ${n}`, "x".repeat(100))]);
+      void engine.commit([], [create(`key ${n}`, "x".repeat(100))]);
       count();
       await settle();
     }
@@ -398,7 +392,7 @@ test("a full group is flushed together with what was added when it closed", asyn
   const { world, engine } = await setup({ flushBytes: 1000 });
   const count = countBatches(engine);
   for (let n = 0; n < 1025; n += 1) {
-    void engine.commit([create(`key ${n}`, "")]);
+    void engine.commit([], [create(`key ${n}`, "")]);
     count();
   }
   // The record behind it never gets to the disk.
@@ -413,7 +407,9 @@ test("a full group is flushed together with what was added when it closed", asyn
 test("a turn that brings many times what memory may hold back is written all the same", async () => {
   const { engine } = await setup({ flushBytes: 1000 });
   const value = "x".repeat(1024 * 1024);
-  const commits = Array.from({ length: 6 }, (_, n) => engine.commit([create(`key ${n}`, value)]));
+  const commits = Array.from({ length: 6 }, (_, n) =>
+    engine.commit([], [create(`key ${n}`, value)]),
+  );
   await settle();
   assert.equal(engine.stats().durableIndex, commits.at(-1)?.index);
   await Promise.all(commits.map(({ done }) => done));

@@ -1,6 +1,7 @@
 /**
- * Durable, ordered, atomic bytes: a commit log, the overlay of what the log holds and the kv does
- * not, and the kv. Knows nothing of tasks.
+ * Durable, atomic changes of rows and keys: a commit log, the overlay of what the log holds and the kv
+ * does not, and the kv. Rows are objects that become bytes in the log and at the flush; what they are
+ * only their codec knows.
  *
  * - `commit` changes what reads see at once; the change is durable when its group is. Whoever tells
  *   anybody about it waits for the group first.
@@ -13,33 +14,36 @@
 import type { Op } from "./batch-codec.ts";
 import type { EngineOptions, EngineState, EngineStats } from "./engine-options.ts";
 import { FaultError } from "./fault.ts";
-import { flush, type Generation, readPosition } from "./flusher.ts";
-import type { Commit, Group } from "./group.ts";
+import { flush, readPosition } from "./flusher.ts";
+import type { Group } from "./group.ts";
 import { GroupCommit } from "./group-commit.ts";
 import type { KvEntry, KvRange } from "./kv/kv.ts";
-import { type Layers, scanEntries, scanKeys } from "./merged-scan.ts";
-import { Overlay, type OverlayEntry } from "./overlay.ts";
-import { ReadAhead } from "./read-ahead.ts";
+import { Layers } from "./layers.ts";
+import type { Unflushed } from "./overlay.ts";
 import { replay } from "./replay.ts";
+import type { Row, RowChange } from "./row-codec.ts";
+import { SpaceWatch } from "./space-watch.ts";
 import { Timers } from "./timers.ts";
 
-const spaceCheckMs = 500;
-const spaceCheckBytes = 8 * 1024 * 1024;
 /** A generation may grow to this many times the flush size before appends are held back. */
 const overlayGrowthMax = 4;
 const waitingBytesMax = 64 * 1024 * 1024;
+const noOps: readonly Op[] = [];
 
 export class Engine implements AsyncDisposable {
   /** Called when a group takes no more batches; what it returns becomes durable with the group. */
-  onClosing: () => readonly Op[] = () => [];
+  onClosing: () => readonly Op[] = () => noOps;
   /** Called after a full disk undid batches; new ones are refused until it has finished. */
   onRollback: () => Promise<void> = () => Promise.resolve();
+  /** Called with the key of a row whose bytes cannot be read. */
+  onDamaged: (key: string) => void = () => {};
   readonly #options: EngineOptions;
   readonly #groups: GroupCommit;
   readonly #timers: Timers;
-  readonly #ahead: ReadAhead;
-  #active: Overlay = new Overlay();
-  #frozen: Generation | undefined;
+  readonly #space: SpaceWatch;
+  readonly #layers: Layers;
+  /** Of the last batch. */
+  #newest: Group | undefined;
   #flushing: Promise<void> | undefined;
   #flushedIndex: number;
   #durableIndex: number;
@@ -50,22 +54,21 @@ export class Engine implements AsyncDisposable {
   /** The kv refused a batch for lack of space and takes no other until it has recovered. */
   #kvIsFull = false;
   #kvRecovery: Promise<void> | undefined;
-  #isWaitingForSpace = false;
-  #bytesSinceSpaceCheck = 0;
 
   private constructor(options: EngineOptions) {
     this.#options = options;
     this.#timers = new Timers(options.clock, (error) => this.#fail(error as FaultError));
+    this.#space = new SpaceWatch(options, this.#timers);
     this.#flushedIndex = readPosition(options.kv);
     this.#durableIndex = options.log.lastIndex;
-    this.#ahead = new ReadAhead(options.kv);
+    this.#layers = new Layers(options.kv, options.rows, (key) => this.onDamaged(key));
     this.#groups = new GroupCommit({
       log: options.log,
       nowMs: () => options.clock.nowMs(),
       defer: options.defer,
       events: {
         opening: (index) => this.#freezeWhenLarge(index - 1),
-        closing: (group) => this.#add(group, this.onClosing()),
+        closing: (group) => this.#layers.write(group, this.onClosing()),
         durable: (group) => this.#onDurable(group),
         failed: (fault) => this.#onFault(fault),
       },
@@ -75,21 +78,13 @@ export class Engine implements AsyncDisposable {
   /** Replays what the log holds beyond the kv, then flushes, so that only fresh records matter. */
   static async open(options: EngineOptions): Promise<Engine> {
     const engine = new Engine(options);
-    const { log } = options;
-    if (log.lastIndex < engine.#flushedIndex || log.firstIndex > engine.#flushedIndex + 1) {
-      throw new FaultError(
-        "corrupt",
-        `the log holds records ${log.firstIndex} to ${log.lastIndex} but the store was written up ` +
-          `to ${engine.#flushedIndex}; log and store do not belong together. Restore both from one backup.`,
-      );
-    }
-    engine.#active = await replay(options, engine.#flushedIndex + 1);
+    engine.#layers.replace(await replay(options, engine.#flushedIndex + 1));
     options.verify?.((key) => engine.get(key));
     await engine.flushNow().catch((error: unknown) => {
       // On a full disk the engine can be read, and it writes when there is space.
       if (engine.state === "failed") throw error;
     });
-    const { syncIntervalMs } = options;
+    const { syncIntervalMs, log } = options;
     if (syncIntervalMs !== undefined) engine.#timers.syncEvery(syncIntervalMs, log);
     return engine;
   }
@@ -98,55 +93,77 @@ export class Engine implements AsyncDisposable {
     return this.#state;
   }
 
-  /** The newest value, durable or not. */
+  /** The newest state of a row, durable or not; undefined also when it cannot be read. */
+  row(id: string): Row | undefined {
+    return this.#layers.row(id);
+  }
+
+  /** Makes a later `row` of each of these ids cheap; returns those that are there, as they are now. */
+  readRowsAhead(ids: readonly string[]): Promise<readonly Row[]> {
+    return this.#layers.readRowsAhead(ids);
+  }
+
+  /** The newest value, durable or not; of a row, its record. */
   get(key: string): Buffer | undefined {
-    const entry = this.#active.entries.get(key) ?? this.#frozen?.overlay.entries.get(key);
-    return entry === undefined ? this.#options.kv.get(key) : entry.value;
+    return this.#layers.get(key);
   }
 
   /** The same, read as UTF-8. */
   getText(key: string): string | undefined {
-    const entry = this.#active.entries.get(key) ?? this.#frozen?.overlay.entries.get(key);
-    if (entry !== undefined) return entry.text;
-    return this.#ahead.take(key) ?? this.#options.kv.getText(key);
+    return this.#layers.getText(key);
   }
 
   /** Makes a later `getText` of each of these keys cheap and tells what the kv holds of them now. */
   readAhead(keys: readonly string[]): Promise<readonly KvEntry<string>[]> {
-    return this.#ahead.read(keys);
+    return this.#layers.readAhead(keys);
   }
 
-  /** What to wait for before telling anybody what `get` answered; undefined when nothing. */
+  /**
+   * The group to wait for before telling anybody what `row` answered; undefined when that is durable.
+   * Of a row that was refused it is a group that was refused.
+   */
+  rowGroup(id: string): Group | undefined {
+    return this.#groupOf(this.#layers.rowEntry(id)?.index);
+  }
+
+  /** The same for what `get` answered. */
+  groupOf(key: string): Group | undefined {
+    return this.#groupOf(this.#layers.indexOf(key));
+  }
+
+  #groupOf(index: number | undefined): Group | undefined {
+    if (index === undefined || index <= this.#durableIndex) return undefined;
+    // One that is not there any more was refused, and with it all that came later.
+    return this.#groups.find(index) ?? this.#newest;
+  }
+
+  /** Like `rowGroup`; while what was refused is being undone, until that is done. */
+  whenRowDurable(id: string): Promise<void> | undefined {
+    return this.#whenDurable(this.rowGroup(id));
+  }
+
+  /** The same for what `get` answered. */
   whenDurable(key: string): Promise<void> | undefined {
-    const entry = this.#active.entries.get(key) ?? this.#frozen?.overlay.entries.get(key);
-    if (entry === undefined || entry.index <= this.#durableIndex) return undefined;
-    const group = this.#groups.find(entry.index);
-    // Without a group it was refused: it goes away, or nobody knows what has become of it.
-    return group?.done ?? this.#rollingBack ?? Promise.reject(this.#fault);
+    return this.#whenDurable(this.groupOf(key));
+  }
+
+  #whenDurable(group: Group | undefined): Promise<void> | undefined {
+    return group === undefined ? undefined : (this.#rollingBack ?? group.done);
   }
 
   /** Entries strictly inside the range as they are now, durable or not, in order. */
   scan(range: KvRange, limit: number): Promise<KvEntry[]> {
-    return scanEntries(this.#layers(), range, limit);
+    return this.#layers.scan(range, limit);
   }
 
   /** Only their keys, for which no bytes are copied. */
   scanKeys(range: KvRange, limit: number): Promise<string[]> {
-    return scanKeys(this.#layers(), range, limit);
-  }
-
-  #layers(): Layers {
-    const frozen = this.#frozen === undefined ? [] : [this.#frozen.overlay];
-    return { ...this.#options, overlays: [...frozen, this.#active] };
+    return this.#layers.scanKeys(range, limit);
   }
 
   /** What the kv does not hold yet, oldest generation first. */
-  *unflushed(): Generator<readonly [string, OverlayEntry]> {
-    const frozen = this.#frozen;
-    // The kv may have kept a batch that it reported as failed.
-    const isKept = frozen !== undefined && readPosition(this.#options.kv) >= frozen.throughIndex;
-    if (frozen !== undefined && !isKept) yield* frozen.overlay.entries;
-    yield* this.#active.entries;
+  unflushed(): Unflushed {
+    return this.#layers.unflushed();
   }
 
   /** True when batches arrive faster than they can be written for so long that memory fills. */
@@ -160,12 +177,14 @@ export class Engine implements AsyncDisposable {
     throw this.#fault ?? new FaultError("closed", "the engine is closed");
   }
 
-  /** Makes all ops visible now and durable together. */
-  commit(ops: readonly Op[]): Commit {
-    this.assertWritable();
+  /** Makes all changes visible now and durable together. */
+  commit(changes: readonly RowChange[], ops: readonly Op[] = noOps): Group {
+    if (this.#state !== "open") this.assertWritable();
     const group = this.#groups.open();
-    this.#add(group, ops);
+    if (changes.length > 0) this.#layers.change(group, changes);
+    if (ops.length > 0) this.#layers.write(group, ops);
     group.batchCount += 1;
+    this.#newest = group;
     return group;
   }
 
@@ -178,11 +197,11 @@ export class Engine implements AsyncDisposable {
         await before;
         continue;
       }
-      if (this.#frozen === undefined && this.#active.entries.size === 0) return;
-      if (this.#frozen === undefined) this.#freeze(this.#durableIndex);
-      const generation = this.#frozen;
+      if (this.#layers.size === 0) return;
+      if (this.#layers.frozen === undefined) this.#layers.freeze(this.#durableIndex);
+      const generation = this.#layers.frozen;
       await this.#startFlush();
-      if (this.#frozen === generation) throw this.#fault;
+      if (this.#layers.frozen === generation) throw this.#fault;
     }
   }
 
@@ -190,8 +209,8 @@ export class Engine implements AsyncDisposable {
     const { log, kv } = this.#options;
     return {
       state: this.#state,
-      overlayEntries: this.#active.entries.size + (this.#frozen?.overlay.entries.size ?? 0),
-      overlayBytes: this.#active.bytes + (this.#frozen?.overlay.bytes ?? 0),
+      overlayEntries: this.#layers.size,
+      overlayBytes: this.#layers.bytes,
       durableIndex: this.#durableIndex,
       flushedIndex: this.#flushedIndex,
       logBytes: log.bytes,
@@ -216,41 +235,28 @@ export class Engine implements AsyncDisposable {
     await this.#options.kv.close();
   }
 
-  #add({ writer, index }: Group, ops: readonly Op[]): void {
-    for (const op of ops) {
-      writer.add(op);
-      this.#active.apply(op, writer.last, index);
-    }
-  }
-
   #onDurable(group: Group): void {
     this.#durableIndex = group.index;
     this.#options.observer.grouped(group.batchCount, group.writer.bodyBytes);
-    if (this.#frozen?.throughIndex === group.index) void this.#startFlush();
-    this.#bytesSinceSpaceCheck += group.writer.bodyBytes;
-    if (this.#bytesSinceSpaceCheck >= spaceCheckBytes) {
-      this.#bytesSinceSpaceCheck = 0;
+    if (this.#layers.frozen?.throughIndex === group.index) void this.#startFlush();
+    if (this.#space.wrote(group.writer.bodyBytes)) {
       this.#checkSpace().catch((error: unknown) => this.#fail(error as FaultError));
     }
   }
 
   #freezeWhenLarge(throughIndex: number): void {
     const { flushBytes } = this.#options;
-    if (this.#active.bytes < flushBytes) return;
-    if (this.#frozen !== undefined) {
+    const { active, frozen } = this.#layers;
+    if (active.bytes < flushBytes) return;
+    if (frozen !== undefined) {
       // Only while it is being flushed: what is not durable yet waits for appends itself.
-      const isFlushing = this.#durableIndex >= this.#frozen.throughIndex;
-      const isLarge = this.#active.bytes > flushBytes * overlayGrowthMax;
+      const isFlushing = this.#durableIndex >= frozen.throughIndex;
+      const isLarge = active.bytes > flushBytes * overlayGrowthMax;
       if (isFlushing && isLarge) this.#groups.pause();
       return;
     }
-    this.#freeze(throughIndex);
+    this.#layers.freeze(throughIndex);
     if (this.#durableIndex >= throughIndex) void this.#startFlush();
-  }
-
-  #freeze(throughIndex: number): void {
-    this.#frozen = { overlay: this.#active, throughIndex };
-    this.#active = new Overlay();
   }
 
   #startFlush(): Promise<void> {
@@ -263,20 +269,20 @@ export class Engine implements AsyncDisposable {
   }
 
   async #flushFrozen(): Promise<void> {
-    const generation = this.#frozen;
+    const generation = this.#layers.frozen;
     if (generation === undefined) return;
     const { clock, observer } = this.#options;
     const startedMs = clock.monotonicMs();
     try {
-      await flush(generation, this.#options);
+      const activeBytes = (): number => this.#layers.active.bytes;
+      await flush(generation, { ...this.#options, activeBytes });
     } catch (error) {
       this.#onFlushFault(error as FaultError);
       return;
     }
     this.#flushedIndex = generation.throughIndex;
-    this.#ahead.flushed(generation.overlay);
-    this.#frozen = undefined;
-    observer.flushed((clock.monotonicMs() - startedMs) / 1000, generation.overlay.entries.size);
+    this.#layers.flushed(generation);
+    observer.flushed((clock.monotonicMs() - startedMs) / 1000, generation.overlay.size);
     this.#groups.resume();
   }
 
@@ -309,9 +315,8 @@ export class Engine implements AsyncDisposable {
 
   async #rollBack(): Promise<void> {
     await this.#kvIdle();
-    if (this.#frozen !== undefined) this.#ahead.flushed(this.#frozen.overlay);
+    this.#layers.forgetStored();
     await this.#readLog();
-    this.#frozen = undefined;
     this.#groups.restart();
     await this.onRollback();
   }
@@ -319,14 +324,12 @@ export class Engine implements AsyncDisposable {
   /** Holds what the log has beyond the kv, which may have kept a batch that it reported as failed. */
   async #readLog(): Promise<void> {
     this.#flushedIndex = Math.max(this.#flushedIndex, readPosition(this.#options.kv));
-    this.#active = await replay(this.#options, this.#flushedIndex + 1);
+    this.#layers.replace(await replay(this.#options, this.#flushedIndex + 1));
   }
 
   async #checkSpace(): Promise<void> {
-    const free = await this.#options.freeBytes();
-    if (free >= this.#options.minFreeBytes || this.#state !== "open") return;
-    const text = `${free} bytes are left on the disk of the data directory`;
-    this.#becomeFull(new FaultError("disk_full", text));
+    const shortage = await this.#space.shortage();
+    if (shortage !== undefined && this.#state === "open") this.#becomeFull(shortage);
   }
 
   #becomeFull(fault: FaultError): void {
@@ -335,29 +338,25 @@ export class Engine implements AsyncDisposable {
       this.#fault = fault;
       this.#options.observer.stateChanged("full", fault);
     }
-    if (this.#state === "full" && !this.#isWaitingForSpace) this.#waitForSpace();
+    if (this.#state !== "full") return;
+    this.#space.wait(this.#isRecovered, this.#acceptAgain);
   }
 
-  /** Looks for space again and again, then makes the kv writable and accepts batches. */
-  #waitForSpace(): void {
-    this.#isWaitingForSpace = true;
-    this.#timers.after(spaceCheckMs, async () => {
-      const free = await this.#options.freeBytes();
-      if (this.#state !== "full") return;
-      const hasRoom = free >= this.#options.minFreeBytes && this.#rollingBack === undefined;
-      const isRecovered = hasRoom && (!this.#kvIsFull || (await this.#recoverKv()));
-      if (this.#state !== "full") return;
-      // Batches that were under way may have been refused since.
-      if (!isRecovered || this.#rollingBack !== undefined) {
-        this.#waitForSpace();
-        return;
-      }
-      this.#isWaitingForSpace = false;
-      this.#state = "open";
-      this.#fault = undefined;
-      this.#options.observer.stateChanged("open", undefined);
-    });
-  }
+  /** Makes the kv writable. */
+  readonly #isRecovered = async (): Promise<boolean> => {
+    if (this.#state !== "full") return true;
+    if (this.#rollingBack !== undefined) return false;
+    if (this.#kvIsFull && !(await this.#recoverKv())) return false;
+    // Batches that were under way may have been refused since.
+    return this.#rollingBack === undefined;
+  };
+
+  readonly #acceptAgain = (): void => {
+    if (this.#state !== "full") return;
+    this.#state = "open";
+    this.#fault = undefined;
+    this.#options.observer.stateChanged("open", undefined);
+  };
 
   /** False when there is no room even for that. */
   async #recoverKv(): Promise<boolean> {
@@ -371,16 +370,15 @@ export class Engine implements AsyncDisposable {
       this.#kvRecovery = undefined;
     }
     this.#kvIsFull = false;
-    if (this.#frozen !== undefined) void this.#startFlush();
+    if (this.#layers.frozen !== undefined) void this.#startFlush();
     return true;
   }
 
   /** Such a batch may show only now, below what a rollback read from the log. */
   async #openKvAnew(): Promise<void> {
     await this.#options.kv.recover();
-    if (this.#frozen !== undefined) return;
-    this.#ahead.flushed(this.#active);
-    await this.#readLog();
+    this.#layers.forgetStored();
+    if (this.#layers.frozen === undefined) await this.#readLog();
   }
 
   /** Waits until the kv is neither written to nor opened anew. */

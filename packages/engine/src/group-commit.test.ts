@@ -4,21 +4,28 @@ import { decodeBody, put } from "./batch-codec.ts";
 import { FaultError } from "./fault.ts";
 import type { Group } from "./group.ts";
 import { GroupCommit } from "./group-commit.ts";
-import { type Frame, headerBytes, type Log } from "./log/log.ts";
+import { type Appended, appendsInFlightMax, type Frame, headerBytes, type Log } from "./log/log.ts";
 import { MemoryLog } from "./log/memory-log.ts";
 
-/** A log whose appends end when they are told to. */
+/** A log whose appends end when they are told to, in their order. */
 class HeldLog extends MemoryLog implements Log {
   readonly held: { readonly frame: Frame; end(fault?: FaultError): void }[] = [];
+  /** How many of them have not ended. */
+  inFlight = 0;
+  inFlightMax = appendsInFlightMax;
 
-  override append(frame: Frame): Promise<number> {
-    return new Promise((resolve, reject) => {
-      const end = (fault?: FaultError): void => {
-        if (fault === undefined) resolve(super.append(frame));
-        else reject(fault);
-      };
-      this.held.push({ frame, end });
-    });
+  override get canAppend(): boolean {
+    return this.inFlight < this.inFlightMax;
+  }
+
+  override append(frame: Frame, appended: Appended): void {
+    this.inFlight += 1;
+    const end = (fault?: FaultError): void => {
+      this.inFlight -= 1;
+      if (fault === undefined) super.append(frame, appended);
+      else appended(fault, this.lastIndex + 1);
+    };
+    this.held.push({ frame, end });
   }
 }
 
@@ -75,27 +82,107 @@ test("batches of one turn share one append, in the order they came", async () =>
   assert.deepEqual(log.held.map(keysOf), [["a", "b", "c"]]);
 });
 
-test("one append at a time; the next starts before those who waited continue", async () => {
+test("as many appends as the log takes; the next starts before those who waited continue", async () => {
   const { log, events, turn, add } = setup();
-  add("a");
-  await turn();
-  add("b");
-  await turn();
-  assert.equal(log.held.length, 1);
+  for (const key of ["a", "b", "c", "d"]) {
+    add(key);
+    await turn();
+  }
+  assert.deepEqual(log.held.map(keysOf), [["a"], ["b"]]);
   log.held[0]!.end();
   await turn();
   log.held[1]!.end();
+  log.held[2]!.end();
   await turn();
   assert.deepEqual(events, [
-    "opening 1",
-    "closing 1",
-    "opening 2",
-    "durable 1, appends 1",
-    "closing 2",
-    "done 1, appends 2",
-    "durable 2, appends 2",
-    "done 2, appends 2",
+    ...["opening 1", "closing 1", "opening 2", "closing 2", "opening 3"],
+    ...["durable 1, appends 2", "closing 3", "done 1, appends 3"],
+    ...["durable 2, appends 3", "durable 3, appends 3", "done 2, appends 3", "done 3, appends 3"],
   ]);
+  assert.deepEqual(keysOf(log.held[2]!), ["c", "d"]);
+});
+
+test("waiters continue in the order of the log, after the next append has started", async () => {
+  const { log, groups, turn, add } = setup();
+  const told: string[] = [];
+  for (const key of ["a", "b", "c"]) {
+    add(key).wait({
+      durable: () => told.push(`${key} with ${log.held.length} appends`),
+      refused: () => assert.fail("nothing is refused"),
+    });
+    await turn();
+  }
+  log.held[0]!.end();
+  log.held[1]!.end();
+  await turn();
+  assert.deepEqual(told, ["a with 3 appends", "b with 3 appends"]);
+  assert.equal(groups.find(3)?.isClosed, true);
+});
+
+test("a batch does not join a group that is under way, however few there are", async () => {
+  const { log, turn, add } = setup();
+  const first = add("a");
+  await turn();
+  const second = add("b");
+  assert.notEqual(second, first);
+  await turn();
+  assert.notEqual(add("c"), second);
+  assert.deepEqual(log.held.map(keysOf), [["a"], ["b"]]);
+});
+
+test("a failure of the first append rejects the second, whatever becomes of it", async () => {
+  const { log, groups, events, turn, add } = setup();
+  for (const key of ["a", "b", "c"]) {
+    add(key);
+    await turn();
+  }
+  const full = new FaultError("disk_full", "full");
+  log.held[0]!.end(full);
+  log.held[1]!.end(full);
+  await turn();
+  assert.deepEqual(
+    events.filter((event) => !/ing/.test(event)),
+    ["failed disk_full", ...[1, 2, 3].map((index) => `rejected ${index} disk_full`)],
+  );
+  assert.equal(groups.newest(), undefined);
+  groups.restart();
+  assert.equal(add("d").index, 1);
+});
+
+test("a failure of the second append leaves the first durable", async () => {
+  const { log, groups, events, turn, add } = setup();
+  for (const key of ["a", "b", "c"]) {
+    add(key);
+    await turn();
+  }
+  log.held[0]!.end();
+  await turn();
+  log.held[1]!.end(new FaultError("disk_full", "full"));
+  await turn();
+  assert.deepEqual(
+    events.filter((event) => !/ing/.test(event)),
+    [
+      ...["durable 1, appends 2", "done 1, appends 3", "failed disk_full"],
+      ...["rejected 2 disk_full", "rejected 3 disk_full"],
+    ],
+  );
+  groups.restart();
+  assert.equal(add("d").index, 2);
+});
+
+test("a log that takes no append gathers, and goes on when one has ended", async () => {
+  const { log, turn, add } = setup();
+  add("a");
+  await turn();
+  log.inFlightMax = 1;
+  for (const key of ["b", "c"]) {
+    add(key);
+    await turn();
+  }
+  assert.equal(log.held.length, 1);
+  log.held[0]!.end();
+  await turn();
+  assert.deepEqual(log.held.map(keysOf), [["a"], ["b", "c"]]);
 });
 
 test("a group takes 1024 batches, or a mebibyte, and no more", async () => {
@@ -136,6 +223,10 @@ test("what waits can be found by its index until it is durable", async () => {
   assert.equal(groups.find(1), a);
   await turn();
   const b = add("b");
+  assert.equal(groups.find(1), a);
+  assert.equal(groups.find(2), b);
+  assert.equal(groups.newest(), b);
+  await turn();
   assert.equal(groups.find(1), a);
   assert.equal(groups.find(2), b);
   assert.equal(groups.newest(), b);
@@ -180,6 +271,20 @@ test("while it is paused nothing is appended; what came meanwhile goes together"
   assert.deepEqual(log.held.map(keysOf), [["a", "b"]]);
 });
 
+test("a pause does not hold up what is under way", async () => {
+  const { log, groups, events, turn, add } = setup();
+  add("a");
+  await turn();
+  groups.pause();
+  add("b");
+  log.held[0]!.end();
+  await turn();
+  assert.equal(events.at(-1), "done 1, appends 1");
+  groups.resume();
+  await turn();
+  assert.deepEqual(log.held.map(keysOf), [["a"], ["b"]]);
+});
+
 test("a restart ends a pause", async () => {
   const { log, groups, turn, add } = setup();
   add("a");
@@ -195,13 +300,17 @@ test("a restart ends a pause", async () => {
 
 test("after a failure nothing is resolved, also not the append that succeeds later", async () => {
   const { log, groups, events, turn, add } = setup();
-  add("a");
-  await turn();
-  add("b");
+  for (const key of ["a", "b", "c"]) {
+    add(key);
+    await turn();
+  }
   groups.fail(new FaultError("storage_failed", "broken"));
-  log.held[0]!.end();
+  for (const held of log.held) held.end();
   await turn();
-  assert.deepEqual(events.slice(3), ["rejected 1 storage_failed", "rejected 2 storage_failed"]);
-  assert.equal(log.held.length, 1);
+  assert.deepEqual(
+    events.filter((event) => !/ing/.test(event)),
+    [1, 2, 3].map((index) => `rejected ${index} storage_failed`),
+  );
+  assert.equal(log.held.length, 2);
   assert.equal(groups.newest(), undefined);
 });

@@ -1,8 +1,8 @@
 /**
- * Many writers, one append at a time. A batch joins the group that is open; the group is appended as
- * soon as the append before it has finished, so an idle log adds no delay and a busy one batches by
- * itself. Groups are appended in the order they were opened, and a group is resolved only after
- * every group before it.
+ * Many writers, few appends. A batch joins the group that is open; the group is appended as soon as
+ * the log takes another append, so an idle log adds no delay and a busy one batches by itself. Groups
+ * are appended in the order they were opened, and a group is resolved only after every group before
+ * it.
  */
 import { Slab } from "./batch-codec.ts";
 import type { FaultError } from "./fault.ts";
@@ -30,8 +30,9 @@ export interface GroupCommitOptions {
 
 export class GroupCommit {
   readonly #options: GroupCommitOptions;
-  #waiting: Group[] = [];
-  #appending: Group | undefined;
+  readonly #waiting: Group[] = [];
+  /** Given to the log, oldest first; it answers in that order. */
+  readonly #appending: Group[] = [];
   #slab: Slab = new Slab();
   #deferred = false;
   #paused = false;
@@ -45,7 +46,11 @@ export class GroupCommit {
 
   /** Bytes that wait for their turn to be appended. */
   get waitingBytes(): number {
-    return this.#waiting.reduce((sum, group) => sum + group.writer.bodyBytes, 0);
+    let bytes = 0;
+    for (let at = 0; at < this.#waiting.length; at++) {
+      bytes += this.#waiting[at]?.writer.bodyBytes ?? 0;
+    }
+    return bytes;
   }
 
   /** The group that the next batch belongs to. */
@@ -63,13 +68,13 @@ export class GroupCommit {
 
   /** The group of a log index that is not durable yet. */
   find(index: number): Group | undefined {
-    if (this.#appending?.index === index) return this.#appending;
-    return this.#waiting.find((group) => group.index === index);
+    const isWanted = (group: Group): boolean => group.index === index;
+    return this.#appending.find(isWanted) ?? this.#waiting.find(isWanted);
   }
 
   /** The newest group that is not durable yet. */
   newest(): Group | undefined {
-    return this.#waiting.at(-1) ?? this.#appending;
+    return this.#waiting.at(-1) ?? this.#appending.at(-1);
   }
 
   /** Holds back appends until `resume`, so that memory stays bounded while the kv catches up. */
@@ -85,10 +90,7 @@ export class GroupCommit {
   /** Rejects what waits and what is being appended; nothing is appended or resolved any more. */
   fail(fault: FaultError): void {
     this.#isFailed = true;
-    const rejected = [this.#appending, ...this.#waiting];
-    this.#appending = undefined;
-    this.#waiting = [];
-    for (const group of rejected) group?.reject(fault);
+    for (const group of this.#takeAll()) group.reject(fault);
   }
 
   /** Continues from the log as it is, after a fault that it recovered from. */
@@ -99,24 +101,25 @@ export class GroupCommit {
   }
 
   #schedule(): void {
-    if (this.#deferred || this.#appending !== undefined) return;
+    if (this.#deferred || !this.#options.log.canAppend) return;
     this.#deferred = true;
-    this.#options.defer(() => {
-      this.#deferred = false;
-      this.#pump();
-    });
+    this.#options.defer(this.#runDeferred);
   }
 
+  readonly #runDeferred = (): void => {
+    this.#deferred = false;
+    this.#pump();
+  };
+
   #pump(): void {
-    if (this.#appending !== undefined || this.#paused || this.#isFailed) return;
-    const group = this.#waiting.shift();
-    if (group === undefined) return;
-    this.#close(group);
-    this.#appending = group;
-    this.#options.log.append(group.frame(this.#options.nowMs())).then(
-      () => this.#appended(group),
-      (fault) => this.#failed(group, fault as FaultError),
-    );
+    const { log, nowMs } = this.#options;
+    while (!this.#paused && !this.#isFailed && log.canAppend) {
+      const group = this.#waiting.shift();
+      if (group === undefined) return;
+      this.#close(group);
+      this.#appending.push(group);
+      log.append(group.frame(nowMs()), this.#appended);
+    }
   }
 
   #close(group: Group): void {
@@ -127,20 +130,27 @@ export class GroupCommit {
   }
 
   /** The next append starts before the waiters run, so that their work overlaps with it. */
-  #appended(group: Group): void {
-    if (this.#isFailed) return;
-    this.#appending = undefined;
+  readonly #appended = (fault: FaultError | undefined): void => {
+    const group = this.#appending[0];
+    // Those behind one that failed have heard of it with that one.
+    if (group === undefined) return;
+    if (fault !== undefined) {
+      this.#failed(fault);
+      return;
+    }
+    this.#appending.shift();
     this.#options.events.durable(group);
     this.#pump();
     group.resolve();
+  };
+
+  #failed(fault: FaultError): void {
+    const rejected = this.#takeAll();
+    this.#options.events.failed(fault);
+    for (const group of rejected) group.reject(fault);
   }
 
-  #failed(group: Group, fault: FaultError): void {
-    if (this.#isFailed) return;
-    const rejected = [group, ...this.#waiting];
-    this.#waiting = [];
-    this.#appending = undefined;
-    this.#options.events.failed(fault);
-    for (const each of rejected) each.reject(fault);
+  #takeAll(): Group[] {
+    return [...this.#appending.splice(0), ...this.#waiting.splice(0)];
   }
 }

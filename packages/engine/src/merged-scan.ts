@@ -1,110 +1,143 @@
 /**
  * A range over the kv with overlays on top, newest last. Everything it reads is fixed when it is
- * called: the overlays' entries are copied and the kv's cursor is a view of that moment, so commits
+ * called: what the overlays have is copied and the kv's cursor is a view of that moment, so commits
  * and flushes that happen meanwhile are not seen in part.
  */
-import { type Indexing, indexWrites, type Row } from "./index-keys.ts";
-import type { Kv, KvCursor, KvEntry, KvRange, KvWrite } from "./kv/kv.ts";
+import { type KeyWrites, writeIndexKeys } from "./index-keys.ts";
+import type { Kv, KvCursor, KvEntry, KvRange } from "./kv/kv.ts";
 import type { Overlay } from "./overlay.ts";
+import { type Row, type RowCodec, recordOf } from "./row-codec.ts";
 
 const pieceMax = 1000;
 
 type Entry<Value> = readonly [key: string, value: Value];
 
-/** What memory has for a key; without a value when the key was deleted. */
-type Written = Pick<KvWrite, "value">;
+/** What memory has for a key: bytes, a row whose bytes are made when they are needed, or that it is gone. */
+type Written = Buffer | { readonly row: Row } | undefined;
 
 /** Where values lie. */
-export interface Layers {
+export interface ScannedLayers {
   readonly kv: Kv;
   /** The oldest generation first. */
   readonly overlays: readonly Overlay[];
-  readonly indexing: Indexing;
+  readonly rows: RowCodec;
 }
 
 export async function scanEntries(
-  layers: Layers,
+  layers: ScannedLayers,
   range: KvRange,
   limit: number,
 ): Promise<KvEntry[]> {
   const cursor = layers.kv.cursor(range);
-  return mergedScan(
-    cursor,
-    newestIn(layers, range, ({ value }) => value),
-    limit,
+  const above = newestIn(layers, range);
+  return mergedScan({ cursor, above, limit }, (written) =>
+    Buffer.isBuffer(written) ? written : recordOf(written.row, layers.rows),
   );
 }
 
-export async function scanKeys(layers: Layers, range: KvRange, limit: number): Promise<string[]> {
-  const cursor = layers.kv.textCursor(range);
-  const above = newestIn(layers, range, ({ value }) => value && "");
-  return (await mergedScan(cursor, above, limit)).map(([key]) => key);
-}
-
-/** What memory has in the range, in order; undefined where a key was deleted. */
-function newestIn<Value>(
-  layers: Layers,
+export async function scanKeys(
+  layers: ScannedLayers,
   range: KvRange,
-  read: (written: Written) => Value | undefined,
-): Entry<Value | undefined>[] {
-  const newest = new Map<string, Value | undefined>();
-  for (const [key, written] of inMemory(layers, range)) newest.set(key, read(written));
-  return [...newest].sort((a, b) => (a[0] < b[0] ? -1 : 1));
+  limit: number,
+): Promise<string[]> {
+  const cursor = layers.kv.textCursor(range);
+  const above = newestIn(layers, range);
+  return (await mergedScan({ cursor, above, limit }, () => "")).map(([key]) => key);
 }
 
-/** The cursor is a view that was made in the same turn as the rest. */
+/** What memory has in the range, in order. */
+function newestIn(layers: ScannedLayers, range: KvRange): Entry<Written>[] {
+  const newest = new Newest(range);
+  for (const overlay of layers.overlays) {
+    for (const [key, entry] of overlay.entries) {
+      // The value of an entry changes with the next commit.
+      if (newest.has(key)) newest.set(key, entry.value);
+    }
+    addRows(newest, overlay, layers.rows);
+    addIndexKeys(newest, overlay, layers.rows);
+  }
+  return newest.sorted();
+}
+
+class Newest implements KeyWrites {
+  readonly range: KvRange;
+  readonly #written: Map<string, Written> = new Map();
+
+  constructor(range: KvRange) {
+    this.range = range;
+  }
+
+  /** Whether the key lies in the range. */
+  has(key: string): boolean {
+    return key > this.range.after && key < this.range.before;
+  }
+
+  set(key: string, written: Written): void {
+    this.#written.set(key, written);
+  }
+
+  put(key: string, value: Buffer): void {
+    if (this.has(key)) this.#written.set(key, value);
+  }
+
+  del(key: string): void {
+    if (this.has(key)) this.#written.set(key, undefined);
+  }
+
+  sorted(): Entry<Written>[] {
+    return [...this.#written].sort((a, b) => (a[0] < b[0] ? -1 : 1));
+  }
+}
+
+function addRows(newest: Newest, overlay: Overlay, { prefix }: RowCodec): void {
+  const { after, before } = newest.range;
+  if (before <= prefix || (after > prefix && !after.startsWith(prefix))) return;
+  for (const [id, { row }] of overlay.rows) {
+    const key = prefix + id;
+    if (newest.has(key)) newest.set(key, row && { row });
+  }
+}
+
+/** Only of rows that may have one in the range; most others are not worth making their keys. */
+function addIndexKeys(newest: Newest, overlay: Overlay, codec: RowCodec): void {
+  const mayHave = codec.rowsIn(newest.range);
+  if (mayHave === undefined) return;
+  for (const entry of overlay.rows.values()) {
+    const { row, below } = entry;
+    const mayMatter =
+      (row !== undefined && mayHave(row)) || (below !== undefined && mayHave(below));
+    if (mayMatter) writeIndexKeys(newest, entry, codec);
+  }
+}
+
+interface Merge<Value> {
+  /** A view that was made in the same turn as the rest. */
+  readonly cursor: KvCursor<Value>;
+  readonly above: readonly Entry<Written>[];
+  readonly limit: number;
+}
+
 async function mergedScan<Value>(
-  cursor: KvCursor<Value>,
-  above: readonly Entry<Value | undefined>[],
-  limit: number,
+  scan: Merge<Value>,
+  read: (written: NonNullable<Written>) => Value,
 ): Promise<Entry<Value>[]> {
   try {
-    return await merge(cursor, above, limit);
+    return await merge(scan, read);
   } finally {
-    await cursor.close();
+    await scan.cursor.close();
   }
-}
-
-/** What lies in the range, oldest generation first; within one, the index keys come last. */
-function* inMemory({ overlays, indexing }: Layers, range: KvRange): Generator<Entry<Written>> {
-  const mayHave = indexing.rowsIn(range);
-  for (const { entries } of overlays) {
-    for (const [key, entry] of entries) if (lies(key, range)) yield [key, entry];
-    if (mayHave === undefined) continue;
-    for (const { key, value } of indexWritesOf(entries, mayHave, indexing)) {
-      if (lies(key, range)) yield [key, { value }];
-    }
-  }
-}
-
-/** Those of the rows that are asked for; most others are not worth making their keys. */
-function* indexWritesOf(
-  entries: Overlay["entries"],
-  isAsked: (row: Row) => boolean,
-  indexing: Indexing,
-): Generator<KvWrite> {
-  for (const entry of entries.values()) {
-    const { row, below } = entry;
-    const mayMatter = (row && isAsked(row)) || (below && isAsked(below));
-    if (mayMatter === true) yield* indexWrites(entry, indexing);
-  }
-}
-
-function lies(key: string, { after, before }: KvRange): boolean {
-  return key > after && key < before;
 }
 
 async function merge<Value>(
-  cursor: KvCursor<Value>,
-  above: readonly Entry<Value | undefined>[],
-  limit: number,
+  { cursor, above, limit }: Merge<Value>,
+  read: (written: NonNullable<Written>) => Value,
 ): Promise<Entry<Value>[]> {
   const found: Entry<Value>[] = [];
   let next = 0;
   const takeAbove = (): void => {
-    const [key, value] = above[next] as Entry<Value | undefined>;
+    const [key, written] = above[next] as Entry<Written>;
     next += 1;
-    if (value !== undefined) found.push([key, value]);
+    if (written !== undefined && found.length < limit) found.push([key, read(written)]);
   };
   while (found.length < limit) {
     const piece = await cursor.next(Math.min(limit - found.length, pieceMax));

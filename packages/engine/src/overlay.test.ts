@@ -1,27 +1,32 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { type OpKind, opKinds } from "./batch-codec.ts";
-import type { Row } from "./index-keys.ts";
+import { type Op, opKinds } from "./batch-codec.ts";
 import { Overlay } from "./overlay.ts";
-
-interface Rows {
-  readonly row?: Row;
-  readonly before?: Row;
-}
+import type { Row } from "./row-codec.ts";
 
 function setup(): {
   overlay: Overlay;
-  apply: (kind: OpKind, key: string, value?: string, rows?: Rows) => void;
+  apply: (kind: Op["kind"], key: string, value?: string) => void;
+  change: (id: string, before: Row | undefined, after: Row | undefined, keep?: boolean) => void;
   net: () => unknown[];
 } {
   const overlay = new Overlay();
   let index = 0;
-  const apply = (kind: OpKind, key: string, value = "", rows: Rows = {}): void => {
+  const apply = (kind: Op["kind"], key: string, value = ""): void => {
     index += 1;
     const buffer = Buffer.from(value);
-    const { row, before } = rows;
-    overlay.apply({ kind, key, row, before }, { buffer, start: 0, end: buffer.length }, index);
+    overlay.apply({ kind, key }, { buffer, start: 0, end: buffer.length }, index);
+  };
+  const change = (
+    id: string,
+    before: Row | undefined,
+    after: Row | undefined,
+    keep = false,
+  ): void => {
+    index += 1;
+    overlay.change(id, { before, after, keep }, index);
+    overlay.logged(10);
   };
   const net = (): unknown[] =>
     [...overlay.entries].map(([key, { value, born, index: at }]) => [
@@ -30,7 +35,7 @@ function setup(): {
       born,
       at,
     ]);
-  return { overlay, apply, net };
+  return { overlay, apply, change, net };
 }
 
 const { put, create, delete: remove } = opKinds;
@@ -88,58 +93,73 @@ test("an empty value is a value", () => {
 const [one, two, three] = [{ is: 1 }, { is: 2 }, { is: 3 }];
 
 function rowsIn(overlay: Overlay): unknown[] {
-  return [...overlay.entries].map(([key, { row, below }]) => [key, below, row]);
+  return [...overlay.rows].map(([id, { row, below, born, index }]) => [
+    id,
+    below,
+    row,
+    born,
+    index,
+  ]);
 }
 
 test("an entry has the newest row, and the one from before it", () => {
-  const { overlay, apply } = setup();
-  apply(put, "a", "", { row: two, before: one });
-  apply(put, "a", "", { row: three, before: two });
-  apply(create, "b", "", { row: one });
-  apply(put, "b", "", { row: two, before: one });
-  apply(remove, "c", "", { before: three });
+  const { overlay, change } = setup();
+  change("a", one, two);
+  change("a", two, three);
+  change("b", undefined, one);
+  change("b", one, two);
+  change("c", three, undefined);
   assert.deepEqual(rowsIn(overlay), [
-    ["a", one, three],
-    ["b", undefined, two],
-    ["c", three, undefined],
+    ["a", one, three, false, 2],
+    ["b", undefined, two, true, 4],
+    ["c", three, undefined, false, 5],
   ]);
+  assert.equal(overlay.size, 3);
 });
 
 test("a row that comes and goes leaves nothing, one that was there leaves what it was", () => {
-  const { overlay, apply } = setup();
-  apply(create, "a", "", { row: one });
-  apply(remove, "a", "", { before: one });
-  apply(put, "b", "", { row: two, before: one });
-  apply(remove, "b", "", { before: two });
-  assert.deepEqual(rowsIn(overlay), [["b", one, undefined]]);
-  apply(create, "b", "", { row: three });
-  assert.deepEqual(rowsIn(overlay), [["b", one, three]]);
+  const { overlay, change } = setup();
+  change("a", undefined, one);
+  change("a", one, undefined);
+  change("b", one, two);
+  change("b", two, undefined);
+  assert.deepEqual(rowsIn(overlay), [["b", one, undefined, false, 4]]);
+  change("b", undefined, three);
+  assert.deepEqual(rowsIn(overlay), [["b", one, three, false, 5]]);
 });
 
-test("a value without a row leaves the rows as they are", () => {
-  const { overlay, apply } = setup();
-  apply(put, "a", "1", { row: two, before: one });
-  apply(put, "a", "2");
-  apply(put, "b", "1");
-  apply(put, "b", "2", { row: two, before: one });
-  assert.deepEqual(rowsIn(overlay), [
-    ["a", one, two],
-    ["b", one, two],
-  ]);
+test("the last change says whether a row is worth keeping", () => {
+  const { overlay, change } = setup();
+  change("a", undefined, one, true);
+  assert.equal(overlay.rows.get("a")?.keep, true);
+  change("a", one, two);
+  assert.equal(overlay.rows.get("a")?.keep, false);
+  change("a", two, three, true);
+  assert.equal(overlay.rows.get("a")?.keep, true);
 });
 
-test("a new record without a row leaves a trace when it goes, if index keys were logged with it", () => {
-  const { overlay, apply } = setup();
-  apply(create, "a", "1");
-  apply(remove, "a", "", { before: one });
-  assert.deepEqual(rowsIn(overlay), [["a", one, undefined]]);
+test("a change that does not begin where the row is is a bug that shows at once", () => {
+  const { change } = setup();
+  change("a", undefined, one);
+  assert.throws(() => change("a", undefined, two), { code: "ERR_ASSERTION" });
+  change("b", one, undefined);
+  assert.throws(() => change("b", one, two), { code: "ERR_ASSERTION" });
 });
 
 test("the memory it claims to hold grows with what is written and never shrinks", () => {
-  const { overlay, apply } = setup();
+  const { overlay, apply, change } = setup();
   let before = overlay.bytes;
   for (const kind of [create, put, remove]) {
     apply(kind, "a", "x".repeat(1000));
+    assert.ok(overlay.bytes > before);
+    before = overlay.bytes;
+  }
+  for (const [from, to] of [
+    [undefined, one],
+    [one, two],
+    [two, undefined],
+  ] as const) {
+    change("a", from, to);
     assert.ok(overlay.bytes > before);
     before = overlay.bytes;
   }

@@ -1,31 +1,50 @@
 /**
- * One generation of what is in the log but not yet in the kv: the newest value of every key that
- * was touched, or that it is gone.
+ * One generation of what is in the log but not yet in the kv: the newest state of every row and the
+ * newest value of every other key that was touched, or that it is gone.
  *
- * A key that was created in this generation and deleted in it leaves nothing behind. That is safe
- * because the kv, and the generation before, have never seen it.
+ * What was created in this generation and deleted in it leaves nothing behind. That is safe because
+ * the kv, and the generation before, have never seen it.
  */
+
 import { type Op, opKinds, type Span } from "./batch-codec.ts";
-import type { Row } from "./index-keys.ts";
+import { check } from "./check.ts";
+import type { Row, RowChange } from "./row-codec.ts";
 
 /** Changed in place by the overlay; whoever reads one does so before the next commit. */
+export class RowEntry {
+  /** Index of the log record that wrote it. */
+  index: number;
+  /** True when no older generation and not the kv knows the row. */
+  readonly born: boolean;
+  /** Undefined when the row was deleted. */
+  row: Row | undefined;
+  /** The row in older generations or the kv. */
+  readonly below: Row | undefined;
+  /** Worth its place in memory after it was flushed. */
+  keep: boolean;
+
+  constructor(index: number, { before, after, keep }: RowChange) {
+    this.index = index;
+    this.born = before === undefined;
+    this.row = after;
+    this.below = before;
+    this.keep = keep === true;
+  }
+}
+
+/** Changed in place like those of rows. */
 export class OverlayEntry {
   /** Index of the log record that wrote it. */
   index: number;
   /** True when no older generation and not the kv knows the key. */
   readonly born: boolean;
-  /** What the value says; undefined when no index keys follow from it, or it was deleted. */
-  row: Row | undefined;
-  /** The row in older generations or the kv. */
-  below: Row | undefined;
   #buffer: Buffer | undefined;
   #start = 0;
   #end = 0;
 
-  constructor(index: number, born: boolean, below: Row | undefined) {
+  constructor(index: number, born: boolean) {
     this.index = index;
     this.born = born;
-    this.below = below;
   }
 
   get isDeleted(): boolean {
@@ -42,57 +61,80 @@ export class OverlayEntry {
     return this.#buffer?.toString("utf8", this.#start, this.#end);
   }
 
-  /** A value without a row leaves the index keys as they are. */
-  write(index: number, value: Span, { row, before }: Pick<Op, "row" | "before">): void {
+  write(index: number, value: Span): void {
     this.index = index;
-    if (row !== undefined) {
-      if (this.row === undefined) this.below ??= before;
-      this.row = row;
-    }
     this.#buffer = value.buffer;
     this.#start = value.start;
     this.#end = value.end;
   }
 
-  delete(index: number, before: Row | undefined): void {
+  delete(index: number): void {
     this.index = index;
-    if (this.row === undefined) this.below ??= before;
     this.#buffer = undefined;
-    this.row = undefined;
   }
 }
 
-type OverlayOp = Pick<Op, "kind" | "key" | "row" | "before">;
+/** What the kv does not hold yet, or what a flush brings to it. */
+export interface Unflushed {
+  readonly rows: Iterable<RowEntry>;
+  readonly entries: Iterable<readonly [string, OverlayEntry]>;
+}
 
 /** What an entry costs besides its key and value: the object and the map slot. */
-const entryOverheadBytes = 200;
-/** What a row costs, about. */
+const entryBytes = 200;
+/** What the object of a row costs besides the text in it, about. */
 const rowBytes = 400;
+/** What is left of a replaced state until it is collected. */
+const changeBytes = 100;
 
 export class Overlay {
   readonly entries: Map<string, OverlayEntry> = new Map();
+  readonly rows: Map<string, RowEntry> = new Map();
   /** Roughly the memory it holds: what was written, whether or not it was replaced since. */
   bytes = 0;
 
-  apply(op: OverlayOp, value: Span, index: number): void {
-    const { kind, key } = op;
-    const entry = this.entries.get(key);
-    if (kind === opKinds.delete) {
-      this.bytes += entryOverheadBytes + key.length;
-      if (entry === undefined) this.entries.set(key, new OverlayEntry(index, false, op.before));
-      else if (entry.born && !this.#leavesIndexKeys(entry, op)) this.entries.delete(key);
-      else entry.delete(index, op.before);
-      return;
-    }
-    this.bytes += entryOverheadBytes + key.length + value.end - value.start;
-    if (op.row !== undefined) this.bytes += rowBytes;
-    const written = entry ?? new OverlayEntry(index, kind === opKinds.create, op.before);
-    if (entry === undefined) this.entries.set(key, written);
-    written.write(index, value, op);
+  get size(): number {
+    return this.entries.size + this.rows.size;
   }
 
-  /** Index keys that came from an older log are entries of their own, which the record goes before. */
-  #leavesIndexKeys(entry: OverlayEntry, op: OverlayOp): boolean {
-    return entry.below !== undefined || (entry.row === undefined && op.before !== undefined);
+  /** The log record took as many bytes for changes of rows. */
+  logged(bytes: number): void {
+    // Text is about as long in a row; and values of other keys hold the whole frame they lie in.
+    this.bytes += bytes;
+  }
+
+  change(id: string, change: RowChange, index: number): void {
+    const { before, after } = change;
+    const entry = this.rows.get(id);
+    if (entry === undefined) {
+      const rows = before === undefined || after === undefined ? 1 : 2;
+      this.bytes += entryBytes + id.length + rows * rowBytes;
+      this.rows.set(id, new RowEntry(index, change));
+      return;
+    }
+    check((entry.row === undefined) === (before === undefined), "a change begins where it is");
+    this.bytes += changeBytes;
+    if (after === undefined && entry.born) {
+      this.rows.delete(id);
+      return;
+    }
+    entry.index = index;
+    entry.row = after;
+    entry.keep = change.keep === true;
+  }
+
+  apply({ kind, key }: Pick<Op, "kind" | "key">, value: Span, index: number): void {
+    const entry = this.entries.get(key);
+    if (kind === opKinds.delete) {
+      this.bytes += entryBytes + key.length;
+      if (entry === undefined) this.entries.set(key, new OverlayEntry(index, false));
+      else if (entry.born) this.entries.delete(key);
+      else entry.delete(index);
+      return;
+    }
+    this.bytes += entryBytes + key.length + value.end - value.start;
+    const written = entry ?? new OverlayEntry(index, kind === opKinds.create);
+    if (entry === undefined) this.entries.set(key, written);
+    written.write(index, value);
   }
 }

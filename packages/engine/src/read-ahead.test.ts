@@ -1,20 +1,22 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { moved, type Thing, thing, things } from "../test/things.ts";
 import { put } from "./batch-codec.ts";
 import { putOf } from "./kv/contract.ts";
 import { MemoryKv } from "./kv/memory-kv.ts";
 import { Overlay } from "./overlay.ts";
-import { ReadAhead } from "./read-ahead.ts";
+import { RowsAhead, TextsAhead } from "./read-ahead.ts";
+import { recordOf } from "./row-codec.ts";
 
 /** A kv with a few keys, and a flush that replaces one of them. */
 async function setup(valueBytes = 3): Promise<{
-  ahead: ReadAhead;
+  ahead: TextsAhead;
   flush: (key: string) => Promise<void>;
 }> {
   const kv = new MemoryKv();
   const keys = ["k0", "k1", "k2", "k3", "k4"];
   await kv.write(keys.map((key) => putOf(key, "x".repeat(valueBytes))));
-  const ahead = new ReadAhead(kv);
+  const ahead = new TextsAhead(kv);
   const flush = async (key: string): Promise<void> => {
     const overlay = new Overlay();
     const buffer = Buffer.from("new");
@@ -62,4 +64,78 @@ test("nothing to read is no work", async () => {
   const { ahead } = await setup();
   await ahead.read([]);
   assert.equal(ahead.take("k1"), undefined);
+});
+
+/** Three rows in a kv, and a flush that moves one of them. */
+async function setupRows(): Promise<{
+  kv: MemoryKv;
+  ahead: RowsAhead;
+  move: (row: Thing) => Promise<void>;
+}> {
+  const kv = new MemoryKv();
+  const write = (row: Thing): Promise<void> =>
+    kv.write([{ key: things.prefix + row.id, value: recordOf(row, things) }]);
+  for (const row of [a, b, c]) await write(row);
+  const ahead = new RowsAhead(kv, things);
+  const move = async (row: Thing): Promise<void> => {
+    const overlay = new Overlay();
+    const change = moved(row, "high");
+    overlay.change(row.id, change, 1);
+    await write(change.after);
+    ahead.flushed(overlay);
+  };
+  return { kv, ahead, move };
+}
+
+const [a, b, c] = [thing("a", "low"), thing("b", "low"), thing("c", "low")];
+
+test("rows are decoded once and stay, until a flush has written them", async () => {
+  const { ahead, move } = await setupRows();
+  await ahead.read(["c", "a", "missing"]);
+  assert.deepEqual(ahead.get("a"), a);
+  assert.equal(ahead.get("a"), ahead.get("a"));
+  assert.equal(ahead.get("b"), undefined);
+  await move(a);
+  assert.equal(ahead.get("a"), undefined);
+  assert.deepEqual(ahead.get("c"), c);
+  ahead.clear();
+  assert.equal(ahead.get("c"), undefined);
+});
+
+test("a reading of rows that a flush overtook leaves those aside", async () => {
+  const { kv, ahead, move } = await setupRows();
+  const gate = Promise.withResolvers<void>();
+  const cursor = kv.cursor.bind(kv);
+  kv.cursor = (range) => {
+    const inner = cursor(range);
+    return {
+      next: (count) => gate.promise.then(() => inner.next(count)),
+      close: () => inner.close(),
+    };
+  };
+  const reading = ahead.read(["a", "b", "c"]);
+  await move(b);
+  gate.resolve();
+  await reading;
+  assert.equal(ahead.get("b"), undefined);
+  assert.deepEqual(ahead.get("c"), c);
+});
+
+test("rows that are read ahead take no more memory than they may", async () => {
+  const kv = new MemoryKv();
+  const rows = Array.from({ length: 40 }, (_, n) => thing(`n${n}`, "", "x".repeat(60_000)));
+  const ahead = new RowsAhead(kv, things);
+  for (let round = 0; round < 10; round += 1) {
+    const ids = rows.map(({ id }) => `${round}${id}`);
+    await kv.write(
+      rows.map((row) => {
+        const id = `${round}${row.id}`;
+        return { key: things.prefix + id, value: recordOf({ ...row, id } as Thing, things) };
+      }),
+    );
+    await ahead.read(ids);
+    assert.ok(ahead.get(ids.at(-1) as string), "the newest are there");
+  }
+  assert.equal(ahead.get("0n0"), undefined);
+  assert.ok(ahead.get("9n0"));
 });

@@ -1,24 +1,81 @@
 /**
- * Values of the kv that somebody will ask for soon, read off the JavaScript thread in one pass over
- * their range. LevelDB is also spared the compactions that many single reads make it start.
+ * What somebody will ask the kv for soon, read off the JavaScript thread in one pass over its range.
+ * LevelDB is also spared the compactions that many single reads make it start.
  *
  * A value is handed out only while it is what the kv holds: a flush takes out what it has written,
- * and a reading that it overtook leaves those keys aside. A value is handed out once; what nobody
- * asked for goes when the memory is needed for later readings.
+ * and a reading that it overtook leaves those keys aside. Text is handed out once; a row stays. What
+ * nobody asked for goes when the memory is needed for later readings.
  */
-import type { Kv, KvEntry } from "./kv/kv.ts";
+import type { Kv, KvCursor, KvEntry } from "./kv/kv.ts";
 import type { Overlay } from "./overlay.ts";
+import type { Row, RowCodec } from "./row-codec.ts";
 
-/** What a reading may cost: entries walked for each one wanted, and text held in memory. */
+/** What a reading may cost: entries walked for each one wanted, and what is held in memory. */
 const walkMax = 4;
 const pieceEntries = 512;
-const charsMax = 16 * 1024 * 1024;
+const heldMax = 16 * 1024 * 1024;
+/** What the object of a row costs besides the text in it. */
+const rowSize = 400;
 
-export class ReadAhead {
-  readonly #kv: Kv;
-  readonly #values: Map<string, string> = new Map();
+/** Values with their sizes, the oldest first, up to a limit of their sum. */
+class Held<Value> {
+  readonly #values: Map<string, { readonly value: Value; readonly size: number }> = new Map();
+  #size = 0;
+
+  get(key: string): Value | undefined {
+    return this.#values.size === 0 ? undefined : this.#values.get(key)?.value;
+  }
+
+  set(key: string, value: Value, size: number): void {
+    this.delete(key);
+    for (const oldest of this.#values.keys()) {
+      if (this.#size + size <= heldMax) break;
+      this.delete(oldest);
+    }
+    this.#values.set(key, { value, size });
+    this.#size += size;
+  }
+
+  delete(key: string): void {
+    const held = this.#values.get(key);
+    if (held === undefined) return;
+    this.#values.delete(key);
+    this.#size -= held.size;
+  }
+
+  deleteAll(has: (key: string) => boolean): void {
+    for (const key of this.#values.keys()) if (has(key)) this.delete(key);
+  }
+
+  clear(): void {
+    this.#values.clear();
+    this.#size = 0;
+  }
+}
+
+/** The generations that were flushed while each reading was under way. */
+class Readings {
   readonly #readings: Set<Overlay[]> = new Set();
-  #chars = 0;
+
+  begin(): Overlay[] {
+    const flushed: Overlay[] = [];
+    this.#readings.add(flushed);
+    return flushed;
+  }
+
+  end(flushed: Overlay[]): void {
+    this.#readings.delete(flushed);
+  }
+
+  flushed(overlay: Overlay): void {
+    for (const reading of this.#readings) reading.push(overlay);
+  }
+}
+
+export class TextsAhead {
+  readonly #kv: Kv;
+  readonly #texts: Held<string> = new Held();
+  readonly #readings: Readings = new Readings();
 
   constructor(kv: Kv) {
     this.#kv = kv;
@@ -26,76 +83,103 @@ export class ReadAhead {
 
   /** The value of the kv, if it was read ahead. */
   take(key: string): string | undefined {
-    if (this.#values.size === 0) return undefined;
-    const value = this.#values.get(key);
-    if (value !== undefined) this.#drop(key, value);
-    return value;
+    const text = this.#texts.get(key);
+    if (text !== undefined) this.#texts.delete(key);
+    return text;
   }
 
   /** The overlay's keys have been written to the kv. */
   flushed(overlay: Overlay): void {
-    for (const reading of this.#readings) reading.push(overlay);
-    for (const [key, value] of this.#values) {
-      if (overlay.entries.has(key)) this.#drop(key, value);
-    }
+    this.#readings.flushed(overlay);
+    this.#texts.deleteAll((key) => overlay.entries.has(key));
   }
 
   /** Reads these keys, as far as they lie close together: a few thousand of one range. */
   async read(keys: readonly string[]): Promise<readonly KvEntry<string>[]> {
-    const wanted = keys.toSorted();
-    const first = wanted[0];
     const found: KvEntry<string>[] = [];
-    if (first === undefined) return found;
-    const flushed: Overlay[] = [];
-    this.#readings.add(flushed);
-    const cursor = this.#kv.textCursor({ after: first.slice(0, -1), before: `${wanted.at(-1)}~` });
+    if (keys.length === 0) return found;
+    const wanted = keys.toSorted();
+    const flushed = this.#readings.begin();
     try {
-      let next = 0;
-      for (let walked = 0; walked < keys.length * walkMax; walked += pieceEntries) {
-        const piece = await cursor.next(pieceEntries);
-        next = this.#addWanted(piece, wanted, { next, flushed, found });
-        if (piece.length === 0 || next >= wanted.length - 1) break;
-      }
-      return found;
+      await readWanted(this.#kv.textCursor(rangeOf(wanted)), wanted, (key, text) => {
+        found.push([key, text]);
+        if (!flushed.some(({ entries }) => entries.has(key)))
+          this.#texts.set(key, text, text.length);
+      });
     } finally {
-      this.#readings.delete(flushed);
-      await cursor.close();
+      this.#readings.end(flushed);
     }
+    return found;
+  }
+}
+
+export class RowsAhead {
+  readonly #kv: Kv;
+  readonly #codec: RowCodec;
+  readonly #rows: Held<Row> = new Held();
+  readonly #readings: Readings = new Readings();
+
+  constructor(kv: Kv, codec: RowCodec) {
+    this.#kv = kv;
+    this.#codec = codec;
   }
 
-  /** Both lists are in order; returns how far in the wanted one the piece has come. */
-  #addWanted(
-    piece: readonly KvEntry<string>[],
-    wanted: readonly string[],
-    reading: {
-      readonly next: number;
-      readonly flushed: readonly Overlay[];
-      readonly found: KvEntry<string>[];
-    },
-  ): number {
-    let { next } = reading;
-    for (const entry of piece) {
-      const [key, value] = entry;
-      while (next < wanted.length && (wanted[next] as string) < key) next += 1;
-      if (wanted[next] !== key) continue;
-      reading.found.push(entry);
-      if (!reading.flushed.some((overlay) => overlay.entries.has(key))) this.#add(key, value);
-    }
-    return next;
+  /** The row in the kv, if it was read ahead. */
+  get(id: string): Row | undefined {
+    return this.#rows.get(id);
   }
 
-  #add(key: string, value: string): void {
-    this.take(key);
-    for (const [oldKey, oldValue] of this.#values) {
-      if (this.#chars + value.length <= charsMax) break;
-      this.#drop(oldKey, oldValue);
-    }
-    this.#values.set(key, value);
-    this.#chars += value.length;
+  /** The overlay's rows have been written to the kv. */
+  flushed(overlay: Overlay): void {
+    this.#readings.flushed(overlay);
+    this.#rows.deleteAll((id) => overlay.rows.has(id));
   }
 
-  #drop(key: string, value: string): void {
-    this.#values.delete(key);
-    this.#chars -= value.length;
+  clear(): void {
+    this.#rows.clear();
+  }
+
+  /** Reads these rows like texts, and decodes them; those that cannot be read are left out. */
+  async read(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    const { prefix } = this.#codec;
+    const wanted = ids.map((id) => prefix + id).sort();
+    const flushed = this.#readings.begin();
+    try {
+      await readWanted(this.#kv.cursor(rangeOf(wanted)), wanted, (key, bytes) => {
+        const id = key.slice(prefix.length);
+        if (flushed.some(({ rows }) => rows.has(id))) return;
+        const row = this.#codec.read(bytes, 0, bytes.length, id, undefined);
+        if (row !== undefined) this.#rows.set(id, row, bytes.length + rowSize);
+      });
+    } finally {
+      this.#readings.end(flushed);
+    }
+  }
+}
+
+function rangeOf(wanted: readonly string[]): { readonly after: string; readonly before: string } {
+  const [first = ""] = wanted;
+  return { after: first.slice(0, -1), before: `${wanted.at(-1)}~` };
+}
+
+/** Both the cursor and the wanted keys are in order. */
+async function readWanted<Value>(
+  cursor: KvCursor<Value>,
+  wanted: readonly string[],
+  found: (key: string, value: Value) => void,
+): Promise<void> {
+  try {
+    let next = 0;
+    for (let walked = 0; walked < wanted.length * walkMax; walked += pieceEntries) {
+      const piece = await cursor.next(pieceEntries);
+      for (const [key, value] of piece) {
+        while (next < wanted.length && (wanted[next] as string) < key) next += 1;
+        if (wanted[next] === key) found(key, value);
+      }
+      if (piece.length === 0 || next >= wanted.length - 1) break;
+    }
+  } finally {
+    await cursor.close();
   }
 }

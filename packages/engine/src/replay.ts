@@ -1,49 +1,82 @@
-/** What the log holds from a record on, as an overlay. */
-import { type DecodedOp, decodeBody, logsIndexKeys, type Op, opKinds } from "./batch-codec.ts";
-import type { Indexing, Row } from "./index-keys.ts";
+/**
+ * What the log holds from a record on, as an overlay. A change of a row is applied to the row that
+ * the overlay has, or else the kv; a record that does not fit what is there is damage, and never a guess.
+ */
+import { type DecodedOp, decodeBody, opKinds } from "./batch-codec.ts";
+import { FaultError } from "./fault.ts";
 import type { Kv } from "./kv/kv.ts";
-import type { Log } from "./log/log.ts";
-import { Overlay } from "./overlay.ts";
+import type { Log, LogRecord } from "./log/log.ts";
+import { Overlay, type RowEntry } from "./overlay.ts";
+import type { Row, RowChange, RowCodec } from "./row-codec.ts";
 
 interface ReplayParts {
   readonly log: Log;
   /** As it was before the record. */
   readonly kv: Kv;
-  readonly indexing: Indexing;
+  readonly rows: RowCodec;
 }
 
 export async function replay(parts: ReplayParts, fromIndex: number): Promise<Overlay> {
+  const { firstIndex, lastIndex } = parts.log;
+  if (lastIndex < fromIndex - 1 || firstIndex > fromIndex) {
+    throw corrupt(
+      `the log holds records ${firstIndex} to ${lastIndex} but the store was written up ` +
+        `to ${fromIndex - 1}; log and store do not belong together. Restore both from one backup.`,
+    );
+  }
   const overlay = new Overlay();
   for await (const record of parts.log.readFrom(fromIndex)) {
-    // The body is only valid until the next record; the overlay refers to it.
-    const body = Buffer.from(record.body);
-    const isIndexed = !logsIndexKeys(body);
-    for (const op of decodeBody(body)) {
-      const { kind, key, value } = op;
-      const rows = isIndexed ? rowsOf(op, overlay, parts) : noRows;
-      overlay.apply({ kind, key, ...rows }, value, record.index);
+    try {
+      applyRecord(record, overlay, parts);
+    } catch (error) {
+      if (!(error instanceof FaultError)) throw error;
+      throw new FaultError(error.code, `log record ${record.index}: ${error.message}`, error);
     }
   }
   return overlay;
 }
 
-type Rows = Pick<Op, "row" | "before">;
-const noRows: Rows = { row: undefined, before: undefined };
-
-/** What whoever committed the op said of its rows, read from the values. */
-function rowsOf({ kind, key, value }: DecodedOp, overlay: Overlay, parts: ReplayParts): Rows {
-  const { indexing } = parts;
-  if (!key.startsWith(indexing.prefix)) return noRows;
-  const isDelete = kind === opKinds.delete;
-  const text = isDelete ? undefined : value.buffer.toString("utf8", value.start, value.end);
-  const row = text === undefined ? undefined : indexing.rowOf(text);
-  return { row, before: kind === opKinds.create ? undefined : before(key, overlay, parts) };
+function applyRecord(record: LogRecord, overlay: Overlay, parts: ReplayParts): void {
+  const { index, body, opCount } = record;
+  let count = 0;
+  // The body is only valid until the next record; the overlay refers to it.
+  for (const op of decodeBody(Buffer.from(body))) {
+    const { kind, key, value } = op;
+    count += 1;
+    if (kind === opKinds.put || kind === opKinds.create || kind === opKinds.delete) {
+      if (key.startsWith(parts.rows.prefix)) throw corrupt(`${key} is not written as a row`);
+      overlay.apply({ kind, key }, value, index);
+    } else {
+      overlay.change(key, changeOf(op, overlay, parts), index);
+      overlay.logged(value.end - value.start);
+    }
+  }
+  if (count !== opCount) throw corrupt(`it has ${count} ops instead of ${opCount}`);
 }
 
-/** The row below the overlay; where the overlay knows it already, it is not asked for. */
-function before(key: string, overlay: Overlay, { kv, indexing }: ReplayParts): Row | undefined {
-  const entry = overlay.entries.get(key);
-  if (entry?.row !== undefined) return undefined;
-  const text = entry === undefined ? kv.getText(key) : entry.text;
-  return text === undefined ? undefined : indexing.rowOf(text);
+/** What whoever committed the op said of its row. */
+function changeOf(op: DecodedOp, overlay: Overlay, parts: ReplayParts): RowChange {
+  const { kind, key: id, value } = op;
+  const entry = overlay.rows.get(id);
+  if (kind === opKinds.rowCreated && entry?.row !== undefined) {
+    throw corrupt(`row ${id} is created though it is there`);
+  }
+  const before = kind === opKinds.rowCreated ? undefined : (entry?.row ?? stored(id, entry, parts));
+  if (kind === opKinds.rowDeleted) return { before, after: undefined };
+  const after = parts.rows.read(value.buffer, value.start, value.end, id, before);
+  if (after === undefined) throw corrupt(`row ${id} cannot be read`);
+  return { before, after };
+}
+
+/** The row in the kv, unless the overlay knows that it is gone. */
+function stored(id: string, entry: RowEntry | undefined, { kv, rows }: ReplayParts): Row {
+  const bytes = entry === undefined ? kv.get(rows.prefix + id) : undefined;
+  if (bytes === undefined) throw corrupt(`row ${id} is changed though it is not there`);
+  const row = rows.read(bytes, 0, bytes.length, id, undefined);
+  if (row === undefined) throw corrupt(`row ${id} is changed and cannot be read in the store`);
+  return row;
+}
+
+function corrupt(text: string): FaultError {
+  return new FaultError("corrupt", text);
 }

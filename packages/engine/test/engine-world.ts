@@ -4,25 +4,14 @@
  */
 // biome-ignore lint/correctness/noUndeclaredDependencies: that package depends on this one.
 import { SimClock, SimDisk, type SimDiskOperation, SimRandom, settle } from "@codeq/simulated";
-import { GroupWriter, type Op, Slab } from "../src/batch-codec.ts";
 import { Engine } from "../src/engine.ts";
 import type { EngineState } from "../src/engine-options.ts";
 import { FaultError } from "../src/fault.ts";
 import type { Derive } from "../src/flusher.ts";
-import type { Indexing } from "../src/index-keys.ts";
 import type { KvWrite } from "../src/kv/kv.ts";
-import { MemoryKv } from "../src/kv/memory-kv.ts";
+import { CollectedBatch, MemoryKv } from "../src/kv/memory-kv.ts";
 import { type Durability, LocalLog } from "../src/log/local-log.ts";
-import { headerBytes, recordTypes } from "../src/log/log.ts";
-
-/** For a store whose keys are all written by themselves. */
-const noIndexing: Indexing = {
-  prefix: "\u007f",
-  rowOf: () => undefined,
-  rowsIn: () => undefined,
-  keysOf: () => [],
-  valueOf: () => Buffer.alloc(0),
-};
+import { things } from "./things.ts";
 
 export interface EngineWorldOptions {
   readonly seed?: number;
@@ -31,8 +20,8 @@ export interface EngineWorldOptions {
   readonly segmentBytes?: number;
   readonly minFreeBytes?: number;
   readonly syncIntervalMs?: number;
-  readonly indexing?: Indexing;
   readonly derive?: Derive;
+  readonly defer?: (run: () => void) => void;
 }
 
 export class EngineWorld {
@@ -53,6 +42,8 @@ export class EngineWorld {
   hidesNext = false;
   /** Called before every operation of the disk. */
   beforeDisk: (operation: SimDiskOperation) => Promise<void> = () => Promise.resolve();
+  /** Called when the kv is asked for a single key. */
+  onGet: (key: string) => void = () => {};
   recoveries = 0;
   disk: SimDisk;
   readonly #options: EngineWorldOptions;
@@ -76,16 +67,14 @@ export class EngineWorld {
     const log = await LocalLog.open(disk, {
       durability: options.durability ?? "fsync",
       segmentBytes: options.segmentBytes ?? 4096,
-      writer: 1,
-      epoch: 1,
-      shard: 0,
+      ...{ writer: 1, epoch: 1, shard: 0 },
       monotonicMs: () => clock.monotonicMs(),
       onSync: () => this.syncs.push(clock.monotonicMs()),
     });
     return Engine.open({
       log,
       kv: this.#kv(),
-      indexing: options.indexing ?? noIndexing,
+      rows: things,
       derive: options.derive ?? (() => []),
       observer: {
         grouped: (batches) => this.groups.push(batches),
@@ -94,7 +83,7 @@ export class EngineWorld {
       },
       freeBytes: () => disk.freeBytes(),
       clock,
-      defer: (run) => queueMicrotask(run),
+      defer: options.defer ?? ((run) => queueMicrotask(run)),
       minFreeBytes: options.minFreeBytes ?? 0,
       flushBytes: options.flushBytes ?? 1024 * 1024,
       syncIntervalMs: options.syncIntervalMs,
@@ -137,57 +126,33 @@ export class EngineWorld {
       if (life !== this.#life) await new Promise(() => {});
     };
     const kv = new MemoryKv({ contents: this.contents, beforeWrite });
-    const write = kv.write.bind(kv);
-    kv.write = async (writes) => {
-      const batch = [...writes];
+    const write = async (batch: readonly KvWrite[]): Promise<void> => {
       if (this.hidesNext) {
         this.hidesNext = false;
         await beforeWrite();
         this.#hidden = batch;
         throw new FaultError("disk_full", "no room was left when the batch was synced");
       }
-      await write(batch);
+      await kv.write(batch);
       this.kvWrites.push(batch.map(({ key, value }) => (value === undefined ? `-${key}` : key)));
       await this.afterWrite();
     };
+    kv.batch = () => new CollectedBatch(write);
     kv.recover = async () => {
       isRecovering = true;
       await this.beforeRecover();
-      await write(this.#takeHidden());
+      await kv.write(this.#takeHidden());
       isRecovering = false;
       this.recoveries += 1;
     };
     const get = kv.get.bind(kv);
     kv.get = (key) => {
+      this.onGet(key);
       if (isRecovering) throw new FaultError("disk_full", "the kv is being opened anew");
       return get(key);
     };
     return kv;
   }
-}
-
-/** Appends groups as a version wrote them that logged index keys like all others. */
-export async function appendVersion1(
-  world: EngineWorld,
-  groups: readonly (readonly Op[])[],
-): Promise<void> {
-  const log = await LocalLog.open(world.disk, {
-    durability: "fsync",
-    segmentBytes: 4096,
-    writer: 1,
-    epoch: 1,
-    shard: 0,
-    monotonicMs: () => world.clock.monotonicMs(),
-  });
-  for (const ops of groups) {
-    const writer = new GroupWriter(new Slab());
-    for (const op of ops) writer.add(op);
-    const buffer = writer.finish();
-    buffer[headerBytes] = 1;
-    const { bodyBytes, opCount } = writer;
-    await log.append({ buffer, bodyBytes, opCount, type: recordTypes.batches, timeMs: 0 });
-  }
-  await log.close();
 }
 
 /** Everything in the range of all keys that tests use, as text. */

@@ -4,18 +4,19 @@ export {
   backoffSeconds,
   type RetryPolicy,
 } from "./backoff.ts";
+export { type Cause, type Change, changeOf } from "./change.ts";
 export { type IdempotencyEntry, matchIdempotency } from "./idempotency.ts";
 export { violations } from "./invariants.ts";
 export { accept, type Outcome, refuse } from "./outcome.ts";
 export { checkOwner, type LeasedTask, type Owner } from "./owner.ts";
 export { clampPriority } from "./priority.ts";
-export { buriedResult } from "./result.ts";
+export { emptyResult, type Result, resultOf } from "./result.ts";
 export { expiresMsOf, isExpired, type Retention } from "./retention.ts";
 export {
   type Artifact,
   type Place,
   queueOf,
-  type Result,
+  type ResultBody,
   type Status,
   statusOf,
   type Task,
@@ -25,11 +26,11 @@ export {
 } from "./task.ts";
 export { abandon } from "./transitions/abandon.ts";
 export { claim } from "./transitions/claim.ts";
-export { complete, isRepeat } from "./transitions/complete.ts";
+export { complete, isRepeat, type Submission } from "./transitions/complete.ts";
 export { enqueue, type NewTask } from "./transitions/enqueue.ts";
 export { expireLease } from "./transitions/expire-lease.ts";
 export { extendLease } from "./transitions/extend-lease.ts";
-export { nack } from "./transitions/nack.ts";
+export { type NackRequest, nack } from "./transitions/nack.ts";
 export { promote } from "./transitions/promote.ts";
 export { release } from "./transitions/release.ts";
 export { type Comeback, type Returned, retryOrBury } from "./transitions/retry-or-bury.ts";

@@ -15,6 +15,14 @@ test("a clock that stepped back between two changes breaks no rule", () => {
 const lease = { in: "leased", workerId: worker, untilMs: 3000, leaseMs: 1000 } as const;
 const end = { in: "done", how: "failed", workerId: worker, atMs: 2000, expiresMs: 2000 } as const;
 
+const result = { json: "{}", artifacts: [] };
+
+test("a finished task with its result, and one whose result is kept apart, break no rule", () => {
+  for (const each of [result, undefined]) {
+    assert.deepEqual(violations(taskIn("done", { result: each })), []);
+  }
+});
+
 test("a task that is kept for no time, or for ever, breaks no rule", () => {
   assert.deepEqual(violations(taskIn("done", { place: end })), []);
   const dead: Place = { in: "dead", atMs: 2000, expiresMs: undefined };
@@ -48,6 +56,9 @@ const unsound: readonly [name: string, task: Task, says: RegExp][] = [
   ["a position below zero", taskIn("ready", { place: { in: "ready", seq: -1 } }), /seq/],
   ["a due time now", taskIn("delayed", { place: { in: "delayed", dueMs: 2000 } }), /future/],
   ["a due time in part", taskIn("delayed", { place: { in: "delayed", dueMs: 9000.5 } }), /dueMs/],
+  ["a result before it was claimed", taskIn("ready", { result }), /ready with a result/],
+  ["a result while it waits", taskIn("delayed", { result }), /delayed with a result/],
+  ["a result while it runs", taskIn("leased", { result }), /leased with a result/],
   ["a lease of nobody", taskIn("leased", { place: { ...lease, workerId: nobody } }), /nobody/],
   ["a lease of no length", taskIn("leased", { place: { ...lease, leaseMs: 0 } }), /leaseMs/],
   ["a lease that was over", taskIn("leased", { place: { ...lease, untilMs: 2000 } }), /future/],

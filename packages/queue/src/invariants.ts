@@ -44,17 +44,23 @@ function brokenCounts(task: Task): string[] {
 }
 
 function brokenPlace(task: Task): string[] {
-  const { error, place, updatedMs } = task;
+  const { error, place, result, updatedMs } = task;
+  const hasNoResult: Rule = [result === undefined, `${place.in} with a result`];
   switch (place.in) {
     case "ready":
-      return broken([[isWhole(place.seq, 0), `seq ${place.seq} is not a whole number`]]);
+      return broken([
+        [isWhole(place.seq, 0), `seq ${place.seq} is not a whole number`],
+        hasNoResult,
+      ]);
     case "delayed":
       return broken([
+        hasNoResult,
         [Number.isSafeInteger(place.dueMs), `dueMs ${place.dueMs} is not whole`],
         [place.dueMs > updatedMs, "delayed until a time that was not in the future"],
       ]);
     case "leased":
       return broken([
+        hasNoResult,
         [place.workerId !== "", "leased by nobody"],
         [isWhole(place.leaseMs, 1), `leaseMs ${place.leaseMs} is not a positive whole number`],
         [Number.isSafeInteger(place.untilMs), `untilMs ${place.untilMs} is not whole`],

@@ -1,15 +1,31 @@
-import type { Result, Task } from "./task.ts";
+/** What a finished or buried task leaves behind for its producer; it follows from the task. */
+import type { Artifact, ResultBody, Task, TaskId } from "./task.ts";
 
-/** What a producer finds under a task that ran out of deliveries: a failure without a result. */
-export function buriedResult(task: Task): Result {
-  if (task.place.in !== "dead") throw new Error(`a ${task.place.in} task has no burial to record`);
+export interface Result {
+  readonly taskId: TaskId;
+  readonly status: "COMPLETED" | "FAILED";
+  /** JSON text of an object, exactly as the worker sent it; empty when there is none. */
+  readonly resultJson: string;
+  readonly error: string;
+  readonly artifacts: readonly Artifact[];
+  readonly attempts: number;
+  readonly completedMs: number;
+}
+
+/** A failure that nobody gave anything back for. */
+export const emptyResult: ResultBody = { json: "", artifacts: [] };
+
+/** The result of a task that has ended; undefined for one that has not. */
+export function resultOf(task: Task, body: ResultBody): Result | undefined {
+  const { place } = task;
+  if (place.in !== "done" && place.in !== "dead") return undefined;
   return {
     taskId: task.id,
-    status: "FAILED",
-    resultJson: "",
+    status: place.in === "done" && place.how === "completed" ? "COMPLETED" : "FAILED",
+    resultJson: body.json,
     error: task.error,
-    artifacts: [],
+    artifacts: body.artifacts,
     attempts: task.attempts,
-    completedMs: task.place.atMs,
+    completedMs: place.atMs,
   };
 }

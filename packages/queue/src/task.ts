@@ -63,6 +63,8 @@ export interface Task {
   /** How many bytes are kept for it: its payload and, once it has ended, its result. */
   readonly storedBytes: number;
   readonly place: Place;
+  /** What its worker gave back when it is short; undefined before that, and when it is kept apart. */
+  readonly result: ResultBody | undefined;
 }
 
 export interface Artifact {
@@ -70,16 +72,11 @@ export interface Artifact {
   readonly url: string;
 }
 
-/** What a finished or buried task leaves behind for its producer. Written once. */
-export interface Result {
-  readonly taskId: TaskId;
-  readonly status: "COMPLETED" | "FAILED";
+/** What a worker gave back. */
+export interface ResultBody {
   /** JSON text of an object, exactly as the worker sent it; empty when there is none. */
-  readonly resultJson: string;
-  readonly error: string;
+  readonly json: string;
   readonly artifacts: readonly Artifact[];
-  readonly attempts: number;
-  readonly completedMs: number;
 }
 
 export type Status = "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";

@@ -5,7 +5,7 @@
 import type { RetryPolicy } from "../src/backoff.ts";
 import type { LeasedTask } from "../src/owner.ts";
 import type { Retention } from "../src/retention.ts";
-import type { Place, Task, TaskId, TenantId, WorkerId } from "../src/task.ts";
+import type { Place, ResultBody, Task, TaskId, TenantId, WorkerId } from "../src/task.ts";
 import type { NewTask } from "../src/transitions/enqueue.ts";
 
 export const worker = "worker-a" as WorkerId;
@@ -17,9 +17,10 @@ export const policy: RetryPolicy = { backoff: "exponential", baseSeconds: 5, max
 
 export const placeNames: readonly Place["in"][] = ["ready", "delayed", "leased", "dead", "done"];
 
+export const id = "01890a5d-ac96-774b-bcce-b302099a8057" as TaskId;
+
 export function newTask(over: Partial<NewTask> = {}): NewTask {
   return {
-    id: "01890a5d-ac96-774b-bcce-b302099a8057" as TaskId,
     tenantId: "tenant-1" as TenantId,
     command: "Render",
     priority: 4,
@@ -28,17 +29,19 @@ export function newTask(over: Partial<NewTask> = {}): NewTask {
     traceState: "vendor=1",
     idempotencyKey: "order-17",
     payload: '{"page":1}',
+    payloadBytes: 20,
+    payloadHash: "hash",
     maxAttempts: 5,
     visibleMs: undefined,
-    storedBytes: 20,
     ...over,
   };
 }
 
 /** A task last changed at 2000 that has been claimed twice and came back once. */
 export function taskIn(where: Place["in"], over: Partial<Task> = {}): Task {
-  const { visibleMs: _, ...fields } = newTask();
+  const { visibleMs: _, payloadBytes, payloadHash: __, ...fields } = newTask();
   return freeze({
+    id,
     ...fields,
     attempts: where === "dead" ? fields.maxAttempts : 1,
     handBacks: 0,
@@ -46,13 +49,20 @@ export function taskIn(where: Place["in"], over: Partial<Task> = {}): Task {
     error: where === "dead" ? "MAX_ATTEMPTS" : "",
     createdMs: 1000,
     updatedMs: 2000,
+    storedBytes: payloadBytes,
     place: examplePlace(where),
+    result: exampleResult(where),
     ...over,
   });
 }
 
 export function leasedTask(over: Partial<LeasedTask> = {}): Task {
   return taskIn("leased", over);
+}
+
+function exampleResult(where: Place["in"]): ResultBody | undefined {
+  if (where === "done") return { json: '{"pages":1}', artifacts: [] };
+  return where === "dead" ? { json: "", artifacts: [] } : undefined;
 }
 
 function examplePlace(where: Place["in"]): Place {

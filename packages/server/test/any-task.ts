@@ -1,5 +1,5 @@
 /** Arbitrary records, as strange as the types allow. */
-import type { Place, Result, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
+import type { Place, ResultBody, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
 // biome-ignore lint/correctness/noUndeclaredDependencies: the workspace has it, for its tests.
 import fc from "fast-check";
 
@@ -36,6 +36,12 @@ export const anyPlace: fc.Arbitrary<Place> = fc.oneof(
   }),
 );
 
+/** With artifacts, and a text that is not always short. */
+export const anyResult: fc.Arbitrary<ResultBody> = record({
+  json: fc.oneof(text, fc.string({ maxLength: 2000 })),
+  artifacts: fc.array(record({ name: text, url: text }), { maxLength: 4 }),
+});
+
 export const anyTask: fc.Arbitrary<Task> = record({
   id: anyTaskId,
   tenantId: fc.constantFrom("", "acme", "pending", "dlq") as fc.Arbitrary<TenantId>,
@@ -60,14 +66,5 @@ export const anyTask: fc.Arbitrary<Task> = record({
   updatedMs: ms,
   storedBytes: ms,
   place: anyPlace,
-});
-
-export const anyResult: fc.Arbitrary<Result> = record({
-  taskId: anyTaskId,
-  status: fc.constantFrom("COMPLETED" as const, "FAILED" as const),
-  resultJson: text,
-  error: text,
-  artifacts: fc.array(record({ name: text, url: text }), { maxLength: 4 }),
-  attempts: fc.nat(),
-  completedMs: ms,
+  result: fc.option(anyResult, { nil: undefined }),
 });

@@ -3,20 +3,39 @@
  * again. The contents of the kv outlive every broker, as files would.
  */
 import assert from "node:assert/strict";
-import { Engine, LocalLog, MemoryKv } from "@codeq/engine";
-import type { Result, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
+import { LocalLog, MemoryKv } from "@codeq/engine";
+import {
+  type Change,
+  type NackRequest,
+  type NewTask,
+  queueOf,
+  type ResultBody,
+  type Returned,
+  type Submission,
+  type Task,
+  type TaskId,
+  type TenantId,
+  type WorkerId,
+} from "@codeq/queue";
 // biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
 import { SimClock, SimDisk, SimRandom, settle } from "@codeq/simulated";
 import { Broker } from "../src/broker/broker.ts";
-import type { EnqueueRequest } from "../src/broker/broker-requests.ts";
-import type { ClaimedTask, ClaimRequest } from "../src/broker/claims.ts";
+import { Claim, type ClaimRequest } from "../src/broker/claim.ts";
+import type {
+  ClaimedTask,
+  Enqueued,
+  OwnedTask,
+  Refused,
+  Submitted,
+  Waiter,
+} from "../src/broker/verbs.ts";
 import { noQuotas, type Quotas } from "../src/config/quotas.ts";
-import { type Counts, deriveCounts, noCounts } from "../src/store/counts.ts";
-import { idOf, parseIndexKey, queuesPrefix, taskKey } from "../src/store/keys.ts";
-import { taskIndexing } from "../src/store/keys-of.ts";
-import { decodeTask, resultIn } from "../src/store/task-codec.ts";
+import { type Counts, noCounts } from "../src/store/counts.ts";
+import { idOf, parseIndexKey, queuesPrefix, tasksPrefix } from "../src/store/keys.ts";
+import { type Position, Store } from "../src/store/store.ts";
+import { decodeResult, readTask } from "../src/store/task-codec.ts";
 import { TaskIds } from "../src/task-ids.ts";
-import { Feed } from "../src/telemetry/feed.ts";
+import { engineOf } from "./engine-of.ts";
 
 export interface BrokerWorldOptions {
   readonly seed?: number;
@@ -39,6 +58,8 @@ export class BrokerWorld {
   readonly ids: TaskIds;
   disk: SimDisk;
   beforeWrite: () => Promise<void> = () => Promise.resolve();
+  /** Hears of every durable change. */
+  observe: (change: Change) => void = () => {};
   readonly #options: BrokerWorldOptions;
 
   constructor(options: BrokerWorldOptions = {}) {
@@ -51,7 +72,7 @@ export class BrokerWorld {
     this.disk = new SimDisk({ random: () => diskRandom.next() });
   }
 
-  async openEngine(verify: (get: Engine["get"]) => void = () => {}): Promise<Engine> {
+  async openStore(shards = 1): Promise<Store> {
     const { clock, disk } = this;
     const log = await LocalLog.open(disk, {
       durability: "fsync",
@@ -61,12 +82,10 @@ export class BrokerWorld {
       shard: 0,
       monotonicMs: () => clock.monotonicMs(),
     });
-    return Engine.open({
+    return Store.open({
+      shards,
       log,
       kv: new MemoryKv({ contents: this.contents, beforeWrite: () => this.beforeWrite() }),
-      indexing: taskIndexing,
-      derive: deriveCounts,
-      verify,
       observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
       freeBytes: () => disk.freeBytes(),
       clock,
@@ -77,9 +96,9 @@ export class BrokerWorld {
     });
   }
 
-  openBroker(engine: Engine): Promise<Broker> {
+  openBroker(store: Store): Promise<Broker> {
     return Broker.open({
-      engine,
+      store,
       clock: this.clock,
       ids: this.ids,
       draw: () => 0.5,
@@ -87,16 +106,16 @@ export class BrokerWorld {
       retention: { doneMs: 3_600_000, deadMs: 7_200_000 },
       delayedInMemoryMax: this.#options.delayedInMemoryMax ?? 1000,
       quotas: this.#options.quotas ?? noQuotas,
-      feed: new Feed(),
+      observe: (change) => this.observe(change),
     });
   }
 
   async open(): Promise<Broker> {
-    return this.openBroker(await this.openEngine());
+    return this.openBroker(await this.openStore());
   }
 
   async reopen(broker: Broker): Promise<Broker> {
-    await broker.store.engine[Symbol.asyncDispose]();
+    await broker.store[Symbol.asyncDispose]();
     return this.open();
   }
 
@@ -107,7 +126,8 @@ export class BrokerWorld {
   }
 }
 
-export function newTask(fields: Partial<EnqueueRequest> = {}): EnqueueRequest {
+export function newTask(fields: Partial<NewTask> = {}): NewTask {
+  const payload = fields.payload ?? "{}";
   return {
     tenantId: acme,
     command: "work",
@@ -116,61 +136,176 @@ export function newTask(fields: Partial<EnqueueRequest> = {}): EnqueueRequest {
     traceParent: "",
     traceState: "",
     idempotencyKey: "",
+    payload,
+    payloadBytes: Buffer.byteLength(payload),
+    payloadHash: "hash",
     maxAttempts: 3,
     visibleMs: undefined,
-    payload: "{}",
-    payloadHash: "hash",
     ...fields,
   };
 }
 
-/** Enqueues without waiting for the commit. */
-export function enqueueNow(broker: Broker, fields: Partial<EnqueueRequest> = {}): Task {
-  const outcome = broker.enqueue(newTask(fields));
-  assert.ok(outcome.ok);
-  outcome.value.done.catch(() => {});
-  return outcome.value.value.task;
+/** A question to the broker: what has come back of it so far, and what will. */
+export class Asked<Answer> implements Waiter<Answer> {
+  answer: Answer | undefined;
+  refusal: Refused | undefined;
+  readonly #told: PromiseWithResolvers<Answer> = Promise.withResolvers();
+
+  constructor() {
+    // Not everybody who asks waits for the answer.
+    this.#told.promise.catch(() => {});
+  }
+
+  /** Resolves with the answer when it is durable; rejects with why there is none. */
+  get done(): Promise<Answer> {
+    return this.#told.promise;
+  }
+
+  get isRefused(): boolean {
+    return this.refusal !== undefined;
+  }
+
+  /** Why it was refused. */
+  get code(): string | undefined {
+    return this.refusal?.code;
+  }
+
+  durable(answer: Answer): void {
+    this.#assertFirst();
+    this.answer = answer;
+    this.#told.resolve(answer);
+  }
+
+  refused(why: Refused): void {
+    this.#assertFirst();
+    this.refusal = why;
+    this.#told.reject(why);
+  }
+
+  #assertFirst(): void {
+    const isFirst = this.answer === undefined && this.refusal === undefined;
+    assert.ok(isFirst, "everybody who asks is answered once");
+  }
 }
 
-export async function enqueue(broker: Broker, fields: Partial<EnqueueRequest> = {}): Promise<Task> {
-  const outcome = broker.enqueue(newTask(fields));
-  assert.ok(outcome.ok);
-  await outcome.value.done;
-  return outcome.value.value.task;
+function ask<Answer>(verb: (waiter: Waiter<Answer>) => void): Asked<Answer> {
+  const asked = new Asked<Answer>();
+  verb(asked);
+  return asked;
 }
 
-export async function claim(
+export function create(broker: Broker, fields: Partial<NewTask> = {}): Asked<Enqueued> {
+  return ask((waiter) => broker.enqueue(newTask(fields), waiter));
+}
+
+export function submit(broker: Broker, of: OwnedTask, submission: Submission): Asked<Submitted> {
+  return ask((waiter) => broker.submit(of, submission, waiter));
+}
+
+export function nack(broker: Broker, of: OwnedTask, request: NackRequest): Asked<Returned> {
+  return ask((waiter) => broker.nack(of, request, waiter));
+}
+
+export function abandon(
   broker: Broker,
-  fields: Partial<ClaimRequest> = {},
+  of: OwnedTask,
+  request: { readonly interrupted: boolean },
+): Asked<Returned> {
+  return ask((waiter) => broker.abandon(of, request, waiter));
+}
+
+export function heartbeat(
+  broker: Broker,
+  of: OwnedTask,
+  leaseMs: number,
+): Asked<{ readonly untilMs: number }> {
+  return ask((waiter) => broker.heartbeat(of, leaseMs, waiter));
+}
+
+/** What is decided while the function runs, durable or not. */
+export function decidedBy({ store }: Pick<Broker, "store">, run: () => void): Change[] {
+  const decided: Change[] = [];
+  const { commit } = store;
+  store.commit = (changes) => {
+    decided.push(...changes);
+    return commit.call(store, changes);
+  };
+  try {
+    run();
+  } finally {
+    store.commit = commit;
+  }
+  return decided;
+}
+
+/** Enqueues without waiting for the commit. */
+export function enqueueNow(broker: Broker, fields: Partial<NewTask> = {}): Task {
+  const [created] = decidedBy(broker, () => create(broker, fields));
+  assert.equal(created?.because, "created");
+  return created?.after as Task;
+}
+
+export async function enqueue(broker: Broker, fields: Partial<NewTask> = {}): Promise<Task> {
+  return (await create(broker, fields).done).task;
+}
+
+interface ClaimFields extends Omit<ClaimRequest, "queues"> {
+  /** Undefined for every command of the tenant. */
+  readonly commands: readonly string[] | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** A claim as a promise. */
+export class AskedClaim extends Claim {
+  readonly asked: Asked<readonly ClaimedTask[]> = new Asked();
+
+  durable(tasks: readonly ClaimedTask[]): void {
+    this.asked.durable(tasks);
+  }
+
+  refused(why: Refused): void {
+    this.asked.refused(why);
+  }
+}
+
+export function claim(
+  broker: Broker,
+  fields: Partial<ClaimFields> = {},
 ): Promise<readonly ClaimedTask[]> {
-  return broker.claim({
+  const { signal, commands, ...request }: Partial<ClaimFields> = { commands: ["work"], ...fields };
+  const asked = new AskedClaim({
     tenantId: acme,
     workerId: worker,
-    commands: ["work"],
+    queues: commands && [...new Set(commands.map(queueOf))],
     leaseMs: 60_000,
     count: 1,
     waitMs: 0,
-    ...fields,
+    ...request,
   });
+  if (signal?.aborted) asked.isCancelled = true;
+  signal?.addEventListener("abort", () => broker.cancelClaim(asked), { once: true });
+  broker.claim(asked);
+  return asked.asked.done;
 }
 
 export async function claimIds(
   broker: Broker,
-  fields: Partial<ClaimRequest> = {},
+  fields: Partial<ClaimFields> = {},
 ): Promise<TaskId[]> {
   return (await claim(broker, fields)).map(({ task }) => task.id);
 }
 
-export function owned(task: Pick<Task, "id" | "tenantId">, workerId: WorkerId = worker) {
+export function owned(task: Pick<Task, "id" | "tenantId">, workerId: WorkerId = worker): OwnedTask {
   return { tenantId: task.tenantId, id: task.id, owner: { workerId } };
 }
 
-export const success = {
-  how: "completed",
-  resultJson: '{"ok":true}',
-  error: "",
-  artifacts: [] as Result["artifacts"],
-} as const;
+/** A task that was completed with this. */
+export function completed(json: string, artifacts: ResultBody["artifacts"] = []): Submission {
+  const result = { json, artifacts };
+  return { how: "completed", error: "", result, resultBytes: sizeOf(result) };
+}
+
+export const success: Submission = completed('{"ok":true}');
 
 /** Does what the ticker does: takes ended leases back, reads and promotes what is due. */
 export async function runDue(broker: Broker, clock: SimClock): Promise<Task[]> {
@@ -179,26 +314,39 @@ export async function runDue(broker: Broker, clock: SimClock): Promise<Task[]> {
     const lease = broker.leases.first();
     const item = broker.delayed.first();
     if (lease !== undefined && lease.dueMs <= clock.monotonicMs()) {
-      await broker.expire(lease.id)?.done;
+      broker.expire(lease.id);
+      await broker.store.whenDurable(lease.id);
     } else if (item !== undefined && item.id === undefined && item.dueMs <= clock.nowMs()) {
       await broker.delayed.readStretch(item);
     } else if (item?.id !== undefined && item.dueMs <= clock.nowMs()) {
-      broker.store.engine.assertWritable();
+      broker.store.assertWritable();
       broker.delayed.drop(item);
-      const { value, done } = broker.promote([{ id: item.id, dueMs: item.dueMs }]);
-      await done;
-      promoted.push(...value);
+      promoted.push(...(await promoteNow(broker, { id: item.id, number: item.dueMs }).done));
     } else {
       return promoted;
     }
   }
 }
 
+/** Promotes one task: which were, and which are when that is durable. */
+export function promoteNow(
+  broker: Broker,
+  due: Position,
+): { readonly tasks: readonly Task[]; readonly done: Promise<readonly Task[]> } {
+  let durable = Promise.resolve();
+  const decided = decidedBy(broker, () => {
+    durable = broker.promote([due]);
+  });
+  const tasks = decided
+    .filter(({ because }) => because === "promoted")
+    .map(({ after }) => after as Task);
+  return { tasks, done: durable.then(() => tasks) };
+}
+
 /** Counts of every queue from a walk over all index keys, durable or not. */
-export async function countedKeys(engine: Engine): Promise<Map<string, Counts>> {
-  const entries = await engine.scan({ after: queuesPrefix, before: `${queuesPrefix}~` }, 1e9);
+export async function countedKeys(store: Store): Promise<Map<string, Counts>> {
   const counted = new Map<string, Counts>();
-  for (const [key] of entries) {
+  for (const [key] of await entriesUnder(store, queuesPrefix)) {
     const { queue, tenantId, kind, priority } = parseIndexKey(key);
     const name = `${tenantId}/${queue}`;
     const counts = counted.get(name) ?? noCounts();
@@ -211,23 +359,47 @@ export async function countedKeys(engine: Engine): Promise<Map<string, Counts>> 
   return counted;
 }
 
+/** What lies below a prefix, durable or not. */
+export function entriesUnder(
+  store: Store,
+  prefix: string,
+): Promise<(readonly [key: string, value: Buffer])[]> {
+  return engineOf(store).scan({ after: prefix, before: `${prefix}~` }, 1e9);
+}
+
+/** The task of a record. */
+export function decodeTask(key: string, record: Buffer): Task | undefined {
+  return readTask({ buffer: record, start: 0, end: record.length }, idOf(key));
+}
+
 /** Bytes of every tenant from a walk over all payloads and results, durable or not. */
-export async function storedSizes(engine: Engine): Promise<Map<string, number>> {
+export async function storedSizes(store: Store): Promise<Map<string, number>> {
   const sizes = new Map<string, number>();
+  const owners = new Map<string, string>();
   const add = (key: string, size: number): void => {
-    const task = decodeTask(engine.get(taskKey(idOf(key))) ?? "");
-    assert.ok(task !== undefined, `${key} belongs to no task`);
-    sizes.set(task.tenantId, (sizes.get(task.tenantId) ?? 0) + size);
+    const owner = owners.get(idOf(key));
+    assert.ok(owner !== undefined, `${key} belongs to no task`);
+    sizes.set(owner, (sizes.get(owner) ?? 0) + size);
   };
-  for (const prefix of ["codeq/tasks/", "codeq/payload/", "codeq/results/"]) {
-    for (const [key, value] of await engine.scan({ after: prefix, before: `${prefix}~` }, 1e9)) {
-      const text = value.toString("utf8");
-      // Of a task, what travels with it.
-      const [short, own] = [resultIn(text) ?? "", decodeTask(text)?.payload ?? ""];
-      add(key, prefix === "codeq/tasks/" ? Buffer.byteLength(short + own) : value.length);
-    }
+  for (const [key, record] of await entriesUnder(store, tasksPrefix)) {
+    const task = decodeTask(key, record);
+    assert.ok(task !== undefined, `${key} cannot be read`);
+    owners.set(task.id, task.tenantId);
+    // What travels with it.
+    add(key, Buffer.byteLength(task.payload ?? "") + sizeOf(task.result));
+  }
+  for (const [key, value] of await entriesUnder(store, "codeq/payload/")) add(key, value.length);
+  for (const [key, value] of await entriesUnder(store, "codeq/results/")) {
+    const result = decodeResult(value);
+    assert.ok(result !== undefined, `${key} cannot be read`);
+    add(key, sizeOf(result));
   }
   return sizes;
+}
+
+function sizeOf(result: ResultBody | undefined): number {
+  const texts = result?.artifacts.flatMap(({ name, url }) => [name, url]) ?? [];
+  return Buffer.byteLength([result?.json, ...texts].join(""));
 }
 
 /** Counts as the broker has them in memory, queues without anything left out. */

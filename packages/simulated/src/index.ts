@@ -2,3 +2,4 @@ export { SimClock, type SimClockOptions, SimRandom, settle } from "@codeq/server
 export { makeCertificate, type TestCertificate } from "./certificates.ts";
 export { SimDisk, type SimDiskOperation, type SimDiskOptions } from "./sim-disk.ts";
 export { type SimAlgorithm, SimIssuer, type TokenOptions } from "./sim-issuer.ts";
+export { tellEnd } from "./tell-end.ts";

@@ -17,6 +17,10 @@ export class SimContent {
   readonly live: GrowingBytes;
   readonly #synced: GrowingBytes;
   #unsynced: SimWrite[] = [];
+  /** How often something could not be brought to the disk. */
+  failures = 0;
+  /** The code of the last of them. */
+  failureCode = "";
 
   constructor(bytes: Buffer = Buffer.alloc(0)) {
     this.live = new GrowingBytes(bytes);
@@ -41,10 +45,13 @@ export class SimContent {
 
   /**
    * A kernel that failed to write a page back calls it clean: some writes can be read as long as
-   * the machine is up, and no later sync will save them.
+   * the machine is up, and no later sync will save them. Writes since the sync began may share a
+   * page with those it covers.
    */
-  failSync(random: () => number): void {
+  failSync(code: string, random: () => number): void {
     this.#unsynced = this.#unsynced.filter(() => random() < 0.5);
+    this.failures += 1;
+    this.failureCode = code;
   }
 
   afterPowerLoss(random: () => number): SimContent {

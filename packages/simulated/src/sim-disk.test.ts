@@ -129,6 +129,69 @@ test("a sync covers the writes that were finished when it began", async () => {
   assert.deepEqual([...seen].sort(), ["x.", "xy"]);
 });
 
+/** Three bytes, each written before a sync of its own; the syncs are under way until they are let go. */
+async function threeSyncs(disk: SimDisk): Promise<{ end: (() => void)[]; syncs: Promise<void>[] }> {
+  await putSynced(disk, "a", "...");
+  const file = await disk.open("a");
+  const gates = [0, 1, 2].map(() => Promise.withResolvers<void>());
+  const syncs: Promise<void>[] = [];
+  for (const [at, { promise }] of gates.entries()) {
+    await file.write(Buffer.from("x"), at);
+    disk.slow("sync", promise);
+    syncs.push(file.sync());
+  }
+  return { end: gates.map(({ resolve }) => resolve), syncs };
+}
+
+test("syncs under way end in any order, and each covers what was written before it began", async () => {
+  const certain = ["x..", "xx.", "xxx"];
+  for (const order of [[], [0], [1], [2], [0, 1], [1, 0], [2, 0], [0, 1, 2], [2, 1, 0]]) {
+    const seen = await outcomes(async (disk) => {
+      const { end, syncs } = await threeSyncs(disk);
+      for (const sync of order) {
+        end[sync]?.();
+        await syncs[sync];
+      }
+      for (const [sync, promise] of syncs.entries()) {
+        assert.equal(await isPending(promise), !order.includes(sync));
+      }
+      return get(disk.crash("power"), "a");
+    });
+    const kept = order.length === 0 ? "..." : certain[Math.max(...order)]!;
+    const possible = ["...", "..x", ".x.", ".xx", "x..", "x.x", "xx.", "xxx"].filter((left) =>
+      [...kept].every((byte, at) => byte === "." || left[at] === byte),
+    );
+    assert.deepEqual([...seen].sort(), possible.sort(), `after ${order}`);
+  }
+});
+
+test("of two syncs on one handle only one is told of a failure, of two handles each", async () => {
+  for (const isShared of [true, false]) {
+    const seen = await outcomes(async (disk) => {
+      await putSynced(disk, "a", "..");
+      const first = await disk.open("a");
+      const second = isShared ? first : await disk.open("a");
+      const gate = Promise.withResolvers<void>();
+      await first.write(Buffer.from("x"), 0);
+      disk.slow("sync", gate.promise);
+      const sync = first.sync();
+      await second.write(Buffer.from("y"), 1);
+      disk.failNext("sync", "EIO");
+      await assert.rejects(second.sync(), { code: "EIO" });
+      gate.resolve();
+      const told = await sync.then(
+        () => "success",
+        (error: { code?: string }) => error.code,
+      );
+      await first.sync();
+      await second.sync();
+      return `${told} ${(await get(disk.crash("power"), "a"))[0]}`;
+    });
+    const told = isShared ? "success" : "EIO";
+    assert.deepEqual([...seen].sort(), [`${told} .`, `${told} x`]);
+  }
+});
+
 test("names that were not synced may be undone by a power failure, each by itself", async () => {
   const seen = await outcomes(async (disk) => {
     for (const name of ["a", "b"]) await putSynced(disk, name, name);

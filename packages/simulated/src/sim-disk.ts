@@ -8,6 +8,7 @@
  */
 import type { Disk, DiskFile } from "@codeq/engine";
 import { SimContent, type SimWrite, tear } from "./sim-content.ts";
+import { tellEnd } from "./tell-end.ts";
 
 export type SimDiskOperation =
   | "open"
@@ -175,23 +176,37 @@ export class SimDisk implements Disk {
 
   #file(content: SimContent): DiskFile {
     let open = true;
+    let failuresTold = content.failures;
     const run = <T>(operation: SimDiskOperation, steps: Steps<T>): Promise<T> => {
       if (!open) return Promise.reject(systemError("EBADF", operation));
       if (operation === "close") open = false;
       return this.#run(operation, steps);
     };
+    const write = (bytes: Uint8Array, position: number): Promise<void> =>
+      run("write", this.#writeSteps(content, { position, bytes: Buffer.from(bytes) }));
+    const sync = (): Promise<void> => {
+      const covered = content.unsynced();
+      return run("sync", {
+        apply: () => {
+          if (failuresTold === content.failures) content.markSynced(covered);
+          else {
+            failuresTold = content.failures;
+            throw systemError(content.failureCode, "sync");
+          }
+        },
+        fail: (code) => {
+          content.failSync(code, this.#options.random);
+          failuresTold = content.failures;
+        },
+      });
+    };
     return {
-      write: (bytes, position) =>
-        run("write", this.#writeSteps(content, { position, bytes: Buffer.from(bytes) })),
+      write,
+      sync,
+      writeThen: (bytes, position, done) => tellEnd(write(bytes, position), done),
+      syncThen: (done) => tellEnd(sync(), done),
       read: (position, length) => run("read", { apply: () => content.live.read(position, length) }),
       size: () => run("size", { apply: () => content.live.size }),
-      sync: () => {
-        const covered = content.unsynced();
-        return run("sync", {
-          apply: () => content.markSynced(covered),
-          fail: () => content.failSync(this.#options.random),
-        });
-      },
       close: () => run("close", { apply: () => undefined }),
     };
   }
@@ -237,7 +252,7 @@ export class SimDisk implements Disk {
     if (this.#dead) return never();
     this.#inFlight.delete(inFlight);
     if (fault === undefined) return steps.apply();
-    steps.fail?.();
+    steps.fail?.(fault.code);
     throw systemError(fault.code, operation);
   }
 }
@@ -245,7 +260,7 @@ export class SimDisk implements Disk {
 interface Steps<T> {
   apply(): T;
   /** What an operation that fails does all the same. */
-  fail?(): void;
+  fail?(code: string): void;
   /** What one that is cut off may have done; asked half of the time. */
   interrupt?(): void;
 }

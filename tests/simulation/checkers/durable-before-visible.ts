@@ -43,7 +43,7 @@ export const durableBeforeVisible: MakeChecker = ({ world, report }) => {
   };
 };
 
-/** Heartbeats answer from memory, so the end of a lease may be ahead of the record. */
+/** On a full disk heartbeats move leases in memory, so the end of one may be ahead of the record. */
 function isSameState(a: Task, b: Task): boolean {
   if (a.place.in !== b.place.in || a.leaseToken !== b.leaseToken) return false;
   if (a.attempts !== b.attempts || a.handBacks !== b.handBacks) return false;

@@ -6,7 +6,7 @@ const reopenMsMax = 3000;
 export const fullDiskPasses: MakeChecker = ({ world, report }) => ({
   stepped: () => {
     const { serving, roomSinceMs, weather } = world;
-    if (serving?.core.engine.state !== "full") return;
+    if (serving?.core.store.state !== "full") return;
     if (roomSinceMs === undefined) return;
     const sinceMs = Math.max(serving.changedMs, roomSinceMs, weather.slowUntilMs);
     if (world.nowMs - sinceMs > reopenMsMax) {

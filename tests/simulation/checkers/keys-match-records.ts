@@ -1,7 +1,7 @@
 /** The index keys in the store are exactly those that the task records call for, both ways. */
 
 import { idempotencyKeyOf, payloadKey } from "../../../packages/server/src/store/keys.ts";
-import { keysOf } from "../../../packages/server/src/store/keys-of.ts";
+import { keysOf } from "../../../packages/server/src/store/task-rows.ts";
 import type { MakeChecker } from "./checker.ts";
 
 const indexed = ["codeq/q/", "codeq/ttl/", "codeq/idempo/", "codeq/payload/"];

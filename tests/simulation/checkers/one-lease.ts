@@ -1,9 +1,11 @@
 /**
- * At most one worker holds a valid lease on a task. A lease that was granted is valid for the time it
- * was granted for, measured with a clock that never steps, unless its worker lets go of the task.
- * Over a restart, and when a full disk undid decisions, it keeps at least the grace.
+ * At most one worker holds a valid lease on a task. A lease that was granted or extended is valid for
+ * the time it was granted for, measured with a clock that never steps, unless its worker lets go of the
+ * task. Over a restart, and when a full disk undid decisions, it still is: only a wall clock that was
+ * set forward meanwhile shortens it, as does an extension that a full disk kept from the log, and not to
+ * less than the grace.
  */
-import type { AnyRequest } from "../exchange.ts";
+import type { AnyExchange, AnyRequest } from "../exchange.ts";
 import { touchedBy } from "../exchange.ts";
 import type { MakeChecker } from "./checker.ts";
 
@@ -12,23 +14,40 @@ interface Hold {
   readonly token: number;
   /** The task is this worker's at least up to here. */
   untilMs: number;
+  /** As far as the log has it. */
+  durableUntilMs: number;
+  /** How far the wall clock was ahead of the other one when it was written. */
+  aheadMs: number;
 }
 
 /** The least a recovered lease has left. */
 const graceMs = 5000;
+/** What is lost where times are cut to whole milliseconds. */
+const cutMs = 3;
 
 export const oneLease: MakeChecker = ({ world, report }) => {
   const holds = new Map<string, Hold>();
   /** When each worker last spoke for a task, by task and worker. */
   const spokeMs = new Map<string, number>();
   let rolledBackMs: number | undefined;
+  /** Since when leases are being read from the log, and how far the wall clock was ahead meanwhile. */
+  let rebuild: { readonly fromMs: number; aheadMsMax: number } | undefined;
+  const aheadMs = (): number => world.wallMs - world.nowMs;
   const heedRollback = (): void => {
     const ms = world.life?.rolledBackMs;
-    if (ms !== undefined && ms !== rolledBackMs) shortenAll(ms);
+    if (ms !== undefined && ms !== rolledBackMs) rebuild = { fromMs: ms, aheadMsMax: aheadMs() };
     rolledBackMs = ms;
+    if (rebuild === undefined) return;
+    rebuild.aheadMsMax = Math.max(rebuild.aheadMsMax, aheadMs());
+    if (world.serving?.core.store.state === "open") endRebuild(rebuild);
   };
-  const shortenAll = (fromMs: number): void => {
-    for (const hold of holds.values()) hold.untilMs = Math.min(hold.untilMs, fromMs + graceMs);
+  const endRebuild = ({ fromMs, aheadMsMax }: { fromMs: number; aheadMsMax: number }): void => {
+    rebuild = undefined;
+    for (const hold of holds.values()) {
+      const steppedMs = Math.max(aheadMsMax - hold.aheadMs, 0);
+      const keptMs = hold.durableUntilMs - steppedMs - cutMs;
+      hold.untilMs = Math.min(hold.untilMs, Math.max(keptMs, fromMs + graceMs));
+    }
   };
   const heed = (request: AnyRequest): void => {
     for (const id of touchedBy(request)) {
@@ -40,11 +59,15 @@ export const oneLease: MakeChecker = ({ world, report }) => {
       else if (request.verb === "extendLease") {
         const ms = leaseMs(request.input.extendSeconds);
         hold.untilMs = Math.min(hold.untilMs, request.invokedMs + ms);
+        hold.durableUntilMs = Math.min(hold.durableUntilMs, request.invokedMs + ms);
       } else holds.delete(id);
     }
   };
   const leaseMs = (seconds: number): number =>
     (seconds <= 0 ? world.plan.config.defaultLeaseSeconds : seconds) * 1000;
+  /** When it was asked for or when it was answered, whichever leaves the lease less after a step. */
+  const aheadAt = ({ invokedWallMs, invokedMs }: AnyExchange): number =>
+    Math.min(invokedWallMs - invokedMs, aheadMs());
   return {
     invoked: heed,
     event: ({ kind, id, after, record }) => {
@@ -65,6 +88,9 @@ export const oneLease: MakeChecker = ({ world, report }) => {
         const hold = holds.get(exchange.input.id);
         if (hold?.worker !== exchange.caller.subject) return;
         hold.untilMs = exchange.invokedMs + leaseMs(exchange.input.extendSeconds);
+        if (!world.hasBeenOpenSince(exchange.invokedMs)) return;
+        hold.durableUntilMs = hold.untilMs;
+        hold.aheadMs = aheadAt(exchange);
       }
       // Nobody is there to hold what a caller that went away was given.
       if (exchange.verb !== "claimTasks" || exchange.isAborted) return;
@@ -73,18 +99,21 @@ export const oneLease: MakeChecker = ({ world, report }) => {
         // It may have let go of the task before it knew that it had it.
         const spoke = spokeMs.get(`${task.id} ${exchange.caller.subject}`) ?? 0;
         if (spoke >= exchange.invokedMs) continue;
+        const untilMs = exchange.invokedMs + leaseMs(exchange.input.leaseSeconds);
         holds.set(task.id, {
           worker: exchange.caller.subject,
           token: task.leaseToken,
-          untilMs: exchange.invokedMs + leaseMs(exchange.input.leaseSeconds),
+          untilMs,
+          durableUntilMs: untilMs,
+          aheadMs: aheadAt(exchange),
         });
       }
     },
     recovered: ({ lost }) => {
       for (const { events } of lost) for (const { id } of events) holds.delete(id);
+      rebuild = { fromMs: world.life?.bootMs ?? world.nowMs, aheadMsMax: aheadMs() };
     },
-    started: (life) => {
-      shortenAll(life.bootMs);
-    },
+    started: heedRollback,
+    stepped: heedRollback,
   };
 };

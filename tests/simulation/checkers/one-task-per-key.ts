@@ -22,7 +22,7 @@ export const oneTaskPerKey: MakeChecker = ({ world, report }) => {
     if (queueOf(task.command) !== queueOf(input.command)) {
       report(`${task.id} was the answer to a request for ${input.command}`);
     }
-    const payload = task.payload ?? ledger.keys.get(payloadKey(task.id));
+    const payload = task.payload ?? ledger.keys.get(payloadKey(task.id))?.toString();
     if (replayed && payload !== undefined && payload !== input.payload) {
       report(`${task.id} was the answer to a request with another payload`);
     }

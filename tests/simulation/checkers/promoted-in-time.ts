@@ -10,7 +10,7 @@ const recoveryMs = 2500;
 export const promotedInTime: MakeChecker = ({ world, report }) => ({
   stepped: () => {
     if (world.plan.delayedInMemoryMax < inMemoryMin) return;
-    if (world.serving?.core.engine.state !== "open") return;
+    if (world.serving?.core.store.state !== "open") return;
     const sinceMs = Math.max(world.healthySinceMs, world.weather.slowUntilMs);
     if (world.nowMs - sinceMs < recoveryMs) return;
     for (const { id, place } of world.ledger.tasks.values()) {

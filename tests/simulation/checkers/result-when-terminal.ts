@@ -1,29 +1,30 @@
-/** There is a result exactly when the task is done or dead, and it says the same as the task. */
-import { decodeResult } from "../../../packages/server/src/store/task-codec.ts";
+/** There is one result exactly when the task is done or dead, and it says the same as the task. */
+import type { Result, Task } from "@codeq/queue";
 import { sightingsOf } from "../exchange.ts";
 import { isTerminal } from "../ledger.ts";
-import { resultTextOf } from "../store-view.ts";
+import { resultBodiesOf } from "../store-view.ts";
 import type { MakeChecker } from "./checker.ts";
 
 export const resultWhenTerminal: MakeChecker = ({ report }) => ({
   looked: ({ keys, tasks }) => {
     for (const task of tasks.values()) {
-      const text = resultTextOf(keys, task.id);
-      if (isTerminal(task) !== (text !== undefined)) {
-        report(`${task.id} is ${task.place.in}, its result is ${text}`);
-      }
-      if (text === undefined) continue;
-      const result = decodeResult(Buffer.from(text));
-      const isCompleted = task.place.in === "done" && task.place.how === "completed";
-      if ((result?.status === "COMPLETED") !== isCompleted) {
-        report(`${task.id} is ${JSON.stringify(task.place)}, its result says ${result?.status}`);
+      const bodies = resultBodiesOf(keys, task);
+      if (bodies.length !== Number(isTerminal(task))) {
+        report(`${task.id} is ${task.place.in} and has results ${JSON.stringify(bodies)}`);
       }
     }
   },
   answered: (exchange) => {
     for (const { task, result } of sightingsOf(exchange)) {
-      if (task === undefined || result === undefined || isTerminal(task)) continue;
-      report(`${task.id} has a result and is ${task.place.in} in the answer to ${exchange.number}`);
+      if (task === undefined || result === undefined) continue;
+      if (isTerminal(task) && isSame(task, result)) continue;
+      report(`the answer to ${exchange.number} has ${JSON.stringify({ task, result })}`);
     }
   },
 });
+
+function isSame({ place, error, attempts }: Task, result: Result): boolean {
+  const isCompleted = place.in === "done" && place.how === "completed";
+  const isOfStatus = result.status === (isCompleted ? "COMPLETED" : "FAILED");
+  return isOfStatus && result.error === error && result.attempts === attempts;
+}

@@ -1,8 +1,7 @@
 /** A result that anybody was told of stays as it is until its task is removed. */
-import type { Result, TaskId } from "@codeq/queue";
-import { decodeResult } from "../../../packages/server/src/store/task-codec.ts";
+import { type Result, resultOf, type TaskId } from "@codeq/queue";
 import { sightingsOf } from "../exchange.ts";
-import { resultTextOf } from "../store-view.ts";
+import { resultBodiesOf } from "../store-view.ts";
 import type { MakeChecker } from "./checker.ts";
 
 export const resultsAreKept: MakeChecker = ({ report }) => {
@@ -36,9 +35,10 @@ export const resultsAreKept: MakeChecker = ({ report }) => {
     },
     looked: ({ keys, tasks }) => {
       for (const id of told.keys()) {
-        if (!tasks.has(id)) continue;
-        const text = resultTextOf(keys, id);
-        const result = text === undefined ? undefined : decodeResult(Buffer.from(text));
+        const task = tasks.get(id);
+        if (task === undefined) continue;
+        const [body] = resultBodiesOf(keys, task);
+        const result = body === undefined ? undefined : resultOf(task, body);
         if (result === undefined) report(`the result of ${id} is not in the store`);
         else see(result, "the store");
       }

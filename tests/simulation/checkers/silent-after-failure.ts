@@ -22,6 +22,7 @@ function acknowledges(exchange: AnyExchange): boolean {
     case "submitResult":
     case "nackTask":
     case "abandonTask":
+    case "extendLease":
       return true;
     case "submitResults":
       return exchange.answer.value.some(({ ok }) => ok);

@@ -100,6 +100,15 @@ function show(call: Call, { directory, log, records }: Found): void {
 }
 
 const opsShown = 20;
+type OpKind = NonNullable<InspectedRecord["ops"]>[number]["kind"];
+const kindTexts: Readonly<Record<OpKind, string>> = {
+  put: "put        ",
+  create: "create     ",
+  delete: "delete     ",
+  rowCreated: "create task",
+  rowChanged: "change task",
+  rowDeleted: "delete task",
+};
 
 /** Those of the wanted task, or the first ones. */
 function opLines(call: Call, ops: InspectedRecord["ops"]): string[] {
@@ -107,8 +116,9 @@ function opLines(call: Call, ops: InspectedRecord["ops"]): string[] {
   const task = call.options.text("task");
   const wanted = task === undefined ? ops : ops.filter(({ key }) => key.includes(task));
   const lines = wanted.slice(0, opsShown).map(({ kind, key, valueBytes }) => {
-    const size = kind === "delete" ? "" : ` ${call.style.dim(bytes(valueBytes))}`;
-    return `${kind.padEnd(6)} ${key}${size}`;
+    const isGone = kind === "delete" || kind === "rowDeleted";
+    const size = isGone ? "" : ` ${call.style.dim(bytes(valueBytes))}`;
+    return `${kindTexts[kind]} ${key}${size}`;
   });
   const more = wanted.length - lines.length;
   return more === 0 ? lines : [...lines, call.style.dim(`and ${count(more)} more`)];

@@ -4,11 +4,12 @@
  */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type { Disk } from "./disk.ts";
+import type { Disk, DiskDone } from "./disk.ts";
 
 export function diskContract(name: string, open: () => Promise<Disk>): void {
   describe(`${name} is a Disk`, () => {
     describeContent(open);
+    describeSyncs(open);
     describeNames(open);
     describeRefusals(open);
   });
@@ -50,6 +51,42 @@ function describeContent(open: () => Promise<Disk>): void {
     assert.equal((await reader.read(0, 9)).toString(), "now");
     await writer.close();
     await reader.close();
+  });
+}
+
+function describeSyncs(open: () => Promise<Disk>): void {
+  test("syncs may overlap, with each other and with writes, through one handle or several", async () => {
+    const disk = await open();
+    const one = await disk.open("a", { create: true });
+    const other = await disk.open("a");
+    const syncs: Promise<void>[] = [];
+    for (const [at, text] of ["abc", "def", "ghi", "jkl"].entries()) {
+      const file = at % 2 === 0 ? one : other;
+      await file.write(Buffer.from(text), at * 3);
+      syncs.push(file.sync(), one.sync());
+    }
+    await Promise.all(syncs);
+    assert.equal((await other.read(0, 99)).toString(), "abcdefghijkl");
+    await one.close();
+    await other.close();
+  });
+
+  test("a write and a sync tell their end by calling back, once", async () => {
+    const file = await (await open()).open("a", { create: true });
+    const ends: string[] = [];
+    await new Promise<void>((resolve) => {
+      file.writeThen(Buffer.from("first"), 0, (written) => {
+        ends.push(`written ${written}`);
+        file.syncThen((synced) => {
+          ends.push(`synced ${synced}`);
+          resolve();
+        });
+      });
+    });
+    await file.sync();
+    assert.deepEqual(ends, ["written null", "synced null"]);
+    assert.equal((await file.read(0, 99)).toString(), "first");
+    await file.close();
   });
 }
 
@@ -102,5 +139,12 @@ function describeRefusals(open: () => Promise<Disk>): void {
     await assert.rejects(file.size(), { code: "EBADF" });
     await assert.rejects(file.sync(), { code: "EBADF" });
     await assert.rejects(file.close(), { code: "EBADF" });
+    const end = (start: (done: DiskDone) => void): Promise<unknown> => new Promise(start);
+    for (const error of [
+      await end((done) => file.writeThen(Buffer.from("x"), 0, done)),
+      await end((done) => file.syncThen(done)),
+    ]) {
+      assert.equal((error as { code?: string }).code, "EBADF");
+    }
   });
 }

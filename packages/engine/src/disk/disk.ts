@@ -14,11 +14,24 @@ export interface Disk extends ReadableDisk {
   freeBytes(): Promise<number>;
 }
 
+/**
+ * Syncs of a file may overlap, through one handle or several, and end in any order. Each covers what
+ * was written before it began. A failure to bring something to the disk is reported once to each
+ * handle, by the next of its syncs that ends: of two that overlap on one handle, the one that
+ * succeeds may owe that to the other.
+ */
 export interface DiskFile extends ReadableFile {
   /** Writes all of `bytes` at `position`, or fails having written any part of it. */
   write(bytes: Uint8Array, position: number): Promise<void>;
   sync(): Promise<void>;
+  /** `write` for those who do it often; `done` may be called before it returns. */
+  writeThen(bytes: Uint8Array, position: number, done: DiskDone): void;
+  /** `sync` for those who do it often. */
+  syncThen(done: DiskDone): void;
 }
+
+/** Called once, with what went wrong or null. */
+export type DiskDone = (error: Error | null) => void;
 
 /** What it takes to look at a directory without changing anything in it. */
 export interface ReadableDisk {

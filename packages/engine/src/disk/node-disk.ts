@@ -8,7 +8,7 @@
 import * as fs from "node:fs";
 import { mkdir, open as openHandle, readdir, rename, rm, statfs } from "node:fs/promises";
 import { join } from "node:path";
-import type { Disk, DiskFile } from "./disk.ts";
+import type { Disk, DiskDone, DiskFile } from "./disk.ts";
 
 export class NodeDisk implements Disk {
   readonly directory: string;
@@ -79,13 +79,16 @@ class NodeFile implements DiskFile {
   }
 
   write(bytes: Uint8Array, position: number): Promise<void> {
-    return this.#call((done) => {
-      if (bytes.length > writeHereBytesMax) this.#writeRest(bytes, position, done);
-      else this.#writeHere(bytes, position, done);
-    });
+    return promised((done) => this.writeThen(bytes, position, done));
   }
 
-  #writeHere(bytes: Uint8Array, position: number, done: Done<void>): void {
+  writeThen(bytes: Uint8Array, position: number, done: DiskDone): void {
+    if (this.#closed) done(fileIsClosed());
+    else if (bytes.length > writeHereBytesMax) this.#writeRest(bytes, position, done);
+    else done(this.#writeHere(bytes, position));
+  }
+
+  #writeHere(bytes: Uint8Array, position: number): Error | null {
     let written = 0;
     try {
       while (written < bytes.length) {
@@ -93,24 +96,26 @@ class NodeFile implements DiskFile {
         written += fs.writeSync(this.#fd, bytes, written, left, position + written);
       }
     } catch (error) {
-      done(error as Error);
-      return;
+      return error as Error;
     }
-    done(null, undefined);
+    return null;
   }
 
   /** The kernel may take less than it was given, mostly just before it reports a full disk. */
-  #writeRest(bytes: Uint8Array, position: number, done: Done<void>): void {
+  #writeRest(bytes: Uint8Array, position: number, done: DiskDone): void {
     fs.write(this.#fd, bytes, 0, bytes.length, position, (error, written) => {
       if (error) done(error);
-      else if (written === bytes.length) done(null, undefined);
+      else if (written === bytes.length) done(null);
       else this.#writeRest(bytes.subarray(written), position + written, done);
     });
   }
 
   read(position: number, length: number): Promise<Buffer> {
     const into = Buffer.allocUnsafe(length);
-    return this.#call((done) => this.#readRest({ into, filled: 0, position }, done));
+    return promised((done) => {
+      if (this.#closed) done(fileIsClosed());
+      else this.#readRest({ into, filled: 0, position }, done);
+    });
   }
 
   #readRest(
@@ -127,34 +132,42 @@ class NodeFile implements DiskFile {
   }
 
   size(): Promise<number> {
-    return this.#call((done) =>
-      fs.fstat(this.#fd, (error, stats) => (error ? done(error) : done(null, stats.size))),
-    );
-  }
-
-  sync(): Promise<void> {
-    return this.#call((done) =>
-      fs.fdatasync(this.#fd, (error) => (error ? done(error) : done(null, undefined))),
-    );
-  }
-
-  close(): Promise<void> {
-    return this.#call((done) => {
-      this.#closed = true;
-      fs.close(this.#fd, (error) => (error ? done(error) : done(null, undefined)));
+    return promised((done) => {
+      if (this.#closed) done(fileIsClosed());
+      else fs.fstat(this.#fd, (error, stats) => (error ? done(error) : done(null, stats.size)));
     });
   }
 
-  /** Refuses a closed file here, since its descriptor may already belong to another one. */
-  #call<T>(start: (done: Done<T>) => void): Promise<T> {
-    return new Promise((resolve, reject) => {
+  sync(): Promise<void> {
+    return promised((done) => this.syncThen(done));
+  }
+
+  syncThen(done: DiskDone): void {
+    if (this.#closed) process.nextTick(done, fileIsClosed());
+    else fs.fdatasync(this.#fd, done);
+  }
+
+  close(): Promise<void> {
+    return promised((done) => {
       if (this.#closed) {
-        reject(Object.assign(new Error("EBADF: the file is closed"), { code: "EBADF" }));
+        done(fileIsClosed());
         return;
       }
-      start((error, value) => (error === null ? resolve(value as T) : reject(error)));
+      this.#closed = true;
+      fs.close(this.#fd, (error) => done(error ?? null));
     });
   }
 }
 
 type Done<T> = (error: Error | null, value?: T) => void;
+
+function promised<T>(start: (done: Done<T>) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    start((error, value) => (error === null ? resolve(value as T) : reject(error)));
+  });
+}
+
+/** Said here, since the descriptor may already belong to another file. */
+function fileIsClosed(): Error {
+  return Object.assign(new Error("EBADF: the file is closed"), { code: "EBADF" });
+}

@@ -1,6 +1,6 @@
 /**
  * Ordered bytes with atomic batches. Keys are ASCII strings, ordered by character.
- * One `write` at a time; reads see every write that finished before they began.
+ * One batch at a time; reads see every batch that was written before they began.
  */
 export type KvEntry<Value = Buffer> = readonly [key: string, value: Value];
 
@@ -8,6 +8,17 @@ export type KvEntry<Value = Buffer> = readonly [key: string, value: Value];
 export interface KvWrite {
   readonly key: string;
   readonly value: Buffer | undefined;
+}
+
+/** Writes that are applied together, in order. Nothing of them shows before. */
+export interface KvBatch {
+  /** Copies the value; the caller may use its memory again at once. */
+  put(key: string, value: Buffer): void;
+  del(key: string): void;
+  /** Applies all writes or none, durably when `sync` is set. The batch is used up, also by a fault. */
+  write(options: { readonly sync: boolean }): Promise<void>;
+  /** Gives up what was not written. */
+  close(): Promise<void>;
 }
 
 export interface KvRange {
@@ -40,13 +51,10 @@ export interface Kv {
   cursor(range: KvRange): KvCursor;
   /** The same, with the values read as UTF-8. */
   textCursor(range: KvRange): KvCursor<string>;
+  /** Begins a batch of writes; one at a time. */
+  batch(): KvBatch;
   /**
-   * Applies all writes or none, in order, durably when `sync` is set. The iterable is consumed
-   * piecewise so that a large batch does not hold up the event loop.
-   */
-  write(writes: Iterable<KvWrite>, options: { readonly sync: boolean }): Promise<void>;
-  /**
-   * Makes the store writable again after a `write` that failed. Reads that meet it may be refused
+   * Makes the store writable again after a batch that failed. Reads that meet it may be refused
    * with `disk_full`; cursors that are open may end with a fault.
    */
   recover(): Promise<void>;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import fc from "fast-check";
-import { deleteOf, kvContract, putOf, read } from "./contract.ts";
+import { deleteOf, kvContract, putOf, read, writeAll } from "./contract.ts";
 import type { Kv, KvCursor } from "./kv.ts";
 import { LevelKv } from "./level-kv.ts";
 import { MemoryKv } from "./memory-kv.ts";
@@ -46,7 +46,7 @@ test("a directory is opened once; the second one is told so", async () => {
 
 test("a directory whose files are damaged is refused as such", async () => {
   const { directory, kv } = await setup();
-  await kv.write([putOf("a", "1")], { sync: true });
+  await writeAll(kv, [putOf("a", "1")], { sync: true });
   await kv.close();
   for (const name of readdirSync(directory)) {
     if (name.startsWith("MANIFEST")) writeFileSync(join(directory, name), "damaged");
@@ -59,7 +59,7 @@ test("a directory whose files are damaged is refused as such", async () => {
 
 test("reads that meet a recovery are refused for now, and then answered", async () => {
   const { kv } = await setup();
-  await kv.write([putOf("a", "1")], { sync: true });
+  await writeAll(kv, [putOf("a", "1")], { sync: true });
   const recovery = kv.recover();
   assert.throws(() => kv.get("a"), { code: "disk_full" });
   assert.throws(() => kv.cursor({ after: "", before: "~" }), { code: "disk_full" });
@@ -69,7 +69,7 @@ test("reads that meet a recovery are refused for now, and then answered", async 
 
 test("a cursor that a recovery closes fails with a fault, not with an answer", async () => {
   const { kv } = await setup();
-  await kv.write([putOf("a", "1")], { sync: true });
+  await writeAll(kv, [putOf("a", "1")], { sync: true });
   const cursor = kv.cursor({ after: "", before: "~" });
   await kv.recover();
   await assert.rejects(cursor.next(5), { name: "FaultError" });
@@ -81,7 +81,8 @@ test("statistics tell the files and bytes of each level", async () => {
   assert.deepEqual(kv.stats().levels, []);
   const value = "x".repeat(1024);
   for (let round = 0; round < 3; round += 1) {
-    await kv.write(
+    await writeAll(
+      kv,
       Array.from({ length: 3000 }, (_, n) => putOf(`k${n}`, value)),
       { sync: false },
     );
@@ -137,7 +138,7 @@ class Side {
         const writes = step.writes.map(([at, value]) =>
           value === undefined ? deleteOf(at) : putOf(at, value),
         );
-        return this.kv.write(writes, { sync: false });
+        return writeAll(this.kv, writes, { sync: false });
       }
       case "cursor":
         this.cursors.push(this.kv.cursor({ after: step.from, before: step.to }));
@@ -158,7 +159,8 @@ test("the model and the real one answer every sequence of calls the same", async
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
       const everything = await read(kv, { after: "", before: "\u007f" }, 1000);
-      await kv.write(
+      await writeAll(
+        kv,
         everything.map(([at]) => deleteOf(at)),
         { sync: false },
       );

@@ -3,7 +3,7 @@
  * restart opens what the crashed process had written; `beforeWrite` lets a simulated disk delay a
  * batch, fail it, or never finish it.
  */
-import type { Kv, KvCursor, KvEntry, KvRange, KvStats, KvWrite } from "./kv.ts";
+import type { Kv, KvBatch, KvCursor, KvEntry, KvRange, KvStats, KvWrite } from "./kv.ts";
 
 export interface MemoryKvOptions {
   readonly contents?: Map<string, Buffer>;
@@ -48,15 +48,15 @@ export class MemoryKv implements Kv {
     return cursor;
   }
 
-  async write(writes: Iterable<KvWrite>): Promise<void> {
-    const batch = [...writes].map(({ key, value }) => ({
-      key,
-      // A view would keep the caller's whole buffer alive and change with it.
-      value: value === undefined ? undefined : Buffer.from(value),
-    }));
+  batch(): KvBatch {
+    return new CollectedBatch((writes) => this.write(writes));
+  }
+
+  /** The writes are the kv's from now on. */
+  async write(writes: readonly KvWrite[]): Promise<void> {
     await this.#beforeWrite();
     for (const cursor of this.#reading) cursor.takeAll();
-    for (const { key, value } of batch) {
+    for (const { key, value } of writes) {
       if (value === undefined) this.#contents.delete(key);
       else this.#contents.set(key, value);
     }
@@ -78,6 +78,36 @@ export class MemoryKv implements Kv {
   }
 
   close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+/** Writes that are handed on together; a simulated kv decides what becomes of them. */
+export class CollectedBatch implements KvBatch {
+  readonly #write: (writes: readonly KvWrite[]) => Promise<void>;
+  #writes: KvWrite[] = [];
+
+  constructor(write: (writes: readonly KvWrite[]) => Promise<void>) {
+    this.#write = write;
+  }
+
+  put(key: string, value: Buffer): void {
+    // A view would keep the caller's whole buffer alive and change with it.
+    this.#writes.push({ key, value: Buffer.from(value) });
+  }
+
+  del(key: string): void {
+    this.#writes.push({ key, value: undefined });
+  }
+
+  async write(): Promise<void> {
+    const writes = this.#writes;
+    this.#writes = [];
+    await this.#write(writes);
+  }
+
+  close(): Promise<void> {
+    this.#writes = [];
     return Promise.resolve();
   }
 }

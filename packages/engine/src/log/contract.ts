@@ -4,13 +4,21 @@
  */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { alignBytes, type Frame, headerBytes, type Log, recordTypes } from "./log.ts";
+import {
+  alignBytes,
+  appendsInFlightMax,
+  type Frame,
+  headerBytes,
+  type Log,
+  recordTypes,
+} from "./log.ts";
 
 type Open = () => Promise<{ readonly log: Log; reopen(): Promise<Log> }>;
 
 export function logContract(name: string, open: Open): void {
   describe(`${name} is a Log`, () => {
     describeAppend(open);
+    describeOverlap(open);
     describeReading(open);
     describeReopening(open);
     describeTrim(open);
@@ -26,6 +34,13 @@ export function frameOf(body: Uint8Array | string, fields: Partial<Frame> = {}):
   buffer.set(bytes, headerBytes);
   const plain = { opCount: 1, type: recordTypes.batches, timeMs: 1_700_000_000_000 };
   return { buffer, bodyBytes: bytes.length, ...plain, ...fields };
+}
+
+/** Appends, and waits for what becomes of it. */
+export function append(log: Log, frame: Frame): Promise<number> {
+  return new Promise((resolve, reject) => {
+    log.append(frame, (fault, index) => (fault === undefined ? resolve(index) : reject(fault)));
+  });
 }
 
 /** The bodies of the records from `index` on, as text. */
@@ -48,7 +63,7 @@ async function appendMany(log: Log, count: number): Promise<string[]> {
   const bodies: string[] = [];
   for (let n = 0; n < count; n += 1) {
     const body = bodyOf(log.lastIndex + 1);
-    await log.append(frameOf(body));
+    await append(log, frameOf(body));
     bodies.push(body);
   }
   return bodies;
@@ -65,7 +80,7 @@ function describeAppend(open: Open): void {
   test("records get consecutive indexes and are read back in order", async () => {
     const { log } = await open();
     for (const expected of [1, 2, 3]) {
-      assert.equal(await log.append(frameOf(`body ${expected}`)), expected);
+      assert.equal(await append(log, frameOf(`body ${expected}`)), expected);
       assert.equal(log.lastIndex, expected);
     }
     assert.equal(log.firstIndex, 1);
@@ -77,7 +92,7 @@ function describeAppend(open: Open): void {
 
   test("every field of a frame comes back, and the writer's own with it", async () => {
     const { log } = await open();
-    await log.append(frameOf("x", { opCount: 77, type: 9, timeMs: Number.MAX_SAFE_INTEGER }));
+    await append(log, frameOf("x", { opCount: 77, type: 9, timeMs: Number.MAX_SAFE_INTEGER }));
     for await (const { body, ...fields } of log.readFrom(1)) {
       assert.equal(body.toString(), "x");
       const own = { writer: 11, epoch: 2 ** 40 + 3, shard: 5 };
@@ -90,11 +105,54 @@ function describeAppend(open: Open): void {
   test("bodies of every length around the alignment keep their bytes", async () => {
     const { log, reopen } = await open();
     const lengths = [0, 1, 63, 64, 65, 127, 128, 129];
-    for (const length of lengths) await log.append(frameOf("y".repeat(length)));
+    for (const length of lengths) await append(log, frameOf("y".repeat(length)));
     const expected = lengths.map((length) => "y".repeat(length));
     assert.deepEqual(await bodiesFrom(log, 1), expected);
     const again = await reopen();
     assert.deepEqual(await bodiesFrom(again, 1), expected);
+    await again.close();
+  });
+}
+
+function describeOverlap(open: Open): void {
+  test("appends overlap as far as there is room, and are told of in their order", async () => {
+    const { log, reopen } = await open();
+    const told: number[] = [];
+    const bodies: string[] = [];
+    let mostInFlight = 0;
+    while (bodies.length < 60) {
+      do {
+        const body = bodyOf(bodies.length + 1);
+        bodies.push(body);
+        log.append(frameOf(body), (fault, index) => {
+          assert.equal(fault, undefined);
+          assert.ok(log.lastIndex >= index, "what was told of is part of the log");
+          told.push(index);
+        });
+        mostInFlight = Math.max(mostInFlight, bodies.length - told.length);
+      } while (log.canAppend);
+      const ends = bodies.length % 3 === 0 ? bodies.length : told.length + 1;
+      while (told.length < ends || !log.canAppend) await new Promise(setImmediate);
+    }
+    while (told.length < bodies.length) await new Promise(setImmediate);
+    assert.equal(mostInFlight, appendsInFlightMax);
+    assert.deepEqual(
+      told,
+      bodies.map((_, at) => at + 1),
+    );
+    assert.deepEqual(await bodiesFrom(log, 1), bodies);
+    const again = await reopen();
+    assert.deepEqual(await bodiesFrom(again, 1), bodies);
+    await again.close();
+  });
+
+  test("closing waits for every append that is under way", async () => {
+    const { log, reopen } = await open();
+    await append(log, frameOf("first"));
+    const under = [append(log, frameOf("a")), append(log, frameOf("b"))];
+    const again = await reopen();
+    assert.deepEqual(await Promise.all(under), [2, 3]);
+    assert.deepEqual(await bodiesFrom(again, 1), ["first", "a", "b"]);
     await again.close();
   });
 }
@@ -164,7 +222,7 @@ function describeTrim(open: Open): void {
     assert.deepEqual(await bodiesFrom(log, 51), []);
     const again = await reopen();
     assert.equal(again.lastIndex, 50);
-    assert.equal(await again.append(frameOf("next")), 51);
+    assert.equal(await append(again, frameOf("next")), 51);
     assert.deepEqual(await bodiesFrom(again, 51), ["next"]);
     await again.close();
   });
@@ -181,10 +239,10 @@ function describeTrim(open: Open): void {
 function describeClose(open: Open): void {
   test("a closed log refuses every call, and closing again does nothing", async () => {
     const { log } = await open();
-    await log.append(frameOf("x"));
+    await append(log, frameOf("x"));
     await log.close();
     await log.close();
-    await assert.rejects(log.append(frameOf("y")), { code: "closed" });
+    await assert.rejects(append(log, frameOf("y")), { code: "closed" });
     await assert.rejects(log.sync(), { code: "closed" });
     await assert.rejects(log.trim(1), { code: "closed" });
     await assert.rejects(bodiesFrom(log, 1), { code: "closed" });

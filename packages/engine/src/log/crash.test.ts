@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { SimDisk } from "../../../simulated/src/sim-disk.ts";
-import { frameOf } from "./contract.ts";
+import { append, frameOf } from "./contract.ts";
 import { type Durability, LocalLog } from "./local-log.ts";
 
 /**
@@ -13,11 +13,18 @@ type Step =
   | {
       readonly kind: "append";
       readonly bytes: number;
+      /** Given to the log together with the first one, if it takes both. */
+      readonly second: number | undefined;
       readonly alongside: "none" | "sync" | "trim";
     }
   | { readonly kind: "sync" }
   | { readonly kind: "trim"; readonly back: number }
-  | { readonly kind: "full"; readonly operation: "write" | "sync" | "rename" | "capacity" }
+  | {
+      readonly kind: "full";
+      readonly operation: "write" | "sync" | "rename" | "capacity";
+      /** How many appends are under way when it happens. */
+      readonly appends: number;
+    }
   | { readonly kind: "reopen" };
 
 interface Life {
@@ -27,12 +34,18 @@ interface Life {
   readonly crash: "process" | "power";
 }
 
+const bytesArbitrary: fc.Arbitrary<number> = fc.oneof(
+  { weight: 9, arbitrary: fc.nat(700) },
+  fc.integer({ min: 2000, max: 5000 }),
+);
+
 const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 8,
     arbitrary: fc.record({
       kind: fc.constant("append" as const),
-      bytes: fc.oneof({ weight: 9, arbitrary: fc.nat(700) }, fc.integer({ min: 2000, max: 5000 })),
+      bytes: bytesArbitrary,
+      second: fc.option(bytesArbitrary, { nil: undefined }),
       alongside: fc.constantFrom(
         "none" as const,
         "none" as const,
@@ -46,6 +59,7 @@ const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
   fc.record({
     kind: fc.constant("full" as const),
     operation: fc.constantFrom("write", "sync", "rename", "capacity"),
+    appends: fc.integer({ min: 1, max: 2 }),
   }),
   fc.record({ kind: fc.constant("reopen" as const) }),
 );
@@ -63,7 +77,8 @@ class World {
   log: LocalLog | undefined;
   operationsLeft = Number.POSITIVE_INFINITY;
   crashPoint: PromiseWithResolvers<"crashed"> = Promise.withResolvers();
-  /** Body of every record that was given to the log, by index; the last one may be in flight. */
+  readonly random: () => number;
+  /** Body of every record that was given to the log, by index; the last ones may be in flight. */
   readonly bodies: string[] = [""];
   acknowledged = 0;
   durable = 0;
@@ -72,11 +87,14 @@ class World {
 
   constructor(durability: Durability, random: () => number) {
     this.durability = durability;
+    this.random = random;
     this.disk = new SimDisk({ random, latency: () => this.#latency() });
   }
 
   async #latency(): Promise<void> {
     this.operationsLeft -= 1;
+    // What is under way at the same time ends in any order.
+    for (let turns = Math.floor(this.random() * 8); turns > 0; turns -= 1) await undefined;
     if (this.operationsLeft >= 0) return;
     this.crashPoint.resolve("crashed");
     await new Promise(() => {});
@@ -132,8 +150,9 @@ class World {
       case "append": {
         const trim = step.alongside === "trim" ? log.trim(log.lastIndex) : undefined;
         const sync = step.alongside === "sync" ? this.#sync(log) : undefined;
-        await this.#append(log, step.bytes);
-        await Promise.all([trim, sync]);
+        const given = [this.#append(log, step.bytes)];
+        if (step.second !== undefined && log.canAppend) given.push(this.#append(log, step.second));
+        await Promise.all([...given, trim, sync]);
         return;
       }
       case "sync":
@@ -141,7 +160,7 @@ class World {
       case "trim":
         return log.trim(log.lastIndex - step.back);
       case "full":
-        return this.#fillDisk(log, step.operation);
+        return this.#fillDisk(log, step);
       case "reopen":
         await log.close();
         this.durable = this.acknowledged;
@@ -152,15 +171,16 @@ class World {
   async #append(log: LocalLog, bytes: number): Promise<boolean> {
     this.counter += 1;
     const body = `${this.counter}:`.padEnd(bytes, String(this.counter));
-    const expected = this.acknowledged + 1;
-    this.bodies[expected] = body;
+    const expected = this.bodies.length;
+    this.bodies.push(body);
     try {
-      assert.equal(await log.append(frameOf(body)), expected);
+      assert.equal(await append(log, frameOf(body)), expected);
     } catch (error) {
       assert.equal((error as { code?: string }).code, "disk_full");
-      this.bodies.length = expected;
+      this.bodies.length = Math.min(this.bodies.length, expected);
       return false;
     }
+    assert.equal(expected, this.acknowledged + 1, "acknowledged in order");
     this.acknowledged = expected;
     if (this.durability === "fsync") this.durable = expected;
     return true;
@@ -173,12 +193,17 @@ class World {
   }
 
   /** Appends until the disk refuses, then makes room again. */
-  async #fillDisk(log: LocalLog, operation: "write" | "sync" | "rename" | "capacity") {
+  async #fillDisk(log: LocalLog, { operation, appends }: Step & { kind: "full" }): Promise<void> {
     // Outside of an append, a sync that finds no room is a failure for good.
     if (operation === "sync" && this.durability !== "fsync") return;
     if (operation === "capacity") this.disk.capacityBytes = 0;
     else this.disk.failNext(operation, "ENOSPC");
-    for (let tries = 0; tries < 20; tries += 1) if (!(await this.#append(log, 600))) break;
+    for (let tries = 0; tries < 20; tries += 1) {
+      const given: Promise<boolean>[] = [];
+      do given.push(this.#append(log, 600));
+      while (given.length < appends && log.canAppend);
+      if ((await Promise.all(given)).includes(false)) break;
+    }
     this.disk.capacityBytes = Number.MAX_SAFE_INTEGER;
   }
 }

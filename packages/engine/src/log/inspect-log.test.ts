@@ -7,6 +7,7 @@ import { type TestContext, test } from "node:test";
 import { create, GroupWriter, type Op, put, remove, Slab } from "../batch-codec.ts";
 import { NodeDisk } from "../disk/node-disk.ts";
 import { ReadOnlyDisk } from "../disk/read-only-disk.ts";
+import { append } from "./contract.ts";
 import { type InspectedRecord, inspectLog, readLog } from "./inspect-log.ts";
 import { LocalLog } from "./local-log.ts";
 import { type Frame, recordTypes } from "./log.ts";
@@ -33,7 +34,7 @@ async function setup(t: TestContext, records: number): Promise<string> {
       put("last", "y"),
       remove(`k/${index - 1}`),
     ];
-    await log.append(frame(ops, 1000 + index));
+    await append(log, frame(ops, 1000 + index));
   }
   await log.close();
   return directory;

@@ -96,9 +96,10 @@ export interface InspectedRecord {
   readonly ops: readonly InspectedOp[] | undefined;
 }
 
-/** What happens to a key; the value is left out, because it may hold what users wrote. */
+/** What happens to a key or row; the value is left out, because it may hold what users wrote. */
 export interface InspectedOp {
-  readonly kind: "put" | "create" | "delete";
+  readonly kind: keyof typeof opKinds;
+  /** The id of a row. */
   readonly key: string;
   readonly valueBytes: number;
 }
@@ -139,13 +140,15 @@ const kindNames: Readonly<Record<OpKind, InspectedOp["kind"]>> = {
   [opKinds.put]: "put",
   [opKinds.create]: "create",
   [opKinds.delete]: "delete",
+  [opKinds.rowCreated]: "rowCreated",
+  [opKinds.rowChanged]: "rowChanged",
+  [opKinds.rowDeleted]: "rowDeleted",
 };
 
 function opsOf(body: Buffer): readonly InspectedOp[] | undefined {
   try {
     return Array.from(decodeBody(body), ({ kind, key, value }) => {
-      const valueBytes = kind === opKinds.delete ? 0 : value.end - value.start;
-      return { kind: kindNames[kind], key, valueBytes };
+      return { kind: kindNames[kind], key, valueBytes: value.end - value.start };
     });
   } catch (error) {
     if (error instanceof FaultError) return undefined;

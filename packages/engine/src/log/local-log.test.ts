@@ -6,7 +6,7 @@ import { after, test } from "node:test";
 import { SimDisk, type SimDiskOperation } from "../../../simulated/src/sim-disk.ts";
 import type { Disk } from "../disk/disk.ts";
 import { NodeDisk } from "../disk/node-disk.ts";
-import { bodiesFrom, frameOf, logContract } from "./contract.ts";
+import { append, bodiesFrom, frameOf, logContract } from "./contract.ts";
 import { type Durability, LocalLog, type LocalLogOptions } from "./local-log.ts";
 
 const segmentBytes = 2048;
@@ -59,7 +59,7 @@ async function fill(log: LocalLog, count: number): Promise<string[]> {
   const bodies: string[] = [];
   while (log.lastIndex < count) {
     const body = `${log.lastIndex + 1}`.padEnd(192, ".");
-    await log.append(frameOf(body));
+    await append(log, frameOf(body));
     bodies.push(body);
   }
   return bodies;
@@ -107,9 +107,9 @@ test("a frame larger than a segment gets a segment of its own size", async () =>
   const disk = simDisk();
   const log = await openLog(disk);
   const large = "L".repeat(5000);
-  await log.append(frameOf("small"));
-  await log.append(frameOf(large));
-  await log.append(frameOf("after"));
+  await append(log, frameOf("small"));
+  await append(log, frameOf(large));
+  await append(log, frameOf("after"));
   await log.close();
   assert.equal((await sizesOf(disk))["00000000000000000002.log"], 5120);
   const again = await openLog(disk);
@@ -135,7 +135,7 @@ test("a large frame may be the first of all, also over a segment that was left e
   const again = await openLog(disk);
   assert.equal(again.lastIndex, 8);
   bodies.push("L".repeat(7000), "after");
-  for (const body of bodies.slice(8)) await again.append(frameOf(body));
+  for (const body of bodies.slice(8)) await append(again, frameOf(body));
   await again.close();
   const last = await openLog(disk);
   assert.deepEqual(await bodiesFrom(last, 1), bodies);
@@ -189,7 +189,7 @@ test("a segment is not taken from under a reader", async () => {
   for await (const record of log.readFrom(1)) {
     await log.trim(31);
     seen.push(record.body.toString());
-    await log.append(frameOf("new".repeat(60)));
+    await append(log, frameOf("new".repeat(60)));
   }
   assert.deepEqual(seen, bodies);
   await log.trim(31);
@@ -206,9 +206,9 @@ test("an append is acknowledged after its sync, and only in the mode that says s
       }),
       { durability },
     );
-    await log.append(frameOf("first"));
+    await append(log, frameOf("first"));
     order.length = 0;
-    await log.append(frameOf("second"));
+    await append(log, frameOf("second"));
     order.push("acknowledged");
     const expected = durability === "fsync" ? ["write", "sync"] : ["write"];
     assert.deepEqual(order, [...expected, "acknowledged"]);
@@ -229,9 +229,9 @@ test("syncs and appends are timed", async () => {
     onSync: (seconds) => seen.push(["sync", seconds]),
     onAppend: (seconds, bytes) => seen.push(["append", seconds, bytes]),
   });
-  await log.append(frameOf("first"));
+  await append(log, frameOf("first"));
   seen.length = 0;
-  await log.append(frameOf("second"));
+  await append(log, frameOf("second"));
   assert.deepEqual(seen, [
     ["sync", 0.25],
     ["append", 0.25, 128],
@@ -244,12 +244,12 @@ test("a disk that is too full for the first segment refuses, and recovers with s
   disk.capacityBytes = segmentBytes - 1;
   const log = await openLog(disk);
   for (let tries = 0; tries < 3; tries += 1) {
-    await assert.rejects(log.append(frameOf("a")), { code: "disk_full" });
+    await assert.rejects(append(log, frameOf("a")), { code: "disk_full" });
     assert.deepEqual([log.firstIndex, log.lastIndex], [1, 0]);
     assert.deepEqual(await disk.list(), [], "a half-made file takes no room");
   }
   disk.capacityBytes = 10 * segmentBytes;
-  assert.equal(await log.append(frameOf("b")), 1);
+  assert.equal(await append(log, frameOf("b")), 1);
   assert.deepEqual(await bodiesFrom(log, 1), ["b"]);
   await log.close();
 });
@@ -260,7 +260,7 @@ test("a disk that runs full on the way refuses, and recovers with space or by tr
   const log = await openLog(disk);
   const bodies = await fill(log, 16);
   for (let tries = 0; tries < 3; tries += 1) {
-    await assert.rejects(log.append(frameOf("x".repeat(180))), { code: "disk_full" });
+    await assert.rejects(append(log, frameOf("x".repeat(180))), { code: "disk_full" });
     assert.equal(log.lastIndex, 16);
   }
   assert.deepEqual(await bodiesFrom(log, 1), bodies);
@@ -286,7 +286,7 @@ test("a full disk in the middle of any step of an append leaves the log as it wa
       for (let failed = false; !failed && log.lastIndex < 40; ) {
         const body = `${log.lastIndex + 1}`.padEnd(192, "-");
         try {
-          await log.append(frameOf(body));
+          await append(log, frameOf(body));
           bodies.push(body);
         } catch (error) {
           failed = true;
@@ -312,7 +312,7 @@ test("a refused record that lacked only its padding does not come back", async (
       await log.sync();
       for (const body of ["", "r"]) {
         disk.failNext("write", "ENOSPC");
-        await assert.rejects(log.append(frameOf(body)), { code: "disk_full" });
+        await assert.rejects(append(log, frameOf(body)), { code: "disk_full" });
       }
       const again = await openLog(disk.crash("power"), { durability });
       assert.deepEqual(await bodiesFrom(again, 1), bodies);
@@ -330,9 +330,9 @@ test("after a failed write or sync every call is refused, in every mode", async 
       disk.failNext(operation, "EIO");
       const failed = { code: "storage_failed" };
       const inSync = operation === "sync" && durability !== "fsync";
-      await assert.rejects(inSync ? log.sync() : log.append(frameOf("lost")), failed);
+      await assert.rejects(inSync ? log.sync() : append(log, frameOf("lost")), failed);
       assert.equal(log.lastIndex, 2);
-      await assert.rejects(log.append(frameOf("refused")), failed);
+      await assert.rejects(append(log, frameOf("refused")), failed);
       await assert.rejects(log.sync(), failed);
       await assert.rejects(log.trim(2), failed);
       await assert.rejects(bodiesFrom(log, 1), failed);
@@ -350,7 +350,7 @@ test("a disk that is full when acknowledged records are synced is a failed disk"
   await fill(log, 2);
   disk.failNext("sync", "ENOSPC");
   await assert.rejects(log.sync(), { code: "storage_failed" });
-  await assert.rejects(log.append(frameOf("refused")), { code: "storage_failed" });
+  await assert.rejects(append(log, frameOf("refused")), { code: "storage_failed" });
   await log.close();
 });
 
@@ -369,10 +369,10 @@ test("a failed preparation in the background is made up for when the segment is 
 test("closing waits for the append that is under way and for nothing after it", async () => {
   const disk = simDisk();
   const log = await openLog(disk);
-  const append = log.append(frameOf("last"));
+  const under = append(log, frameOf("last"));
   const closing = log.close();
-  await assert.rejects(log.append(frameOf("late")), { code: "closed" });
-  assert.equal(await append, 1);
+  await assert.rejects(append(log, frameOf("late")), { code: "closed" });
+  assert.equal(await under, 1);
   await closing;
   const again = await openLog(disk);
   assert.deepEqual(await bodiesFrom(again, 1), ["last"]);

@@ -9,22 +9,21 @@
  * Segments are filled by overwriting prepared files (see segment-pool.ts). A record never crosses
  * from one segment to the next; one that is larger than a segment gets a file of its own size.
  *
- * A full disk is a state that passes: the failed record is wiped before anything else is written.
- * Any other failed write or sync is final, because a later sync that succeeds says nothing about
- * the pages that an earlier one gave up on. For the same reason a full disk is final when it is
- * reported by the sync of records that were acknowledged before. Assumes to be alone in the
- * directory.
+ * A full disk is a state that passes: failed records are wiped before anything else is written (see
+ * appends.ts). Any other failed write or sync is final, because a later sync that succeeds says
+ * nothing about the pages that an earlier one gave up on. For the same reason a full disk is final
+ * when it is reported by the sync of records that were acknowledged before. Assumes to be alone in
+ * the directory.
  */
-import assert from "node:assert/strict";
-import type { Disk, DiskFile } from "../disk/disk.ts";
+import type { Disk } from "../disk/disk.ts";
 import { type FaultError, isDiskFull } from "../fault.ts";
-import { type Frame, headerBytes, type Log, type LogRecord } from "./log.ts";
-import { asFault, closed, storageFailed, trimmed } from "./log-fault.ts";
+import { Appends } from "./appends.ts";
+import { type Appended, appendsInFlightMax, type Frame, type Log, type LogRecord } from "./log.ts";
+import { asFault, closed, trimmed } from "./log-fault.ts";
 import { readRecords } from "./read-records.ts";
-import { chainAfter, frameBytes, sealRecord } from "./record.ts";
-import { type LogCut, type RecoveredSegment, recoverLog } from "./recover-log.ts";
-import { segmentName } from "./segment.ts";
-import { SegmentPool, writeZeros } from "./segment-pool.ts";
+import { type LogCut, recoverLog } from "./recover-log.ts";
+import { closeSegment, openSegments, type Segment } from "./segment-files.ts";
+import { SegmentPool } from "./segment-pool.ts";
 
 export type Durability = "fsync" | "interval" | "os";
 
@@ -42,12 +41,6 @@ export interface LocalLogOptions {
 
 const segmentBytesDefault = 64 * 1024 * 1024;
 
-interface Segment extends RecoveredSegment {
-  capacityBytes: number;
-  /** Open while it is the last one or holds records that are not synced. */
-  file: DiskFile | undefined;
-}
-
 export class LocalLog implements Log {
   readonly #disk: Disk;
   readonly #options: LocalLogOptions;
@@ -56,15 +49,8 @@ export class LocalLog implements Log {
   readonly #readers = new Set<{ index: number }>();
   /** What opening had to cut off, if anything. */
   readonly cut: LogCut | undefined;
-  #lastIndex: number;
-  #syncedIndex: number;
-  #chain: Buffer;
-  /** Bytes of a failed record may lie where the next one goes. */
-  #unclean = false;
-  #directoryUnsynced = false;
-  #fault: FaultError | undefined;
+  readonly #appends: Appends;
   #closing: Promise<void> | undefined;
-  #appending: Promise<number> | undefined;
   #syncing: Promise<void> = Promise.resolve();
   #trimming: Promise<void> = Promise.resolve();
 
@@ -82,9 +68,7 @@ export class LocalLog implements Log {
     this.#pool = parts.pool;
     this.#segments = parts.segments;
     this.cut = parts.cut;
-    this.#lastIndex = parts.lastIndex;
-    this.#syncedIndex = parts.lastIndex;
-    this.#chain = parts.chain;
+    this.#appends = new Appends(parts);
   }
 
   /** Reads and verifies everything that is there; see recover-log.ts. */
@@ -94,7 +78,8 @@ export class LocalLog implements Log {
       const { segments: found, ...recovered } = await recoverLog(disk);
       const keep = found.length > 0;
       const pool = await SegmentPool.open(disk, { segmentBytes, keep });
-      const segments = await openSegments(disk, found);
+      const handles = options.durability === "fsync" ? appendsInFlightMax : 1;
+      const segments = await openSegments(disk, found, handles);
       return new LocalLog({ disk, options, pool, segments, ...recovered });
     } catch (error) {
       throw asFault(error, "Opening the log failed");
@@ -102,11 +87,11 @@ export class LocalLog implements Log {
   }
 
   get firstIndex(): number {
-    return this.#segments[0]?.firstIndex ?? this.#lastIndex + 1;
+    return this.#segments[0]?.firstIndex ?? this.lastIndex + 1;
   }
 
   get lastIndex(): number {
-    return this.#lastIndex;
+    return this.#appends.lastIndex;
   }
 
   /** The prepared size of every segment; files that wait to become segments are not counted. */
@@ -114,122 +99,14 @@ export class LocalLog implements Log {
     return this.#segments.reduce((sum, segment) => sum + segment.capacityBytes, 0);
   }
 
-  async append(frame: Frame): Promise<number> {
-    this.#check();
-    assert(this.#appending === undefined, "append is called once at a time");
-    this.#appending = this.#append(frame);
-    try {
-      return await this.#appending;
-    } finally {
-      this.#appending = undefined;
-    }
+  get canAppend(): boolean {
+    return this.#appends.canAppend;
   }
 
-  async #append(frame: Frame): Promise<number> {
-    const started = this.#options.monotonicMs();
-    const bytes = frameBytes(frame.bodyBytes);
-    assert(frame.buffer.length >= bytes, "a frame has room for the header and the padding");
-    const index = this.#lastIndex + 1;
-    this.#seal(frame, index);
-    const segment = await this.#write(frame.buffer.subarray(0, bytes));
-    segment.endBytes += bytes;
-    segment.lastIndex = index;
-    this.#unclean = false;
-    this.#lastIndex = index;
-    this.#chain = chainAfter(frame.buffer.subarray(0, headerBytes));
-    if (this.#options.durability === "fsync") this.#syncedIndex = index;
-    if (segment.endBytes * 2 >= segment.capacityBytes) this.#pool.prepareAhead();
-    this.#options.onAppend?.(secondsSince(started, this.#options), bytes);
-    return index;
-  }
-
-  #seal(frame: Frame, index: number): void {
-    const { shard, epoch, writer } = this.#options;
-    const { type, opCount, bodyBytes, timeMs } = frame;
-    const unsyncedBefore = this.#lastIndex - this.#syncedIndex;
-    sealRecord(frame.buffer, {
-      ...{ type, shard, opCount, bodyBytes, epoch, index, writer, timeMs, unsyncedBefore },
-      chain: this.#chain,
-    });
-  }
-
-  async #write(bytes: Buffer): Promise<Segment & { file: DiskFile }> {
-    try {
-      await this.#wipe();
-      const segment = await this.#roomFor(bytes.length);
-      this.#unclean = true;
-      await segment.file.write(bytes, segment.endBytes);
-      if (this.#options.durability === "fsync") await this.#syncFile(segment.file);
-      return segment;
-    } catch (error) {
-      if (!isDiskFull(error)) throw this.#fail(error, "Writing to the log failed");
-      await this.#wipeNow();
-      throw asFault(error, "Writing to the log failed");
-    }
-  }
-
-  /** Makes the place after the last record empty again after a write that failed. */
-  async #wipe(): Promise<void> {
-    const segment = this.#segments.at(-1);
-    if (!this.#unclean || segment?.file === undefined) return;
-    await writeZeros(segment.file, segment.endBytes, segment.endBytes + headerBytes);
-    // A write that lacks nothing but padding left a whole record, which must not come back.
-    await this.#syncWiped(segment.file);
-    this.#unclean = false;
-  }
-
-  async #syncWiped(file: DiskFile): Promise<void> {
-    try {
-      await file.sync();
-    } catch (error) {
-      if (this.#syncedIndex === this.#lastIndex) throw error;
-      throw this.#fail(error, "Syncing the log failed");
-    }
-  }
-
-  async #wipeNow(): Promise<void> {
-    try {
-      await this.#wipe();
-    } catch (error) {
-      // A disk so full that it cannot take an overwrite: the next append wipes before it writes.
-      if (!isDiskFull(error)) throw this.#fail(error, "Writing to the log failed");
-    }
-  }
-
-  /** The last segment, after making sure that `bytes` fit behind its end. */
-  async #roomFor(bytes: number): Promise<Segment & { file: DiskFile }> {
-    let segment = this.#segments.at(-1);
-    // A new segment whose opening failed is there all the same, and its name is taken.
-    if (segment !== undefined) segment.file ??= await this.#disk.open(segment.name);
-    if (segment === undefined || segment.endBytes + bytes > segment.capacityBytes) {
-      if (segment !== undefined && segment.endBytes === 0) await this.#extend(segment, bytes);
-      else segment = await this.#rotate(segment, bytes);
-    }
-    if (this.#directoryUnsynced) await this.#disk.syncDirectory();
-    this.#directoryUnsynced = false;
-    return opened(segment);
-  }
-
-  /** A segment without records is there already and carries the name of a new one. */
-  async #extend(segment: Segment, bytes: number): Promise<void> {
-    const { file } = opened(segment);
-    await writeZeros(file, segment.capacityBytes, bytes);
-    await file.sync();
-    segment.capacityBytes = bytes;
-  }
-
-  async #rotate(full: Segment | undefined, bytes: number): Promise<Segment> {
-    const firstIndex = this.#lastIndex + 1;
-    const name = segmentName(firstIndex);
-    const capacityBytes = await this.#pool.provide(name, bytes);
-    this.#directoryUnsynced = true;
-    const lastIndex = this.#lastIndex;
-    const place = { name, firstIndex, lastIndex, endBytes: 0, capacityBytes };
-    const segment: Segment = { ...place, file: undefined };
-    this.#segments.push(segment);
-    segment.file = await this.#disk.open(name);
-    if (full !== undefined && full.lastIndex <= this.#syncedIndex) await closeSegment(full);
-    return segment;
+  append(frame: Frame, appended: Appended): void {
+    const refusal = this.#refusal();
+    if (refusal === undefined) this.#appends.append(frame, appended);
+    else queueMicrotask(() => appended(refusal, this.lastIndex + 1));
   }
 
   async sync(): Promise<void> {
@@ -245,30 +122,32 @@ export class LocalLog implements Log {
   }
 
   async #syncAll(): Promise<void> {
-    if (this.#fault !== undefined) throw this.#fault;
-    const lastIndex = this.#lastIndex;
+    const appends = this.#appends;
+    if (appends.fault !== undefined) throw appends.fault;
+    const { lastIndex } = appends;
     try {
       for (const segment of [...this.#segments]) {
-        if (segment.lastIndex <= this.#syncedIndex || segment.firstIndex > lastIndex) continue;
-        await this.#syncFile(opened(segment).file);
+        if (segment.lastIndex <= appends.syncedIndex || segment.firstIndex > lastIndex) continue;
+        await this.#syncSegment(segment);
       }
-      this.#syncedIndex = Math.max(this.#syncedIndex, lastIndex);
+      appends.syncedIndex = Math.max(appends.syncedIndex, lastIndex);
       for (const segment of this.#segments.slice(0, -1)) {
-        if (segment.lastIndex <= this.#syncedIndex) await closeSegment(segment);
+        if (segment.lastIndex <= appends.syncedIndex) await closeSegment(segment);
       }
     } catch (error) {
-      throw this.#fail(error, "Syncing the log failed");
+      throw appends.fail(error, "Syncing the log failed");
     }
   }
 
-  async #syncFile(file: DiskFile): Promise<void> {
-    const started = this.#options.monotonicMs();
-    await file.sync();
-    this.#options.onSync?.(secondsSince(started, this.#options));
+  async #syncSegment({ files }: Segment): Promise<void> {
+    const { monotonicMs, onSync } = this.#options;
+    const startedMs = monotonicMs();
+    await files?.[0].sync();
+    onSync?.((monotonicMs() - startedMs) / 1000);
   }
 
   readFrom(index: number): AsyncIterable<LogRecord> {
-    return this.#read(index, this.#lastIndex);
+    return this.#read(index, this.lastIndex);
   }
 
   async *#read(from: number, last: number): AsyncGenerator<LogRecord, void, void> {
@@ -295,14 +174,15 @@ export class LocalLog implements Log {
   }
 
   async #trim(index: number): Promise<void> {
-    if (!this.#isTrimmable(Math.min(index, this.#lastIndex))) return;
+    if (!this.#isTrimmable(Math.min(index, this.lastIndex))) return;
     // What stays must not depend on what goes: the last record is needed to continue the chain.
     await this.#queueSync();
     try {
       for (;;) {
         const segment = this.#segments[0];
         // Records that were appended since then are not synced, so none of them can take its place.
-        if (segment === undefined || !this.#isTrimmable(Math.min(index, this.#syncedIndex))) return;
+        if (segment === undefined || !this.#isTrimmable(Math.min(index, this.#appends.syncedIndex)))
+          return;
         await closeSegment(segment);
         await this.#pool.recycle(segment.name, segment.capacityBytes);
         this.#segments.shift();
@@ -311,7 +191,7 @@ export class LocalLog implements Log {
       }
     } catch (error) {
       if (isDiskFull(error)) throw asFault(error, "Trimming the log failed");
-      throw this.#fail(error, "Trimming the log failed");
+      throw this.#appends.fail(error, "Trimming the log failed");
     }
   }
 
@@ -330,12 +210,12 @@ export class LocalLog implements Log {
   }
 
   async #close(): Promise<void> {
-    await settled(this.#appending);
+    await this.#appends.idle();
     await this.#pool.close();
     await this.#trimming;
     await this.#syncing;
     try {
-      if (this.#fault === undefined) await this.#queueSync();
+      if (this.#appends.fault === undefined) await this.#queueSync();
     } finally {
       for (const segment of this.#segments) await closeSegment(segment);
     }
@@ -346,45 +226,16 @@ export class LocalLog implements Log {
   }
 
   #check(): void {
-    if (this.#closing !== undefined) throw closed();
-    if (this.#fault !== undefined) throw this.#fault;
+    const refusal = this.#refusal();
+    if (refusal !== undefined) throw refusal;
   }
 
-  /** Remembers the first final fault; every later call is refused with it. */
-  #fail(error: unknown, what: string): FaultError {
-    this.#fault ??= storageFailed(error, what);
-    return this.#fault;
+  #refusal(): FaultError | undefined {
+    return this.#closing === undefined ? this.#appends.fault : closed();
   }
-}
-
-async function openSegments(disk: Disk, found: RecoveredSegment[]): Promise<Segment[]> {
-  const segments: Segment[] = [];
-  for (const segment of found) {
-    const file = await disk.open(segment.name);
-    segments.push({ ...segment, capacityBytes: await file.size(), file });
-    if (segment !== found.at(-1)) await closeSegment(segments.at(-1));
-  }
-  return segments;
-}
-
-function opened(segment: Segment): Segment & { file: DiskFile } {
-  const { file } = segment;
-  assert(file !== undefined, "the last segment and unsynced ones are open");
-  return Object.assign(segment, { file });
-}
-
-async function closeSegment(segment: Segment | undefined): Promise<void> {
-  const file = segment?.file;
-  if (segment === undefined || file === undefined) return;
-  segment.file = undefined;
-  await file.close();
 }
 
 /** Waits for the end of work whose failure is reported to the one who asked for it. */
 async function settled(work: Promise<unknown> | undefined): Promise<void> {
   await Promise.allSettled([work]);
-}
-
-function secondsSince(startedMs: number, options: LocalLogOptions): number {
-  return (options.monotonicMs() - startedMs) / 1000;
 }

@@ -3,6 +3,7 @@
  * A record that `append` acknowledged is read back after a crash, as far as the durability mode
  * promises it; one that was not acknowledged may be there or not, but never in part.
  */
+import type { FaultError } from "../fault.ts";
 
 /** Room that the caller leaves at the front of a frame for the header. */
 export const headerBytes = 64;
@@ -32,19 +33,29 @@ export interface LogRecord {
   readonly body: Buffer;
 }
 
+/** How many appends may be under way at once. A third gains nothing on the disks that were measured. */
+export const appendsInFlightMax = 2;
+
+/** Hears what became of an append, and the index of its record. */
+export type Appended = (fault: FaultError | undefined, index: number) => void;
+
 export interface Log {
   /** Index of the oldest record kept; `lastIndex + 1` when there is none. */
   readonly firstIndex: number;
-  /** Index of the newest record; 0 before the first. */
+  /** Index of the newest record that was acknowledged; 0 before the first. */
   readonly lastIndex: number;
   /** Bytes of the segments on disk. */
   readonly bytes: number;
+  /** Whether there is room for another append. It comes back when one that is under way ends. */
+  readonly canAppend: boolean;
   /**
-   * Writes one record after the last; one call at a time. Rejects with `disk_full` when nothing was
-   * kept and the log is as it was before the call; with `storage_failed` for every other failure, and
-   * from then on for every call.
+   * Writes one record after the last one that was given. `appended` is called once, after `append`
+   * has returned, and in the order of the log: without a fault when the record and all before it are
+   * kept; with `disk_full` when nothing of it was, nor of those behind it, and the log goes on from
+   * the last record that was kept; with `storage_failed` for every other failure, and from then on
+   * for every call.
    */
-  append(frame: Frame): Promise<number>;
+  append(frame: Frame, appended: Appended): void;
   /** Makes every appended record durable. The same faults as `append`. */
   sync(): Promise<void>;
   /** Records from `index` on, up to the last one at the time of the call. */

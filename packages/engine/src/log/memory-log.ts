@@ -3,7 +3,14 @@
  * survives the process; `reopen` stands for a restart. For tests and for throw-away servers.
  */
 import assert from "node:assert/strict";
-import { type Frame, headerBytes, type Log, type LogRecord } from "./log.ts";
+import {
+  type Appended,
+  appendsInFlightMax,
+  type Frame,
+  headerBytes,
+  type Log,
+  type LogRecord,
+} from "./log.ts";
 import { closed, trimmed } from "./log-fault.ts";
 import { frameBytes } from "./record.ts";
 
@@ -16,6 +23,7 @@ export interface MemoryLogOptions {
 export class MemoryLog implements Log {
   readonly #options: MemoryLogOptions;
   readonly #records: LogRecord[];
+  #inFlight = 0;
   #closed = false;
 
   constructor(options: MemoryLogOptions, records: readonly LogRecord[] = []) {
@@ -35,14 +43,27 @@ export class MemoryLog implements Log {
     return this.#records.reduce((sum, record) => sum + frameBytes(record.body.length), 0);
   }
 
-  async append(frame: Frame): Promise<number> {
-    this.#check();
+  get canAppend(): boolean {
+    return this.#inFlight < appendsInFlightMax;
+  }
+
+  append(frame: Frame, appended: Appended): void {
+    assert(this.canAppend, "append is called only when it can be");
+    const index = this.lastIndex + 1;
+    const fault = this.#closed ? closed() : undefined;
+    if (fault === undefined) this.#add(frame, index);
+    this.#inFlight += 1;
+    queueMicrotask(() => {
+      this.#inFlight -= 1;
+      appended(fault, index);
+    });
+  }
+
+  #add(frame: Frame, index: number): void {
     const { buffer, bodyBytes, type, timeMs, opCount } = frame;
     assert(buffer.length >= frameBytes(bodyBytes), "a frame has room for header and padding");
-    const index = this.lastIndex + 1;
     const body = Buffer.from(buffer.subarray(headerBytes, headerBytes + bodyBytes));
     this.#records.push({ ...this.#options, index, type, timeMs, opCount, body });
-    return index;
   }
 
   async sync(): Promise<void> {

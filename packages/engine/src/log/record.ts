@@ -7,9 +7,11 @@
  * before it. Numbers are little-endian; 64-bit ones hold safe integers.
  *
  * The last field counts the records directly before this one that were not yet known to be durable
- * when it was written. It is zero whenever every append is synced. In the other modes it tells the
- * reader of a damaged log whether a missing record was lost to a power failure, as it may be, or
- * had been promised to stay.
+ * when it was written. It tells the reader of a damaged log whether a missing record was lost to a
+ * power failure, as it may be, or had been promised to stay. Where every append is synced it is less
+ * than the number of appends that may overlap: zero, or one for a record that was written while the
+ * one before it was being synced. What was acknowledged is then vouched for by the record after the
+ * next one at the latest.
  */
 import { hash } from "node:crypto";
 import { crc32 } from "node:zlib";

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { crc32 } from "node:zlib";
 import { SimDisk } from "../../../simulated/src/sim-disk.ts";
 import type { Disk } from "../disk/disk.ts";
-import { bodiesFrom, frameOf } from "./contract.ts";
+import { append, bodiesFrom, frameOf } from "./contract.ts";
 import { type Durability, LocalLog } from "./local-log.ts";
 import { frameBytes, sealRecord } from "./record.ts";
 import { inspectSegment, segmentName } from "./segment.ts";
@@ -50,7 +50,7 @@ function bodies(from: number, to: number): string[] {
 async function written(count: number, durability: Durability = "fsync"): Promise<Written> {
   const disk = await diskWith({});
   const log = await openLog(disk, durability);
-  for (const body of bodies(1, count)) await log.append(frameOf(body));
+  for (const body of bodies(1, count)) await append(log, frameOf(body));
   await log.close();
   const files = await filesOf(disk);
   for (const name of Object.keys(files)) if (name.startsWith("spare")) delete files[name];
@@ -89,7 +89,7 @@ async function assertCut(files: Files, last: number, durability: Durability = "f
   const expected = bodies(log.firstIndex, last);
   assert.deepEqual(await bodiesFrom(log, log.firstIndex), expected);
   for (const body of ["s", "another"]) {
-    await log.append(frameOf(body));
+    await append(log, frameOf(body));
     expected.push(body);
     const again = await openLog(await diskWith(await filesOf(disk)), durability);
     assert.equal(again.cut, undefined);
@@ -301,9 +301,9 @@ test("records that no sync covered may be missing, and what follows them goes to
 test("records that a sync covered may not be missing once others were written after it", async () => {
   const disk = await diskWith({});
   const log = await openLog(disk, "interval");
-  for (const body of bodies(1, 4)) await log.append(frameOf(body));
+  for (const body of bodies(1, 4)) await append(log, frameOf(body));
   await log.sync();
-  for (const body of bodies(5, 7)) await log.append(frameOf(body));
+  for (const body of bodies(5, 7)) await append(log, frameOf(body));
   const files = await filesOf(disk);
   const name = segmentName(1);
   const offsets: number[] = [];
@@ -314,6 +314,41 @@ test("records that a sync covered may not be missing once others were written af
     if (index <= 4) await assertCorrupt(torn, new RegExp(`expected record ${index},`), "interval");
     else await assertCut(torn, position, "interval");
   }
+});
+
+test("with overlapping appends, damage is cut only where the last record overlapped with it", async () => {
+  const disk = await diskWith({});
+  const log = await openLog(disk);
+  await append(log, frameOf(bodyOf(1)));
+  for (const index of [2, 4, 6]) {
+    const pair = [append(log, frameOf("a".repeat(30))), append(log, frameOf("b".repeat(30)))];
+    assert.deepEqual(await Promise.all(pair), [index, index + 1]);
+  }
+  const files = await filesOf(disk);
+  const name = segmentName(1);
+  const seen: { readonly offset: number; readonly unsyncedBefore: number }[] = [];
+  for await (const entry of inspectSegment(disk, name)) {
+    if (!entry.ok) continue;
+    seen.push({ offset: entry.offset, unsyncedBefore: entry.header.unsyncedBefore });
+  }
+  assert.deepEqual(
+    seen.map(({ unsyncedBefore }) => unsyncedBefore),
+    [0, 0, 1, 0, 1, 0, 1],
+  );
+  for (const [position, { offset }] of seen.entries()) {
+    const torn = changed(files, name, (segment) => flip(segment, offset * 8 + 700));
+    if (position < 5) {
+      await assertCorrupt(torn, new RegExp(`expected record ${position + 1},`));
+      continue;
+    }
+    const again = await openLog(await diskWith(torn));
+    assert.equal(again.lastIndex, position);
+    assert.deepEqual(again.cut, {
+      ...{ segment: name, offset, index: position + 1, recordsDropped: 6 - position },
+    });
+    await again.close();
+  }
+  await log.close();
 });
 
 test("inspecting shows records, damage and what lies behind it, and changes nothing", async () => {

@@ -6,8 +6,9 @@
  * for records that belong further on.
  *
  * - None: the end of the log, or a last record that was never finished. It is cut.
- * - Some, and each was written while the missing record was not yet durable: a power failure in a
- *   mode that does not sync every append took it. The log is cut there.
+ * - Some, and each was written while the missing record was not yet durable: a power failure took
+ *   it. The log is cut there. Where every append is synced that is one record, which overlapped with
+ *   the missing one and was not acknowledged before it.
  * - Some, and one was written after the missing record had become durable: the disk broke a
  *   promise. The log is left as it is and opening fails.
  *
@@ -44,7 +45,7 @@ export interface LogCut {
   readonly offset: number;
   /** Index of the record that was not whole. */
   readonly index: number;
-  /** Whole records behind it that had to go too; never any when each append was synced. */
+  /** Whole records behind it that had to go too; one at most when each append was synced. */
   readonly recordsDropped: number;
 }
 

@@ -12,8 +12,9 @@ import {
 import type { Owner } from "../owner.ts";
 import { complete, isRepeat } from "./complete.ts";
 
-const at = { nowMs: 10_000, retention };
-const success = { how: "completed", error: "" } as const;
+const at = { nowMs: 10_000, retention, keepsResult: true };
+const result = { json: '{"pages":1}', artifacts: [] };
+const success = { how: "completed", error: "", result, resultBytes: 11 } as const;
 
 test("a completed task is done and kept for its time", () => {
   const task = leasedTask();
@@ -22,6 +23,8 @@ test("a completed task is done and kept for its time", () => {
     value: {
       ...task,
       updatedMs: 10_000,
+      storedBytes: 31,
+      result,
       place: {
         in: "done",
         how: "completed",
@@ -33,8 +36,21 @@ test("a completed task is done and kept for its time", () => {
   });
 });
 
+test("a result that is kept apart does not travel with the task, and counts all the same", () => {
+  const apart = { ...at, keepsResult: false };
+  const done = complete(leasedTask(), { workerId: worker }, success, apart);
+  assert.ok(done.ok);
+  assert.equal(done.value.result, undefined);
+  assert.equal(done.value.storedBytes, 31);
+});
+
 test("a failed task is done too, with the worker's error and no attempt counted", () => {
-  const failed = complete(leasedTask(), { workerId: worker }, { how: "failed", error: "jam" }, at);
+  const failed = complete(
+    leasedTask(),
+    { workerId: worker },
+    { ...success, how: "failed", error: "jam" },
+    at,
+  );
   assert.ok(failed.ok && failed.value.place.in === "done");
   assert.equal(failed.value.place.how, "failed");
   assert.equal(failed.value.error, "jam");
@@ -47,13 +63,13 @@ test("completing drops the error of an earlier delivery", () => {
 });
 
 test("completing keeps an error that the worker sends along", () => {
-  const request = { how: "completed", error: "one page skipped" } as const;
+  const request = { ...success, error: "one page skipped" };
   const done = complete(leasedTask({ error: "older" }), { workerId: worker }, request, at);
   assert.equal(done.ok && done.value.error, "one page skipped");
 });
 
 test("a lease that has run out but was not taken back still accepts its own worker", () => {
-  const late = { nowMs: 1_000_000, retention };
+  const late = { ...at, nowMs: 1_000_000 };
   assert.equal(complete(leasedTask(), { workerId: worker }, success, late).ok, true);
 });
 
@@ -68,7 +84,7 @@ test("whoever does not own the lease cannot finish the task", () => {
   ];
   for (const by of strangers) {
     for (const how of ["completed", "failed"] as const) {
-      const refused = complete(leasedTask(), by, { how, error: "jam" }, at);
+      const refused = complete(leasedTask(), by, { ...success, how, error: "jam" }, at);
       assert.deepEqual(refused, { ok: false, code: "not_owner" });
     }
   }
@@ -90,7 +106,12 @@ test("the same worker with the same word repeats itself", () => {
 
 test("a submit is a repeat right after it was accepted, for both words", () => {
   for (const how of ["completed", "failed"] as const) {
-    const done = complete(leasedTask(), { workerId: worker }, { how, error: "jam" }, at);
+    const done = complete(
+      leasedTask(),
+      { workerId: worker },
+      { ...success, how, error: "jam" },
+      at,
+    );
     assert.ok(done.ok);
     assert.equal(isRepeat(done.value, { workerId: worker, leaseToken: 2 }, how), true);
   }

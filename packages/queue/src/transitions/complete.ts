@@ -1,7 +1,22 @@
 import { accept, type Outcome } from "../outcome.ts";
 import { checkOwner, isCurrentToken, isSameWorker, type Owner } from "../owner.ts";
 import type { Retention } from "../retention.ts";
-import type { Task } from "../task.ts";
+import type { ResultBody, Task } from "../task.ts";
+
+/** What a worker says of a task that it has finished. */
+export interface Submission {
+  readonly how: "completed" | "failed";
+  readonly error: string;
+  readonly result: ResultBody;
+  readonly resultBytes: number;
+}
+
+export interface CompleteAt {
+  readonly nowMs: number;
+  readonly retention: Retention;
+  /** Whether the result is short enough to travel with the task. */
+  readonly keepsResult: boolean;
+}
 
 /**
  * A worker's final word on a task. Failing is as final as completing: a worker that wants another
@@ -11,8 +26,8 @@ import type { Task } from "../task.ts";
 export function complete(
   task: Task,
   by: Owner,
-  request: { readonly how: "completed" | "failed"; readonly error: string },
-  at: { readonly nowMs: number; readonly retention: Retention },
+  request: Submission,
+  at: CompleteAt,
 ): Outcome<Task, "not_owner" | "not_in_progress"> {
   const owned = checkOwner(task, by);
   if (!owned.ok) return owned;
@@ -20,6 +35,8 @@ export function complete(
     ...owned.value,
     error: request.error,
     updatedMs: at.nowMs,
+    storedBytes: task.storedBytes + request.resultBytes,
+    result: at.keepsResult ? request.result : undefined,
     place: {
       in: "done",
       how: request.how,

@@ -1,15 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { newTask } from "../../test/build-task.ts";
+import { id, newTask } from "../../test/build-task.ts";
 import { violations } from "../invariants.ts";
 import { enqueue } from "./enqueue.ts";
 
-const at = { nowMs: 1000, seq: 12 };
+const at = { id, nowMs: 1000, seq: 12, keepsPayload: true };
 
 test("a new task is ready with its position and nothing behind it", () => {
-  const { visibleMs: _, ...fields } = newTask();
+  const { visibleMs: _, payloadBytes, payloadHash: __, ...fields } = newTask();
   assert.deepEqual(enqueue(newTask(), at), {
+    id,
     ...fields,
     attempts: 0,
     handBacks: 0,
@@ -17,8 +18,16 @@ test("a new task is ready with its position and nothing behind it", () => {
     error: "",
     createdMs: 1000,
     updatedMs: 1000,
+    storedBytes: payloadBytes,
     place: { in: "ready", seq: 12 },
+    result: undefined,
   });
+});
+
+test("a payload that is kept apart does not travel with the task, and counts all the same", () => {
+  const task = enqueue(newTask(), { ...at, keepsPayload: false });
+  assert.equal(task.payload, undefined);
+  assert.equal(task.storedBytes, 20);
 });
 
 test("a task for later waits until exactly then", () => {
@@ -51,7 +60,7 @@ test("every new task is sound, and delayed exactly when its time lies ahead", ()
       fc.integer(),
       fc.integer({ min: 1, max: 1000 }),
       (visibleMs, nowMs, seq, priority, maxAttempts) => {
-        const task = enqueue(newTask({ visibleMs, priority, maxAttempts }), { nowMs, seq });
+        const task = enqueue(newTask({ visibleMs, priority, maxAttempts }), { ...at, nowMs, seq });
         assert.deepEqual(violations(task), []);
         const isLater = visibleMs !== undefined && visibleMs - nowMs >= 1;
         assert.equal(task.place.in, isLater ? "delayed" : "ready");

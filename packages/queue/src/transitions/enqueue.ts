@@ -1,8 +1,8 @@
 import { clampPriority } from "../priority.ts";
 import type { Place, Task, TaskId, TenantId } from "../task.ts";
 
+/** What a producer asks for. */
 export interface NewTask {
-  readonly id: TaskId;
   readonly tenantId: TenantId;
   readonly command: string;
   readonly priority: number;
@@ -10,21 +10,28 @@ export interface NewTask {
   readonly traceParent: string;
   readonly traceState: string;
   readonly idempotencyKey: string;
-  readonly payload: string | undefined;
+  /** JSON text. */
+  readonly payload: string;
+  readonly payloadBytes: number;
+  /** Identifies the payload; only used together with an idempotency key. */
+  readonly payloadHash: string;
   readonly maxAttempts: number;
   /** When the producer wants it to be claimable; undefined means at once. */
   readonly visibleMs: number | undefined;
-  /** The size of its payload. */
-  readonly storedBytes: number;
+}
+
+export interface EnqueueAt {
+  readonly id: TaskId;
+  readonly nowMs: number;
+  readonly seq: number;
+  /** Whether the payload is short enough to travel with the task. */
+  readonly keepsPayload: boolean;
 }
 
 /** A new task. It waits for its time only when that lies strictly in the future. */
-export function enqueue(
-  input: NewTask,
-  at: { readonly nowMs: number; readonly seq: number },
-): Task {
+export function enqueue(input: NewTask, at: EnqueueAt): Task {
   return {
-    id: input.id,
+    id: at.id,
     tenantId: input.tenantId,
     command: input.command,
     priority: clampPriority(input.priority),
@@ -32,7 +39,7 @@ export function enqueue(
     traceParent: input.traceParent,
     traceState: input.traceState,
     idempotencyKey: input.idempotencyKey,
-    payload: input.payload,
+    payload: at.keepsPayload ? input.payload : undefined,
     maxAttempts: input.maxAttempts,
     attempts: 0,
     handBacks: 0,
@@ -40,15 +47,13 @@ export function enqueue(
     error: "",
     createdMs: at.nowMs,
     updatedMs: at.nowMs,
-    storedBytes: input.storedBytes,
+    storedBytes: input.payloadBytes,
     place: firstPlace(input.visibleMs, at),
+    result: undefined,
   };
 }
 
-function firstPlace(
-  visibleMs: number | undefined,
-  at: { readonly nowMs: number; readonly seq: number },
-): Place {
+function firstPlace(visibleMs: number | undefined, at: EnqueueAt): Place {
   if (visibleMs !== undefined && visibleMs > at.nowMs) return { in: "delayed", dueMs: visibleMs };
   return { in: "ready", seq: at.seq };
 }

@@ -6,12 +6,20 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { freeze, newTask, nobody, otherWorker, retention, worker } from "../../test/build-task.ts";
+import {
+  freeze,
+  id,
+  newTask,
+  nobody,
+  otherWorker,
+  retention,
+  worker,
+} from "../../test/build-task.ts";
 import { backoffPolicies, type RetryPolicy } from "../backoff.ts";
 import { violations } from "../invariants.ts";
 import type { Owner } from "../owner.ts";
 import type { Retention } from "../retention.ts";
-import type { Place, Task, WorkerId } from "../task.ts";
+import type { Place, ResultBody, Task, WorkerId } from "../task.ts";
 import { abandon } from "./abandon.ts";
 import { claim } from "./claim.ts";
 import { complete } from "./complete.ts";
@@ -42,6 +50,7 @@ type Verb =
       readonly who: Who;
       readonly how: "completed" | "failed";
       readonly error: string;
+      readonly keepsResult: boolean;
     };
 type Step = Verb & { readonly driftMs: number; readonly draw: number };
 
@@ -177,6 +186,7 @@ const anyVerb: fc.Arbitrary<Verb> = fc.oneof(
       who: anyWho,
       how: fc.constantFrom("completed" as const, "failed" as const),
       error: anyText,
+      keepsResult: fc.boolean(),
     }),
   },
 );
@@ -234,6 +244,15 @@ function delayRange(step: Step, life: Life, returns: number): readonly [number, 
   return [cap, cap];
 }
 
+/** What every worker gives back that finishes the task. */
+const given = { json: '{"pages":1}', artifacts: [] };
+
+/** What travels with the task that the step made. */
+function expectedResult(to: Place["in"], step: Step): ResultBody | undefined {
+  if (to === "dead") return { json: "", artifacts: [] };
+  return to === "done" && "keepsResult" in step && step.keepsResult ? given : undefined;
+}
+
 interface Moment {
   readonly life: Life;
   readonly nowMs: number;
@@ -257,8 +276,11 @@ function apply(task: Task, step: Step, { owner, life, ...at }: Moment & { owner:
       return returned(expireLease(task, around));
     case "promote":
       return changed(promote(task, at));
-    case "complete":
-      return changed(complete(task, owner, step, around));
+    case "complete": {
+      const submission = { how: step.how, error: step.error, result: given, resultBytes: 11 };
+      const ending = { ...around, keepsResult: step.keepsResult };
+      return changed(complete(task, owner, submission, ending));
+    }
   }
 }
 
@@ -321,7 +343,8 @@ function live(life: Life): string[] {
   let nowMs = 1_000_000;
   let seq = 1;
   const visibleMs = nowMs + life.startDelayMs;
-  const born = enqueue(newTask({ maxAttempts: life.maxAttempts, visibleMs }), { nowMs, seq });
+  const wanted = newTask({ maxAttempts: life.maxAttempts, visibleMs });
+  const born = enqueue(wanted, { id, nowMs, seq, keepsPayload: true });
   const model = new Model(life);
   let task = freeze(born);
   assert.equal(task.place.in, model.place);
@@ -352,6 +375,8 @@ function live(life: Life): string[] {
     assert.equal(task.leaseToken, model.claims);
     assert.equal(task.error, model.error);
     assert.equal(task.updatedMs, nowMs);
+    assert.deepEqual(task.result, expectedResult(forecast.to, step));
+    assert.equal(task.storedBytes, born.storedBytes + (forecast.to === "done" ? 11 : 0));
     for (const field of identity) assert.equal(task[field], born[field], field);
     trace.push(`${step.verb} ${forecast.to}${task.handBacks === 3 ? " 3" : ""}`);
   }
@@ -419,7 +444,10 @@ type WayBack = "nack" | "abandon" | "interrupted" | "expire";
 
 /** Claims and returns a task until it is dead; answers how often it was delivered. */
 function deliveriesUntilDead(maxAttempts: number, waysBack: readonly WayBack[]): number {
-  let task = enqueue(newTask({ maxAttempts }), { nowMs: 1000, seq: 1 });
+  let task = enqueue(newTask({ maxAttempts }), {
+    ...{ id, nowMs: 1000, seq: 1 },
+    keepsPayload: true,
+  });
   let deliveries = 0;
   while (task.place.in !== "dead") {
     const ready: Task = task.place.in === "delayed" ? must(promote(task, around)) : task;

@@ -49,6 +49,7 @@ test("the last allowed delivery buries the task whatever the delay", () => {
       error: "buried because",
       updatedMs: 10_000,
       place: { in: "dead", atMs: 10_000, expiresMs: 604_810_000 },
+      result: { json: "", artifacts: [] },
     },
     buried: true,
     delaySeconds: 0,

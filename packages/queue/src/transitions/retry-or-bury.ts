@@ -5,6 +5,7 @@
  */
 import type { RetryPolicy } from "../backoff.ts";
 import { isLeased } from "../owner.ts";
+import { emptyResult } from "../result.ts";
 import type { Retention } from "../retention.ts";
 import type { Place, Task } from "../task.ts";
 
@@ -47,7 +48,8 @@ export function retryOrBury(task: Task, comeback: Comeback): Returned {
   const attempts = attemptsAfter(task);
   const counted = { ...task, attempts, handBacks: 0, updatedMs: comeback.nowMs };
   if (attempts >= task.maxAttempts) {
-    const buried = { ...counted, error: comeback.error, place: grave(comeback) };
+    const end = { error: comeback.error, place: grave(comeback), result: emptyResult };
+    const buried = { ...counted, ...end };
     return { task: buried, buried: true, delaySeconds: 0 };
   }
   const error = comeback.lastError === "" ? task.error : comeback.lastError;

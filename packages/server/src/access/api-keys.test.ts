@@ -6,8 +6,9 @@ import { limits } from "@codeq/protocol";
 import { refuse, type TenantId } from "@codeq/queue";
 import { SimDisk, settle } from "../../../simulated/src/index.ts";
 import { BrokerWorld } from "../../test/broker-world.ts";
+import { engineOf } from "../../test/engine-of.ts";
 import { apiKeyKey, apiKeysPrefix, apiKeyUseKey, quarantineKey } from "../store/keys.ts";
-import { QueueStore } from "../store/queue-store.ts";
+import type { Store } from "../store/store.ts";
 import { drawApiKey } from "./api-key-text.ts";
 import { type ApiKeyRequest, ApiKeys, type Audit, type CreatedApiKey } from "./api-keys.ts";
 import { Revocations } from "./revocations.ts";
@@ -18,13 +19,13 @@ const alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
 
 interface Opened {
   readonly world: BrokerWorld;
-  readonly store: QueueStore;
+  readonly store: Store;
   readonly keys: ApiKeys;
   readonly revocations: Revocations;
 }
 
 async function open(world: BrokerWorld = new BrokerWorld()): Promise<Opened> {
-  const store = new QueueStore(await world.openEngine());
+  const store = await world.openStore();
   const revocations = new Revocations();
   const { clock, random } = world;
   const randomBytes = (into: Uint8Array): void => random.bytes(into);
@@ -33,7 +34,7 @@ async function open(world: BrokerWorld = new BrokerWorld()): Promise<Opened> {
 }
 
 async function reopen({ world, store }: Opened): Promise<Opened> {
-  await store.engine[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
   return open(world);
 }
 
@@ -92,7 +93,7 @@ test("a key is accepted with what it was made for, also after a restart", async 
 test("the store holds a hash and nothing of the secret", async () => {
   const opened = await open();
   const { key, token } = await created(opened.keys);
-  await opened.store.engine[Symbol.asyncDispose]();
+  await opened.store[Symbol.asyncDispose]();
   const secret = token.slice(key.id.length + 1, -7);
   const stored = [...opened.world.contents].map(([name, value]) => `${name} ${value}`).join("\n");
   assert.ok(stored.includes(key.id));
@@ -193,7 +194,7 @@ test("uses are written seldom and together, and come back after a restart", asyn
   const first = await open();
   const { keys, world, store } = first;
   const { key } = await created(keys);
-  const stored = (): string | undefined => store.engine.getText(apiKeyUseKey(key.id));
+  const stored = (): string | undefined => engineOf(store).getText(apiKeyUseKey(key.id));
   let woken = 0;
   keys.onUsed = () => {
     woken += 1;
@@ -218,7 +219,7 @@ test("uses are written seldom and together, and come back after a restart", asyn
   const second = await reopen(first);
   assert.equal(second.keys.find(key.id)?.lastUsedMs, usedMs + 10 * 60_000);
   await second.keys.revoke({ id: key.id, tenantId: acme }, unheard);
-  assert.equal(second.store.engine.getText(apiKeyUseKey(key.id)), undefined);
+  assert.equal(engineOf(second.store).getText(apiKeyUseKey(key.id)), undefined);
 });
 
 test("a use that is written while its key is revoked does not bring anything back", async () => {
@@ -229,7 +230,7 @@ test("a use that is written while its key is revoked does not bring anything bac
   keys.noteUse(key.id);
   await keys.writeUses();
   assert.deepEqual(
-    await store.engine.scanKeys({ after: "codeq/key", before: "codeq/key~" }, 9),
+    await engineOf(store).scanKeys({ after: "codeq/key", before: "codeq/key~" }, 9),
     [],
   );
   assert.deepEqual(keys.verify(token), refuse("invalid_token"));
@@ -255,19 +256,19 @@ test("a record that cannot be read opens nothing and is kept aside", async () =>
   const first = await open();
   const { key, token } = await created(first.keys);
   const at = apiKeyKey(acme, key.id);
-  await first.store.engine.commit([put(at, "[]")]).done;
+  await first.store.commitRecords([put(at, "[]")]).done;
   const { keys, store } = await reopen(first);
   assert.deepEqual(keys.verify(token), refuse("invalid_token"));
   assert.equal(store.quarantined, 1);
-  assert.equal(store.engine.getText(quarantineKey(at)), "[]");
+  assert.equal(engineOf(store).getText(quarantineKey(at)), "[]");
 });
 
 test("a record under another tenant's name opens nothing", async () => {
   const first = await open();
   const { key, token } = await created(first.keys);
-  const record = first.store.engine.getText(apiKeyKey(acme, key.id)) as string;
+  const record = engineOf(first.store).getText(apiKeyKey(acme, key.id)) as string;
   await first.keys.revoke({ id: key.id, tenantId: acme }, unheard);
-  await first.store.engine.commit([put(apiKeyKey(globex, key.id), record)]).done;
+  await first.store.commitRecords([put(apiKeyKey(globex, key.id), record)]).done;
   const { keys } = await reopen(first);
   assert.deepEqual(keys.verify(token), refuse("invalid_token"));
 });
@@ -322,14 +323,17 @@ test("whenever the power fails, what was answered is so and nothing is half ther
       assert.equal(next.keys.verify(token).ok, false, `after ${operations}`);
     assert.ok(next.keys.size >= alive.size);
     assert.equal(next.store.quarantined, 0);
-    const records = await next.store.engine.scanKeys(
+    const records = await engineOf(next.store).scanKeys(
       { after: apiKeysPrefix, before: `${apiKeysPrefix}~` },
       1000,
     );
     assert.equal(records.length, next.keys.size);
     const told = async (verb: string): Promise<string[]> => {
       const prefix = `codeq/audit/all/${verb}/`;
-      const found = await next.store.engine.scanKeys({ after: prefix, before: `${prefix}~` }, 100);
+      const found = await engineOf(next.store).scanKeys(
+        { after: prefix, before: `${prefix}~` },
+        100,
+      );
       return found.map((key) => key.slice(prefix.length));
     };
     const revoked = await told("revoke");

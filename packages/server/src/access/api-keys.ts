@@ -9,21 +9,18 @@
  *   latest notes.
  */
 import { hash, timingSafeEqual } from "node:crypto";
-import { create, FaultError, type Op, put, remove } from "@codeq/engine";
+import { FaultError } from "@codeq/engine";
 import { limits } from "@codeq/protocol";
 import { accept, type Outcome, refuse, type TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
-import { type ApiKey, type ApiKeyId, decodeApiKey, encodeApiKey } from "../store/api-key-record.ts";
 import {
-  apiKeyKey,
-  apiKeysOf,
-  apiKeysPrefix,
-  apiKeyUseKey,
-  apiKeyUsesPrefix,
-  endOf,
-} from "../store/keys.ts";
-import type { QueueStore } from "../store/queue-store.ts";
-import { scanAll } from "../store/scan-all.ts";
+  type ApiKey,
+  type ApiKeyId,
+  removalsOfApiKey,
+  writesOfApiKey,
+  writesOfUse,
+} from "../store/api-key-record.ts";
+import type { Store } from "../store/store.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import { drawApiKey, idInApiKey, looksLikeApiKey } from "./api-key-text.ts";
 import type { AuditEntry } from "./audit-trail.ts";
@@ -32,7 +29,7 @@ import type { Revocations } from "./revocations.ts";
 import type { Claims, TokenProvider, Verified } from "./token-provider.ts";
 
 export interface ApiKeysParts {
-  readonly store: QueueStore;
+  readonly store: Store;
   readonly clock: Clock;
   readonly revocations: Revocations;
   readonly randomBytes: RandomBytes;
@@ -124,17 +121,13 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
     readonly after: string;
     readonly limit: number;
   }): Promise<ApiKeyPage> {
-    const { tenantId, after, limit } = wanted;
-    const prefix = tenantId === undefined ? apiKeysPrefix : apiKeysOf(tenantId);
-    const from = apiKeysPrefix + after;
-    const range = { after: from.startsWith(prefix) ? from : prefix, before: endOf(prefix) };
-    const found = await this.#parts.store.engine.scanKeys(range, limit + 1);
+    const { limit } = wanted;
+    const found = await this.#parts.store.apiKeyNames({ ...wanted, limit: limit + 1 });
     const page = found.slice(0, limit);
-    const last = page.at(-1)?.slice(apiKeysPrefix.length);
     return {
       // One that is on its way into the store, or out of it, is not there.
-      keys: page.map((key) => this.#entries.get(idIn(key))).filter((entry) => entry !== undefined),
-      next: found.length > limit ? last : undefined,
+      keys: page.map((name) => this.#entries.get(idIn(name))).filter((each) => each !== undefined),
+      next: found.length > limit ? page.at(-1) : undefined,
     };
   }
 
@@ -146,10 +139,9 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
       if (expired === undefined) return refuse("too_many_keys");
       const { id, token } = drawApiKey(nowMs, randomBytes);
       const key: ApiKey = { ...request, id, hash: hash("sha256", token), createdMs: nowMs };
-      const added = create(apiKeyKey(key.tenantId, id), encodeApiKey(key));
-      const removed = expired.flatMap((entry) => removalOf(entry.key));
+      const removed = expired.flatMap((entry) => removalsOfApiKey(entry.key));
       const entry = audit(key);
-      await store.engine.commit([added, ...removed, ...entry.writes]).done;
+      await store.commitRecords([...writesOfApiKey(key), ...removed, ...entry.writes]).done;
       entry.log();
       for (const each of expired) this.#drop(each);
       this.#add(key);
@@ -168,7 +160,7 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
       const { key } = entry;
       if (wanted.tenantId !== undefined && key.tenantId !== wanted.tenantId) return undefined;
       const { writes, log } = audit(key);
-      await this.#parts.store.engine.commit([...removalOf(key), ...writes]).done;
+      await this.#parts.store.commitRecords([...removalsOfApiKey(key), ...writes]).done;
       log();
       this.#drop(entry);
       this.#parts.revocations.announce();
@@ -199,11 +191,9 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
     return this.#inTurn(async () => {
       const entries = [...this.#used].slice(0, usesPerBatchMax);
       if (entries.length === 0) return;
-      const ops = entries.map(({ key, lastUsedMs }) =>
-        put(apiKeyUseKey(key.id), String(lastUsedMs)),
-      );
+      const writes = entries.flatMap(({ key, lastUsedMs }) => writesOfUse(key.id, lastUsedMs ?? 0));
       const nowMs = this.#parts.clock.nowMs();
-      await this.#parts.store.engine.commit(ops).done;
+      await this.#parts.store.commitRecords(writes).done;
       for (const entry of entries) {
         entry.writtenUseMs = nowMs;
         this.#used.delete(entry);
@@ -268,27 +258,19 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
 
   async #recover(): Promise<void> {
     const { store } = this.#parts;
-    for await (const [key, value] of scanAll(store.engine, apiKeysPrefix)) {
-      const record = decodeApiKey(value.toString("utf8"));
-      const isWhole = record !== undefined && apiKeyKey(record.tenantId, record.id) === key;
-      if (isWhole) this.#add(record);
-      else store.quarantine(key);
-    }
-    for await (const [key, value] of scanAll(store.engine, apiKeyUsesPrefix)) {
-      const entry = this.#entries.get(key.slice(apiKeyUsesPrefix.length) as ApiKeyId);
+    for await (const key of store.apiKeys()) this.#add(key);
+    for await (const [id, lastUsedMs] of store.apiKeyUses()) {
+      const entry = this.#entries.get(id);
       if (entry === undefined) continue;
-      entry.lastUsedMs = Number(value.toString("latin1"));
-      entry.writtenUseMs = entry.lastUsedMs;
+      entry.lastUsedMs = lastUsedMs;
+      entry.writtenUseMs = lastUsedMs;
     }
   }
 }
 
-function idIn(storeKey: string): ApiKeyId {
-  return storeKey.slice(storeKey.lastIndexOf("/") + 1) as ApiKeyId;
-}
-
-function removalOf({ tenantId, id }: ApiKey): Op[] {
-  return [remove(apiKeyKey(tenantId, id)), remove(apiKeyUseKey(id))];
+/** The id in `<tenant>/<id>`. */
+function idIn(name: string): ApiKeyId {
+  return name.slice(name.lastIndexOf("/") + 1) as ApiKeyId;
 }
 
 function claimsOf(key: ApiKey, isRevoked: () => boolean): Claims {

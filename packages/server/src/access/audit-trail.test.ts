@@ -4,9 +4,10 @@ import { test } from "node:test";
 import { put } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { BrokerWorld } from "../../test/broker-world.ts";
+import { engineOf } from "../../test/engine-of.ts";
 import type { AuditEvent, AuditRecord } from "../store/audit-record.ts";
 import { auditOfPrefix, auditPrefix, quarantineKey } from "../store/keys.ts";
-import { QueueStore } from "../store/queue-store.ts";
+import type { Store } from "../store/store.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { type AuditQuery, AuditTrail } from "./audit-trail.ts";
 
@@ -16,7 +17,7 @@ const dayMs = 24 * 60 * 60 * 1000;
 
 interface Opened {
   readonly world: BrokerWorld;
-  readonly store: QueueStore;
+  readonly store: Store;
   readonly trail: AuditTrail;
   readonly lines: string[];
 }
@@ -25,7 +26,7 @@ async function open(
   world: BrokerWorld = new BrokerWorld({ flushBytes: 1 << 30 }),
   retentionMs: number = 90 * dayMs,
 ): Promise<Opened> {
-  const store = new QueueStore(await world.openEngine());
+  const store = await world.openStore();
   const { clock, random } = world;
   const lines: string[] = [];
   const logger = createLogger({
@@ -82,7 +83,7 @@ test("records are found again, the newest first, by tenant and after a restart",
   await trail.record(event({ target: "e" }));
   assert.equal(lines.length, 5);
   assert.match(lines[0] ?? "", /"msg":"audit".*"action":"clean_up","target":"a"/);
-  await store.engine[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
   const next = await open(world);
   await next.trail.record(event({ target: "f" }));
   assert.deepEqual(targets(await list(next.trail)).slice(2), ["d", "c", "b", "a"]);
@@ -138,9 +139,9 @@ test("a span of time includes its beginning and not its end", async () => {
 test("a search that finds little looks at so many records and says where to go on", async () => {
   const { trail, store } = await open();
   const rare = trail.entry(event({ action: "rare" }));
-  await store.engine.commit([...rare.writes]).done;
+  await store.commitRecords([...rare.writes]).done;
   const common = Array.from({ length: 6000 }, () => trail.entry(event()).writes).flat();
-  await store.engine.commit(common).done;
+  await store.commitRecords(common).done;
   const all = { tenantId: acme, fromMs: undefined, toMs: undefined, outcome: undefined };
   const query = { ...all, action: "rare", limit: 10 };
   const first = await trail.list({ ...query, after: "" });
@@ -210,7 +211,7 @@ test("a full disk keeps records out of the store and not out of the log, once", 
   );
   world.disk.capacityBytes = 0;
   const large = put("x", "x".repeat(6000));
-  await assert.rejects(store.engine.commit([large]).done, { code: "disk_full" });
+  await assert.rejects(store.commitRecords([large]).done, { code: "disk_full" });
   await trail.record(event({ target: "lost" }));
   trail.tally(event({ outcome: "refused", target: "late" }));
   await assert.rejects(trail.writeTallies(), { code: "disk_full" });
@@ -229,7 +230,7 @@ test("a full disk keeps records out of the store and not out of the log, once", 
 test("records are deleted with everything of them when their time is over, in pieces", async () => {
   const { trail, world, store } = await open(undefined, dayMs);
   const old = Array.from({ length: 1100 }, () => trail.entry(event()).writes).flat();
-  await store.engine.commit(old).done;
+  await store.commitRecords(old).done;
   await world.clock.advance(dayMs);
   await trail.record(event({ target: "young" }));
   const run = async (): Promise<void> => {
@@ -242,7 +243,10 @@ test("records are deleted with everything of them when their time is over, in pi
   await world.clock.advance(60 * 60 * 1000);
   await run();
   assert.deepEqual(targets(await list(trail)), ["young"]);
-  const keys = await store.engine.scanKeys({ after: "codeq/audit/", before: "codeq/audit/~" }, 10);
+  const keys = await engineOf(store).scanKeys(
+    { after: "codeq/audit/", before: "codeq/audit/~" },
+    10,
+  );
   assert.equal(keys.length, 2);
   await world.clock.advance(dayMs);
   await run();
@@ -263,23 +267,23 @@ test("a record that cannot be read is passed over and kept aside, also when it i
   const [{ id } = { id: "" }] = await list(trail);
   await trail.record(event({ target: "bad" }));
   const bad = (await list(trail)).find(({ target }) => target === "bad")?.id ?? "";
-  await store.engine.commit([put(auditPrefix + bad, "{}")]).done;
+  await store.commitRecords([put(auditPrefix + bad, "{}")]).done;
   assert.deepEqual(
     (await list(trail)).map((each) => each.id),
     [id],
   );
-  assert.equal(store.engine.getText(quarantineKey(auditPrefix + bad)), "{}");
+  assert.equal(engineOf(store).getText(quarantineKey(auditPrefix + bad)), "{}");
   await world.clock.advance(2 * dayMs);
   await trail.deleteOld();
-  assert.equal(store.engine.getText(auditPrefix + bad), "{}");
-  assert.equal(store.engine.getText(auditPrefix + id), undefined);
-  assert.equal(store.engine.getText(auditOfPrefix(acme) + id), undefined);
+  assert.equal(engineOf(store).getText(auditPrefix + bad), "{}");
+  assert.equal(engineOf(store).getText(auditPrefix + id), undefined);
+  assert.equal(engineOf(store).getText(auditOfPrefix(acme) + id), undefined);
 });
 
 test("records of two processes in the same millisecond do not replace each other", async () => {
   const first = await open();
   await first.trail.record(event({ target: "first" }));
-  await first.store.engine[Symbol.asyncDispose]();
+  await first.store[Symbol.asyncDispose]();
   const second = await open(first.world);
   await second.trail.record(event({ target: "second" }));
   assert.deepEqual(targets(await list(second.trail)).sort(), ["first", "second"]);

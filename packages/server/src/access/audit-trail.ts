@@ -7,25 +7,24 @@
  *   What strangers do has a tally of its own, so that they cannot hide what is known of others.
  * - Nothing here holds up or fails a call: what cannot be stored is in the log at least.
  */
-import { FaultError, type Op } from "@codeq/engine";
+import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import {
   type AuditEvent,
   type AuditOutcome,
   type AuditRecord,
-  decodeAudit,
-  removalsOf,
-  writesOf,
+  auditIdAt,
+  removalsOfAudit,
+  writesOfAudit,
 } from "../store/audit-record.ts";
-import { auditOfPrefix, auditPrefix, endOf, newestFirst } from "../store/keys.ts";
-import type { QueueStore } from "../store/queue-store.ts";
+import type { RecordWrite, Store } from "../store/store.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { AuditTally, type Tallied } from "./audit-tally.ts";
 
 export interface AuditTrailParts {
-  readonly store: QueueStore;
+  readonly store: Store;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly randomBytes: RandomBytes;
@@ -35,7 +34,7 @@ export interface AuditTrailParts {
 
 /** A record that is to be committed together with what it tells of. */
 export interface AuditEntry {
-  readonly writes: readonly Op[];
+  readonly writes: readonly RecordWrite[];
   /** Tells the log, once the writes are durable. */
   readonly log: () => void;
 }
@@ -94,7 +93,7 @@ export class AuditTrail implements AsyncDisposable {
   entry(event: AuditEvent): AuditEntry {
     const record = this.#recordOf(event);
     return {
-      writes: writesOf(record),
+      writes: writesOfAudit(record),
       log: () => {
         this.#log(record);
         this.#planDeletion();
@@ -107,7 +106,7 @@ export class AuditTrail implements AsyncDisposable {
     const record = this.#recordOf(event);
     this.#log(record);
     try {
-      await this.#parts.store.engine.commit(writesOf(record)).done;
+      await this.#parts.store.commitRecords(writesOfAudit(record)).done;
       this.#planDeletion();
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;
@@ -141,7 +140,7 @@ export class AuditTrail implements AsyncDisposable {
     }
     const written = due.map(({ record }) => record);
     if (due.length > 0) {
-      await this.#parts.store.engine.commit(written.flatMap(writesOf)).done;
+      await this.#parts.store.commitRecords(written.flatMap(writesOfAudit)).done;
       this.#planDeletion();
     }
     for (const [at, tallied] of due.entries()) {
@@ -152,24 +151,21 @@ export class AuditTrail implements AsyncDisposable {
 
   /** The newest first. A page may have fewer records than asked for, and still not be the last. */
   async list(query: AuditQuery): Promise<AuditPage> {
-    const { engine } = this.#parts.store;
-    const prefix = query.tenantId === undefined ? auditPrefix : auditOfPrefix(query.tenantId);
-    const { before, ...bounds } = boundsOf(query, prefix);
-    let { after } = bounds;
+    const { store } = this.#parts;
+    let { after } = query;
     const records: AuditRecord[] = [];
     for (let lookedAt = 0; lookedAt < lookedAtMax; ) {
-      const keys = await engine.scanKeys({ after, before }, pieceEntries);
-      for (const key of keys) {
-        const id = key.slice(prefix.length);
-        if (records.length === query.limit) return { records, next: after.slice(prefix.length) };
-        const record = this.#read(id);
+      const ids = await store.auditIds({ ...query, after }, pieceEntries);
+      for (const id of ids) {
+        if (records.length === query.limit) return { records, next: after };
+        const record = store.auditRecord(id);
         if (record !== undefined && isWanted(record, query)) records.push(record);
-        after = key;
+        after = id;
       }
-      lookedAt += keys.length;
-      if (keys.length < pieceEntries) return { records, next: undefined };
+      lookedAt += ids.length;
+      if (ids.length < pieceEntries) return { records, next: undefined };
     }
-    return { records, next: after.slice(prefix.length) };
+    return { records, next: after };
   }
 
   /** When to look for records that are too old, on the monotonic clock. */
@@ -180,25 +176,22 @@ export class AuditTrail implements AsyncDisposable {
   /** Deletes a bounded piece of the records that are too old. */
   async deleteOld(): Promise<void> {
     const { store, clock, retentionMs } = this.#parts;
-    const { engine } = store;
-    engine.assertWritable();
-    const oldest = `${auditPrefix}${newestFirst(clock.nowMs() - retentionMs)}/~`;
-    const after = further(this.#deletedTo, oldest);
-    const keys = await engine.scanKeys({ after, before: endOf(auditPrefix) }, pieceEntries);
-    const old = keys
-      .map((key) => this.#read(key.slice(auditPrefix.length)))
-      .filter((record) => record !== undefined);
-    if (old.length > 0) await engine.commit(old.flatMap(removalsOf)).done;
-    if (keys.length === pieceEntries) {
+    store.assertWritable();
+    const toMs = clock.nowMs() - retentionMs;
+    const old = { tenantId: undefined, fromMs: undefined, toMs, after: this.#deletedTo };
+    const ids = await store.auditIds(old, pieceEntries);
+    const records = ids.map((id) => store.auditRecord(id)).filter((record) => record !== undefined);
+    if (records.length > 0) await store.commitRecords(records.flatMap(removalsOfAudit)).done;
+    if (ids.length === pieceEntries) {
       // What cannot be read stays where it is, and is not looked at again and again.
-      this.#deletedTo = keys.at(-1) as string;
+      this.#deletedTo = ids.at(-1) as string;
       return;
     }
     this.#deletedTo = "";
     this.#deleteAtMs = undefined;
     // A record that is written meanwhile plans the next time itself.
-    const range = { after: auditPrefix, before: endOf(auditPrefix) };
-    if ((await engine.scanKeys(range, 1)).length > 0) this.#planDeletion();
+    const any = { tenantId: undefined, fromMs: undefined, toMs: undefined, after: "" };
+    if ((await store.auditIds(any, 1)).length > 0) this.#planDeletion();
   }
 
   /** Writes what was counted; a storage that takes no writes has to do without. */
@@ -217,17 +210,7 @@ export class AuditTrail implements AsyncDisposable {
 
   #idAt(ms: number): string {
     this.#number = this.#number === 0 ? 0xffff_ffff : this.#number - 1;
-    return `${newestFirst(ms)}/${this.#number.toString(16).padStart(8, "0")}${this.#run}`;
-  }
-
-  #read(id: string): AuditRecord | undefined {
-    const { store } = this.#parts;
-    const key = auditPrefix + id;
-    const text = store.engine.getText(key);
-    if (text === undefined) return undefined;
-    const record = decodeAudit(id, text);
-    if (record === undefined) store.quarantine(key);
-    return record;
+    return auditIdAt(ms, this.#number.toString(16).padStart(8, "0") + this.#run);
   }
 
   #planDeletion(): void {
@@ -250,20 +233,6 @@ export class AuditTrail implements AsyncDisposable {
     const at = new Date(atMs).toISOString();
     this.#parts.logger.info("audit", { at, ...Object.fromEntries(told) });
   }
-}
-
-/** Between which keys to look. A moment's records stand between it and the same with a tilde. */
-function boundsOf(query: AuditQuery, prefix: string): { after: string; before: string } {
-  const { fromMs, toMs, after } = query;
-  const start = toMs === undefined ? prefix : `${prefix}${newestFirst(toMs)}/~`;
-  const before = fromMs === undefined ? endOf(prefix) : `${prefix}${newestFirst(fromMs)}/~`;
-  const position = prefix + after;
-  return { after: further(position, start), before };
-}
-
-function further(key: string, other: string): string {
-  if (key > other) return key;
-  return other;
 }
 
 function isWanted(record: AuditRecord, { action, outcome }: AuditQuery): boolean {

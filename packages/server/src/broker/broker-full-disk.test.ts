@@ -8,23 +8,32 @@ import type { Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
 import fc from "fast-check";
 import { settle } from "../../../simulated/src/index.ts";
 import {
+  Asked,
+  abandon,
   acme,
   BrokerWorld,
   claim,
   claimIds,
+  completed,
   countedKeys,
   countsInMemory,
+  create,
+  decidedBy,
   enqueue,
-  newTask,
+  entriesUnder,
+  heartbeat,
+  nack,
   owned,
   runDue,
   sorted,
   standing,
+  submit,
   success,
   worker,
 } from "../../test/broker-world.ts";
-import { idOf, taskKey } from "../store/keys.ts";
+import { idOf } from "../store/keys.ts";
 import type { Broker } from "./broker.ts";
+import type { Enqueued } from "./verbs.ts";
 
 const plenty = Number.MAX_SAFE_INTEGER;
 const large = JSON.stringify("x".repeat(6000));
@@ -46,19 +55,21 @@ test("a refused enqueue leaves no task, no count, no idempotency key and no wait
   const waiting = claim(broker, { waitMs: 60_000, workerId: "other" as WorkerId });
   await settle();
   world.disk.capacityBytes = 0;
-  const refused = broker.enqueue(newTask({ idempotencyKey: "k", payload: large }));
-  assert.ok(refused.ok);
-  await assert.rejects(refused.value.done, { code: "disk_full" });
+  let refused = new Asked<Enqueued>();
+  const [decided] = decidedBy(broker, () => {
+    refused = create(broker, { idempotencyKey: "k", payload: large });
+  });
+  assert.ok(!refused.isRefused);
+  await assert.rejects(refused.done, { code: "disk_full" });
   await assert.rejects(waiting, { code: "disk_full" });
   await settle();
-  assert.throws(() => broker.enqueue(newTask()), { code: "disk_full" });
+  assert.equal(create(broker).code, "disk_full");
   await assert.rejects(claim(broker), { code: "disk_full" });
-  assert.equal(await broker.get(acme, refused.value.value.task.id), undefined);
+  assert.equal(await broker.get(acme, decided!.after!.id), undefined);
   await makeRoom(world);
-  const again = broker.enqueue(newTask({ idempotencyKey: "k", payload: large }));
-  assert.ok(again.ok && !again.value.value.replayed);
-  await again.value.done;
-  assert.deepEqual(await claimIds(broker, { count: 5 }), [again.value.value.task.id]);
+  const again = await create(broker, { idempotencyKey: "k", payload: large }).done;
+  assert.ok(!again.replayed);
+  assert.deepEqual(await claimIds(broker, { count: 5 }), [again.task.id]);
 });
 
 test("a refused claim, submit and nack are as if they had not been", async () => {
@@ -66,20 +77,20 @@ test("a refused claim, submit and nack are as if they had not been", async () =>
   const tasks = [await enqueue(broker), await enqueue(broker), await enqueue(broker)];
   await claim(broker, { count: 2 });
   world.disk.capacityBytes = 0;
-  broker.enqueue(newTask({ payload: large }));
-  const submitted = broker.submit(owned(tasks[0]!), success);
-  const nacked = broker.nack(owned(tasks[1]!), { delaySeconds: 9, reason: "" });
+  create(broker, { payload: large });
+  const submitted = submit(broker, owned(tasks[0]!), success);
+  const nacked = nack(broker, owned(tasks[1]!), { delaySeconds: 9, reason: "" });
   const claimed = claim(broker);
-  assert.ok(submitted.ok && nacked.ok);
-  await assert.rejects(submitted.value.done, { code: "disk_full" });
-  await assert.rejects(nacked.value.done, { code: "disk_full" });
+  assert.ok(!submitted.isRefused && !nacked.isRefused);
+  await assert.rejects(submitted.done, { code: "disk_full" });
+  await assert.rejects(nacked.done, { code: "disk_full" });
   await assert.rejects(claimed, { code: "disk_full" });
   await makeRoom(world);
   assert.equal(await broker.result(acme, tasks[0]!.id), undefined);
   assert.equal(broker.leases.size, 2);
   assert.deepEqual(await claimIds(broker, { count: 5 }), [tasks[2]!.id]);
-  assert.ok(broker.submit(owned(tasks[0]!), success).ok);
-  assert.ok(broker.submit(owned(tasks[1]!), success).ok);
+  await submit(broker, owned(tasks[0]!), success).done;
+  await submit(broker, owned(tasks[1]!), success).done;
 });
 
 test("a worker keeps its lease through a full disk, and its heartbeats are answered", async () => {
@@ -87,16 +98,15 @@ test("a worker keeps its lease through a full disk, and its heartbeats are answe
   const task = await enqueue(broker);
   await claim(broker, { leaseMs: 30_000 });
   world.disk.capacityBytes = 0;
-  broker.enqueue(newTask({ payload: large }));
+  create(broker, { payload: large });
   await settle();
   for (let n = 0; n < 10; n += 1) {
     await world.clock.advance(10_000);
-    assert.ok(broker.heartbeat(owned(task), 30_000).ok);
+    const { untilMs } = await heartbeat(broker, owned(task), 30_000).done;
+    assert.equal(untilMs, world.clock.nowMs() + 30_000);
   }
   await makeRoom(world);
-  const submitted = broker.submit(owned(task), success);
-  assert.ok(submitted.ok);
-  await submitted.value.done;
+  await submit(broker, owned(task), success).done;
 });
 
 test("who waits for a result goes on waiting when the submit was refused", async () => {
@@ -105,10 +115,10 @@ test("who waits for a result goes on waiting when the submit was refused", async
   await claim(broker);
   const waiting = broker.results.wait(task.id, { waitMs: 60_000, signal: undefined });
   world.disk.capacityBytes = 0;
-  broker.submit(owned(task), { ...success, resultJson: large });
+  submit(broker, owned(task), completed(large));
   assert.equal(await standing(waiting), "pending");
   await makeRoom(world);
-  broker.submit(owned(task), success);
+  submit(broker, owned(task), success);
   await waiting;
 });
 
@@ -178,23 +188,23 @@ class Walk {
 
   async step(step: Step): Promise<void> {
     const { world, broker } = this;
-    const { engine } = broker.store;
+    const { store } = broker;
     switch (step.kind) {
       case "pass":
         return this.#pass(step.ms);
       case "wait":
         return settle();
       case "flush":
-        return engine.flushNow().catch(() => {});
+        return store.flushNow().catch(() => {});
       case "fill":
         world.disk.capacityBytes = 0;
         return;
       case "enqueue":
-        return engine.state === "open" ? this.#enqueue(step) : makeRoom(world);
+        return store.state === "open" ? this.#enqueue(step) : makeRoom(world);
       case "claim":
-        return engine.state === "open" ? this.#claim(step) : makeRoom(world);
+        return store.state === "open" ? this.#claim(step) : makeRoom(world);
       default:
-        return engine.state === "open" ? this.#finish(step) : makeRoom(world);
+        return store.state === "open" ? this.#finish(step) : makeRoom(world);
     }
   }
 
@@ -209,12 +219,13 @@ class Walk {
     const visibleMs = step.delayMs === 0 ? undefined : this.world.clock.nowMs() + step.delayMs;
     const command = `c${step.queue}`;
     const payload = JSON.stringify("x".repeat(800));
-    const outcome = this.broker.enqueue(
-      newTask({ command, priority: step.priority, visibleMs, payload, maxAttempts: 2 }),
-    );
-    assert.ok(outcome.ok);
-    const { id } = outcome.value.value.task;
-    outcome.value.done.then(
+    const { priority } = step;
+    let asked = new Asked<Enqueued>();
+    const [decided] = decidedBy(this.broker, () => {
+      asked = create(this.broker, { command, priority, visibleMs, payload, maxAttempts: 2 });
+    });
+    const { id } = decided!.after!;
+    asked.done.then(
       () => this.kept.add(id),
       () => this.refused.add(id),
     );
@@ -230,36 +241,36 @@ class Walk {
     const task = this.claimed[step.which % this.claimed.length];
     if (task === undefined) return;
     const { broker } = this;
-    if (step.kind === "submit") broker.submit(owned(task), success);
-    else if (step.kind === "nack") broker.nack(owned(task), { delaySeconds: 0, reason: "" });
-    else if (step.kind === "abandon") broker.abandon(owned(task), { interrupted: false });
-    else broker.heartbeat(owned(task), 6000);
+    if (step.kind === "submit") submit(broker, owned(task), success);
+    else if (step.kind === "nack") nack(broker, owned(task), { delaySeconds: 0, reason: "" });
+    else if (step.kind === "abandon") abandon(broker, owned(task), { interrupted: false });
+    else heartbeat(broker, owned(task), 6000);
   }
 
   async check(): Promise<void> {
     const { world, broker } = this;
     await makeRoom(world);
     await settle();
-    const { engine } = broker.store;
-    assert.equal(engine.state, "open");
-    const counted = sorted(await countedKeys(engine));
+    const { store } = broker;
+    assert.equal(store.state, "open");
+    const counted = sorted(await countedKeys(store));
     assert.deepEqual(sorted(countsInMemory(broker)), counted);
-    for (const id of this.kept) assert.ok(engine.get(taskKey(id)), `${id} was acknowledged`);
-    for (const id of this.refused) assert.equal(engine.get(taskKey(id)), undefined);
+    for (const id of this.kept) assert.ok(store.task(id), `${id} was acknowledged`);
+    for (const id of this.refused) assert.equal(store.task(id), undefined);
     const leased = await idsUnder(broker, "/inprog/");
     assert.deepEqual(
       [...leased].filter((id) => broker.leases.get(id) === undefined),
       [],
     );
     assert.equal(broker.leases.size, leased.size);
-    const fresh = await world.openBroker(engine);
+    const fresh = await world.openBroker(store);
     assert.deepEqual(sorted(countsInMemory(fresh)), counted);
     assert.equal(fresh.leases.size, broker.leases.size);
   }
 }
 
 async function idsUnder(broker: Broker, part: string): Promise<Set<TaskId>> {
-  const entries = await broker.store.engine.scan({ after: "codeq/q/", before: "codeq/q/~" }, 1e6);
+  const entries = await entriesUnder(broker.store, "codeq/q/");
   return new Set(entries.filter(([key]) => key.includes(part)).map(([key]) => idOf(key)));
 }
 
@@ -272,8 +283,8 @@ async function drain(walk: Walk, broker: Broker): Promise<void> {
     const tasks = await claim(broker, { commands: undefined, count: 256 });
     if (tasks.length === 0 && countsAre(broker, 0)) return;
     for (const { task } of tasks) {
-      const done = broker.submit({ tenantId, id: task.id, owner: { workerId: worker } }, success);
-      assert.ok(done.ok);
+      const of = { tenantId, id: task.id, owner: { workerId: worker } };
+      assert.ok(!submit(broker, of, success).isRefused);
     }
   }
   assert.fail(`not finished: ${JSON.stringify(sorted(countsInMemory(broker)))}`);

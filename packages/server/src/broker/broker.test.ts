@@ -3,18 +3,25 @@ import { test } from "node:test";
 import type { TaskId, WorkerId } from "@codeq/queue";
 import { settle } from "../../../simulated/src/index.ts";
 import {
+  abandon,
   acme,
   BrokerWorld,
   type BrokerWorldOptions,
   claim,
   claimIds,
+  completed,
   countedKeys,
   countsInMemory,
+  create,
   enqueue,
-  newTask,
+  enqueueNow,
+  entriesUnder,
+  heartbeat,
+  nack,
   owned,
   sorted,
   standing,
+  submit,
   success,
   umbrella,
 } from "../../test/broker-world.ts";
@@ -29,7 +36,7 @@ async function setup(
 
 /** Every key that the kv and what is not flushed yet hold, without the engine's own. */
 async function keysLeft(broker: Broker): Promise<string[]> {
-  const entries = await broker.store.engine.scan({ after: "codeq/", before: "codeq/~" }, 1e6);
+  const entries = await entriesUnder(broker.store, "codeq/");
   return entries.map(([key]) => key).filter((key) => !key.startsWith("codeq/meta/"));
 }
 
@@ -38,14 +45,17 @@ test("D16: the same key twice before the commit makes one task, and both hear of
   await enqueue(broker);
   const gate = Promise.withResolvers<void>();
   world.disk.slow("sync", gate.promise);
-  const first = broker.enqueue(newTask({ idempotencyKey: "k" }));
-  const second = broker.enqueue(newTask({ idempotencyKey: "k", command: "WORK" }));
-  assert.ok(first.ok && second.ok);
-  assert.deepEqual([first.value.value.replayed, second.value.value.replayed], [false, true]);
-  assert.equal(first.value.value.task.id, second.value.value.task.id);
-  assert.equal(await standing(second.value.done), "pending");
+  const first = create(broker, { idempotencyKey: "k" });
+  const second = create(broker, { idempotencyKey: "k", command: "WORK" });
+  assert.equal(await standing(second.done), "pending");
+  assert.equal(await standing(first.done), "pending");
   gate.resolve();
-  await second.value.done;
+  const answers = await Promise.all([first.done, second.done]);
+  assert.deepEqual(
+    answers.map(({ replayed }) => replayed),
+    [false, true],
+  );
+  assert.equal(answers[0].task.id, answers[1].task.id);
   assert.equal(broker.counts(acme, "work").ready[0], 2);
 });
 
@@ -60,9 +70,9 @@ test("D16: another tenant's key is another key", async () => {
 test("S15: a key with another payload or command is refused, and makes nothing", async () => {
   const { broker } = await setup();
   await enqueue(broker, { idempotencyKey: "k" });
-  const refusal = { ok: false, code: "idempotency_key_reused" };
-  assert.deepEqual(broker.enqueue(newTask({ idempotencyKey: "k", payloadHash: "x" })), refusal);
-  assert.deepEqual(broker.enqueue(newTask({ idempotencyKey: "k", command: "x" })), refusal);
+  const code = "idempotency_key_reused";
+  assert.equal(create(broker, { idempotencyKey: "k", payloadHash: "x" }).code, code);
+  assert.equal(create(broker, { idempotencyKey: "k", command: "x" }).code, code);
   assert.equal(broker.counts(acme, "work").ready[0], 1);
   assert.equal(broker.counts(acme, "x").ready[0], 0);
 });
@@ -72,41 +82,37 @@ test("S15: a replay shows the task as it is now, through restarts, as long as th
   const task = await enqueue(broker, { idempotencyKey: "k/ü ?" });
   await claim(broker);
   await world.clock.advance(3000);
-  assert.ok(broker.heartbeat(owned(task), 60_000).ok);
-  const replay = broker.enqueue(newTask({ idempotencyKey: "k/ü ?" }));
-  assert.ok(replay.ok && replay.value.value.task.place.in === "leased");
-  assert.equal(replay.value.value.task.place.untilMs, world.clock.nowMs() + 60_000);
-  const finished = broker.submit(owned(task), success);
-  assert.ok(finished.ok);
-  await finished.value.done;
+  assert.ok(!heartbeat(broker, owned(task), 60_000).isRefused);
+  const replay = await create(broker, { idempotencyKey: "k/ü ?" }).done;
+  assert.ok(replay.replayed && replay.task.place.in === "leased");
+  assert.equal(replay.task.place.untilMs, world.clock.nowMs() + 60_000);
+  await submit(broker, owned(task), success).done;
   const next = await world.reopen(broker);
-  const late = next.enqueue(newTask({ idempotencyKey: "k/ü ?" }));
-  assert.ok(late.ok && late.value.value.replayed);
-  assert.equal(late.value.value.task.place.in, "done");
-  await next.delete([late.value.value.task]);
-  const anew = next.enqueue(newTask({ idempotencyKey: "k/ü ?" }));
-  assert.ok(anew.ok && !anew.value.value.replayed);
+  const late = await create(next, { idempotencyKey: "k/ü ?" }).done;
+  assert.ok(late.replayed);
+  assert.equal(late.task.place.in, "done");
+  await next.delete([late.task]);
+  assert.ok(!(await create(next, { idempotencyKey: "k/ü ?" }).done).replayed);
 });
 
 test("an idempotency key of any text is taken, also one with half a surrogate pair", async () => {
   const { broker } = await setup();
   for (const idempotencyKey of ["\ud800", "../..", "a/b", "%2F", "~", " ", "é".repeat(256)]) {
     const task = await enqueue(broker, { idempotencyKey });
-    const again = broker.enqueue(newTask({ idempotencyKey }));
-    assert.ok(again.ok && again.value.value.replayed, idempotencyKey);
-    assert.equal(again.value.value.task.id, task.id);
+    const again = await create(broker, { idempotencyKey }).done;
+    assert.ok(again.replayed, idempotencyKey);
+    assert.equal(again.task.id, task.id);
   }
 });
 
 test("an idempotency entry that cannot be read is kept aside, and the key can be used again", async () => {
   const { world, broker } = await setup();
   await enqueue(broker, { idempotencyKey: "k" });
-  await broker.store.engine[Symbol.asyncDispose]();
+  await broker.store[Symbol.asyncDispose]();
   world.contents.set("codeq/idempo/acme/k", Buffer.from("[damaged"));
   const next = await world.open();
-  const anew = next.enqueue(newTask({ idempotencyKey: "k" }));
-  assert.ok(anew.ok && !anew.value.value.replayed);
-  await next.store.engine[Symbol.asyncDispose]();
+  assert.ok(!(await create(next, { idempotencyKey: "k" }).done).replayed);
+  await next.store[Symbol.asyncDispose]();
   assert.equal(world.contents.get("codeq/quarantine/codeq/idempo/acme/k")?.toString(), "[damaged");
 });
 
@@ -114,19 +120,13 @@ test("D12: the end of a task and its result are one change: both are there after
   const { world, broker } = await setup();
   const task = await enqueue(broker);
   await claim(broker);
-  const outcome = broker.submit(owned(task), {
-    how: "completed",
-    resultJson: '{"n":1}',
-    error: "",
-    artifacts: [{ name: "a.txt", url: "https://files/a.txt" }],
-  });
-  assert.ok(outcome.ok);
+  const artifacts = [{ name: "a.txt", url: "https://files/a.txt" }];
+  const lost = submit(broker, owned(task), completed('{"n":1}', artifacts));
+  assert.ok(!lost.isRefused);
   const unfinished = await world.kill();
   assert.equal((await unfinished.get(acme, task.id))?.task.place.in, "leased");
   assert.equal(await unfinished.result(acme, task.id), undefined);
-  const again = unfinished.submit(owned(task), success);
-  assert.ok(again.ok && !again.value.value.repeated);
-  await again.value.done;
+  assert.ok(!(await submit(unfinished, owned(task), success).done).repeated);
   const finished = await world.kill();
   assert.equal((await finished.get(acme, task.id))?.task.place.in, "done");
   assert.equal((await finished.result(acme, task.id))?.resultJson, '{"ok":true}');
@@ -138,18 +138,20 @@ test("S10: a repeated submit gets the stored record; another status or worker is
   const { world, broker } = await setup();
   const task = await enqueue(broker);
   await claim(broker);
-  const first = broker.submit(owned(task), success);
-  assert.ok(first.ok);
-  const repeat = broker.submit(owned(task), { ...success, resultJson: '{"other":1}' });
-  assert.ok(repeat.ok && repeat.value.value.repeated);
-  assert.deepEqual(repeat.value.value.result, first.value.value.result);
-  const refusal = { ok: false, code: "not_in_progress" };
-  assert.deepEqual(broker.submit(owned(task), { ...success, how: "failed" }), refusal);
-  assert.deepEqual(broker.submit(owned(task, "other" as WorkerId), success), refusal);
-  await first.value.done;
+  const first = submit(broker, owned(task), success);
+  const repeat = submit(broker, owned(task), completed('{"other":1}'));
+  const code = "not_in_progress";
+  assert.equal(submit(broker, owned(task), { ...success, how: "failed" }).code, code);
+  assert.equal(submit(broker, owned(task, "other" as WorkerId), success).code, code);
+  const { result } = await first.done;
+  assert.equal(result.resultJson, '{"ok":true}');
+  const repeated = await repeat.done;
+  assert.ok(repeated.repeated);
+  assert.deepEqual(repeated.result, result);
   const next = await world.reopen(broker);
-  const late = next.submit(owned(task), success);
-  assert.ok(late.ok && late.value.value.repeated);
+  const late = await submit(next, owned(task), success).done;
+  assert.ok(late.repeated);
+  assert.deepEqual(late.result, result);
 });
 
 test("S10: a repeated submit hears of success only when the first one is durable", async () => {
@@ -158,13 +160,12 @@ test("S10: a repeated submit hears of success only when the first one is durable
   await claim(broker);
   const gate = Promise.withResolvers<void>();
   world.disk.slow("sync", gate.promise);
-  broker.submit(owned(task), success);
+  submit(broker, owned(task), success);
   await settle();
-  const repeat = broker.submit(owned(task), success);
-  assert.ok(repeat.ok);
-  assert.equal(await standing(repeat.value.done), "pending");
+  const repeat = submit(broker, owned(task), success);
+  assert.equal(await standing(repeat.done), "pending");
   gate.resolve();
-  await repeat.value.done;
+  assert.ok((await repeat.done).repeated);
 });
 
 test("S21: the tasks of another tenant are unknown, to every verb", async () => {
@@ -172,11 +173,12 @@ test("S21: the tasks of another tenant are unknown, to every verb", async () => 
   const task = await enqueue(broker);
   await claim(broker);
   const foreign = { ...owned(task), tenantId: umbrella };
-  const refusal = { ok: false, code: "task_unknown" };
-  assert.deepEqual(broker.heartbeat(foreign, 1000), refusal);
-  assert.deepEqual(broker.nack(foreign, { delaySeconds: 0, reason: "" }), refusal);
-  assert.deepEqual(broker.abandon(foreign, { interrupted: false }), refusal);
-  assert.deepEqual(broker.submit(foreign, success), refusal);
+  const code = "task_unknown";
+  assert.equal(heartbeat(broker, foreign, 1000).code, code);
+  assert.equal(nack(broker, foreign, { delaySeconds: 0, reason: "" }).code, code);
+  assert.equal(abandon(broker, foreign, { interrupted: false }).code, code);
+  assert.equal(submit(broker, foreign, success).code, code);
+  assert.equal(broker.mayFinish(foreign, "completed"), code);
   assert.equal(await broker.get(umbrella, task.id), undefined);
   assert.equal(await broker.result(umbrella, task.id), undefined);
   assert.equal(await broker.get(acme, "unknown" as TaskId), undefined);
@@ -187,10 +189,9 @@ test("nobody is told of a task before it is durable", async () => {
   await enqueue(broker);
   const gate = Promise.withResolvers<void>();
   world.disk.slow("sync", gate.promise);
-  const outcome = broker.enqueue(newTask());
-  assert.ok(outcome.ok);
+  const task = enqueueNow(broker);
   await settle();
-  const read = broker.get(acme, outcome.value.value.task.id);
+  const read = broker.get(acme, task.id);
   assert.equal(await standing(read), "pending");
   gate.resolve();
   assert.equal((await read)?.task.place.in, "ready");
@@ -204,11 +205,11 @@ test("who waits for a result is woken by it, by nothing else, and after it is du
   const another = broker.results.wait(task.id, { waitMs: 1000, signal: undefined });
   const aborted = broker.results.wait(task.id, { waitMs: 1000, signal: AbortSignal.abort() });
   await aborted;
-  broker.submit(owned(other), success);
+  submit(broker, owned(other), success);
   assert.equal(await standing(waiting), "pending");
   const gate = Promise.withResolvers<void>();
   world.disk.slow("sync", gate.promise);
-  broker.submit(owned(task), success);
+  submit(broker, owned(task), success);
   assert.equal(await standing(waiting), "pending");
   gate.resolve();
   await Promise.all([waiting, another]);
@@ -224,7 +225,7 @@ test("a wait for a result ends when its time is up, at a shutdown, and with the 
   await timed;
   const buried = broker.results.wait(task.id, { waitMs: 500, signal: undefined });
   await claim(broker);
-  broker.nack(owned(task), { delaySeconds: 0, reason: "broken" });
+  nack(broker, owned(task), { delaySeconds: 0, reason: "broken" });
   await buried;
   assert.equal((await broker.result(acme, task.id))?.error, "broken");
   const stopped = broker.results.wait(task.id, { waitMs: 500, signal: undefined });
@@ -238,15 +239,15 @@ test("a deleted task leaves nothing behind, whatever it went through", async () 
   const done = await enqueue(broker, { idempotencyKey: "k" });
   const dead = await enqueue(broker, { maxAttempts: 1, priority: 0 });
   await claim(broker, { count: 2 });
-  broker.submit(owned(done), success);
-  broker.nack(owned(dead), { delaySeconds: 0, reason: "" });
+  submit(broker, owned(done), success);
+  nack(broker, owned(dead), { delaySeconds: 0, reason: "" });
   await settle();
   assert.equal(broker.counts(acme, "work").dead, 1);
   const tasks = [await broker.get(acme, done.id), await broker.get(acme, dead.id)];
-  await broker.store.engine.flushNow();
+  await broker.store.flushNow();
   await broker.delete(tasks.map((each) => each!.task));
   assert.equal(broker.counts(acme, "work").dead, 0);
-  await broker.store.engine.flushNow();
+  await broker.store.flushNow();
   assert.deepEqual(await keysLeft(broker), []);
 });
 
@@ -266,15 +267,15 @@ test("a task that is asked to be deleted twice is deleted once", async () => {
   for (let n = 0; n < 2; n += 1) {
     const task = await enqueue(broker, { maxAttempts: 1 });
     await claim(broker);
-    broker.nack(owned(task), { delaySeconds: 0, reason: "" });
+    nack(broker, owned(task), { delaySeconds: 0, reason: "" });
   }
   await settle();
-  const entries = await broker.store.engine.scan({ after: "codeq/ttl/", before: "codeq/ttl/~" }, 9);
+  const entries = await entriesUnder(broker.store, "codeq/ttl/");
   const id = entries[0]![0].slice(-36) as TaskId;
   const dead = await broker.get(acme, id);
   await Promise.all([broker.delete([dead!.task, dead!.task]), broker.delete([dead!.task])]);
   assert.equal(broker.counts(acme, "work").dead, 1);
-  assert.deepEqual(sorted(countsInMemory(broker)), sorted(await countedKeys(broker.store.engine)));
+  assert.deepEqual(sorted(countsInMemory(broker)), sorted(await countedKeys(broker.store)));
 });
 
 test("sequence numbers never go back, so order survives restarts of a queue that was empty", async () => {

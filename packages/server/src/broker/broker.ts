@@ -1,13 +1,14 @@
 /**
- * One shard's running queue and its only writer. Every verb loads, decides and commits without
- * waiting in between, so decisions never race. What it answers becomes true for the world when the
- * commit that comes with it is done; until then nobody may be told.
+ * One shard's running queue and its only writer. Every verb loads a task, lets the rules decide and
+ * applies the change, without waiting in between, so decisions never race. What it answers becomes true
+ * for the world when the change is durable; until then nobody is told.
  */
-import { create, type Op } from "@codeq/engine";
+import { FaultError } from "@codeq/engine";
 import {
   abandon,
-  accept,
-  buriedResult,
+  type Cause,
+  type Change,
+  changeOf,
   checkOwner,
   complete,
   enqueue,
@@ -15,90 +16,102 @@ import {
   extendLease,
   isRepeat,
   matchIdempotency,
+  type NackRequest,
+  type NewTask,
   nack,
   type Outcome,
   promote,
   queueOf,
   type Result,
+  type Retention,
+  type RetryPolicy,
   type Returned,
-  refuse,
   release,
+  resultOf,
+  type Submission,
   type Task,
   type TaskId,
   type TenantId,
 } from "@codeq/queue";
-import type { MaybePromise } from "../maybe-promise.ts";
+import type { Clock } from "../clock.ts";
+import type { Quotas } from "../config/quotas.ts";
 import { type Counts, noCounts } from "../store/counts.ts";
-import { webhookKey } from "../store/keys.ts";
-import { addChange, addEnd, addNewTask, addRemoval } from "../store/keys-of.ts";
-import { QueueStore } from "../store/queue-store.ts";
-import { encodeResult, isShort } from "../store/task-codec.ts";
-import type {
-  BrokerOptions,
-  ComebackTerms,
-  Decided,
-  Enqueued,
-  EnqueueRequest,
-  NackRequest,
-  OwnedTask,
-  Submission,
-  Submitted,
-  TaskRefusal,
-} from "./broker-requests.ts";
-import { type ClaimedTask, type ClaimRequest, Claims } from "./claims.ts";
+import { isShort, isShortResult } from "../store/short-texts.ts";
+import type { Position, Store } from "../store/store.ts";
+import type { TaskIds } from "../task-ids.ts";
+import type { Claim } from "./claim.ts";
+import { Claims } from "./claims.ts";
 import { DelayedTasks } from "./delayed-tasks.ts";
+import { GroupOutcome, type Observe } from "./group-outcome.ts";
 import { Leases } from "./leases.ts";
 import { MemoryIndex } from "./memory-index.ts";
 import { Queues } from "./queue-state.ts";
+import { nearMax } from "./ready-window.ts";
 import { recoverMemory } from "./recover.ts";
 import { ResultWaiters } from "./result-waiters.ts";
-import { StoredBytes } from "./stored-bytes.ts";
 import { TaskReads } from "./task-reads.ts";
 import { TenantRoom } from "./tenant-room.ts";
-import { ToldChanges, type WayBack } from "./told-changes.ts";
+import type {
+  ClaimedTask,
+  Enqueued,
+  OwnedTask,
+  Refused,
+  Submitted,
+  TaskRefusal,
+  Waiter,
+} from "./verbs.ts";
 
-/** With so many in front of it a new task is claimed too late to be worth its place in memory. */
-const keepBehindMax = 4096;
-/** How often at most a heartbeat writes the new end of a lease. */
-const leaseWriteMs = 5000;
-/** Tries that a fresh callback has behind it. */
-const firstTry = "0";
-const nothingToWaitFor: Promise<void> = Promise.resolve();
+export interface BrokerOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly ids: TaskIds;
+  /** Uniform in [0, 1). */
+  readonly draw: () => number;
+  readonly policy: RetryPolicy;
+  readonly retention: Retention;
+  readonly delayedInMemoryMax: number;
+  readonly quotas: Quotas;
+  /** Hears of every durable change. */
+  readonly observe: Observe;
+}
 
 export class Broker {
-  readonly store: QueueStore;
+  readonly store: Store;
   readonly queues: Queues = new Queues();
   readonly leases: Leases;
   readonly delayed: DelayedTasks;
-  readonly index: MemoryIndex;
   readonly claims: Claims;
   readonly results: ResultWaiters;
-  readonly storedBytes: StoredBytes;
   /** What the quotas leave. */
   readonly room: TenantRoom;
   readonly reads: TaskReads;
-  /** Called when a task ended that wants its result sent somewhere. */
-  onWebhook: (wallMs: number) => void = () => {};
   readonly #options: BrokerOptions;
-  readonly #told: ToldChanges;
+  readonly #index: MemoryIndex;
   #sequence = 0;
+  /** The group that takes changes now, and what happens when it is durable. */
+  #group: unknown;
+  #outcome: GroupOutcome;
 
   private constructor(options: BrokerOptions) {
-    const { engine, clock } = options;
+    const { store, clock } = options;
     this.#options = options;
-    this.store = new QueueStore(engine);
+    this.store = store;
     this.leases = new Leases(clock);
-    this.delayed = new DelayedTasks(engine, options.delayedInMemoryMax);
-    this.index = new MemoryIndex(this);
-    this.storedBytes = new StoredBytes(engine);
-    const { store, queues, index, storedBytes } = this;
-    this.room = new TenantRoom({ quotas: options.quotas, queues, storedBytes });
-    this.#told = new ToldChanges(options.feed);
-    this.claims = new Claims({ clock, store, queues, index, room: this.room, told: this.#told });
+    this.delayed = new DelayedTasks(store, options.delayedInMemoryMax);
+    this.#index = new MemoryIndex(this);
+    const { queues } = this;
+    this.room = new TenantRoom({ quotas: options.quotas, queues, store });
+    this.claims = new Claims({
+      clock,
+      store,
+      queues,
+      room: this.room,
+      give: (changes, claim, tasks) => this.#apply(changes, claim, tasks),
+    });
     this.results = new ResultWaiters(clock);
     this.reads = new TaskReads(this);
-    engine.onClosing = () => this.storedBytes.takeChanges();
-    engine.onRollback = () => this.#recover();
+    this.#outcome = new GroupOutcome(this.#observe);
+    store.onRollback = () => this.#recover();
   }
 
   static async open(options: BrokerOptions): Promise<Broker> {
@@ -107,121 +120,164 @@ export class Broker {
     return broker;
   }
 
-  enqueue(request: EnqueueRequest): Enqueued {
-    const { engine, clock, ids } = this.#options;
-    engine.assertWritable();
+  enqueue(input: NewTask, waiter: Waiter<Enqueued>, item = 0): void {
+    tellRefusal(this.#create(input, waiter, item), waiter, item);
+  }
+
+  #create(input: NewTask, waiter: Waiter<Enqueued>, item: number): Refused | undefined {
+    const fault = this.#fault();
+    if (fault !== undefined) return fault;
+    if (input.idempotencyKey !== "" && this.#replay(input, waiter, item)) return undefined;
+    const exceeded = this.room.exceededByTask(input.tenantId, input.payloadBytes);
+    if (exceeded !== undefined) return { code: "quota_exceeded", exceeded };
+    const { clock, ids } = this.#options;
     const nowMs = clock.nowMs();
-    if (request.idempotencyKey !== "") {
-      const replay = this.#replayOf(request);
-      if (replay !== undefined) return replay;
-    }
-    const storedBytes = Buffer.byteLength(request.payload);
-    const exceeded = this.room.exceededByTask(request.tenantId, storedBytes);
-    if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
-    const payload = isShort(request.payload) ? request.payload : undefined;
-    const input = { ...request, id: ids.next(nowMs), payload, storedBytes };
-    const task = enqueue(input, { nowMs, seq: this.#nextSequence() });
-    const ops: Op[] = [];
-    addNewTask(ops, task, request.payload);
-    if (request.idempotencyKey !== "") {
-      const { payloadHash } = request;
-      const entry = { taskId: task.id, queue: queueOf(task.command), payloadHash };
-      this.store.addIdempotency(ops, task, entry);
-    }
-    const { done } = engine.commit(ops);
-    this.#told.created(task, done);
-    this.storedBytes.add(task.tenantId, storedBytes);
-    if (this.index.queueOf(task).ready(task.priority) < keepBehindMax) this.store.keep(task);
-    this.#enter(task);
-    return accept({ value: { task, replayed: false }, done });
+    const keepsPayload = isShort(input.payload);
+    const task = enqueue(input, {
+      id: ids.next(nowMs),
+      nowMs,
+      seq: this.#nextSequence(),
+      keepsPayload,
+    });
+    const change: Change = {
+      before: undefined,
+      after: task,
+      because: "created",
+      reason: "",
+      payload: keepsPayload ? undefined : input.payload,
+      result: undefined,
+      payloadHash: input.payloadHash,
+      // With so many in front of it a task is claimed too late to be worth its place in memory.
+      keep: this.#index.queueOf(task).ready(task.priority) < nearMax,
+    };
+    this.#apply([change], waiter, { task, replayed: false }, item);
+    return undefined;
   }
 
-  claim(request: ClaimRequest): MaybePromise<readonly ClaimedTask[]> {
-    return this.claims.claim(request);
+  claim(claim: Claim): void {
+    const fault = this.#fault();
+    if (fault === undefined) this.claims.claim(claim);
+    else claim.refused(fault);
   }
 
-  /** Answers from memory; the record follows now and then, for the case of a restart. */
-  heartbeat(of: OwnedTask, leaseMs: number): Outcome<{ untilMs: number }, TaskRefusal> {
-    const { clock, engine } = this.#options;
+  /** Nobody waits for the answer of the claim any more. */
+  cancelClaim(claim: Claim): void {
+    this.claims.cancel(claim);
+  }
+
+  heartbeat(
+    of: OwnedTask,
+    leaseMs: number,
+    waiter: Waiter<{ readonly untilMs: number }>,
+    item = 0,
+  ): void {
+    tellRefusal(this.#extend(of, leaseMs, waiter, item), waiter, item);
+  }
+
+  #extend(
+    of: OwnedTask,
+    leaseMs: number,
+    waiter: Waiter<{ readonly untilMs: number }>,
+    item: number,
+  ): Refused | undefined {
+    const { clock, store } = this.#options;
     // A full disk passes and the lease with it; a storage that failed acknowledges nothing.
-    if (engine.state !== "full") engine.assertWritable();
+    const fault = store.state === "full" ? undefined : this.#fault();
+    if (fault !== undefined) return fault;
     const task = this.reads.find(of);
-    if (task === undefined) return refuse("task_unknown");
+    if (task === undefined) return { code: "task_unknown" };
     const outcome = extendLease(task, of.owner, { nowMs: clock.nowMs(), leaseMs });
     if (!outcome.ok) return outcome;
-    const lease = this.leases.get(task.id);
-    if (lease === undefined) {
+    if (this.leases.get(task.id) === undefined) {
       // While memory is rebuilt after a full disk, a lease that is not there yet is not lost.
-      engine.assertWritable();
-      return refuse("not_in_progress");
+      return this.#fault() ?? { code: "not_in_progress" };
     }
-    this.leases.extend(lease, leaseMs);
-    if (clock.monotonicMs() - lease.writtenMs >= leaseWriteMs && engine.state === "open") {
-      lease.writtenMs = clock.monotonicMs();
-      void this.#commitChange(task, outcome.value, []);
-      this.store.keep(outcome.value);
+    const change = changeOf(task, outcome.value, "extended");
+    const answer = { untilMs: clock.nowMs() + leaseMs };
+    if (store.state === "open") {
+      this.#apply([change], waiter, answer, item);
+    } else {
+      this.#index.apply(change);
+      waiter.durable(answer, item);
     }
-    return accept({ untilMs: lease.untilMs });
+    return undefined;
   }
 
-  nack(of: OwnedTask, request: NackRequest): Outcome<Decided<Returned>, TaskRefusal> {
-    const task = this.reads.find(of);
-    if (task === undefined) return refuse("task_unknown");
-    const outcome = nack(task, of.owner, request, this.#comeback());
-    const way = { by: "nack", reason: request.reason } as const;
-    return outcome.ok ? accept(this.#comeBack(task, outcome.value, way)) : outcome;
+  nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item = 0): void {
+    const how = { because: "nacked", reason: request.reason, waiter, item } as const;
+    const refused = this.#return(of, how, (task) => nack(task, of.owner, request, this.#terms()));
+    tellRefusal(refused, waiter, item);
   }
 
   abandon(
     of: OwnedTask,
-    request: { interrupted: boolean },
-  ): Outcome<Decided<Returned>, TaskRefusal> {
-    const task = this.reads.find(of);
-    if (task === undefined) return refuse("task_unknown");
-    const outcome = abandon(task, of.owner, request, this.#comeback());
-    return outcome.ok ? accept(this.#comeBack(task, outcome.value, { by: "abandon" })) : outcome;
+    request: { readonly interrupted: boolean },
+    waiter: Waiter<Returned>,
+    item = 0,
+  ): void {
+    const how = { because: "abandoned", reason: "", waiter, item } as const;
+    const refused = this.#return(of, how, (task) =>
+      abandon(task, of.owner, request, this.#terms()),
+    );
+    tellRefusal(refused, waiter, item);
   }
 
   /** Whether a submission by this owner would be taken, before anything is done for it. */
-  mayFinish(of: OwnedTask, how: Submission["how"]): Outcome<{ isRepeat: boolean }, TaskRefusal> {
+  mayFinish(of: OwnedTask, how: Submission["how"]): { isRepeat: boolean } | TaskRefusal {
     const task = this.reads.find(of);
-    if (task === undefined) return refuse("task_unknown");
-    if (isRepeat(task, of.owner, how)) return accept({ isRepeat: true });
+    if (task === undefined) return "task_unknown";
+    if (isRepeat(task, of.owner, how)) return { isRepeat: true };
     const owned = checkOwner(task, of.owner);
-    return owned.ok ? accept({ isRepeat: false }) : owned;
+    return owned.ok ? { isRepeat: false } : owned.code;
   }
 
   /** Takes back a claim whose worker was gone before the task could be sent to it. */
   release(of: OwnedTask): void {
-    const { engine, clock } = this.#options;
-    if (engine.state !== "open") return;
+    if (this.store.state !== "open") return;
     const task = this.reads.find(of);
     if (task === undefined) return;
-    const outcome = release(task, of.owner, { nowMs: clock.nowMs(), seq: this.#nextSequence() });
-    if (!outcome.ok) return;
-    void this.#goBack(task, outcome.value, { by: "release" });
+    const at = { nowMs: this.#options.clock.nowMs(), seq: this.#nextSequence() };
+    const outcome = release(task, of.owner, at);
+    if (outcome.ok) this.#apply([changeOf(task, outcome.value, "released")]);
   }
 
-  submit(of: OwnedTask, submission: Submission): Submitted {
-    const { clock, engine, retention } = this.#options;
-    engine.assertWritable();
+  submit(of: OwnedTask, submission: Submission, waiter: Waiter<Submitted>, item = 0): void {
+    tellRefusal(this.#finish(of, submission, waiter, item), waiter, item);
+  }
+
+  #finish(
+    of: OwnedTask,
+    submission: Submission,
+    waiter: Waiter<Submitted>,
+    item: number,
+  ): Refused | undefined {
+    const fault = this.#fault();
+    if (fault !== undefined) return fault;
     const before = this.reads.find(of);
-    if (before === undefined) return refuse("task_unknown");
-    if (isRepeat(before, of.owner, submission.how)) return this.#repeated(before);
-    const nowMs = clock.nowMs();
-    const outcome = complete(before, of.owner, submission, { nowMs, retention });
+    if (before === undefined) return { code: "task_unknown" };
+    if (isRepeat(before, of.owner, submission.how)) return this.#repeat(before, waiter, item);
+    const { clock, retention } = this.#options;
+    const keepsResult = isShortResult(submission.result);
+    const outcome = complete(before, of.owner, submission, {
+      nowMs: clock.nowMs(),
+      retention,
+      keepsResult,
+    });
     if (!outcome.ok) return outcome;
-    const result: Result = {
-      taskId: of.id,
-      status: submission.how === "completed" ? "COMPLETED" : "FAILED",
-      resultJson: submission.resultJson,
-      error: submission.error,
-      artifacts: submission.artifacts,
-      attempts: outcome.value.attempts,
-      completedMs: nowMs,
+    const task = outcome.value;
+    const change: Change = {
+      before,
+      after: task,
+      because: "finished",
+      reason: "",
+      payload: undefined,
+      result: keepsResult ? undefined : submission.result,
+      payloadHash: "",
+      keep: false,
     };
-    const { value: task, done } = this.#finish({ before, after: outcome.value }, result);
-    return accept({ value: { task, result, repeated: false }, done });
+    const result = resultOf(task, submission.result) as Result;
+    this.#apply([change], waiter, { task, result, repeated: false }, item);
+    return undefined;
   }
 
   /** The task as everybody may see it; undefined when it is unknown or somebody else's. */
@@ -238,78 +294,62 @@ export class Broker {
   }
 
   /** The lease of this task has ended. */
-  expire(id: TaskId): Decided<Returned> | undefined {
+  expire(id: TaskId): void {
+    this.store.assertWritable();
     const task = this.store.task(id);
-    const outcome = task === undefined ? undefined : expireLease(task, this.#comeback());
-    if (task === undefined || !outcome?.ok) {
-      this.leases.remove(id);
-      return undefined;
-    }
-    return this.#comeBack(task, outcome.value, { by: "expiry" });
+    const outcome = task === undefined ? undefined : expireLease(task, this.#terms());
+    if (task === undefined || !outcome?.ok) this.leases.remove(id);
+    else this.#apply([this.#comeBack(task, outcome.value, "expired")]);
   }
 
-  /** Makes these delayed tasks ready, in one commit. */
-  promote(due: readonly { id: TaskId; dueMs: number }[]): Decided<readonly Task[]> {
-    const { engine, clock } = this.#options;
-    engine.assertWritable();
-    const ops: Op[] = [];
-    const changes: { before: Task; after: Task }[] = [];
-    for (const { id, dueMs } of due) {
-      const before = this.store.task(id);
+  /** Makes these delayed tasks ready together; a position that is not that of its task is left out. */
+  promote(due: readonly Position[]): Promise<void> {
+    const { clock, store } = this.#options;
+    store.assertWritable();
+    const changes: Change[] = [];
+    for (const { id, number: dueMs } of due) {
+      const before = store.task(id);
       if (before?.place.in !== "delayed" || before.place.dueMs !== dueMs) continue;
       const outcome = promote(before, { nowMs: clock.nowMs(), seq: this.#nextSequence() });
-      if (!outcome.ok) continue;
-      addChange(ops, before, outcome.value);
-      changes.push({ before, after: outcome.value });
+      if (outcome.ok) changes.push(changeOf(before, outcome.value, "promoted"));
     }
-    if (changes.length === 0) return { value: [], done: nothingToWaitFor };
-    const { done } = engine.commit(ops);
-    const promoted = changes.map(({ after }) => after);
-    this.#told.promoted(promoted, done);
-    for (const { before, after } of changes) {
-      this.store.keep(after);
-      this.index.leave(before);
-      this.index.enter(after);
-    }
-    // Only now, so that a waiting claim gets the best of them and not the first.
-    for (const task of promoted) this.claims.serve(this.index.queueOf(task));
-    return { value: promoted, done };
+    return this.#applied(changes);
   }
 
-  /** Removes terminal tasks and all that belongs to them, in one commit. */
+  /** Removes terminal tasks and all that belongs to them, together. */
   delete(tasks: readonly Task[]): Promise<void> {
-    const { engine } = this.#options;
-    engine.assertWritable();
-    const ops: Op[] = [];
-    const deleted: Task[] = [];
+    this.store.assertWritable();
+    const changes: Change[] = [];
     for (const id of new Set(tasks.map((task) => task.id))) {
       // It may have been deleted since it was read.
       const task = this.store.task(id);
       if (task?.place.in !== "dead" && task?.place.in !== "done") continue;
-      addRemoval(ops, task);
-      deleted.push(task);
+      changes.push(changeOf(task, undefined, "deleted"));
     }
-    if (deleted.length === 0) return nothingToWaitFor;
-    const { done } = engine.commit(ops);
-    for (const task of deleted) {
-      this.storedBytes.add(task.tenantId, -task.storedBytes);
-      this.store.forget(task.id);
-      this.index.leave(task);
-    }
-    return done;
+    return this.#applied(changes);
   }
 
   /** Ends all waits, for a shutdown. */
   stopWaiting(): void {
-    this.claims.waiters.finishAll();
+    this.claims.lines.finishAll();
     this.results.finishAll();
   }
 
   async #recover(): Promise<void> {
     this.claims.restart();
-    this.store.forgetAll();
-    this.storedBytes.forgetAll();
     this.#sequence = Math.max(this.#sequence, await recoverMemory(this));
+  }
+
+  /** Why nothing can be written now. */
+  #fault(): FaultError | undefined {
+    if (this.store.state === "open") return undefined;
+    try {
+      this.store.assertWritable();
+      return undefined;
+    } catch (error) {
+      if (error instanceof FaultError) return error;
+      throw error;
+    }
   }
 
   #nextSequence(): number {
@@ -317,82 +357,138 @@ export class Broker {
     return this.#sequence;
   }
 
-  #comeback(): ComebackTerms {
-    const { engine, clock, draw, policy, retention } = this.#options;
-    engine.assertWritable();
+  #terms(): {
+    nowMs: number;
+    seq: number;
+    draw: number;
+    policy: RetryPolicy;
+    retention: Retention;
+  } {
+    const { clock, draw, policy, retention } = this.#options;
     return { nowMs: clock.nowMs(), seq: this.#nextSequence(), draw: draw(), policy, retention };
   }
 
-  #comeBack(before: Task, returned: Returned, way: WayBack): Decided<Returned> {
-    const { task: after } = returned;
-    if (!returned.buried) return { value: returned, done: this.#goBack(before, after, way) };
-    const { value: task, done } = this.#finish({ before, after, way }, buriedResult(after));
-    return { value: { ...returned, task }, done };
+  /** A worker gives a task back. */
+  #return(
+    of: OwnedTask,
+    how: {
+      readonly because: Cause;
+      readonly reason: string;
+      readonly waiter: Waiter<Returned>;
+      readonly item: number;
+    },
+    decide: (task: Task) => Outcome<Returned, TaskRefusal>,
+  ): Refused | undefined {
+    const { because, reason, waiter, item } = how;
+    const fault = this.#fault();
+    if (fault !== undefined) return fault;
+    const task = this.reads.find(of);
+    if (task === undefined) return { code: "task_unknown" };
+    const outcome = decide(task);
+    if (!outcome.ok) return outcome;
+    const change = this.#comeBack(task, outcome.value, because, reason);
+    this.#apply([change], waiter, outcome.value, item);
+    return undefined;
   }
 
-  /** Back from a worker, to be claimed now or later. */
-  #goBack(before: Task, after: Task, way: WayBack): Promise<void> {
-    const done = this.#commitChange(before, after, []);
-    this.#told.cameBack({ before, after, way }, done);
-    this.store.keep(after);
-    this.index.leave(before);
-    this.#enter(after);
-    if (this.room.isLimited) this.claims.serveHeldBack(this.index.queueOf(after));
-    return done;
+  #comeBack(before: Task, { task, buried }: Returned, because: Cause, reason = ""): Change {
+    const change = changeOf(before, task, because, reason);
+    return buried ? { ...change, keep: false } : change;
   }
 
-  /** The end of a task: terminal record, result, retention and callback in one batch. */
-  #finish(change: { before: Task; after: Task; way?: WayBack }, result: Result): Decided<Task> {
-    const { before, way } = change;
-    const record = encodeResult(result);
-    const more = Buffer.byteLength(record);
-    const after = { ...change.after, storedBytes: change.after.storedBytes + more };
-    const ops: Op[] = [];
-    addEnd(ops, before, { task: after, result: record });
-    if (after.webhook !== "") {
-      ops.push(create(webhookKey(result.completedMs, after.id), firstTry));
-      this.onWebhook(result.completedMs);
+  /**
+   * The one way in which anything changes: the store has it, memory follows, whoever waits for work is
+   * served. Observers hear of it and the waiter gets its answer when it is durable.
+   */
+  #apply<Answer>(
+    changes: readonly Change[],
+    waiter?: Waiter<Answer>,
+    answer?: Answer,
+    item = 0,
+  ): void {
+    const group = this.store.commit(changes);
+    if (group !== this.#group) {
+      this.#group = group;
+      this.#outcome = new GroupOutcome(this.#observe);
+      group.wait(this.#outcome);
     }
-    const { done } = this.#options.engine.commit(ops);
-    this.#told.ended({ before, after, way }, done);
-    this.storedBytes.add(after.tenantId, more);
-    this.store.forget(after.id);
-    this.index.leave(before);
-    this.index.enter(after);
-    if (this.room.isLimited) this.claims.serveHeldBack(this.index.queueOf(after));
-    this.results.wakeAfter(done, after.id);
-    return { value: after, done };
+    const outcome = this.#outcome;
+    // Before anything that follows from it is decided, so that it is told first.
+    for (let at = 0; at < changes.length; at++) outcome.add(changes[at] as Change);
+    if (waiter !== undefined) outcome.answer(waiter, answer as Answer, item);
+    if (changes.length === 1) {
+      const change = changes[0] as Change;
+      this.#serve(change, this.#index.apply(change));
+      return;
+    }
+    const queues = changes.map((change) => this.#index.apply(change));
+    // Only now, so that a waiting claim gets the best of them and not the first.
+    for (const [at, change] of changes.entries()) {
+      this.#serve(change, queues[at] as ReturnType<MemoryIndex["apply"]>);
+    }
   }
 
-  #commitChange(before: Task, after: Task, ops: Op[]): Promise<void> {
-    addChange(ops, before, after);
-    const { done } = this.#options.engine.commit(ops);
-    const more = after.storedBytes - before.storedBytes;
-    if (more !== 0) this.storedBytes.add(after.tenantId, more);
-    return done;
+  #serve({ before, after }: Change, queue: ReturnType<MemoryIndex["apply"]>): void {
+    if (after?.place.in === "ready") this.claims.serve(queue);
+    if (this.room.isLimited && before?.place.in === "leased") this.claims.serveHeldBack(queue);
   }
 
-  #enter(task: Task): void {
-    this.index.enter(task);
-    if (task.place.in === "ready") this.claims.serve(this.index.queueOf(task));
+  /** The same as a promise, for what is not in a hurry. */
+  #applied(changes: readonly Change[]): Promise<void> {
+    if (changes.length === 0) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      this.#apply(changes, { durable: () => resolve(), refused: reject }, undefined);
+    });
   }
 
-  #repeated(task: Task): Submitted {
-    const result = this.store.result(task.id);
-    if (result === undefined) return refuse("not_in_progress");
-    const done = this.store.whenDurable(task.id) ?? nothingToWaitFor;
-    return accept({ value: { task, result, repeated: true }, done });
+  readonly #observe: Observe = (change) => {
+    const place = change.after?.place.in;
+    if (place === "done" || place === "dead") this.results.wake((change.after as Task).id);
+    this.#options.observe(change);
+  };
+
+  #repeat(task: Task, waiter: Waiter<Submitted>, item: number): Refused | undefined {
+    const result = this.store.result(task);
+    if (result === undefined) return { code: "not_in_progress" };
+    this.#answerWhenDurable(task, waiter, { task, result, repeated: true }, item);
+    return undefined;
   }
 
-  #replayOf(request: EnqueueRequest): Enqueued | undefined {
-    const entry = this.store.idempotency(request.tenantId, request.idempotencyKey);
-    if (entry === undefined) return undefined;
-    const { payloadHash } = request;
-    const match = matchIdempotency(entry, { queue: queueOf(request.command), payloadHash });
-    if (!match.ok) return match;
+  /** Answers with the task that the idempotency key stands for; false when it stands for none. */
+  #replay(input: NewTask, waiter: Waiter<Enqueued>, item: number): boolean {
+    const entry = this.store.idempotency(input.tenantId, input.idempotencyKey);
+    if (entry === undefined) return false;
+    const { payloadHash } = input;
+    const match = matchIdempotency(entry, { queue: queueOf(input.command), payloadHash });
+    if (!match.ok) {
+      waiter.refused(match, item);
+      return true;
+    }
     const task = this.store.task(match.value);
-    if (task === undefined) return undefined;
-    const done = this.store.whenDurable(task.id) ?? nothingToWaitFor;
-    return accept({ value: { task: this.reads.withLiveLease(task), replayed: true }, done });
+    if (task === undefined) return false;
+    const answer = { task: this.reads.withLiveLease(task), replayed: true };
+    this.#answerWhenDurable(task, waiter, answer, item);
+    return true;
   }
+
+  #answerWhenDurable<Answer>(
+    { id }: Task,
+    waiter: Waiter<Answer>,
+    answer: Answer,
+    item: number,
+  ): void {
+    const done = this.store.whenDurable(id);
+    if (done === undefined) {
+      waiter.durable(answer, item);
+      return;
+    }
+    done.then(
+      () => waiter.durable(answer, item),
+      (why: Refused) => waiter.refused(why, item),
+    );
+  }
+}
+
+function tellRefusal(refused: Refused | undefined, waiter: Waiter<never>, item: number): void {
+  if (refused !== undefined) waiter.refused(refused, item);
 }

@@ -12,7 +12,9 @@ import {
   countsInMemory,
   enqueue,
   enqueueNow,
+  nack,
   owned,
+  promoteNow,
   runDue,
   sorted,
 } from "../../test/broker-world.ts";
@@ -85,10 +87,12 @@ test("a task is not promoted twice, nor by an entry that is out of date", async 
   const task = await enqueue(broker, { visibleMs: inMs(100) });
   const dueMs = inMs(100);
   await world.clock.advance(100);
-  assert.equal(broker.promote([{ id: task.id, dueMs: dueMs - 1 }]).value.length, 0);
-  assert.equal(broker.promote([{ id: task.id, dueMs }]).value.length, 1);
-  assert.equal(broker.promote([{ id: task.id, dueMs }]).value.length, 0);
-  assert.deepEqual(sorted(countsInMemory(broker)), sorted(await countedKeys(broker.store.engine)));
+  const promoted = (number: number): number =>
+    promoteNow(broker, { id: task.id, number }).tasks.length;
+  assert.equal(promoted(dueMs - 1), 0);
+  assert.equal(promoted(dueMs), 1);
+  assert.equal(promoted(dueMs), 0);
+  assert.deepEqual(sorted(countsInMemory(broker)), sorted(await countedKeys(broker.store)));
 });
 
 test("the latest wish counts: a nack after a promotion waits anew", async () => {
@@ -96,7 +100,7 @@ test("the latest wish counts: a nack after a promotion waits anew", async () => 
   const task = await enqueue(broker, { visibleMs: inMs(100) });
   await pass(world, broker, 100);
   await claim(broker);
-  broker.nack(owned(task), { delaySeconds: 2, reason: "" });
+  nack(broker, owned(task), { delaySeconds: 2, reason: "" });
   assert.deepEqual(await pass(world, broker, 1900), []);
   assert.deepEqual(await pass(world, broker, 100), [task.id]);
 });
@@ -176,21 +180,21 @@ test("what arrives while a stretch is read is neither lost nor doubled", async (
 test("a stretch that could not be read is read again, with what arrived meanwhile", async () => {
   const { world, broker, inMs } = await setup({ delayedInMemoryMax: 4 });
   for (const ms of [100, 200, 300, 400, 500, 600]) await enqueue(broker, { visibleMs: inMs(ms) });
-  const { engine } = broker.store;
-  const scan = engine.scan.bind(engine);
-  engine.scan = () => Promise.reject(new Error("not now"));
+  const { store } = broker;
+  const read = store.delayedAfter;
+  store.delayedAfter = () => Promise.reject(new Error("not now"));
   let item = broker.delayed.first();
   await world.clock.advance(600);
   while (item?.id !== undefined) {
     broker.delayed.drop(item);
-    broker.promote([{ id: item.id, dueMs: item.dueMs }]);
+    void broker.promote([{ id: item.id, number: item.dueMs }]);
     item = broker.delayed.first();
   }
   assert.ok(item, "the rest has to be read");
   const failed = broker.delayed.readStretch(item);
   const meanwhile = await enqueue(broker, { visibleMs: inMs(50) });
   await assert.rejects(failed, /not now/);
-  engine.scan = scan;
+  store.delayedAfter = read;
   const came = await pass(world, broker, 100, 50);
   assert.equal(came.at(-1), meanwhile.id);
   assert.equal(broker.counts(acme, "work").delayed, 0);

@@ -5,9 +5,8 @@
  * task beyond it is only on disk. When the time of that position comes, and every task in memory up
  * to that time has been taken, the next stretch is read. So a reading always brings something on.
  */
-import type { Engine } from "@codeq/engine";
 import type { TaskId } from "@codeq/queue";
-import { delayedPrefix, endOf, idOf, numberOf, sortable } from "../store/keys.ts";
+import type { Position, Store } from "../store/store.ts";
 import { type HeapItem, IndexedHeap } from "./indexed-heap.ts";
 import { everything, type QueueState } from "./queue-state.ts";
 
@@ -28,15 +27,15 @@ interface Reading {
 export class DelayedTasks {
   /** Called when something is due earlier than everything else; the time is on the wall clock. */
   onDue: (wallMs: number) => void = () => {};
-  readonly #engine: Engine;
+  readonly #store: Store;
   readonly #entriesMax: number;
   readonly #byId: Map<TaskId, DelayedItem> = new Map();
   readonly #readings: Map<QueueState, Reading> = new Map();
   #tasks: IndexedHeap<DelayedItem> = new IndexedHeap();
   #stretches: IndexedHeap<DelayedItem> = new IndexedHeap();
 
-  constructor(engine: Engine, entriesMax: number) {
-    this.#engine = engine;
+  constructor(store: Store, entriesMax: number) {
+    this.#store = store;
     this.#entriesMax = entriesMax;
   }
 
@@ -50,7 +49,7 @@ export class DelayedTasks {
       reading.arrived.push({ dueMs, id });
       return;
     }
-    if (positionOf(dueMs, id) > queue.delayedCoveredTo) return;
+    if (isBehind({ number: dueMs, id }, queue.delayedCoveredTo)) return;
     this.#push({ queue, id, dueMs, heapIndex: -1 });
     if (this.#byId.size > this.#entriesMax) this.#shrink();
   }
@@ -75,7 +74,7 @@ export class DelayedTasks {
 
   /** Starts with nothing of the queue in memory; its first stretch is read at once. */
   recover(queue: QueueState): void {
-    queue.delayedCoveredTo = "";
+    queue.delayedCoveredTo = undefined;
     this.#readAt(queue, 0);
   }
 
@@ -87,17 +86,13 @@ export class DelayedTasks {
     this.#readings.set(queue, reading);
     if (this.#byId.size > this.#entriesMax >>> 1) this.#shrink();
     const limit = Math.max(1, Math.min(stretchTasks, this.#entriesMax - this.#byId.size));
-    const prefix = delayedPrefix(queue.prefix);
-    const range = { after: prefix + queue.delayedCoveredTo, before: endOf(prefix) };
     try {
-      const entries = await this.#engine.scan(range, limit);
+      const found = await this.#store.delayedAfter(queue, queue.delayedCoveredTo, limit);
       if (this.#readings.get(queue) !== reading) return;
-      const last = entries.length === limit ? entries.at(-1)?.[0] : undefined;
-      queue.delayedCoveredTo = last?.slice(prefix.length) ?? everything;
-      for (const [key] of entries) {
-        this.#push({ queue, id: idOf(key), dueMs: numberOf(key), heapIndex: -1 });
-      }
-      this.#endReading(reading, last === undefined ? undefined : numberOf(last));
+      const last = found.length === limit ? found.at(-1) : undefined;
+      queue.delayedCoveredTo = last ?? everything;
+      for (const { number: dueMs, id } of found) this.#push({ queue, id, dueMs, heapIndex: -1 });
+      this.#endReading(reading, last?.number);
     } catch (error) {
       if (this.#readings.get(queue) === reading) this.#endReading(reading, item.dueMs);
       throw error;
@@ -150,13 +145,14 @@ export class DelayedTasks {
       this.drop(item);
       if (cut.has(queue)) continue;
       cut.add(queue);
-      queue.delayedCoveredTo = `${sortable(dueMs)}/`;
+      queue.delayedCoveredTo = { number: dueMs, id: "" as TaskId };
       this.#readAt(queue, dueMs);
     }
   }
 }
 
-/** A place in the delayed index of a queue, in its order. */
-function positionOf(dueMs: number, id: TaskId): string {
-  return `${sortable(dueMs)}/${id}`;
+/** Whether a task stands behind a position in the delayed index of its queue. */
+function isBehind(task: Position, position: Position | undefined): boolean {
+  if (position === undefined || task.number > position.number) return true;
+  return task.number === position.number && task.id > position.id;
 }

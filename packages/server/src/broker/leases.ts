@@ -15,8 +15,6 @@ export interface Lease extends HeapItem {
   seenMs: number;
   /** The end as users see it, on the wall clock. */
   untilMs: number;
-  /** When the record on disk last got the end, on the monotonic clock. */
-  writtenMs: number;
   /** Its neighbours in the chain of its tenant. */
   previous: Lease | undefined;
   next: Lease | undefined;
@@ -62,7 +60,6 @@ export class Leases {
       sinceMs: task.updatedMs,
       seenMs: task.updatedMs,
       untilMs: this.#clock.nowMs() + leftMs,
-      writtenMs: nowMs,
       dueMs: nowMs + leftMs,
       heapIndex: -1,
       previous: undefined,
@@ -75,7 +72,11 @@ export class Leases {
     this.#announce(lease);
   }
 
-  extend(lease: Lease, leaseMs: number): void {
+  /** Starts the lease anew, as the record says. */
+  extend({ id, place }: Task): void {
+    const lease = this.#byId.get(id);
+    if (lease === undefined || place.in !== "leased") return;
+    const { leaseMs } = place;
     lease.seenMs = this.#clock.nowMs();
     lease.untilMs = lease.seenMs + leaseMs;
     lease.dueMs = this.#clock.monotonicMs() + leaseMs;

@@ -1,9 +1,8 @@
 /**
  * What the broker holds in memory about where tasks are. Like the keys on disk it is a function of
- * the task's place: a transition leaves the old place and enters the new one, and nothing else
- * changes it.
+ * the task's place: a change leaves the old place and enters the new one, and nothing else changes it.
  */
-import { queueOf, type Task } from "@codeq/queue";
+import { type Change, queueOf, type Task } from "@codeq/queue";
 import type { DelayedTasks } from "./delayed-tasks.ts";
 import type { Leases } from "./leases.ts";
 import type { QueueState, Queues } from "./queue-state.ts";
@@ -12,8 +11,6 @@ export class MemoryIndex {
   readonly queues: Queues;
   readonly leases: Leases;
   readonly delayed: DelayedTasks;
-  /** Called when a task became terminal and may be deleted at the given time. */
-  onExpiry: (wallMs: number) => void = () => {};
 
   constructor(parts: { queues: Queues; leases: Leases; delayed: DelayedTasks }) {
     this.queues = parts.queues;
@@ -25,12 +22,23 @@ export class MemoryIndex {
     return this.queues.queue(task.tenantId, queueOf(task.command));
   }
 
-  enter(task: Task): void {
-    const queue = this.queueOf(task);
+  /** Follows a change; returns the queue of its task. */
+  apply({ before, after, because }: Change): QueueState {
+    const queue = this.queueOf((after ?? before) as Task);
+    if (because === "extended") {
+      if (after !== undefined) this.leases.extend(after);
+      return queue;
+    }
+    if (before !== undefined) this.#leave(queue, before);
+    if (after !== undefined) this.#enter(queue, after);
+    return queue;
+  }
+
+  #enter(queue: QueueState, task: Task): void {
     const { place } = task;
     switch (place.in) {
       case "ready":
-        this.queues.arrive(queue, task.priority, { seq: place.seq, id: task.id });
+        this.queues.arrive(queue, task.priority, { number: place.seq, id: task.id });
         return;
       case "delayed":
         queue.addDelayed(1);
@@ -41,35 +49,31 @@ export class MemoryIndex {
         this.leases.add(task, 0);
         return;
       case "dead":
-        queue.counts.dead += 1;
-        if (place.expiresMs !== undefined) this.onExpiry(place.expiresMs);
+        queue.addDead(1);
         return;
       case "done":
-        this.onExpiry(place.expiresMs);
         return;
     }
   }
 
-  /** A ready task has been taken out of its window before. */
-  leave(task: Task): void {
-    const queue = this.queueOf(task);
+  #leave(queue: QueueState, task: Task): void {
     switch (task.place.in) {
       case "ready":
-        queue.addReady(task.priority, -1);
-        break;
+        // Whoever took it out of its window has accounted for it.
+        return;
       case "delayed":
         queue.addDelayed(-1);
         this.delayed.remove(task.id);
-        break;
+        return;
       case "leased":
         queue.addLeased(-1);
         this.leases.remove(task.id);
-        break;
+        return;
       case "dead":
-        queue.counts.dead -= 1;
-        break;
+        queue.addDead(-1);
+        return;
       case "done":
-        break;
+        return;
     }
   }
 }

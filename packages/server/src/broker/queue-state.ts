@@ -4,12 +4,12 @@
  */
 import type { TaskId, TenantId } from "@codeq/queue";
 import { type Counts, isEmpty, noCounts } from "../store/counts.ts";
-import { queuePrefix } from "../store/keys.ts";
-import type { ClaimWaiter } from "./claim-waiters.ts";
+import type { Position } from "../store/store.ts";
+import { ClaimLine } from "./claim-line.ts";
 import { ReadyWindow } from "./ready-window.ts";
 
-const windowEntriesMax = 4096;
-const allWindowsEntriesMax = 262_144;
+/** Of all windows together: 24 bytes each, behind the first few thousand of a window. */
+const allWindowsEntriesMax = 1_048_576;
 /** What a window may always read, so that every queue gets on however many there are. */
 const refillRoomMin = 16;
 const idleQueuesMax = 1024;
@@ -18,13 +18,17 @@ export class QueueState {
   readonly name: string;
   readonly tenantId: TenantId;
   readonly tenant: TenantState;
-  readonly prefix: string;
+  /** Just this one, for claims that ask for no other. */
+  readonly alone: readonly QueueState[] = [this];
   /** By priority; made when the first task of it arrives. */
   readonly #windows: (ReadyWindow | undefined)[] = [];
-  readonly waiters: Set<ClaimWaiter> = new Set();
-  counts: Counts = noCounts();
-  /** Index position up to which delayed tasks are in memory; `everything` when all are. */
-  delayedCoveredTo: string = everything;
+  readonly waiters: ClaimLine = new ClaimLine();
+  #counts: Counts = noCounts();
+  /** A bit for each priority that has ready tasks. */
+  #readyBits = 0;
+  #readyTotal = 0;
+  /** Position up to which delayed tasks are in memory; `everything` when all are. */
+  delayedCoveredTo: Position | undefined = everything;
   /** The refills under way, by priority. */
   readonly refills: (Promise<void> | undefined)[] = [];
 
@@ -32,7 +36,18 @@ export class QueueState {
     this.name = name;
     this.tenantId = tenantId;
     this.tenant = tenant;
-    this.prefix = queuePrefix(name, tenantId);
+  }
+
+  get counts(): Readonly<Counts> {
+    return this.#counts;
+  }
+
+  /** What the store says, before anything has changed. */
+  recover(counts: Counts): void {
+    for (const [priority, count] of counts.ready.entries()) this.addReady(priority, count);
+    this.addDelayed(counts.delayed);
+    this.addLeased(counts.leased);
+    this.#counts.dead += counts.dead;
   }
 
   window(priority: number): ReadyWindow {
@@ -45,22 +60,39 @@ export class QueueState {
   }
 
   ready(priority: number): number {
-    return this.counts.ready[priority] ?? 0;
+    return this.#counts.ready[priority] as number;
+  }
+
+  get readyTotal(): number {
+    return this.#readyTotal;
+  }
+
+  /** The highest priority that has ready tasks; -1 when none has. */
+  get topPriority(): number {
+    return 31 - Math.clz32(this.#readyBits);
   }
 
   addReady(priority: number, change: number): void {
-    this.counts.ready[priority] = this.ready(priority) + change;
+    const count = this.ready(priority) + change;
+    this.#counts.ready[priority] = count;
+    if (count > 0) this.#readyBits |= 1 << priority;
+    else this.#readyBits &= ~(1 << priority);
+    this.#readyTotal += change;
     this.tenant.pending += change;
   }
 
   addDelayed(change: number): void {
-    this.counts.delayed += change;
+    this.#counts.delayed += change;
     this.tenant.pending += change;
   }
 
   addLeased(change: number): void {
-    this.counts.leased += change;
+    this.#counts.leased += change;
     this.tenant.leased += change;
+  }
+
+  addDead(change: number): void {
+    this.#counts.dead += change;
   }
 
   /** The tasks that are next in line, one of each priority whose head is in memory. */
@@ -72,23 +104,19 @@ export class QueueState {
   }
 
   get isIdle(): boolean {
-    return this.waiters.size === 0 && isEmpty(this.counts) && !this.refills.some(Boolean);
-  }
-
-  get readyTotal(): number {
-    return this.counts.ready.reduce((sum, count) => sum + count, 0);
+    return this.waiters.size === 0 && isEmpty(this.#counts) && !this.refills.some(Boolean);
   }
 }
 
-/** Greater than every position in the delayed index. */
-export const everything = "~";
+/** Behind every position in the delayed index. */
+export const everything: Position = { number: Number.POSITIVE_INFINITY, id: "" as TaskId };
 
 export class TenantState {
   readonly queues: Map<string, QueueState> = new Map();
   /** Claims for whatever command has work. */
-  readonly anyWaiters: Set<ClaimWaiter> = new Set();
-  /** How many lines its waiters stand in. */
-  waiterSlots = 0;
+  readonly anyWaiters: ClaimLine = new ClaimLine();
+  /** In how many lines its claims stand. */
+  waiting = 0;
   /** Tasks that are ready or delayed, and leases, over all of its queues. */
   pending = 0;
   leased = 0;
@@ -166,15 +194,14 @@ export class Queues {
     return Math.max(refillRoomMin, allWindowsEntriesMax - this.windowEntries);
   }
 
-  arrive(queue: QueueState, priority: number, task: { seq: number; id: TaskId }): void {
-    const window = queue.window(priority);
-    const hasRoom = window.size < windowEntriesMax && this.windowEntries < allWindowsEntriesMax;
-    if (window.arrive(task.seq, task.id, hasRoom)) this.windowEntries += 1;
+  arrive(queue: QueueState, priority: number, { number, id }: Position): void {
+    const hasRoom = this.windowEntries < allWindowsEntriesMax;
+    if (queue.window(priority).arrive(number, id, hasRoom)) this.windowEntries += 1;
     queue.addReady(priority, 1);
   }
 
   /** Takes the oldest task of the window; the caller accounts for it. */
-  take(queue: QueueState, priority: number): { seq: number; id: TaskId } | undefined {
+  take(queue: QueueState, priority: number): Position | undefined {
     const taken = queue.window(priority).take();
     if (taken !== undefined) this.windowEntries -= 1;
     return taken;

@@ -2,35 +2,35 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TaskId } from "@codeq/queue";
 import fc from "fast-check";
-import { ReadyWindow } from "./ready-window.ts";
+import type { Position } from "../store/store.ts";
+import { nearMax, ReadyWindow } from "./ready-window.ts";
 
-interface Entry {
-  readonly seq: number;
-  readonly id: TaskId;
+function idOf(seq: number): TaskId {
+  return `018bcfe5-6800-7000-8000-${seq.toString(16).padStart(12, "0")}` as TaskId;
 }
 
 /** A window over an index that holds everything which was not taken. */
 function setup(roomMax = 8): {
   window: ReadyWindow;
-  index: Entry[];
+  index: Position[];
   arrive: () => void;
   refill: (limit: number) => { end: () => void };
 } {
   const window = new ReadyWindow();
-  const index: Entry[] = [];
+  const index: Position[] = [];
   let seq = 0;
   const arrive = (): void => {
     // Other queues take numbers in between.
     seq += 1 + (seq % 3);
-    const id = `task-${seq}` as TaskId;
-    index.push({ seq, id });
+    const id = idOf(seq);
+    index.push({ number: seq, id });
     window.arrive(seq, id, window.size < roomMax);
   };
   const refill = (limit: number): { end: () => void } => {
     const newest = window.beginRefill();
-    const behind = index.filter((entry) => entry.seq > window.coveredTo);
+    const behind = index.filter(({ number }) => number > window.coveredTo);
     const found = behind.slice(0, limit);
-    const reached = found.length < behind.length ? (found.at(-1)?.seq ?? 0) : newest;
+    const reached = found.length < behind.length ? (found.at(-1)?.number ?? 0) : newest;
     return { end: () => window.endRefill(found, reached) };
   };
   return { window, index, arrive, refill };
@@ -41,7 +41,7 @@ test("what arrives in an empty queue is in memory at once", () => {
   arrive();
   arrive();
   assert.equal(window.size, 2);
-  assert.equal(window.headSeq, window.take()?.seq);
+  assert.equal(window.headSeq, window.take()?.number);
 });
 
 test("once something had to stay on disk, what comes later stays there too", () => {
@@ -73,8 +73,8 @@ test("a recovered window starts empty and finds everything by refills", () => {
   window.recover(50);
   window.arrive(51, "new" as TaskId, true);
   assert.equal(window.size, 0);
-  window.endRefill([{ seq: 7, id: "old" as TaskId }], 7);
-  window.endRefill([{ seq: 51, id: "new" as TaskId }], window.beginRefill());
+  window.endRefill([{ number: 7, id: "old" as TaskId }], 7);
+  window.endRefill([{ number: 51, id: "new" as TaskId }], window.beginRefill());
   assert.deepEqual([window.take()?.id, window.take()?.id], ["old", "new"]);
   window.arrive(60, "direct" as TaskId, true);
   assert.equal(window.headSeq, 60);
@@ -123,4 +123,103 @@ test("a window that thousands of tasks pass through does not grow", () => {
   }
   assert.equal(window.size, 0);
   assert.equal(window.headSeq, undefined);
+});
+
+/** Takes one, and brings others near as whoever claims does. */
+function take(window: ReadyWindow): Position | undefined {
+  const taken = window.take();
+  window.bringNear();
+  return taken;
+}
+
+test("what is far is held as well, and comes in its turn", () => {
+  const { window, index, arrive } = setup(Number.POSITIVE_INFINITY);
+  const count = nearMax * 3 + 17;
+  for (let n = 0; n < count; n += 1) arrive();
+  assert.equal(window.size, count);
+  assert.equal(window.coveredTo, index.at(-1)?.number);
+  for (let n = 0; n < count; n += 1) {
+    assert.equal(window.headId, index[n]?.id);
+    assert.equal(window.headSeq, index[n]?.number);
+    assert.deepEqual(take(window), index[n]);
+    assert.equal(window.size, count - n - 1);
+  }
+  assert.equal(take(window), undefined);
+});
+
+test("those that are brought near are told once, in order, and only when few are left", () => {
+  const { window, index, arrive } = setup(Number.POSITIVE_INFINITY);
+  for (let n = 0; n < nearMax + 3000; n += 1) arrive();
+  assert.deepEqual(window.bringNear(), []);
+  const told: TaskId[] = [];
+  for (let taken = 1; window.size > 0; taken += 1) {
+    window.take();
+    const brought = window.bringNear();
+    told.push(...brought);
+    // Whoever is next was told before its turn comes.
+    if (window.size > 0) assert.notEqual(window.headSeq, undefined);
+    if (brought.length > 0) assert.ok(taken > nearMax - 1024, `${taken} taken`);
+  }
+  assert.deepEqual(
+    told,
+    index.slice(nearMax).map(({ id }) => id),
+  );
+});
+
+test("a task whose id cannot be packed stays on disk, with all that come later", () => {
+  const { window, arrive } = setup(Number.POSITIVE_INFINITY);
+  for (let n = 0; n < nearMax; n += 1) arrive();
+  const last = window.coveredTo;
+  assert.equal(window.arrive(last + 1, "strange" as TaskId, true), false);
+  assert.equal(window.arrive(last + 2, idOf(last + 2), true), false);
+  assert.equal(window.size, nearMax);
+  assert.equal(window.coveredTo, last);
+  while (window.size > 0) take(window);
+  window.endRefill(
+    [
+      { number: last + 1, id: "strange" as TaskId },
+      { number: last + 2, id: idOf(last + 2) },
+    ],
+    window.beginRefill(),
+  );
+  assert.deepEqual([take(window)?.id, take(window)?.id], ["strange", idOf(last + 2)]);
+});
+
+test("near, far and on disk: nothing is lost or given twice, in order, whatever the sizes", () => {
+  const step = fc.record({
+    kind: fc.constantFrom("arrive" as const, "arrive" as const, "take" as const),
+    count: fc.integer({ min: 1, max: 3000 }),
+  });
+  fc.assert(
+    fc.property(
+      fc.array(step, { maxLength: 12 }),
+      fc.integer({ min: 1, max: 12_000 }),
+      (steps, roomMax) => {
+        const { window, index, arrive, refill } = setup(roomMax);
+        let at = 0;
+        const takeOne = (): void => {
+          if (window.size === 0 && at < index.length) refillFrom(at);
+          const taken = take(window);
+          assert.deepEqual(taken, index[at]);
+          if (taken !== undefined) at += 1;
+        };
+        // What was taken is not in the index any more.
+        const refillFrom = (start: number): void => {
+          index.splice(0, start);
+          at = 0;
+          refill(4096).end();
+        };
+        for (const { kind, count } of steps) {
+          for (let n = 0; n < count; n += 1) {
+            if (kind === "arrive") arrive();
+            else takeOne();
+          }
+          assert.ok(window.size <= Math.max(roomMax, 4096));
+        }
+        while (at < index.length) takeOne();
+        assert.equal(window.size, 0);
+      },
+    ),
+    { numRuns: 30 },
+  );
 });

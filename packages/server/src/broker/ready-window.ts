@@ -1,15 +1,23 @@
 /**
- * The head of one (command, tenant, priority) in memory; the rest is on disk.
+ * The head of one (queue, priority) in memory; the rest is on disk.
  *
  * Sequence numbers only grow, and every return to ready takes a new one. So the window always
  * continues behind what it has seen and never looks at the start of the index again, where the
  * deleted keys are.
  *
- *   taken | in the window, up to `coveredTo` | on disk only
+ *   taken | near: ids as they are | far: packed | on disk only, behind `coveredTo`
  */
 import type { TaskId } from "@codeq/queue";
+import type { Position } from "../store/store.ts";
+import { PackedPositions } from "./packed-positions.ts";
 
 const compactAt = 1024;
+/** Tasks so close to their turn are kept as they are. */
+export const nearMax = 4096;
+/** With fewer than this near, more of the far ones are brought near. */
+const nearMin = 1024;
+const bringMax = 1024;
+const nothing: readonly TaskId[] = [];
 
 export class ReadyWindow {
   /** Every ready task up to this sequence number that was not taken is in the window. */
@@ -19,9 +27,10 @@ export class ReadyWindow {
   #seqs: number[] = [];
   #ids: TaskId[] = [];
   #head = 0;
+  readonly #far: PackedPositions = new PackedPositions();
 
   get size(): number {
-    return this.#ids.length - this.#head;
+    return this.#ids.length - this.#head + this.#far.size;
   }
 
   /** The oldest task in the window; undefined when the window is empty. */
@@ -40,23 +49,37 @@ export class ReadyWindow {
   arrive(seq: number, id: TaskId, hasRoom: boolean): boolean {
     const isComplete = this.coveredTo === this.#newest;
     this.#newest = seq;
-    if (!isComplete || !hasRoom) return false;
+    if (!isComplete || !hasRoom || !this.#push(seq, id)) return false;
     this.coveredTo = seq;
-    this.#push(seq, id);
     return true;
   }
 
-  take(): { readonly seq: number; readonly id: TaskId } | undefined {
-    const seq = this.#seqs[this.#head];
+  /** Takes the oldest task. */
+  take(): Position | undefined {
+    const number = this.#seqs[this.#head];
     const id = this.#ids[this.#head];
-    if (seq === undefined || id === undefined) return undefined;
+    if (number === undefined || id === undefined) return undefined;
     this.#head += 1;
     if (this.#head >= compactAt && this.#head * 2 > this.#ids.length) {
       this.#seqs = this.#seqs.slice(this.#head);
       this.#ids = this.#ids.slice(this.#head);
       this.#head = 0;
     }
-    return { seq, id };
+    return { number, id };
+  }
+
+  /** Brings far tasks near when few are left; returns which, so that they can be read ahead. */
+  bringNear(): readonly TaskId[] {
+    if (this.#far.size === 0 || this.#ids.length - this.#head >= nearMin) return nothing;
+    const brought: TaskId[] = [];
+    while (brought.length < bringMax) {
+      const next = this.#far.shift();
+      if (next === undefined) break;
+      this.#seqs.push(next.number);
+      this.#ids.push(next.id);
+      brought.push(next.id);
+    }
+    return brought;
   }
 
   /** Starts with nothing in memory and everything up to `newest` on disk. */
@@ -70,16 +93,21 @@ export class ReadyWindow {
   }
 
   /** What a scan behind `coveredTo` found; `reached` is how far it is known to be complete. */
-  endRefill(
-    found: readonly { readonly seq: number; readonly id: TaskId }[],
-    reached: number,
-  ): void {
-    for (const { seq, id } of found) this.#push(seq, id);
+  endRefill(found: readonly Position[], reached: number): void {
+    for (const { number, id } of found) {
+      this.#seqs.push(number);
+      this.#ids.push(id);
+    }
     this.coveredTo = reached;
   }
 
-  #push(seq: number, id: TaskId): void {
+  /** Behind everything that is there; false when it cannot be held. */
+  #push(seq: number, id: TaskId): boolean {
+    if (this.#far.size > 0 || this.#ids.length - this.#head >= nearMax) {
+      return this.#far.push(seq, id);
+    }
     this.#seqs.push(seq);
     this.#ids.push(id);
+    return true;
   }
 }

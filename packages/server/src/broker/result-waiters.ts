@@ -35,21 +35,13 @@ export class ResultWaiters {
     });
   }
 
-  /** Wakes those who wait for this task once the commit is done; a failed one wakes nobody. */
-  wakeAfter(done: Promise<void>, id: TaskId): void {
-    if (this.#size === 0 || !this.#byTask.has(id)) return;
-    done.then(
-      () => this.#wake(id),
-      // The submitter hears of the failure; the reader goes on waiting.
-      () => {},
-    );
-  }
-
   finishAll(): void {
-    for (const id of [...this.#byTask.keys()]) this.#wake(id);
+    for (const id of [...this.#byTask.keys()]) this.wake(id);
   }
 
-  #wake(id: TaskId): void {
+  /** The result of this task is durable. */
+  wake(id: TaskId): void {
+    if (this.#size === 0) return;
     for (const finish of [...(this.#byTask.get(id) ?? [])]) finish();
   }
 }

@@ -3,15 +3,15 @@
  * durable, with leases as heartbeats have moved them.
  */
 import type { Result, Task, TaskId, TenantId } from "@codeq/queue";
-import type { QueueStore } from "../store/queue-store.ts";
-import type { ClaimedTask } from "./claims.ts";
+import type { Store } from "../store/store.ts";
 import type { Leases } from "./leases.ts";
+import type { ClaimedTask } from "./verbs.ts";
 
 export class TaskReads {
-  readonly #store: QueueStore;
+  readonly #store: Store;
   readonly #leases: Leases;
 
-  constructor(parts: { readonly store: QueueStore; readonly leases: Leases }) {
+  constructor(parts: { readonly store: Store; readonly leases: Leases }) {
     this.#store = parts.store;
     this.#leases = parts.leases;
   }
@@ -31,9 +31,10 @@ export class TaskReads {
   }
 
   async result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
-    return await this.#whenSettled(id, () =>
-      this.find({ tenantId, id }) === undefined ? undefined : this.#store.result(id),
-    );
+    return await this.#whenSettled(id, () => {
+      const task = this.find({ tenantId, id });
+      return task === undefined ? undefined : this.#store.result(task);
+    });
   }
 
   /** Heartbeats move the end of a lease in memory first. */

@@ -1,24 +1,27 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { NewTask } from "@codeq/queue";
 import fc from "fast-check";
 import { settle } from "../../../simulated/src/index.ts";
 import {
+  abandon,
   acme,
   BrokerWorld,
   claim,
   claimIds,
+  create,
   enqueue,
   enqueueNow,
-  newTask,
+  nack,
   owned,
   runDue,
   standing,
+  submit,
   success,
   umbrella,
 } from "../../test/broker-world.ts";
 import { noQuotas, type Quotas, type TenantQuota } from "../config/quotas.ts";
 import type { Broker } from "./broker.ts";
-import type { EnqueueRequest } from "./broker-requests.ts";
 
 /** For `acme`; `umbrella` may have what it likes. */
 function quotas(quota: Partial<TenantQuota>): Quotas {
@@ -31,10 +34,9 @@ async function setup(quota: Partial<TenantQuota>): Promise<{ world: BrokerWorld;
 }
 
 /** What a new task exceeds; undefined when it was taken. */
-function refused(broker: Broker, fields: Partial<EnqueueRequest> = {}): unknown {
-  const outcome = broker.enqueue(newTask(fields));
-  if (outcome.ok) return undefined;
-  return outcome.code === "quota_exceeded" ? outcome.exceeded : outcome.code;
+function refused(broker: Broker, fields: Partial<NewTask> = {}): unknown {
+  const { refusal } = create(broker, fields);
+  return refusal !== undefined && "exceeded" in refusal ? refusal.exceeded : refusal?.code;
 }
 
 const none = undefined;
@@ -55,7 +57,7 @@ test("pending tasks: those that are ready or delayed, over all queues of the ten
   const [claimed] = await claim(broker, { commands: ["a"] });
   assert.equal(refused(broker), none);
   assert.deepEqual(refused(broker), over);
-  broker.abandon(owned(claimed!.task), { interrupted: false });
+  abandon(broker, owned(claimed!.task), { interrupted: false });
   assert.deepEqual(refused(broker), { ...over, current: 4 });
 });
 
@@ -84,15 +86,14 @@ test("stored bytes: a result is always taken, counts, and goes with its task", a
   const { world, broker } = await setup({ storedBytes: 10 });
   const task = await enqueue(broker, { payload: '"12345678"' });
   await claim(broker);
-  const done = broker.submit(owned(task), success);
-  assert.ok(done.ok);
-  const { storedBytes } = done.value.value.task;
+  const done = submit(broker, owned(task), success);
+  const { storedBytes } = broker.store.task(task.id)!;
   assert.ok(storedBytes > 10);
   assert.deepEqual(refused(broker), { quota: "storedBytes", limit: 10, current: storedBytes });
   await settle();
   const again = await world.kill();
   assert.deepEqual(refused(again), { quota: "storedBytes", limit: 10, current: storedBytes });
-  await again.delete([done.value.value.task]);
+  await again.delete([(await done.done).task]);
   assert.equal(refused(again), none);
 });
 
@@ -115,9 +116,9 @@ test("concurrent leases: a claim gets what is left, and one that gets nothing is
 type End = (broker: Broker, of: ReturnType<typeof owned>, world: BrokerWorld) => unknown;
 
 const ends: readonly (readonly [string, End])[] = [
-  ["its task is done", (broker, of) => broker.submit(of, success)],
-  ["its task comes back", (broker, of) => broker.nack(of, { delaySeconds: 9, reason: "" })],
-  ["its task is abandoned", (broker, of) => broker.abandon(of, { interrupted: true })],
+  ["its task is done", (broker, of) => submit(broker, of, success)],
+  ["its task comes back", (broker, of) => nack(broker, of, { delaySeconds: 9, reason: "" })],
+  ["its task is abandoned", (broker, of) => abandon(broker, of, { interrupted: true })],
   ["its worker was gone", (broker, of) => broker.release(of)],
   [
     "its time is over",
@@ -151,7 +152,7 @@ test("those who wait for a lease are served in the order they came, over all que
   const wait = (commands: string[] | undefined): void => {
     void claim(broker, { commands, waitMs: 60_000 }).then(([claimed]) => {
       served.push(claimed!.task.command);
-      broker.submit(owned(claimed!.task), success);
+      submit(broker, owned(claimed!.task), success);
     });
   };
   wait(["z"]);
@@ -161,11 +162,11 @@ test("those who wait for a lease are served in the order they came, over all que
   for (const command of ["a", "m", "x", "z"]) enqueueNow(broker, { command });
   await settle();
   assert.deepEqual(served, []);
-  broker.submit(owned(held), success);
+  submit(broker, owned(held), success);
   await settle();
   // The one for whatever there is takes what has been ready longest.
   assert.deepEqual(served, ["z", "a", "m"]);
-  assert.equal(broker.claims.waiters.size, 1);
+  assert.equal(broker.claims.lines.size, 1);
 });
 
 test("work that arrives while the tenant has all its leases waits, and is given when one ends", async () => {
@@ -175,7 +176,7 @@ test("work that arrives while the tenant has all its leases waits, and is given 
   const waiting = claimIds(broker, { waitMs: 60_000 });
   const second = await enqueue(broker);
   assert.equal(await standing(waiting), "pending");
-  broker.submit(owned(first), success);
+  submit(broker, owned(first), success);
   assert.equal(await standing(waiting), "done");
   assert.deepEqual(await waiting, [second.id]);
 });
@@ -264,9 +265,9 @@ test("never more leases or pending tasks than allowed, and nobody waits for what
           if (!step.waits) await claimed;
         } else if (step.kind === "end") {
           const of = owned((held.shift() ?? { id: "none", tenantId: acme }) as never);
-          if (step.how === "submit") broker.submit(of, success);
-          else if (step.how === "nack") broker.nack(of, { delaySeconds: 1, reason: "" });
-          else if (step.how === "abandon") broker.abandon(of, { interrupted: false });
+          if (step.how === "submit") submit(broker, of, success);
+          else if (step.how === "nack") nack(broker, of, { delaySeconds: 1, reason: "" });
+          else if (step.how === "abandon") abandon(broker, of, { interrupted: false });
           else broker.release(of);
         } else if (step.kind === "pass") {
           await world.clock.advance(10_000);

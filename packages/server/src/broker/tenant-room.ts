@@ -5,20 +5,20 @@
  */
 import type { TenantId } from "@codeq/queue";
 import { type Exceeded, type Quotas, quotaOf } from "../config/quotas.ts";
+import type { Store } from "../store/store.ts";
 import type { Queues } from "./queue-state.ts";
-import type { StoredBytes } from "./stored-bytes.ts";
 
 export class TenantRoom {
   readonly #quotas: Quotas;
   readonly #queues: Queues;
-  readonly #storedBytes: StoredBytes;
+  readonly #store: Store;
   /** Whether there is any quota at all. */
   readonly isLimited: boolean;
 
-  constructor(parts: { quotas: Quotas; queues: Queues; storedBytes: StoredBytes }) {
+  constructor(parts: { quotas: Quotas; queues: Queues; store: Store }) {
     this.#quotas = parts.quotas;
     this.#queues = parts.queues;
-    this.#storedBytes = parts.storedBytes;
+    this.#store = parts.store;
     const { default: all, tenants } = parts.quotas;
     this.isLimited = [all, ...tenants.values()].some((quota) =>
       Object.values(quota).some((most) => most !== Number.POSITIVE_INFINITY),
@@ -34,7 +34,7 @@ export class TenantRoom {
       return { quota: "pendingTasks", limit: pendingTasks, current: pending };
     }
     if (storedBytes === Number.POSITIVE_INFINITY) return undefined;
-    const stored = this.#storedBytes.of(tenantId);
+    const stored = this.#store.storedBytes(tenantId);
     if (stored + bytes <= storedBytes) return undefined;
     return { quota: "storedBytes", limit: storedBytes, current: stored };
   }

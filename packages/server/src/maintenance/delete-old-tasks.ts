@@ -1,9 +1,9 @@
 /** Deletes finished tasks whose retention has ended, with everything that belongs to them. */
-import { isExpired, type Task } from "@codeq/queue";
+import { isExpired, type Task, type TaskId } from "@codeq/queue";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
 import type { ArtifactFiles } from "../store/artifact-files.ts";
-import { endOf, idOf, numberOf, retentionPrefix, sortable } from "../store/keys.ts";
+import type { Position } from "../store/store.ts";
 import type { Job } from "./ticker.ts";
 
 const pieceTasks = 256;
@@ -18,7 +18,7 @@ export class DeleteOldTasks implements Job {
   /** The earliest time at which a task may have to go, on the wall clock. */
   #nextMs = 0;
   /** What stands up to here in the index has been looked at; it may be full of deleted keys. */
-  #lookedTo: string = retentionPrefix;
+  #lookedTo: Position | undefined;
 
   constructor(parts: { broker: Broker; clock: Clock; artifacts: ArtifactFiles }) {
     this.#broker = parts.broker;
@@ -26,11 +26,16 @@ export class DeleteOldTasks implements Job {
     this.#artifacts = parts.artifacts;
   }
 
-  /** A task became terminal and has to go at this time. */
-  plan(expiresMs: number): void {
-    this.#nextMs = Math.min(this.#nextMs, Math.ceil(expiresMs / stepMs) * stepMs);
-    const position = retentionPrefix + sortable(expiresMs);
-    if (position < this.#lookedTo) this.#lookedTo = position;
+  /** A task became terminal and has to go at this time; true when that is earlier than all others. */
+  plan(expiresMs: number): boolean {
+    const position = this.#lookedTo;
+    if (position !== undefined && expiresMs <= position.number) {
+      this.#lookedTo = { number: expiresMs, id: "" as TaskId };
+    }
+    const nextMs = Math.ceil(expiresMs / stepMs) * stepMs;
+    if (nextMs >= this.#nextMs) return false;
+    this.#nextMs = nextMs;
+    return true;
   }
 
   nextMs(): number | undefined {
@@ -41,27 +46,28 @@ export class DeleteOldTasks implements Job {
   async runOnce(): Promise<void> {
     const { store } = this.#broker;
     const nowMs = this.#clock.nowMs();
-    store.engine.assertWritable();
+    store.assertWritable();
     // What becomes terminal while the scan runs lowers this again.
     this.#nextMs = Number.POSITIVE_INFINITY;
     const lookedFrom = this.#lookedTo;
-    const due = { after: lookedFrom, before: endOf(`${retentionPrefix}${sortable(nowMs)}/`) };
-    const keys = await store.engine.scanKeys(due, pieceTasks);
+    const expired = await store.expiredAfter(lookedFrom, nowMs, pieceTasks);
     const tasks: Task[] = [];
-    for (const key of keys) {
-      this.#lookedTo = key;
-      const task = store.task(idOf(key));
+    for (const position of expired) {
+      this.#lookedTo = position;
+      const task = store.task(position.id);
       if (task !== undefined && isExpired(task, nowMs)) tasks.push(task);
     }
     try {
       // First, for afterwards nobody would know of them.
       await this.#artifacts.removeOf(tasks.map(({ id }) => id));
       await this.#broker.delete(tasks);
-      if (keys.length === pieceTasks) this.#nextMs = Math.min(this.#nextMs, nowMs);
+      if (expired.length === pieceTasks) this.#nextMs = Math.min(this.#nextMs, nowMs);
       else await this.#planNext();
     } catch (error) {
       // They are still there and have to be found again.
-      if (lookedFrom < this.#lookedTo) this.#lookedTo = lookedFrom;
+      if (lookedFrom === undefined || lookedFrom.number <= (this.#lookedTo?.number ?? 0)) {
+        this.#lookedTo = lookedFrom;
+      }
       this.#nextMs = Math.min(this.#nextMs, nowMs);
       throw error;
     }
@@ -69,8 +75,8 @@ export class DeleteOldTasks implements Job {
 
   /** Finds out when the next one has to go, once for all that go together. */
   async #planNext(): Promise<void> {
-    const range = { after: this.#lookedTo, before: endOf(retentionPrefix) };
-    const [next] = await this.#broker.store.engine.scanKeys(range, 1);
-    if (next !== undefined) this.plan(numberOf(next));
+    const { store } = this.#broker;
+    const [next] = await store.expiredAfter(this.#lookedTo, Number.POSITIVE_INFINITY, 1);
+    if (next !== undefined) this.plan(next.number);
   }
 }

@@ -3,13 +3,12 @@
  * itself and goes away when it was delivered or given up, so a restart loses none. Delivery is
  * at least once: receivers tell repeats by `taskId`.
  */
-import { create, type Op, remove } from "@codeq/engine";
 import { queueOf, type Result, type Task } from "@codeq/queue";
 import type { Limiter } from "../access/limiter.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
-import { endOf, idOf, numberOf, webhookKey, webhookPrefix } from "../store/keys.ts";
+import type { WebhookJob } from "../store/store.ts";
 import type { Events } from "../telemetry/events.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Job } from "./ticker.ts";
@@ -31,6 +30,8 @@ export class DeliverWebhooks implements Job {
   readonly #post: PostCallback;
   readonly #limiter: Limiter;
   readonly #inFlight: Map<string, Promise<void>> = new Map();
+  /** Deliveries that ended since jobs were last read: what was read may still have them. */
+  #ended: Set<string> = new Set();
   #nextMs = 0;
 
   constructor(parts: {
@@ -64,18 +65,18 @@ export class DeliverWebhooks implements Job {
   /** Starts what is due and does not wait for it. */
   async runOnce(): Promise<void> {
     this.#nextMs = Number.POSITIVE_INFINITY;
-    const range = { after: webhookPrefix, before: endOf(webhookPrefix) };
-    const entries = await this.#broker.store.engine.scan(range, inFlightMax * 2);
-    for (const [key, value] of entries) {
-      if (this.#inFlight.has(key)) continue;
-      const dueMs = numberOf(key);
-      if (dueMs > this.#clock.nowMs() || this.#inFlight.size >= inFlightMax) {
-        this.plan(dueMs);
+    this.#ended = new Set();
+    const jobs = await this.#broker.store.webhooks(undefined, inFlightMax * 2);
+    for (const job of jobs) {
+      const name = nameOf(job);
+      if (this.#inFlight.has(name) || this.#ended.has(name)) continue;
+      if (job.dueMs > this.#clock.nowMs() || this.#inFlight.size >= inFlightMax) {
+        this.plan(job.dueMs);
         break;
       }
-      this.#start(key, Number(value.toString("latin1")));
+      this.#start(job);
     }
-    if (entries.length === inFlightMax * 2) this.plan(0);
+    if (jobs.length === inFlightMax * 2) this.plan(0);
   }
 
   /** Waits for what is under way; nothing new begins. */
@@ -83,42 +84,43 @@ export class DeliverWebhooks implements Job {
     await Promise.all(this.#inFlight.values());
   }
 
-  #start(key: string, tries: number): void {
-    const delivery = this.#deliver(key, tries)
+  #start(job: WebhookJob): void {
+    const delivery = this.#deliver(job)
       .catch((error: unknown) => {
         // The key is still there: a later run or the next start tries again.
         this.#logger.warn("webhook state could not be written", { error: String(error) });
         this.plan(this.#clock.nowMs() + this.#backoffMs(1));
       })
       .finally(() => {
-        this.#inFlight.delete(key);
+        this.#inFlight.delete(nameOf(job));
+        this.#ended.add(nameOf(job));
         this.onIdle();
       });
-    this.#inFlight.set(key, delivery);
+    this.#inFlight.set(nameOf(job), delivery);
   }
 
-  async #deliver(key: string, tries: number): Promise<void> {
+  async #deliver(job: WebhookJob): Promise<void> {
     const { store } = this.#broker;
-    const id = idOf(key);
+    const { id, tries } = job;
     // Nobody outside may hear of a result before it is durable. A wait may also end because it never
     // will be, so it is asked again.
     for (let done = store.whenDurable(id); done !== undefined; done = store.whenDurable(id)) {
       await done;
     }
     const task = store.task(id);
-    const result = store.result(id);
-    const ops: Op[] = [remove(key)];
+    const result = task === undefined ? undefined : store.result(task);
+    let next: WebhookJob | undefined;
     if (task !== undefined && result !== undefined) {
       const waitMs = this.#limit(task);
       if (waitMs > 0) {
-        await this.#putOff(key, { tries, dueMs: this.#clock.nowMs() + waitMs });
+        await this.#putOff(job, Math.ceil(this.#clock.nowMs() + waitMs));
         return;
       }
       const status = await this.#post(task, result);
-      const next = this.#decide(task, status, tries + 1);
-      if (next !== undefined) ops.push(create(webhookKey(next, id), String(tries + 1)));
+      const dueMs = this.#decide(task, status, tries + 1);
+      if (dueMs !== undefined) next = { dueMs, id, tries: tries + 1 };
     }
-    await store.engine.commit(ops).done;
+    await store.endWebhook(job, next).done;
   }
 
   /** How long the callback has to wait for its turn; 0 when it may go now. */
@@ -130,14 +132,9 @@ export class DeliverWebhooks implements Job {
   }
 
   /** Later, without a try being used up. */
-  async #putOff(
-    key: string,
-    to: { readonly tries: number; readonly dueMs: number },
-  ): Promise<void> {
-    const dueMs = Math.ceil(to.dueMs);
+  async #putOff(job: WebhookJob, dueMs: number): Promise<void> {
     this.plan(dueMs);
-    const later = create(webhookKey(dueMs, idOf(key)), String(to.tries));
-    await this.#broker.store.engine.commit([remove(key), later]).done;
+    await this.#broker.store.endWebhook(job, { ...job, dueMs }).done;
   }
 
   /** When to try again; undefined when it is over. */
@@ -167,3 +164,7 @@ export class DeliverWebhooks implements Job {
 
 /** Timeouts and throttling say nothing about the request itself. */
 const retried = new Set([408, 425, 429]);
+
+function nameOf({ dueMs, id }: WebhookJob): string {
+  return `${dueMs}/${id}`;
+}

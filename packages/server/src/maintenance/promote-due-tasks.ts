@@ -1,7 +1,7 @@
 /** Makes delayed tasks ready when their time has come, whether or not anybody asks for them. */
-import type { TaskId } from "@codeq/queue";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
+import type { Position } from "../store/store.ts";
 import type { Job } from "./ticker.ts";
 
 const pieceTasks = 256;
@@ -20,20 +20,20 @@ export function promoteDueTasks(parts: { broker: Broker; clock: Clock }): Job {
         await broker.delayed.readStretch(first);
         return;
       }
-      broker.store.engine.assertWritable();
-      await broker.promote(takeDue(broker, clock.nowMs())).done;
+      broker.store.assertWritable();
+      await broker.promote(takeDue(broker, clock.nowMs()));
     },
   };
 }
 
 /** Nothing may come between taking the tasks out of memory and promoting them. */
-function takeDue(broker: Broker, nowMs: number): { id: TaskId; dueMs: number }[] {
-  const due: { id: TaskId; dueMs: number }[] = [];
+function takeDue(broker: Broker, nowMs: number): Position[] {
+  const due: Position[] = [];
   while (due.length < pieceTasks) {
     const item = broker.delayed.first();
     if (item?.id === undefined || item.dueMs > nowMs) break;
     broker.delayed.drop(item);
-    due.push({ id: item.id, dueMs: item.dueMs });
+    due.push({ id: item.id, number: item.dueMs });
   }
   return due;
 }

@@ -1,6 +1,8 @@
 /** The worker gives the task back at once. Interrupted work is not held against the task. */
-import { type Operation, refusal } from "./operation.ts";
+import type { Returned } from "@codeq/queue";
+import type { Operation } from "./operation.ts";
 import { type OwnedTaskInput, ownedTask } from "./owned-task.ts";
+import { answerOf } from "./refusal-of.ts";
 
 export interface AbandonTaskInput extends OwnedTaskInput {
   readonly interrupted: boolean;
@@ -11,11 +13,10 @@ export const abandonTask: Operation<AbandonTaskInput, { readonly buried: boolean
   access: "worker",
   scope: "codeq:abandon",
   run: async (server, call, input) => {
-    const outcome = server.broker.abandon(ownedTask(call, input), input);
-    if (!outcome.ok) return refusal(outcome.code);
-    await outcome.value.done;
-    const { task, buried } = outcome.value.value;
-    if (buried) server.events.taskEnded(task);
-    return { ok: true, value: { buried } };
+    const answer = await answerOf<Returned>(server, (waiter) => {
+      server.broker.abandon(ownedTask(call, input), input, waiter);
+      return undefined;
+    });
+    return answer.ok ? { ok: true, value: { buried: answer.value.buried } } : answer;
   },
 };

@@ -1,9 +1,9 @@
 /** Gives ready tasks to a worker under a lease; waits for work when asked to. */
 import { limits } from "@codeq/protocol";
-import type { TenantId } from "@codeq/queue";
+import { queueOf } from "@codeq/queue";
 import { anyEventType, type Identity } from "../access/identity.ts";
-import type { ClaimedTask } from "../broker/claims.ts";
-import { whenKnown } from "../maybe-promise.ts";
+import { Claim, type ClaimRequest } from "../broker/claim.ts";
+import type { ClaimedTask, Refused } from "../broker/verbs.ts";
 import { leaseMsOf } from "./lease-ms.ts";
 import {
   type Answer,
@@ -14,6 +14,7 @@ import {
   type Server,
 } from "./operation.ts";
 import { overQuota } from "./over-quota.ts";
+import { refusalOf } from "./refusal-of.ts";
 
 export interface ClaimTasksInput {
   /** Empty for everything the caller may work on. */
@@ -23,18 +24,7 @@ export interface ClaimTasksInput {
   /** Infinity for as long as the caller is there. */
   readonly waitSeconds: number;
   readonly count: number;
-  readonly deliver?: Deliver;
 }
-
-/**
- * Takes the tasks in the turn in which they became durable, before anything else can happen to the
- * caller; false hands them back. Those that turn out later not to have reached the worker are handed
- * back by `giveBack`.
- */
-export type Deliver = (
-  tasks: readonly ClaimedTask[],
-  giveBack: (tasks: readonly ClaimedTask[]) => void,
-) => boolean;
 
 export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
   name: "claim_tasks",
@@ -42,86 +32,108 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
   scope: "codeq:claim",
   rate: { scope: "worker", operation: "claim" },
   run: (server, call, input) => {
-    const commands = allowedCommands(call.identity, input.commands);
-    if (!commands.ok) return commands;
-    const leaseMs = leaseMsOf(server, input.leaseSeconds, "leaseSeconds");
-    if (!leaseMs.ok) return leaseMs;
-    const tooMany = refuseTooMany(server, call.identity, input);
-    if (tooMany !== undefined) return tooMany;
-    const { tenantId, workerId } = call.identity;
-    const count = call.admission.countUpTo(input.count);
-    const claimed = server.broker.claim({
-      tenantId,
-      workerId,
-      commands: commands.value,
-      leaseMs: leaseMs.value,
-      count,
-      waitMs: Math.max(input.waitSeconds, 0) * 1000,
-      signal: call.signal,
-    });
-    return whenKnown(claimed, (tasks) => {
-      // It counts as what it was given, and as one when that is nothing.
-      call.admission.takeBack(count - Math.max(tasks.length, 1));
-      return tasks.length === 0
-        ? nothingFor(server, tenantId)
-        : handOut(server, call, input, tasks);
+    const request = claimRequestOf(server, call, input);
+    if (!request.ok) return request;
+    return new Promise((resolve) => {
+      const claim = new PromisedClaim(server, { call, request: request.value, resolve });
+      server.broker.claim(claim);
     });
   },
 };
 
-function nothingFor(server: Server, tenantId: TenantId): Answer<readonly ClaimedTask[]> {
-  const exceeded = server.broker.room.exceededByLease(tenantId);
-  return exceeded === undefined ? { ok: true, value: [] } : overQuota(server, exceeded);
+/** What the broker is asked for; the call then counts as all that it may get. */
+function claimRequestOf(server: Server, call: Call, input: ClaimTasksInput): Answer<ClaimRequest> {
+  const { identity, admission } = call;
+  const { claimBatchMax } = server.config;
+  const queues = allowedQueues(identity, input.commands);
+  if (!queues.ok) return queues;
+  const leaseMs = leaseMsOf(server, input.leaseSeconds, "leaseSeconds");
+  if (!leaseMs.ok) return leaseMs;
+  if (input.count > claimBatchMax) {
+    return refusal("invalid_argument", `count exceeds maximum of ${claimBatchMax}`);
+  }
+  if (input.waitSeconds > 0 && isCrowded(server, identity)) return refusal("overloaded");
+  return {
+    ok: true,
+    value: {
+      tenantId: identity.tenantId,
+      workerId: identity.workerId,
+      queues: queues.value,
+      leaseMs: leaseMs.value,
+      count: admission.countUpTo(input.count),
+      waitMs: Math.max(input.waitSeconds, 0) * 1000,
+    },
+  };
 }
 
-/** To the caller, if it is still there. */
-function handOut(
-  server: Server,
-  { signal }: Call,
-  { deliver }: ClaimTasksInput,
-  tasks: readonly ClaimedTask[],
-): Answer<readonly ClaimedTask[]> {
-  const giveBack = (back: readonly ClaimedTask[]): void => handBack(server, back);
-  if (!(deliver?.(tasks, giveBack) ?? !signal?.aborted)) {
-    giveBack(tasks);
-    return { ok: true, value: [] };
+type Resolve = (answer: Answer<readonly ClaimedTask[]>) => void;
+
+/** A claim whose caller waits for one answer, and may go away meanwhile. */
+class PromisedClaim extends Claim {
+  readonly #server: Server;
+  readonly #call: Call;
+  readonly #resolve: Resolve;
+  readonly #onAbort: () => void;
+
+  constructor(
+    server: Server,
+    { call, request, resolve }: { call: Call; request: ClaimRequest; resolve: Resolve },
+  ) {
+    super(request);
+    this.#server = server;
+    this.#call = call;
+    this.#resolve = resolve;
+    this.#onAbort = () => server.broker.cancelClaim(this);
+    if (call.signal?.aborted) this.isCancelled = true;
+    else if (this.waitMs > 0) call.signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
-  for (const { task } of tasks) server.events.taskClaimed(task);
-  return { ok: true, value: tasks };
+
+  durable(tasks: readonly ClaimedTask[]): void {
+    this.#call.signal?.removeEventListener("abort", this.#onAbort);
+    // It counts as what it was given, and as one when that is nothing.
+    this.#call.admission.takeBack(this.counted - Math.max(tasks.length, 1));
+    if (tasks.length > 0 && this.#call.signal?.aborted) {
+      handBack(this.#server, tasks);
+      this.#resolve({ ok: true, value: [] });
+      return;
+    }
+    const exceeded =
+      tasks.length > 0 ? undefined : this.#server.broker.room.exceededByLease(this.tenantId);
+    this.#resolve(
+      exceeded === undefined ? { ok: true, value: tasks } : overQuota(this.#server, exceeded),
+    );
+  }
+
+  refused(why: Refused): void {
+    this.#call.signal?.removeEventListener("abort", this.#onAbort);
+    this.#resolve(refusalOf(this.#server, why));
+  }
 }
 
 /** Nobody is there to take the tasks: they go back at once instead of when the lease ends. */
-function handBack(server: Server, tasks: readonly ClaimedTask[]): void {
+export function handBack({ broker }: Pick<Server, "broker">, tasks: readonly ClaimedTask[]): void {
   for (const { task } of tasks) {
     if (task.place.in !== "leased") continue;
     const owner = { workerId: task.place.workerId, leaseToken: task.leaseToken };
     const { tenantId, id } = task;
-    server.broker.release({ tenantId, id, owner });
+    broker.release({ tenantId, id, owner });
   }
 }
 
-function refuseTooMany(
-  server: Server,
-  { tenantId }: Identity,
-  input: ClaimTasksInput,
-): Answer<never> | undefined {
-  const { claimBatchMax } = server.config;
-  if (input.count > claimBatchMax) {
-    return refusal("invalid_argument", `count exceeds maximum of ${claimBatchMax}`);
-  }
-  if (input.waitSeconds <= 0) return undefined;
-  const { waiters } = server.broker.claims;
-  const slots = server.broker.queues.findTenant(tenantId)?.waiterSlots ?? 0;
-  // One tenant has at most half, so that it cannot keep the others out.
-  const isFull =
-    waiters.size >= limits.waitersMax ||
-    waiters.slots >= limits.waiterSlotsMax ||
-    slots >= limits.waiterSlotsMax / 2;
-  return isFull ? refusal("overloaded") : undefined;
+/** Whether so many claims wait that no other may. */
+export function isCrowded({ broker }: Pick<Server, "broker">, { tenantId }: Identity): boolean {
+  const { lines } = broker.claims;
+  const ofTenant = broker.queues.findTenant(tenantId)?.waiting ?? 0;
+  return (
+    lines.size >= limits.waitersMax ||
+    lines.standing >= limits.waiterSlotsMax ||
+    // One tenant has at most half, so that it cannot keep the others out.
+    ofTenant >= limits.waiterSlotsMax / 2
+  );
 }
 
 /** What no token could make up for. */
-export function problemOfCommands(requested: readonly string[]): Refusal | undefined {
+function problemOfCommands(requested: readonly string[]): Refusal | undefined {
   const max = limits.commandsPerClaimMax;
   if (requested.length > max) {
     return refusal("invalid_argument", `invalid 'commands' (at most ${max})`);
@@ -130,8 +142,8 @@ export function problemOfCommands(requested: readonly string[]): Refusal | undef
   return isBad ? refusal("invalid_command") : undefined;
 }
 
-/** What to look for; undefined for every command of the tenant. */
-function allowedCommands(
+/** Which queues to look at; undefined for every queue of the tenant. */
+export function allowedQueues(
   identity: Identity,
   requested: readonly string[],
 ): Answer<readonly string[] | undefined> {
@@ -139,7 +151,7 @@ function allowedCommands(
   if (requested.length === 0) return { ok: true, value: mayAll ? undefined : identity.eventTypes };
   const problem = problemOfCommands(requested);
   if (problem !== undefined) return problem;
-  const commands = [...new Set(requested.map((command) => command.trim().toLowerCase()))];
-  const allowed = mayAll || commands.every((command) => identity.eventTypes.includes(command));
-  return allowed ? { ok: true, value: commands } : refusal("event_type_not_allowed");
+  const queues = [...new Set(requested.map((command) => queueOf(command.trim())))];
+  const allowed = mayAll || queues.every((queue) => identity.eventTypes.includes(queue));
+  return allowed ? { ok: true, value: queues } : refusal("event_type_not_allowed");
 }

@@ -4,7 +4,7 @@
  */
 import { limits } from "@codeq/protocol";
 import type { Task } from "@codeq/queue";
-import { endOf, idOf, retentionPrefix, sortable } from "../store/keys.ts";
+import type { Position } from "../store/store.ts";
 import { type Operation, refusal, type Server } from "./operation.ts";
 import { parseInstant } from "./parse-instant.ts";
 
@@ -57,22 +57,21 @@ interface Wanted {
 }
 
 async function deleteBefore({ broker, artifacts }: Server, wanted: Wanted): Promise<number> {
-  const before = endOf(`${retentionPrefix}${sortable(wanted.beforeMs)}/`);
-  let after = retentionPrefix;
+  const { tenantId, beforeMs, limit } = wanted;
+  let after: Position | undefined;
   let deleted = 0;
-  while (deleted < wanted.limit) {
-    const entries = await broker.store.engine.scan({ after, before }, pieceEntries);
-    const tasks = entries
-      .filter(([, owner]) => owner.toString() === wanted.tenantId)
-      .map(([key]) => broker.store.task(idOf(key)))
-      .filter((task) => task?.tenantId === wanted.tenantId)
-      .slice(0, wanted.limit - deleted) as Task[];
+  while (deleted < limit) {
+    const expired = await broker.store.expiredWithOwners(after, beforeMs, pieceEntries);
+    const tasks = expired
+      .filter((each) => each.tenantId === tenantId)
+      .map(({ id }) => broker.store.task(id))
+      .filter((task) => task?.tenantId === tenantId)
+      .slice(0, limit - deleted) as Task[];
     await artifacts.removeOf(tasks.map(({ id }) => id));
     if (tasks.length > 0) await broker.delete(tasks);
     deleted += tasks.length;
-    const last = entries.at(-1);
-    if (last === undefined || entries.length < pieceEntries) break;
-    after = last[0];
+    after = expired.at(-1);
+    if (after === undefined || expired.length < pieceEntries) break;
   }
   return deleted;
 }

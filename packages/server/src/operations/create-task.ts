@@ -1,20 +1,20 @@
 /** Puts new work into a queue. A repeated idempotency key answers with the task it made before. */
 import { hash } from "node:crypto";
 import { limits } from "@codeq/protocol";
-import type { Task, TenantId } from "@codeq/queue";
-import type { Decided, EnqueueRequest } from "../broker/broker-requests.ts";
-import type { MaybePromise } from "../maybe-promise.ts";
+import type { NewTask, Task } from "@codeq/queue";
+import type { Enqueued, Waiter } from "../broker/verbs.ts";
 import { answerEach } from "./answer-each.ts";
 import {
   type Answer,
   type Call,
   type Operation,
   type Rate,
+  type Refusal,
   refusal,
   type Server,
 } from "./operation.ts";
-import { overQuota } from "./over-quota.ts";
 import { parseInstant } from "./parse-instant.ts";
+import { answerOf } from "./refusal-of.ts";
 
 export interface CreateTaskInput {
   readonly command: string;
@@ -46,7 +46,7 @@ export const createTask: Operation<CreateTaskInput, CreatedTask> = {
   access: "producer",
   scope: "codeq:create",
   rate,
-  run: (server, call, input) => finish(server, create(server, call, input)),
+  run: (server, call, input) => created(server, call, input),
 };
 
 export const createTasks: Operation<readonly CreateTaskInput[], readonly Answer<CreatedTask>[]> = {
@@ -62,11 +62,11 @@ export const createTasks: Operation<readonly CreateTaskInput[], readonly Answer<
     }
     const refused = call.admission.countAs(inputs.length);
     if (refused !== undefined) return refused;
-    const created = inputs.map((input) => create(server, call, input));
-    const [first] = created;
+    const answers = await answerEach(inputs.map((input) => created(server, call, input)));
+    const [first] = answers.ok ? answers.value : [];
     // As with the storage: what took nothing is refused as a whole, so that clients hold back.
-    if (first?.ok === false && created.every(isOverQuota)) return first;
-    return answerEach(created.map((each) => finish(server, each)));
+    const isWhole = answers.ok && first?.ok === false && answers.value.every(isOverQuota);
+    return isWhole ? first : answers;
   },
 };
 
@@ -74,65 +74,54 @@ function isOverQuota(answer: Answer<unknown>): boolean {
   return !answer.ok && answer.code === "quota_exceeded";
 }
 
-/** Tells of the task once it is durable. */
-function finish(
+async function created(
   server: Server,
-  created: Answer<Decided<CreatedTask>>,
-): MaybePromise<Answer<CreatedTask>> {
-  if (!created.ok) return created;
-  const { value, done } = created.value;
-  return done.then(() => ({ ok: true, value: announce(server, value) }));
-}
-
-function create(server: Server, call: Call, input: CreateTaskInput): Answer<Decided<CreatedTask>> {
-  const { tenantId, creates } = call.identity;
-  const request = toRequest(server, tenantId, input);
-  if (!request.ok) return request;
-  if (creates?.has(input.command.toLowerCase()) === false) return refusal("event_type_not_allowed");
-  const outcome = server.broker.enqueue(request.value);
-  if (!outcome.ok) {
-    const isOver = outcome.code === "quota_exceeded";
-    return isOver ? overQuota(server, outcome.exceeded) : refusal(outcome.code);
-  }
-  const { value, done } = outcome.value;
-  return { ok: true, value: { value: { ...value, payload: input.payload }, done } };
-}
-
-function announce(server: Server, created: CreatedTask): CreatedTask {
-  if (!created.replayed) server.events.taskCreated(created.task);
-  return created;
-}
-
-function toRequest(
-  server: Server,
-  tenantId: TenantId,
+  call: Call,
   input: CreateTaskInput,
-): Answer<EnqueueRequest> {
-  const problem = problemOf(server, input);
+): Promise<Answer<CreatedTask>> {
+  const answer = await answerOf<Enqueued>(server, (waiter) => create(server, call, input, waiter));
+  return answer.ok ? { ok: true, value: { ...answer.value, payload: input.payload } } : answer;
+}
+
+/** Decides about one task. What is not refused at once is answered through the waiter. */
+export function create(
+  server: Server,
+  { identity }: Pick<Call, "identity">,
+  input: CreateTaskInput,
+  waiter: Waiter<Enqueued>,
+  item = 0,
+): Refusal | undefined {
+  const payloadBytes = Buffer.byteLength(input.payload);
+  const problem = problemOf(server, input, payloadBytes);
   if (problem !== undefined) return problem;
   const visible = visibleMs(server.clock.nowMs(), input);
   if (!visible.ok) return visible;
-  const { maxAttemptsDefault } = server.config;
-  const { command, payload, priority, webhook, idempotencyKey, traceParent, traceState } = input;
-  return {
-    ok: true,
-    value: {
-      tenantId,
-      command,
-      payload,
-      priority,
-      webhook,
-      idempotencyKey,
-      traceParent,
-      traceState,
-      maxAttempts: input.maxAttempts <= 0 ? maxAttemptsDefault : input.maxAttempts,
-      visibleMs: visible.value,
-      payloadHash: idempotencyKey === "" ? "" : hash("sha256", payload),
-    },
+  if (identity.creates?.has(input.command.toLowerCase()) === false) {
+    return refusal("event_type_not_allowed");
+  }
+  const task: NewTask = {
+    tenantId: identity.tenantId,
+    command: input.command,
+    priority: input.priority,
+    webhook: input.webhook,
+    traceParent: input.traceParent,
+    traceState: input.traceState,
+    idempotencyKey: input.idempotencyKey,
+    payload: input.payload,
+    payloadBytes,
+    payloadHash: input.idempotencyKey === "" ? "" : hash("sha256", input.payload),
+    maxAttempts: input.maxAttempts <= 0 ? server.config.maxAttemptsDefault : input.maxAttempts,
+    visibleMs: visible.value,
   };
+  server.broker.enqueue(task, waiter, item);
+  return undefined;
 }
 
-function problemOf(server: Server, input: CreateTaskInput): Answer<never> | undefined {
+function problemOf(
+  server: Server,
+  input: CreateTaskInput,
+  payloadBytes: number,
+): Refusal | undefined {
   if (!limits.commandPattern.test(input.command)) return refusal("invalid_command");
   if (input.webhook !== "" && !isWebhookUrl(input.webhook)) {
     return refusal("invalid_argument", "invalid webhook url");
@@ -151,7 +140,7 @@ function problemOf(server: Server, input: CreateTaskInput): Answer<never> | unde
     return refusal("invalid_argument", "invalid 'idempotencyKey' (must be valid Unicode)");
   }
   const { payloadBytesMax } = server.config;
-  if (Buffer.byteLength(input.payload) > payloadBytesMax) {
+  if (payloadBytes > payloadBytesMax) {
     return refusal("payload_too_large", `payload is larger than ${payloadBytesMax} bytes`);
   }
   return undefined;

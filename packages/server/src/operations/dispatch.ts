@@ -11,7 +11,6 @@ import type { Limiter } from "../access/limiter.ts";
 import { everyTenant, isTenantId } from "../access/tenant.ts";
 import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { refusalOf } from "./answer-each.ts";
 import { auditCall, auditRefusal } from "./audit-calls.ts";
 import type { Actor, Origin } from "./audit-event.ts";
 import { Gate } from "./gate.ts";
@@ -24,6 +23,7 @@ import {
   refusal,
   type Server,
 } from "./operation.ts";
+import { refusalOf } from "./refusal-of.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: authorisation does not look at inputs and outputs.
 type AnyOperation = Operation<any, any>;
@@ -42,6 +42,8 @@ export interface Credentials {
 export interface Caller extends Omit<Call, "admission"> {
   /** Given when the call was let in already. */
   readonly admission?: Admission | undefined;
+  /** The operation that `authorize` let the identity call; scope and role are not looked at again. */
+  readonly authorizedFor?: AnyOperation | undefined;
 }
 
 export class Dispatch {
@@ -120,6 +122,41 @@ export class Dispatch {
     });
   }
 
+  /**
+   * For who decides about several items of one message by itself: whether the caller may do it now, once
+   * for all of them. What is decided is noted by `noteItems`.
+   */
+  enter(operation: AnyOperation, caller: Pick<Call, "identity" | "from">): Refusal | undefined {
+    const { apiKeyId } = caller.identity;
+    if (apiKeyId !== undefined) this.#server.apiKeys.noteUse(apiKeyId);
+    return this.problemOf(operation, caller) ?? this.refusalNow();
+  }
+
+  /** Measures items that were answered, all of them begun at the same time. */
+  noteItems(
+    operation: AnyOperation,
+    answered: { readonly ok: number; readonly refused: number; readonly startedMs: number },
+  ): void {
+    const { clock, events } = this.#server;
+    const seconds = (clock.monotonicMs() - answered.startedMs) / 1000;
+    for (let left = answered.ok; left > 0; left--) events.operated(operation.name, "ok", seconds);
+    for (let left = answered.refused; left > 0; left--) {
+      events.operated(operation.name, "refused", seconds);
+    }
+  }
+
+  /** What operations work on, for who enters by itself. */
+  get server(): Server {
+    return this.#server;
+  }
+
+  /** Why nobody is served now. */
+  refusalNow(): Refusal | undefined {
+    if (!this.#accepting) return refusal("shutting_down");
+    if (this.#server.broker.store.isOverloaded) return refusal("overloaded");
+    return undefined;
+  }
+
   /** Refuses everything from now on; what runs already goes on. */
   stopAccepting(): void {
     this.#accepting = false;
@@ -137,10 +174,12 @@ export class Dispatch {
     caller: Caller,
     input: Input,
   ): MaybePromise<Answer<Output>> {
-    const problem = problemOf(operation, caller.identity);
-    if (problem !== undefined) return problem;
-    if (!this.#accepting) return refusal("shutting_down");
-    if (this.#server.broker.store.engine.isOverloaded) return refusal("overloaded");
+    if (caller.authorizedFor !== operation) {
+      const problem = problemOf(operation, caller.identity);
+      if (problem !== undefined) return problem;
+    }
+    const refused = this.refusalNow();
+    if (refused !== undefined) return refused;
     const { identity, signal, from } = caller;
     let { admission } = caller;
     if (admission === undefined) {
@@ -153,15 +192,16 @@ export class Dispatch {
       if (!(answer instanceof Promise)) return unlessCutOff(caller, answer);
       return answer.then(
         (known) => unlessCutOff(caller, known),
-        (error: unknown) => this.#asRefusal(operation, error),
+        (error: unknown) => this.asRefusal(operation, error),
       );
     } catch (error) {
-      return this.#asRefusal(operation, error);
+      return this.asRefusal(operation, error);
     }
   }
 
-  #asRefusal(operation: AnyOperation, error: unknown): Refusal {
-    if (error instanceof FaultError) return refusalOf(error);
+  /** What is told of something that threw: a fault of the storage, or a bug, which is logged. */
+  asRefusal(operation: AnyOperation, error: unknown): Refusal {
+    if (error instanceof FaultError) return refusalOf(this.#server, error);
     this.#logger.error("operation failed", {
       operation: operation.name,
       error: error instanceof Error ? (error.stack ?? error.message) : String(error),

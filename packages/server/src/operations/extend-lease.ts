@@ -1,7 +1,8 @@
 /** A heartbeat: the lease now ends the given time from now. */
 import { leaseMsOf } from "./lease-ms.ts";
-import { type Operation, refusal } from "./operation.ts";
+import type { Operation } from "./operation.ts";
 import { type OwnedTaskInput, ownedTask } from "./owned-task.ts";
+import { answerOf } from "./refusal-of.ts";
 
 export interface ExtendLeaseInput extends OwnedTaskInput {
   /** 0 or less for the default. */
@@ -15,7 +16,9 @@ export const extendLease: Operation<ExtendLeaseInput, { readonly untilMs: number
   run: (server, call, input) => {
     const leaseMs = leaseMsOf(server, input.extendSeconds, "extendSeconds");
     if (!leaseMs.ok) return leaseMs;
-    const outcome = server.broker.heartbeat(ownedTask(call, input), leaseMs.value);
-    return outcome.ok ? outcome : refusal(outcome.code);
+    return answerOf(server, (waiter) => {
+      server.broker.heartbeat(ownedTask(call, input), leaseMs.value, waiter);
+      return undefined;
+    });
   },
 };

@@ -1,7 +1,7 @@
 /** What became of a task; waits for its end when asked to. */
 import { limits } from "@codeq/protocol";
 import type { Result, TaskId } from "@codeq/queue";
-import type { ClaimedTask } from "../broker/claims.ts";
+import type { ClaimedTask } from "../broker/verbs.ts";
 import { type Operation, refusal } from "./operation.ts";
 
 export interface GetResultInput {
@@ -26,7 +26,8 @@ export const getResult: Operation<GetResultInput, TaskWithResult> = {
     if (result === undefined && waitMs > 0) {
       if (broker.results.size >= limits.waitersMax) return refusal("overloaded");
       // Nothing may come between this look and the wait: what ended before it wakes nobody.
-      if (broker.store.result(input.id) === undefined) {
+      const task = broker.store.task(input.id);
+      if (task !== undefined && broker.store.result(task) === undefined) {
         await broker.results.wait(input.id, { waitMs, signal: call.signal });
       }
       result = await broker.result(tenantId, input.id);

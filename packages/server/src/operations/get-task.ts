@@ -1,6 +1,6 @@
 /** A task as it is now, with its payload. */
 import type { TaskId } from "@codeq/queue";
-import type { ClaimedTask } from "../broker/claims.ts";
+import type { ClaimedTask } from "../broker/verbs.ts";
 import { type Operation, refusal } from "./operation.ts";
 
 export const getTask: Operation<{ readonly id: TaskId }, ClaimedTask> = {

@@ -1,7 +1,9 @@
 /** The worker could not do it: the task is tried again later, or buried. */
 import { limits } from "@codeq/protocol";
+import type { Returned } from "@codeq/queue";
 import { type Operation, refusal } from "./operation.ts";
 import { type OwnedTaskInput, ownedTask } from "./owned-task.ts";
+import { answerOf } from "./refusal-of.ts";
 
 export interface NackTaskInput extends OwnedTaskInput {
   /** 0 or less for the backoff policy. */
@@ -23,11 +25,12 @@ export const nackTask: Operation<NackTaskInput, NackedTask> = {
       const max = limits.reasonCharsMax;
       return refusal("invalid_argument", `invalid 'reason' (at most ${max} characters)`);
     }
-    const outcome = server.broker.nack(ownedTask(call, input), input);
-    if (!outcome.ok) return refusal(outcome.code);
-    await outcome.value.done;
-    const { task, buried, delaySeconds } = outcome.value.value;
-    if (buried) server.events.taskEnded(task);
+    const answer = await answerOf<Returned>(server, (waiter) => {
+      server.broker.nack(ownedTask(call, input), input, waiter);
+      return undefined;
+    });
+    if (!answer.ok) return answer;
+    const { buried, delaySeconds } = answer.value;
     return { ok: true, value: { buried, delaySeconds } };
   },
 };

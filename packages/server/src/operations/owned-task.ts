@@ -9,7 +9,7 @@ export interface OwnedTaskInput {
 }
 
 export function ownedTask(
-  call: Call,
+  call: Pick<Call, "identity">,
   input: OwnedTaskInput,
 ): { tenantId: TenantId; id: TaskId; owner: Owner } {
   const { tenantId, workerId } = call.identity;

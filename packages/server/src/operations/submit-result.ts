@@ -3,12 +3,20 @@
  * not at all; a repeat by the same worker gets the record that is there.
  */
 import { limits } from "@codeq/protocol";
-import { accept, type Result } from "@codeq/queue";
-import type { TaskRefusal } from "../broker/broker-requests.ts";
+import { type Artifact, accept, type Result, type Submission } from "@codeq/queue";
+import type { Submitted, TaskRefusal, Waiter } from "../broker/verbs.ts";
 import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
 import { answerEach } from "./answer-each.ts";
-import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
+import {
+  type Answer,
+  type Call,
+  type Operation,
+  type Refusal,
+  refusal,
+  type Server,
+} from "./operation.ts";
 import { type OwnedTaskInput, ownedTask } from "./owned-task.ts";
+import { answerOf } from "./refusal-of.ts";
 
 export interface ArtifactInput {
   readonly name: string;
@@ -50,35 +58,68 @@ function submit(
   call: Call,
   input: SubmitResultInput,
 ): MaybePromise<Answer<Result>> {
-  const of = ownedTask(call, input);
-  const how = input.status === "COMPLETED" ? "completed" : "failed";
-  const admitted = server.broker.mayFinish(of, how);
-  if (!admitted.ok) return refused(admitted.code);
-  const problem = problemOf(input);
-  if (problem !== undefined) return problem;
+  const admitted = mayFinish(server, call, input);
+  if ("ok" in admitted) return admitted;
   // Without files there is nothing to wait for, and what a caller sent first is decided first.
-  const hasFiles = input.artifacts.length > 0 && !admitted.value.isRepeat;
+  const hasFiles = input.artifacts.length > 0 && !admitted.isRepeat;
   const stored = hasFiles ? server.artifacts.store(input.id, input.artifacts) : accept([]);
-  return whenKnown(stored, (artifacts): MaybePromise<Answer<Result>> => {
+  return whenKnown(stored, async (artifacts): Promise<Answer<Result>> => {
     if (!artifacts.ok) return artifacts;
-    const { resultJson = "", error } = input;
-    const submission = { how, resultJson, error, artifacts: artifacts.value } as const;
-    const outcome = server.broker.submit(of, submission);
-    if (!outcome.ok) return refused(outcome.code);
-    const { value, done } = outcome.value;
-    return done.then(() => {
-      if (!value.repeated) server.events.taskEnded(value.task);
-      return { ok: true, value: value.result };
+    const answer = await answerOf<Submitted>(server, (waiter) => {
+      const submission = submissionOf(input, artifacts.value);
+      server.broker.submit(ownedTask(call, input), submission, waiter);
+      return undefined;
     });
+    if (answer.ok) return { ok: true, value: answer.value.result };
+    return answer.code === "task_unknown" ? refused(answer.code) : answer;
   });
 }
 
-function refused(code: TaskRefusal): Answer<never> {
+/** Decides about a result that brings no files. What is not refused at once the waiter hears of. */
+export function submitNow(
+  server: Server,
+  call: Pick<Call, "identity">,
+  input: SubmitResultInput,
+  waiter: Waiter<Submitted>,
+  item = 0,
+): Refusal | undefined {
+  const admitted = mayFinish(server, call, input);
+  if ("ok" in admitted) return admitted;
+  server.broker.submit(ownedTask(call, input), submissionOf(input, noArtifacts), waiter, item);
+  return undefined;
+}
+
+const noArtifacts: readonly Artifact[] = [];
+
+/** What is wrong with the submission itself is told only to the owner of the task. */
+function mayFinish(
+  server: Server,
+  call: Pick<Call, "identity">,
+  input: SubmitResultInput,
+): { readonly isRepeat: boolean } | Refusal {
+  const admitted = server.broker.mayFinish(ownedTask(call, input), howOf(input));
+  return typeof admitted === "string" ? refused(admitted) : (problemOf(input) ?? admitted);
+}
+
+function howOf({ status }: SubmitResultInput): Submission["how"] {
+  return status === "COMPLETED" ? "completed" : "failed";
+}
+
+function submissionOf(input: SubmitResultInput, artifacts: readonly Artifact[]): Submission {
+  const { resultJson: json = "", error } = input;
+  let resultBytes = Buffer.byteLength(json);
+  for (const { name, url } of artifacts) {
+    resultBytes += Buffer.byteLength(name) + Buffer.byteLength(url);
+  }
+  return { how: howOf(input), error, result: { json, artifacts }, resultBytes };
+}
+
+function refused(code: TaskRefusal): Refusal {
   return refusal(code === "task_unknown" ? "task_not_found" : code);
 }
 
 /** What is wrong with the submission itself; told only to the owner of the task. */
-function problemOf(input: SubmitResultInput): Answer<never> | undefined {
+function problemOf(input: SubmitResultInput): Refusal | undefined {
   if (input.status !== "COMPLETED" && input.status !== "FAILED") {
     return refusal("invalid_argument", "invalid status");
   }
@@ -99,7 +140,7 @@ function problemOf(input: SubmitResultInput): Answer<never> | undefined {
 }
 
 /** File systems count bytes, and a name that one of them refuses is not a failure of the server. */
-function problemOfNames(artifacts: readonly ArtifactInput[]): Answer<never> | undefined {
+function problemOfNames(artifacts: readonly ArtifactInput[]): Refusal | undefined {
   const max = limits.artifactNameCharsMax;
   const tooLong = artifacts.find(
     ({ name, url, contentBase64 }) =>

@@ -1,9 +1,10 @@
 /** What broker, engine, limiter, streams and listeners know about themselves, read at each scrape. */
-import type { Engine, EngineState } from "@codeq/engine";
+import type { EngineState } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
 import { type Limiter, rateScopes } from "../access/limiter.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
+import type { Store } from "../store/store.ts";
 import { timeOfId } from "../task-ids.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { streamKinds } from "../telemetry/stream-metrics.ts";
@@ -14,12 +15,12 @@ import type { ServerTls } from "../transport/tls/server-tls.ts";
 const stateNames = { open: "ok", full: "disk_full", failed: "failed", closed: "failed" } as const;
 
 /** `appendedBytes` is what went into the log since the start. */
-export function collectEngineMetrics(
+export function collectStoreMetrics(
   metrics: Metrics,
-  engine: Engine,
+  store: Store,
   appendedBytes: () => number,
 ): void {
-  const stats = (): ReturnType<Engine["stats"]> => engine.stats();
+  const stats = (): ReturnType<Store["stats"]> => store.stats();
   metrics.overlayEntries.collect(() => [[stats().overlayEntries]]);
   metrics.overlayBytes.collect(() => [[stats().overlayBytes]]);
   metrics.flushLagRecords.collect(() => {
@@ -27,8 +28,8 @@ export function collectEngineMetrics(
     return [[durableIndex - flushedIndex]];
   });
   metrics.logBytes.collect(() => [[stats().logBytes]]);
-  metrics.lsmLevelFiles.collect(() => perLevel(engine, ({ files }) => files));
-  metrics.lsmLevelBytes.collect(() => perLevel(engine, ({ bytes }) => bytes));
+  metrics.lsmLevelFiles.collect(() => perLevel(store, ({ files }) => files));
+  metrics.lsmLevelBytes.collect(() => perLevel(store, ({ bytes }) => bytes));
   metrics.lsmMemoryBytes.collect(() => [[stats().kv.memoryBytes]]);
   metrics.lsmCompactionSeconds.collect(() => [[stats().kv.compactionSeconds]]);
   metrics.lsmCompactionReadBytes.collect(() => [[stats().kv.compactionReadBytes]]);
@@ -38,7 +39,7 @@ export function collectEngineMetrics(
     return [[appended === 0 ? 1 : 1 + stats().kv.compactionWriteBytes / appended]];
   });
   metrics.storageState.collect(() => {
-    const current = stateNames[engine.state satisfies EngineState];
+    const current = stateNames[store.state satisfies EngineState];
     return (["ok", "disk_full", "failed"] as const).map((state) => [
       Number(state === current),
       state,
@@ -49,10 +50,10 @@ export function collectEngineMetrics(
 type Level = "0" | "1" | "2" | "3" | "4" | "5" | "6";
 
 function perLevel(
-  engine: Engine,
+  store: Store,
   pick: (level: { files: number; bytes: number }) => number,
 ): [number, Level][] {
-  return engine.stats().kv.levels.map((level, index) => [pick(level), String(index) as Level]);
+  return store.stats().kv.levels.map((level, index) => [pick(level), String(index) as Level]);
 }
 
 export function collectBrokerMetrics(metrics: Metrics, broker: Broker, clock: Clock): void {
@@ -77,7 +78,7 @@ export function collectBrokerMetrics(metrics: Metrics, broker: Broker, clock: Cl
     [...broker.queues.all()].map(({ name, counts }) => [counts.dead, name]),
   );
   metrics.waiters.collect(() => [
-    [broker.claims.waiters.size, "claim"],
+    [broker.claims.lines.size, "claim"],
     [broker.results.size, "result"],
   ]);
   metrics.readyWindowEntries.collect(() => [[broker.queues.windowEntries]]);

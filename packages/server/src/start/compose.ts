@@ -3,7 +3,7 @@
  * same on real files and clocks and inside a simulation. `composeHttp` and
  * `composeStreams` put the transports around it.
  */
-import { Engine, type EngineState, FaultError } from "@codeq/engine";
+import { type EngineState, FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
 import { ApiKeys } from "../access/api-keys.ts";
 import { AuditTrail } from "../access/audit-trail.ts";
@@ -14,6 +14,7 @@ import { Limiter } from "../access/limiter.ts";
 import { Providers } from "../access/providers.ts";
 import { Revocations } from "../access/revocations.ts";
 import { Broker } from "../broker/broker.ts";
+import { ToldChanges } from "../broker/told-changes.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
 import { deleteOldAudit } from "../maintenance/delete-old-audit.ts";
@@ -28,9 +29,7 @@ import { writeAudit } from "../maintenance/write-audit.ts";
 import { ConnectedWorkers } from "../operations/connected-workers.ts";
 import { Dispatch } from "../operations/dispatch.ts";
 import { ArtifactFiles } from "../store/artifact-files.ts";
-import { deriveCounts } from "../store/counts.ts";
-import { checkFormat, writeFormat } from "../store/format.ts";
-import { taskIndexing } from "../store/keys-of.ts";
+import { Store } from "../store/store.ts";
 import { type RandomBytes, TaskIds } from "../task-ids.ts";
 import { Events } from "../telemetry/events.ts";
 import { Feed } from "../telemetry/feed.ts";
@@ -46,8 +45,8 @@ import { JsonCodec } from "../transport/http/json-codec.ts";
 import type { ServerTls } from "../transport/tls/server-tls.ts";
 import {
   collectBrokerMetrics,
-  collectEngineMetrics,
   collectLimiterMetrics,
+  collectStoreMetrics,
   collectStreamMetrics,
 } from "./collect-metrics.ts";
 import type { Storage } from "./open-data-dir.ts";
@@ -81,7 +80,7 @@ export interface MemoryLimits {
 type StorageWatcher = (state: EngineState) => void;
 
 export interface Core extends AsyncDisposable {
-  readonly engine: Engine;
+  readonly store: Store;
   /** Calls back whenever the storage begins or ceases to accept writes. */
   readonly onStorageState: (run: StorageWatcher) => void;
   readonly broker: Broker;
@@ -103,26 +102,23 @@ const webhookSettleMs = 1000;
 export async function composeCore(parts: CoreParts): Promise<Core> {
   const { config, clock, logger, metrics } = parts;
   const watchers: StorageWatcher[] = [];
-  const engine = await openEngine(parts, watchers);
+  const store = await openStore(parts, watchers);
   if (config.shards !== 1) {
-    await engine[Symbol.asyncDispose]();
+    await store[Symbol.asyncDispose]();
     throw new FaultError("format", "this version runs one shard; set shards to 1");
   }
-  await writeFormat(engine, config.shards);
   const feed = new Feed();
-  const broker = await openBroker(parts, engine, feed);
+  const events = new Events(metrics);
+  const told = new ToldChanges({ events, feed });
+  const broker = await openBroker(parts, store, told);
   collectBrokerMetrics(metrics, broker, clock);
   metrics.feedsOpen.collect(() => [[feed.size]]);
-  const events = new Events(metrics);
   const artifacts = new ArtifactFiles(config.localArtifactsDir);
   const revocations = new Revocations();
   const { fetchKeySet, randomBytes } = parts;
-  const apiKeys = await ApiKeys.open({ store: broker.store, clock, revocations, randomBytes });
+  const apiKeys = await ApiKeys.open({ store, clock, revocations, randomBytes });
   const audit = new AuditTrail({
-    store: broker.store,
-    clock,
-    logger,
-    randomBytes,
+    ...{ store, clock, logger, randomBytes },
     retentionMs: config.auditRetentionSeconds * 1000,
   });
   const workers = new ConnectedWorkers(clock);
@@ -139,10 +135,10 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   collectLimiterMetrics(metrics, limiter);
   const dispatch = new Dispatch({ server, authenticator, limiter, logger });
   const { keySets } = providers;
-  const forMaintenance = { broker, events, artifacts, keySets, apiKeys, audit, limiter };
+  const forMaintenance = { broker, told, events, artifacts, keySets, apiKeys, audit, limiter };
   const { ticker, webhooks } = startMaintenance({ ...parts, ...forMaintenance });
   return {
-    engine,
+    store,
     onStorageState: (run) => void watchers.push(run),
     broker,
     feed,
@@ -158,15 +154,15 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
       await apiKeys[Symbol.asyncDispose]();
       await audit[Symbol.asyncDispose]();
       await within(clock, webhookSettleMs, webhooks.settle());
-      await engine[Symbol.asyncDispose]();
+      await store[Symbol.asyncDispose]();
     },
   };
 }
 
-function openBroker(parts: CoreParts, engine: Engine, feed: Feed): Promise<Broker> {
+function openBroker(parts: CoreParts, store: Store, told: ToldChanges): Promise<Broker> {
   const { config, clock, draw, memory = memoryLimits } = parts;
   return Broker.open({
-    engine,
+    store,
     clock,
     ids: new TaskIds(parts.randomBytes),
     draw,
@@ -181,7 +177,7 @@ function openBroker(parts: CoreParts, engine: Engine, feed: Feed): Promise<Broke
     },
     delayedInMemoryMax: memory.delayedInMemoryMax,
     quotas: config.quotas,
-    feed,
+    observe: (change) => told.tell(change),
   });
 }
 
@@ -195,23 +191,21 @@ async function within(clock: Clock, ms: number, settled: Promise<void>): Promise
   cancel();
 }
 
-export type EngineParts = Pick<
+export type StoreParts = Pick<
   CoreParts,
   "config" | "clock" | "logger" | "metrics" | "storage" | "defer" | "onFailed" | "memory"
 >;
 
-export async function openEngine(
-  parts: EngineParts,
+export async function openStore(
+  parts: StoreParts,
   watchers: readonly StorageWatcher[] = [],
-): Promise<Engine> {
+): Promise<Store> {
   const { config, clock, logger, metrics, storage } = parts;
   let appendedBytes = 0;
-  const engine = await Engine.open({
+  const store = await Store.open({
     ...storage,
     clock,
-    indexing: taskIndexing,
-    derive: deriveCounts,
-    verify: (get) => checkFormat(get, config.shards),
+    shards: config.shards,
     defer: parts.defer,
     minFreeBytes: config.minFreeDiskBytes,
     flushBytes: (parts.memory ?? memoryLimits).flushBytes,
@@ -236,12 +230,13 @@ export async function openEngine(
       },
     },
   });
-  collectEngineMetrics(metrics, engine, () => appendedBytes);
-  return engine;
+  collectStoreMetrics(metrics, store, () => appendedBytes);
+  return store;
 }
 
 interface MaintenanceParts extends CoreParts {
   readonly broker: Broker;
+  readonly told: ToldChanges;
   readonly events: Events;
   readonly artifacts: ArtifactFiles;
   readonly keySets: readonly KeySet[];
@@ -251,7 +246,7 @@ interface MaintenanceParts extends CoreParts {
 }
 
 function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: DeliverWebhooks } {
-  const { broker, clock, logger, keySets, apiKeys, audit, sleepMsMax } = parts;
+  const { broker, told, clock, logger, keySets, apiKeys, audit, sleepMsMax } = parts;
   const deletion = new DeleteOldTasks(parts);
   const webhooks = new DeliverWebhooks(parts);
   const ofTasks = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks];
@@ -261,11 +256,10 @@ function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: 
   const wake = (): void => ticker.wake();
   broker.leases.onDue = wake;
   broker.delayed.onDue = wake;
-  broker.index.onExpiry = (expiresMs) => {
-    deletion.plan(expiresMs);
-    wake();
+  told.onEnd = (expiresMs) => {
+    if (expiresMs !== undefined && deletion.plan(expiresMs)) wake();
   };
-  broker.onWebhook = (dueMs) => {
+  told.onWebhook = (dueMs) => {
     webhooks.plan(dueMs);
     wake();
   };
@@ -289,11 +283,11 @@ export function composeStreams(parts: {
 }): Streams {
   const { core, config, logger, clock, tls } = parts;
   const { instance } = parts.endpoints;
-  const { engine, dispatch, authenticator, workers } = core;
+  const { store, dispatch, authenticator, workers } = core;
   const { claimBatchMax } = config;
   const slots = new StreamSlots(config.streamsMax);
   const session = {
-    engine,
+    store,
     dispatch,
     authenticator,
     workers,
@@ -315,22 +309,24 @@ export interface HttpParts {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly timestamps: Timestamps;
+  readonly clock: Clock;
   readonly tls?: ServerTls | undefined;
   readonly endpoints: Endpoints;
 }
 
 export function composeHttp(parts: HttpParts): FastifyInstance {
-  const { core, config, logger, metrics, timestamps, endpoints } = parts;
+  const { core, config, logger, metrics, timestamps, clock, endpoints } = parts;
   const http = createHttpServer({
     dispatch: core.dispatch,
     authenticator: core.authenticator,
     codec: new JsonCodec(timestamps),
     metrics,
     logger,
+    clock,
     bodyBytesMax: config.bodyBytesMax,
     limits: config,
     tls: parts.tls,
-    pages: healthPages({ engine: core.engine, config, metrics, endpoints }),
+    pages: healthPages({ store: core.store, config, metrics, endpoints }),
   });
   // Called when new requests are refused already, so that none begins to wait afterwards.
   http.addHook("preClose", async () => {

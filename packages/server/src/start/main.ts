@@ -111,7 +111,7 @@ async function start(given: Given, logger: Logger): Promise<Running> {
   });
   const endpoints = newEndpoints(randomBytes(12).toString("base64url"));
   const shared = { core, config, logger, metrics, endpoints, tls };
-  const http = composeHttp({ ...shared, timestamps });
+  const http = composeHttp({ ...shared, timestamps, clock });
   const streams = composeStreams({ ...shared, clock });
   collectConnectionMetrics(metrics, { http, streams, tls });
   return { core, http, streams, endpoints };

@@ -5,12 +5,10 @@ import { AuditTrail } from "../access/audit-trail.ts";
 import { Revocations } from "../access/revocations.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
-import { writeFormat } from "../store/format.ts";
-import { QueueStore } from "../store/queue-store.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
-import { openEngine } from "./compose.ts";
+import { openStore } from "./compose.ts";
 import { openDataDir } from "./open-data-dir.ts";
 
 export async function withApiKeys<T>(
@@ -31,24 +29,18 @@ export async function withApiKeys<T>(
   });
   const metrics = createMetrics({ commandsMax: 1 });
   const storage = await openDataDir(config, { clock, metrics, logger });
-  const engine = await openEngine({
-    config,
-    clock,
-    logger,
-    metrics,
-    storage,
+  const store = await openStore({
+    ...{ config, clock, logger, metrics, storage },
     defer: (run) => void setImmediate(run),
     onFailed: () => {},
   });
   try {
-    await writeFormat(engine, config.shards);
-    const store = new QueueStore(engine);
     const revocations = new Revocations();
     const retentionMs = config.auditRetentionSeconds * 1000;
     const audit = new AuditTrail({ store, clock, logger, randomBytes, retentionMs });
     const apiKeys = await ApiKeys.open({ store, clock, revocations, randomBytes });
     return await use({ apiKeys, audit });
   } finally {
-    await engine[Symbol.asyncDispose]();
+    await store[Symbol.asyncDispose]();
   }
 }

@@ -2,7 +2,10 @@
  * API keys as text: a JSON array, one position per field, written once and deleted once. What is kept
  * of the secret is its hash. A record that does not decode answers undefined and opens no door.
  */
+import { create, put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
+import { apiKeyKey, apiKeyUseKey } from "./keys.ts";
+import type { RecordWrite } from "./store.ts";
 
 declare const brand: unique symbol;
 /** Names a key; it is also how the key's text begins, and no secret. */
@@ -26,6 +29,19 @@ export interface ApiKey {
   readonly createdBy: string;
   /** Undefined for never. */
   readonly expiresMs: number | undefined;
+}
+
+export function writesOfApiKey(key: ApiKey): RecordWrite[] {
+  return [create(apiKeyKey(key.tenantId, key.id), encodeApiKey(key))];
+}
+
+export function removalsOfApiKey({ tenantId, id }: ApiKey): RecordWrite[] {
+  return [remove(apiKeyKey(tenantId, id)), remove(apiKeyUseKey(id))];
+}
+
+/** Notes when a key was last used. */
+export function writesOfUse(id: ApiKeyId, lastUsedMs: number): RecordWrite[] {
+  return [put(apiKeyUseKey(id), String(lastUsedMs))];
 }
 
 export function encodeApiKey(key: ApiKey): string {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TenantId } from "@codeq/queue";
 import fc from "fast-check";
-import { type AuditRecord, decodeAudit, removalsOf, writesOf } from "./audit-record.ts";
+import { type AuditRecord, decodeAudit, removalsOfAudit, writesOfAudit } from "./audit-record.ts";
 
 const id = "1ffe6b2a1f3c00/ffffffff0a0b0c0d";
 const record: AuditRecord = {
@@ -13,7 +13,7 @@ const record: AuditRecord = {
 };
 
 function written(each: AuditRecord): string {
-  return String(writesOf(each)[0]?.value);
+  return String(writesOfAudit(each)[0]?.value);
 }
 
 test("a record is read back as it was written", () => {
@@ -42,9 +42,9 @@ test("what is not a whole record is none", () => {
 
 test("what is written for a record is what is removed with it", () => {
   for (const tenantId of ["acme", "", "*"] as TenantId[]) {
-    const keys = writesOf({ ...record, tenantId }).map(({ key }) => key);
+    const keys = writesOfAudit({ ...record, tenantId }).map(({ key }) => key);
     assert.deepEqual(
-      removalsOf({ ...record, tenantId }).map(({ key }) => key),
+      removalsOfAudit({ ...record, tenantId }).map(({ key }) => key),
       keys,
     );
     assert.deepEqual(keys, [`codeq/audit/all/${id}`, `codeq/audit/of/${tenantId || "_"}/${id}`]);

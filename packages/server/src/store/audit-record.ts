@@ -2,9 +2,10 @@
  * Audit records as text: a JSON array, one position per field. A record stands under its id, by
  * time with the newest first, and once more under the tenant it concerns, where only the id is kept.
  */
-import { type Op, put, remove } from "@codeq/engine";
+import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
-import { auditOfPrefix, auditPrefix } from "./keys.ts";
+import { auditOfPrefix, auditPrefix, newestFirst } from "./keys.ts";
+import type { RecordWrite } from "./store.ts";
 
 export const auditOutcomes = ["ok", "refused", "failed"] as const;
 export type AuditOutcome = (typeof auditOutcomes)[number];
@@ -42,12 +43,17 @@ export interface AuditRecord extends AuditEvent {
   readonly lastMs: number;
 }
 
-export function writesOf(record: AuditRecord): Op[] {
+/** The id of a record; the number tells those of one millisecond apart. */
+export function auditIdAt(ms: number, number: string): string {
+  return `${newestFirst(ms)}/${number}`;
+}
+
+export function writesOfAudit(record: AuditRecord): RecordWrite[] {
   const { id, tenantId } = record;
   return [put(auditPrefix + id, encodeAudit(record)), put(auditOfPrefix(tenantId) + id, "")];
 }
 
-export function removalsOf({ id, tenantId }: AuditRecord): Op[] {
+export function removalsOfAudit({ id, tenantId }: AuditRecord): RecordWrite[] {
   return [remove(auditPrefix + id), remove(auditOfPrefix(tenantId) + id)];
 }
 

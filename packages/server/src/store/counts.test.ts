@@ -3,6 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { settle } from "../../../simulated/src/index.ts";
 import {
+  abandon,
   acme,
   BrokerWorld,
   claim,
@@ -10,13 +11,16 @@ import {
   countsInMemory,
   enqueue,
   enqueueNow,
+  nack,
   owned,
   runDue,
   sorted,
   storedSizes,
+  submit,
   success,
   umbrella,
 } from "../../test/broker-world.ts";
+import { engineOf } from "../../test/engine-of.ts";
 import type { Broker } from "../broker/broker.ts";
 import { addCounts, type Counts, changeOfCounts, decodeCounts, noCounts } from "./counts.ts";
 import { countsPrefix, sequenceKey } from "./keys.ts";
@@ -38,7 +42,7 @@ function storedAndUnflushed(world: BrokerWorld, broker: Broker): Map<string, Cou
     add(`${tenant === "_" ? "" : tenant}/${queue}`, decodeCounts(value));
   }
   for (const { queue, tenantId, counts } of changeOfCounts(
-    broker.store.engine.unflushed(),
+    engineOf(broker.store).unflushed(),
   ).queues.values()) {
     add(`${tenantId}/${queue}`, counts);
   }
@@ -66,12 +70,12 @@ test("counts follow a task through all its places", async () => {
   assert.deepEqual(counts(), [1, 0, 0, 0]);
   await claim(broker);
   assert.deepEqual(counts(), [0, 0, 1, 0]);
-  broker.nack(owned(task), { delaySeconds: 0, reason: "" });
+  nack(broker, owned(task), { delaySeconds: 0, reason: "" });
   assert.deepEqual(counts(), [0, 1, 0, 0]);
   await world.clock.advance(5000);
   await runDue(broker, world.clock);
   await claim(broker);
-  broker.abandon(owned(task), { interrupted: false });
+  abandon(broker, owned(task), { interrupted: false });
   assert.deepEqual(counts(), [0, 0, 0, 1]);
   const dead = await broker.get(acme, task.id);
   await broker.delete([dead!.task]);
@@ -81,12 +85,12 @@ test("counts follow a task through all its places", async () => {
 test("a queue that became empty leaves no counts in the kv, and unknown queues count nothing", async () => {
   const { world, broker } = await setup();
   const task = await enqueue(broker);
-  await broker.store.engine.flushNow();
+  await broker.store.flushNow();
   assert.ok(world.contents.has(`${countsPrefix}work/acme`));
   await claim(broker);
-  broker.submit(owned(task), success);
+  submit(broker, owned(task), success);
   await settle();
-  await broker.store.engine.flushNow();
+  await broker.store.flushNow();
   assert.ok(!world.contents.has(`${countsPrefix}work/acme`));
   assert.deepEqual(broker.counts(umbrella, "nothing"), noCounts());
 });
@@ -95,11 +99,11 @@ test("a key that goes and comes back between two flushes is counted once", async
   const { world, broker } = await setup();
   const task = await enqueue(broker);
   await claim(broker);
-  await broker.store.engine.flushNow();
-  broker.abandon(owned(task), { interrupted: false });
+  await broker.store.flushNow();
+  abandon(broker, owned(task), { interrupted: false });
   await claim(broker);
   assert.equal(sorted(storedAndUnflushed(world, broker))[0]?.[1].leased, 1);
-  await broker.store.engine.flushNow();
+  await broker.store.flushNow();
   assert.equal(sorted(storedAndUnflushed(world, broker))[0]?.[1].leased, 1);
 });
 
@@ -107,9 +111,9 @@ test("a task that passes between two flushes is not counted at all", async () =>
   const { world, broker } = await setup();
   const task = await enqueue(broker);
   await claim(broker);
-  broker.submit(owned(task), success);
+  submit(broker, owned(task), success);
   await settle();
-  await broker.store.engine.flushNow();
+  await broker.store.flushNow();
   assert.deepEqual(
     [...world.contents.keys()].filter((key) => key.includes("/q/")),
     [],
@@ -203,7 +207,7 @@ class Walk {
         await runDue(broker, world.clock);
         return;
       case "flush":
-        return broker.store.engine.flushNow();
+        return broker.store.flushNow();
       case "settle":
         return settle(1);
       case "reopen":
@@ -220,9 +224,9 @@ class Walk {
   #end(how: "submit" | "nack" | "abandon" | "delete", task: Parameters<typeof owned>[0]): void {
     const { broker } = this;
     if (task === undefined) return;
-    if (how === "submit") broker.submit(owned(task), success);
-    else if (how === "nack") broker.nack(owned(task), { delaySeconds: 0, reason: "" });
-    else if (how === "abandon") broker.abandon(owned(task), { interrupted: false });
+    if (how === "submit") submit(broker, owned(task), success);
+    else if (how === "nack") nack(broker, owned(task), { delaySeconds: 0, reason: "" });
+    else if (how === "abandon") abandon(broker, owned(task), { interrupted: false });
     else {
       const now = broker.store.task(task.id);
       if (now !== undefined) void broker.delete([now]);
@@ -231,12 +235,12 @@ class Walk {
 
   async check(): Promise<void> {
     const { broker, world } = this;
-    const walked = sorted(await countedKeys(broker.store.engine));
+    const walked = sorted(await countedKeys(broker.store));
     assert.deepEqual(sorted(countsInMemory(broker)), walked);
     assert.deepEqual(sorted(storedAndUnflushed(world, broker)), walked);
-    const sizes = await storedSizes(broker.store.engine);
+    const sizes = await storedSizes(broker.store);
     for (const tenantId of [acme, umbrella]) {
-      assert.equal(broker.storedBytes.of(tenantId), sizes.get(tenantId) ?? 0);
+      assert.equal(broker.store.storedBytes(tenantId), sizes.get(tenantId) ?? 0);
       const state = broker.queues.findTenant(tenantId);
       const counts = walked.filter(([name]) => name.startsWith(`${tenantId}/`)).map(([, of]) => of);
       const pending = counts.map(({ ready, delayed }) => sum(ready) + delayed);
@@ -259,7 +263,7 @@ test("stored and unflushed counts are what a walk over all keys counts, and so i
         await walk.step(step);
         await walk.check();
       }
-      await walk.broker.store.engine.flushNow();
+      await walk.broker.store.flushNow();
       await walk.check();
     }),
     { numRuns: Number(process.env["CODEQ_MODEL_RUNS"] ?? 80) },
@@ -269,6 +273,6 @@ test("stored and unflushed counts are what a walk over all keys counts, and so i
 test("the stored sequence is at least that of every ready task, so that a restart never goes back", async () => {
   const { world, broker } = await setup();
   for (let n = 0; n < 50; n += 1) await enqueue(broker, { priority: n % 10 });
-  await broker.store.engine.flushNow();
+  await broker.store.flushNow();
   assert.equal(world.contents.get(sequenceKey)?.toString(), "50");
 });

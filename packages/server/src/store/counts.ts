@@ -3,10 +3,9 @@
  * index that its record says, so the net effect of a flush tells how the numbers changed, and a
  * restart reads them instead of counting.
  */
-import type { KvWrite, OverlayEntry } from "@codeq/engine";
-import { queueOf, type TenantId } from "@codeq/queue";
-import { countsKey, numberOf, parseIndexKey, queuesPrefix, sequenceKey } from "./keys.ts";
-import type { IndexedTask } from "./task-codec.ts";
+import type { KvWrite, OverlayEntry, RowEntry } from "@codeq/engine";
+import { queueOf, type Task, type TenantId } from "@codeq/queue";
+import { countsKey, parseIndexKey, queuesPrefix, sequenceKey } from "./keys.ts";
 
 export interface Counts {
   /** By priority. */
@@ -46,19 +45,25 @@ export interface CountsOfQueue {
   readonly counts: Counts;
 }
 
-/** What the entries change, per queue, and the highest sequence number among them. */
-export function changeOfCounts(entries: Iterable<readonly [string, OverlayEntry]>): {
+/** What is about to be flushed, or has not been. */
+interface Unflushed {
+  readonly rows: Iterable<RowEntry>;
+  readonly entries: Iterable<readonly [string, OverlayEntry]>;
+}
+
+/** What the rows change, per queue, and the highest sequence number among them. */
+export function changeOfCounts({ rows, entries }: Unflushed): {
   readonly queues: ReadonlyMap<string, CountsOfQueue>;
   readonly sequence: number;
 } {
   const changes = new Changes();
+  for (const { row, below } of rows) {
+    if (below !== undefined) changes.addTask(below as Task, -1);
+    if (row !== undefined) changes.addTask(row as Task, 1);
+  }
+  // An index key is removed by itself when the record behind it cannot be read.
   for (const [key, entry] of entries) {
-    if (entry.below !== undefined) changes.addTask(entry.below as IndexedTask, -1);
-    if (entry.row !== undefined) changes.addTask(entry.row as IndexedTask, 1);
-    // From a log that has index keys in it, or one that is set aside.
-    else if (key.startsWith(queuesPrefix)) {
-      changes.addKey(key, entry.isDeleted ? -1 : Number(entry.born));
-    }
+    if (key.startsWith(queuesPrefix) && entry.isDeleted) changes.removeKey(key);
   }
   return changes;
 }
@@ -69,7 +74,7 @@ class Changes {
   /** Neighbours are mostly of the same queue. */
   #last: { readonly command: string; readonly of: CountsOfQueue } | undefined;
 
-  addTask({ tenantId, command, priority, place }: IndexedTask, change: number): void {
+  addTask({ tenantId, command, priority, place }: Task, change: number): void {
     if (place.in === "done") return;
     if (this.#last?.command !== command || this.#last.of.tenantId !== tenantId) {
       this.#last = { command, of: this.#of(queueOf(command), tenantId) };
@@ -83,15 +88,11 @@ class Changes {
     }
   }
 
-  addKey(key: string, change: number): void {
+  removeKey(key: string): void {
     const { queue, tenantId, kind, priority } = parseIndexKey(key);
     const { counts } = this.#of(queue, tenantId);
-    if (kind === "pending") {
-      addReady(counts, priority, change);
-      if (change === 1) this.sequence = Math.max(this.sequence, numberOf(key));
-    } else {
-      counts[({ inprog: "leased", delayed: "delayed", dlq: "dead" } as const)[kind]] += change;
-    }
+    if (kind === "pending") addReady(counts, priority, -1);
+    else counts[({ inprog: "leased", delayed: "delayed", dlq: "dead" } as const)[kind]] -= 1;
   }
 
   #of(queue: string, tenantId: TenantId): CountsOfQueue {
@@ -117,11 +118,11 @@ export function addCounts(to: Counts, change: Counts): Counts {
 
 /** The writes a flush adds so that counts and sequence match the keys it writes. */
 export function deriveCounts(
-  entries: Iterable<readonly [string, OverlayEntry]>,
+  unflushed: Unflushed,
   get: (key: string) => Buffer | undefined,
 ): KvWrite[] {
   const writes: KvWrite[] = [];
-  const { queues, sequence } = changeOfCounts(entries);
+  const { queues, sequence } = changeOfCounts(unflushed);
   for (const [key, { counts }] of queues) {
     const stored = get(key);
     const sum = addCounts(stored === undefined ? noCounts() : decodeCounts(stored), counts);

@@ -1,25 +1,17 @@
 /**
  * What is written once at first start and must match at every later one: the version of the format
- * and the number of shards. To change the format: raise the version, keep a reader for the version
- * before under its name, migrate here, and add a directory of the old format to the tests.
+ * and the number of shards. To change the format, raise the version.
  */
 import { type Engine, FaultError, put } from "@codeq/engine";
 import { formatKey } from "./keys.ts";
-import { upgradeFormat1 } from "./upgrade-format-1.ts";
 
-/**
- * 1: payload and result always under keys of their own. 2: short ones travel with the task, and tasks
- * and tenants know how many bytes are kept for them.
- */
-const formatVersion = 2;
+const formatVersion = 3;
 
-/** Notes the format of a store that has none yet, and upgrades one that has an older one. */
+/** Notes the format of a store that has none yet. */
 export async function writeFormat(engine: Engine, shards: number): Promise<void> {
-  const stored = engine.get(formatKey);
-  if (stored !== undefined && parseFormat(stored).version === formatVersion) return;
-  const upgrades = stored === undefined ? [] : await upgradeFormat1(engine);
+  if (engine.get(formatKey) !== undefined) return;
   const format = put(formatKey, JSON.stringify({ version: formatVersion, shards }));
-  await engine.commit([...upgrades, format]).done;
+  await engine.commit([], [format]).done;
 }
 
 /** Throws when this version cannot work with what is there. Called before anything is written. */
@@ -27,11 +19,11 @@ export function checkFormat(get: (key: string) => Buffer | undefined, shards: nu
   const stored = get(formatKey);
   if (stored === undefined) return;
   const found = parseFormat(stored);
-  if (found.version > formatVersion) {
+  if (found.version !== formatVersion) {
     throw new FaultError(
       "format",
-      `the data has format version ${found.version}, this server reads up to ${formatVersion}. ` +
-        "Start the newer version of codeQ that wrote it.",
+      `the data has format version ${found.version}, this server reads ${formatVersion}. ` +
+        "Start the version of codeQ that wrote it, or choose an empty data directory.",
     );
   }
   if (found.shards !== shards) {

@@ -1,271 +1,307 @@
 /**
- * Task and result records as text: a JSON array, one position per field. Positions are only added at
- * the end; `format.ts` counts the versions. A record that does not decode answers undefined and is the
- * caller's to quarantine.
+ * Tasks as bytes. A record is what makes one task of another: which columns differ, then those columns.
+ * The log holds every change like this; the kv holds the whole task, which is how it differs from a
+ * blank one. `columns` is the only list of the fields of a task outside the rules and the wire.
  *
- * What is short travels with the task: behind its array come the result's and the payload, each after
- * a line feed and empty when it has a key of its own. The arrays contain no line feed, so the payload
- * is everything behind the second one. To rewrite a short payload with every change of the task costs
- * less than a key of its own: one entry less in memory, in every flush and in every compaction.
+ *   record = version u8, which columns u32, the value of each
+ *
+ * To add a field, add a column at the end: records that lack it have its blank value. Bytes that do not
+ * decode answer undefined and are the caller's to quarantine.
  */
-import type {
-  Artifact,
-  IdempotencyEntry,
-  Place,
-  Result,
-  Task,
-  TaskId,
-  TenantId,
-  WorkerId,
-} from "@codeq/queue";
+import type { Artifact, Place, ResultBody, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
+import {
+  ByteReader,
+  DamagedBytes,
+  numberBytesMax,
+  textExtraBytes,
+  unitBytesMax,
+  writeNumber,
+  writeText,
+} from "./bytes.ts";
 
-/** The most text that travels with a task; longer payloads and results have keys of their own. */
-const shortCharsMax = 512;
+const recordVersion = 1;
+const headBytes = 5;
 
-export function isShort(text: string): boolean {
-  return text.length <= shortCharsMax;
+/** One field of a task. Values are compared by identity unless `same` says otherwise. */
+interface Column<Value> {
+  readonly of: (task: Task) => Value;
+  readonly blank: Value;
+  /** At least as many bytes as it takes; what the kinds below have in common is counted apart. */
+  readonly room?: (value: Value) => number;
+  readonly write: (buffer: Buffer, at: number, value: Value) => number;
+  readonly read: (reader: ByteReader) => Value;
 }
 
-/** Takes the encoded result when it travels with the task. */
-export function encodeTask(task: Task, result: string): string {
-  return `${encodeRow(task)}\n${result}\n${task.payload ?? ""}`;
+type Columns = { readonly [Name in Exclude<keyof Task, "id">]: Column<Task[Name]> };
+
+const readText = (reader: ByteReader): string => reader.text();
+const readNumber = (reader: ByteReader): number => reader.number();
+const roomOfText = (text: string): number => textExtraBytes + text.length * unitBytesMax;
+
+function text<Value extends string>(of: (task: Task) => Value): Column<Value> {
+  const read = readText as (reader: ByteReader) => Value;
+  return { of, blank: "" as Value, room: roomOfText, write: writeText, read };
 }
 
-/** One call over one array: faster than text put together by hand, which has to be flattened. */
-function encodeRow(task: Task): string {
-  const place = lastCells(task);
-  const row = [
-    task.id,
-    task.tenantId,
-    task.command,
-    task.priority,
-    task.webhook,
-    task.traceParent,
-    task.traceState,
-    task.idempotencyKey,
-    task.maxAttempts,
-    task.attempts,
-    task.handBacks,
-    task.leaseToken,
-    task.error,
-    task.createdMs,
-    task.updatedMs,
-    // Up to five, written out because an array that grows is allocated twice.
-    place[0],
-    place[1],
-    place[2],
-    place[3],
-    place[4],
-  ];
-  row.length = placeAt + place.length;
-  return JSON.stringify(row);
+function number(of: (task: Task) => number): Column<number> {
+  return { of, blank: 0, write: writeNumber, read: readNumber };
 }
 
-/** The place, whose length depends on its kind, and what was added to the format behind it. */
-function lastCells({ place, storedBytes }: Task): readonly (string | number | null)[] {
+/** Stored by its position: only add at the end. */
+const columns: Columns = {
+  tenantId: text<TenantId>((task) => task.tenantId),
+  command: text((task) => task.command),
+  priority: number((task) => task.priority),
+  webhook: text((task) => task.webhook),
+  traceParent: text((task) => task.traceParent),
+  traceState: text((task) => task.traceState),
+  idempotencyKey: text((task) => task.idempotencyKey),
+  payload: {
+    of: (task) => task.payload,
+    blank: undefined,
+    room: (payload) => (payload === undefined ? 1 : 1 + roomOfText(payload)),
+    write: writePayload,
+    read: (reader) => (isThere(reader) ? reader.text() : undefined),
+  },
+  maxAttempts: number((task) => task.maxAttempts),
+  attempts: number((task) => task.attempts),
+  handBacks: number((task) => task.handBacks),
+  leaseToken: number((task) => task.leaseToken),
+  error: text((task) => task.error),
+  createdMs: number((task) => task.createdMs),
+  updatedMs: number((task) => task.updatedMs),
+  storedBytes: number((task) => task.storedBytes),
+  place: {
+    of: (task) => task.place,
+    blank: { in: "ready", seq: 0 },
+    room: (place) => 1 + numberBytesMax * 3 + roomOfText("workerId" in place ? place.workerId : ""),
+    write: writePlace,
+    read: readPlace,
+  },
+  result: {
+    of: (task) => task.result,
+    blank: undefined,
+    room: roomOfResult,
+    write: writeResult,
+    read: readResult,
+  },
+};
+
+const names = Object.keys(columns) as (keyof Columns)[];
+const list = Object.values(columns) as readonly Column<unknown>[];
+const roomy = list.filter(({ room }) => room !== undefined);
+const fixedBytes = headBytes + list.length * numberBytesMax;
+
+/** Has the shape of every task, so that those that are read are not of a kind of their own. */
+const blankTask: Task = {
+  id: "" as TaskId,
+  tenantId: columns.tenantId.blank,
+  command: columns.command.blank,
+  priority: columns.priority.blank,
+  webhook: columns.webhook.blank,
+  traceParent: columns.traceParent.blank,
+  traceState: columns.traceState.blank,
+  idempotencyKey: columns.idempotencyKey.blank,
+  payload: columns.payload.blank,
+  maxAttempts: columns.maxAttempts.blank,
+  attempts: columns.attempts.blank,
+  handBacks: columns.handBacks.blank,
+  leaseToken: columns.leaseToken.blank,
+  error: columns.error.blank,
+  createdMs: columns.createdMs.blank,
+  updatedMs: columns.updatedMs.blank,
+  storedBytes: columns.storedBytes.blank,
+  place: columns.place.blank,
+  result: columns.result.blank,
+};
+
+/** At least as many bytes as `writeTask` takes. */
+export function roomOfTask(task: Task): number {
+  let bytes = fixedBytes;
+  for (let at = 0; at < roomy.length; at++) {
+    const { of, room } = roomy[at] as Required<Column<unknown>>;
+    bytes += room(of(task));
+  }
+  return bytes;
+}
+
+/** Writes how the task differs from the one before, or from a blank one; returns where it ends. */
+export function writeTask(
+  buffer: Buffer,
+  start: number,
+  task: Task,
+  before: Task = blankTask,
+): number {
+  let at = start + headBytes;
+  let which = 0;
+  for (let position = 0; position < list.length; position++) {
+    const { of, write } = list[position] as Column<unknown>;
+    const value = of(task);
+    if (value === of(before)) continue;
+    which |= 1 << position;
+    at = write(buffer, at, value);
+  }
+  buffer[start] = recordVersion;
+  buffer[start + 1] = which;
+  buffer[start + 2] = which >>> 8;
+  buffer[start + 3] = which >>> 16;
+  buffer[start + 4] = which >>> 24;
+  return at;
+}
+
+/**
+ * What a record makes of the task before, or of a blank one; undefined when it cannot be read, also when
+ * it is a difference and there is no task that it applies to.
+ */
+export function readTask(
+  record: { readonly buffer: Buffer; readonly start: number; readonly end: number },
+  id: TaskId,
+  before: Task = blankTask,
+): Task | undefined {
+  const reader = new ByteReader(record.buffer, record.start, record.end);
+  const task: Record<string, unknown> = { ...before, id };
+  try {
+    if (reader.byte() !== recordVersion) return undefined;
+    let which = reader.byte() + reader.byte() * 0x100 + reader.byte() * 0x1_0000;
+    which += reader.byte() * 0x100_0000;
+    for (let position = 0; position < list.length; position++) {
+      if (((which >>> position) & 1) === 0) continue;
+      task[names[position] as string] = list[position]?.read(reader);
+    }
+    // Every task has a command, and no change of a task changes it.
+    const isWhole = reader.isAtEnd && which < 2 ** list.length && task["command"] !== "";
+    return isWhole ? (task as unknown as Task) : undefined;
+  } catch (error) {
+    if (error instanceof DamagedBytes) return undefined;
+    throw error;
+  }
+}
+
+function writePayload(buffer: Buffer, at: number, payload: string | undefined): number {
+  buffer[at] = payload === undefined ? 0 : 1;
+  return payload === undefined ? at + 1 : writeText(buffer, at + 1, payload);
+}
+
+/** Whether a value follows; there is no third answer. */
+function isThere(reader: ByteReader): boolean {
+  const mark = reader.byte();
+  if (mark > 1)
+    throw new DamagedBytes(`${mark} says neither that there is one nor that there is none`);
+  return mark === 1;
+}
+
+const placeKinds = {
+  ready: 1,
+  delayed: 2,
+  leased: 3,
+  dead: 4,
+  completed: 5,
+  failed: 6,
+  deadForEver: 7,
+} as const;
+
+function writePlace(buffer: Buffer, at: number, place: Place): number {
   switch (place.in) {
     case "ready":
-      return ["r", place.seq, storedBytes];
+      buffer[at] = placeKinds.ready;
+      return writeNumber(buffer, at + 1, place.seq);
     case "delayed":
-      return ["w", place.dueMs, storedBytes];
-    case "leased":
-      return ["l", place.workerId, place.untilMs, place.leaseMs, storedBytes];
-    case "dead":
-      return ["d", place.atMs, place.expiresMs ?? null, storedBytes];
+      buffer[at] = placeKinds.delayed;
+      return writeNumber(buffer, at + 1, place.dueMs);
+    case "leased": {
+      buffer[at] = placeKinds.leased;
+      let end = writeNumber(buffer, at + 1, place.untilMs);
+      end = writeNumber(buffer, end, place.leaseMs);
+      return writeText(buffer, end, place.workerId);
+    }
+    case "dead": {
+      const { atMs, expiresMs } = place;
+      buffer[at] = expiresMs === undefined ? placeKinds.deadForEver : placeKinds.dead;
+      const end = writeNumber(buffer, at + 1, atMs);
+      return expiresMs === undefined ? end : writeNumber(buffer, end, expiresMs);
+    }
     case "done": {
-      const kind = place.how === "completed" ? "c" : "f";
-      return [kind, place.workerId, place.atMs, place.expiresMs, storedBytes];
+      buffer[at] = placeKinds[place.how];
+      let end = writeNumber(buffer, at + 1, place.atMs);
+      end = writeNumber(buffer, end, place.expiresMs);
+      return writeText(buffer, end, place.workerId);
     }
   }
 }
 
-/** Whether each position up to the place holds a string or a number. */
-const taskShape = "s s s n s s s s n n n n s n n".split(" ");
-const placeAt = taskShape.length;
-
-/** What the index keys of a task follow from. */
-export type IndexedTask = Pick<Task, "id" | "tenantId" | "command" | "priority" | "place">;
-
-/** Also reads the format before, which has all of it in the same positions. */
-export function decodeIndexed(text: string): IndexedTask | undefined {
-  const row = rowIn(text);
-  return row && indexedIn(row);
-}
-
-function rowIn(text: string): unknown[] | undefined {
-  const rowEnd = text.indexOf("\n");
-  const row = parseArray(rowEnd === -1 ? text : text.slice(0, rowEnd));
-  return row !== undefined && matches(row, taskShape) ? row : undefined;
-}
-
-function indexedIn(row: readonly unknown[]): IndexedTask | undefined {
-  const place = decodePlace(row.slice(placeAt));
-  if (place === undefined) return undefined;
-  return {
-    id: row[0] as TaskId,
-    tenantId: row[1] as TenantId,
-    command: row[2] as string,
-    priority: row[3] as number,
-    place,
-  };
-}
-
-export function decodeTask(stored: Buffer | string): Task | undefined {
-  const text = stored.toString();
-  const row = rowIn(text);
-  const indexed = row && indexedIn(row);
-  if (row === undefined || indexed === undefined) return undefined;
-  const storedBytes = row[placeAt + (placeLengths.get(row[placeAt]) ?? 0)];
-  if (typeof storedBytes !== "number") return undefined;
-  const { id, tenantId, command, priority, place } = indexed;
-  return {
-    id,
-    tenantId,
-    command,
-    priority,
-    webhook: row[4] as string,
-    traceParent: row[5] as string,
-    traceState: row[6] as string,
-    idempotencyKey: row[7] as string,
-    payload: payloadIn(text),
-    maxAttempts: row[8] as number,
-    attempts: row[9] as number,
-    handBacks: row[10] as number,
-    leaseToken: row[11] as number,
-    error: row[12] as string,
-    createdMs: row[13] as number,
-    updatedMs: row[14] as number,
-    storedBytes,
-    place,
-  };
-}
-
-/** Undefined when the payload has a key of its own, as in records that consist of the array only. */
-function payloadIn(text: string): string | undefined {
-  const rowEnd = text.indexOf("\n");
-  const resultEnd = rowEnd === -1 ? -1 : text.indexOf("\n", rowEnd + 1);
-  return resultEnd === -1 ? undefined : text.slice(resultEnd + 1) || undefined;
-}
-
-/** The encoded result that travels with the task; undefined when there is none. */
-export function resultIn(text: string): string | undefined {
-  const rowEnd = text.indexOf("\n");
-  if (rowEnd === -1) return undefined;
-  return text.slice(rowEnd + 1, text.indexOf("\n", rowEnd + 1)) || undefined;
-}
-
-/** Whether the task's payload has a key of its own. */
-export function isPayloadApart(text: string): boolean {
-  return text.endsWith("\n") || !text.includes("\n");
-}
-
-/** What follows each kind of place; the end of a burial may be null and is checked apart. */
-const placeShapes = new Map([
-  ["r", ["n"]],
-  ["w", ["n"]],
-  ["l", ["s", "n", "n"]],
-  ["d", ["n"]],
-  ["c", ["s", "n", "n"]],
-  ["f", ["s", "n", "n"]],
-]);
-
-/** How many cells each kind of place has, with the one that names it. */
-const placeLengths: ReadonlyMap<unknown, number> = new Map([
-  ["r", 2],
-  ["w", 2],
-  ["l", 4],
-  ["d", 3],
-  ["c", 4],
-  ["f", 4],
-]);
-
-function decodePlace([kind, ...cells]: readonly unknown[]): Place | undefined {
-  const shape = placeShapes.get(kind as string);
-  if (shape === undefined || !matches(cells, shape)) return undefined;
-  const [a, b, c] = cells;
+function readPlace(reader: ByteReader): Place {
+  const kind = reader.byte();
   switch (kind) {
-    case "r":
-      return { in: "ready", seq: a as number };
-    case "w":
-      return { in: "delayed", dueMs: a as number };
-    case "l":
-      return { in: "leased", workerId: a as WorkerId, untilMs: b as number, leaseMs: c as number };
-    case "d":
-      if (b !== null && typeof b !== "number") return undefined;
-      return { in: "dead", atMs: a as number, expiresMs: b ?? undefined };
+    case placeKinds.ready:
+      return { in: "ready", seq: reader.number() };
+    case placeKinds.delayed:
+      return { in: "delayed", dueMs: reader.number() };
+    case placeKinds.leased: {
+      const untilMs = reader.number();
+      const leaseMs = reader.number();
+      return { in: "leased", workerId: reader.text() as WorkerId, untilMs, leaseMs };
+    }
+    case placeKinds.dead: {
+      const atMs = reader.number();
+      return { in: "dead", atMs, expiresMs: reader.number() };
+    }
+    case placeKinds.deadForEver:
+      return { in: "dead", atMs: reader.number(), expiresMs: undefined };
+    case placeKinds.completed:
+    case placeKinds.failed: {
+      const how = kind === placeKinds.completed ? "completed" : "failed";
+      const atMs = reader.number();
+      const expiresMs = reader.number();
+      return { in: "done", how, workerId: reader.text() as WorkerId, atMs, expiresMs };
+    }
     default:
-      return {
-        in: "done",
-        how: kind === "c" ? "completed" : "failed",
-        workerId: a as WorkerId,
-        atMs: b as number,
-        expiresMs: c as number,
-      };
+      throw new DamagedBytes(`no place is called ${kind}`);
   }
 }
 
-export function encodeResult(result: Result): string {
-  return JSON.stringify([
-    result.taskId,
-    result.status === "COMPLETED" ? "c" : "f",
-    result.resultJson,
-    result.error,
-    result.attempts,
-    result.completedMs,
-    result.artifacts.map(({ name, url }) => [name, url]),
-  ]);
+function roomOfResult(result: ResultBody | undefined): number {
+  if (result === undefined) return 1;
+  let bytes = 1 + numberBytesMax + roomOfText(result.json);
+  for (const { name, url } of result.artifacts) bytes += roomOfText(name) + roomOfText(url);
+  return bytes;
 }
 
-export function decodeResult(stored: Buffer | string): Result | undefined {
-  const row = parseArray(stored);
-  if (row === undefined || !matches(row, ["s", "s", "s", "s", "n", "n"])) return undefined;
-  const artifacts = decodeArtifacts(row[6]);
-  if (artifacts === undefined || (row[1] !== "c" && row[1] !== "f")) return undefined;
-  return {
-    taskId: row[0] as TaskId,
-    status: row[1] === "c" ? "COMPLETED" : "FAILED",
-    resultJson: row[2] as string,
-    error: row[3] as string,
-    attempts: row[4] as number,
-    completedMs: row[5] as number,
-    artifacts,
-  };
+function writeResult(buffer: Buffer, at: number, result: ResultBody | undefined): number {
+  buffer[at] = result === undefined ? 0 : 1;
+  if (result === undefined) return at + 1;
+  let end = writeText(buffer, at + 1, result.json);
+  end = writeNumber(buffer, end, result.artifacts.length);
+  for (const { name, url } of result.artifacts) {
+    end = writeText(buffer, end, name);
+    end = writeText(buffer, end, url);
+  }
+  return end;
 }
 
-function decodeArtifacts(cell: unknown): Artifact[] | undefined {
-  if (!Array.isArray(cell)) return undefined;
+function readResult(reader: ByteReader): ResultBody | undefined {
+  if (!isThere(reader)) return undefined;
+  const json = reader.text();
   const artifacts: Artifact[] = [];
-  for (const pair of cell) {
-    if (!Array.isArray(pair) || !matches(pair, ["s", "s"])) return undefined;
-    artifacts.push({ name: pair[0] as string, url: pair[1] as string });
+  for (let left = reader.number(); left > 0; left--) {
+    const name = reader.text();
+    artifacts.push({ name, url: reader.text() });
   }
-  return artifacts;
+  return { json, artifacts };
 }
 
-export function encodeIdempotency(entry: IdempotencyEntry): string {
-  return JSON.stringify([entry.taskId, entry.queue, entry.payloadHash]);
+/** The bytes of a result that is kept apart from its task. */
+export function encodeResult(result: ResultBody): Buffer {
+  const buffer = Buffer.alloc(roomOfResult(result));
+  return buffer.subarray(0, writeResult(buffer, 0, result));
 }
 
-export function decodeIdempotency(stored: Buffer | string): IdempotencyEntry | undefined {
-  const row = parseArray(stored);
-  if (row === undefined || !matches(row, ["s", "s", "s"])) return undefined;
-  const [taskId, queue, payloadHash] = row as [TaskId, string, string];
-  return { taskId, queue, payloadHash };
-}
-
-function parseArray(stored: Buffer | string): unknown[] | undefined {
+export function decodeResult(bytes: Buffer): ResultBody | undefined {
+  const reader = new ByteReader(bytes, 0, bytes.length);
   try {
-    const row: unknown = JSON.parse(stored.toString());
-    return Array.isArray(row) ? row : undefined;
-  } catch {
-    // The caller learns from the missing record and keeps the bytes.
-    return undefined;
+    const result = readResult(reader);
+    return reader.isAtEnd ? result : undefined;
+  } catch (error) {
+    if (error instanceof DamagedBytes) return undefined;
+    throw error;
   }
-}
-
-function matches(row: readonly unknown[], shape: readonly string[]): boolean {
-  return shape.every((kind, position) => {
-    const cell = row[position];
-    return kind === "s" ? typeof cell === "string" : typeof cell === "number";
-  });
 }

@@ -1,9 +1,8 @@
 /**
  * One function per thing that happened, called after it became durable, and counted in the metrics.
- * Feeds are told by the broker, which knows the order of things.
  */
 import type { ErrorCode } from "@codeq/protocol";
-import type { Task } from "@codeq/queue";
+import type { Change, Task } from "@codeq/queue";
 import type { Metrics } from "./metrics.ts";
 
 export type OperationOutcome = "ok" | "refused" | "failed";
@@ -19,25 +18,14 @@ export class Events {
     this.#metrics = metrics;
   }
 
-  taskCreated(task: Task): void {
-    this.#metrics.taskCreated.inc(task.command);
-  }
-
-  taskClaimed(task: Task): void {
-    this.#metrics.taskClaimed.inc(task.command);
-  }
-
-  /** Completed, failed or buried. */
-  taskEnded(task: Task): void {
-    const isCompleted = task.place.in === "done" && task.place.how === "completed";
-    const status = isCompleted ? "COMPLETED" : "FAILED";
-    this.#metrics.taskCompleted.inc(task.command, status);
-    const seconds = (task.updatedMs - task.createdMs) / 1000;
-    this.#metrics.taskProcessingLatency.observe(Math.max(seconds, 0), task.command, status);
-  }
-
-  leaseExpired(task: Task): void {
-    this.#metrics.leaseExpired.inc(task.command);
+  /** A durable change of a task. */
+  changed({ before, after, because }: Change): void {
+    if (after === undefined) return;
+    if (because === "created") this.#metrics.taskCreated.inc(after.command);
+    else if (because === "claimed") this.#metrics.taskClaimed.inc(after.command);
+    else if (because === "expired") this.#metrics.leaseExpired.inc(after.command);
+    const { place } = after;
+    if (before !== undefined && (place.in === "done" || place.in === "dead")) this.#ended(after);
   }
 
   /** An event reached the reader of a feed, or did not. */
@@ -64,5 +52,14 @@ export class Events {
 
   operated(operation: string, outcome: OperationOutcome, seconds: number): void {
     this.#metrics.operationSeconds.observe(seconds, operation, outcome);
+  }
+
+  /** Completed, failed or buried. */
+  #ended(task: Task): void {
+    const isCompleted = task.place.in === "done" && task.place.how === "completed";
+    const status = isCompleted ? "COMPLETED" : "FAILED";
+    this.#metrics.taskCompleted.inc(task.command, status);
+    const seconds = (task.updatedMs - task.createdMs) / 1000;
+    this.#metrics.taskProcessingLatency.observe(Math.max(seconds, 0), task.command, status);
   }
 }

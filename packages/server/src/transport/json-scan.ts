@@ -73,10 +73,8 @@ function endOfScalar(text: string, at: number): number {
   const first = text.charCodeAt(at);
   if (first === quote) return endOfString(text, at);
   if (first === 45 || isDigit(first)) return endOfNumber(text, at);
-  for (const word of ["true", "false", "null"]) {
-    if (text.startsWith(word, at)) return at + word.length;
-  }
-  return -1;
+  const word = first === 116 ? "true" : first === 102 ? "false" : "null";
+  return text.startsWith(word, at) ? at + word.length : -1;
 }
 
 function endOfNumber(text: string, start: number): number {
@@ -108,8 +106,20 @@ function isDigit(code: number): boolean {
   return code >= 48 && code <= 57;
 }
 
+/** Used by one scan after the other, none of which is ever interrupted. */
+let spare: OpenContainers | undefined;
+/** One that had to grow beyond this is not kept. */
+const spareDepthMax = 4096;
+
 function endOfNested(text: string, start: number): number {
-  const open = new OpenContainers();
+  const open = spare ?? new OpenContainers();
+  open.depth = 0;
+  const end = readNested(text, start, open);
+  spare = open.depthMax <= spareDepthMax ? open : undefined;
+  return end;
+}
+
+function readNested(text: string, start: number, open: OpenContainers): number {
   let at = start;
   for (;;) {
     at = open.enter(text, at);
@@ -124,6 +134,10 @@ class OpenContainers {
   depth = 0;
   /** The letter that closes each. */
   #closing: Uint8Array = new Uint8Array(64);
+
+  get depthMax(): number {
+    return this.#closing.length;
+  }
 
   /** Reads the value at `at` as far as its first scalar, or its first empty container, has ended. */
   enter(text: string, start: number): number {
@@ -175,7 +189,7 @@ class OpenContainers {
 }
 
 /** Where the value of the member begins whose name is at `at`; -1 when there is no member. */
-export function startOfMember(text: string, at: number): number {
+function startOfMember(text: string, at: number): number {
   const nameEnd = endOfString(text, at);
   return nameEnd < 0 ? -1 : afterName(text, nameEnd);
 }

@@ -6,20 +6,17 @@ import { setMaxListeners } from "node:events";
 import { producer } from "@codeq/protocol/wire";
 import type { TaskId } from "@codeq/queue";
 import type { Identity } from "../../access/identity.ts";
-import { type MaybePromise, whenKnown } from "../../maybe-promise.ts";
-import type { CreateTaskInput } from "../../operations/create-task.ts";
+import type { Enqueued, Refused, Waiter } from "../../broker/verbs.ts";
+import type { MaybePromise } from "../../maybe-promise.ts";
+import { type CreateTaskInput, create } from "../../operations/create-task.ts";
 import type { Caller } from "../../operations/dispatch.ts";
 import type { TaskWithResult } from "../../operations/get-result.ts";
 import { operations } from "../../operations/index.ts";
-import {
-  type Admission,
-  type Answer,
-  type Refusal,
-  refusal,
-  sentenceOf,
-} from "../../operations/operation.ts";
+import { type Answer, type Refusal, refusal, sentenceOf } from "../../operations/operation.ts";
+import { refusalOf } from "../../operations/refusal-of.ts";
 import { traceContext } from "../trace-context.ts";
 import { echoOf, inMessages } from "./acks.ts";
+import { itemsPerTurnMax } from "./in-turns.ts";
 import {
   type Conversation,
   type Protocol,
@@ -33,6 +30,59 @@ import { textIn } from "./text-in.ts";
 
 type Event = producer.ProducerEvent;
 type Reply = producer.ServerEvent;
+
+/** Creations of one message, until all of them are answered. */
+class PendingCreates implements Waiter<Enqueued> {
+  readonly bytes: number;
+  readonly isBatch: boolean;
+  readonly startedMs: number;
+  /** One for each task, in their order; refused until it is known better. */
+  readonly acks: producer.CreateAck[] = [];
+  refusals = 0;
+  readonly #conversation: ProducerConversation;
+  /** Also counts the deciding itself. */
+  #left: number;
+
+  constructor(
+    conversation: ProducerConversation,
+    tasks: readonly producer.CreateTask[],
+    of: { readonly bytes: number; readonly isBatch: boolean; readonly startedMs: number },
+  ) {
+    this.#conversation = conversation;
+    this.bytes = of.bytes;
+    this.isBatch = of.isBatch;
+    this.startedMs = of.startedMs;
+    this.#left = tasks.length + 1;
+    for (const { seq } of tasks) {
+      this.acks.push({ seq, ok: false, taskId: "", errorMessage: "", errorCode: "" });
+    }
+  }
+
+  durable({ task }: Enqueued, item: number): void {
+    const ack = this.acks[item] as producer.CreateAck;
+    ack.ok = true;
+    ack.taskId = task.id;
+    this.settle();
+  }
+
+  refused(why: Refused, item: number): void {
+    this.refuse(this.#conversation.refusalOf(why), item);
+  }
+
+  refuse(refused: Refusal, item: number): void {
+    const ack = this.acks[item] as producer.CreateAck;
+    ack.errorMessage = sentenceOf(refused);
+    ack.errorCode = refused.code;
+    this.refusals += 1;
+    this.settle();
+  }
+
+  /** One more is known. */
+  settle(): void {
+    this.#left -= 1;
+    if (this.#left === 0) this.#conversation.created(this);
+  }
+}
 
 /** Results that one stream may wait for. */
 const awaitsMax = 16_384;
@@ -70,12 +120,14 @@ class ProducerConversation implements Conversation<Event> {
     setMaxListeners(0, this.#awaitUntil.signal);
   }
 
-  take(event: Event): MaybePromise<void> {
+  take(event: Event, bytes: number): MaybePromise<void> {
     switch (event.case) {
       case "create":
-        return this.#create(event.value);
-      case "createBatch":
-        return event.value.tasks.length === 0 ? undefined : this.#createBatch(event.value.tasks);
+        return this.#create([event.value], { bytes, isBatch: false });
+      case "createBatch": {
+        const { tasks } = event.value;
+        return tasks.length === 0 ? undefined : this.#create(tasks, { bytes, isBatch: true });
+      }
       case "awaitResult":
         void this.#await(event.value);
         return undefined;
@@ -102,22 +154,57 @@ class ProducerConversation implements Conversation<Event> {
   /** Answers are as many as there are events, and the stream reads no more of those. */
   slowed(): void {}
 
-  #create(task: producer.CreateTask): MaybePromise<void> {
-    return whenKnown(this.#ack(task), (value) => this.#session.send({ case: "createAck", value }));
+  /**
+   * Decides about the tasks of a message, so that they share commits. What a limit does not allow is
+   * refused as a whole, with an acknowledgement for each.
+   */
+  #create(
+    tasks: readonly producer.CreateTask[],
+    of: { readonly bytes: number; readonly isBatch: boolean },
+  ): MaybePromise<void> {
+    const { dispatch, clock } = this.#parts;
+    const { server } = dispatch;
+    const startedMs = clock.monotonicMs();
+    const pending = new PendingCreates(this, tasks, { ...of, startedMs });
+    this.#session.unanswered(of.bytes);
+    const refused = this.#refusalOf(tasks.length);
+    const decide = (task: producer.CreateTask, item: number): void => {
+      const input = refused ?? toInput(task);
+      const problem = input.ok ? create(server, this.#call, input.value, pending, item) : input;
+      if (problem === undefined) return;
+      // What was refused as a whole is noted already.
+      if (refused === undefined) {
+        dispatch.noteRefusal(operations.createTask.name, problem, this.#call);
+      }
+      pending.refuse(problem, item);
+    };
+    if (tasks.length > itemsPerTurnMax && refused === undefined) {
+      return this.#session.inTurns(tasks, decide).then(() => pending.settle());
+    }
+    for (let item = 0; item < tasks.length; item++) {
+      decide(tasks[item] as producer.CreateTask, item);
+    }
+    pending.settle();
+    return undefined;
   }
 
-  /**
-   * Those of one turn are decided before the first is awaited, so that they share commits. What a
-   * limit does not allow is refused as a whole, with an acknowledgement for each.
-   */
-  async #createBatch(tasks: readonly producer.CreateTask[]): Promise<void> {
-    const admitted = this.#admit(tasks.length);
-    const all = admitted.ok
-      ? await this.#session.inTurns(tasks, (task) => this.#ack(task, admitted.value))
-      : tasks.map(({ seq }) => refusedAck(seq, admitted));
-    for (const acks of inMessages(all)) {
-      this.#session.send({ case: "createAckBatch", value: { acks } });
+  /** All tasks of a message are durable or refused. */
+  created(pending: PendingCreates): void {
+    const { acks, refusals, startedMs } = pending;
+    const answered = { ok: acks.length - refusals, refused: refusals, startedMs };
+    this.#parts.dispatch.noteItems(operations.createTask, answered);
+    if (pending.isBatch) {
+      for (const some of inMessages(acks)) {
+        this.#session.send({ case: "createAckBatch", value: { acks: some } });
+      }
+    } else {
+      this.#session.send({ case: "createAck", value: acks[0] as producer.CreateAck });
     }
+    this.#session.answered(pending.bytes);
+  }
+
+  refusalOf(why: Refused): Refusal {
+    return refusalOf(this.#parts.dispatch.server, why);
   }
 
   async #await({ taskId, waitSeconds }: producer.AwaitResult): Promise<void> {
@@ -135,31 +222,14 @@ class ProducerConversation implements Conversation<Event> {
     return answer;
   }
 
-  #admit(tasks: number): Answer<Admission> {
-    const admitted = this.#parts.dispatch.admit(operations.createTasks, this.#call.identity);
-    if (!admitted.ok) return admitted;
-    return admitted.value.countAs(tasks) ?? admitted;
+  /** Why a message with so many tasks is refused as a whole. */
+  #refusalOf(tasks: number): Refusal | undefined {
+    const { dispatch } = this.#parts;
+    const refused = dispatch.enter(operations.createTask, this.#call);
+    if (refused !== undefined) return refused;
+    const admitted = dispatch.admit(operations.createTask, this.#call.identity);
+    return admitted.ok ? admitted.value.countAs(tasks) : admitted;
   }
-
-  #ack(task: producer.CreateTask, admission?: Admission): MaybePromise<producer.CreateAck> {
-    const { seq } = task;
-    const input = toInput(task);
-    if (!input.ok) return refusedAck(seq, input);
-    const { identity, signal, from } = this.#call;
-    const call = { identity, signal, from, admission };
-    return whenKnown(
-      this.#parts.dispatch.run(operations.createTask, call, input.value),
-      (answer) =>
-        answer.ok
-          ? { seq, ok: true, taskId: answer.value.task.id, errorMessage: "", errorCode: "" }
-          : refusedAck(seq, answer),
-    );
-  }
-}
-
-function refusedAck(seq: producer.CreateTask["seq"], refused: Refusal): producer.CreateAck {
-  const errorMessage = sentenceOf(refused);
-  return { seq, ok: false, taskId: "", errorMessage, errorCode: refused.code };
 }
 
 const tooMany = refusal("overloaded", `more than ${awaitsMax} results are waited for`);

@@ -22,7 +22,7 @@ import { refusal } from "../../operations/operation.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import { addressOf } from "../address.ts";
 import type { GrpcStream } from "./grpc-stream.ts";
-import { decideInTurns, itemsPerTurnMax } from "./in-turns.ts";
+import { inTurns } from "./in-turns.ts";
 import type { GrpcStatus } from "./status.ts";
 import type { StreamCounts, StreamRefusal } from "./stream-counts.ts";
 import { StreamSlot, type StreamSlots } from "./stream-slots.ts";
@@ -75,8 +75,11 @@ export interface Protocol<Event, Reply> {
 }
 
 export interface Conversation<Event> {
-  /** Takes an event; everything that its order matters for is decided before this returns. */
-  take(event: Event): MaybePromise<void>;
+  /**
+   * Takes an event of so many bytes; everything that its order matters for is decided before this
+   * returns. What is answered later is a promise, or tells the session by itself.
+   */
+  take(event: Event, bytes: number): MaybePromise<void>;
   /** The peer sends nothing more, or the server is about to stop. */
   finish(): void;
   /** Nothing can be sent any more. */
@@ -189,21 +192,30 @@ export class Session<Reply> {
     this.#onClosed();
   }
 
-  /** An event was taken and will be answered when the promise settles. */
-  track(answer: Promise<void>, bytes: number): void {
+  /** An event of so many bytes was taken, and `answered` will be called once for it. */
+  unanswered(bytes: number): void {
     this.#unansweredEvents += 1;
     this.#unansweredBytes += bytes;
     this.#pace();
-    const settled = (): void => {
-      this.#unansweredEvents -= 1;
-      this.#unansweredBytes -= bytes;
-      this.#pace();
-      this.#endWhenDrained();
-    };
-    answer.then(settled, (error: unknown) => {
-      this.fail(error);
-      settled();
-    });
+  }
+
+  answered(bytes: number): void {
+    this.#unansweredEvents -= 1;
+    this.#unansweredBytes -= bytes;
+    this.#pace();
+    this.#endWhenDrained();
+  }
+
+  /** The same for an event that is answered when the promise settles. */
+  track(answer: Promise<void>, bytes: number): void {
+    this.unanswered(bytes);
+    answer.then(
+      () => this.answered(bytes),
+      (error: unknown) => {
+        this.fail(error);
+        this.answered(bytes);
+      },
+    );
   }
 
   /** Something that cannot happen did: it costs this stream, and is logged for who can look into it. */
@@ -213,18 +225,16 @@ export class Session<Reply> {
     this.end("INTERNAL", errors.internal.text);
   }
 
-  /** Decides about the items of a batch in turns. The events behind it wait for the last one. */
-  async inTurns<Item, T>(
+  /** Decides about the items of a large batch over several turns. The events behind it wait. */
+  async inTurns<Item>(
     items: readonly Item[],
-    decide: (item: Item) => MaybePromise<T>,
-  ): Promise<T[]> {
-    if (items.length <= itemsPerTurnMax) return Promise.all(items.map(decide));
+    decide: (item: Item, at: number) => void,
+  ): Promise<void> {
     this.#batchesUnderWay += 1;
     this.#pace();
-    const { answers } = await decideInTurns(items, decide);
+    await inTurns(items, decide);
     this.#batchesUnderWay -= 1;
     this.#pace();
-    return answers;
   }
 
   /** Ends the stream when what was taken has been answered. */
@@ -335,7 +345,7 @@ export function serveStream<Event, Reply>(
       return;
     }
     try {
-      const answer = conversation.take(event);
+      const answer = conversation.take(event, bytes.length);
       if (answer instanceof Promise) session.track(answer, bytes.length);
     } catch (error) {
       session.fail(error);

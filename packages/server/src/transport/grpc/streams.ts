@@ -2,8 +2,8 @@
  * The gRPC side of the server: both streams, health and reflection, on one listener. Every listener
  * answers for everything, so it does not matter which of the two ports a client was given.
  */
-import type { Engine } from "@codeq/engine";
 import type { ConnectionSettings } from "../../config/settings.ts";
+import type { Store } from "../../store/store.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
 import { createGrpcServer, type GrpcMethods, type GrpcServer, grpcLimits } from "./grpc-server.ts";
 import { Health, healthService } from "./health.ts";
@@ -18,7 +18,7 @@ const workerService = "workerpb.WorkerStream";
 const keepalive = { intervalMs: 30_000, timeoutMs: 20_000 };
 
 export interface StreamsParts extends SessionParts {
-  readonly engine: Engine;
+  readonly store: Store;
   readonly limits: Pick<
     ConnectionSettings,
     "connectionsMax" | "headerBytesMax" | "streamsPerConnectionMax"
@@ -45,7 +45,7 @@ export interface Streams {
 export function createStreams(parts: StreamsParts): Streams {
   const services = [producerService, workerService];
   const health = new Health(services, parts.clock);
-  health.setAll(parts.engine.state === "open");
+  health.setAll(parts.store.state === "open");
   const producer = producerProtocol(parts);
   const worker = workerProtocol(parts);
   const methods: GrpcMethods = new Map([

@@ -2,7 +2,7 @@
 import { limits } from "@codeq/protocol";
 import type { worker } from "@codeq/protocol/wire";
 import { statusOf } from "@codeq/queue";
-import type { ClaimedTask } from "../../broker/claims.ts";
+import type { ClaimedTask } from "../../broker/verbs.ts";
 import { utcSeconds } from "../../timestamps.ts";
 
 /** Leaves room for what is around the tasks. */
@@ -10,24 +10,15 @@ const batchBytesMax = 4 * 1024 * 1024 - 64 * 1024;
 /** More than the fields besides payload and webhook can need. */
 const fieldsBytes = 1024;
 
-interface Assignment {
+interface TaskBatch {
   readonly message: worker.ServerEvent;
   /** What is in it. */
   readonly tasks: readonly ClaimedTask[];
 }
 
-export function assignments(
-  claimed: readonly ClaimedTask[],
-  how: { readonly workerId: string; readonly asBatch: boolean },
-): Assignment[] {
-  if (!how.asBatch) {
-    return claimed.map((each) => {
-      const task = taskMessage(each, how.workerId);
-      return { message: { case: "task", value: { task } }, tasks: [each] };
-    });
-  }
+export function taskBatches(claimed: readonly ClaimedTask[], workerId: string): TaskBatch[] {
   return batches(claimed).map((tasks) => {
-    const messages = tasks.map((each) => taskMessage(each, how.workerId));
+    const messages = tasks.map((each) => taskMessage(each, workerId));
     return { message: { case: "taskBatch", value: { tasks: messages } }, tasks };
   });
 }
@@ -47,7 +38,7 @@ function batches(claimed: readonly ClaimedTask[]): ClaimedTask[][] {
   return found;
 }
 
-function taskMessage({ task, payload }: ClaimedTask, workerId: string): worker.Task {
+export function taskMessage({ task, payload }: ClaimedTask, workerId: string): worker.Task {
   const { place } = task;
   return {
     id: task.id,

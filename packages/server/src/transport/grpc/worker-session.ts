@@ -9,22 +9,23 @@ import { type WireUint64, worker } from "@codeq/protocol/wire";
 import type { TaskId } from "@codeq/queue";
 import type { Identity } from "../../access/identity.ts";
 import { workerIdOf } from "../../access/worker-id.ts";
-import { type MaybePromise, whenKnown } from "../../maybe-promise.ts";
-import { type Deliver, problemOfCommands } from "../../operations/claim-tasks.ts";
+import type { ClaimedTask, Refused, Submitted, Waiter } from "../../broker/verbs.ts";
+import type { MaybePromise } from "../../maybe-promise.ts";
 import type { Caller } from "../../operations/dispatch.ts";
 import { operations } from "../../operations/index.ts";
 import {
-  type Admission,
   type Answer,
   type Operation,
   type Refusal,
   refusal,
   sentenceOf,
 } from "../../operations/operation.ts";
-import type { SubmitResultInput } from "../../operations/submit-result.ts";
+import { refusalOf } from "../../operations/refusal-of.ts";
+import { type SubmitResultInput, submitNow } from "../../operations/submit-result.ts";
 import { builtCharsMax, isJson } from "../json-scan.ts";
 import { echoOf, inMessages } from "./acks.ts";
-import { type HeldReady, HeldReadys, type ServeOutcome } from "./held-readys.ts";
+import { itemsPerTurnMax } from "./in-turns.ts";
+import { ReadyDesk, type ReadyStream } from "./ready-desk.ts";
 import {
   type Conversation,
   type Protocol,
@@ -34,7 +35,7 @@ import {
   unknownEvent,
 } from "./session.ts";
 import { StreamCounts } from "./stream-counts.ts";
-import { assignments } from "./task-messages.ts";
+import { taskBatches, taskMessage } from "./task-messages.ts";
 import { textIn } from "./text-in.ts";
 
 type Event = worker.WorkerEvent;
@@ -74,37 +75,85 @@ interface WorkerParts extends SessionParts {
   readonly counts: StreamCounts;
 }
 
-class WorkerConversation implements Conversation<Event> {
+/** Results of one message, until all of them are answered. */
+class PendingResults implements Waiter<Submitted> {
+  readonly bytes: number;
+  readonly isBatch: boolean;
+  readonly startedMs: number;
+  /** One for each result, in their order. */
+  readonly acks: worker.ResultAck[] = [];
+  refusals = 0;
+  readonly #conversation: WorkerConversation;
+  /** Also counts the deciding itself. */
+  #left: number;
+
+  constructor(
+    conversation: WorkerConversation,
+    results: readonly worker.Result[],
+    of: { readonly bytes: number; readonly isBatch: boolean; readonly startedMs: number },
+  ) {
+    this.#conversation = conversation;
+    this.bytes = of.bytes;
+    this.isBatch = of.isBatch;
+    this.startedMs = of.startedMs;
+    this.#left = results.length + 1;
+    for (const { taskId } of results) {
+      this.acks.push({ taskId: echoOf(taskId), ok: true, errorMessage: "", errorCode: "" });
+    }
+  }
+
+  durable(): void {
+    this.settle();
+  }
+
+  refused(why: Refused, item: number): void {
+    this.refuse(this.#conversation.refusalOf(why), item);
+  }
+
+  refuse(refused: Refusal, item: number): void {
+    const ack = this.acks[item] as worker.ResultAck;
+    ack.ok = false;
+    ack.errorMessage = sentenceOf(refused);
+    ack.errorCode = refused.code;
+    this.refusals += 1;
+    this.settle();
+  }
+
+  /** One more is known. */
+  settle(): void {
+    this.#left -= 1;
+    if (this.#left === 0) this.#conversation.submitted(this);
+  }
+}
+
+class WorkerConversation implements Conversation<Event>, ReadyStream {
+  readonly call: Caller;
   readonly #parts: WorkerParts;
   readonly #session: Session<Reply>;
-  readonly #call: Caller;
   readonly #name: string;
-  readonly #readys: HeldReadys;
+  readonly #readys: ReadyDesk;
   readonly #disconnect: () => void;
 
   constructor(parts: WorkerParts, session: Session<Reply>, identity: Identity, name: string) {
     this.#parts = parts;
     this.#session = session;
-    this.#call = { identity, signal: undefined, from: session.from };
+    this.call = { identity, signal: undefined, from: session.from };
     this.#name = name;
     this.#disconnect = parts.workers.add(identity);
-    this.#readys = new HeldReadys(parts, {
-      admit: () => this.#admitReady(),
-      serve: (ready, admission, signal) => this.#serve(ready, { admission, signal }),
-    });
+    this.#readys = new ReadyDesk(parts, this);
   }
 
-  take(event: Event): MaybePromise<void> {
+  take(event: Event, bytes: number): MaybePromise<void> {
     switch (event.case) {
       case "ready":
         this.#ready(event.value);
         return undefined;
       case "result":
-        return this.#mayDo(operations.submitResult) ? this.#result(event.value) : undefined;
-      case "resultBatch":
-        return this.#mayDo(operations.submitResult)
-          ? this.#results(event.value.results)
-          : undefined;
+        return this.#submit([event.value], { bytes, isBatch: false });
+      case "resultBatch": {
+        const { results } = event.value;
+        return results.length === 0 ? undefined : this.#submit(results, { bytes, isBatch: true });
+      }
       case "nack":
         return this.#mayDo(operations.nackTask) ? this.#nack(event.value) : undefined;
       case "heartbeat":
@@ -137,88 +186,105 @@ class WorkerConversation implements Conversation<Event> {
   }
 
   #mayDo<Input, Output>(operation: Operation<Input, Output>): boolean {
-    const problem = this.#parts.dispatch.problemOf(operation, this.#call);
-    if (problem !== undefined) this.#refuse(problem);
+    const problem = this.#parts.dispatch.problemOf(operation, this.call);
+    if (problem !== undefined) this.refuse(problem);
     return problem === undefined;
   }
 
   #ready({ commands, leaseSeconds, count }: worker.Ready): void {
     if (!this.#mayDo(operations.claimTasks)) return;
-    const wanted = commands.map((command) => command.trim()).filter((command) => command !== "");
+    const wanted = commands.every(isPlain) ? commands : trimmed(commands);
     if (commands.length > 0 && wanted.length === 0) {
-      this.#refuse(refusal("event_type_not_allowed"));
+      this.refuse(refusal("event_type_not_allowed"));
       return;
     }
-    // Before it is held, so that what is held has a size.
-    const problem = problemOfCommands(wanted);
-    if (problem !== undefined) {
-      this.#refuse(problem);
-      return;
-    }
-    if (!this.#readys.hold({ commands: wanted, leaseSeconds, count: Math.max(count, 1) })) {
-      const message = "too many outstanding Readys";
-      this.#session.refuse({ code: "ResourceExhausted", message, errorCode: "overloaded" });
+    const refused = this.#readys.add({ commands: wanted, leaseSeconds, count: Math.max(count, 1) });
+    if (refused?.code === "overloaded") {
+      const { text: message, code: errorCode } = refused;
+      this.#session.refuse({ code: "ResourceExhausted", message, errorCode });
+    } else if (refused !== undefined) {
+      this.refuse(refused);
     }
   }
 
-  /** A Ready that comes too early is kept waiting: nobody could answer its slot again. */
-  #admitReady(): Admission | number {
-    const admitted = this.#parts.dispatch.admit(operations.claimTasks, this.#call.identity);
-    return admitted.ok ? admitted.value : (admitted.retryAfterMs ?? 0);
-  }
-
-  /** Asks for tasks until there are some. */
-  #serve(ready: HeldReady, call: Omit<Caller, "identity">): MaybePromise<ServeOutcome> {
-    const count = Math.min(ready.count, this.#parts.claimBatchMax);
-    const asBatch = ready.count > 1;
-    const deliver: Deliver = (claimed, giveBack) => {
-      // When the worker cannot take them.
-      if (this.#readys.isClosed || this.#session.pendingBytes > unreadBytesMax) return false;
-      const how = { workerId: this.#name, asBatch };
-      for (const { message, tasks } of assignments(claimed, how)) {
-        this.#session.send(message, () => giveBack(tasks));
+  deliver(
+    claimed: readonly ClaimedTask[],
+    asBatch: boolean,
+    unsent: (tasks: readonly ClaimedTask[]) => void,
+  ): boolean {
+    // When the worker cannot take them.
+    if (this.#session.isClosed || this.#session.pendingBytes > unreadBytesMax) return false;
+    if (asBatch) {
+      for (const { message, tasks } of taskBatches(claimed, this.#name)) {
+        this.#session.send(message, () => unsent(tasks));
       }
       return true;
-    };
-    const input = { ...ready, count, waitSeconds: Number.POSITIVE_INFINITY, deliver };
-    return whenKnown(this.#run(operations.claimTasks, input, call), (answer) => {
-      if (answer.ok) return answer.value.length > 0 ? "served" : "refused";
-      if (answer.code === "overloaded") return "crowded";
-      if (errors[answer.code].retryable) return "refused";
-      this.#refuse(answer);
-      return "served";
-    });
+    }
+    for (const each of claimed) {
+      const value = { task: taskMessage(each, this.#name) };
+      this.#session.send({ case: "task", value }, () => unsent([each]));
+    }
+    return true;
   }
 
-  #refuse({ code, text }: Refusal): void {
+  refuse({ code, text }: Refusal): void {
     this.#session.refuse({ code: nameOf(code), message: text, errorCode: code });
   }
 
-  #result(result: worker.Result): MaybePromise<void> {
-    return whenKnown(this.#submit(result), (value) =>
-      this.#session.send({ case: "resultAck", value }),
-    );
+  refusalOf(why: Refused): Refusal {
+    const refused = refusalOf(this.#parts.dispatch.server, why);
+    return refused.code === "task_unknown" ? refusal("task_not_found") : refused;
   }
 
-  async #results(results: readonly worker.Result[]): Promise<void> {
-    if (results.length === 0) return;
-    const admitted = this.#parts.dispatch.admit(operations.submitResults, this.#call.identity);
-    const acks = admitted.ok
-      ? await this.#session.inTurns(results, (result) => this.#submit(result, admitted.value))
-      : results.map(({ taskId }) => ackOf(taskId, admitted));
-    for (const part of inMessages(acks)) {
-      this.#session.send({ case: "resultAckBatch", value: { acks: part } });
+  /** Decides about the results of a message, so that they share commits. */
+  #submit(
+    results: readonly worker.Result[],
+    of: { readonly bytes: number; readonly isBatch: boolean },
+  ): MaybePromise<void> {
+    if (!this.#mayDo(operations.submitResult)) return undefined;
+    const { dispatch, clock } = this.#parts;
+    const { server } = dispatch;
+    const startedMs = clock.monotonicMs();
+    const pending = new PendingResults(this, results, { ...of, startedMs });
+    this.#session.unanswered(of.bytes);
+    const refused = this.#refusalOfResults();
+    const decide = (result: worker.Result, item: number): void => {
+      const input = refused ?? toSubmission(result);
+      const problem = input.ok ? submitNow(server, this.call, input.value, pending, item) : input;
+      if (problem !== undefined) pending.refuse(problem, item);
+    };
+    if (results.length > itemsPerTurnMax && refused === undefined) {
+      return this.#session.inTurns(results, decide).then(() => pending.settle());
     }
+    for (let item = 0; item < results.length; item++) {
+      decide(results[item] as worker.Result, item);
+    }
+    pending.settle();
+    return undefined;
   }
 
-  #submit(result: worker.Result, admission?: Admission): MaybePromise<worker.ResultAck> {
-    const { taskId } = result;
-    const input = toSubmission(result);
-    if (!input.ok) return ackOf(taskId, input);
-    const call = { signal: undefined, admission };
-    return whenKnown(this.#run(operations.submitResult, input.value, call), (answer) =>
-      ackOf(taskId, answer),
-    );
+  /** Why a message with results is refused as a whole. */
+  #refusalOfResults(): Refusal | undefined {
+    const { dispatch } = this.#parts;
+    const refused = dispatch.enter(operations.submitResult, this.call);
+    if (refused !== undefined) return refused;
+    const admitted = dispatch.admit(operations.submitResult, this.call.identity);
+    return admitted.ok ? undefined : admitted;
+  }
+
+  /** All results of a message are durable or refused. */
+  submitted(pending: PendingResults): void {
+    const { acks, refusals, startedMs } = pending;
+    const answered = { ok: acks.length - refusals, refused: refusals, startedMs };
+    this.#parts.dispatch.noteItems(operations.submitResult, answered);
+    if (pending.isBatch) {
+      for (const some of inMessages(acks)) {
+        this.#session.send({ case: "resultAckBatch", value: { acks: some } });
+      }
+    } else {
+      this.#session.send({ case: "resultAck", value: acks[0] as worker.ResultAck });
+    }
+    this.#session.answered(pending.bytes);
   }
 
   async #nack({ taskId, delaySeconds, reason, leaseToken }: worker.Nack): Promise<void> {
@@ -245,19 +311,29 @@ class WorkerConversation implements Conversation<Event> {
   #run<Input, Output>(
     operation: Operation<Input, Output>,
     input: Input,
-    { signal, admission }: Pick<Caller, "signal" | "admission"> = { signal: undefined },
   ): MaybePromise<Answer<Output>> {
-    const { identity, from } = this.#call;
-    return this.#parts.dispatch.run(operation, { identity, signal, from, admission }, input);
+    return this.#parts.dispatch.run(operation, this.call, input);
   }
+}
+
+function isPlain(command: string): boolean {
+  return command !== "" && command.trim() === command;
+}
+
+function trimmed(commands: readonly string[]): string[] {
+  return commands.map((command) => command.trim()).filter((command) => command !== "");
 }
 
 function owned(
   taskId: string,
   leaseToken: WireUint64,
 ): { id: TaskId; leaseToken: number | undefined } {
-  // Zero is what a client sends that does not know of tokens.
-  return { id: taskId as TaskId, leaseToken: leaseToken === 0 ? undefined : Number(leaseToken) };
+  return { id: taskId as TaskId, leaseToken: tokenIn(leaseToken) };
+}
+
+/** Zero is what a client sends that does not know of tokens. */
+function tokenIn(leaseToken: WireUint64): number | undefined {
+  return leaseToken === 0 ? undefined : Number(leaseToken);
 }
 
 /** The names that the other server gives to codes. */
@@ -287,11 +363,21 @@ function toSubmission(result: worker.Result): Answer<SubmitResultInput> {
   if (json === undefined || (hasResult && !isJsonObject(json))) {
     return refusal("invalid_argument", "invalid result_json");
   }
-  const submission = { ...owned(result.taskId, result.leaseToken), status, error, artifacts: [] };
-  // Completed without a result is the normal success of many workers.
-  const resultJson = hasResult ? json : status === "COMPLETED" ? "{}" : undefined;
-  return { ok: true, value: { ...submission, resultJson } };
+  return {
+    ok: true,
+    value: {
+      id: result.taskId as TaskId,
+      leaseToken: tokenIn(result.leaseToken),
+      status,
+      // Completed without a result is the normal success of many workers.
+      resultJson: hasResult ? json : status === "COMPLETED" ? "{}" : undefined,
+      error,
+      artifacts: noArtifacts,
+    },
+  };
 }
+
+const noArtifacts: SubmitResultInput["artifacts"] = [];
 
 /** Cut after it was quoted: what has to be escaped becomes six times as long. */
 function quoted(text: string): string {

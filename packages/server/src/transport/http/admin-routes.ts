@@ -3,7 +3,8 @@
  * operator names in the query.
  */
 import { operations } from "../../operations/index.ts";
-import { type BodyOf, CleanUpBody } from "./bodies.ts";
+import { CleanUpBody } from "./bodies.ts";
+import type { BodyOf } from "./json-body.ts";
 import { queueBuckets, queueStats } from "./json-codec.ts";
 import { json, route } from "./route.ts";
 
@@ -37,9 +38,7 @@ export const adminRoutes = [
     reply: ({ beforeMs, deleted }, codec, { body }) => {
       const { limit, before } = (body ?? {}) as BodyOf<typeof CleanUpBody>;
       const shown =
-        before === undefined || before === null || before === ""
-          ? codec.seconds(beforeMs)
-          : withoutFraction(before);
+        before === undefined || before === "" ? codec.seconds(beforeMs) : withoutFraction(before);
       return json(JSON.stringify({ before: shown, deleted, limit: limit ?? 0 }));
     },
   }),

@@ -2,14 +2,15 @@
 import type { KnownApiKey } from "../../access/api-keys.ts";
 import { operations } from "../../operations/index.ts";
 import { apiKeyFields } from "./api-key-fields.ts";
-import { type BodyOf, CreateApiKeyBody } from "./bodies.ts";
+import { CreateApiKeyBody } from "./bodies.ts";
+import type { BodyOf } from "./json-body.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { pageIn } from "./page-query.ts";
 import { type HttpRequest, json, route } from "./route.ts";
 
 const base = "/v1/codeq/admin/keys";
 
-const fieldNames = Object.keys(CreateApiKeyBody.properties).join(", ");
+const fieldNames = CreateApiKeyBody.names.join(", ");
 
 function shown(known: KnownApiKey, codec: JsonCodec): Record<string, unknown> {
   return apiKeyFields(known, (ms) => codec.instant(ms));

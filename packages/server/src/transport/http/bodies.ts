@@ -1,13 +1,22 @@
-/** The request bodies, as schemas. Fields that are not named are ignored. */
-import { type Static, type TObject, Type } from "@sinclair/typebox";
-import { keptAsText } from "./json-outline.ts";
-
-const integer = Type.Optional(Type.Union([Type.Integer(), Type.Null()]));
-const text = Type.Optional(Type.Union([Type.String(), Type.Null()]));
+/** The request bodies. Fields that are not named are ignored. */
+import {
+  flag,
+  integer,
+  list,
+  nonEmptyList,
+  nonEmptyText,
+  object,
+  positiveInteger,
+  rawObject,
+  rawValue,
+  requiredText,
+  type Shape,
+  text,
+} from "./json-body.ts";
 
 const createFields = {
   command: text,
-  payload: Type.Optional(Type.Unknown(keptAsText)),
+  payload: rawValue,
   priority: integer,
   webhook: text,
   maxAttempts: integer,
@@ -16,60 +25,46 @@ const createFields = {
   delaySeconds: integer,
 };
 
-export const CreateItem = Type.Object(createFields);
-export const CreateBody = Type.Object({ ...createFields, command: Type.String({ minLength: 1 }) });
-export const CreateBatchBody = Type.Object({ tasks: Type.Array(CreateItem, { minItems: 1 }) });
+export const CreateItem = object(createFields);
+export const CreateBody = object({ ...createFields, command: nonEmptyText });
+export const CreateBatchBody = object({ tasks: nonEmptyList(CreateItem) });
 
-export const ClaimBody = Type.Object({
-  commands: Type.Optional(Type.Union([Type.Array(Type.String()), Type.Null()])),
+const texts: Shape<string[] | undefined> = list(requiredText);
+
+export const ClaimBody = object({ commands: texts, leaseSeconds: integer, waitSeconds: integer });
+export const ClaimBatchBody = object({
+  commands: texts,
   leaseSeconds: integer,
-  waitSeconds: integer,
-});
-export const ClaimBatchBody = Type.Object({
-  commands: Type.Optional(Type.Union([Type.Array(Type.String()), Type.Null()])),
-  leaseSeconds: integer,
-  count: Type.Integer({ minimum: 1 }),
+  count: positiveInteger,
 });
 
-export const HeartbeatBody = Type.Object({ extendSeconds: integer, leaseToken: integer });
-export const NackBody = Type.Object({ delaySeconds: integer, reason: text, leaseToken: integer });
-export const AbandonBody = Type.Object({
-  interrupted: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
-  leaseToken: integer,
-});
+export const HeartbeatBody = object({ extendSeconds: integer, leaseToken: integer });
+export const NackBody = object({ delaySeconds: integer, reason: text, leaseToken: integer });
+export const AbandonBody = object({ interrupted: flag, leaseToken: integer });
 
 const resultFields = {
   status: text,
-  result: Type.Optional(Type.Union([Type.Object({}, keptAsText), Type.Null()])),
+  result: rawObject,
   error: text,
-  artifacts: Type.Optional(
-    Type.Union([
-      Type.Array(Type.Object({ name: text, url: text, contentBase64: text, contentType: text })),
-      Type.Null(),
-    ]),
-  ),
+  artifacts: list(object({ name: text, url: text, contentBase64: text, contentType: text })),
   leaseToken: integer,
 };
 
-export const ResultBody = Type.Object({ ...resultFields, status: Type.String({ minLength: 1 }) });
-export const ResultItem = Type.Object({ ...resultFields, taskId: text });
-export const ResultBatchBody = Type.Object({ results: Type.Array(ResultItem, { minItems: 1 }) });
+export const ResultBody = object({ ...resultFields, status: nonEmptyText });
+export const ResultItem = object({ ...resultFields, taskId: text });
+export const ResultBatchBody = object({ results: nonEmptyList(ResultItem) });
 
-export const CleanUpBody = Type.Object({ limit: integer, before: text });
-
-const texts = Type.Optional(Type.Union([Type.Array(Type.String()), Type.Null()]));
+export const CleanUpBody = object({ limit: integer, before: text });
 
 /** A field that is not known is refused: passed over, it could make a key that may do too much. */
-export const CreateApiKeyBody = Type.Object(
+export const CreateApiKeyBody = object(
   {
-    name: Type.String(),
+    name: requiredText,
     scopes: texts,
     eventTypes: texts,
     role: text,
     expiresAt: text,
     expiresInSeconds: integer,
   },
-  { additionalProperties: false },
+  { isClosed: true },
 );
-
-export type BodyOf<Schema extends TObject> = Static<Schema>;

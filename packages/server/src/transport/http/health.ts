@@ -1,6 +1,7 @@
 /** Pages for probes and scrapers; they need no token and tell nothing about tasks. */
-import type { Engine } from "@codeq/engine";
+
 import type { Config } from "../../config/settings.ts";
+import type { Store } from "../../store/store.ts";
 import { type Metrics, metricsContentType } from "../../telemetry/metrics.ts";
 import type { Endpoints } from "../endpoints.ts";
 import type { Page } from "./http-server.ts";
@@ -12,26 +13,26 @@ const jsonType = "application/json; charset=utf-8";
  * writes are refused, which a full disk does without a restart helping.
  */
 export function healthPages(parts: {
-  engine: Engine;
+  store: Store;
   config: Config;
   metrics: Metrics;
   endpoints: Endpoints;
 }): Page[] {
-  const { engine, config, metrics, endpoints } = parts;
+  const { store, config, metrics, endpoints } = parts;
   const { durability } = config;
   const page = (status: number, text: string): ReturnType<Page["show"]> => ({
     status,
     type: jsonType,
-    body: JSON.stringify({ status: text, storage: engine.state, durability, ...found(endpoints) }),
+    body: JSON.stringify({ status: text, storage: store.state, durability, ...found(endpoints) }),
   });
   return [
     {
       path: "/healthz",
-      show: () => (engine.state === "failed" ? page(503, "failed") : page(200, "ok")),
+      show: () => (store.state === "failed" ? page(503, "failed") : page(200, "ok")),
     },
     {
       path: "/readyz",
-      show: () => (engine.state === "open" ? page(200, "ok") : page(503, "unavailable")),
+      show: () => (store.state === "open" ? page(200, "ok") : page(503, "unavailable")),
     },
     {
       path: "/metrics",

@@ -11,9 +11,10 @@ import Fastify, {
 } from "fastify";
 import type { Authenticator } from "../../access/authenticator.ts";
 import type { Identity } from "../../access/identity.ts";
+import type { Clock } from "../../clock.ts";
 import type { Origin } from "../../operations/audit-event.ts";
 import type { Credentials, Dispatch } from "../../operations/dispatch.ts";
-import type { Admission } from "../../operations/operation.ts";
+import type { Admission, Answer } from "../../operations/operation.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import { addressOf } from "../address.ts";
@@ -23,11 +24,11 @@ import { adminRoutes } from "./admin-routes.ts";
 import { apiKeyRoutes } from "./api-key-routes.ts";
 import { auditRoutes } from "./audit-routes.ts";
 import { BodyTurns } from "./body-turns.ts";
+import { Calls, headersOf, type Listener, type Permit, readBodyOf } from "./calls.ts";
 import { eventRoutes } from "./event-routes.ts";
 import type { JsonCodec } from "./json-codec.ts";
-import { readBody, type Shape, shapeOf } from "./json-outline.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
-import { rateLimitHeaders } from "./rate-limit-headers.ts";
+import { type Answered, PlainConnections } from "./plain-connections.ts";
 import { RequestIds } from "./request-ids.ts";
 import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
 import { taskRoutes } from "./task-routes.ts";
@@ -39,6 +40,7 @@ export interface HttpOptions {
   readonly codec: JsonCodec;
   readonly metrics: Metrics;
   readonly logger: Logger;
+  readonly clock: Clock;
   readonly bodyBytesMax: number;
   readonly limits: HttpLimits;
   /** Undefined for plain HTTP. */
@@ -54,16 +56,16 @@ export interface Page {
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** What of a large body is looked at. */
-    shape?: Shape;
+    /** The route that reads the body. */
+    route?: AnyRoute;
   }
   interface FastifyInstance {
     readonly connections: Connections;
   }
   interface FastifyRequest {
+    origin: Origin | undefined;
     identity: Identity | undefined;
     admission: Admission | undefined;
-    bodyText: string;
     /** Set while a known caller's request is under way. */
     held: Connection | undefined;
   }
@@ -78,17 +80,25 @@ export const routes: readonly AnyRoute[] = [
   ...workerRoutes,
 ];
 
-const jsonType = "application/json; charset=utf-8";
-const eventsType = "text/event-stream; charset=utf-8";
 const requestIdPattern = /^[\x21-\x7e]{1,128}$/;
 
 export function createHttpServer(options: HttpOptions): FastifyInstance {
-  const { limits, tls, logger } = options;
+  const { limits, tls, logger, clock } = options;
+  const tell = tellOf(options);
   const connections = new Connections({ max: limits.connectionsMax, listener: "http", logger });
+  const calls = new Calls(options);
+  const plain = new PlainConnections({
+    ...{ calls, routes, connections, clock, limits, bodyBytesMax: options.bodyBytesMax },
+    ...{
+      requestIdOf,
+      tell,
+      tellFailure: (error, { id, route }) => fail(logger, error, { id, route }),
+    },
+  });
   const app = Fastify({
     bodyLimit: options.bodyBytesMax,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
-    serverFactory: (handler) => createNodeServer(handler, { limits, connections, tls }),
+    serverFactory: (handler) => createNodeServer(handler, { limits, connections, plain, tls }),
     forceCloseConnections: "idle",
     exposeHeadRoutes: false,
     genReqId: requestId,
@@ -97,40 +107,32 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
       reply.header("x-request-id", request.id);
       pageNotFound(reply);
     },
-    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false } },
   });
   app.decorate("connections", connections);
   app.decorateRequest("held", undefined);
+  app.decorateRequest("origin", undefined);
   app.decorateRequest("identity", undefined);
   app.decorateRequest("admission", undefined);
-  app.decorateRequest("bodyText", "");
   readBodies(app);
-  app.addHook("onRequest", async (request, reply) => {
+  app.addHook("onRequest", (request, reply, done) => {
     reply.header("x-request-id", request.id);
     // The content type is not looked at; one that is not well-formed must not be a reason to refuse.
     const { headers } = request.raw;
     if (headers["content-type"] !== undefined) headers["content-type"] = "application/json";
+    done();
   });
-  const closing = { hasBegun: false };
   app.addHook("preClose", async () => {
-    closing.hasBegun = true;
+    calls.close();
+    plain.closeIdle();
   });
-  app.addHook("onResponse", async (request, reply) => {
+  app.addHook("onResponse", (request, reply, done) => {
     // A connection that was busy when closing began would be kept open, and the end put off by it.
-    if (closing.hasBegun) setImmediate(() => app.server.closeIdleConnections());
+    if (calls.isClosing) setImmediate(() => app.server.closeIdleConnections());
     request.held?.release();
     const { method, id } = request;
     const route = request.routeOptions.url ?? "unknown";
-    const status = reply.statusCode;
-    options.metrics.httpRequests.inc(route, method, String(status));
-    const level = status >= 500 ? "warn" : "debug";
-    options.logger[level]("request", {
-      requestId: id,
-      method,
-      route,
-      status,
-      ms: reply.elapsedTime,
-    });
+    tell({ requestId: id, method, route, status: reply.statusCode, ms: reply.elapsedTime });
+    done();
   });
   app.setErrorHandler((error: FastifyError, request, reply) =>
     send(reply, replyToError(error, request, options.logger)),
@@ -142,79 +144,79 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
       return reply.code(status).type(type).send(body);
     });
   }
-  for (const each of routes) addRoute(app, each, { ...options, closing });
+  for (const each of routes) addRoute(app, each, calls);
   return app;
+}
+
+function tellOf({ metrics, logger }: HttpOptions): (answered: Answered) => void {
+  return (answered) => {
+    const { route, method, status } = answered;
+    metrics.httpRequests.inc(route, method, String(status));
+    logger[status >= 500 ? "warn" : "debug"]("request", { ...answered });
+  };
 }
 
 function pageNotFound(reply: FastifyReply): FastifyReply {
   return reply.code(404).type("text/plain").send("404 page not found");
 }
 
-/** All content types are taken for JSON; what cannot be parsed is decided on by the route. */
+/** All content types are taken for JSON; what cannot be read is decided on by the route. */
 function readBodies(app: FastifyInstance): void {
   const turns = new BodyTurns();
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("*", { parseAs: "string" }, (request, body, done) => {
-    const text = body as string;
-    request.bodyText = text;
-    const { shape } = request.routeOptions.config;
-    turns.take(text.length, () => done(null, readBody(text, shape)));
+  app.addContentTypeParser("*", { parseAs: "buffer" }, (request, body, done) => {
+    const { route } = request.routeOptions.config;
+    turns.take(body.length, () =>
+      done(null, route === undefined ? undefined : readBodyOf(route, body as Buffer)),
+    );
   });
 }
 
-function addRoute(
-  app: FastifyInstance,
-  each: AnyRoute,
-  options: HttpOptions & { readonly closing: { readonly hasBegun: boolean } },
-): void {
-  const { dispatch, authenticator, codec, closing } = options;
-  const watch = (identity: Identity) => (onRevoked: () => void) =>
-    authenticator.watch(identity, onRevoked);
-  const hasBody = each.body !== undefined;
+function addRoute(app: FastifyInstance, each: AnyRoute, calls: Calls): void {
   app.route({
     method: each.method,
     url: each.path,
-    ...(hasBody ? { schema: { body: each.body }, config: { shape: shapeOf(each.body) } } : {}),
-    attachValidation: true,
-    onRequest: async (request, reply) => {
-      const answer = await dispatch.authorize(each.operation, credentialsOf(request));
-      if (!answer.ok) return send(reply, problem(answer));
-      if (isCompressed(request)) return send(reply, compressed);
-      request.identity = answer.value;
-      request.held = app.connections.of(request.raw.socket);
-      request.held?.hold();
-      // Before the body is read: what is refused for its number need not be received.
-      const admitted = dispatch.admit(each.operation, answer.value);
-      if (!admitted.ok) return send(reply, problem(admitted));
-      request.admission = admitted.value;
-      return undefined;
+    config: { route: each },
+    onRequest: (request, reply, done) => {
+      request.origin = fromOf(request);
+      const decide = (answer: Answer<Identity>): void => {
+        if (!answer.ok) return void send(reply, problem(answer));
+        if (isCompressed(request)) return void send(reply, compressed);
+        request.identity = answer.value;
+        request.held = app.connections.of(request.raw.socket);
+        request.held?.hold();
+        const admitted = calls.admit(each, answer.value);
+        if (!admitted.ok) return void send(reply, problem(admitted));
+        request.admission = admitted.value;
+        done();
+      };
+      const answer = calls.authorize(each, credentialsOf(request));
+      if (answer instanceof Promise) answer.then(decide).catch(done);
+      else decide(answer);
     },
     handler: async (request, reply) => {
-      if (request.validationError !== undefined && each.bodyOptional !== true) {
-        return send(reply, problemOf("invalid_body", each.invalidBody));
-      }
-      const isUsable = request.validationError === undefined;
+      const body = (request.body as Answer<unknown> | undefined) ?? readBodyOf(each, undefined);
+      if (!body.ok) return send(reply, problem(body));
       const http = {
         params: request.params as Record<string, string>,
         query: request.query as Record<string, string | undefined>,
         headers: request.headers,
-        body: isUsable ? request.body : undefined,
-        text: request.bodyText,
+        body: body.value,
       };
-      const input = each.input(http);
-      if (!input.ok) return send(reply, problem(input));
-      const waits = each.waits?.(input.value) === true;
-      // Its body came after the others had been sent home; waiting would hold up the shutdown.
-      if (waits && closing.hasBegun) return send(reply, problemOf("shutting_down"));
-      const identity = request.identity as Identity;
-      const signal = waits ? waitSignal(request.raw, reply.raw, watch(identity)) : undefined;
-      const { admission } = request;
-      const call = { identity, signal, admission, from: fromOf(request) };
-      const answer = await dispatch.run(each.operation, call, input.value);
-      return send(reply, answer.ok ? each.reply(answer.value, codec, http) : problem(answer));
+      const { identity, admission, origin: from } = request;
+      const caller = {
+        identity,
+        admission,
+        from,
+        listen: () => listenerOf(request.raw, reply.raw),
+      };
+      return send(reply, await calls.answer(each, http, caller as Admitted));
     },
   });
 }
+
+/** What is known of a caller once its request was let in. */
+type Admitted = Permit & { readonly listen: () => Listener };
 
 /** Nothing is unpacked: a small body could become an enormous one. */
 function isCompressed({ headers }: FastifyRequest): boolean {
@@ -227,14 +229,9 @@ const compressed: HttpReply = {
   headers: { "accept-encoding": "identity" },
 };
 
-function send(reply: FastifyReply, { status, body, headers }: HttpReply): FastifyReply {
-  const { admission } = reply.request;
-  if (admission !== undefined) reply.headers(rateLimitHeaders(admission.limits()));
-  if (headers !== undefined) reply.headers(headers);
-  if (status === 503) reply.header("retry-after", "1");
-  reply.code(status);
-  if (body === undefined) return reply.send();
-  return reply.header("content-type", typeof body === "string" ? jsonType : eventsType).send(body);
+function send(reply: FastifyReply, answer: HttpReply): FastifyReply {
+  reply.headers(headersOf(answer, reply.request.admission)).code(answer.status);
+  return answer.body === undefined ? reply.send() : reply.send(answer.body);
 }
 
 function fromOf({ ip, id }: FastifyRequest): Origin {
@@ -250,24 +247,19 @@ function credentialsOf(request: FastifyRequest): Credentials {
     role: typeof role === "string" ? role : undefined,
     // One that is given twice is an array, and as text no tenant.
     tenant: tenant === undefined ? undefined : String(tenant),
-    from: fromOf(request),
+    from: request.origin,
   };
 }
 
-/** Aborts when the caller closes the connection before it got its answer, or may not have it. */
-function waitSignal(
-  request: IncomingMessage,
-  response: ServerResponse,
-  watch: (onRevoked: () => void) => () => void,
-): AbortSignal {
+/** Aborts when the caller closes the connection before it got its answer. */
+function listenerOf(request: IncomingMessage, response: ServerResponse): Listener {
   const controller = new AbortController();
-  const stopWatching = watch(() => controller.abort());
+  const abort = (): void => controller.abort();
   response.once("close", () => {
-    stopWatching();
-    if (!response.writableFinished) controller.abort();
+    if (!response.writableFinished) abort();
   });
-  if (request.socket.destroyed) controller.abort();
-  return controller.signal;
+  if (request.socket.destroyed) abort();
+  return { signal: controller.signal, abort, onceOver: (run) => response.once("close", run) };
 }
 
 function replyToError(error: FastifyError, request: FastifyRequest, logger: Logger): HttpReply {
@@ -275,17 +267,25 @@ function replyToError(error: FastifyError, request: FastifyRequest, logger: Logg
   const status = error.statusCode ?? 500;
   if (status >= 400 && status < 500)
     return { status, body: JSON.stringify({ error: "invalid body" }) };
-  logger.error("request failed", {
-    requestId: request.id,
-    route: request.routeOptions.url,
-    error: error.stack ?? error.message,
-  });
+  fail(logger, error, { id: request.id, route: request.routeOptions.url });
   return problemOf("internal");
+}
+
+function fail(
+  logger: Logger,
+  error: unknown,
+  { id, route }: { readonly id: string; readonly route: string | undefined },
+): void {
+  const shown = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  logger.error("request failed", { requestId: id, route, error: shown });
 }
 
 const requestIds = new RequestIds();
 
-function requestId(request: IncomingMessage): string {
-  const sent = request.headers["x-request-id"];
+function requestId({ headers }: IncomingMessage): string {
+  return requestIdOf(headers["x-request-id"]);
+}
+
+function requestIdOf(sent: string | string[] | undefined): string {
   return typeof sent === "string" && requestIdPattern.test(sent) ? sent : requestIds.next();
 }

@@ -4,7 +4,6 @@
  */
 import { type Place, type Result, statusOf, type Task } from "@codeq/queue";
 import type { Counts } from "../../store/counts.ts";
-import { resultKey } from "../../store/keys.ts";
 import type { TaskEvent } from "../../telemetry/feed.ts";
 import { type Timestamps, utcSeconds } from "../../timestamps.ts";
 
@@ -43,7 +42,8 @@ export class JsonCodec {
     if (task.attempts !== 0) text += `,"attempts":${task.attempts}`;
     text += `,"maxAttempts":${task.maxAttempts}`;
     text += optional("error", task.error);
-    if (place.in === "dead" || place.in === "done") text += `,"resultKey":"${resultKey(task.id)}"`;
+    if (place.in === "dead" || place.in === "done")
+      text += `,"resultKey":"codeq/results/${task.id}"`;
     text += optional("tenantId", task.tenantId);
     text += `,"createdAt":"${this.#timestamps.local(task.createdMs)}"`;
     text += `,"updatedAt":"${this.#timestamps.local(task.updatedMs)}"`;

@@ -5,6 +5,7 @@ import type { Socket } from "node:net";
 import type { ConnectionSettings } from "../../config/settings.ts";
 import type { Connections } from "../connections.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
+import type { PlainConnections } from "./plain-connections.ts";
 
 export type HttpLimits = Pick<
   ConnectionSettings,
@@ -18,7 +19,9 @@ export type HttpLimits = Pick<
 export interface NodeServerOptions {
   readonly limits: HttpLimits;
   readonly connections: Connections;
-  /** Undefined for plain HTTP. */
+  /** What need not go through the server at all. */
+  readonly plain: PlainConnections;
+  /** Undefined for HTTP without TLS. */
   readonly tls: ServerTls | undefined;
 }
 
@@ -30,7 +33,7 @@ const unansweredMax = 32;
 const stalledMs = 120_000;
 
 export function createNodeServer(handler: RequestListener, parts: NodeServerOptions): Server {
-  const { limits, connections, tls } = parts;
+  const { limits, connections, plain, tls } = parts;
   const options = {
     headersTimeout: limits.headersTimeoutSeconds * 1000,
     requestTimeout: limits.requestTimeoutSeconds * 1000,
@@ -39,7 +42,7 @@ export function createNodeServer(handler: RequestListener, parts: NodeServerOpti
     maxHeaderSize: limits.headerBytesMax,
   };
   const limited = limitUnanswered(handler, connections);
-  const server = openServer(limited, options, tls);
+  const server = openServer(limited, options, { plain, tls });
   server.setTimeout(stalledMs);
   connections.watch(server);
   return server;
@@ -74,9 +77,18 @@ function cutOff(socket: Socket & { readonly parser?: { onIncoming?: () => number
   socket.destroy();
 }
 
-function openServer(handler: RequestListener, options: ServerOptions, tls?: ServerTls): Server {
-  if (tls === undefined) return createServer(options, handler);
+function openServer(
+  handler: RequestListener,
+  options: ServerOptions,
+  { plain, tls }: Pick<NodeServerOptions, "plain" | "tls">,
+): Server {
+  if (tls === undefined) {
+    const server = createServer(options, handler);
+    plain.watch(server, "connection");
+    return server;
+  }
   const server = createSecureServer({ ...options, ...tls.options }, handler);
+  plain.watch(server, "secureConnection");
   tls.attach(server);
   return server;
 }

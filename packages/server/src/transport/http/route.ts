@@ -4,9 +4,9 @@
  */
 import type { Readable } from "node:stream";
 import { type ErrorCode, errors } from "@codeq/protocol";
-import type { TObject } from "@sinclair/typebox";
 import type { Answer, Operation, Refusal } from "../../operations/operation.ts";
 import { wholeSeconds } from "../../operations/over-quota.ts";
+import type { Shape } from "./json-body.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { rateLimitHeaders } from "./rate-limit-headers.ts";
 
@@ -14,10 +14,8 @@ export interface HttpRequest {
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string | undefined>>;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** Parsed and checked against the schema; undefined when there is none. */
+  /** What the shape made of it; undefined when there is none. */
   readonly body: unknown;
-  /** The text that the body was parsed from. */
-  readonly text: string;
 }
 
 export interface HttpReply {
@@ -31,8 +29,8 @@ export interface Route<Input, Output> {
   readonly method: "GET" | "POST" | "DELETE";
   readonly path: string;
   readonly operation: Operation<Input, Output>;
-  readonly body?: TObject;
-  /** The text for a body that is not JSON or does not fit the schema. */
+  readonly body?: Shape<unknown>;
+  /** The text for a body that is not JSON or has another shape. */
   readonly invalidBody?: string;
   /** A body that cannot be used is taken for a missing one. */
   readonly bodyOptional?: boolean;

@@ -8,7 +8,6 @@ import type { SubmitResultInput } from "../../operations/submit-result.ts";
 import { traceContext } from "../trace-context.ts";
 import {
   AbandonBody,
-  type BodyOf,
   ClaimBatchBody,
   ClaimBody,
   CreateBatchBody,
@@ -20,7 +19,7 @@ import {
   ResultBody,
   type ResultItem,
 } from "./bodies.ts";
-import { elementSpans, memberSpan } from "./json-spans.ts";
+import type { BodyOf } from "./json-body.ts";
 import { type HttpRequest, json, route } from "./route.ts";
 
 const base = "/v1/codeq/tasks";
@@ -34,8 +33,8 @@ export const taskRoutes = [
     input: (request) => {
       const item = request.body as BodyOf<typeof CreateBody>;
       // A payload of null is as good as none here; 0, false and "" are payloads.
-      if (item.payload === undefined || item.payload === null) return refusal("invalid_body");
-      return { ok: true, value: createInput(item, request, 0) };
+      if (item.payload === undefined || item.payload === "null") return refusal("invalid_body");
+      return { ok: true, value: createInput(item, request) };
     },
     reply: ({ task, payload, replayed }, codec) => ({
       status: 202,
@@ -50,11 +49,7 @@ export const taskRoutes = [
     body: CreateBatchBody,
     input: (request) => {
       const { tasks } = request.body as BodyOf<typeof CreateBatchBody>;
-      const starts = itemStarts(request.text, "tasks");
-      return {
-        ok: true,
-        value: tasks.map((item, i) => createInput(item, request, starts[i] ?? 0)),
-      };
+      return { ok: true, value: tasks.map((item) => createInput(item, request)) };
     },
     reply: (answers, codec) =>
       json(
@@ -157,9 +152,9 @@ export const taskRoutes = [
     operation: operations.submitResult,
     body: ResultBody,
     invalidBody: "invalid request body",
-    input: (request) => {
-      const item = request.body as BodyOf<typeof ResultBody>;
-      return { ok: true, value: submitInput(request.params["id"] ?? "", item, request.text, 0) };
+    input: ({ params, body }) => {
+      const item = body as BodyOf<typeof ResultBody>;
+      return { ok: true, value: submitInput(params["id"] ?? "", item) };
     },
     reply: (result, codec) => json(codec.result(result)),
   }),
@@ -168,13 +163,9 @@ export const taskRoutes = [
     path: `${base}/batch/results`,
     operation: operations.submitResults,
     body: ResultBatchBody,
-    input: ({ body, text }) => {
+    input: ({ body }) => {
       const { results: items } = body as BodyOf<typeof ResultBatchBody>;
-      const starts = itemStarts(text, "results");
-      const inputs = items.map((item, i) =>
-        submitInput(item.taskId ?? "", item, text, starts[i] ?? 0),
-      );
-      return { ok: true, value: inputs };
+      return { ok: true, value: items.map((item) => submitInput(item.taskId ?? "", item)) };
     },
     reply: (answers, codec, { body }) => {
       const ids = (body as BodyOf<typeof ResultBatchBody>).results.map(
@@ -216,43 +207,31 @@ export const taskRoutes = [
 
 function owned(
   params: HttpRequest["params"],
-  leaseToken: number | null | undefined,
+  leaseToken: number | undefined,
 ): { id: TaskId; leaseToken: number | undefined } {
-  return { id: params["id"] as TaskId, leaseToken: leaseToken ?? undefined };
+  return { id: params["id"] as TaskId, leaseToken };
 }
 
-function createInput(
-  item: BodyOf<typeof CreateItem>,
-  request: HttpRequest,
-  start: number,
-): CreateTaskInput {
-  const span = item.payload === undefined ? undefined : memberSpan(request.text, start, "payload");
+function createInput(item: BodyOf<typeof CreateItem>, { headers }: HttpRequest): CreateTaskInput {
   return {
     command: item.command ?? "",
-    payload: span === undefined ? "null" : request.text.slice(span.start, span.end),
+    payload: item.payload ?? "null",
     priority: item.priority ?? 0,
     webhook: item.webhook ?? "",
     maxAttempts: item.maxAttempts ?? 0,
     idempotencyKey: item.idempotencyKey ?? "",
     runAt: item.runAt ?? "",
     delaySeconds: item.delaySeconds ?? 0,
-    ...traceContext(request.headers["traceparent"], request.headers["tracestate"]),
+    ...traceContext(headers["traceparent"], headers["tracestate"]),
   };
 }
 
-function submitInput(
-  id: string,
-  item: BodyOf<typeof ResultItem>,
-  text: string,
-  start: number,
-): SubmitResultInput {
-  const hasResult = item.result !== undefined && item.result !== null;
-  const span = hasResult ? memberSpan(text, start, "result") : undefined;
+function submitInput(id: string, item: BodyOf<typeof ResultItem>): SubmitResultInput {
   return {
     id: id as TaskId,
-    leaseToken: item.leaseToken ?? undefined,
+    leaseToken: item.leaseToken,
     status: item.status ?? "",
-    resultJson: span === undefined ? undefined : text.slice(span.start, span.end),
+    resultJson: item.result,
     error: item.error ?? "",
     artifacts: (item.artifacts ?? []).map(({ name, url, contentBase64 }) => ({
       name: name ?? "",
@@ -260,12 +239,6 @@ function submitInput(
       contentBase64: contentBase64 ?? "",
     })),
   };
-}
-
-/** Where the elements of a top-level array begin. */
-function itemStarts(text: string, name: string): number[] {
-  const span = memberSpan(text, 0, name);
-  return span === undefined ? [] : elementSpans(text, span.start).map(({ start }) => start);
 }
 
 function results<T>(answers: readonly Answer<T>[], show: (value: T) => string): string {

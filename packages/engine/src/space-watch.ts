@@ -1,0 +1,53 @@
+/** Whether the disk has room for what comes next, and the waiting until it has. */
+import type { EngineOptions } from "./engine-options.ts";
+import { FaultError } from "./fault.ts";
+import type { Timers } from "./timers.ts";
+
+const againMs = 500;
+const checkBytes = 8 * 1024 * 1024;
+
+export class SpaceWatch {
+  readonly #options: Pick<EngineOptions, "freeBytes" | "minFreeBytes">;
+  readonly #timers: Timers;
+  #bytes = 0;
+  #isWaiting = false;
+
+  constructor(options: Pick<EngineOptions, "freeBytes" | "minFreeBytes">, timers: Timers) {
+    this.#options = options;
+    this.#timers = timers;
+  }
+
+  /** True when so much was written that it is time to look. */
+  wrote(bytes: number): boolean {
+    this.#bytes += bytes;
+    if (this.#bytes < checkBytes) return false;
+    this.#bytes = 0;
+    return true;
+  }
+
+  async shortage(): Promise<FaultError | undefined> {
+    const free = await this.#options.freeBytes();
+    if (free >= this.#options.minFreeBytes) return undefined;
+    const text = `${free} bytes are left on the disk of the data directory`;
+    return new FaultError("disk_full", text);
+  }
+
+  /** Looks again and again until there is room and `isReady` says so, too; then calls `end`, once. */
+  wait(isReady: () => Promise<boolean>, end: () => void): void {
+    if (this.#isWaiting) return;
+    this.#isWaiting = true;
+    this.#look(isReady, end);
+  }
+
+  #look(isReady: () => Promise<boolean>, end: () => void): void {
+    this.#timers.after(againMs, async () => {
+      const hasRoom = (await this.shortage()) === undefined;
+      if (!(hasRoom && (await isReady()))) {
+        this.#look(isReady, end);
+        return;
+      }
+      this.#isWaiting = false;
+      end();
+    });
+  }
+}

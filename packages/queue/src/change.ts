@@ -1,0 +1,54 @@
+/**
+ * One task from one state to the next, and why. Whoever decides makes one, and everything else follows
+ * from it: what is written, what memory knows, what is counted and who is told.
+ */
+import type { ResultBody, Task } from "./task.ts";
+
+export type Cause =
+  | "created"
+  | "claimed"
+  | "extended"
+  | "finished"
+  | "nacked"
+  | "abandoned"
+  | "released"
+  | "expired"
+  | "promoted"
+  | "deleted";
+
+export interface Change {
+  /** Undefined when the task is new. */
+  readonly before: Task | undefined;
+  /** Undefined when the task is gone. */
+  readonly after: Task | undefined;
+  readonly because: Cause;
+  /** What a worker said that gave it back; empty when it said nothing. */
+  readonly reason: string;
+  /** The payload of a new task that is too long to travel with it. */
+  readonly payload: string | undefined;
+  /** The result of a task that is too long to travel with it. */
+  readonly result: ResultBody | undefined;
+  /** Identifies the payload of a new task that has an idempotency key. */
+  readonly payloadHash: string;
+  /** Likely to be asked for again soon, and worth its place in memory. */
+  readonly keep: boolean;
+}
+
+/** A change with nothing written beside the task. */
+export function changeOf(
+  before: Task | undefined,
+  after: Task | undefined,
+  because: Cause,
+  reason = "",
+): Change {
+  return {
+    before,
+    after,
+    because,
+    reason,
+    payload: undefined,
+    result: undefined,
+    payloadHash: "",
+    keep: true,
+  };
+}

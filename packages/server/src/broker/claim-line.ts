@@ -1,0 +1,61 @@
+/**
+ * Claims that wait for work of one queue, or of a whole tenant, in the order in which they came. A claim
+ * may stand in several lines. One that has left is passed over when its turn comes, because taking it
+ * out of the middle would cost more than all the rest.
+ */
+import type { Claim } from "./claim.ts";
+
+/** So many may be there without being looked at. */
+const tidyAt = 64;
+
+export class ClaimLine {
+  #claims: Claim[] = [];
+  /** The ticket of each when it came: one that left and came again stands at the end. */
+  #tickets: number[] = [];
+  #first = 0;
+  #size = 0;
+
+  /** How many wait. */
+  get size(): number {
+    return this.#size;
+  }
+
+  add(claim: Claim): void {
+    this.#claims.push(claim);
+    this.#tickets.push(claim.ticket);
+    this.#size += 1;
+  }
+
+  /** One of the claims waits no longer. */
+  left(): void {
+    this.#size -= 1;
+    if (this.#size === 0) {
+      this.#claims.length = 0;
+      this.#tickets.length = 0;
+      this.#first = 0;
+    } else if (this.#claims.length > tidyAt && this.#claims.length > this.#size * 2) {
+      this.#claims = this.waiting();
+      this.#tickets = this.#claims.map(({ ticket }) => ticket);
+      this.#first = 0;
+    }
+  }
+
+  /** Who has waited longest. */
+  first(): Claim | undefined {
+    if (this.#size === 0) return undefined;
+    for (; this.#first < this.#claims.length; this.#first++) {
+      if (this.#isHere(this.#first)) return this.#claims[this.#first];
+    }
+    return undefined;
+  }
+
+  /** All of them, as they are now. */
+  waiting(): Claim[] {
+    return this.#claims.filter((_, at) => this.#isHere(at));
+  }
+
+  #isHere(at: number): boolean {
+    const claim = this.#claims[at] as Claim;
+    return claim.isWaiting && claim.ticket === this.#tickets[at];
+  }
+}

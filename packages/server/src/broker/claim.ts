@@ -1,0 +1,50 @@
+/**
+ * A worker asks for tasks: the question, its place in line while there is nothing, and who hears the
+ * answer, in one object. It is answered once, with no tasks when its time is up.
+ */
+import type { TenantId, WorkerId } from "@codeq/queue";
+import type { ClaimLine } from "./claim-line.ts";
+import type { ClaimedTask, Refused, Waiter } from "./verbs.ts";
+
+export interface ClaimRequest {
+  readonly tenantId: TenantId;
+  readonly workerId: WorkerId;
+  /** Names of queues; undefined for every queue of the tenant. */
+  readonly queues: readonly string[] | undefined;
+  readonly leaseMs: number;
+  readonly count: number;
+  /** Infinity for as long as the caller is there. */
+  readonly waitMs: number;
+}
+
+export abstract class Claim implements Waiter<readonly ClaimedTask[]> {
+  readonly tenantId: TenantId;
+  readonly workerId: WorkerId;
+  readonly queues: readonly string[] | undefined;
+  readonly leaseMs: number;
+  readonly count: number;
+  /** How many its caller's rate limit leaves of that. */
+  counted: number;
+  readonly waitMs: number;
+  /** Grows with every claim that waits; written by the lines, like what follows. */
+  ticket = 0;
+  isWaiting = false;
+  lines: readonly ClaimLine[] = [];
+  cancelTimer: (() => void) | undefined = undefined;
+  /** Nobody waits for the answer any more. */
+  isCancelled = false;
+
+  constructor(request: ClaimRequest) {
+    this.tenantId = request.tenantId;
+    this.workerId = request.workerId;
+    this.queues = request.queues;
+    this.leaseMs = request.leaseMs;
+    this.count = request.count;
+    this.counted = request.count;
+    this.waitMs = request.waitMs;
+  }
+
+  /** Called in the turn in which the tasks became durable. */
+  abstract durable(tasks: readonly ClaimedTask[]): void;
+  abstract refused(why: Refused): void;
+}

@@ -1,0 +1,74 @@
+/** What a feed is told of a change. */
+import type { Change, Task, WorkerId } from "@codeq/queue";
+import type { TaskEvent } from "../telemetry/feed.ts";
+
+export function eventsOf(change: Change): readonly TaskEvent[] {
+  const { before, after, because } = change;
+  if (after === undefined) return [];
+  switch (because) {
+    case "created":
+      return [{ event: "created", ...about(after), ...delayOf(after) }];
+    case "promoted":
+      return [{ event: "promoted", ...about(after) }];
+    case "claimed":
+      return [{ event: "claimed", ...about(after), ...workerOf(after) }];
+    case "finished":
+    case "nacked":
+    case "abandoned":
+    case "released":
+    case "expired":
+      return before === undefined ? [] : eventsOfDelivery(change, before, after);
+    case "extended":
+    case "deleted":
+      return [];
+  }
+}
+
+/** A delivery is over: the task ended, or it goes back to be claimed now or later. */
+function eventsOfDelivery(change: Change, before: Task, after: Task): readonly TaskEvent[] {
+  // The delivery may have been counted.
+  const known = { ...about(after), attempt: before.attempts + 1, ...workerOf(before) };
+  const { place } = after;
+  if (place.in !== "done" && place.in !== "dead") return [{ ...known, ...wayBack(change, after) }];
+  const events: TaskEvent[] = [];
+  if (change.because === "expired") events.push({ event: "lease_expired", ...known });
+  if (place.in === "done" && place.how === "completed") {
+    events.push({ event: "completed", ...known });
+  } else {
+    const how = place.in === "dead" ? "dead_letter" : "permanent";
+    events.push({ event: "failed", ...known, how, reason: after.error });
+  }
+  return events;
+}
+
+function wayBack(change: Change, after: Task): Pick<TaskEvent, "event"> & Partial<TaskEvent> {
+  switch (change.because) {
+    case "nacked": {
+      const reason = change.reason === "" ? {} : { reason: change.reason };
+      return { event: "retried", ...delayOf(after), ...reason };
+    }
+    case "abandoned":
+      return { event: "released", how: after.handBacks > 0 ? "interrupted" : "abandoned" };
+    case "expired":
+      return { event: "lease_expired", ...delayOf(after) };
+    default:
+      return { event: "released", how: "undelivered" };
+  }
+}
+
+type About = Pick<TaskEvent, "atMs" | "tenantId" | "taskId" | "command" | "priority" | "attempt">;
+
+/** What every event says of its task. */
+function about(task: Task): About {
+  const { id, tenantId, command, priority, attempts, updatedMs } = task;
+  return { atMs: updatedMs, tenantId, taskId: id, command, priority, attempt: attempts + 1 };
+}
+
+function workerOf({ place }: Task): { workerId?: WorkerId } {
+  return place.in === "leased" ? { workerId: place.workerId } : {};
+}
+
+function delayOf({ place, updatedMs }: Task): { delaySeconds?: number } {
+  if (place.in !== "delayed") return {};
+  return { delaySeconds: Math.max(0, Math.ceil((place.dueMs - updatedMs) / 1000)) };
+}

@@ -1,0 +1,66 @@
+/**
+ * What has to happen when a group of changes is durable: everybody who watches hears of the changes in
+ * the order in which they were decided, then whoever asked for them is answered. When the group is not
+ * kept, only those who asked hear of it. Nobody is told anything before.
+ */
+import type { CommitWaiter, FaultError } from "@codeq/engine";
+import type { Change } from "@codeq/queue";
+import type { Waiter } from "./verbs.ts";
+
+/** Hears of every durable change, once. */
+export type Observe = (change: Change) => void;
+
+export class GroupOutcome implements CommitWaiter {
+  readonly #observe: Observe;
+  readonly #changes: Change[] = [];
+  // Side by side instead of an object for each, since all of them live until the disk has answered.
+  readonly #waiters: Waiter<unknown>[] = [];
+  readonly #answers: unknown[] = [];
+  readonly #items: number[] = [];
+
+  constructor(observe: Observe) {
+    this.#observe = observe;
+  }
+
+  add(change: Change): void {
+    this.#changes.push(change);
+  }
+
+  answer<Answer>(waiter: Waiter<Answer>, answer: Answer, item: number): void {
+    this.#waiters.push(waiter as Waiter<unknown>);
+    this.#answers.push(answer);
+    this.#items.push(item);
+  }
+
+  durable(): void {
+    const bugs: unknown[] = [];
+    for (let at = 0; at < this.#changes.length; at++) {
+      try {
+        this.#observe(this.#changes[at] as Change);
+      } catch (error) {
+        bugs.push(error);
+      }
+    }
+    for (let at = 0; at < this.#waiters.length; at++) {
+      try {
+        this.#waiters[at]?.durable(this.#answers[at], this.#items[at] as number);
+      } catch (error) {
+        bugs.push(error);
+      }
+    }
+    // After all others were told: what one of them did wrong is not theirs.
+    if (bugs.length > 0) throw bugs[0];
+  }
+
+  refused(fault: FaultError): void {
+    const bugs: unknown[] = [];
+    for (let at = 0; at < this.#waiters.length; at++) {
+      try {
+        this.#waiters[at]?.refused(fault, this.#items[at] as number);
+      } catch (error) {
+        bugs.push(error);
+      }
+    }
+    if (bugs.length > 0) throw bugs[0];
+  }
+}

@@ -1,0 +1,50 @@
+/** What a caller is told of a verb that was not carried out. */
+import { FaultError } from "@codeq/engine";
+import type { ErrorCode } from "@codeq/protocol";
+import type { Refused, Waiter } from "../broker/verbs.ts";
+import { type Answer, type Refusal, refusal, type Server } from "./operation.ts";
+import { overQuota } from "./over-quota.ts";
+
+export function refusalOf(server: Pick<Server, "events">, why: Refused): Refusal {
+  if (why instanceof FaultError) return refusal(codeOf(why));
+  return why.code === "quota_exceeded" ? overQuota(server, why.exceeded) : refusal(why.code);
+}
+
+function codeOf(fault: FaultError): ErrorCode {
+  switch (fault.code) {
+    case "disk_full":
+      return "disk_full";
+    case "closed":
+      return "shutting_down";
+    case "storage_failed":
+    case "corrupt":
+    case "locked":
+    case "format":
+      return "storage_failed";
+  }
+}
+
+/** What a storage that takes nothing is answered with; the rules refuse with none of these. */
+const faultCodes: ReadonlySet<ErrorCode> = new Set([
+  "disk_full",
+  "shutting_down",
+  "storage_failed",
+]);
+
+export function isFault(answer: Answer<unknown>): answer is Refusal {
+  return !answer.ok && faultCodes.has(answer.code);
+}
+
+/** Asks a verb and answers with a promise; what is refused before that is returned by `ask`. */
+export function answerOf<T>(
+  server: Pick<Server, "events">,
+  ask: (waiter: Waiter<T>) => Refusal | undefined,
+): Promise<Answer<T>> {
+  return new Promise((resolve) => {
+    const refused = ask({
+      durable: (value) => resolve({ ok: true, value }),
+      refused: (why) => resolve(refusalOf(server, why)),
+    });
+    if (refused !== undefined) resolve(refused);
+  });
+}

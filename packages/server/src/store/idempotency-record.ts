@@ -1,0 +1,21 @@
+/** What an idempotency key stands for, as text: a JSON array, one position per field. */
+import type { IdempotencyEntry, TaskId } from "@codeq/queue";
+
+export function encodeIdempotency(entry: IdempotencyEntry): string {
+  return JSON.stringify([entry.taskId, entry.queue, entry.payloadHash]);
+}
+
+/** Undefined when it cannot be read. */
+export function decodeIdempotency(text: string): IdempotencyEntry | undefined {
+  let row: unknown;
+  try {
+    row = JSON.parse(text);
+  } catch {
+    // Not JSON: the caller hears that it does not decode.
+    return undefined;
+  }
+  if (!Array.isArray(row) || row.length !== 3) return undefined;
+  if (!row.every((cell) => typeof cell === "string")) return undefined;
+  const [taskId, queue, payloadHash] = row as [TaskId, string, string];
+  return { taskId, queue, payloadHash };
+}

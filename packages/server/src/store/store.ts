@@ -1,0 +1,476 @@
+/**
+ * Everything that is kept, by what it means: nobody else knows keys, records or the engine below.
+ *
+ * - `commit` makes changes of tasks visible to reads at once and durable together. Whoever tells anybody
+ *   of them waits for the group first. What is written beside a task (a long payload, its idempotency
+ *   key, a callback that is due) follows from the change.
+ * - Reads see every decision that was made, durable or not.
+ * - A record that cannot be read is set aside, counted, and not there for anybody.
+ */
+import {
+  create,
+  Engine,
+  type EngineOptions,
+  type EngineState,
+  type EngineStats,
+  type Group,
+  type KvRange,
+  type Op,
+  put,
+  remove,
+} from "@codeq/engine";
+import {
+  type Change,
+  type IdempotencyEntry,
+  queueOf,
+  type Result,
+  resultOf,
+  type Task,
+  type TaskId,
+  type TenantId,
+} from "@codeq/queue";
+import { type ApiKey, type ApiKeyId, decodeApiKey } from "./api-key-record.ts";
+import { type AuditRecord, decodeAudit } from "./audit-record.ts";
+import {
+  addCounts,
+  type CountsOfQueue,
+  changeOfCounts,
+  decodeCounts,
+  deriveCounts,
+} from "./counts.ts";
+import { checkFormat, writeFormat } from "./format.ts";
+import { decodeIdempotency, encodeIdempotency } from "./idempotency-record.ts";
+import {
+  apiKeyKey,
+  apiKeysOf,
+  apiKeysPrefix,
+  apiKeyUsesPrefix,
+  auditOfPrefix,
+  auditPrefix,
+  countsKey,
+  countsPrefix,
+  delayedPrefix,
+  endOf,
+  idempotencyKeyOf,
+  idOf,
+  inProgressPrefix,
+  newestFirst,
+  numberOf,
+  payloadKey,
+  pendingPrefix,
+  quarantineKey,
+  queuePrefix,
+  resultKey,
+  retentionPrefix,
+  sequenceKey,
+  sortable,
+  webhookKey,
+  webhookPrefix,
+} from "./keys.ts";
+import { StoredBytes } from "./stored-bytes.ts";
+import { decodeResult, encodeResult } from "./task-codec.ts";
+import { taskRows } from "./task-rows.ts";
+
+export type StoreOptions = Omit<EngineOptions, "rows" | "derive" | "verify"> & {
+  readonly shards: number;
+};
+
+/** The tasks of one tenant with the same command. */
+export interface QueueName {
+  readonly tenantId: TenantId;
+  readonly name: string;
+}
+
+/** A task in an index that is ordered by a number: a sequence, or a time in milliseconds. */
+export interface Position {
+  readonly number: number;
+  readonly id: TaskId;
+}
+
+/** A result callback that has to be sent. */
+export interface WebhookJob {
+  readonly dueMs: number;
+  readonly id: TaskId;
+  /** How often it was tried. */
+  readonly tries: number;
+}
+
+/** Where to look for audit records. */
+export interface AuditRange {
+  /** Undefined for all of them. */
+  readonly tenantId: TenantId | undefined;
+  readonly fromMs: number | undefined;
+  /** Not included. */
+  readonly toMs: number | undefined;
+  /** The id of the record before; empty for the first. */
+  readonly after: string;
+}
+
+/** What a record makes of the keys; made by the files of the records, and not looked into by others. */
+export type RecordWrite = Op;
+
+const noOps: readonly Op[] = [];
+const noTries = "0";
+const pieceEntries = 1000;
+
+export class Store implements AsyncDisposable {
+  /** Called after a full disk undid changes; new ones are refused until it has finished. */
+  onRollback: () => Promise<void> = () => Promise.resolve();
+  /** Records that could not be read since the start. */
+  quarantined = 0;
+  readonly #engine: Engine;
+  readonly #bytes: StoredBytes;
+
+  private constructor(engine: Engine) {
+    this.#engine = engine;
+    this.#bytes = new StoredBytes((key) => engine.getText(key));
+    engine.onDamaged = (key) => this.#quarantine(key);
+    engine.onClosing = () => this.#bytes.takeChanges();
+    engine.onRollback = () => {
+      this.#bytes.forgetAll();
+      return this.onRollback();
+    };
+  }
+
+  static async open({ shards, ...options }: StoreOptions): Promise<Store> {
+    const engine = await Engine.open({
+      ...options,
+      rows: taskRows,
+      derive: deriveCounts,
+      verify: (get) => checkFormat(get, shards),
+    });
+    await writeFormat(engine, shards);
+    return new Store(engine);
+  }
+
+  get state(): EngineState {
+    return this.#engine.state;
+  }
+
+  /** True when changes arrive faster than they can be written for so long that memory fills. */
+  get isOverloaded(): boolean {
+    return this.#engine.isOverloaded;
+  }
+
+  /** Throws what `commit` would throw now. */
+  assertWritable(): void {
+    if (this.#engine.state !== "open") this.#engine.assertWritable();
+  }
+
+  stats(): EngineStats {
+    return this.#engine.stats();
+  }
+
+  /** Brings everything committed so far into the tables. */
+  flushNow(): Promise<void> {
+    return this.#engine.flushNow();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#engine[Symbol.asyncDispose]();
+  }
+
+  commit(changes: readonly Change[]): Group {
+    const group = this.#engine.commit(changes, writesBeside(changes));
+    // After the commit: a group that closes in between has neither the change nor its bytes.
+    for (let at = 0; at < changes.length; at++) {
+      const { before, after } = changes[at] as Change;
+      const bytes = (after?.storedBytes ?? 0) - (before?.storedBytes ?? 0);
+      const { tenantId } = (after ?? before) as Task;
+      if (bytes !== 0) this.#bytes.add(tenantId, bytes);
+    }
+    return group;
+  }
+
+  /** Writes records that are not tasks. */
+  commitRecords(writes: readonly RecordWrite[]): Group {
+    return this.#engine.commit([], writes);
+  }
+
+  task(id: TaskId): Task | undefined {
+    return this.#engine.row(id) as Task | undefined;
+  }
+
+  payload(task: Task): string {
+    return task.payload ?? this.#engine.getText(payloadKey(task.id)) ?? "null";
+  }
+
+  /** Undefined for a task that has not ended. */
+  result(task: Task): Result | undefined {
+    if (task.result !== undefined) return resultOf(task, task.result);
+    const bytes = this.#engine.get(resultKey(task.id));
+    const body = bytes === undefined ? undefined : decodeResult(bytes);
+    if (bytes !== undefined && body === undefined) this.#quarantine(resultKey(task.id));
+    return body === undefined ? undefined : resultOf(task, body);
+  }
+
+  /** The group that has to be durable before anybody is told of the task; undefined when it is. */
+  whenDurable(id: TaskId): Promise<void> | undefined {
+    return this.#engine.whenRowDurable(id);
+  }
+
+  /** The task that a producer's idempotency key stands for. */
+  idempotency(tenantId: TenantId, key: string): IdempotencyEntry | undefined {
+    const storeKey = idempotencyKeyOf(tenantId, key);
+    const text = this.#engine.getText(storeKey);
+    const entry = text === undefined ? undefined : decodeIdempotency(text);
+    if (text !== undefined && entry === undefined) this.#quarantine(storeKey);
+    return entry;
+  }
+
+  /** How many bytes of payloads and results the tenant has. */
+  storedBytes(tenantId: TenantId): number {
+    return this.#bytes.of(tenantId);
+  }
+
+  /** Makes reading each of these tasks and its payload once cheap. */
+  async readAhead(ids: readonly TaskId[]): Promise<void> {
+    const tasks = (await this.#engine.readRowsAhead(ids)) as readonly Task[];
+    const apart = tasks.filter(({ payload }) => payload === undefined);
+    if (apart.length > 0) await this.#engine.readAhead(apart.map(({ id }) => payloadKey(id)));
+  }
+
+  /** Ready tasks of a priority behind a sequence number, the oldest first. */
+  async readyAfter(
+    queue: QueueName & { readonly priority: number },
+    sequence: number,
+    limit: number,
+  ): Promise<Position[]> {
+    const prefix = pendingPrefix(prefixOf(queue), queue.priority);
+    const range = { after: `${prefix}${sortable(sequence)}/~`, before: endOf(prefix) };
+    return (await this.#engine.scanKeys(range, limit)).map(positionIn);
+  }
+
+  /** A ready task whose record cannot be read is not ready any more; its bytes are kept. */
+  setAsideReady(queue: QueueName & { readonly priority: number }, { number, id }: Position): void {
+    const prefix = pendingPrefix(prefixOf(queue), queue.priority);
+    this.#engine.commit([], [remove(`${prefix}${sortable(number)}/${id}`)]);
+  }
+
+  /** Delayed tasks behind a position, those that are due first at the front. */
+  async delayedAfter(
+    queue: QueueName,
+    after: Position | undefined,
+    limit: number,
+  ): Promise<Position[]> {
+    const prefix = delayedPrefix(prefixOf(queue));
+    const range = { after: keyAt(prefix, after), before: endOf(prefix) };
+    return (await this.#engine.scanKeys(range, limit)).map(positionIn);
+  }
+
+  /** The tasks of a queue that workers have. */
+  async *leased(queue: QueueName): AsyncGenerator<Task> {
+    for await (const [key] of this.#scan(inProgressPrefix(prefixOf(queue)))) {
+      const task = this.task(idOf(key));
+      if (task?.place.in === "leased") yield task;
+    }
+  }
+
+  /** Tasks whose retention ends no later than a moment, behind a position, the earliest first. */
+  async expiredAfter(
+    after: Position | undefined,
+    untilMs: number,
+    limit: number,
+  ): Promise<Position[]> {
+    return (await this.#engine.scanKeys(retentionRange(after, untilMs), limit)).map(positionIn);
+  }
+
+  /** The same with whose they are, so that those of others need not be loaded. */
+  async expiredWithOwners(
+    after: Position | undefined,
+    untilMs: number,
+    limit: number,
+  ): Promise<(Position & { readonly tenantId: string })[]> {
+    const entries = await this.#engine.scan(retentionRange(after, untilMs), limit);
+    return entries.map(([key, owner]) => ({ ...positionIn(key), tenantId: owner.toString() }));
+  }
+
+  /** How many tasks every queue has where, and the highest sequence number in use. */
+  async counts(): Promise<{ queues: readonly CountsOfQueue[]; sequence: number }> {
+    for (;;) {
+      const { flushedIndex } = this.#engine.stats();
+      const unflushed = changeOfCounts(this.#engine.unflushed());
+      const stored = Number(this.#engine.getText(sequenceKey) ?? 0);
+      const queues = new Map<string, CountsOfQueue>();
+      for await (const [key, value] of this.#scan(countsPrefix)) {
+        const [name, tenant] = key.slice(countsPrefix.length).split("/") as [string, string];
+        const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
+        queues.set(key, { queue: name, tenantId, counts: decodeCounts(value) });
+      }
+      // A flush in between has moved changes from one side to the other.
+      if (this.#engine.stats().flushedIndex !== flushedIndex) continue;
+      for (const { queue, tenantId, counts } of unflushed.queues.values()) {
+        const key = countsKey(queue, tenantId);
+        const found = queues.get(key);
+        const sum = found === undefined ? counts : addCounts(found.counts, counts);
+        queues.set(key, { queue, tenantId, counts: sum });
+      }
+      const sequence = Math.max(stored, unflushed.sequence);
+      return { queues: [...queues.values()], sequence };
+    }
+  }
+
+  /** Callbacks in the order in which they are due. */
+  async webhooks(after: WebhookJob | undefined, limit: number): Promise<WebhookJob[]> {
+    const from = after === undefined ? webhookPrefix : webhookKey(after.dueMs, after.id);
+    const range = { after: from, before: endOf(webhookPrefix) };
+    const entries = await this.#engine.scan(range, limit);
+    return entries.map(([key, value]) => ({
+      dueMs: numberOf(key),
+      id: idOf(key),
+      tries: Number(value.toString("latin1")),
+    }));
+  }
+
+  /** The callback is over, or comes again later as another job. */
+  endWebhook({ dueMs, id }: WebhookJob, next?: WebhookJob): Group {
+    const ops = [remove(webhookKey(dueMs, id))];
+    if (next !== undefined) ops.push(create(webhookKey(next.dueMs, next.id), String(next.tries)));
+    return this.#engine.commit([], ops);
+  }
+
+  async *apiKeys(): AsyncGenerator<ApiKey> {
+    for await (const [key, value] of this.#scan(apiKeysPrefix)) {
+      const record = decodeApiKey(value.toString("utf8"));
+      const isWhole = record !== undefined && apiKeyKey(record.tenantId, record.id) === key;
+      if (isWhole) yield record;
+      else this.#quarantine(key);
+    }
+  }
+
+  /** When API keys were last used, about. */
+  async *apiKeyUses(): AsyncGenerator<readonly [ApiKeyId, number]> {
+    for await (const [key, value] of this.#scan(apiKeyUsesPrefix)) {
+      yield [key.slice(apiKeyUsesPrefix.length) as ApiKeyId, Number(value.toString("latin1"))];
+    }
+  }
+
+  /** `<tenant>/<id>` of API keys in their order, behind one of them. */
+  async apiKeyNames(wanted: {
+    /** Undefined for all of them. */
+    readonly tenantId: TenantId | undefined;
+    readonly after: string;
+    readonly limit: number;
+  }): Promise<string[]> {
+    const { tenantId, after, limit } = wanted;
+    const prefix = tenantId === undefined ? apiKeysPrefix : apiKeysOf(tenantId);
+    const from = apiKeysPrefix + after;
+    const range = { after: from.startsWith(prefix) ? from : prefix, before: endOf(prefix) };
+    const keys = await this.#engine.scanKeys(range, limit);
+    return keys.map((key) => key.slice(apiKeysPrefix.length));
+  }
+
+  /** The ids of audit records in their order, the newest first. */
+  async auditIds(wanted: AuditRange, limit: number): Promise<string[]> {
+    const { tenantId, fromMs, toMs, after } = wanted;
+    const prefix = tenantId === undefined ? auditPrefix : auditOfPrefix(tenantId);
+    // A moment's records stand between it and the same with a tilde.
+    const start = toMs === undefined ? prefix : `${prefix}${newestFirst(toMs)}/~`;
+    const before = fromMs === undefined ? endOf(prefix) : `${prefix}${newestFirst(fromMs)}/~`;
+    const from = prefix + after;
+    const keys = await this.#engine.scanKeys({ after: further(from, start), before }, limit);
+    return keys.map((key) => key.slice(prefix.length));
+  }
+
+  auditRecord(id: string): AuditRecord | undefined {
+    const key = auditPrefix + id;
+    const text = this.#engine.getText(key);
+    const record = text === undefined ? undefined : decodeAudit(id, text);
+    if (text !== undefined && record === undefined) this.#quarantine(key);
+    return record;
+  }
+
+  /** All entries below a prefix in order, read in pieces so that no scan holds much at once. */
+  async *#scan(prefix: string): AsyncGenerator<readonly [key: string, value: Buffer]> {
+    let after = prefix;
+    for (;;) {
+      const entries = await this.#engine.scan({ after, before: endOf(prefix) }, pieceEntries);
+      yield* entries;
+      const last = entries.at(-1);
+      if (last === undefined || entries.length < pieceEntries) return;
+      after = last[0];
+    }
+  }
+
+  /** The bytes stay where they are and are copied aside, so that nothing later overwrites them. */
+  #quarantine(key: string): void {
+    this.quarantined += 1;
+    const copyKey = quarantineKey(key);
+    if (this.#engine.state !== "open" || this.#engine.get(copyKey) !== undefined) return;
+    const bytes = this.#engine.get(key);
+    if (bytes !== undefined) this.#engine.commit([], [create(copyKey, bytes)]);
+  }
+}
+
+/** What goes into the store beside the records of the tasks; nothing for most changes. */
+function writesBeside(changes: readonly Change[]): readonly Op[] {
+  let ops: Op[] | undefined;
+  for (let at = 0; at < changes.length; at++) {
+    const change = changes[at] as Change;
+    if (!hasWritesBeside(change)) continue;
+    ops ??= [];
+    addBeside(ops, change);
+  }
+  return ops ?? noOps;
+}
+
+function hasWritesBeside({ before, after, payload, result }: Change): boolean {
+  if (after === undefined) return true;
+  if (before === undefined) return payload !== undefined || after.idempotencyKey !== "";
+  const { place } = after;
+  return (
+    (place.in === "done" || place.in === "dead") && (result !== undefined || after.webhook !== "")
+  );
+}
+
+function addBeside(ops: Op[], change: Change): void {
+  const { before, after, result } = change;
+  if (after === undefined) {
+    if (before !== undefined) addRemovals(ops, before);
+  } else if (before === undefined) {
+    addOfNew(ops, after, change);
+  } else if (after.place.in === "done" || after.place.in === "dead") {
+    if (result !== undefined) ops.push(create(resultKey(after.id), encodeResult(result)));
+    if (after.webhook !== "") ops.push(create(webhookKey(after.place.atMs, after.id), noTries));
+  }
+}
+
+function addOfNew(ops: Op[], task: Task, { payload, payloadHash }: Change): void {
+  if (payload !== undefined) ops.push(create(payloadKey(task.id), payload));
+  if (task.idempotencyKey === "") return;
+  const entry = { taskId: task.id, queue: queueOf(task.command), payloadHash };
+  // A key whose task is gone may still be there, so this is not always its creation.
+  ops.push(put(idempotencyKeyOf(task.tenantId, task.idempotencyKey), encodeIdempotency(entry)));
+}
+
+function addRemovals(ops: Op[], task: Task): void {
+  if (task.result === undefined) ops.push(remove(resultKey(task.id)));
+  if (task.payload === undefined) ops.push(remove(payloadKey(task.id)));
+  if (task.idempotencyKey !== "") {
+    ops.push(remove(idempotencyKeyOf(task.tenantId, task.idempotencyKey)));
+  }
+}
+
+/** Of two keys the one that stands behind the other. */
+function further(key: string, other: string): string {
+  if (key > other) return key;
+  return other;
+}
+
+function prefixOf({ name, tenantId }: QueueName): string {
+  return queuePrefix(name, tenantId);
+}
+
+function positionIn(key: string): Position {
+  return { number: numberOf(key), id: idOf(key) };
+}
+
+function keyAt(prefix: string, position: Position | undefined): string {
+  return position === undefined ? prefix : `${prefix}${sortable(position.number)}/${position.id}`;
+}
+
+function retentionRange(after: Position | undefined, untilMs: number): KvRange {
+  const isEndless = untilMs === Number.POSITIVE_INFINITY;
+  const last = isEndless ? retentionPrefix : `${retentionPrefix}${sortable(untilMs)}/`;
+  return { after: keyAt(retentionPrefix, after), before: endOf(last) };
+}

@@ -1,0 +1,101 @@
+/**
+ * Tasks as the engine's rows. Every index key of a task is a function of its record: where it is decides
+ * which index it is in. The engine writes the difference between the index keys before and after a
+ * change, so a task is always in exactly the indexes its record says, whatever the transition was.
+ */
+import type { KvRange, Row, RowCodec } from "@codeq/engine";
+import { expiresMsOf, queueOf, type Task, type TaskId } from "@codeq/queue";
+import {
+  deadPrefix,
+  delayedPrefix,
+  endOf,
+  inProgressPrefix,
+  parseIndexKey,
+  pendingPrefix,
+  queuePrefix,
+  queuesPrefix,
+  retentionKey,
+  retentionPrefix,
+  sortable,
+  tasksPrefix,
+} from "./keys.ts";
+import { readTask, roomOfTask, writeTask } from "./task-codec.ts";
+
+export const taskRows: RowCodec = {
+  prefix: tasksPrefix,
+  idOf: (row) => (row as Task).id,
+  roomOf: (row) => roomOfTask(row as Task),
+  write: (buffer, at, row, before) =>
+    writeTask(buffer, at, row as Task, before as Task | undefined),
+  read: (buffer, start, end, id, before) =>
+    readTask({ buffer, start, end }, id as TaskId, before as Task | undefined),
+  rowsIn: (range) => tasksIn(range) as ((row: Row) => boolean) | undefined,
+  keysOf: (row) => keysOf(row as Task),
+  valueOf: (row) => ownerOf((row as Task).tenantId),
+};
+
+/** What the index keys of a task follow from. */
+type IndexedTask = Pick<Task, "id" | "tenantId" | "command" | "priority" | "place">;
+
+const indexPattern = /^codeq\/q\/[^/]+\/[^/]+\/(?:pending|inprog|delayed|dlq)\//;
+const places = { pending: "ready", inprog: "leased", delayed: "delayed", dlq: "dead" } as const;
+
+/** Which tasks may have an index key in the range; undefined when none has. */
+function tasksIn({ after, before }: KvRange): ((task: IndexedTask) => boolean) | undefined {
+  const isBelow = (prefix: string): boolean =>
+    after.startsWith(prefix) && before.startsWith(prefix);
+  const touches = (prefix: string): boolean => after < endOf(prefix) && before > prefix;
+  if (isBelow(retentionPrefix)) {
+    // Not a number when the range has no such end.
+    const lastMs = Number.parseInt(before.slice(retentionPrefix.length), 16);
+    return (task) => {
+      const expiresMs = expiresMsOf(task);
+      return expiresMs !== undefined && !(expiresMs > lastMs);
+    };
+  }
+  if (!touches(retentionPrefix) && !touches(queuesPrefix)) return undefined;
+  const index = indexPattern.exec(after)?.[0];
+  if (index === undefined || !isBelow(index)) return () => true;
+  const { queue, tenantId, kind } = parseIndexKey(index);
+  const where = places[kind];
+  return ({ place, tenantId: owner, command }) =>
+    place.in === where && owner === tenantId && queueOf(command) === queue;
+}
+
+/** The index keys of a task, without its record, payload, result and idempotency key. */
+export function keysOf(task: IndexedTask): string[] {
+  const place = placeKey(task);
+  const expiresMs = expiresMsOf(task);
+  if (expiresMs === undefined) return [place];
+  const expiry = retentionKey(expiresMs, task.id);
+  return place === "" ? [expiry] : [place, expiry];
+}
+
+const lastOwner = { text: "", bytes: Buffer.alloc(0) };
+
+/** Tells whose task it is, so that a tenant's clean-up need not load foreign records. */
+function ownerOf(tenantId: string): Buffer {
+  if (lastOwner.text !== tenantId) {
+    lastOwner.text = tenantId;
+    lastOwner.bytes = Buffer.from(tenantId);
+  }
+  return lastOwner.bytes;
+}
+
+/** The one queue index the task is in; empty when it is done. */
+function placeKey(task: IndexedTask): string {
+  const prefix = queuePrefix(queueOf(task.command), task.tenantId);
+  const { place } = task;
+  switch (place.in) {
+    case "ready":
+      return `${pendingPrefix(prefix, task.priority)}${sortable(place.seq)}/${task.id}`;
+    case "delayed":
+      return `${delayedPrefix(prefix)}${sortable(place.dueMs)}/${task.id}`;
+    case "leased":
+      return inProgressPrefix(prefix) + task.id;
+    case "dead":
+      return deadPrefix(prefix) + task.id;
+    case "done":
+      return "";
+  }
+}
