@@ -110,9 +110,8 @@ export class Dispatch {
     caller: Caller,
     input: Input,
   ): MaybePromise<Answer<Output>> {
-    const { clock, events, apiKeys } = this.#server;
-    const { apiKeyId } = caller.identity;
-    if (apiKeyId !== undefined) apiKeys.noteUse(apiKeyId);
+    const { clock, events } = this.#server;
+    this.noteUse(caller.identity);
     const startedMs = clock.monotonicMs();
     return whenKnown(this.#attempt(operation, caller, input), (answer) => {
       const outcome = answer.ok ? "ok" : answer.code === "internal" ? "failed" : "refused";
@@ -127,9 +126,13 @@ export class Dispatch {
    * for all of them. What is decided is noted by `noteItems`.
    */
   enter(operation: AnyOperation, caller: Pick<Call, "identity" | "from">): Refusal | undefined {
-    const { apiKeyId } = caller.identity;
-    if (apiKeyId !== undefined) this.#server.apiKeys.noteUse(apiKeyId);
+    this.noteUse(caller.identity);
     return this.problemOf(operation, caller) ?? this.refusalNow();
+  }
+
+  /** Remembers when the caller's API key was last used, if it has one. */
+  noteUse({ apiKeyId }: Identity): void {
+    if (apiKeyId !== undefined) this.#server.apiKeys.noteUse(apiKeyId);
   }
 
   /** Measures items that were answered, all of them begun at the same time. */

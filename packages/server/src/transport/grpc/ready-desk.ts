@@ -81,6 +81,7 @@ export class ReadyDesk implements ReadyOwner {
   add(asked: AskedReady): Refusal | undefined {
     const { clock, counts, claimBatchMax } = this.#parts;
     const { identity } = this.#stream.call;
+    this.#parts.dispatch.noteUse(identity);
     const wanted = this.#wantedBy(asked, identity);
     if (!wanted.ok) {
       const { name } = operations.claimTasks;
