@@ -72,6 +72,17 @@ test("a trace context that is not one is left out", async (t) => {
   assert.deepEqual([traceParent, traceState], [undefined, undefined]);
 });
 
+test("a trace state that could not be sent on as a header is left out", async (t) => {
+  const server = await setup(t);
+  const call = await server.producer();
+  const traceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  for (const traceState of ["a=1\n", "a=\r\nx-role: ADMIN", "a=\0", "a=\u00e9", "a".repeat(513)]) {
+    const { taskId } = await create(call, { traceParent, traceState });
+    const task = await server.api.task(taskId);
+    assert.deepEqual([task.traceParent, task.traceState], [traceParent, undefined]);
+  }
+});
+
 test("the sequence number comes back exactly, whatever it is, also twice", async (t) => {
   const server = await setup(t);
   const call = await server.producer();
@@ -105,6 +116,7 @@ test("every fault of a task is told in its acknowledgement, and nothing is store
     [{ delaySeconds: 2_147_483_647 }, "invalid 'delaySeconds' (must be <= 316224000)"],
     [{ webhook: "ftp://example.com" }, "invalid webhook url"],
     [{ webhook: "nonsense" }, "invalid webhook url"],
+    [{ webhook: "http://%ff@example.com/" }, "invalid webhook url"],
     [{ maxAttempts: 1001 }, "invalid 'maxAttempts' (must be <= 1000)"],
     [{ idempotencyKey: "k".repeat(257) }, "invalid 'idempotencyKey' (at most 256 characters)"],
     [{ runAt: timestamp(tooLate) }, "invalid 'runAt' (at most 316224000 seconds ahead)"],
@@ -123,7 +135,7 @@ test("every fault of a task is told in its acknowledgement, and nothing is store
     assert.deepEqual(ack, { seq: "5", ok: false, taskId: "", errorMessage });
   }
   const tasks = cases.map(([fields], index) => ({ command: "render", seq: index, ...fields }));
-  for (const part of [tasks.slice(0, 13), tasks.slice(13)]) {
+  for (const part of [tasks.slice(0, 14), tasks.slice(14)]) {
     const { createAckBatch } = await call.ask({ createBatch: { tasks: part } });
     assert.deepEqual(
       createAckBatch.acks,

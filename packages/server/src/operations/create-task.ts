@@ -15,6 +15,8 @@ import {
 } from "./operation.ts";
 import { parseInstant } from "./parse-instant.ts";
 import { answerOf } from "./refusal-of.ts";
+import { traceContext } from "./trace-context.ts";
+import { isWebhookUrl } from "./webhook-url.ts";
 
 export interface CreateTaskInput {
   readonly command: string;
@@ -28,6 +30,7 @@ export interface CreateTaskInput {
   /** RFC 3339 or milliseconds; empty for none. Wins over the delay. */
   readonly runAt: string | number;
   readonly delaySeconds: number;
+  /** As they came; malformed ones are left out. */
   readonly traceParent: string;
   readonly traceState: string;
 }
@@ -99,13 +102,14 @@ export function create(
   if (identity.creates?.has(input.command.toLowerCase()) === false) {
     return refusal("event_type_not_allowed");
   }
+  const { traceParent, traceState } = traceContext(input.traceParent, input.traceState);
   const task: NewTask = {
     tenantId: identity.tenantId,
     command: input.command,
     priority: input.priority,
     webhook: input.webhook,
-    traceParent: input.traceParent,
-    traceState: input.traceState,
+    traceParent,
+    traceState,
     idempotencyKey: input.idempotencyKey,
     payload: input.payload,
     payloadBytes,
@@ -167,10 +171,4 @@ function visibleMs(nowMs: number, input: CreateTaskInput): Answer<number | undef
     return refusal("invalid_argument", `invalid 'runAt' (at most ${max} seconds ahead)`);
   }
   return { ok: true, value: runAtMs };
-}
-
-function isWebhookUrl(text: string): boolean {
-  if (text.length > limits.webhookCharsMax || !URL.canParse(text)) return false;
-  const url = new URL(text);
-  return (url.protocol === "http:" || url.protocol === "https:") && url.hostname !== "";
 }

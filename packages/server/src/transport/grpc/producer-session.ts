@@ -14,7 +14,6 @@ import type { TaskWithResult } from "../../operations/get-result.ts";
 import { operations } from "../../operations/index.ts";
 import { type Answer, type Refusal, refusal, sentenceOf } from "../../operations/operation.ts";
 import { refusalOf } from "../../operations/refusal-of.ts";
-import { traceContext } from "../trace-context.ts";
 import { echoOf, inMessages } from "./acks.ts";
 import { itemsPerTurnMax } from "./in-turns.ts";
 import {
@@ -266,7 +265,8 @@ function toInput(task: producer.CreateTask): Answer<CreateTaskInput> {
       idempotencyKey: task.idempotencyKey,
       runAt: task.runAtMs ?? "",
       delaySeconds: task.delaySeconds,
-      ...traceContext(task.traceParent, task.traceState),
+      traceParent: task.traceParent,
+      traceState: task.traceState,
     },
   };
 }

@@ -5,7 +5,6 @@ import type { CreateTaskInput } from "../../operations/create-task.ts";
 import { operations } from "../../operations/index.ts";
 import { type Answer, type Refusal, refusal } from "../../operations/operation.ts";
 import type { SubmitResultInput } from "../../operations/submit-result.ts";
-import { traceContext } from "../trace-context.ts";
 import {
   AbandonBody,
   ClaimBatchBody,
@@ -222,8 +221,13 @@ function createInput(item: BodyOf<typeof CreateItem>, { headers }: HttpRequest):
     idempotencyKey: item.idempotencyKey ?? "",
     runAt: item.runAt ?? "",
     delaySeconds: item.delaySeconds ?? 0,
-    ...traceContext(headers["traceparent"], headers["tracestate"]),
+    traceParent: headerText(headers["traceparent"]),
+    traceState: headerText(headers["tracestate"]),
   };
+}
+
+function headerText(header: string | string[] | undefined): string {
+  return typeof header === "string" ? header : "";
 }
 
 function submitInput(id: string, item: BodyOf<typeof ResultItem>): SubmitResultInput {
