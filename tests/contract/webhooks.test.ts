@@ -265,7 +265,15 @@ test("a redirect is not followed", async (t) => {
 test("S5: addresses inside the network are not called unless that is allowed", async (t) => {
   const hook = await receiver(t, () => ({ status: 200 }));
   const hosts = ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433", "0.0.0.0"];
-  for (const host of [...hosts, "0x7f.1", "127.1", "[::]", "10.0.0.1", "169.254.169.254"]) {
+  const inside = [
+    "[2002:7f00:1::]",
+    "[64:ff9b::7f00:1]",
+    "[64:ff9b:1::1]",
+    "[fec0::1]",
+    "[::127.0.0.1]",
+  ];
+  const written = ["0x7f.1", "127.1", "[::]", "10.0.0.1", "169.254.169.254", "[2001::1]"];
+  for (const host of [...hosts, ...written, ...inside]) {
     const server = await setup(t, { settings: { resultWebhookMaxAttempts: 1 } });
     await server.complete(await server.leased({ webhook: `http://${host}:${hook.port}/` }));
     await server.clock.advance(1);

@@ -6,11 +6,12 @@ import { createHmac } from "node:crypto";
 import { type LookupAddress, lookup } from "node:dns";
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
-import { BlockList, isIP, type LookupFunction } from "node:net";
+import { isIP, type LookupFunction } from "node:net";
 import type { Result, Task } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { Timestamps } from "../timestamps.ts";
 import type { PostCallback } from "./deliver-webhooks.ts";
+import { isPublicAddress } from "./public-addresses.ts";
 
 export interface CallbackOptions {
   readonly secret: string;
@@ -59,7 +60,8 @@ function post(
   const url = new URL(target);
   const host = url.hostname.replace(/^\[|\]$/g, "");
   // An address that is written out is connected to without being looked up.
-  if (!call.allowPrivate && isIP(host) !== 0 && isPrivate(host)) return Promise.resolve(undefined);
+  if (!call.allowPrivate && isIP(host) !== 0 && !isPublicAddress(host))
+    return Promise.resolve(undefined);
   const send = url.protocol === "https:" ? requestHttps : requestHttp;
   return new Promise((resolve) => {
     const outgoing = send(url, {
@@ -78,36 +80,6 @@ function post(
   });
 }
 
-const privateAddresses = new BlockList();
-for (const [address, bits] of [
-  ["0.0.0.0", 8],
-  ["10.0.0.0", 8],
-  ["100.64.0.0", 10],
-  ["127.0.0.0", 8],
-  ["169.254.0.0", 16],
-  ["172.16.0.0", 12],
-  ["192.0.0.0", 24],
-  ["192.168.0.0", 16],
-  ["198.18.0.0", 15],
-  ["224.0.0.0", 3],
-] as const) {
-  privateAddresses.addSubnet(address, bits, "ipv4");
-}
-for (const [address, bits] of [
-  ["::", 127],
-  ["64:ff9b::", 96],
-  ["fc00::", 7],
-  ["fe80::", 10],
-  ["ff00::", 8],
-] as const) {
-  privateAddresses.addSubnet(address, bits, "ipv6");
-}
-
-/** IPv4 addresses inside IPv6 ones are matched by the IPv4 rules too. */
-function isPrivate(address: string): boolean {
-  return privateAddresses.check(address, isIP(address) === 6 ? "ipv6" : "ipv4");
-}
-
 /** Looks a name up and hands on only public addresses, which are then the ones connected to. */
 const publicLookup: LookupFunction = (hostname, options, callback) => {
   lookup(hostname, { ...options, all: true }, (error, addresses: LookupAddress[]) => {
@@ -115,7 +87,7 @@ const publicLookup: LookupFunction = (hostname, options, callback) => {
       callback(error, "");
       return;
     }
-    const open = addresses.filter(({ address }) => !isPrivate(address));
+    const open = addresses.filter(({ address }) => isPublicAddress(address));
     const [first] = open;
     if (first === undefined) {
       callback(new Error(`${hostname} is not a public address`), "");
