@@ -10,6 +10,7 @@ import { peersBench, peersHelp } from "./peers-bench.ts";
 import { SetupError } from "./programs.ts";
 import { sdkBench, sdkHelp } from "./sdk-bench.ts";
 import { streamsBench, streamsHelp } from "./streams-bench.ts";
+import { webhooksBench, webhooksHelp } from "./webhooks-bench.ts";
 
 interface Subject {
   readonly help: string;
@@ -23,6 +24,7 @@ const subjects: Record<string, Subject> = {
   peers: { help: peersHelp, run: peersBench },
   sdk: { help: sdkHelp, run: sdkBench },
   streams: { help: streamsHelp, run: streamsBench },
+  webhooks: { help: webhooksHelp, run: webhooksBench },
 };
 
 function help(names: readonly string[]): string {

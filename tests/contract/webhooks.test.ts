@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
+import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 import test, { type TestContext } from "node:test";
 import { type Options, type RunningServer, setup, startMs, until } from "./setup.ts";
 
@@ -285,4 +286,112 @@ test("S5: addresses inside the network are not called unless that is allowed", a
   await server.complete(await server.leased({ webhook: `http://localhost:${hook.port}/` }));
   await server.clock.advance(1);
   await finished(server, "success");
+});
+
+/** Tasks that ended, of one tenant, whose results go to the URL. */
+async function finish(
+  server: RunningServer,
+  { webhook, count, tenant }: { webhook: string; count: number; tenant: "acme" | "globex" },
+): Promise<void> {
+  for (let left = count; left > 0; ) {
+    const tasks = Array.from({ length: Math.min(left, 1000) }, () => ({
+      ...{ command: `of-${tenant}`, payload: 1, webhook },
+    }));
+    left -= tasks.length;
+    const created = await server.post("/tasks/batch", { tasks }, `producer-${tenant}`);
+    assert.equal(created.status, 200, created.text);
+  }
+  for (let left = count; left > 0; ) {
+    const claim = { commands: [`of-${tenant}`], count: 256 };
+    const { json } = await server.post("/tasks/claim/batch", claim, `worker-${tenant}`);
+    const results = json.tasks.map(({ id }: { id: string }) => ({
+      ...{ taskId: id, status: "COMPLETED", result: {} },
+    }));
+    left -= results.length;
+    await server.post("/tasks/batch/results", { results }, `worker-${tenant}`);
+  }
+}
+
+async function webhookKeys(server: RunningServer): Promise<string[]> {
+  return [...(await server.dump()).keys()].filter((key) => key.startsWith("codeq/webhook/"));
+}
+
+test("a callback that cannot be sent counts its tries, is given up and hides no other", async (t) => {
+  const sent: string[] = [];
+  let thrown = 0;
+  const server = await setup(t, {
+    post: ({ webhook: url, command }) => {
+      if (!url.startsWith("https://broken.example")) {
+        sent.push(command);
+        return Promise.resolve(200);
+      }
+      thrown += 1;
+      throw new URIError("URI malformed");
+    },
+  });
+  await finish(server, { webhook: "https://broken.example/", count: 140, tenant: "acme" });
+  await finish(server, { webhook: "https://good.example/", count: 1, tenant: "acme" });
+  await finish(server, { webhook: "https://good.example/", count: 1, tenant: "globex" });
+  await server.clock.advance(1);
+  assert.deepEqual(sent.sort(), ["of-acme", "of-globex"]);
+  await server.clock.advance(600_000);
+  assert.deepEqual(await webhookKeys(server), []);
+  assert.ok(thrown <= 140 * 5, `${thrown} tries`);
+  const warnings = server.lines.filter((line) => line.includes('"level":"warn"'));
+  assert.ok(warnings.length < 100, `${warnings.length} warnings`);
+  const labels = 'kind="task_result",command="of-acme",outcome="failure"';
+  assert.equal(await server.metric(`codeq_webhook_deliveries_total{${labels}}`), 140);
+});
+
+test("S29: 10,000 callbacks to an endpoint that is silent hold up nobody else", async (t) => {
+  const sockets = new Set<Socket>();
+  const silent = createTcpServer((socket) => {
+    sockets.add(socket.on("error", () => {}));
+  });
+  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    silent.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  const { port } = silent.address() as AddressInfo;
+  const hook = await receiver(t, () => ({ status: 200 }));
+  const server = await setup(t, { ...open, settings: { ...open.settings } });
+  await finish(server, { webhook: `http://127.0.0.1:${port}/`, count: 10_000, tenant: "acme" });
+  await server.clock.advance(1);
+  await until(() => sockets.size > 0);
+  const startedMs = server.clock.monotonicMs();
+  await finish(server, { webhook: hook.url, count: 20, tenant: "globex" });
+  // Another endpoint of the same tenant is not held up either.
+  await finish(server, { webhook: `${hook.url}/same-tenant`, count: 20, tenant: "acme" });
+  await until(async () => {
+    await server.clock.advance(1);
+    return hook.deliveries.length === 40;
+  });
+  assert.ok(server.clock.monotonicMs() - startedMs < 1000);
+  assert.ok(sockets.size <= 4, `${sockets.size} connections to the silent endpoint`);
+  const stopped = server.stop();
+  await server.clock.advance(1000);
+  await stopped;
+});
+
+test("callbacks wait for an endpoint that comes back, and are given up when it does not", async (t) => {
+  let answer: number | undefined;
+  const sent: string[] = [];
+  const server = await setup(t, {
+    post: async ({ id }) => {
+      if (answer !== undefined) sent.push(id);
+      return answer;
+    },
+  });
+  await finish(server, { webhook: "https://a.example/", count: 500, tenant: "acme" });
+  await server.clock.advance(20_000);
+  answer = 200;
+  await server.clock.advance(60_000);
+  assert.equal(new Set(sent).size, 500);
+  answer = undefined;
+  await finish(server, { webhook: "https://a.example/", count: 500, tenant: "acme" });
+  await server.clock.advance(600_000);
+  assert.deepEqual(await webhookKeys(server), []);
+  const failed = 'kind="task_result",command="of-acme",outcome="failure"';
+  assert.equal(await server.metric(`codeq_webhook_deliveries_total{${failed}}`), 500);
 });

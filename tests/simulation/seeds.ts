@@ -53,4 +53,8 @@ export const seeds: readonly { readonly seed: number; readonly showed: string }[
     showed:
       "a callback that ended while the due ones were read was sent again, and twice ever after",
   },
+  {
+    seed: 782925989,
+    showed: "a callback that became due while callbacks were being read was read past",
+  },
 ];

@@ -2,21 +2,28 @@
  * Sends results to the URLs that producers gave. A callback is a key that was written with the result
  * itself and goes away when it was delivered or given up, so a restart loses none. Delivery is
  * at least once: receivers tell repeats by `taskId`.
+ *
+ * Keys are read in the order of their times and handed to the lanes, which decide what goes next. A
+ * callback that cannot go yet stays in its lane or in the store, and reading goes on behind it. However
+ * a try ends, also when it throws, it counts.
  */
 import { queueOf, type Result, type Task } from "@codeq/queue";
 import type { Limiter } from "../access/limiter.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
-import type { WebhookJob } from "../store/store.ts";
+import { firstWebhook, lastWebhook, type WebhookJob, webhooksFrom } from "../store/webhook-job.ts";
 import type { Events } from "../telemetry/events.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { SpacedWarnings } from "../telemetry/spaced-warnings.ts";
+import { type Callback, CallbackLanes, type Ending, type Now } from "./callback-lanes.ts";
+import { openMsMax } from "./circuit-breaker.ts";
 import type { Job } from "./ticker.ts";
 
 /** Posts a callback; the answer's status, or undefined when none came. */
 export type PostCallback = (task: Task, result: Result) => Promise<number | undefined>;
 
-const inFlightMax = 64;
+const pageMax = 128;
 
 export class DeliverWebhooks implements Job {
   readonly name = "deliver-webhooks";
@@ -26,13 +33,20 @@ export class DeliverWebhooks implements Job {
   readonly #clock: Clock;
   readonly #events: Events;
   readonly #logger: Logger;
+  readonly #warnings: SpacedWarnings;
   readonly #config: Config;
   readonly #post: PostCallback;
   readonly #limiter: Limiter;
-  readonly #inFlight: Map<string, Promise<void>> = new Map();
-  /** Deliveries that ended since jobs were last read: what was read may still have them. */
-  #ended: Set<string> = new Set();
+  readonly #lanes: CallbackLanes = new CallbackLanes();
+  readonly #inFlight: Set<Promise<void>> = new Set();
+  /** Everything up to this key was read. */
+  #readTo: string = firstWebhook;
+  /** The first that was planned since reading began, and may not be in what is being read. */
+  #plannedFrom: string = firstWebhook;
+  /** On the wall clock: when there is something behind it. */
   #nextMs = 0;
+  /** Reads keys again that lanes had no room for. */
+  #again: { cursor: string; readonly isDone: () => boolean } | undefined;
 
   constructor(parts: {
     broker: Broker;
@@ -47,80 +61,173 @@ export class DeliverWebhooks implements Job {
     this.#clock = parts.clock;
     this.#events = parts.events;
     this.#logger = parts.logger;
+    this.#warnings = new SpacedWarnings(parts.logger, parts.clock);
     this.#config = parts.config;
     this.#post = parts.post;
     this.#limiter = parts.limiter;
   }
 
+  /** A callback is due at this moment. */
   plan(wallMs: number): void {
     this.#nextMs = Math.min(this.#nextMs, wallMs);
+    // Behind the key that was read last, unless the clock was set back or both are of the same moment.
+    const from = webhooksFrom(Math.floor(wallMs));
+    if (from < this.#readTo) this.#readTo = from;
+    if (from < this.#plannedFrom) this.#plannedFrom = from;
   }
 
   nextMs(): number | undefined {
-    const isBusy = this.#inFlight.size >= inFlightMax;
-    if (isBusy || this.#nextMs === Number.POSITIVE_INFINITY) return undefined;
-    return this.#clock.monotonicMs() + this.#nextMs - this.#clock.nowMs();
+    const nowMs = this.#clock.monotonicMs();
+    if (this.#again !== undefined) return nowMs;
+    const laneMs = this.#lanes.nextMs(nowMs) ?? Number.POSITIVE_INFINITY;
+    const nextMs = Math.min(laneMs, nowMs + this.#nextMs - this.#clock.nowMs());
+    return nextMs === Number.POSITIVE_INFINITY ? undefined : nextMs;
   }
 
   /** Starts what is due and does not wait for it. */
   async runOnce(): Promise<void> {
-    this.#nextMs = Number.POSITIVE_INFINITY;
-    this.#ended = new Set();
-    const jobs = await this.#broker.store.webhooks(undefined, inFlightMax * 2);
-    for (const job of jobs) {
-      const name = nameOf(job);
-      if (this.#inFlight.has(name) || this.#ended.has(name)) continue;
-      if (job.dueMs > this.#clock.nowMs() || this.#inFlight.size >= inFlightMax) {
-        this.plan(job.dueMs);
-        break;
-      }
-      this.#start(job);
+    if (this.#nextMs <= this.#clock.nowMs()) await this.#readOn();
+    await this.#readAgain();
+    for (;;) {
+      const callback = this.#lanes.take(this.#clock.monotonicMs());
+      if (callback === undefined) return;
+      this.#start(callback);
     }
-    if (jobs.length === inFlightMax * 2) this.plan(0);
   }
 
   /** Waits for what is under way; nothing new begins. */
   async settle(): Promise<void> {
-    await Promise.all(this.#inFlight.values());
+    await Promise.all(this.#inFlight);
   }
 
-  #start(job: WebhookJob): void {
-    const delivery = this.#deliver(job)
+  #now(): Now {
+    return { wallMs: this.#clock.nowMs(), monotonicMs: this.#clock.monotonicMs() };
+  }
+
+  /** A page of what was never read. */
+  async #readOn(): Promise<void> {
+    this.#nextMs = Number.POSITIVE_INFINITY;
+    this.#plannedFrom = lastWebhook;
+    const range = { after: this.#readTo, before: lastWebhook };
+    const entries = await this.#broker.store.webhooks(range, pageMax);
+    const { wallMs } = this.#now();
+    const due = entries.filter(({ dueMs }) => dueMs <= wallMs);
+    const plannedMs = this.#nextMs;
+    // Accepting may throw; then the page is read again.
+    this.#nextMs = 0;
+    this.#accept(due);
+    this.#nextMs = plannedMs;
+    const later = entries[due.length];
+    const last = due.at(-1)?.key;
+    if (last !== undefined) this.#readTo = last;
+    if (this.#plannedFrom < this.#readTo) this.#readTo = this.#plannedFrom;
+    if (later !== undefined) this.#nextMs = Math.min(this.#nextMs, later.dueMs);
+    else if (entries.length === pageMax) this.#nextMs = 0;
+  }
+
+  /** A page of what was read when there was no room for it. */
+  async #readAgain(): Promise<void> {
+    if (this.#again === undefined) {
+      const again = this.#lanes.readAgain();
+      if (again === undefined) return;
+      // The key itself is read too.
+      this.#again = { cursor: again.from.slice(0, -1), isDone: again.isDone };
+    }
+    const again = this.#again;
+    const range = { after: again.cursor, before: `${this.#readTo}~` };
+    const entries = await this.#broker.store.webhooks(range, pageMax);
+    this.#accept(entries);
+    again.cursor = entries.at(-1)?.key ?? again.cursor;
+    if (entries.length < pageMax || again.isDone()) this.#again = undefined;
+  }
+
+  #accept(jobs: readonly WebhookJob[]): void {
+    const { store } = this.#broker;
+    const givenUp: Callback[] = [];
+    const orphans: WebhookJob[] = [];
+    for (const job of jobs) {
+      const { key, dueMs, id, tries } = job;
+      if (this.#lanes.has(key)) continue;
+      const task = store.task(id);
+      if (task === undefined) {
+        orphans.push(job);
+        continue;
+      }
+      const endpoint = URL.parse(task.webhook)?.origin ?? "";
+      const overMs = dueMs + this.#restMs(tries);
+      const callback = { ...job, tenantId: task.tenantId, endpoint, overMs };
+      if (this.#lanes.add(callback, this.#now()) === "over") givenUp.push(callback);
+    }
+    this.#giveUp(givenUp);
+    this.#remove(orphans);
+  }
+
+  #start(callback: Callback): void {
+    const delivery = this.#deliver(callback)
+      .then((how) => this.#end(callback, how))
       .catch((error: unknown) => {
-        // The key is still there: a later run or the next start tries again.
-        this.#logger.warn("webhook state could not be written", { error: String(error) });
-        this.plan(this.#clock.nowMs() + this.#backoffMs(1));
+        // The key is still there and is read again later, or after the next start.
+        this.#warnings.warn("webhook state could not be written", { error: String(error) });
+        const now = this.#now();
+        this.#lanes.putBack(callback, now, now.monotonicMs + this.#backoffMs(1));
       })
       .finally(() => {
-        this.#inFlight.delete(nameOf(job));
-        this.#ended.add(nameOf(job));
+        this.#inFlight.delete(delivery);
         this.onIdle();
       });
-    this.#inFlight.set(nameOf(job), delivery);
+    this.#inFlight.add(delivery);
   }
 
-  async #deliver(job: WebhookJob): Promise<void> {
+  #end(callback: Callback, how: Ending): void {
+    const { over, turned } = this.#lanes.end(callback, how, this.#now());
+    // They are read again first, so that it is the ticker that meets storage that refuses writes.
+    for (const { dueMs } of over) this.plan(dueMs);
+    const { tenantId, endpoint } = callback;
+    if (turned === "silent") {
+      this.#warnings.warn("webhook endpoint does not answer", { tenantId, endpoint });
+    } else if (turned === "answering") {
+      this.#logger.info("webhook endpoint answers again", { tenantId, endpoint });
+    }
+  }
+
+  async #deliver(callback: Callback): Promise<Ending> {
     const { store } = this.#broker;
-    const { id, tries } = job;
+    const { id } = callback;
     // Nobody outside may hear of a result before it is durable. A wait may also end because it never
     // will be, so it is asked again.
     for (let done = store.whenDurable(id); done !== undefined; done = store.whenDurable(id)) {
       await done;
     }
+    // It may have been read just before it was delivered.
+    if (!store.hasWebhook(callback)) return "untried";
     const task = store.task(id);
     const result = task === undefined ? undefined : store.result(task);
-    let next: WebhookJob | undefined;
-    if (task !== undefined && result !== undefined) {
-      const waitMs = this.#limit(task);
-      if (waitMs > 0) {
-        await this.#putOff(job, Math.ceil(this.#clock.nowMs() + waitMs));
-        return;
-      }
-      const status = await this.#post(task, result);
-      const dueMs = this.#decide(task, status, tries + 1);
-      if (dueMs !== undefined) next = { dueMs, id, tries: tries + 1 };
+    if (task === undefined || result === undefined) {
+      await store.endWebhooks([callback]).done;
+      return "untried";
     }
-    await store.endWebhook(job, next).done;
+    const waitMs = this.#limit(task);
+    if (waitMs > 0) {
+      await this.#putOff(callback, this.#clock.nowMs() + waitMs);
+      return "untried";
+    }
+    const status = await this.#try(task, result);
+    const tries = callback.tries + 1;
+    const dueMs = this.#decide(task, status, tries);
+    if (dueMs !== undefined) this.plan(dueMs);
+    const next = dueMs === undefined ? undefined : { dueMs, id, tries };
+    await store.endWebhooks([callback], next).done;
+    return status === undefined ? "unanswered" : "answered";
+  }
+
+  /** However sending goes wrong, it is a try without an answer. */
+  async #try(task: Task, result: Result): Promise<number | undefined> {
+    try {
+      return await this.#post(task, result);
+    } catch (error) {
+      this.#warnings.warn("webhook could not be sent", { taskId: task.id, error: String(error) });
+      return undefined;
+    }
   }
 
   /** How long the callback has to wait for its turn; 0 when it may go now. */
@@ -132,9 +239,12 @@ export class DeliverWebhooks implements Job {
   }
 
   /** Later, without a try being used up. */
-  async #putOff(job: WebhookJob, dueMs: number): Promise<void> {
+  async #putOff(callback: Callback, atMs: number): Promise<void> {
+    const dueMs = Math.ceil(atMs);
+    const { id, tries } = callback;
+    const { done } = this.#broker.store.endWebhooks([callback], { dueMs, id, tries });
     this.plan(dueMs);
-    await this.#broker.store.endWebhook(job, { ...job, dueMs }).done;
+    await done;
   }
 
   /** When to try again; undefined when it is over. */
@@ -147,12 +257,38 @@ export class DeliverWebhooks implements Job {
     const isFinal = status !== undefined && status >= 400 && status < 500 && !retried.has(status);
     if (isFinal || tries >= this.#config.resultWebhookMaxAttempts) {
       this.#events.webhookDelivered(command, "failure");
-      this.#logger.warn("webhook given up", { taskId: task.id, status, tries });
+      this.#warnings.warn("webhook given up", { taskId: task.id, status, tries });
       return undefined;
     }
-    const dueMs = this.#clock.nowMs() + this.#backoffMs(tries);
-    this.plan(dueMs);
-    return dueMs;
+    return this.#clock.nowMs() + this.#backoffMs(tries);
+  }
+
+  /** Without the tries that were left: their time has passed, and the endpoint did not answer. */
+  #giveUp(callbacks: readonly Callback[]): void {
+    for (const { id, tries, endpoint } of callbacks) {
+      const task = this.#broker.store.task(id);
+      if (task !== undefined) this.#events.webhookDelivered(queueOf(task.command), "failure");
+      this.#warnings.warn("webhook given up", { taskId: id, tries, endpoint });
+    }
+    this.#remove(callbacks);
+  }
+
+  #remove(jobs: readonly WebhookJob[]): void {
+    if (jobs.length === 0) return;
+    const { done } = this.#broker.store.endWebhooks(jobs);
+    done.catch(() => {
+      // The keys are there again, and are read again.
+      for (const { dueMs } of jobs) this.plan(dueMs);
+    });
+  }
+
+  /** How long a callback with so many tries may wait for an endpoint that does not answer. */
+  #restMs(tries: number): number {
+    let restMs = openMsMax;
+    for (let each = tries + 1; each < this.#config.resultWebhookMaxAttempts; each += 1) {
+      restMs += this.#backoffMs(each);
+    }
+    return restMs;
   }
 
   #backoffMs(tries: number): number {
@@ -164,7 +300,3 @@ export class DeliverWebhooks implements Job {
 
 /** Timeouts and throttling say nothing about the request itself. */
 const retried = new Set([408, 425, 429]);
-
-function nameOf({ dueMs, id }: WebhookJob): string {
-  return `${dueMs}/${id}`;
-}

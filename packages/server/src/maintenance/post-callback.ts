@@ -1,10 +1,11 @@
 /**
  * The HTTP side of result callbacks: body, signature and a client that does not follow redirects and,
- * unless it is allowed to, does not connect to addresses inside the network it runs in.
+ * unless it is allowed to, does not connect to addresses inside the network it runs in. A call takes a
+ * bounded time, and hardly more of an answer is read than its status.
  */
 import { createHmac } from "node:crypto";
 import { type LookupAddress, lookup } from "node:dns";
-import { request as requestHttp } from "node:http";
+import { type ClientRequest, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import type { Result, Task } from "@codeq/queue";
@@ -20,10 +21,14 @@ export interface CallbackOptions {
   readonly timestamps: Timestamps;
 }
 
-const timeoutMs = 15_000;
+/** Until the connection stands, name lookup and TLS included. */
+const connectMs = 3000;
+const answerMs = 15_000;
+/** What is read of an answer before the connection is cut. */
+const answerBytesMax = 64 * 1024;
 
 export function createPostCallback(options: CallbackOptions): PostCallback {
-  return (task, result) => {
+  return async (task, result) => {
     const body = callbackBody(task, result, options.timestamps);
     const headers: Record<string, string> = {
       "content-type": "application/json",
@@ -32,7 +37,7 @@ export function createPostCallback(options: CallbackOptions): PostCallback {
     };
     if (task.traceParent !== "") headers["traceparent"] = task.traceParent;
     if (task.traceState !== "") headers["tracestate"] = task.traceState;
-    return post(task.webhook, { headers, body, allowPrivate: options.allowPrivateNetworks });
+    return post(task.webhook, { ...options, headers, body });
   };
 }
 
@@ -53,30 +58,58 @@ function sign({ secret, clock }: CallbackOptions, body: string): Record<string, 
   return { "x-codeq-timestamp": timestamp, "x-codeq-signature": signature };
 }
 
-function post(
-  target: string,
-  call: { headers: Record<string, string>; body: string; allowPrivate: boolean },
-): Promise<number | undefined> {
+interface PostOptions extends CallbackOptions {
+  readonly headers: Record<string, string>;
+  readonly body: string;
+}
+
+function post(target: string, options: PostOptions): Promise<number | undefined> {
   const url = new URL(target);
+  const { allowPrivateNetworks: allowPrivate, headers, body, clock } = options;
   const host = url.hostname.replace(/^\[|\]$/g, "");
   // An address that is written out is connected to without being looked up.
-  if (!call.allowPrivate && isIP(host) !== 0 && !isPublicAddress(host))
-    return Promise.resolve(undefined);
+  const isPrivate = isIP(host) !== 0 && !isPublicAddress(host);
+  if (isPrivate && !allowPrivate) return Promise.resolve(undefined);
   const send = url.protocol === "https:" ? requestHttps : requestHttp;
+  const outgoing = send(url, {
+    ...{ method: "POST", headers, agent: false },
+    ...(allowPrivate ? {} : { lookup: publicLookup }),
+  });
+  const answer = statusOf(outgoing, url.protocol === "https:" ? "secureConnect" : "connect", clock);
+  outgoing.end(body);
+  return answer;
+}
+
+/** The status of the answer once the call is over; undefined when there was none. */
+function statusOf(
+  outgoing: ClientRequest,
+  connected: "connect" | "secureConnect",
+  clock: Clock,
+): Promise<number | undefined> {
   return new Promise((resolve) => {
-    const outgoing = send(url, {
-      method: "POST",
-      headers: call.headers,
-      signal: AbortSignal.timeout(timeoutMs),
-      agent: false,
-      ...(call.allowPrivate ? {} : { lookup: publicLookup }),
-    });
+    let status: number | undefined;
+    const cut = (): void => void outgoing.destroy();
+    const cancelConnect = clock.after(connectMs, cut);
+    const cancelAnswer = clock.after(answerMs, cut);
+    outgoing.on("socket", (socket) => socket.once(connected, cancelConnect));
     outgoing.on("response", (response) => {
-      response.resume();
-      resolve(response.statusCode);
+      status = response.statusCode;
+      let bytes = 0;
+      response.on("data", (chunk: Buffer) => {
+        bytes += chunk.length;
+        if (bytes > answerBytesMax) cut();
+      });
+      // It was cut, by either side; the status is known.
+      response.on("error", () => {});
     });
-    outgoing.on("error", () => resolve(undefined));
-    outgoing.end(call.body);
+    outgoing.on("error", () => {
+      // It ends with `close`, without an answer.
+    });
+    outgoing.on("close", () => {
+      cancelConnect();
+      cancelAnswer();
+      resolve(status);
+    });
   });
 }
 

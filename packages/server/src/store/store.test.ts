@@ -30,7 +30,16 @@ import {
   worker,
 } from "../../test/broker-world.ts";
 import { idempotencyKeyOf, payloadKey, resultKey, taskKey } from "./keys.ts";
-import type { Store, WebhookJob } from "./store.ts";
+import type { Store } from "./store.ts";
+import { firstWebhook, lastWebhook, type WebhookJob, webhooksFrom } from "./webhook-job.ts";
+
+function webhooksOf(store: Store): Promise<WebhookJob[]> {
+  return store.webhooks({ after: firstWebhook, before: lastWebhook }, 9);
+}
+
+function jobOf(job: Omit<WebhookJob, "key">): WebhookJob {
+  return { key: `${webhooksFrom(job.dueMs)}/${job.id}`, ...job };
+}
 
 const longJson = JSON.stringify({ text: "x".repeat(600) });
 
@@ -203,9 +212,10 @@ test("everything that a change brings along is written with it, and goes with th
   const ended: Task = { ...task, place: done(2000, 9000) };
   const result = { json: longJson, artifacts: [] };
   await store.commit([{ ...changeOf(task, ended, "finished"), result }]).done;
-  assert.deepEqual(await store.webhooks(undefined, 9), [{ dueMs: 2000, id: task.id, tries: 0 }]);
+  const [job] = await webhooksOf(store);
+  assert.deepEqual(job, jobOf({ dueMs: 2000, id: task.id, tries: 0 }));
   assert.equal(store.result(ended)?.resultJson, longJson);
-  store.endWebhook({ dueMs: 2000, id: task.id, tries: 0 });
+  store.endWebhooks([job as WebhookJob]);
   await store.commit([changeOf(ended, undefined, "deleted")]).done;
   assert.deepEqual(await keysOfTasks(store), []);
   assert.equal(store.idempotency(acme, "k"), undefined);
@@ -449,20 +459,26 @@ test("callbacks come in the order in which they are due, and again when they are
   store.commit([created(buried)]);
   const grave = { in: "dead", atMs: 20, expiresMs: undefined } as const;
   store.commit([changeOf(buried, { ...buried, place: grave, result: emptyResult }, "nacked")]);
-  const all = await store.webhooks(undefined, 9);
+  const all = await webhooksOf(store);
   assert.deepEqual(all, [
-    { dueMs: 10, id: idAt(2), tries: 0 },
-    { dueMs: 20, id: idAt(3), tries: 0 },
-    { dueMs: 30, id: idAt(1), tries: 0 },
+    jobOf({ dueMs: 10, id: idAt(2), tries: 0 }),
+    jobOf({ dueMs: 20, id: idAt(3), tries: 0 }),
+    jobOf({ dueMs: 30, id: idAt(1), tries: 0 }),
   ]);
-  assert.deepEqual(await store.webhooks(all[0], 1), [all[1]]);
-  const [first, second] = all as [WebhookJob, WebhookJob];
-  store.endWebhook(first, { dueMs: 25, id: first.id, tries: 1 });
-  store.endWebhook(second);
+  const [first, second, third] = all as [WebhookJob, WebhookJob, WebhookJob];
+  const behind = { after: first.key, before: lastWebhook };
+  assert.deepEqual(await store.webhooks(behind, 1), [second]);
+  assert.deepEqual(await store.webhooks({ after: webhooksFrom(21), before: lastWebhook }, 9), [
+    third,
+  ]);
+  assert.ok(store.hasWebhook(first));
+  store.endWebhooks([first], { dueMs: 25, id: first.id, tries: 1 });
+  store.endWebhooks([second]);
+  assert.ok(!store.hasWebhook(first));
   await store.flushNow();
-  assert.deepEqual(await store.webhooks(undefined, 9), [
-    { dueMs: 25, id: idAt(2), tries: 1 },
-    { dueMs: 30, id: idAt(1), tries: 0 },
+  assert.deepEqual(await webhooksOf(store), [
+    jobOf({ dueMs: 25, id: idAt(2), tries: 1 }),
+    jobOf({ dueMs: 30, id: idAt(1), tries: 0 }),
   ]);
 });
 
@@ -472,7 +488,7 @@ test("a task that waits for a callback is not told twice by a change after its e
   store.commit([created(task)]);
   const ended: Task = { ...task, place: done(5, 9) };
   store.commit([changeOf(task, ended, "finished")]);
-  assert.deepEqual(await store.webhooks(undefined, 9), []);
+  assert.deepEqual(await webhooksOf(store), []);
 });
 
 test("reading ahead changes nothing of what is read", async () => {

@@ -65,11 +65,11 @@ import {
   sequenceKey,
   sortable,
   webhookKey,
-  webhookPrefix,
 } from "./keys.ts";
 import { StoredBytes } from "./stored-bytes.ts";
 import { decodeResult, encodeResult } from "./task-codec.ts";
 import { taskRows } from "./task-rows.ts";
+import type { WebhookJob } from "./webhook-job.ts";
 
 export type StoreOptions = Omit<EngineOptions, "rows" | "derive" | "verify"> & {
   readonly shards: number;
@@ -85,14 +85,6 @@ export interface QueueName {
 export interface Position {
   readonly number: number;
   readonly id: TaskId;
-}
-
-/** A result callback that has to be sent. */
-export interface WebhookJob {
-  readonly dueMs: number;
-  readonly id: TaskId;
-  /** How often it was tried. */
-  readonly tries: number;
 }
 
 /** Where to look for audit records. */
@@ -310,21 +302,24 @@ export class Store implements AsyncDisposable {
     }
   }
 
-  /** Callbacks in the order in which they are due. */
-  async webhooks(after: WebhookJob | undefined, limit: number): Promise<WebhookJob[]> {
-    const from = after === undefined ? webhookPrefix : webhookKey(after.dueMs, after.id);
-    const range = { after: from, before: endOf(webhookPrefix) };
+  /** Callbacks between two of their keys, in the order in which they are due. */
+  async webhooks(range: KvRange, limit: number): Promise<WebhookJob[]> {
     const entries = await this.#engine.scan(range, limit);
     return entries.map(([key, value]) => ({
+      key,
       dueMs: numberOf(key),
       id: idOf(key),
-      tries: Number(value.toString("latin1")),
+      tries: Number(value.toString("latin1")) || 0,
     }));
   }
 
-  /** The callback is over, or comes again later as another job. */
-  endWebhook({ dueMs, id }: WebhookJob, next?: WebhookJob): Group {
-    const ops = [remove(webhookKey(dueMs, id))];
+  hasWebhook({ key }: WebhookJob): boolean {
+    return this.#engine.get(key) !== undefined;
+  }
+
+  /** Callbacks are over; one of them may come again later. */
+  endWebhooks(jobs: readonly WebhookJob[], next?: Omit<WebhookJob, "key">): Group {
+    const ops = jobs.map(({ key }) => remove(key));
     if (next !== undefined) ops.push(create(webhookKey(next.dueMs, next.id), String(next.tries)));
     return this.#engine.commit([], ops);
   }

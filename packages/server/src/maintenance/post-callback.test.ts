@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { createServer as createHttpServer } from "node:http";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import test, { type TestContext } from "node:test";
+import type { Result, Task, TaskId } from "@codeq/queue";
+import { SimClock } from "@codeq/simulated";
+import { Timestamps } from "../timestamps.ts";
+import { createPostCallback } from "./post-callback.ts";
+
+async function listen(t: TestContext, server: Server): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+/** Takes connections and says nothing. */
+async function silent(t: TestContext): Promise<{ port: number; connected: Promise<Socket> }> {
+  const { promise: connected, resolve } = Promise.withResolvers<Socket>();
+  const server = createServer((socket) => resolve(socket.on("error", () => {}).resume()));
+  return { port: await listen(t, server), connected };
+}
+
+function setup() {
+  const clock = new SimClock();
+  const post = createPostCallback({
+    ...{ secret: "", allowPrivateNetworks: true, clock },
+    timestamps: new Timestamps("UTC"),
+  });
+  const id = "0199" as TaskId;
+  const task = { id, command: "render", traceParent: "", traceState: "" } as Task;
+  const result: Result = {
+    ...{ taskId: id, status: "COMPLETED", resultJson: "{}", error: "", artifacts: [] },
+    ...{ attempts: 0, completedMs: 0 },
+  };
+  const send = (webhook: string) => post({ ...task, webhook }, result);
+  return { clock, send };
+}
+
+test("a connection that does not come about is given up after 3 seconds", async (t) => {
+  const { clock, send } = setup();
+  const { port, connected } = await silent(t);
+  const status = send(`https://127.0.0.1:${port}/`);
+  const socket = await connected;
+  await clock.advance(2999);
+  assert.equal(socket.readyState, "open");
+  await clock.advance(1);
+  assert.equal(await status, undefined);
+  assert.equal(clock.timers, 0);
+});
+
+test("an answer that does not come is given up after 15 seconds", async (t) => {
+  const { clock, send } = setup();
+  const { port, connected } = await silent(t);
+  const status = send(`http://127.0.0.1:${port}/`);
+  const socket = await connected;
+  await clock.advance(14_999);
+  assert.equal(socket.readyState, "open");
+  await clock.advance(1);
+  assert.equal(await status, undefined);
+});
+
+test("an answer without end is cut, and its status counts", async (t) => {
+  const { clock, send } = setup();
+  const server = createHttpServer((_, response) => {
+    response.writeHead(202);
+    const more = (): void => {
+      while (response.write("x".repeat(10_000)));
+      response.once("drain", more);
+    };
+    more();
+  });
+  const port = await listen(t, server);
+  assert.equal(await send(`http://127.0.0.1:${port}/`), 202);
+  assert.equal(clock.timers, 0);
+});
+
+test("an endpoint where nobody listens gives no answer", async () => {
+  assert.equal(await setup().send("http://127.0.0.1:1/"), undefined);
+});
+
+test("what the HTTP client does not take is a rejection", async () => {
+  await assert.rejects(setup().send("http://%ff@127.0.0.1/"), URIError);
+});
