@@ -8,7 +8,6 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import { workerScopes } from "../../packages/server/src/access/identity.ts";
 import { Histogram } from "./histogram.ts";
 import { readOptions, wholeNumber, wholeNumbers } from "./options.ts";
-import { printRow } from "./table.ts";
 import { Workspace } from "./workspace.ts";
 
 export const webhooksHelp = `callbacks of one tenant while those of another wait for silent endpoints
@@ -17,6 +16,10 @@ export const webhooksHelp = `callbacks of one tenant while those of another wait
     --callbacks 200            that are timed, one after the other`;
 
 const columnWidth = 11;
+
+function printRow(cells: readonly string[]): void {
+  console.log(cells.map((cell) => cell.padStart(columnWidth)).join(" "));
+}
 const batchMax = 256;
 
 export async function webhooksBench(args: readonly string[]): Promise<void> {
@@ -25,12 +28,12 @@ export async function webhooksBench(args: readonly string[]): Promise<void> {
     endpoints: wholeNumber("8"),
     callbacks: wholeNumber("200"),
   });
-  printRow(["waiting", "endpoints", "p50 ms", "p99 ms", "longest ms"], columnWidth);
+  printRow(["waiting", "endpoints", "p50 ms", "p99 ms", "longest ms"]);
   for (const waiting of values.waiting) {
     const { histogram, longestMs } = await measure({ ...values, waiting });
     const figures = [histogram.quantile(0.5), histogram.quantile(0.99), longestMs];
     const cells = [waiting, values.endpoints, ...figures.map((ms) => ms?.toFixed(1) ?? "-")];
-    printRow(cells.map(String), columnWidth);
+    printRow(cells.map(String));
   }
 }
 
