@@ -57,4 +57,8 @@ export const seeds: readonly { readonly seed: number; readonly showed: string }[
     seed: 782925989,
     showed: "a callback that became due while callbacks were being read was read past",
   },
+  {
+    seed: 9100488,
+    showed: "records that a start had wiped came back when a sync of the wiping had failed",
+  },
 ];

@@ -53,6 +53,11 @@ export class Appends {
   /** Behind the last record, bytes of refused ones may lie up to here; 0 when there are none. */
   #uncleanTo = 0;
   #directoryUnsynced = false;
+  /**
+   * The last segment is of a process before this one. What a start wiped there may come back, when a sync
+   * of the wiping has failed and the next process saw it done in memory, so nothing is added to it.
+   */
+  #mustRotate: boolean;
   #idle: PromiseWithResolvers<void> | undefined;
 
   constructor(parts: AppendsParts) {
@@ -63,6 +68,7 @@ export class Appends {
     this.lastIndex = parts.lastIndex;
     this.syncedIndex = parts.lastIndex;
     this.#chain = parts.chain;
+    this.#mustRotate = (parts.segments.at(-1)?.endBytes ?? 0) > 0;
   }
 
   get canAppend(): boolean {
@@ -133,6 +139,7 @@ export class Appends {
       end <= segment.capacityBytes &&
       bytes <= overlapBytesMax &&
       this.#uncleanTo === 0 &&
+      !this.#mustRotate &&
       !this.#directoryUnsynced
     );
   }
@@ -322,7 +329,8 @@ export class Appends {
     let segment = segments.at(-1);
     // A new segment whose opening failed is there all the same, and its name is taken.
     if (segment !== undefined) segment.files ??= await this.#open(segment.name);
-    if (segment === undefined || segment.endBytes + bytes > segment.capacityBytes) {
+    const isFull = segment !== undefined && segment.endBytes + bytes > segment.capacityBytes;
+    if (segment === undefined || isFull || this.#mustRotate) {
       if (segment !== undefined && segment.endBytes === 0) await extend(segment, bytes);
       else segment = await this.#rotate(segment, bytes);
     }
@@ -341,6 +349,7 @@ export class Appends {
     const place = { name, firstIndex, lastIndex, endBytes: 0, capacityBytes };
     const segment: Segment = { ...place, files: undefined };
     segments.push(segment);
+    this.#mustRotate = false;
     segment.files = await this.#open(name);
     if (full !== undefined && full.lastIndex <= this.syncedIndex) await closeSegment(full);
     return segment;

@@ -61,7 +61,7 @@ export async function recoverLog(disk: Disk): Promise<RecoveredLog> {
   await repair(disk, survey);
   const { segments, progress, tail } = survey;
   return {
-    segments: segments.slice(0, tail === undefined ? 0 : tail.position + 1),
+    segments: segments.slice(0, tail === undefined ? 0 : tail.position + 1).filter(hasRecords),
     lastIndex: progress.expected - 1,
     chain: progress.chain ?? chainStart,
     cut: tail?.cut,
@@ -242,11 +242,13 @@ function newerVersion(header: RecordHeader, segment: RecoveredSegment, offset: n
 
 async function repair(disk: Disk, { segments, progress, tail }: Survey): Promise<void> {
   if (tail === undefined) return;
-  // From the back, so that a crash in between leaves a log that is cut at the same place.
-  for (const segment of segments.slice(tail.position + 1).reverse()) {
-    await disk.remove(segment.name);
+  // From the back, so that a crash in between leaves a log that is cut at the same place. One without
+  // records goes too: what is wiped of it could come back, see `Appends`.
+  for (const segment of segments.slice(tail.position).reverse()) {
+    const isCutOff = segment !== segments[tail.position];
+    if (isCutOff || !hasRecords(segment)) await disk.remove(segment.name);
   }
-  for (const segment of segments.slice(0, tail.position + 1)) {
+  for (const segment of segments.slice(0, tail.position + 1).filter(hasRecords)) {
     const isLast = segment === segments[tail.position];
     if (!isLast && segment.lastIndex < progress.durableBelow) continue;
     const file = await disk.open(segment.name);
@@ -260,6 +262,10 @@ async function repair(disk: Disk, { segments, progress, tail }: Survey): Promise
     }
   }
   await disk.syncDirectory();
+}
+
+function hasRecords({ endBytes }: RecoveredSegment): boolean {
+  return endBytes > 0;
 }
 
 async function writeAgain(file: DiskFile, from: number, to: number): Promise<void> {
