@@ -134,6 +134,20 @@ test("S7: a token without an expiry is refused", async () => {
   }
 });
 
+test("a token with a time that is no time is refused", async () => {
+  const { verify } = setup();
+  const raw = (text: string): unknown =>
+    (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(text);
+  const times = ["1e309", "-1e309", "1e300", "253402300800", "-1", "9007199254740993"];
+  for (const text of times) {
+    assert.notEqual(await verify({ exp: raw(text) }), "accepted", `exp ${text}`);
+    assert.notEqual(await verify({ iat: raw(text) }), "accepted", `iat ${text}`);
+    assert.notEqual(await verify({ nbf: raw(text) }), "accepted", `nbf ${text}`);
+  }
+  assert.equal(await verify({ exp: raw("1e309") }), "invalid_claims");
+  assert.equal(await verify({ exp: 253_402_300_799 }), "accepted");
+});
+
 test("S7: the leeway for clocks is real: for exp, nbf and iat, and not a second more", async () => {
   for (const skew of [0, 1, 60]) {
     const { verify } = setup(skew * 1000);

@@ -7,6 +7,7 @@ import type { ErrorCode } from "@codeq/protocol";
 import { accept, refuse } from "@codeq/queue";
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from "jose";
 import type { Clock } from "../clock.ts";
+import { isNumericDate } from "../config/numeric-date.ts";
 import type { JwksProviderConfig } from "../config/settings.ts";
 import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
 import type { KeySet } from "./key-set.ts";
@@ -53,6 +54,7 @@ export class JwtProvider implements TokenProvider {
         clockTolerance: clockSkewMs / 1000,
       });
       const { iat } = payload;
+      if (!hasSaneTimes(payload)) return refuse("invalid_claims");
       if (iat !== undefined && iat * 1000 > nowMs + clockSkewMs) return refuse("token_not_active");
       return this.#claimsOf(payload, key);
     } catch (error) {
@@ -79,6 +81,14 @@ export class JwtProvider implements TokenProvider {
       isRevoked: key.isGone,
     });
   }
+}
+
+/** A number that is no time, such as 1e309, would be a token that never expires. */
+function hasSaneTimes(payload: JWTPayload): boolean {
+  return ["exp", "nbf", "iat"].every((name) => {
+    const value = payload[name];
+    return value === undefined || isNumericDate(value);
+  });
 }
 
 interface Unverified {

@@ -3,6 +3,7 @@
  * tells nothing about a token.
  */
 import { accept, refuse } from "@codeq/queue";
+import { isNumericDate } from "../config/numeric-date.ts";
 import type { StaticTokenConfig } from "../config/settings.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import { type Claims, neverRevoked, type TokenProvider, type Verified } from "./token-provider.ts";
@@ -29,7 +30,7 @@ function claimsOf({ subject, scopes, eventTypes, raw }: StaticTokenConfig): Clai
     scopes,
     eventTypes,
     raw,
-    expiresMs: typeof exp === "number" ? exp * 1000 : undefined,
+    expiresMs: isNumericDate(exp) ? exp * 1000 : undefined,
     issuedBy: "configuration",
     isRevoked: neverRevoked,
   };

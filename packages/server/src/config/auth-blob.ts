@@ -4,6 +4,7 @@
  */
 import { isIPv4 } from "node:net";
 import { isRecord, readJson, unknownFields } from "./blobs.ts";
+import { isNumericDate } from "./numeric-date.ts";
 import { duration, type Parsed, type Parser, parsed, refused, trueOrFalse } from "./parsers.ts";
 import type { StaticTokenConfig, WrittenAuth, WrittenJwks, WrittenProvider } from "./settings.ts";
 
@@ -106,6 +107,9 @@ function readToken(value: unknown): Parsed<StaticTokenConfig> {
 function readRaw(fields: Record<string, unknown>): Parsed<Record<string, unknown>> {
   const { raw = {}, tenant, roles } = fields;
   if (!isRecord(raw)) return refused("raw: expected an object");
+  if (raw["exp"] !== undefined && !isNumericDate(raw["exp"])) {
+    return refused("raw: expected exp to be a time in seconds since 1970");
+  }
   if (tenant !== undefined && !isText(tenant)) return refused("tenant: expected text");
   if (roles !== undefined && !isTextList(roles)) return refused("roles: expected a list of texts");
   if (tenant !== undefined && "tenantId" in raw) return refused("tenant: raw has a tenantId too");

@@ -334,6 +334,8 @@ test("the auth blobs refuse what is not a token, naming the field and never its 
     [{ token: "hush-11", tenant: "a", raw: { tenantId: "b" } }, /tenant: raw has a tenantId too/],
     [{ token: "hush-12", roles: "admin" }, /roles: expected a list/],
     [{ token: "hush-13", roles: [], raw: { roles: [] } }, /roles: raw has roles too/],
+    [{ token: "hush-14", raw: { exp: "soon" } }, /exp to be a time in seconds since 1970/],
+    [{ token: "hush-15", raw: { exp: 1e300 } }, /exp to be a time in seconds since 1970/],
     [[], /expected 1 to 1000 tokens/],
     [[{ token: "hush-8" }, { token: " hush-8 " }], /entries 1 and 2 have the same token/],
     [[{ token: "hush-9" }, 7], /entry 2: expected a token/],
