@@ -13,9 +13,10 @@ buildPackage(node, "server");
 const launch = pathToFileURL(join(root, "packages", "server", "dist", "start", "launch.js")).href;
 const { launchServer, standInFor } = await import(launch);
 const args = process.argv.slice(2);
-const server = launchServer({ node, args, env: childEnvironment(), stdio: "inherit" });
+const env = childEnvironment();
+const server = launchServer({ node, args, env, stdio: "inherit" });
 try {
-  process.exit(await standInFor(server));
+  process.exit(await standInFor(server, env));
 } catch (error) {
   fail(`the server could not be started: ${error.message}`);
 }

@@ -5,6 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 
+/** The real ones: what starts the server and stands in for it. */
+const launchFiles = ["start/launch", "clock", "start/npm-watch", "start/stop-requests"];
+
 /** Stands in for the compiler: notes that it ran and leaves a server of a few lines. */
 const compiler = `
 const fs = require("node:fs");
@@ -16,8 +19,11 @@ for (const name of ["protocol", "queue", "engine", "server"]) {
   fs.writeFileSync("packages/" + name + "/dist/index.js", "");
 }
 fs.copyFileSync("packages/server/src/start/main.ts", "packages/server/dist/start/main.js");
-const launch = fs.readFileSync("packages/server/src/start/launch.ts", "utf8");
-fs.writeFileSync("packages/server/dist/start/launch.js", stripTypeScriptTypes(launch));
+for (const name of ${JSON.stringify(launchFiles)}) {
+  const source = fs.readFileSync("packages/server/src/" + name + ".ts", "utf8");
+  const plain = stripTypeScriptTypes(source).replaceAll('.ts";', '.js";');
+  fs.writeFileSync("packages/server/dist/" + name + ".js", plain);
+}
 if (fs.existsSync("broken")) process.exit(2);
 `;
 
@@ -27,6 +33,10 @@ let signals = [];
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(name, () => {
   signals.push(name);
   console.log("got " + name);
+});
+process.on("disconnect", () => {
+  console.log("orphaned");
+  process.exit(0);
 });
 process.stdin.once("data", (line) => {
   const word = String(line).trim();
@@ -56,8 +66,10 @@ function setup(t) {
   writeFileSync(join(root, "packages/server/src/start/main.ts"), server);
   // What starts it is the real one, which is an ES module.
   writeFileSync(join(root, "packages/server/package.json"), JSON.stringify({ type: "module" }));
-  const launch = join(import.meta.dirname, "../packages/server/src/start/launch.ts");
-  cpSync(launch, join(root, "packages/server/src/start/launch.ts"));
+  const sources = join(import.meta.dirname, "../packages/server/src");
+  for (const name of launchFiles) {
+    cpSync(join(sources, `${name}.ts`), join(root, `packages/server/src/${name}.ts`));
+  }
   return root;
 }
 
@@ -136,4 +148,14 @@ test("start ends by the signal that ended the server", async (t) => {
   await run.until("ready");
   run.child.stdin.write("crash\n");
   assert.equal((await run.ended).signal, "SIGKILL");
+});
+
+test("a launcher that is killed takes the server with it", async (t) => {
+  const run = start(setup(t));
+  await run.until("ready");
+  run.child.kill("SIGKILL");
+  // Its output closes when the server has ended, too.
+  const { signal, text } = await run.ended;
+  assert.equal(signal, "SIGKILL");
+  assert.match(text, /orphaned\n$/);
 });

@@ -52,7 +52,7 @@ export async function run(call: Call): Promise<number> {
       else showLine(call, line);
     });
   }
-  const code = await standInFor(server);
+  const code = await standInFor(server, host.env);
   ended.abort();
   if (code === exitCodes.ok.code) call.note(`stopped; the data stays in ${shown.dataDir}`);
   if (code === exitCodes.port.code)

@@ -1,10 +1,15 @@
 /**
  * Starts the server as a process of its own, with the settings of Node that were measured to suit it,
- * and stands in for it until it ends: signals are handed on, and its end becomes ours. Also runs on
- * the older Node that a person may have started a command with.
+ * and stands in for it until it ends: signals are handed on, and its end becomes ours. However this
+ * process ends, the server stops in order: a channel between them closes, or npm is seen to be gone.
+ * Also runs on the older Node that a person may have started a command with.
  */
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
+import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
+import { systemClock } from "../clock.ts";
+import { watchNpm } from "./npm-watch.ts";
+import { SignalCopies } from "./stop-requests.ts";
 
 export interface LaunchOptions {
   readonly args: readonly string[];
@@ -17,7 +22,8 @@ export interface LaunchOptions {
 export function launchServer(options: LaunchOptions): ChildProcess {
   const { args, env, stdio, node = process.execPath } = options;
   return spawn(node, [...conditions(), ...nodeArgs, main, ...args], {
-    stdio,
+    // The channel carries nothing; that it closes says that this process has ended.
+    stdio: [...(Array.isArray(stdio) ? stdio : [stdio, stdio, stdio]), "ipc"],
     env: { ...measured, ...env },
     // In a group of its own it gets a Ctrl-C of the terminal only through this process, once.
     detached: process.platform !== "win32",
@@ -41,37 +47,37 @@ function conditions(): readonly string[] {
   return main.endsWith(".ts") ? ["--conditions=source"] : [];
 }
 
-/** Copies of one signal arrive together: from the terminal, and again from npm or systemd. */
-export const sameSignalMs = 500;
-
 /**
  * Hands signals on until the server has ended, and resolves with its exit code. The first signal asks
  * the server to finish, a second one makes it stop at once. When a signal ended the server, the same
  * one ends this process.
  */
-export function standInFor(server: ChildProcess): Promise<number> {
-  let lastSignalAt = Number.NEGATIVE_INFINITY;
+export function standInFor(server: ChildProcess, env: LaunchOptions["env"]): Promise<number> {
+  const copies = new SignalCopies();
+  const { after, monotonicMs } = systemClock;
   const forward = (signal: NodeJS.Signals): void => {
-    const now = performance.now();
-    if (now - lastSignalAt < sameSignalMs) return;
-    lastSignalAt = now;
-    server.kill(signal);
+    if (!copies.isCopy(signal, monotonicMs())) server.kill(signal);
   };
-  const onInterrupt = (): void => forward("SIGINT");
-  const onTerminate = (): void => forward("SIGTERM");
-  // Who has a terminal loses it; who has none is asked to read its certificates again.
-  const onHangUp = (): void => forward(process.stdin.isTTY ? "SIGTERM" : "SIGHUP");
-  process.on("SIGINT", onInterrupt);
-  process.on("SIGTERM", onTerminate);
-  process.on("SIGHUP", onHangUp);
+  const handlers = {
+    SIGINT: () => forward("SIGINT"),
+    SIGTERM: () => forward("SIGTERM"),
+    // Who has a terminal loses it; who has none is asked to read its certificates again.
+    SIGHUP: () => forward(process.stdin.isTTY ? "SIGTERM" : "SIGHUP"),
+  };
+  for (const [signal, run] of Object.entries(handlers)) process.on(signal, run);
+  const stopWatching = watchNpm({ env, after, onEnded: handlers.SIGTERM });
   return new Promise((resolve, reject) => {
     server.on("error", reject);
     server.on("exit", (code, signal) => {
-      process.off("SIGINT", onInterrupt);
-      process.off("SIGTERM", onTerminate);
-      process.off("SIGHUP", onHangUp);
-      if (signal === null) resolve(code ?? 1);
-      else process.kill(process.pid, signal);
+      stopWatching();
+      for (const [name, run] of Object.entries(handlers)) process.off(name, run);
+      if (signal === null) {
+        resolve(code ?? 1);
+        return;
+      }
+      process.kill(process.pid, signal);
+      // The first process of a container does not die of its own signals.
+      setImmediate(() => resolve(128 + constants.signals[signal]));
     });
   });
 }

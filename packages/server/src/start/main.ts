@@ -24,10 +24,12 @@ import { type Certificates, loadCertificates } from "../transport/tls/certificat
 import { ServerTls } from "../transport/tls/server-tls.ts";
 import { collectConnectionMetrics } from "./collect-metrics.ts";
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
+
 import { runKeysCommand } from "./keys-command.ts";
-import { sameSignalMs } from "./launch.ts";
 import { ListenError, type Listening, listenAll } from "./listen.ts";
 import { openDataDir } from "./open-data-dir.ts";
+import { stopRequested } from "./stop-requests.ts";
+
 import { welcome } from "./welcome.ts";
 
 const exitCodes = { config: 2, locked: 3, data: 4, port: 5, storage: 74 } as const;
@@ -68,7 +70,12 @@ function readConfig(argv: readonly string[]): Given {
 
 /** Reads new certificates when they are there, and when it is asked to. */
 function startTls({ config, certificates }: Given, logger: Logger): ServerTls | undefined {
-  if (certificates === undefined) return undefined;
+  if (certificates === undefined) {
+    process.on("SIGHUP", () =>
+      logger.info("SIGHUP ignored: there are no certificates to read again"),
+    );
+    return undefined;
+  }
   const tls = new ServerTls({ settings: config, certificates, logger, clock });
   process.on("SIGHUP", () => tls.reload());
   return tls;
@@ -132,32 +139,24 @@ async function listen(running: Running, config: Config): Promise<Listening> {
   }
 }
 
-/** Finishes what is in flight within the grace; a second signal ends the process at once. */
-function stopOnSignal(running: Running, listening: Listening, config: Config): void {
-  let first: { readonly signal: string; readonly atMs: number } | undefined;
-  const stop = async (signal: string): Promise<void> => {
-    const atMs = clock.monotonicMs();
-    // Whoever signals a whole group of processes reaches this one twice: also through its parent.
-    if (first?.signal === signal && atMs - first.atMs < sameSignalMs) return;
-    if (first !== undefined) exit(1, `${signal} again: stopping at once; the next start recovers`);
-    first = { signal, atMs };
-    const graceMs = config.shutdownGraceSeconds * 1000;
-    logger.info("stopping", { signal, graceSeconds: config.shutdownGraceSeconds });
-    const cancel = clock.after(graceMs, () => {
-      logger.warn("the grace is over: open connections are cut");
-      running.http.connections.destroyAll();
-    });
-    running.streams.stopServing();
-    running.core.broker.stopWaiting();
-    await listening.close(graceMs);
-    cancel();
-    await running.core[Symbol.asyncDispose]();
-    logger.info("stopped");
-    process.exit(0);
-  };
-  for (const signal of ["SIGTERM", "SIGINT"] as const) {
-    process.on(signal, () => void stop(signal));
-  }
+/** Finishes what is in flight within the grace. */
+async function stop(
+  reason: string,
+  { running, listening, config }: { running: Running; listening: Listening; config: Config },
+): Promise<void> {
+  const graceMs = config.shutdownGraceSeconds * 1000;
+  logger.info("stopping", { signal: reason, graceSeconds: config.shutdownGraceSeconds });
+  const cancel = clock.after(graceMs, () => {
+    logger.warn("the grace is over: open connections are cut");
+    running.http.connections.destroyAll();
+  });
+  running.streams.stopServing();
+  running.core.broker.stopWaiting();
+  await listening.close(graceMs);
+  cancel();
+  await running.core[Symbol.asyncDispose]();
+  logger.info("stopped");
+  process.exit(0);
 }
 
 function codeOf(error: unknown): number {
@@ -177,6 +176,12 @@ if (argv[0] === "keys") {
   process.exit(code);
 }
 
+// Before anything else: the first process of a container ignores signals that it has no handler for.
+const stopReason = stopRequested(clock.monotonicMs, (reason) =>
+  exit(1, `${reason} again: stopping at once; the next start recovers`),
+);
+// Whoever read the output may have ended before us; lines are lost then, and nothing else.
+for (const output of [process.stdout, process.stderr]) output.on("error", () => {});
 const given = readConfig(argv);
 const { config } = given;
 const logger = createLogger({
@@ -189,7 +194,7 @@ const logger = createLogger({
 try {
   const running = await start(given, logger);
   const listening = await listen(running, config);
-  stopOnSignal(running, listening, config);
+  void stopReason.then((reason) => stop(reason, { running, listening, config }));
   const { durability, host } = config;
   logger.info("listening", { host, ...listening.ports, durability });
   // Where lines are collected and nobody looks, they are log lines only.
