@@ -82,20 +82,17 @@ function readLock(path) {
   }
 }
 
+/** Exactly what the lockfile says, or nothing: another installation would be one that nobody checked. */
 function install(reason) {
-  const locked = existsSync(join(root, "package-lock.json"));
-  console.error(`codeQ: running npm ${locked ? "ci" : "install"} (${reason})`);
-  if (npm(locked ? ["ci"] : ["install"])) return;
-  if (!locked) fail("npm install failed; see above");
-  // npm ci refuses a lockfile that lacks optional packages of other platforms, which npm itself
-  // leaves out when the registry at hand does not have them. This keeps to the locked versions.
-  console.error("codeQ: npm ci refused; running npm install --no-save");
-  if (!npm(["install", "--no-save"])) fail("npm install failed; see above");
+  console.error(`codeQ: running npm ci (${reason})`);
+  if (npm(["ci"])) return;
+  fail("npm ci failed; see above. When package-lock.json is what it refuses, run npm install");
 }
 
 function npm(words) {
   // NODE_ENV=production would leave out the compiler, which a start from source needs.
-  const args = [...words, "--include=dev", "--include=optional", "--no-audit", "--no-fund"];
+  const kinds = ["--include=dev", "--include=optional"];
+  const args = [...words, ...kinds, "--ignore-scripts", "--no-audit", "--no-fund"];
   const fromNpm = process.env.npm_execpath;
   const viaNode = fromNpm !== undefined && /\.c?js$/.test(fromNpm) && existsSync(fromNpm);
   const [command, first] = viaNode ? [process.execPath, [fromNpm]] : ["npm", []];

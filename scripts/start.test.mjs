@@ -74,8 +74,9 @@ function setup(t) {
 }
 
 /** Runs start.mjs and collects what it prints; `until` waits for a piece of it. */
-function start(root, ...args) {
-  const { UV_THREADPOOL_SIZE: _, ...env } = process.env;
+function start(root, more = {}, ...args) {
+  const { UV_THREADPOOL_SIZE: _, ...inherited } = process.env;
+  const env = { ...inherited, ...more };
   const child = spawn(process.execPath, [join(root, "scripts/start.mjs"), ...args], { env });
   let text = "";
   let check = () => {};
@@ -98,7 +99,7 @@ function start(root, ...args) {
 
 test("start compiles once, passes arguments on, and ends with the server's exit code", async (t) => {
   const root = setup(t);
-  const first = start(root, "--port", "0");
+  const first = start(root, {}, "--port", "0");
   assert.match(
     await first.until("ready"),
     /compiler -b packages\/server --force\nready --port 0 pool 8/,
@@ -158,4 +159,19 @@ test("a launcher that is killed takes the server with it", async (t) => {
   const { signal, text } = await run.ended;
   assert.equal(signal, "SIGKILL");
   assert.match(text, /orphaned\n$/);
+});
+
+test("an installation that fails ends the start, runs no scripts and tries nothing else", async (t) => {
+  const root = setup(t);
+  rmSync(join(root, "node_modules/.package-lock.json"));
+  const npm = join(root, "npm.cjs");
+  writeFileSync(npm, `console.error("npm " + process.argv.slice(2).join(" ")); process.exit(1);`);
+  const { code, text } = await start(root, { npm_execpath: npm }).ended;
+  assert.equal(code, 1);
+  const words = "ci --include=dev --include=optional --ignore-scripts --no-audit --no-fund";
+  assert.deepEqual(
+    text.split("\n").filter((line) => line.startsWith("npm ")),
+    [`npm ${words}`],
+  );
+  assert.match(text, /error: npm ci failed/);
 });
