@@ -1,6 +1,6 @@
 /** Submitting and reading results: contract 1.4 to 1.6, 2.11, 2.12, 2.14 and decisions S10 to S12, S17. */
 import assert from "node:assert/strict";
-import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
@@ -248,6 +248,54 @@ test("artifacts go with their task, at the end of its retention or by hand", asy
   assert.deepEqual(await files(), []);
 });
 
+test("of two submits at once, the artifact is that of the result", async (t) => {
+  const [server, directory] = await setupWithArtifacts(t);
+  for (let round = 0; round < 10; round += 1) {
+    const id = await server.leased();
+    const submit = (word: string) => {
+      const artifacts = [{ name: "a.txt", contentBase64: Buffer.from(word).toString("base64") }];
+      const body = { status: "COMPLETED", result: { word }, artifacts };
+      return server.post(`/tasks/${id}/result`, body, "worker-acme");
+    };
+    const replies = await Promise.all(["one", "two", "three"].map(submit));
+    for (const { status, text } of replies) assert.equal(status, 200, text);
+    const { result } = (await server.get(`/tasks/${id}/result`)).json.result;
+    const url: string = (await server.get(`/tasks/${id}/result`)).json.result.artifacts[0].url;
+    assert.equal(await readFile(fileURLToPath(url), "utf8"), result.word);
+    assert.equal((await readdir(join(directory, "results", id))).length, 1, "the others are gone");
+  }
+});
+
+test("files of submits that a crash cut short are removed after the next start", async (t) => {
+  const [server, directory] = await setupWithArtifacts(t);
+  const artifacts = [{ name: "a.txt", contentBase64: "aGk=" }];
+  const body = { status: "COMPLETED", result: {}, artifacts };
+  const [done, running] = [await server.leased(), await server.leased()];
+  const { json } = await server.post(`/tasks/${done}/result`, body, "worker-acme");
+  const gone = "019b7ca9-8d00-7000-a569-9bac4a915603";
+  for (const id of [done, running, gone]) {
+    await mkdir(join(directory, "results", id, "s-orphan"), { recursive: true });
+    await writeFile(join(directory, "results", id, "s-orphan", "a.txt"), "half");
+  }
+  const after = await server.restart();
+  t.after(() => after.stop());
+  await after.clock.advance(1);
+  await until(() => after.lines.some((line) => line.includes("artifacts without a result")));
+  assert.deepEqual((await readdir(join(directory, "results"))).sort(), [done, running].sort());
+  assert.equal(await readFile(fileURLToPath(json.artifacts[0].url), "utf8"), "hi");
+  assert.deepEqual(await readdir(join(directory, "results", running)), []);
+  assert.equal((await readdir(join(directory, "results", done))).length, 1);
+});
+
+test("two artifacts of one name are refused", async (t) => {
+  const [server] = await setupWithArtifacts(t);
+  const id = await server.leased();
+  const artifacts = ["aGk=", "aG8="].map((contentBase64) => ({ name: "a.txt", contentBase64 }));
+  const body = { status: "COMPLETED", result: {}, artifacts };
+  const reply = await server.post(`/tasks/${id}/result`, body, "worker-acme");
+  refuses(reply, 400, "artifact a.txt upload: the name is there twice");
+});
+
 test("artifacts with a URL pass through, files are stored, entries with neither are dropped", async (t) => {
   const [server, directory] = await setupWithArtifacts(t);
   const id = await server.leased();
@@ -273,9 +321,9 @@ test("artifacts with a URL pass through, files are stored, entries with neither 
       .sort(),
     ["file.bin", "täxt ☃.txt"],
   );
-  const path = join(directory, "results", id, "file.bin");
+  const path = fileURLToPath(stored.find(({ name }) => name === "file.bin")?.url ?? "");
+  assert.ok(path.startsWith(join(directory, "results", id)));
   assert.deepEqual(await readFile(path), Buffer.from([0xff, 0xef]));
-  assert.ok(stored.some(({ url }) => url.startsWith("file://") && fileURLToPath(url) === path));
   assert.equal((await stat(path)).mode & 0o777, 0o600);
   assert.equal((await stat(join(directory, "results", id))).mode & 0o777, 0o700);
   assert.deepEqual((await server.get(`/tasks/${id}/result`)).json.result.artifacts, stored);

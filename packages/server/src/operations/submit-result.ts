@@ -3,9 +3,9 @@
  * not at all; a repeat by the same worker gets the record that is there.
  */
 import { limits } from "@codeq/protocol";
-import { type Artifact, accept, type Result, type Submission } from "@codeq/queue";
+import type { Artifact, Result, Submission } from "@codeq/queue";
 import type { Submitted, TaskRefusal, Waiter } from "../broker/verbs.ts";
-import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
+import type { MaybePromise } from "../maybe-promise.ts";
 import { answerEach } from "./answer-each.ts";
 import {
   type Answer,
@@ -62,17 +62,44 @@ function submit(
   if ("ok" in admitted) return admitted;
   // Without files there is nothing to wait for, and what a caller sent first is decided first.
   const hasFiles = input.artifacts.length > 0 && !admitted.isRepeat;
-  const stored = hasFiles ? server.artifacts.store(input.id, input.artifacts) : accept([]);
-  return whenKnown(stored, async (artifacts): Promise<Answer<Result>> => {
-    if (!artifacts.ok) return artifacts;
-    const answer = await answerOf<Submitted>(server, (waiter) => {
-      const submission = submissionOf(input, artifacts.value);
-      server.broker.submit(ownedTask(call, input), submission, waiter);
-      return undefined;
-    });
-    if (answer.ok) return { ok: true, value: answer.value.result };
-    return answer.code === "task_unknown" ? refused(answer.code) : answer;
+  return hasFiles
+    ? submitWithFiles(server, call, input)
+    : decide(server, call, { input, artifacts: noArtifacts });
+}
+
+/** The files of a submission that does not become the result are removed. */
+async function submitWithFiles(
+  server: Server,
+  call: Call,
+  input: SubmitResultInput,
+): Promise<Answer<Result>> {
+  const stored = await server.artifacts.store(input.id, input.artifacts);
+  if (!stored.ok) return stored;
+  const { artifacts, settle } = stored.value;
+  let isKept = true;
+  try {
+    const answer = await decide(server, call, { input, artifacts });
+    // Nobody knows what a storage that failed has kept, so the files stay with what is left of it.
+    const isUnknown =
+      !answer.ok && (answer.code === "storage_failed" || answer.code === "shutting_down");
+    isKept = isUnknown || (answer.ok && answer.value.artifacts === artifacts);
+    return answer;
+  } finally {
+    await settle(isKept);
+  }
+}
+
+async function decide(
+  server: Server,
+  call: Call,
+  { input, artifacts }: { input: SubmitResultInput; artifacts: readonly Artifact[] },
+): Promise<Answer<Result>> {
+  const answer = await answerOf<Submitted>(server, (waiter) => {
+    server.broker.submit(ownedTask(call, input), submissionOf(input, artifacts), waiter);
+    return undefined;
   });
+  if (answer.ok) return { ok: true, value: answer.value.result };
+  return answer.code === "task_unknown" ? refused(answer.code) : answer;
 }
 
 /** Decides about a result that brings no files. What is not refused at once the waiter hears of. */

@@ -17,6 +17,7 @@ import { Broker } from "../broker/broker.ts";
 import { ToldChanges } from "../broker/told-changes.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
+import { collectArtifacts } from "../maintenance/collect-artifacts.ts";
 import { deleteOldAudit } from "../maintenance/delete-old-audit.ts";
 import { DeleteOldTasks } from "../maintenance/delete-old-tasks.ts";
 import { DeliverWebhooks, type PostCallback } from "../maintenance/deliver-webhooks.ts";
@@ -251,7 +252,8 @@ function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: 
   const webhooks = new DeliverWebhooks(parts);
   const ofTasks = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks];
   const ofKeys = [refreshKeySets(keySets), writeApiKeyUses(apiKeys)];
-  const jobs = [...ofTasks, ...ofKeys, writeAudit(audit), deleteOldAudit(audit)];
+  const ofAudit = [writeAudit(audit), deleteOldAudit(audit)];
+  const jobs = [...ofTasks, ...ofKeys, ...ofAudit, collectArtifacts(parts)];
   const ticker = new Ticker({ clock, logger, jobs, sleepMsMax });
   const wake = (): void => ticker.wake();
   broker.leases.onDue = wake;

@@ -64,6 +64,7 @@ import {
   retentionPrefix,
   sequenceKey,
   sortable,
+  taskKey,
   webhookKey,
 } from "./keys.ts";
 import { StoredBytes } from "./stored-bytes.ts";
@@ -181,6 +182,11 @@ export class Store implements AsyncDisposable {
 
   task(id: TaskId): Task | undefined {
     return this.#engine.row(id) as Task | undefined;
+  }
+
+  /** Whether there is a record of the task, also one that cannot be read. */
+  holds(id: TaskId): boolean {
+    return this.#engine.get(taskKey(id)) !== undefined;
   }
 
   payload(task: Task): string {
