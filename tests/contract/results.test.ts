@@ -287,6 +287,39 @@ test("files of submits that a crash cut short are removed after the next start",
   assert.equal((await readdir(join(directory, "results", done))).length, 1);
 });
 
+test("a repeated submit says that it is one, and whether it differs from what is stored", async (t) => {
+  const [server] = await setupWithArtifacts(t);
+  const id = await server.leased();
+  const link = { name: "report", url: "https://files.example/1" };
+  const file = { name: "a.txt", contentBase64: "aGk=" };
+  const first = { status: "COMPLETED", result: { a: 1 }, artifacts: [link, file] };
+  const submit = (body: object) => server.post(`/tasks/${id}/result`, body, "worker-acme");
+  const stored = await submit(first);
+  assert.equal(stored.headers["codeq-body-differed"], undefined);
+  assert.equal(stored.json.repeated, undefined);
+  const same = await submit(first);
+  assert.equal(same.status, 200);
+  assert.equal(same.headers["codeq-body-differed"], undefined);
+  assert.deepEqual(same.json, { ...stored.json, repeated: true });
+  for (const change of [
+    { result: { a: 2 } },
+    { error: "late" },
+    { artifacts: [] },
+    { artifacts: [{ ...link, url: "https://files.example/2" }, file] },
+    { artifacts: [link, { ...file, name: "b.txt" }] },
+  ]) {
+    const other = await submit({ ...first, ...change });
+    assert.equal(other.status, 200, JSON.stringify(change));
+    assert.equal(other.headers["codeq-body-differed"], "true", JSON.stringify(change));
+    assert.deepEqual(other.json, { ...stored.json, repeated: true, bodyDiffered: true });
+  }
+  const results = [{ taskId: id, ...first, result: { a: 3 } }];
+  const batch = await server.post("/tasks/batch/results", { results }, "worker-acme");
+  const { result } = batch.json.results[0];
+  assert.deepEqual(result, { ...stored.json, repeated: true, bodyDiffered: true });
+  assert.deepEqual((await server.get(`/tasks/${id}/result`)).json.result, stored.json);
+});
+
 test("two artifacts of one name are refused", async (t) => {
   const [server] = await setupWithArtifacts(t);
   const id = await server.leased();

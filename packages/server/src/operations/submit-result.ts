@@ -32,14 +32,24 @@ export interface SubmitResultInput extends OwnedTaskInput {
   readonly artifacts: readonly ArtifactInput[];
 }
 
-export const submitResult: Operation<SubmitResultInput, Result> = {
+/** The record that is stored, which may be one that an earlier submit left. */
+export interface SubmittedResult extends Result {
+  readonly repeated?: true;
+  /** The repeat said something else than what is stored. */
+  readonly bodyDiffered?: true;
+}
+
+export const submitResult: Operation<SubmitResultInput, SubmittedResult> = {
   name: "submit_result",
   access: "worker",
   scope: "codeq:result",
   run: (server, call, input) => submit(server, call, input),
 };
 
-export const submitResults: Operation<readonly SubmitResultInput[], readonly Answer<Result>[]> = {
+export const submitResults: Operation<
+  readonly SubmitResultInput[],
+  readonly Answer<SubmittedResult>[]
+> = {
   name: "submit_results",
   access: "worker",
   scope: "codeq:result",
@@ -57,7 +67,7 @@ function submit(
   server: Server,
   call: Call,
   input: SubmitResultInput,
-): MaybePromise<Answer<Result>> {
+): MaybePromise<Answer<SubmittedResult>> {
   const admitted = mayFinish(server, call, input);
   if ("ok" in admitted) return admitted;
   // Without files there is nothing to wait for, and what a caller sent first is decided first.
@@ -72,7 +82,7 @@ async function submitWithFiles(
   server: Server,
   call: Call,
   input: SubmitResultInput,
-): Promise<Answer<Result>> {
+): Promise<Answer<SubmittedResult>> {
   const stored = await server.artifacts.store(input.id, input.artifacts);
   if (!stored.ok) return stored;
   const { artifacts, settle } = stored.value;
@@ -93,13 +103,36 @@ async function decide(
   server: Server,
   call: Call,
   { input, artifacts }: { input: SubmitResultInput; artifacts: readonly Artifact[] },
-): Promise<Answer<Result>> {
+): Promise<Answer<SubmittedResult>> {
   const answer = await answerOf<Submitted>(server, (waiter) => {
     server.broker.submit(ownedTask(call, input), submissionOf(input, artifacts), waiter);
     return undefined;
   });
-  if (answer.ok) return { ok: true, value: answer.value.result };
+  if (answer.ok) {
+    const { result, repeated } = answer.value;
+    return { ok: true, value: repeated ? repeatOf(result, input) : result };
+  }
   return answer.code === "task_unknown" ? refused(answer.code) : answer;
+}
+
+function repeatOf(stored: Result, input: SubmitResultInput): SubmittedResult {
+  const { resultJson = "", error, artifacts } = input;
+  const isSame = stored.resultJson === resultJson && stored.error === error;
+  if (isSame && hasSameArtifacts(stored, artifacts)) return { ...stored, repeated: true };
+  return { ...stored, repeated: true, bodyDiffered: true };
+}
+
+/** Links by name and URL, in order; files, whose order is that of the disk, by name. */
+function hasSameArtifacts({ artifacts }: Result, sent: readonly ArtifactInput[]): boolean {
+  const isFile = ({ url, contentBase64 }: ArtifactInput) => url === "" && contentBase64 !== "";
+  const links = sent.filter(({ url }) => url !== "");
+  const files = sent.filter(isFile).map(({ name }) => name);
+  const kept = artifacts.slice(links.length).map(({ name }) => name);
+  return (
+    artifacts.length === links.length + files.length &&
+    links.every(({ name, url }, i) => artifacts[i]?.name === name && artifacts[i]?.url === url) &&
+    files.sort().join("/") === kept.sort().join("/")
+  );
 }
 
 /** Decides about a result that brings no files. What is not refused at once the waiter hears of. */

@@ -3,6 +3,7 @@
  * objects first; only strings that users choose need escaping.
  */
 import { type Place, type Result, statusOf, type Task } from "@codeq/queue";
+import type { SubmittedResult } from "../../operations/submit-result.ts";
 import type { Counts } from "../../store/counts.ts";
 import type { TaskEvent } from "../../telemetry/feed.ts";
 import { type Timestamps, utcSeconds } from "../../timestamps.ts";
@@ -59,6 +60,14 @@ export class JsonCodec {
     text += optional("error", result.error);
     if (result.artifacts.length > 0) text += `,"artifacts":${JSON.stringify(result.artifacts)}`;
     return `${text},"completedAt":"${this.#timestamps.local(result.completedMs)}"}`;
+  }
+
+  /** What a submit is answered with: the record, and whether it was there already. */
+  submitted({ repeated, bodyDiffered, ...result }: SubmittedResult): string {
+    const text = this.result(result);
+    if (repeated === undefined) return text;
+    const differed = bodyDiffered === undefined ? "" : `,"bodyDiffered":true`;
+    return `${text.slice(0, -1)},"repeated":true${differed}}`;
   }
 
   /** The same event goes to all its readers one after the other, and is written once. */

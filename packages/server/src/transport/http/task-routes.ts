@@ -155,7 +155,10 @@ export const taskRoutes = [
       const item = body as BodyOf<typeof ResultBody>;
       return { ok: true, value: submitInput(params["id"] ?? "", item) };
     },
-    reply: (result, codec) => json(codec.result(result)),
+    reply: (result, codec) => ({
+      ...json(codec.submitted(result)),
+      headers: result.bodyDiffered === undefined ? {} : { "Codeq-Body-Differed": "true" },
+    }),
   }),
   route({
     method: "POST",
@@ -173,7 +176,7 @@ export const taskRoutes = [
       const items = answers.map((answer, i) => {
         const id = `"taskId":${JSON.stringify(ids[i] ?? "")}`;
         return answer.ok
-          ? `{${id},"result":${codec.result(answer.value)}}`
+          ? `{${id},"result":${codec.submitted(answer.value)}}`
           : `{${id},${errorMembers(answer)}}`;
       });
       return json(`{"results":[${items.join(",")}]}`);
