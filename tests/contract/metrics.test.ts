@@ -169,3 +169,34 @@ test("S12: commands, paths and methods of strangers make no new series beyond th
   assert.equal(text.includes("/random/"), false);
   assert.ok(text.split("\n").length < 1000);
 });
+
+test("commands are named to this machine, to operators and with the token, and to nobody else", async (t) => {
+  const server = await setup(t, { settings: { metricsToken: "scrape-me" } });
+  await server.create({ command: "secret-project" });
+  const scrape = async (headers: Record<string, string>, remoteAddress = "192.0.2.7") => {
+    const { payload } = await server.app.inject({ url: "/metrics", headers, remoteAddress });
+    return payload;
+  };
+  const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+  for (const text of [
+    await scrape({}, "127.0.0.1"),
+    await scrape({}, "::1"),
+    await scrape({}, "::ffff:127.0.0.1"),
+    await scrape(bearer("scrape-me")),
+    await scrape(bearer("operator")),
+  ]) {
+    assert.match(text, /command="secret-project"/);
+  }
+  for (const text of [
+    await scrape({}),
+    await scrape({ "x-forwarded-for": "192.0.2.7" }, "127.0.0.1"),
+    await scrape({ forwarded: "for=192.0.2.7" }, "::1"),
+    await scrape(bearer("scrape-m")),
+    await scrape(bearer("")),
+    await scrape(bearer("admin-acme")),
+    await scrape(bearer("worker-acme")),
+  ]) {
+    assert.doesNotMatch(text, /secret-project/);
+    assert.match(text, /^codeq_task_created_total\{command="_all"\} 1$/m);
+  }
+});

@@ -48,9 +48,14 @@ export class ApiClient {
     return this.#expectOk("DELETE", `/v1/codeq${path}`, {});
   }
 
-  /** A page outside the API, such as `/metrics`; whatever its status. */
+  /** A page outside the API, such as `/healthz`; whatever its status. */
   page(path: string, options: RequestOptions = {}): Promise<Reply> {
     return this.#send("GET", path, options, undefined);
+  }
+
+  /** Names commands to callers from other machines only when it is an operator's token. */
+  metrics(options: RequestOptions = {}): Promise<Reply> {
+    return this.#send("GET", "/metrics", options, this.connection.producerToken);
   }
 
   /** An answer of the API, whatever its status. */

@@ -11,7 +11,7 @@ const intervalMsDefault = 1000;
 const intervalMsMin = 100;
 
 export async function lookOnce(api: ApiClient, signal?: AbortSignal): Promise<Snapshot> {
-  const reply = await api.page("/metrics", { signal });
+  const reply = await api.metrics({ signal });
   if (reply.status !== 200) throw api.refusal(reply);
   const snapshot = snapshotOf(new MetricsText(reply.text));
   if (snapshot !== undefined) return snapshot;

@@ -32,7 +32,7 @@ export function exposedAddresses(
 }
 
 /** A name other than localhost may lead anywhere. */
-function isLoopback(host: string): boolean {
+export function isLoopback(host: string): boolean {
   const family = isIP(host);
   if (family === 0) return host.toLowerCase() === "localhost";
   const loopback = new BlockList();

@@ -99,6 +99,7 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   claimBatchMax: ["10", 10],
   resultBatchMax: ["100", 100],
   metricsCommandsMax: ["5", 5],
+  metricsToken: ["hush", "hush"],
   quotas: ['{"default":{"pendingTasks":7}}', undefined],
   ...(Object.fromEntries(
     Object.keys(rateLimitSettings).map((name) => [name, ["30", 30] as const]),

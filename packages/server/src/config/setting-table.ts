@@ -242,6 +242,15 @@ export const settingTable: SettingTable = {
     ...count(1, 100_000, 200),
     about: "Commands that metrics tell apart; the rest are counted together as `_other`.",
   },
+  metricsToken: {
+    parser: text({ accepts: "text that is not empty", example: "..." }),
+    initial: "",
+    initialInWords: "none",
+    secret: true,
+    about:
+      "Token with which `/metrics` names commands to callers from other machines, as it does to " +
+      "operators and to callers on this machine.",
+  },
   quotas: {
     parser: quotasBlob,
     initial: noQuotas,

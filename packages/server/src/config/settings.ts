@@ -56,6 +56,7 @@ export interface Settings extends ConnectionSettings, RateLimitSettings {
   readonly claimBatchMax: number;
   readonly resultBatchMax: number;
   readonly metricsCommandsMax: number;
+  readonly metricsToken: string;
   readonly quotas: Quotas;
 }
 

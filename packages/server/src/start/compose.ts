@@ -328,7 +328,7 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
     bodyBytesMax: config.bodyBytesMax,
     limits: config,
     tls: parts.tls,
-    pages: healthPages({ store: core.store, config, metrics, endpoints }),
+    pages: healthPages({ ...core, config, metrics, endpoints }),
   });
   // Called when new requests are refused already, so that none begins to wait afterwards.
   http.addHook("preClose", async () => {

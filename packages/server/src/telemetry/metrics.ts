@@ -347,6 +347,13 @@ export type Metrics = { readonly [K in keyof MetricTable]: RecorderOf<MetricTabl
 
 export const metricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
+/** Of series that are put together, the largest counts. */
+export const largestMetrics: ReadonlySet<string> = new Set(
+  (Object.values(metricTable) as MetricRow[])
+    .filter(({ sameLabels }) => sameLabels === "largest")
+    .map(({ name }) => name),
+);
+
 /** Values that an open label other than `command` may have: routes, methods, statuses, operations. */
 const openValuesMax = 128;
 

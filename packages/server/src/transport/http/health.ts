@@ -1,10 +1,15 @@
-/** Pages for probes and scrapers; they need no token and tell nothing about tasks. */
-
+/**
+ * Pages for probes and scrapers; they need no token and tell nothing about tasks. What commands are
+ * called is for callers on this machine, operators and bearers of the token for metrics.
+ */
+import { type Authenticator, bearerToken } from "../../access/authenticator.ts";
+import { fingerprintOf } from "../../access/fingerprint.ts";
 import type { Config } from "../../config/settings.ts";
 import type { Store } from "../../store/store.ts";
-import { type Metrics, metricsContentType } from "../../telemetry/metrics.ts";
+import { hideCommands } from "../../telemetry/hidden-commands.ts";
+import { largestMetrics, type Metrics, metricsContentType } from "../../telemetry/metrics.ts";
 import type { Endpoints } from "../endpoints.ts";
-import type { Page } from "./http-server.ts";
+import type { Page, PageCaller, ShownPage } from "./http-server.ts";
 
 const jsonType = "application/json; charset=utf-8";
 
@@ -14,13 +19,14 @@ const jsonType = "application/json; charset=utf-8";
  */
 export function healthPages(parts: {
   store: Store;
+  authenticator: Authenticator;
   config: Config;
   metrics: Metrics;
   endpoints: Endpoints;
 }): Page[] {
   const { store, config, metrics, endpoints } = parts;
   const { durability } = config;
-  const page = (status: number, text: string): ReturnType<Page["show"]> => ({
+  const page = (status: number, text: string): ShownPage => ({
     status,
     type: jsonType,
     body: JSON.stringify({ status: text, storage: store.state, durability, ...found(endpoints) }),
@@ -36,9 +42,30 @@ export function healthPages(parts: {
     },
     {
       path: "/metrics",
-      show: () => ({ status: 200, type: metricsContentType, body: metrics.render() }),
+      show: async (caller) => {
+        const text = metrics.render();
+        const body = (await mayKnowCommands(parts, caller))
+          ? text
+          : hideCommands(text, largestMetrics);
+        return { status: 200, type: metricsContentType, body };
+      },
     },
   ];
+}
+
+async function mayKnowCommands(
+  { authenticator, config }: { authenticator: Authenticator; config: Config },
+  { authorization, isOnThisMachine }: PageCaller,
+): Promise<boolean> {
+  if (isOnThisMachine) return true;
+  const token = bearerToken(authorization);
+  if (!token.ok) return false;
+  const { metricsToken } = config;
+  // As hashes, so that how long it takes tells nothing about the token.
+  const isToken = fingerprintOf(token.value) === fingerprintOf(metricsToken);
+  if (metricsToken !== "" && isToken) return true;
+  const identity = await authenticator.authenticate("operator", token.value);
+  return identity.ok && identity.value.isOperator;
 }
 
 /** Where the streams are, for clients that only know this address. */

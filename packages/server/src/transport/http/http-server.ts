@@ -12,6 +12,8 @@ import Fastify, {
 import type { Authenticator } from "../../access/authenticator.ts";
 import type { Identity } from "../../access/identity.ts";
 import type { Clock } from "../../clock.ts";
+import { isLoopback } from "../../config/listen-address.ts";
+import type { MaybePromise } from "../../maybe-promise.ts";
 import type { Origin } from "../../operations/audit-event.ts";
 import type { Credentials, Dispatch } from "../../operations/dispatch.ts";
 import type { Admission, Answer } from "../../operations/operation.ts";
@@ -51,7 +53,19 @@ export interface HttpOptions {
 
 export interface Page {
   readonly path: string;
-  readonly show: () => { readonly status: number; readonly type: string; readonly body: string };
+  readonly show: (caller: PageCaller) => MaybePromise<ShownPage>;
+}
+
+export interface ShownPage {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string;
+}
+
+export interface PageCaller {
+  readonly authorization: string | undefined;
+  /** Without something between that speaks for somebody else. */
+  readonly isOnThisMachine: boolean;
 }
 
 declare module "fastify" {
@@ -139,8 +153,13 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   );
   app.setNotFoundHandler((_request, reply) => pageNotFound(reply));
   for (const page of options.pages) {
-    app.get(page.path, async (_request, reply) => {
-      const { status, type, body } = page.show();
+    app.get(page.path, async ({ headers, socket }, reply) => {
+      const isForwarded = "x-forwarded-for" in headers || "forwarded" in headers;
+      const isOnThisMachine = !isForwarded && isLoopback(addressOf(socket.remoteAddress ?? ""));
+      const { status, type, body } = await page.show({
+        authorization: headers.authorization,
+        isOnThisMachine,
+      });
       return reply.code(status).type(type).send(body);
     });
   }
