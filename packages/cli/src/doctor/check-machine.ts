@@ -18,11 +18,11 @@ export function checkVersions(): Finding {
 
 /** What the server itself says about it when it starts. */
 export async function checkOpenFiles({ config }: Patient): Promise<Finding> {
-  const { openFilesWarnings, readOpenFilesMax } = await import("@codeq/server/config");
+  const { openFilesAdvice, readOpenFilesMax } = await import("@codeq/server/config");
   const limit = readOpenFilesMax();
   if (limit === undefined) return ok("open files", "no limit, or none that this system tells");
   const found = `at most ${limit}`;
-  const [advice] = openFilesWarnings(config, limit);
+  const advice = openFilesAdvice(config, limit);
   return advice === undefined ? ok("open files", found) : warn("open files", found, advice);
 }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { loadConfig } from "./load.ts";
-import { openFilesWarnings, readOpenFilesMax } from "./open-files.ts";
+import { connectionsThatFit, openFilesAdvice, readOpenFilesMax } from "./open-files.ts";
 import type { Config } from "./settings.ts";
 
 function configOf(...argv: readonly string[]): Config {
@@ -11,14 +11,25 @@ function configOf(...argv: readonly string[]): Config {
   return loaded.config;
 }
 
-test("more connections than open files are warned of, with what to change", () => {
+test("connections are lowered to what storage leaves of the open files", () => {
   const config = configOf("--connections-max=2000");
-  assert.deepEqual(openFilesWarnings(config, 5000), []);
-  assert.deepEqual(openFilesWarnings(config, 4999), [
-    "connectionsMax: 2000 connections on each of 2 listener(s) need up to 5000 open files, and the " +
-      "system allows 4999; raise that limit (ulimit -n, LimitNOFILE) or lower connectionsMax",
-  ]);
-  assert.deepEqual(openFilesWarnings(config, undefined), []);
+  assert.equal(connectionsThatFit(config, undefined), 2000);
+  assert.equal(connectionsThatFit(config, 5000), 2000);
+  assert.equal(connectionsThatFit(config, 4999), 1999);
+  assert.equal(connectionsThatFit(config, 2000), 500);
+  assert.equal(connectionsThatFit(config, 1024), 230);
+  assert.equal(connectionsThatFit(config, 10), 2);
+  assert.equal(connectionsThatFit(configOf("--connections-max=100"), 1024), 100);
+});
+
+test("what was lowered is told with what to change", () => {
+  const config = configOf("--connections-max=2000");
+  assert.equal(openFilesAdvice(config, 5000), undefined);
+  assert.equal(
+    openFilesAdvice(config, 1024),
+    "the system allows 1024 open files, so each listener accepts 230 connections instead of 2000 " +
+      "(connectionsMax); allow 5000 open files (ulimit -n, LimitNOFILE) for all of them",
+  );
 });
 
 test("the limit is read from the system, where it can be", () => {

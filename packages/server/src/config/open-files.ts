@@ -1,24 +1,41 @@
 /**
- * A connection is an open file to the system, and so is every file of the storage. When connections
- * may use up all that a process is allowed, storage that needs one more fails.
+ * A connection is an open file to the system, and so is every file of the storage. Storage that cannot
+ * open one more file fails for good, so its share is set aside first, and connections get the rest.
  */
 import { readFileSync } from "node:fs";
 import type { Config } from "./settings.ts";
 
-/** For storage, log, webhooks and what Node needs. */
-const filesForTheRest = 1000;
+/** For storage, log, artifacts, callbacks and what Node needs: LevelDB alone may take a fifth. */
+const restPercent = 55;
+const restMax = 1000;
 
-export function openFilesWarnings(config: Config, openFilesMax: number | undefined): string[] {
-  const { connectionsMax, workerStreamAddr, producerStreamAddr } = config;
-  const streams = [workerStreamAddr, producerStreamAddr].filter((address) => address !== "off");
-  const listeners = 1 + streams.length;
-  const needed = connectionsMax * listeners + filesForTheRest;
-  if (openFilesMax === undefined || openFilesMax >= needed) return [];
-  return [
-    `connectionsMax: ${connectionsMax} connections on each of ${listeners} listener(s) need up to ` +
-      `${needed} open files, and the system allows ${openFilesMax}; raise that limit (ulimit -n, ` +
-      "LimitNOFILE) or lower connectionsMax",
-  ];
+/** How many connections each listener may have: as many as configured, or as there are files for. */
+export function connectionsThatFit(config: Config, openFilesMax: number | undefined): number {
+  const { connectionsMax } = config;
+  if (openFilesMax === undefined) return connectionsMax;
+  const rest = Math.min(restMax, Math.ceil((openFilesMax * restPercent) / 100));
+  const fitting = Math.floor((openFilesMax - rest) / listenersOf(config));
+  return Math.max(1, Math.min(connectionsMax, fitting));
+}
+
+/** What to do to get the connections that are configured; undefined when all of them fit. */
+export function openFilesAdvice(
+  config: Config,
+  openFilesMax: number | undefined,
+): string | undefined {
+  const fitting = connectionsThatFit(config, openFilesMax);
+  const { connectionsMax } = config;
+  if (fitting === connectionsMax) return undefined;
+  const needed = connectionsMax * listenersOf(config) + restMax;
+  return (
+    `the system allows ${openFilesMax} open files, so each listener accepts ${fitting} connections ` +
+    `instead of ${connectionsMax} (connectionsMax); allow ${needed} open files (ulimit -n, ` +
+    "LimitNOFILE) for all of them"
+  );
+}
+
+function listenersOf({ workerStreamAddr, producerStreamAddr }: Config): number {
+  return 1 + [workerStreamAddr, producerStreamAddr].filter((address) => address !== "off").length;
 }
 
 /** Undefined where the system does not tell, or has no limit. */
@@ -27,7 +44,7 @@ export function readOpenFilesMax(path = "/proc/self/limits"): number | undefined
     const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync(path, "utf8")) ?? [];
     return soft === undefined ? undefined : Number(soft);
   } catch {
-    // Not Linux: nothing is known, so nothing is said.
+    // Not Linux: nothing is known, so nothing is limited.
     return undefined;
   }
 }

@@ -37,8 +37,8 @@ export interface LaneLimits {
 }
 
 const laneLimits: LaneLimits = {
-  inFlightMax: 256,
-  keptForIdleTenants: 64,
+  inFlightMax: 128,
+  keptForIdleTenants: 32,
   perTenantMax: 48,
   keptForKnownEndpoints: 16,
   perEndpointMax: 16,

@@ -10,7 +10,7 @@ import type { FastifyInstance } from "fastify";
 import { fetchKeySet } from "../access/fetch-key-set.ts";
 import { systemClock as clock } from "../clock.ts";
 import { renderHelp } from "../config/describe.ts";
-import { openFilesWarnings, readOpenFilesMax } from "../config/open-files.ts";
+import { connectionsThatFit, openFilesAdvice, readOpenFilesMax } from "../config/open-files.ts";
 import { loadProcessConfig } from "../config/process-config.ts";
 import type { Config } from "../config/settings.ts";
 import { createPostCallback } from "../maintenance/post-callback.ts";
@@ -24,12 +24,10 @@ import { type Certificates, loadCertificates } from "../transport/tls/certificat
 import { ServerTls } from "../transport/tls/server-tls.ts";
 import { collectConnectionMetrics } from "./collect-metrics.ts";
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
-
 import { runKeysCommand } from "./keys-command.ts";
 import { ListenError, type Listening, listenAll } from "./listen.ts";
 import { openDataDir } from "./open-data-dir.ts";
 import { stopRequested } from "./stop-requests.ts";
-
 import { welcome } from "./welcome.ts";
 
 const exitCodes = { config: 2, locked: 3, data: 4, port: 5, storage: 74 } as const;
@@ -43,6 +41,8 @@ interface Given {
   readonly config: Config;
   /** Undefined without TLS. */
   readonly certificates: Certificates | undefined;
+  /** About what was made to fit this machine. */
+  readonly advice: string | undefined;
 }
 
 function readConfig(argv: readonly string[]): Given {
@@ -54,8 +54,7 @@ function readConfig(argv: readonly string[]): Given {
   const loaded = loadProcessConfig(argv, (config) => {
     const checked = loadCertificates(config, clock.nowMs());
     certificates = checked.certificates;
-    const { problems, warnings } = checked;
-    return { problems, warnings: [...warnings, ...openFilesWarnings(config, readOpenFilesMax())] };
+    return { problems: checked.problems, warnings: checked.warnings };
   });
   if (!loaded.ok) {
     const list = loaded.problems.map((problem) => `  - ${problem}`).join("\n");
@@ -65,7 +64,10 @@ function readConfig(argv: readonly string[]): Given {
     );
   }
   for (const warning of loaded.warnings) process.stderr.write(`codeq: warning: ${warning}\n`);
-  return { config: loaded.config, certificates };
+  const openFilesMax = readOpenFilesMax();
+  const connectionsMax = connectionsThatFit(loaded.config, openFilesMax);
+  const advice = openFilesAdvice(loaded.config, openFilesMax);
+  return { config: { ...loaded.config, connectionsMax }, certificates, advice };
 }
 
 /** Reads new certificates when they are there, and when it is asked to. */
@@ -191,6 +193,7 @@ const logger = createLogger({
   nowMs: () => clock.nowMs(),
 });
 
+if (given.advice !== undefined) logger.info(given.advice);
 try {
   const running = await start(given, logger);
   const listening = await listen(running, config);

@@ -4,6 +4,6 @@ export { hasDevelopmentToken } from "../../config/choose-auth.ts";
 export { describeConfig } from "../../config/describe.ts";
 export { streamAddressOf } from "../../config/listen-address.ts";
 export { loadConfig } from "../../config/load.ts";
-export { openFilesWarnings, readOpenFilesMax } from "../../config/open-files.ts";
+export { openFilesAdvice, readOpenFilesMax } from "../../config/open-files.ts";
 export type { Config } from "../../config/settings.ts";
 export { hostToName, urlOf } from "../../start/welcome.ts";
