@@ -4,13 +4,13 @@
  * bounded time, and hardly more of an answer is read than its status.
  */
 import { createHmac } from "node:crypto";
-import { type LookupAddress, lookup } from "node:dns";
 import { type ClientRequest, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import type { Result, Task } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { Timestamps } from "../timestamps.ts";
+import { createLookup } from "./callback-lookup.ts";
 import type { PostCallback } from "./deliver-webhooks.ts";
 import { isPublicAddress } from "./public-addresses.ts";
 
@@ -28,6 +28,8 @@ const answerMs = 15_000;
 const answerBytesMax = 64 * 1024;
 
 export function createPostCallback(options: CallbackOptions): PostCallback {
+  const isAllowed = options.allowPrivateNetworks ? () => true : isPublicAddress;
+  const lookup = createLookup({ isAllowed });
   return async (task, result) => {
     const body = callbackBody(task, result, options.timestamps);
     const headers: Record<string, string> = {
@@ -37,7 +39,7 @@ export function createPostCallback(options: CallbackOptions): PostCallback {
     };
     if (task.traceParent !== "") headers["traceparent"] = task.traceParent;
     if (task.traceState !== "") headers["tracestate"] = task.traceState;
-    return post(task.webhook, { ...options, headers, body });
+    return post(task.webhook, { ...options, headers, body, lookup });
   };
 }
 
@@ -61,20 +63,18 @@ function sign({ secret, clock }: CallbackOptions, body: string): Record<string, 
 interface PostOptions extends CallbackOptions {
   readonly headers: Record<string, string>;
   readonly body: string;
+  readonly lookup: LookupFunction;
 }
 
 function post(target: string, options: PostOptions): Promise<number | undefined> {
   const url = new URL(target);
-  const { allowPrivateNetworks: allowPrivate, headers, body, clock } = options;
+  const { allowPrivateNetworks: allowPrivate, headers, body, clock, lookup } = options;
   const host = url.hostname.replace(/^\[|\]$/g, "");
   // An address that is written out is connected to without being looked up.
   const isPrivate = isIP(host) !== 0 && !isPublicAddress(host);
   if (isPrivate && !allowPrivate) return Promise.resolve(undefined);
   const send = url.protocol === "https:" ? requestHttps : requestHttp;
-  const outgoing = send(url, {
-    ...{ method: "POST", headers, agent: false },
-    ...(allowPrivate ? {} : { lookup: publicLookup }),
-  });
+  const outgoing = send(url, { method: "POST", headers, agent: false, lookup });
   const answer = statusOf(outgoing, url.protocol === "https:" ? "secureConnect" : "connect", clock);
   outgoing.end(body);
   return answer;
@@ -112,21 +112,3 @@ function statusOf(
     });
   });
 }
-
-/** Looks a name up and hands on only public addresses, which are then the ones connected to. */
-const publicLookup: LookupFunction = (hostname, options, callback) => {
-  lookup(hostname, { ...options, all: true }, (error, addresses: LookupAddress[]) => {
-    if (error !== null) {
-      callback(error, "");
-      return;
-    }
-    const open = addresses.filter(({ address }) => isPublicAddress(address));
-    const [first] = open;
-    if (first === undefined) {
-      callback(new Error(`${hostname} is not a public address`), "");
-      return;
-    }
-    if (options.all) callback(null, open);
-    else callback(null, first.address, first.family);
-  });
-};
