@@ -107,7 +107,7 @@ const ignorances: readonly Ignorance[] = [
     of: "HTTP and gRPC",
     who: /^(?!transport\/|start\/|exports\/)/,
     files: /^(fastify|node:http2?|node:https|@codeq\/protocol\/wire|transport\/.*)$/,
-    except: /^(IncomingMessage|RequestOptions|request|Agent)$/,
+    except: /^(ClientRequest|IncomingMessage|RequestOptions|request|Agent)$/,
   },
   {
     of: "tokens and identities",
