@@ -22,12 +22,17 @@ export interface LaunchOptions {
 export function launchServer(options: LaunchOptions): ChildProcess {
   const { args, env, stdio, node = process.execPath } = options;
   return spawn(node, [...conditions(), ...nodeArgs, main, ...args], {
-    // The channel carries nothing; that it closes says that this process has ended.
-    stdio: [...(Array.isArray(stdio) ? stdio : [stdio, stdio, stdio]), "ipc"],
+    stdio: withChannel(Array.isArray(stdio) ? stdio : [stdio, stdio, stdio]),
     env: { ...measured, ...env },
     // In a group of its own it gets a Ctrl-C of the terminal only through this process, once.
     detached: process.platform !== "win32",
   });
+}
+
+/** The channel need carry nothing: that it closes tells the server that this process has ended. */
+function withChannel<Stream>(stdio: readonly Stream[]): (Stream | "ipc")[] {
+  const hasChannel = stdio.some((stream) => stream === "ipc");
+  return hasChannel ? [...stdio] : [...stdio, "ipc"];
 }
 
 const measured = {
