@@ -23,9 +23,15 @@ const unitsMark = 0xfe;
 export function writeNumber(buffer: Buffer, at: number, value: number): number {
   let left = value;
   let end = at;
-  while (left >= 0x8000_0000) {
-    buffer[end++] = (left % 0x80) | 0x80;
-    left = Math.floor(left / 0x80);
+  // Times are larger than what bits can be shifted of: four bytes at once, then the rest.
+  while (left >= 0x1000_0000) {
+    const low = left % 0x1000_0000;
+    left = (left - low) / 0x1000_0000;
+    buffer[end] = (low & 0x7f) | 0x80;
+    buffer[end + 1] = ((low >>> 7) & 0x7f) | 0x80;
+    buffer[end + 2] = ((low >>> 14) & 0x7f) | 0x80;
+    buffer[end + 3] = (low >>> 21) | 0x80;
+    end += 4;
   }
   while (left >= 0x80) {
     buffer[end++] = (left & 0x7f) | 0x80;
