@@ -370,3 +370,24 @@ test("a bug in the server is told as such, and ends neither the stream nor the s
   const id = await server.api.create();
   assert.equal((await call.ask({ ready: {} }))["task"].task.id, id);
 });
+
+test("a bug that a task or a result meets costs only that one", async (t) => {
+  const server = await setup(t);
+  const { broker } = server.api.core;
+  const enqueue = broker.enqueue.bind(broker);
+  const submit = broker.submit.bind(broker);
+  const producer = await server.producer();
+  broker.enqueue = () => assert.fail("broken on purpose");
+  const refused = await producer.ask({ create: { seq: 1, command: "render", payload: "1" } });
+  assert.equal(refused["createAck"].errorMessage, "internal error");
+  broker.enqueue = enqueue;
+  const taken = await producer.ask({ create: { seq: 2, command: "render", payload: "1" } });
+  const { taskId } = taken["createAck"];
+  const worker = await server.worker();
+  assert.equal((await worker.ask({ ready: {} }))["task"].task.id, taskId);
+  const result = { result: { taskId, status: "COMPLETED" } };
+  broker.submit = () => assert.fail("broken on purpose");
+  assert.equal((await worker.ask(result))["resultAck"].errorMessage, "internal error");
+  broker.submit = submit;
+  assert.equal((await worker.ask(result))["resultAck"].ok, true);
+});

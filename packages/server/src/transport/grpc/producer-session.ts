@@ -162,14 +162,13 @@ class ProducerConversation implements Conversation<Event> {
     of: { readonly bytes: number; readonly isBatch: boolean },
   ): MaybePromise<void> {
     const { dispatch, clock } = this.#parts;
-    const { server } = dispatch;
     const startedMs = clock.monotonicMs();
     const pending = new PendingCreates(this, tasks, { ...of, startedMs });
     this.#session.unanswered(of.bytes);
     const refused = this.#refusalOf(tasks.length);
     const decide = (task: producer.CreateTask, item: number): void => {
       const input = refused ?? toInput(task);
-      const problem = input.ok ? create(server, this.#call, input.value, pending, item) : input;
+      const problem = input.ok ? this.#createOne(input.value, pending, item) : input;
       if (problem === undefined) return;
       // What was refused as a whole is noted already.
       if (refused === undefined) {
@@ -185,6 +184,16 @@ class ProducerConversation implements Conversation<Event> {
     }
     pending.settle();
     return undefined;
+  }
+
+  /** A bug costs the task that it meets, not the stream. */
+  #createOne(input: CreateTaskInput, pending: PendingCreates, item: number): Refusal | undefined {
+    const { dispatch } = this.#parts;
+    try {
+      return create(dispatch.server, this.#call, input, pending, item);
+    } catch (error) {
+      return dispatch.asRefusal(operations.createTask, error);
+    }
   }
 
   /** All tasks of a message are durable or refused. */

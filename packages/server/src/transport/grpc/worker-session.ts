@@ -242,15 +242,13 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     of: { readonly bytes: number; readonly isBatch: boolean },
   ): MaybePromise<void> {
     if (!this.#mayDo(operations.submitResult)) return undefined;
-    const { dispatch, clock } = this.#parts;
-    const { server } = dispatch;
-    const startedMs = clock.monotonicMs();
+    const startedMs = this.#parts.clock.monotonicMs();
     const pending = new PendingResults(this, results, { ...of, startedMs });
     this.#session.unanswered(of.bytes);
     const refused = this.#refusalOfResults();
     const decide = (result: worker.Result, item: number): void => {
       const input = refused ?? toSubmission(result);
-      const problem = input.ok ? submitNow(server, this.call, input.value, pending, item) : input;
+      const problem = input.ok ? this.#submitOne(input.value, pending, item) : input;
       if (problem !== undefined) pending.refuse(problem, item);
     };
     if (results.length > itemsPerTurnMax && refused === undefined) {
@@ -261,6 +259,16 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     }
     pending.settle();
     return undefined;
+  }
+
+  /** A bug costs the result that it meets, not the stream. */
+  #submitOne(input: SubmitResultInput, pending: PendingResults, item: number): Refusal | undefined {
+    const { dispatch } = this.#parts;
+    try {
+      return submitNow(dispatch.server, this.call, input, pending, item);
+    } catch (error) {
+      return dispatch.asRefusal(operations.submitResult, error);
+    }
   }
 
   /** Why a message with results is refused as a whole. */
