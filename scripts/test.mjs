@@ -38,6 +38,7 @@ const steps = [
   folder("client"),
   folder("simulation"),
   folder("crash"),
+  folder("damage"),
   folder("e2e"),
   folder("cli"),
   folder("guides"),

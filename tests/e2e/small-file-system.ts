@@ -1,6 +1,6 @@
 /** A real file system of a few megabytes, so that it can be filled. Needs the right to mount. */
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmdirSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -28,6 +28,12 @@ export class SmallFileSystem {
   fill(bytes: number): void {
     this.#fillers += 1;
     writeFileSync(join(this.path, `filler-${this.#fillers}`), Buffer.alloc(bytes));
+  }
+
+  /** Gives back this much of what the last `fill` took. */
+  shrink(bytes: number): void {
+    const path = join(this.path, `filler-${this.#fillers}`);
+    truncateSync(path, Math.max(0, statSync(path).size - bytes));
   }
 
   /** Gives back what `fill` took. */

@@ -19,6 +19,7 @@ export type ExitName =
   | "taskFailed"
   | "timeout"
   | "refused"
+  | "full"
   | "storage"
   | "interrupted";
 
@@ -35,6 +36,7 @@ export const exitCodes: Readonly<Record<ExitName, ExitRow>> = {
   taskFailed: row(9, "The task ended as failed, or a check of `doctor` failed."),
   timeout: row(10, "The time to wait was over before there was a result."),
   refused: row(11, "The server refused the request for another reason."),
+  full: row(28, "The disk is too full to open the data."),
   storage: row(74, "The server's storage failed while it was running."),
   interrupted: row(130, "Interrupted with Ctrl-C before it was done."),
 };

@@ -8,6 +8,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { settle } from "../../simulated/src/index.ts";
 import { EngineWorld, everything } from "../test/engine-world.ts";
+import { textOf } from "../test/sealed.ts";
 import { changed, countKeys, type Thing, thing, things } from "../test/things.ts";
 import { create, type Op, put, remove } from "./batch-codec.ts";
 import type { Engine } from "./engine.ts";
@@ -129,7 +130,7 @@ class Story {
     const state = this.states[position] as State;
     assert.deepEqual(entries, entriesOf(state));
     for (const [id, row] of state.rows) assert.deepEqual(engine.row(id), row);
-    assert.equal(Number(world.contents.get("count")?.toString() ?? 0), state.keys.size);
+    assert.equal(Number(textOf(world.contents, "count") ?? 0), state.keys.size);
     await engine[Symbol.asyncDispose]();
     this.states = [state];
     this.acknowledged = 0;

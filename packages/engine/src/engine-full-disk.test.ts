@@ -7,7 +7,8 @@ import {
   everything,
   standing,
 } from "../test/engine-world.ts";
-import { countKeys } from "../test/things.ts";
+import { textOf } from "../test/sealed.ts";
+import { added, countKeys, removed, thing } from "../test/things.ts";
 import { create, put, remove } from "./batch-codec.ts";
 import type { Engine } from "./engine.ts";
 import { FaultError } from "./fault.ts";
@@ -149,7 +150,7 @@ test("a flush that is asked for while batches are being undone leaves them out",
   await engine.flushNow().catch(() => {});
   await settle();
   assert.ok(!world.contents.has("b"));
-  assert.notEqual(world.contents.get("a")?.toString(), "2");
+  assert.notEqual(textOf(world.contents, "a"), "2");
 });
 
 test("a kv without room keeps the generation readable and is written once there is room", async () => {
@@ -376,7 +377,7 @@ test("what was read ahead is not older than what the kv kept of a batch that it 
   const refused = engine.commit([], [put("c", "x".repeat(6000))]);
   await assert.rejects(refused.done, { code: "disk_full" });
   await settle();
-  assert.equal(world.contents.get("a")?.toString(), "new");
+  assert.equal(textOf(world.contents, "a"), "new");
   assert.equal(engine.get("a")?.toString(), "new");
   assert.equal(engine.get("b"), undefined);
 });
@@ -443,4 +444,39 @@ test("an engine opens on a full disk: it can be read, refuses, and recovers", as
   await next.commit([], [put("b", "1")]).done;
   await next.flushNow();
   assert.equal(world.stored().length, 2);
+});
+
+/** Closes the engine and opens it again on a disk with 500 bytes left. */
+async function openShort(world: EngineWorld): Promise<Engine> {
+  world.crash("process");
+  world.disk.capacityBytes -= (await world.disk.freeBytes()) - 500;
+  return world.open();
+}
+
+test("below the reserve what frees space is taken, and everything else is refused", async () => {
+  const { world, engine } = await setup({ minFreeBytes: 1000 });
+  const low = thing("a", "low");
+  await engine.commit([added(low)], [put("k", "v"), put("l", "v")]).done;
+  const next = await openShort(world);
+  assert.equal(next.state, "full");
+  assert.equal(next.getText("k"), "v");
+  assert.throws(() => next.commit([], [put("m", "v")]), { code: "disk_full" });
+  assert.throws(() => next.assertWritable(), { code: "disk_full" });
+  next.assertWritable(true);
+  await next.commit([removed(low)], [remove("k")], true).done;
+  assert.deepEqual(await everything(next), [["l", "v"]]);
+  world.disk.capacityBytes = plenty;
+  await world.clock.advance(1000);
+  assert.equal(next.state, "open");
+});
+
+test("what was deleted below the reserve is flushed, so that its room is given back", async () => {
+  const { world, engine } = await setup({ minFreeBytes: 1000 });
+  await engine.commit([], [put("k", "v")]).done;
+  await engine.flushNow();
+  const next = await openShort(world);
+  await next.commit([], [remove("k")], true).done;
+  await world.clock.advance(1000);
+  assert.equal(next.state, "full");
+  assert.deepEqual(world.stored(), []);
 });

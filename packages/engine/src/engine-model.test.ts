@@ -13,6 +13,7 @@ import { changed, countIndexKeys, type Thing, thing, things } from "../test/thin
 import { create, type Op, put, remove } from "./batch-codec.ts";
 import type { Engine } from "./engine.ts";
 import { FaultError } from "./fault.ts";
+import { unseal } from "./kv/checked-value.ts";
 import type { KvRange } from "./kv/kv.ts";
 import { type RowChange, recordOf } from "./row-codec.ts";
 
@@ -329,7 +330,10 @@ class Life {
     assert.equal(Number(this.engine.get("count")?.toString() ?? 0), indexKeys.length);
     const stored = [...this.world.contents]
       .filter(([key]) => key !== "count" && !key.startsWith("codeq/meta/"))
-      .map(([key, value]): [string, string] => [key, value.toString("latin1")]);
+      .map(([key, value]): [string, string] => {
+        const bytes = things.isIndexKey(key) ? value : unseal(key, value);
+        return [key, bytes.toString("latin1")];
+      });
     assert.deepEqual(stored.sort(), this.#entries().sort());
   }
 }

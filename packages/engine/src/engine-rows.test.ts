@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { settle } from "../../simulated/src/index.ts";
 import { EngineWorld, type EngineWorldOptions, standing } from "../test/engine-world.ts";
+import { sealed } from "../test/sealed.ts";
 import { added, changed, moved, removed, type Thing, thing, things } from "../test/things.ts";
 import { put } from "./batch-codec.ts";
 import type { Engine } from "./engine.ts";
@@ -76,7 +77,7 @@ test("the kv has whole records, however rows came about", async () => {
   ]);
   assert.deepEqual(await engine.scanKeys({ after: "t/", before: "t/~" }, 9), ["t/a"]);
   await engine.flushNow();
-  assert.deepEqual(world.contents.get("t/a"), recordOf(high.after, things));
+  assert.deepEqual(world.contents.get("t/a"), sealed("t/a", recordOf(high.after, things)));
   assert.deepEqual(world.kvWrites.at(-1), [
     "t/a",
     "-shelf/low/a",
@@ -170,7 +171,8 @@ test("a row whose bytes are damaged is not there, and who asks is told its key",
   assert.deepEqual(damaged, []);
   assert.equal(engine.row("a"), undefined);
   assert.deepEqual(damaged, ["t/a"]);
-  assert.ok(engine.get("t/a"), "the bytes are there to be set aside");
+  assert.throws(() => engine.get("t/a"), { code: "corrupt" });
+  assert.ok(engine.raw("t/a"), "the bytes are there to be set aside");
 });
 
 test("a row is never written like other keys, and no change is without a row", async () => {

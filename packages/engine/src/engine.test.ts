@@ -7,6 +7,7 @@ import {
   everything,
   standing,
 } from "../test/engine-world.ts";
+import { sealed } from "../test/sealed.ts";
 import { countKeys } from "../test/things.ts";
 import { create, put, remove } from "./batch-codec.ts";
 import type { Engine } from "./engine.ts";
@@ -252,9 +253,9 @@ test("a kv that is ahead of its log is refused, and so is a log that starts behi
   for (let n = 0; n < 30; n += 1) await engine.commit([], [put(`k${n}`, "x".repeat(100))]).done;
   await engine[Symbol.asyncDispose]();
   const position = world.contents.get("codeq/meta/position")!;
-  world.contents.set("codeq/meta/position", Buffer.from("31"));
+  world.contents.set("codeq/meta/position", sealed("codeq/meta/position", "31"));
   await assert.rejects(world.open(), { code: "corrupt", message: /belong together/ });
-  world.contents.set("codeq/meta/position", Buffer.from("3"));
+  world.contents.set("codeq/meta/position", sealed("codeq/meta/position", "3"));
   await assert.rejects(world.open(), { code: "corrupt", message: /belong together/ });
   world.contents.set("codeq/meta/position", position);
   await world.open();

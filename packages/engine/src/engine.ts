@@ -14,13 +14,13 @@
 import type { Op } from "./batch-codec.ts";
 import type { EngineOptions, EngineState, EngineStats } from "./engine-options.ts";
 import { FaultError } from "./fault.ts";
-import { flush, readPosition } from "./flusher.ts";
+import { assertSameStore, flush, readPosition, trimAll } from "./flusher.ts";
 import type { Group } from "./group.ts";
 import { GroupCommit } from "./group-commit.ts";
 import type { KvEntry, KvRange } from "./kv/kv.ts";
 import { Layers } from "./layers.ts";
-import type { Unflushed } from "./overlay.ts";
-import { replay } from "./replay.ts";
+import type { Overlay, Unflushed } from "./overlay.ts";
+import { type ReplayPieces, replay } from "./replay.ts";
 import type { Row, RowChange } from "./row-codec.ts";
 import { SpaceWatch } from "./space-watch.ts";
 import { Timers } from "./timers.ts";
@@ -54,6 +54,9 @@ export class Engine implements AsyncDisposable {
   /** The kv refused a batch for lack of space and takes no other until it has recovered. */
   #kvIsFull = false;
   #kvRecovery: Promise<void> | undefined;
+  /** Something was deleted since the disk had too little room, and its room was not given back. */
+  #hasFreed = false;
+  #reclaiming: Promise<void> | undefined;
 
   private constructor(options: EngineOptions) {
     this.#options = options;
@@ -77,16 +80,44 @@ export class Engine implements AsyncDisposable {
 
   /** Replays what the log holds beyond the kv, then flushes, so that only fresh records matter. */
   static async open(options: EngineOptions): Promise<Engine> {
+    assertSameStore(options.kv, options.identity);
     const engine = new Engine(options);
-    engine.#layers.replace(await replay(options, engine.#flushedIndex + 1));
-    options.verify?.((key) => engine.get(key));
-    await engine.flushNow().catch((error: unknown) => {
-      // On a full disk the engine can be read, and it writes when there is space.
-      if (engine.state === "failed") throw error;
-    });
+    let isVerified = false;
+    const verify = (overlay: Overlay): void => {
+      engine.#layers.replace(overlay);
+      if (!isVerified) options.verify?.((key) => engine.get(key));
+      isVerified = true;
+    };
+    verify(await replay(options, engine.#flushedIndex + 1, engine.#pieces(verify)));
+    await engine.#checkSpace();
+    // On a full disk the engine can be read, and it writes when there is space.
+    if (engine.state === "open") {
+      await engine.flushNow().catch((error: unknown) => {
+        if (engine.state === "failed") throw error;
+      });
+    }
     const { syncIntervalMs, log } = options;
     if (syncIntervalMs !== undefined) engine.#timers.syncEvery(syncIntervalMs, log);
     return engine;
+  }
+
+  /** What is read from the log before there is an engine to flush it. */
+  #pieces(prepare: (overlay: Overlay) => void): ReplayPieces {
+    return {
+      bytesMax: this.#options.flushBytes * overlayGrowthMax,
+      flush: async (piece) => {
+        prepare(piece.overlay);
+        try {
+          await flush(piece, { ...this.#options, activeBytes: () => 0 });
+        } catch (error) {
+          if ((error as FaultError).code === "disk_full") return false;
+          this.#fail(error as FaultError);
+          throw this.#fault;
+        }
+        this.#flushedIndex = piece.throughIndex;
+        return true;
+      },
+    };
   }
 
   get state(): EngineState {
@@ -103,9 +134,14 @@ export class Engine implements AsyncDisposable {
     return this.#layers.readRowsAhead(ids);
   }
 
-  /** The newest value, durable or not; of a row, its record. */
+  /** The newest value, durable or not; of a row, its record. Throws `corrupt` when it is damaged. */
   get(key: string): Buffer | undefined {
     return this.#layers.get(key);
+  }
+
+  /** What the kv holds of a key as it lies there, with its checksum, damaged or not. */
+  raw(key: string): Buffer | undefined {
+    return this.#layers.raw(key);
   }
 
   /** The same, read as UTF-8. */
@@ -172,19 +208,28 @@ export class Engine implements AsyncDisposable {
   }
 
   /** Throws what `commit` would throw now. */
-  assertWritable(): void {
-    if (this.#state === "open") return;
+  assertWritable(frees = false): void {
+    if (this.#state === "open" || (frees && this.#takesDeletions)) return;
     throw this.#fault ?? new FaultError("closed", "the engine is closed");
   }
 
-  /** Makes all changes visible now and durable together. */
-  commit(changes: readonly RowChange[], ops: readonly Op[] = noOps): Group {
-    if (this.#state !== "open") this.assertWritable();
+  /** Whether there is little room, but enough to write down what gives room back. */
+  get #takesDeletions(): boolean {
+    return this.#state === "full" && !this.#kvIsFull && this.#rollingBack === undefined;
+  }
+
+  /**
+   * Makes all changes visible now and durable together. Those that free space are taken also when the
+   * disk has less room than it should.
+   */
+  commit(changes: readonly RowChange[], ops: readonly Op[] = noOps, frees = false): Group {
+    if (this.#state !== "open") this.assertWritable(frees);
     const group = this.#groups.open();
     if (changes.length > 0) this.#layers.change(group, changes);
     if (ops.length > 0) this.#layers.write(group, ops);
     group.batchCount += 1;
     this.#newest = group;
+    if (this.#state === "full") this.#hasFreed = true;
     return group;
   }
 
@@ -203,6 +248,26 @@ export class Engine implements AsyncDisposable {
       await this.#startFlush();
       if (this.#layers.frozen === generation) throw this.#fault;
     }
+  }
+
+  get hasFiles(): boolean {
+    return this.#options.kv.files !== undefined;
+  }
+
+  /** Reads all files of the kv; one that is damaged ends the acknowledgements. */
+  async scrub(): Promise<void> {
+    try {
+      await this.#options.kv.files?.scrub();
+    } catch (error) {
+      this.#fail(error as FaultError);
+      throw error;
+    }
+  }
+
+  /** Makes the kv hold everything that is committed, so that the log is not needed to read it. */
+  async settle(): Promise<void> {
+    await this.flushNow();
+    await trimAll(this.#options);
   }
 
   stats(): EngineStats {
@@ -227,7 +292,8 @@ export class Engine implements AsyncDisposable {
     this.#timers.stop();
     this.#groups.resume();
     // What cannot be flushed is in the log, where the next start finds it.
-    await this.flushNow().catch(() => {});
+    await this.#reclaiming;
+    await this.settle().catch(() => {});
     await this.#groups.newest()?.done.catch(() => {});
     await this.#kvIdle();
     await this.#rollingBack;
@@ -339,7 +405,27 @@ export class Engine implements AsyncDisposable {
       this.#options.observer.stateChanged("full", fault);
     }
     if (this.#state !== "full") return;
-    this.#space.wait(this.#isRecovered, this.#acceptAgain);
+    this.#space.wait(this.#isRecovered, this.#acceptAgain, this.#reclaim);
+  }
+
+  /** Makes room of what was deleted, and of what was prepared for later. */
+  readonly #reclaim = (): void => {
+    if (this.#reclaiming !== undefined || !this.#takesDeletions || !this.#hasFreed) return;
+    this.#hasFreed = false;
+    this.#reclaiming = this.#giveBack()
+      .catch(() => {
+        // Tried again with the next deletion; what is wrong with the disk is reported by the flush.
+      })
+      .finally(() => {
+        this.#reclaiming = undefined;
+      });
+  };
+
+  async #giveBack(): Promise<void> {
+    const { kv, log } = this.#options;
+    await log.release?.();
+    await this.settle();
+    await kv.files?.reclaim();
   }
 
   /** Makes the kv writable. */
@@ -376,7 +462,11 @@ export class Engine implements AsyncDisposable {
 
   /** Such a batch may show only now, below what a rollback read from the log. */
   async #openKvAnew(): Promise<void> {
-    await this.#options.kv.recover();
+    const { kv } = this.#options;
+    await kv.recover();
+    if (readPosition(kv) < this.#flushedIndex) {
+      throw new FaultError("storage_failed", "the key-value store lost what it was given");
+    }
     this.#layers.forgetStored();
     if (this.#layers.frozen === undefined) await this.#readLog();
   }

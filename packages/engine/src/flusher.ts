@@ -1,14 +1,17 @@
 /**
  * Brings a closed generation of the overlay into the kv: its net effect, the index keys, what the
- * store derives from it, and the log position reached, as one durable batch. The kv is therefore
- * always exactly the state after some log record, and never ahead of what the log itself has made
- * durable.
+ * store derives from it, and the log position reached, as one batch. The kv is therefore always exactly
+ * the state after some log record, and never ahead of what the log itself has made durable. The log is
+ * given up as far as the kv has made it durable, which may be less than it was given.
+ *
+ * Values end with a checksum, except those of index keys, which repeat what is in the row.
  *
  * Rows become bytes here. The batch is made in pieces, so that a large generation does not hold up
  * what else is to be done.
  */
-import type { FaultError } from "./fault.ts";
+import { FaultError } from "./fault.ts";
 import { writeIndexKeys } from "./index-keys.ts";
+import { checksumBytes, seal, unseal } from "./kv/checked-value.ts";
 import type { Kv, KvBatch, KvWrite } from "./kv/kv.ts";
 import type { Log } from "./log/log.ts";
 import type { Overlay, Unflushed } from "./overlay.ts";
@@ -18,6 +21,8 @@ const positionKey = "codeq/meta/position";
 /** Writes that are made in one turn: less than a millisecond of work. */
 const pieceWritesMin = 200;
 const scratchBytes = 64 * 1024;
+/** The kv makes durable what it holds when the log has grown to this, which counts whole segments. */
+const logBytesMax = 160 * 1024 * 1024;
 
 /** Keys the store keeps in step with the others, such as counters; computed once per flush. */
 export type Derive = (
@@ -25,9 +30,27 @@ export type Derive = (
   get: (key: string) => Buffer | undefined,
 ) => readonly KvWrite[];
 
+/** The index of the log record up to which the kv holds everything; 0 for an empty one. */
 export function readPosition(kv: Kv): number {
+  return storedPosition(kv)?.index ?? 0;
+}
+
+/** Throws when the kv was written from the log of another store. */
+export function assertSameStore(kv: Kv, identity: number | undefined): void {
+  const stored = storedPosition(kv);
+  if (identity === undefined || stored === undefined || stored.identity === identity) return;
+  throw new FaultError(
+    "corrupt",
+    `the log belongs to store ${identity} and the key-value store to ${stored.identity}. ` +
+      "Restore the whole data directory (kv and log together) from one backup.",
+  );
+}
+
+function storedPosition(kv: Kv): { readonly index: number; readonly identity: number } | undefined {
   const stored = kv.get(positionKey);
-  return stored === undefined ? 0 : Number(stored.toString("latin1"));
+  if (stored === undefined) return undefined;
+  const [index, identity] = unseal(positionKey, stored).toString("latin1").split(" ");
+  return { index: Number(index), identity: Number(identity ?? 0) };
 }
 
 /** What is in the log up to an index and not in the kv yet. */
@@ -44,45 +67,95 @@ export interface FlushParts {
   /** Runs a function after what arrived in the same turn. */
   readonly defer: (run: () => void) => void;
   readonly flushBytes: number;
+  /** Of the store that log and kv belong to; undefined when they cannot be mixed up. */
+  readonly identity?: number | undefined;
   /** How much has come since the generation was closed. */
   readonly activeBytes: () => number;
 }
 
 export async function flush(generation: Generation, into: FlushParts): Promise<void> {
   const { overlay, throughIndex } = generation;
-  await into.log.sync();
+  const { kv, log } = into;
+  await log.sync();
   // A kv may have kept a batch that it reported as failed; what is derived must not be added twice.
-  if (readPosition(into.kv) < throughIndex) {
+  if (readPosition(kv) < throughIndex) {
     const { rows, entries } = overlay;
-    const derived = into.derive({ rows: rows.values(), entries }, (key) => into.kv.get(key));
-    const batch = into.kv.batch();
+    const derived = into.derive({ rows: rows.values(), entries }, (key) => {
+      const stored = kv.get(key);
+      return stored && unseal(key, stored);
+    });
+    const batch = kv.batch();
     try {
-      await addNetEffect(batch, overlay, into);
-      for (const write of derived) add(batch, write.key, write.value);
-      batch.put(positionKey, Buffer.from(String(throughIndex), "latin1"));
+      const sealed = new SealedWrites(batch);
+      await addNetEffect(sealed, overlay, into);
+      for (const write of derived) sealed.add(write.key, write.value);
+      const position = `${throughIndex} ${into.identity ?? 0}`;
+      sealed.add(positionKey, Buffer.from(position, "latin1"));
     } catch (error) {
       await batch.close();
       throw error;
     }
-    await batch.write({ sync: true });
+    // A sync says nothing where it is not the batch that is kept.
+    await batch.write({ sync: kv.files === undefined });
   }
-  await trim(into.log, throughIndex + 1);
+  if (kv.files === undefined) {
+    await trim(log, throughIndex + 1);
+    return;
+  }
+  await trim(log, (await kv.files.noteWritten(throughIndex)) + 1);
+  if (log.bytes > logBytesMax) await trimAll(into);
 }
 
-async function addNetEffect(batch: KvBatch, overlay: Overlay, into: FlushParts): Promise<void> {
+/** Gives up all of the log that the kv has, as far as there is room to make it durable. */
+export async function trimAll({ kv, log }: Pick<FlushParts, "kv" | "log">): Promise<void> {
+  if (kv.files !== undefined) await trim(log, (await kv.files.makeDurable()) + 1);
+}
+
+/** Puts values with their checksums into a batch. */
+class SealedWrites {
+  readonly batch: KvBatch;
+  #scratch: Buffer = Buffer.allocUnsafeSlow(scratchBytes);
+
+  constructor(batch: KvBatch) {
+    this.batch = batch;
+  }
+
+  row(key: string, row: Row, codec: RowCodec): void {
+    const scratch = this.#roomFor(codec.roomOf(row, undefined));
+    const end = codec.write(scratch, 0, row, undefined);
+    this.batch.put(key, scratch.subarray(0, seal(key, scratch, end)));
+  }
+
+  add(key: string, value: Buffer | undefined): void {
+    if (value === undefined) {
+      this.batch.del(key);
+      return;
+    }
+    const scratch = this.#roomFor(value.length);
+    value.copy(scratch);
+    this.batch.put(key, scratch.subarray(0, seal(key, scratch, value.length)));
+  }
+
+  #roomFor(bytes: number): Buffer {
+    const needed = bytes + checksumBytes;
+    if (needed > this.#scratch.length) this.#scratch = Buffer.allocUnsafeSlow(needed * 2);
+    return this.#scratch;
+  }
+}
+
+async function addNetEffect(
+  writes: SealedWrites,
+  overlay: Overlay,
+  into: FlushParts,
+): Promise<void> {
   const codec = into.rows;
-  let scratch = Buffer.allocUnsafeSlow(scratchBytes);
+  const { batch } = writes;
   let left = pieceWrites(into);
   for (const entry of overlay.rows.values()) {
     const { row } = entry;
     const key = codec.prefix + codec.idOf((row ?? entry.below) as Row);
-    if (row === undefined) {
-      batch.del(key);
-    } else {
-      const room = codec.roomOf(row, undefined);
-      if (room > scratch.length) scratch = Buffer.allocUnsafeSlow(room * 2);
-      batch.put(key, scratch.subarray(0, codec.write(scratch, 0, row, undefined)));
-    }
+    if (row === undefined) batch.del(key);
+    else writes.row(key, row, codec);
     left -= 1 + writeIndexKeys(batch, entry, codec);
     if (left <= 0) {
       await nextTurn(into);
@@ -90,7 +163,7 @@ async function addNetEffect(batch: KvBatch, overlay: Overlay, into: FlushParts):
     }
   }
   for (const [key, entry] of overlay.entries) {
-    add(batch, key, entry.value);
+    writes.add(key, entry.value);
     left -= 1;
     if (left <= 0) {
       await nextTurn(into);
@@ -102,11 +175,6 @@ async function addNetEffect(batch: KvBatch, overlay: Overlay, into: FlushParts):
 /** More, the more has come meanwhile, so that turns full of other work do not hold up the flush. */
 function pieceWrites({ activeBytes, flushBytes }: FlushParts): number {
   return pieceWritesMin * (1 + (8 * activeBytes()) / flushBytes);
-}
-
-function add(batch: KvBatch, key: string, value: Buffer | undefined): void {
-  if (value === undefined) batch.del(key);
-  else batch.put(key, value);
 }
 
 function nextTurn({ defer }: FlushParts): Promise<void> {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EngineWorld } from "../test/engine-world.ts";
+import { textOf } from "../test/sealed.ts";
 import { added, changed, countIndexKeys, moved, removed, thing, things } from "../test/things.ts";
 import type { Engine } from "./engine.ts";
 import { writeIndexKeys } from "./index-keys.ts";
@@ -67,5 +68,5 @@ test("rows are read from the log and the kv when a process died before it flushe
   const next = await world.open();
   assert.deepEqual(await shelves(next), ["shelf/high/a", "shelf/low/c", "shelf/low/d"]);
   assert.deepEqual(contents(world), await shelves(next));
-  assert.equal(world.contents.get("count")?.toString(), "3");
+  assert.equal(textOf(world.contents, "count"), "3");
 });

@@ -14,6 +14,8 @@ export { FaultError } from "./fault.ts";
 export type { Derive } from "./flusher.ts";
 export type { Commit, CommitWaiter, Group } from "./group.ts";
 export { type KeyWrites, writeIndexKeys } from "./index-keys.ts";
+export { type CheckedTables, scrubTables } from "./kv/check-tables.ts";
+export { DataLock } from "./kv/data-lock.ts";
 export type { Kv, KvBatch, KvCursor, KvEntry, KvRange, KvStats, KvWrite } from "./kv/kv.ts";
 export { LevelKv } from "./kv/level-kv.ts";
 export { CollectedBatch, MemoryKv } from "./kv/memory-kv.ts";
@@ -26,5 +28,6 @@ export {
 export { LocalLog } from "./log/local-log.ts";
 export type { Log } from "./log/log.ts";
 export { MemoryLog } from "./log/memory-log.ts";
+export { type FilesOptions, type OpenedFiles, openFiles } from "./open-files.ts";
 export type { OverlayEntry, RowEntry, Unflushed } from "./overlay.ts";
 export { type Row, type RowChange, type RowCodec, recordOf } from "./row-codec.ts";

@@ -5,8 +5,10 @@
 
 import type { Op } from "./batch-codec.ts";
 import { check } from "./check.ts";
+import type { FaultError } from "./fault.ts";
 import { type Generation, readPosition } from "./flusher.ts";
 import type { Group } from "./group.ts";
+import { sealedEnd, unseal } from "./kv/checked-value.ts";
 import type { Kv, KvEntry, KvRange } from "./kv/kv.ts";
 import { scanEntries, scanKeys } from "./merged-scan.ts";
 import { Overlay, type OverlayEntry, type RowEntry, type Unflushed } from "./overlay.ts";
@@ -97,14 +99,30 @@ export class Layers {
       if (known !== undefined) return known.row && recordOf(known.row, this.#codec);
     }
     const entry = this.#entry(key);
-    return entry === undefined ? this.#kv.get(key) : entry.value;
+    return entry === undefined ? this.#stored(key) : entry.value;
+  }
+
+  /** The bytes of the kv as they are, damaged or not; undefined when nothing can be read at all. */
+  raw(key: string): Buffer | undefined {
+    try {
+      return this.#kv.get(key);
+    } catch (error) {
+      if ((error as FaultError).code === "corrupt") return undefined;
+      throw error;
+    }
+  }
+
+  #stored(key: string): Buffer | undefined {
+    const stored = this.#kv.get(key);
+    if (stored === undefined || this.#codec.isIndexKey(key)) return stored;
+    return unseal(key, stored);
   }
 
   getText(key: string): string | undefined {
     const entry = this.#entry(key);
     if (entry !== undefined) return entry.text;
     if (key.startsWith(this.#codec.prefix)) return this.get(key)?.toString("utf8");
-    return this.#texts.take(key) ?? this.#kv.getText(key);
+    return this.#texts.take(key) ?? this.#stored(key)?.toString("utf8");
   }
 
   readAhead(keys: readonly string[]): Promise<readonly KvEntry<string>[]> {
@@ -189,11 +207,17 @@ export class Layers {
 
   #storedRow(id: string): Row | undefined {
     const key = this.#codec.prefix + id;
-    const bytes = this.#kv.get(key);
-    if (bytes === undefined) return undefined;
-    const row = this.#codec.read(bytes, 0, bytes.length, id, undefined);
-    if (row === undefined) this.#onDamaged(key);
-    return row;
+    try {
+      const bytes = this.#kv.get(key);
+      if (bytes === undefined) return undefined;
+      const end = sealedEnd(key, bytes);
+      const row = end === undefined ? undefined : this.#codec.read(bytes, 0, end, id, undefined);
+      if (row !== undefined) return row;
+    } catch (error) {
+      if ((error as FaultError).code !== "corrupt") throw error;
+    }
+    this.#onDamaged(key);
+    return undefined;
   }
 
   #scanned(): { readonly kv: Kv; readonly overlays: readonly Overlay[]; readonly rows: RowCodec } {

@@ -4,6 +4,7 @@
  * and flushes that happen meanwhile are not seen in part.
  */
 import { type KeyWrites, writeIndexKeys } from "./index-keys.ts";
+import { unseal } from "./kv/checked-value.ts";
 import type { Kv, KvCursor, KvEntry, KvRange } from "./kv/kv.ts";
 import type { Overlay } from "./overlay.ts";
 import { type Row, type RowCodec, recordOf } from "./row-codec.ts";
@@ -28,11 +29,23 @@ export async function scanEntries(
   range: KvRange,
   limit: number,
 ): Promise<KvEntry[]> {
-  const cursor = layers.kv.cursor(range);
+  const cursor = unsealed(layers.kv.cursor(range), layers.rows);
   const above = newestIn(layers, range);
   return mergedScan({ cursor, above, limit }, (written) =>
     Buffer.isBuffer(written) ? written : recordOf(written.row, layers.rows),
   );
+}
+
+/** Gives the values without their checksums, and throws where one is wrong. */
+function unsealed(cursor: KvCursor, codec: RowCodec): KvCursor {
+  return {
+    next: async (count) =>
+      (await cursor.next(count)).map((entry) => {
+        const [key, stored] = entry;
+        return codec.isIndexKey(key) ? entry : [key, unseal(key, stored)];
+      }),
+    close: () => cursor.close(),
+  };
 }
 
 export async function scanKeys(

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { sealed } from "../test/sealed.ts";
 import { moved, type Thing, thing, things } from "../test/things.ts";
 import { put } from "./batch-codec.ts";
-import { putOf } from "./kv/contract.ts";
 import { MemoryKv } from "./kv/memory-kv.ts";
 import { Overlay } from "./overlay.ts";
 import { RowsAhead, TextsAhead } from "./read-ahead.ts";
@@ -15,13 +15,13 @@ async function setup(valueBytes = 3): Promise<{
 }> {
   const kv = new MemoryKv();
   const keys = ["k0", "k1", "k2", "k3", "k4"];
-  await kv.write(keys.map((key) => putOf(key, "x".repeat(valueBytes))));
+  await kv.write(keys.map((key) => ({ key, value: sealed(key, "x".repeat(valueBytes)) })));
   const ahead = new TextsAhead(kv);
   const flush = async (key: string): Promise<void> => {
     const overlay = new Overlay();
     const buffer = Buffer.from("new");
     overlay.apply(put(key, "new"), { buffer, start: 0, end: 3 }, 1);
-    await kv.write([putOf(key, "new")]);
+    await kv.write([{ key, value: sealed(key, "new") }]);
     ahead.flushed(overlay);
   };
   return { ahead, flush };

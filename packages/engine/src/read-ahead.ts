@@ -6,6 +6,7 @@
  * and a reading that it overtook leaves those keys aside. Text is handed out once; a row stays. What
  * nobody asked for goes when the memory is needed for later readings.
  */
+import { sealedEnd } from "./kv/checked-value.ts";
 import type { Kv, KvCursor, KvEntry } from "./kv/kv.ts";
 import type { Overlay } from "./overlay.ts";
 import type { Row, RowCodec } from "./row-codec.ts";
@@ -101,7 +102,11 @@ export class TextsAhead {
     const wanted = keys.toSorted();
     const flushed = this.#readings.begin();
     try {
-      await readWanted(this.#kv.textCursor(rangeOf(wanted)), wanted, (key, text) => {
+      await readWanted(this.#kv.cursor(rangeOf(wanted)), wanted, (key, bytes) => {
+        const end = sealedEnd(key, bytes);
+        // Whoever reads it by itself is told of the damage.
+        if (end === undefined) return;
+        const text = bytes.toString("utf8", 0, end);
         found.push([key, text]);
         if (!flushed.some(({ entries }) => entries.has(key)))
           this.#texts.set(key, text, text.length);
@@ -149,7 +154,8 @@ export class RowsAhead {
       await readWanted(this.#kv.cursor(rangeOf(wanted)), wanted, (key, bytes) => {
         const id = key.slice(prefix.length);
         if (flushed.some(({ rows }) => rows.has(id))) return;
-        const row = this.#codec.read(bytes, 0, bytes.length, id, undefined);
+        const end = sealedEnd(key, bytes);
+        const row = end === undefined ? undefined : this.#codec.read(bytes, 0, end, id, undefined);
         if (row !== undefined) this.#rows.set(id, row, bytes.length + rowSize);
       });
     } finally {

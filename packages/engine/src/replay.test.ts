@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
+import { sealed } from "../test/sealed.ts";
 import { added, changed, moved, removed, type Thing, thing, things } from "../test/things.ts";
 import { GroupWriter, type Op, put, remove, Slab } from "./batch-codec.ts";
 import { MemoryKv } from "./kv/memory-kv.ts";
@@ -38,7 +39,8 @@ async function replayed(
     const bodyBytes = bytes.length;
     await append(log, { buffer, bodyBytes, opCount, type: recordTypes.batches, timeMs: 0 });
   }
-  for (const row of stored) contents.set(things.prefix + row.id, recordOf(row, things));
+  for (const row of stored)
+    contents.set(things.prefix + row.id, sealed(things.prefix + row.id, recordOf(row, things)));
   return replay({ log, kv: new MemoryKv({ contents }), rows: things }, 1);
 }
 

@@ -4,6 +4,8 @@
  */
 import { type DecodedOp, decodeBody, opKinds } from "./batch-codec.ts";
 import { FaultError } from "./fault.ts";
+import type { Generation } from "./flusher.ts";
+import { sealedEnd } from "./kv/checked-value.ts";
 import type { Kv } from "./kv/kv.ts";
 import type { Log, LogRecord } from "./log/log.ts";
 import { Overlay, type RowEntry } from "./overlay.ts";
@@ -16,7 +18,18 @@ interface ReplayParts {
   readonly rows: RowCodec;
 }
 
-export async function replay(parts: ReplayParts, fromIndex: number): Promise<Overlay> {
+/** Where to put what was read so far, so that a long log need not be held in memory. */
+export interface ReplayPieces {
+  readonly bytesMax: number;
+  /** Brings the piece into the kv; false when that is not possible, and memory has to hold it. */
+  flush(piece: Generation): Promise<boolean>;
+}
+
+export async function replay(
+  parts: ReplayParts,
+  fromIndex: number,
+  pieces?: ReplayPieces,
+): Promise<Overlay> {
   const { firstIndex, lastIndex } = parts.log;
   if (lastIndex < fromIndex - 1 || firstIndex > fromIndex) {
     throw corrupt(
@@ -24,7 +37,8 @@ export async function replay(parts: ReplayParts, fromIndex: number): Promise<Ove
         `to ${fromIndex - 1}; log and store do not belong together. Restore both from one backup.`,
     );
   }
-  const overlay = new Overlay();
+  let overlay = new Overlay();
+  let bytesMax = pieces?.bytesMax ?? Number.POSITIVE_INFINITY;
   for await (const record of parts.log.readFrom(fromIndex)) {
     try {
       applyRecord(record, overlay, parts);
@@ -32,6 +46,10 @@ export async function replay(parts: ReplayParts, fromIndex: number): Promise<Ove
       if (!(error instanceof FaultError)) throw error;
       throw new FaultError(error.code, `log record ${record.index}: ${error.message}`, error);
     }
+    if (overlay.bytes < bytesMax) continue;
+    const isFlushed = await pieces?.flush({ overlay, throughIndex: record.index });
+    if (isFlushed === true) overlay = new Overlay();
+    else bytesMax = Number.POSITIVE_INFINITY;
   }
   return overlay;
 }
@@ -70,9 +88,11 @@ function changeOf(op: DecodedOp, overlay: Overlay, parts: ReplayParts): RowChang
 
 /** The row in the kv, unless the overlay knows that it is gone. */
 function stored(id: string, entry: RowEntry | undefined, { kv, rows }: ReplayParts): Row {
-  const bytes = entry === undefined ? kv.get(rows.prefix + id) : undefined;
+  const key = rows.prefix + id;
+  const bytes = entry === undefined ? kv.get(key) : undefined;
   if (bytes === undefined) throw corrupt(`row ${id} is changed though it is not there`);
-  const row = rows.read(bytes, 0, bytes.length, id, undefined);
+  const end = sealedEnd(key, bytes);
+  const row = end === undefined ? undefined : rows.read(bytes, 0, end, id, undefined);
   if (row === undefined) throw corrupt(`row ${id} is changed and cannot be read in the store`);
   return row;
 }

@@ -39,6 +39,8 @@ export interface RowCodec {
   rowsIn(range: KvRange): ((row: Row) => boolean) | undefined;
   /** No two rows have one in common, and none begins with the prefix. */
   keysOf(row: Row): readonly string[];
+  /** Whether rows have index keys like this one. */
+  isIndexKey(key: string): boolean;
   /** What each index key of the row holds. */
   valueOf(row: Row): Buffer;
 }

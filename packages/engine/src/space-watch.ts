@@ -32,18 +32,22 @@ export class SpaceWatch {
     return new FaultError("disk_full", text);
   }
 
-  /** Looks again and again until there is room and `isReady` says so, too; then calls `end`, once. */
-  wait(isReady: () => Promise<boolean>, end: () => void): void {
+  /**
+   * Looks again and again until there is room and `isReady` says so, too; then calls `end`, once. Every
+   * time there is not enough it calls `makeRoom`.
+   */
+  wait(isReady: () => Promise<boolean>, end: () => void, makeRoom: () => void): void {
     if (this.#isWaiting) return;
     this.#isWaiting = true;
-    this.#look(isReady, end);
+    this.#look(isReady, end, makeRoom);
   }
 
-  #look(isReady: () => Promise<boolean>, end: () => void): void {
+  #look(isReady: () => Promise<boolean>, end: () => void, makeRoom: () => void): void {
     this.#timers.after(againMs, async () => {
       const hasRoom = (await this.shortage()) === undefined;
+      if (!hasRoom) makeRoom();
       if (!(hasRoom && (await isReady()))) {
-        this.#look(isReady, end);
+        this.#look(isReady, end, makeRoom);
         return;
       }
       this.#isWaiting = false;

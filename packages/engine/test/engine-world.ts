@@ -7,7 +7,8 @@ import { SimClock, SimDisk, type SimDiskOperation, SimRandom, settle } from "@co
 import { Engine } from "../src/engine.ts";
 import type { EngineState } from "../src/engine-options.ts";
 import { FaultError } from "../src/fault.ts";
-import type { Derive } from "../src/flusher.ts";
+import { type Derive, readPosition } from "../src/flusher.ts";
+import { sealedEnd } from "../src/kv/checked-value.ts";
 import type { KvWrite } from "../src/kv/kv.ts";
 import { CollectedBatch, MemoryKv } from "../src/kv/memory-kv.ts";
 import { type Durability, LocalLog } from "../src/log/local-log.ts";
@@ -102,12 +103,15 @@ export class EngineWorld {
   stored(): [string, string][] {
     return [...this.contents]
       .filter(([key]) => !key.startsWith("codeq/meta/"))
-      .map(([key, value]): [string, string] => [key, value.toString()])
+      .map(([key, value]): [string, string] => {
+        const end = things.isIndexKey(key) ? value.length : sealedEnd(key, value);
+        return [key, end === undefined ? "damaged" : value.toString("utf8", 0, end)];
+      })
       .sort();
   }
 
   get position(): number {
-    return Number(this.contents.get("codeq/meta/position")?.toString() ?? 0);
+    return readPosition(new MemoryKv({ contents: this.contents }));
   }
 
   #takeHidden(): readonly KvWrite[] {

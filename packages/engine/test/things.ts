@@ -60,6 +60,7 @@ export const things: RowCodec = {
     const { id, shelf } = row as Thing;
     return shelf === "" ? [] : shelf.split("+").map((each) => `shelf/${each}/${id}`);
   },
+  isIndexKey: (key) => key.startsWith("shelf/"),
   valueOf: (row) => Buffer.from((row as Thing).id),
 };
 

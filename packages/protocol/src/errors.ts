@@ -21,7 +21,8 @@ type GrpcStatus =
   | "RESOURCE_EXHAUSTED"
   | "UNIMPLEMENTED"
   | "INTERNAL"
-  | "UNAVAILABLE";
+  | "UNAVAILABLE"
+  | "DATA_LOSS";
 
 const row = (http: number, grpc: GrpcStatus, text: string, retryable = false): ErrorRow => ({
   http,
@@ -87,6 +88,11 @@ export const errors = {
     "UNAVAILABLE",
     "the keys that tokens are checked with cannot be fetched; try again",
     true,
+  ),
+  data_damaged: row(
+    500,
+    "DATA_LOSS",
+    "the stored data of this task is damaged; it was set aside, see the server's log",
   ),
   internal: row(500, "INTERNAL", "internal error"),
 } as const satisfies Record<string, ErrorRow>;

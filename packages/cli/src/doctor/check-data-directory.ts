@@ -1,6 +1,10 @@
-/** The data directory: is it there, may it be written, is it on a disk, has it room, is it in use. */
+/**
+ * The data directory: is it there, may it be written, is it on a disk, has it room, is it in use, are
+ * its files what was written.
+ */
 import { accessSync, constants, existsSync, readFileSync, statfsSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { FaultError, scrubTables } from "@codeq/server/data-dir";
 import { dataDirectoryOf } from "../local/data-directory.ts";
 import { bytes } from "../terminal/units.ts";
 import { type Finding, fail, ok, type Patient, warn } from "./finding.ts";
@@ -84,6 +88,21 @@ function checkUse(directory: string): Finding {
   const pid = pidIn(directory);
   if (pid === undefined) return ok("in use", "by no server");
   return ok("in use", `by the server with pid ${pid}`);
+}
+
+/** Reads all tables of the store, also while a server uses them. */
+export async function checkStoreFiles({ call, config }: Patient): Promise<Finding[]> {
+  if (config.persistenceProvider === "memory") return [];
+  const directory = join(dataDirectoryOf(call, config), "kv");
+  if (!existsSync(directory)) return [];
+  try {
+    const checked = await scrubTables(directory);
+    return [ok("store files", `${checked.tables} tables, ${bytes(checked.bytes)}, all whole`)];
+  } catch (error) {
+    if (!(error instanceof FaultError)) throw error;
+    const advice = "stop the server, keep a copy of the data directory, and restore a backup";
+    return [fail("store files", error.message, advice)];
+  }
 }
 
 /** Of a server that runs; undefined when there is none. */

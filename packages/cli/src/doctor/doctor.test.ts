@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { LevelKv } from "@codeq/server/data-dir";
+import { DataLock } from "@codeq/server/data-dir";
 import { CliWorld } from "../../test/cli-world.ts";
 import { checkFileSystem } from "./check-data-directory.ts";
 import { judgeSkew } from "./check-server.ts";
@@ -101,13 +101,13 @@ test("--fresh removes data after a yes, never what is not data, never while it i
   using no = new CliWorld({ isTerminal: true, input: "n\n" });
   mkdirSync(join(data(no), "kv"), { recursive: true });
   assert.equal((await fresh(no)).code, 130);
-  assert.deepEqual(readdirSync(data(no)), ["kv"]);
+  assert.deepEqual(readdirSync(data(no)), ["kv", "lock"]);
 
   using open = new CliWorld();
-  mkdirSync(data(open), { recursive: true });
-  const kv = await LevelKv.open(join(data(open), "kv"));
+  mkdirSync(join(data(open), "kv"), { recursive: true });
+  const lock = await DataLock.take(data(open));
   const locked = await fresh(open, "--yes");
-  await kv.close();
+  await lock[Symbol.asyncDispose]();
   assert.equal(locked.code, 3);
   assert.match(locked.errors, /in use by a server/);
 });

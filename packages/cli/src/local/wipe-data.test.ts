@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { LevelKv } from "@codeq/server/data-dir";
+import { DataLock } from "@codeq/server/data-dir";
 import { CliWorld } from "../../test/cli-world.ts";
 import type { Call } from "../call.ts";
 import { wipeData } from "./wipe-data.ts";
@@ -13,7 +13,8 @@ const call = { options: { has: (name: string) => name === "yes" } } as unknown a
 async function makeData(directory: string): Promise<void> {
   mkdirSync(join(directory, "log"), { recursive: true });
   writeFileSync(join(directory, "log", "00000000000000000001.log"), "");
-  await (await LevelKv.open(join(directory, "kv"))).close();
+  mkdirSync(join(directory, "kv"));
+  await (await DataLock.take(directory))[Symbol.asyncDispose]();
 }
 
 test("the data of a server goes, also behind a link, which stays", async () => {
@@ -37,5 +38,5 @@ test("what is not the data of a server stays", async () => {
   mkdirSync(join(other, "log"), { recursive: true });
   writeFileSync(join(other, "log", "access.log"), "");
   await assert.rejects(wipeData(call, other), /does not look like data of a server/);
-  assert.deepEqual([readdirSync(data).length, readdirSync(other)], [3, ["log"]]);
+  assert.deepEqual([readdirSync(data).length, readdirSync(other)], [4, ["log"]]);
 });

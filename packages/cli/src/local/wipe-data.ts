@@ -5,12 +5,12 @@
  */
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { FaultError, LevelKv } from "@codeq/server/data-dir";
+import { DataLock, FaultError } from "@codeq/server/data-dir";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";
 
 const store = "kv";
-const ours = [store, "log", "artifacts", "codeq.pid"];
+const ours = [store, "log", "lock", "witness", "artifacts", "codeq.pid"];
 
 export async function wipeData(call: Call, directory: string): Promise<void> {
   if (!existsSync(directory)) return;
@@ -36,7 +36,7 @@ function notOurs(what: string): CliError {
 
 async function checkUnused(directory: string): Promise<void> {
   try {
-    await (await LevelKv.open(join(directory, store))).close();
+    await (await DataLock.take(directory))[Symbol.asyncDispose]();
   } catch (error) {
     const isLocked = error instanceof FaultError && error.code === "locked";
     // Data that cannot be opened is a reason to begin anew.

@@ -220,10 +220,12 @@ function describeCursors(open: Open): void {
 }
 
 function describeReopening(open: Open): void {
-  test("everything is there after reopening", async () => {
+  test("everything that was made durable is there after reopening", async () => {
     const { kv, reopen } = await open();
     await writeAll(kv, [putOf("a", "1"), putOf("b", "2")], sync);
     await writeAll(kv, [deleteOf("a")], { sync: false });
+    await kv.files?.noteWritten(1);
+    await kv.files?.makeDurable();
     const next = await reopen();
     assert.deepEqual(await read(next, all), [["b", "2"]]);
     await writeAll(next, [putOf("c", "3")], sync);

@@ -43,7 +43,26 @@ export interface KvStats {
   readonly memoryBytes: number;
 }
 
+/**
+ * A store whose batches are not durable when they were written, whatever `sync` says: a power failure,
+ * and the end of the process, take it back to an earlier batch. The log is needed from there on.
+ */
+export interface KvFiles {
+  /**
+   * Everything up to this index of the log has been written; returns up to which index it is durable.
+   */
+  noteWritten(index: number): Promise<number>;
+  /** Makes what was noted durable, as far as there is room for it; returns up to which index. */
+  makeDurable(): Promise<number>;
+  /** Gives back the room of what was deleted or replaced; takes as long as it takes. */
+  reclaim(): Promise<void>;
+  /** Reads all files and throws `corrupt` when one is not what was written. */
+  scrub(): Promise<void>;
+}
+
 export interface Kv {
+  /** Undefined where a batch that was written with `sync` is durable. */
+  readonly files?: KvFiles;
   get(key: string): Buffer | undefined;
   /** The value read as UTF-8, which costs less than bytes that become text afterwards. */
   getText(key: string): string | undefined;
@@ -54,8 +73,8 @@ export interface Kv {
   /** Begins a batch of writes; one at a time. */
   batch(): KvBatch;
   /**
-   * Makes the store writable again after a batch that failed. Reads that meet it may be refused
-   * with `disk_full`; cursors that are open may end with a fault.
+   * Makes the store writable again after a batch that failed, and keeps what was written before. Reads
+   * that meet it may be refused with `disk_full`; cursors that are open may end with a fault.
    */
   recover(): Promise<void>;
   stats(): KvStats;

@@ -1,15 +1,24 @@
 /**
- * The LSM binding (LevelDB through classic-level). Opening takes the directory's exclusive lock,
- * which the operating system releases when the process ends, however it ends.
+ * The LSM binding (LevelDB through classic-level). Assumes that the caller holds the lock of the data
+ * directory.
+ *
+ * LevelDB checks nothing that it reads, and skips what is damaged in its own log. So nothing is left to
+ * it: tables are checked here before it opens them, and its log is removed. What it serves is exactly
+ * its tables, the state after some batch; everything later comes from the commit log. A batch is
+ * durable when the log files of LevelDB that it may be in are gone: LevelDB removes one when the table
+ * made of it, and the manifest that names the table, are synced.
  *
  * Batches are collected outside of the JavaScript heap, and written off the JavaScript thread as one
  * atomic write.
  */
-import { readdirSync, statfsSync, statSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, statfsSync, statSync } from "node:fs";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { ClassicLevel } from "classic-level";
 import { FaultError, isDiskFull } from "../fault.ts";
-import type { Kv, KvBatch, KvCursor, KvRange, KvStats } from "./kv.ts";
+import { checkTables, scrubTables } from "./check-tables.ts";
+import type { Kv, KvBatch, KvCursor, KvFiles, KvRange, KvStats } from "./kv.ts";
+import { assertWhole, damaged, logName, logNumbers, readStoreFiles } from "./manifest.ts";
 
 type Database = ClassicLevel<string, Buffer>;
 
@@ -17,6 +26,9 @@ const mebibyte = 1024 * 1024;
 const asText = { valueEncoding: "utf8" } as const;
 /** For what opening writes besides the table. */
 const openingBytes = mebibyte;
+/** Behind every key, so that nothing is compacted when only memory is to become a table. */
+const noKey = "\u007f";
+const firstKey = " ";
 const noStats: KvStats = {
   levels: [],
   compactionSeconds: 0,
@@ -25,19 +37,63 @@ const noStats: KvStats = {
   memoryBytes: 0,
 };
 
+export interface LevelKvOptions {
+  /** The store is known to hold something: one without tables has lost them. */
+  readonly mustHaveTables?: boolean;
+  /** Released when the store is closed. */
+  readonly lock?: AsyncDisposable;
+}
+
+/** What was written to LevelDB while a log of its own was the newest. */
+interface Mark {
+  readonly log: number;
+  readonly index: number;
+}
+
 export class LevelKv implements Kv {
+  readonly files: KvFiles = {
+    noteWritten: (index) => this.#noteWritten(index),
+    makeDurable: () => this.#makeDurable(),
+    reclaim: () => this.#database.compactRange(firstKey, noKey),
+    scrub: async () => {
+      await scrubTables(this.#directory);
+    },
+  };
+  /** Nothing was there when it was opened. */
+  readonly isNew: boolean;
   readonly #directory: string;
+  readonly #lock: AsyncDisposable | undefined;
   #database: Database;
   /** Closed to be opened anew; what is asked meanwhile is refused with the reason for it. */
   #isRecovering = false;
+  /** The oldest first. */
+  #marks: Mark[] = [];
+  #durableIndex = 0;
 
-  private constructor(directory: string, database: Database) {
-    this.#directory = directory;
-    this.#database = database;
+  private constructor(parts: {
+    readonly directory: string;
+    readonly database: Database;
+    readonly lock: AsyncDisposable | undefined;
+    readonly isNew: boolean;
+  }) {
+    this.#directory = parts.directory;
+    this.#database = parts.database;
+    this.#lock = parts.lock;
+    this.isNew = parts.isNew;
   }
 
-  static async open(directory: string): Promise<LevelKv> {
-    return new LevelKv(directory, await openDatabase(directory));
+  /** Throws `corrupt`, and has changed nothing, when a file is not what was written. */
+  static async open(directory: string, options: LevelKvOptions = {}): Promise<LevelKv> {
+    mkdirSync(directory, { recursive: true });
+    const { tables, logs, manifest } = readStoreFiles(directory);
+    if (options.mustHaveTables === true && tables.length === 0) {
+      throw damaged(directory, "holds no data though the log does not go back to the beginning");
+    }
+    await checkTables(directory, tables);
+    removeLogs(directory, logs);
+    const isNew = manifest === undefined;
+    const database = await openDatabase(directory, isNew);
+    return new LevelKv({ directory, database, lock: options.lock, isNew });
   }
 
   get(key: string): Buffer | undefined {
@@ -96,24 +152,55 @@ export class LevelKv implements Kv {
   }
 
   /**
-   * LevelDB refuses all writes after one that failed until it is opened anew. That writes its own
-   * log into a table; without room for it the store would stay closed and could not even be read.
+   * LevelDB refuses all writes after one that failed until it is opened anew. That writes its own log,
+   * which is checked first, into a table; without room for it the store would stay closed and could not
+   * even be read.
    */
   async recover(): Promise<void> {
     this.#assertRoom();
     this.#isRecovering = true;
     await this.#database.close();
-    this.#database = await openDatabase(this.#directory);
+    for (const log of logNumbers(readdirSync(this.#directory))) {
+      assertWhole(join(this.#directory, logName(log)));
+    }
+    this.#database = await openDatabase(this.#directory, false);
     this.#isRecovering = false;
   }
 
   #assertRoom(): void {
-    const names = readdirSync(this.#directory).filter((name) => name.endsWith(".log"));
-    const sizes = names.map((name) => statSync(join(this.#directory, name)).size);
+    const logs = logNumbers(readdirSync(this.#directory)).map(logName);
+    const sizes = logs.map((name) => statSync(join(this.#directory, name)).size);
     const needed = sizes.reduce((sum, size) => sum + size, openingBytes);
     const { bavail, bsize } = statfsSync(this.#directory);
     if (bavail * bsize >= needed) return;
     throw new FaultError("disk_full", `the key-value store needs ${needed} bytes to be opened`);
+  }
+
+  async #noteWritten(index: number): Promise<number> {
+    const logs = await this.#logs();
+    this.#marks.push({ log: logs.at(-1) as number, index });
+    return this.#durable(logs);
+  }
+
+  async #makeDurable(): Promise<number> {
+    if (this.#marks.length === 0) return this.#durableIndex;
+    // Turns memory into a table. It reports no failure; the log files tell.
+    await this.#database.compactRange(noKey, noKey);
+    return this.#durable(await this.#logs());
+  }
+
+  async #logs(): Promise<readonly number[]> {
+    const logs = logNumbers(await readdir(this.#directory));
+    if (logs.length > 0) return logs;
+    throw new FaultError("storage_failed", `somebody removed files of ${this.#directory}`);
+  }
+
+  #durable(logs: readonly number[]): number {
+    const oldest = logs[0] as number;
+    const kept = this.#marks.findIndex(({ log }) => log >= oldest);
+    const gone = this.#marks.splice(0, kept < 0 ? this.#marks.length : kept);
+    this.#durableIndex = gone.at(-1)?.index ?? this.#durableIndex;
+    return this.#durableIndex;
   }
 
   stats(): KvStats {
@@ -132,6 +219,7 @@ export class LevelKv implements Kv {
 
   async close(): Promise<void> {
     await this.#database.close();
+    await this.#lock?.[Symbol.asyncDispose]();
   }
 }
 
@@ -180,8 +268,14 @@ class LevelBatch implements KvBatch {
   }
 }
 
-async function openDatabase(directory: string): Promise<Database> {
+/** All that they hold is in the commit log. */
+function removeLogs(directory: string, logs: readonly number[]): void {
+  for (const number of logs) rmSync(join(directory, logName(number)));
+}
+
+async function openDatabase(directory: string, createIfMissing: boolean): Promise<Database> {
   const database: Database = new ClassicLevel(directory, {
+    createIfMissing,
     keyEncoding: "utf8",
     valueEncoding: "buffer",
     // Reads of records come from the overlay or in passes over ranges, which leave the cache alone.
@@ -216,7 +310,7 @@ function asFault(error: unknown): FaultError {
   if (isDiskFull(error) || text.includes("No space left")) {
     return new FaultError("disk_full", "no space left for the key-value store", error);
   }
-  if (cause?.code === "LEVEL_CORRUPTION") {
+  if ([code, cause?.code].includes("LEVEL_CORRUPTION") || text.includes("Corruption:")) {
     return new FaultError("corrupt", `the key-value store is damaged: ${text.trim()}`, error);
   }
   return new FaultError("storage_failed", `the key-value store failed: ${text.trim()}`, error);

@@ -24,12 +24,18 @@ import { readRecords } from "./read-records.ts";
 import { type LogCut, recoverLog } from "./recover-log.ts";
 import { closeSegment, openSegments, type Segment } from "./segment-files.ts";
 import { SegmentPool } from "./segment-pool.ts";
+import type { Witness } from "./witness.ts";
 
 export type Durability = "fsync" | "interval" | "os";
 
 export interface LocalLogOptions {
   readonly durability: Durability;
+  /** Of the store; records of another one are refused. */
   readonly writer: number;
+  /** Told how far the log is durable, and asked when it is opened. */
+  readonly witness?: Witness;
+  /** Files that wait to become segments are kept unless told. */
+  readonly keepsSpares?: boolean;
   readonly epoch: number;
   readonly shard: number;
   /** 64 MiB unless told. */
@@ -75,8 +81,13 @@ export class LocalLog implements Log {
   static async open(disk: Disk, options: LocalLogOptions): Promise<LocalLog> {
     const segmentBytes = options.segmentBytes ?? segmentBytesDefault;
     try {
-      const { segments: found, ...recovered } = await recoverLog(disk);
-      const keep = found.length > 0;
+      const { witness, writer } = options;
+      const { segments: found, ...recovered } = await recoverLog(disk, {
+        writer,
+        check: (lastIndex) => witness?.check(writer, lastIndex),
+      });
+      await witness?.begin(writer, recovered.lastIndex);
+      const keep = found.length > 0 && options.keepsSpares !== false;
       const pool = await SegmentPool.open(disk, { segmentBytes, keep });
       const handles = options.durability === "fsync" ? appendsInFlightMax : 1;
       const segments = await openSegments(disk, found, handles);
@@ -84,6 +95,10 @@ export class LocalLog implements Log {
     } catch (error) {
       throw asFault(error, "Opening the log failed");
     }
+  }
+
+  get isClosed(): boolean {
+    return this.#closing !== undefined;
   }
 
   get firstIndex(): number {
@@ -131,6 +146,7 @@ export class LocalLog implements Log {
         await this.#syncSegment(segment);
       }
       appends.syncedIndex = Math.max(appends.syncedIndex, lastIndex);
+      this.noteProgress();
       for (const segment of this.#segments.slice(0, -1)) {
         if (segment.lastIndex <= appends.syncedIndex) await closeSegment(segment);
       }
@@ -144,6 +160,11 @@ export class LocalLog implements Log {
     const startedMs = monotonicMs();
     await files?.[0].sync();
     onSync?.((monotonicMs() - startedMs) / 1000);
+  }
+
+  /** Lets the witness know how far the log is durable. */
+  noteProgress(): void {
+    this.#options.witness?.note(this.#appends.syncedIndex);
   }
 
   readFrom(index: number): AsyncIterable<LogRecord> {
@@ -195,6 +216,11 @@ export class LocalLog implements Log {
     }
   }
 
+  async release(): Promise<void> {
+    this.#check();
+    await this.#pool.removeSpares();
+  }
+
   /** The oldest segment goes when nobody reads it and a later one holds record `index`. */
   #isTrimmable(index: number): boolean {
     const oldest = this.#segments[0];
@@ -216,8 +242,10 @@ export class LocalLog implements Log {
     await this.#syncing;
     try {
       if (this.#appends.fault === undefined) await this.#queueSync();
+      this.noteProgress();
     } finally {
       for (const segment of this.#segments) await closeSegment(segment);
+      await this.#options.witness?.close();
     }
   }
 

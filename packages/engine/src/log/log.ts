@@ -62,5 +62,7 @@ export interface Log {
   readFrom(index: number): AsyncIterable<LogRecord>;
   /** Allows removal of the records below `index`; keeps what shares a segment with later ones. */
   trim(index: number): Promise<void>;
+  /** Gives back the room that was prepared for later records, if there is any. */
+  release?(): Promise<void>;
   close(): Promise<void>;
 }

@@ -56,10 +56,19 @@ export interface RecoveredLog {
   readonly cut: LogCut | undefined;
 }
 
-export async function recoverLog(disk: Disk): Promise<RecoveredLog> {
-  const survey = await surveyLog(disk);
-  await repair(disk, survey);
+/** What the log has to be, before anything is changed. */
+export interface Expected {
+  /** Of every record. */
+  readonly writer?: number;
+  /** Throws when the log must not end with this record. */
+  readonly check?: (lastIndex: number) => void;
+}
+
+export async function recoverLog(disk: Disk, expected: Expected = {}): Promise<RecoveredLog> {
+  const survey = await surveyLog(disk, expected.writer);
   const { segments, progress, tail } = survey;
+  expected.check?.(progress.expected - 1);
+  await repair(disk, survey);
   return {
     segments: segments.slice(0, tail === undefined ? 0 : tail.position + 1).filter(hasRecords),
     lastIndex: progress.expected - 1,
@@ -95,18 +104,18 @@ export interface Survey {
 }
 
 /** Reads everything and changes nothing. Throws what opening the log would throw. */
-export async function surveyLog(disk: ReadableDisk): Promise<Survey> {
+export async function surveyLog(disk: ReadableDisk, writer?: number): Promise<Survey> {
   const segments = await listSegments(disk);
   const first = segments[0]?.firstIndex ?? 1;
   const chain = first === 1 ? chainStart : undefined;
   const progress: Progress = { expected: first, chain, durableBelow: first, unsure: [] };
   for (const [position, segment] of segments.entries()) {
-    const entries = inspectSegment(disk, segment.name);
+    const entries = ofStore(inspectSegment(disk, segment.name), segment, writer);
     try {
       const stop = await acceptRecords(entries, segment, progress);
       if (segments[position + 1]?.firstIndex === progress.expected) continue;
       const later = segments.slice(position + 1);
-      const search = new Search(segment, progress);
+      const search = new Search(segment, progress, writer);
       if (stop !== undefined) search.consider(stop, segment);
       for await (const entry of entries) search.consider(entry, segment);
       for (const other of later) await search.segment(disk, other);
@@ -116,6 +125,29 @@ export async function surveyLog(disk: ReadableDisk): Promise<Survey> {
     }
   }
   return { segments, progress, tail: undefined };
+}
+
+/**
+ * A segment that begins with a record of another store was put here by somebody. Elsewhere such a record
+ * is what a file held before it became a segment, and nothing.
+ */
+async function* ofStore(
+  entries: AsyncGenerator<SegmentEntry, void, void>,
+  { name }: RecoveredSegment,
+  writer: number | undefined,
+): AsyncGenerator<SegmentEntry, void, void> {
+  for await (const entry of entries) {
+    const found = entry.header?.writer;
+    if (writer === undefined || found === undefined || found === writer) {
+      yield entry;
+    } else if (entry.offset === 0) {
+      throw new FaultError(
+        "corrupt",
+        `the log segment ${name} belongs to store ${found}, this is store ${writer}. Nothing was ` +
+          "changed. Restore the whole data directory (kv and log together) from one backup.",
+      );
+    }
+  }
 }
 
 async function listSegments(disk: ReadableDisk): Promise<RecoveredSegment[]> {
@@ -167,10 +199,12 @@ function durableBelow(header: RecordHeader): number {
 class Search {
   readonly #end: RecoveredSegment;
   readonly #progress: Progress;
+  readonly #writer: number | undefined;
   #recordsDropped = 0;
   #zeroTo: number;
 
-  constructor(end: RecoveredSegment, progress: Progress) {
+  constructor(end: RecoveredSegment, progress: Progress, writer: number | undefined) {
+    this.#writer = writer;
     this.#end = end;
     this.#progress = progress;
     this.#zeroTo = end.endBytes;
@@ -180,7 +214,8 @@ class Search {
     if (segment.firstIndex < this.#progress.expected) {
       throw this.#corrupt(`the segment ${segment.name} claims records that are already here`);
     }
-    for await (const entry of inspectSegment(disk, segment.name)) this.consider(entry, segment);
+    const entries = ofStore(inspectSegment(disk, segment.name), segment, this.#writer);
+    for await (const entry of entries) this.consider(entry, segment);
   }
 
   consider(entry: SegmentEntry, segment: RecoveredSegment): void {

@@ -95,6 +95,14 @@ export class SegmentPool {
     }
   }
 
+  /** Gives back the room of the files that wait. */
+  async removeSpares(): Promise<void> {
+    await this.#preparing;
+    for (let name = this.#spares.pop(); name !== undefined; name = this.#spares.pop()) {
+      await this.#disk.remove(name);
+    }
+  }
+
   /** Stops the background work and waits for its end. */
   async close(): Promise<void> {
     this.#closed = true;

@@ -251,7 +251,7 @@ export class Broker {
     waiter: Waiter<Submitted>,
     item: number,
   ): Refused | undefined {
-    const fault = this.#fault();
+    const fault = this.#fault(true);
     if (fault !== undefined) return fault;
     const before = this.reads.find(of);
     if (before === undefined) return { code: "task_unknown" };
@@ -318,7 +318,7 @@ export class Broker {
 
   /** Removes terminal tasks and all that belongs to them, together. */
   delete(tasks: readonly Task[]): Promise<void> {
-    this.store.assertWritable();
+    this.store.assertDeletable();
     const changes: Change[] = [];
     for (const id of new Set(tasks.map((task) => task.id))) {
       // It may have been deleted since it was read.
@@ -340,11 +340,12 @@ export class Broker {
     this.#sequence = Math.max(this.#sequence, await recoverMemory(this));
   }
 
-  /** Why nothing can be written now. */
-  #fault(): FaultError | undefined {
+  /** Why nothing can be written now, or not even what ends a task. */
+  #fault(isAnEnd = false): FaultError | undefined {
     if (this.store.state === "open") return undefined;
     try {
-      this.store.assertWritable();
+      if (isAnEnd) this.store.assertDeletable();
+      else this.store.assertWritable();
       return undefined;
     } catch (error) {
       if (error instanceof FaultError) return error;

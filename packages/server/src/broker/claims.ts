@@ -6,7 +6,7 @@
  */
 import assert from "node:assert/strict";
 import type { FaultError } from "@codeq/engine";
-import { type Change, changeOf, claim as claimTask, type Task } from "@codeq/queue";
+import { type Change, changeOf, claim as claimTask } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { Store } from "../store/store.ts";
 import type { Claim } from "./claim.ts";
@@ -155,11 +155,12 @@ export class Claims {
 
   /** Claims the oldest task of the window, unless it turns out to be somewhere else by now. */
   #take(pick: Pick, claim: Claim, changes: Change[]): ClaimedTask | undefined {
-    const before = this.#takeReady(pick);
+    const taken = this.#takeReady(pick);
+    const before = taken?.task;
     const outcome = before && claimTask(before, claim, this.#parts.clock.nowMs());
-    if (before === undefined || !outcome?.ok) return undefined;
+    if (taken === undefined || before === undefined || !outcome?.ok) return undefined;
     changes.push(changeOf(before, outcome.value, "claimed"));
-    return { task: outcome.value, payload: this.#parts.store.payload(before) };
+    return { task: outcome.value, payload: taken.payload };
   }
 
   #requested({ tenantId, queues: names }: Claim): readonly QueueState[] {
@@ -178,7 +179,7 @@ export class Claims {
   }
 
   /** The oldest task of the window, unless the record says that it is somewhere else by now. */
-  #takeReady({ queue, priority }: Pick): Task | undefined {
+  #takeReady({ queue, priority }: Pick): ClaimedTask | undefined {
     const { queues, store } = this.#parts;
     const taken = queues.take(queue, priority);
     const window = queue.window(priority);
@@ -191,15 +192,17 @@ export class Claims {
     }
     if (taken === undefined) return undefined;
     const task = store.task(taken.id);
-    if (task === undefined) {
-      // A record that cannot be read must not be offered again and again.
+    const isThere = task?.place.in === "ready" && task.place.seq === taken.number;
+    if (task !== undefined && !isThere) return undefined;
+    const payload = task && store.wholePayload(task);
+    if (task === undefined || payload === undefined) {
+      // What cannot be read must not be offered again and again.
       store.setAsideReady({ name: queue.name, tenantId: queue.tenantId, priority }, taken);
       queue.addReady(priority, -1);
       return undefined;
     }
-    if (task.place.in !== "ready" || task.place.seq !== taken.number) return undefined;
     queue.addReady(priority, -1);
-    return task;
+    return { task, payload };
   }
 
   /** Reads what comes next of every queue that may have the next task and has none in memory. */

@@ -24,7 +24,7 @@ export class TaskReads {
 
   async task(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
     return await this.#whenSettled(id, () => {
-      const task = this.find({ tenantId, id });
+      const task = this.#findWhole(tenantId, id);
       if (task === undefined) return undefined;
       return { task: this.withLiveLease(task), payload: this.#store.payload(task) };
     });
@@ -32,9 +32,16 @@ export class TaskReads {
 
   async result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
     return await this.#whenSettled(id, () => {
-      const task = this.find({ tenantId, id });
+      const task = this.#findWhole(tenantId, id);
       return task === undefined ? undefined : this.#store.result(task);
     });
+  }
+
+  /** Throws when there is such a task and it cannot be read. */
+  #findWhole(tenantId: TenantId, id: TaskId): Task | undefined {
+    const task = this.find({ tenantId, id });
+    if (task === undefined) this.#store.assertReadable(id);
+    return task;
   }
 
   /** Heartbeats move the end of a lease in memory first. */

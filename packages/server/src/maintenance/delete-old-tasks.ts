@@ -46,7 +46,7 @@ export class DeleteOldTasks implements Job {
   async runOnce(): Promise<void> {
     const { store } = this.#broker;
     const nowMs = this.#clock.nowMs();
-    store.assertWritable();
+    store.assertDeletable();
     // What becomes terminal while the scan runs lowers this again.
     this.#nextMs = Number.POSITIVE_INFINITY;
     const lookedFrom = this.#lookedTo;

@@ -16,8 +16,9 @@ function codeOf(fault: FaultError): ErrorCode {
       return "disk_full";
     case "closed":
       return "shutting_down";
-    case "storage_failed":
     case "corrupt":
+      return "data_damaged";
+    case "storage_failed":
     case "locked":
     case "format":
       return "storage_failed";

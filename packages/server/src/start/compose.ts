@@ -24,6 +24,7 @@ import { DeliverWebhooks, type PostCallback } from "../maintenance/deliver-webho
 import { expireLeases } from "../maintenance/expire-leases.ts";
 import { promoteDueTasks } from "../maintenance/promote-due-tasks.ts";
 import { refreshKeySets } from "../maintenance/refresh-key-sets.ts";
+import { scrubStore } from "../maintenance/scrub-store.ts";
 import { Ticker } from "../maintenance/ticker.ts";
 import { writeApiKeyUses } from "../maintenance/write-api-key-uses.ts";
 import { writeAudit } from "../maintenance/write-audit.ts";
@@ -253,7 +254,8 @@ function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: 
   const ofTasks = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks];
   const ofKeys = [refreshKeySets(keySets), writeApiKeyUses(apiKeys)];
   const ofAudit = [writeAudit(audit), deleteOldAudit(audit)];
-  const jobs = [...ofTasks, ...ofKeys, ...ofAudit, collectArtifacts(parts)];
+  const ofStore = [scrubStore({ store: broker.store, clock, logger }), collectArtifacts(parts)];
+  const jobs = [...ofTasks, ...ofKeys, ...ofAudit, ...ofStore];
   const ticker = new Ticker({ clock, logger, jobs, sleepMsMax });
   const wake = (): void => ticker.wake();
   broker.leases.onDue = wake;

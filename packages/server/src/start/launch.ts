@@ -52,6 +52,11 @@ function conditions(): readonly string[] {
   return main.endsWith(".ts") ? ["--conditions=source"] : [];
 }
 
+/** The key-value store has assertions, and a damaged table can fail one while it is compacted. */
+const aborted =
+  "codeq: the key-value store ended the server (SIGABRT), most likely because of a damaged file. " +
+  "Nothing that was acknowledged is lost. Run `codeq doctor` to check the data directory.\n";
+
 /**
  * Hands signals on until the server has ended, and resolves with its exit code. The first signal asks
  * the server to finish, a second one makes it stop at once. When a signal ended the server, the same
@@ -80,6 +85,7 @@ export function standInFor(server: ChildProcess, env: LaunchOptions["env"]): Pro
         resolve(code ?? 1);
         return;
       }
+      if (signal === "SIGABRT") process.stderr.write(aborted);
       process.kill(process.pid, signal);
       // The first process of a container does not die of its own signals.
       setImmediate(() => resolve(128 + constants.signals[signal]));

@@ -2,7 +2,8 @@
  * Arguments, configuration, composition, listening, signals; or, with `keys` as the first argument,
  * the management of API keys while no server runs. Exit codes: 0 after a shutdown, 1 for a
  * bug, 2 for a bad configuration, 3 when the data directory is in use, 4 when the data cannot be
- * opened, 5 when a port cannot be bound, 74 when the storage failed while running.
+ * opened, 5 when a port cannot be bound, 28 when the disk is too full to open the data, 74 when the
+ * storage failed while running.
  */
 import { randomBytes, randomFillSync } from "node:crypto";
 import { FaultError } from "@codeq/engine";
@@ -30,7 +31,7 @@ import { openDataDir } from "./open-data-dir.ts";
 import { stopRequested } from "./stop-requests.ts";
 import { welcome } from "./welcome.ts";
 
-const exitCodes = { config: 2, locked: 3, data: 4, port: 5, storage: 74 } as const;
+const exitCodes = { config: 2, locked: 3, data: 4, port: 5, full: 28, storage: 74 } as const;
 
 function exit(code: number, message: string): never {
   process.stderr.write(`codeq: ${message}\n`);
@@ -163,6 +164,7 @@ async function stop(
 
 function codeOf(error: unknown): number {
   if (!(error instanceof FaultError)) return 1;
+  if (error.code === "disk_full") return exitCodes.full;
   return error.code === "locked" ? exitCodes.locked : exitCodes.data;
 }
 

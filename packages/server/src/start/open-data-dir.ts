@@ -1,15 +1,16 @@
 /** Opens the files of a data directory, or their twins in memory. */
+import { randomBytes } from "node:crypto";
 import { access, constants, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
   FaultError,
   type Kv,
-  LevelKv,
-  LocalLog,
+  type LocalLog,
   type Log,
   MemoryKv,
   MemoryLog,
-  NodeDisk,
+  type OpenedFiles,
+  openFiles,
 } from "@codeq/engine";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
@@ -19,13 +20,15 @@ import type { Metrics } from "../telemetry/metrics.ts";
 export interface Storage {
   readonly kv: Kv;
   readonly log: Log;
+  /** Of the store on disk. */
+  readonly identity?: number;
   readonly freeBytes: () => Promise<number>;
 }
 
-/** The identity of the only writer a single node has. */
-const writer = 1;
-const epoch = 1;
-const shard = 0;
+/** What a server in memory calls its only writer. */
+const inMemory = { writer: 1, epoch: 1, shard: 0 } as const;
+/** What is acknowledged for longer than this is missed when it is cut off the end of the log. */
+const witnessMs = 1000;
 
 export async function openDataDir(
   config: Config,
@@ -33,33 +36,30 @@ export async function openDataDir(
 ): Promise<Storage> {
   if (config.persistenceProvider === "memory") {
     const freeBytes = (): Promise<number> => Promise.resolve(Number.POSITIVE_INFINITY);
-    return { kv: new MemoryKv(), log: new MemoryLog({ writer, epoch, shard }), freeBytes };
+    return { kv: new MemoryKv(), log: new MemoryLog(inMemory), freeBytes };
   }
   const directory = resolve(config.dataDir);
   await makeDirectory(directory);
-  const kv = await openKv(directory);
-  try {
-    await writeFile(pidFile(directory), `${process.pid}\n`);
-    const disk = await NodeDisk.open(join(directory, "log"));
-    const log = await LocalLog.open(disk, {
-      durability: config.durability,
-      writer,
-      epoch,
-      shard,
-      monotonicMs: () => parts.clock.monotonicMs(),
-      onAppend: (seconds) => parts.metrics.logAppendSeconds.observe(seconds),
-      onSync: (seconds) => parts.metrics.logSyncSeconds.observe(seconds),
+  const files = await open(directory, config, parts);
+  await writeFile(pidFile(directory), `${process.pid}\n`).catch(() => {
+    // Only a hint for people; a full disk has no room for it.
+  });
+  if (files.log.cut !== undefined) {
+    parts.logger.warn("the log ended in what was never acknowledged as durable; it was cut off", {
+      ...files.log.cut,
     });
-    if (log.cut !== undefined) {
-      parts.logger.warn("the log ended in what was never acknowledged as durable; it was cut off", {
-        ...log.cut,
-      });
-    }
-    return { kv, log, freeBytes: () => disk.freeBytes() };
-  } catch (error) {
-    await kv.close();
-    throw error;
   }
+  noteProgress(files.log, parts.clock);
+  return files;
+}
+
+/** Keeps the witness of the log not much behind it, also when nothing is flushed. */
+function noteProgress(log: LocalLog, clock: Clock): void {
+  clock.after(witnessMs, () => {
+    if (log.isClosed) return;
+    log.noteProgress();
+    noteProgress(log, clock);
+  });
 }
 
 /** Whoever starts a server for the first time meets this, so it says what to do. */
@@ -78,10 +78,20 @@ async function makeDirectory(directory: string): Promise<void> {
   }
 }
 
-/** The key-value store's lock is the lock of the whole directory. */
-async function openKv(directory: string): Promise<Kv> {
+async function open(
+  directory: string,
+  config: Config,
+  { clock, metrics, logger }: { clock: Clock; metrics: Metrics; logger: Logger },
+): Promise<OpenedFiles> {
   try {
-    return await LevelKv.open(join(directory, "kv"));
+    return await openFiles(directory, {
+      durability: config.durability,
+      monotonicMs: () => clock.monotonicMs(),
+      onAppend: (seconds) => metrics.logAppendSeconds.observe(seconds),
+      onSync: (seconds) => metrics.logSyncSeconds.observe(seconds),
+      newIdentity: () => 1 + randomBytes(6).readUIntBE(0, 6),
+      onRepair: (what) => logger.warn("the data directory was repaired", { what }),
+    });
   } catch (error) {
     if (!(error instanceof FaultError) || error.code !== "locked") throw error;
     const pid = await readFile(pidFile(directory), "utf8").catch(() => "unknown");

@@ -13,6 +13,7 @@ import {
   type EngineOptions,
   type EngineState,
   type EngineStats,
+  FaultError,
   type Group,
   type KvRange,
   type Op,
@@ -150,6 +151,11 @@ export class Store implements AsyncDisposable {
     if (this.#engine.state !== "open") this.#engine.assertWritable();
   }
 
+  /** The same for changes that only end or delete tasks, which may use the last room on the disk. */
+  assertDeletable(): void {
+    if (this.#engine.state !== "open") this.#engine.assertWritable(true);
+  }
+
   stats(): EngineStats {
     return this.#engine.stats();
   }
@@ -159,12 +165,23 @@ export class Store implements AsyncDisposable {
     return this.#engine.flushNow();
   }
 
+  /** False for a store in memory, of which nothing can rot. */
+  get hasFiles(): boolean {
+    return this.#engine.hasFiles;
+  }
+
+  /** Reads all files of the store; one that is damaged ends the acknowledgements. */
+  scrub(): Promise<void> {
+    return this.#engine.scrub();
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#engine[Symbol.asyncDispose]();
   }
 
   commit(changes: readonly Change[]): Group {
-    const group = this.#engine.commit(changes, writesBeside(changes));
+    const frees = this.#engine.state !== "open" && changes.every(isAnEnd);
+    const group = this.#engine.commit(changes, writesBeside(changes), frees);
     // After the commit: a group that closes in between has neither the change nor its bytes.
     for (let at = 0; at < changes.length; at++) {
       const { before, after } = changes[at] as Change;
@@ -189,17 +206,41 @@ export class Store implements AsyncDisposable {
     return this.#engine.get(taskKey(id)) !== undefined;
   }
 
+  /** Throws `corrupt` when the task is there and cannot be read. */
+  assertReadable(id: TaskId): void {
+    if (this.holds(id) && this.task(id) === undefined) throw damaged(taskKey(id));
+  }
+
+  /** Throws `corrupt` when it is damaged or missing. */
   payload(task: Task): string {
-    return task.payload ?? this.#engine.getText(payloadKey(task.id)) ?? "null";
+    if (task.payload !== undefined) return task.payload;
+    const key = payloadKey(task.id);
+    const text = this.#readable(key, () => this.#engine.getText(key));
+    if (text === undefined) throw damaged(key);
+    return text;
+  }
+
+  /** Undefined when it is damaged or missing. */
+  wholePayload(task: Task): string | undefined {
+    if (task.payload !== undefined) return task.payload;
+    try {
+      return this.payload(task);
+    } catch (error) {
+      if (error instanceof FaultError && error.code === "corrupt") return undefined;
+      throw error;
+    }
   }
 
   /** Undefined for a task that has not ended. */
   result(task: Task): Result | undefined {
     if (task.result !== undefined) return resultOf(task, task.result);
-    const bytes = this.#engine.get(resultKey(task.id));
-    const body = bytes === undefined ? undefined : decodeResult(bytes);
-    if (bytes !== undefined && body === undefined) this.#quarantine(resultKey(task.id));
-    return body === undefined ? undefined : resultOf(task, body);
+    const key = resultKey(task.id);
+    const bytes = this.#readable(key, () => this.#engine.get(key));
+    if (bytes === undefined) return undefined;
+    const body = decodeResult(bytes);
+    if (body !== undefined) return resultOf(task, body);
+    this.#quarantine(key);
+    throw damaged(key);
   }
 
   /** The group that has to be durable before anybody is told of the task; undefined when it is. */
@@ -393,14 +434,29 @@ export class Store implements AsyncDisposable {
     }
   }
 
+  /** Sets aside what is damaged before whoever asks is told. */
+  #readable<Value>(key: string, read: () => Value): Value {
+    try {
+      return read();
+    } catch (error) {
+      if (error instanceof FaultError && error.code === "corrupt") this.#quarantine(key);
+      throw error;
+    }
+  }
+
   /** The bytes stay where they are and are copied aside, so that nothing later overwrites them. */
   #quarantine(key: string): void {
     this.quarantined += 1;
     const copyKey = quarantineKey(key);
     if (this.#engine.state !== "open" || this.#engine.get(copyKey) !== undefined) return;
-    const bytes = this.#engine.get(key);
+    const bytes = this.#engine.raw(key);
     if (bytes !== undefined) this.#engine.commit([], [create(copyKey, bytes)]);
   }
+}
+
+/** Whether it makes room for others, sooner or later. */
+function isAnEnd({ after }: Change): boolean {
+  return after === undefined || after.place.in === "done" || after.place.in === "dead";
 }
 
 /** What goes into the store beside the records of the tasks; nothing for most changes. */
@@ -474,4 +530,8 @@ function retentionRange(after: Position | undefined, untilMs: number): KvRange {
   const isEndless = untilMs === Number.POSITIVE_INFINITY;
   const last = isEndless ? retentionPrefix : `${retentionPrefix}${sortable(untilMs)}/`;
   return { after: keyAt(retentionPrefix, after), before: endOf(last) };
+}
+
+function damaged(key: string): FaultError {
+  return new FaultError("corrupt", `${key} is damaged`);
 }

@@ -31,6 +31,7 @@ export const taskRows: RowCodec = {
     readTask({ buffer, start, end }, id as TaskId, before as Task | undefined),
   rowsIn: (range) => tasksIn(range) as ((row: Row) => boolean) | undefined,
   keysOf: (row) => keysOf(row as Task),
+  isIndexKey: (key) => key.startsWith(queuesPrefix) || key.startsWith(retentionPrefix),
   valueOf: (row) => ownerOf((row as Task).tenantId),
 };
 

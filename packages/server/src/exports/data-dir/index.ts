@@ -1,10 +1,12 @@
 /** What programs need that look into a data directory without a server. */
 export {
+  type CheckedTables,
+  DataLock,
   FaultError,
   type InspectedLog,
   type InspectedRecord,
   inspectLog,
-  LevelKv,
   ReadOnlyDisk,
   readLog,
+  scrubTables,
 } from "@codeq/engine";

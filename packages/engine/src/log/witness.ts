@@ -1,0 +1,129 @@
+/**
+ * A file beside the log that says which store the log belongs to, and an index that it had reached and
+ * made durable. A log that was cut, emptied or exchanged is a whole log; only this tells that it ends
+ * too early.
+ *
+ * What it says was true when it was written, and may be old: notes are written without a sync, by turns
+ * in two places, so that one that is torn leaves the other. No note is ahead of the log.
+ */
+import { crc32 } from "node:zlib";
+import type { Disk, DiskFile } from "../disk/disk.ts";
+import { FaultError } from "../fault.ts";
+
+export interface Testimony {
+  /** Of the store. */
+  readonly identity: number;
+  /** Every record up to this one was durable. */
+  readonly index: number;
+}
+
+const fileName = "witness";
+/** "cqwt" in the file. */
+const magic = 0x74777163;
+const noteBytes = 28;
+const places = [0, 4096] as const;
+const two32 = 2 ** 32;
+
+export class Witness {
+  readonly #file: DiskFile;
+  /** Undefined for a new store, and when the file is lost or damaged. */
+  readonly found: Testimony | undefined;
+  #identity = 0;
+  #notedIndex = -1;
+  #place = 0;
+  #noting: Promise<void> = Promise.resolve();
+  #closing: Promise<void> | undefined;
+
+  private constructor(file: DiskFile, found: Testimony | undefined, place: number) {
+    this.#file = file;
+    this.found = found;
+    this.#place = place;
+  }
+
+  static async open(disk: Disk): Promise<Witness> {
+    const file = await disk.open(fileName, { create: true });
+    let found: Testimony | undefined;
+    let place = 0;
+    for (const [at, offset] of places.entries()) {
+      const testimony = decode(await file.read(offset, noteBytes));
+      if (testimony === undefined || testimony.index < (found?.index ?? 0)) continue;
+      found = testimony;
+      // The better of the two is the last to be overwritten.
+      place = 1 - at;
+    }
+    return new Witness(file, found, place);
+  }
+
+  /** Throws when this is not the log of the store, or not all of it. */
+  check(identity: number, lastIndex: number): void {
+    if (this.found === undefined) return;
+    if (this.found.identity !== identity) {
+      throw new FaultError(
+        "corrupt",
+        `the file ${fileName} belongs to store ${this.found.identity}, the log to store ${identity}. ` +
+          "Restore the whole data directory from one backup.",
+      );
+    }
+    if (this.found.index <= lastIndex) return;
+    throw new FaultError(
+      "corrupt",
+      `The log is damaged: it ends at record ${lastIndex}, but record ${this.found.index} had been ` +
+        "made durable. Nothing was changed. Restore the whole data directory (kv and log together) " +
+        "from one backup.",
+    );
+  }
+
+  /** Writes down, durably, whose log it is. */
+  async begin(identity: number, index: number): Promise<void> {
+    this.#identity = identity;
+    for (const offset of places) await this.#file.write(this.#encode(index), offset);
+    await this.#file.sync();
+    this.#notedIndex = index;
+  }
+
+  /** The log is durable up to this index. Costs the caller nothing and may be lost. */
+  note(index: number): void {
+    if (index <= this.#notedIndex) return;
+    this.#notedIndex = index;
+    this.#noting = this.#noting
+      .then(() => this.#write(index))
+      .catch(() => {
+        // An older note is as true; the log itself reports what is wrong with the disk.
+      });
+  }
+
+  async #write(index: number): Promise<void> {
+    // Others came while this one waited.
+    if (index < this.#notedIndex) return;
+    await this.#file.write(this.#encode(index), places[this.#place] as number);
+    this.#place = 1 - this.#place;
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#noting.then(() => this.#file.close());
+    return this.#closing;
+  }
+
+  #encode(index: number): Buffer {
+    const bytes = Buffer.alloc(noteBytes);
+    bytes.writeUInt32LE(magic, 0);
+    bytes.writeUInt32LE(1, 4);
+    for (const [offset, value] of [
+      [8, this.#identity],
+      [16, index],
+    ] as const) {
+      bytes.writeUInt32LE(value % two32, offset);
+      bytes.writeUInt32LE(Math.floor(value / two32), offset + 4);
+    }
+    bytes.writeUInt32LE(crc32(bytes.subarray(0, 24)), 24);
+    return bytes;
+  }
+}
+
+function decode(bytes: Buffer): Testimony | undefined {
+  if (bytes.length < noteBytes || bytes.readUInt32LE(0) !== magic) return undefined;
+  if (bytes.readUInt32LE(24) !== crc32(bytes.subarray(0, 24))) return undefined;
+  const number = (at: number): number =>
+    bytes.readUInt32LE(at + 4) * two32 + bytes.readUInt32LE(at);
+  return { identity: number(8), index: number(16) };
+}

@@ -1,0 +1,78 @@
+/**
+ * Opens the files of a data directory so that log and kv are known to belong to each other: the lock
+ * first, then whose store it is, then the log, and the kv last. Refuses what is damaged or does not
+ * belong together, and says which file; what follows from the others is made again, and reported.
+ */
+import { join } from "node:path";
+import { NodeDisk } from "./disk/node-disk.ts";
+import { DataLock } from "./kv/data-lock.ts";
+import type { Kv } from "./kv/kv.ts";
+import { LevelKv } from "./kv/level-kv.ts";
+import { type Durability, LocalLog } from "./log/local-log.ts";
+import { inspectSegment, segmentFirstIndex } from "./log/segment.ts";
+import { Witness } from "./log/witness.ts";
+
+export interface FilesOptions {
+  readonly durability: Durability;
+  readonly monotonicMs: () => number;
+  readonly onSync?: (seconds: number) => void;
+  readonly onAppend?: (seconds: number, bytes: number) => void;
+  /** 64 MiB unless told. */
+  readonly segmentBytes?: number;
+  /** For a new store: any whole number above zero, no other store may have it. */
+  readonly newIdentity: () => number;
+  /** Something was lost that could be made again. */
+  readonly onRepair: (what: string) => void;
+}
+
+export interface OpenedFiles {
+  readonly kv: Kv;
+  readonly log: LocalLog;
+  readonly identity: number;
+  readonly freeBytes: () => Promise<number>;
+}
+
+const shard = 0;
+const epoch = 1;
+/** With less room than this the spare files of the log are given up before anything is opened. */
+const roomyBytes = 64 * 1024 * 1024;
+
+/** The kv holds the lock: whoever closes it, closes it last. */
+export async function openFiles(directory: string, options: FilesOptions): Promise<OpenedFiles> {
+  await using stack = new AsyncDisposableStack();
+  const lock = stack.use(await DataLock.take(directory));
+  const disk = await NodeDisk.open(directory);
+  const logDisk = await NodeDisk.open(join(directory, "log"));
+  const witness = await Witness.open(disk);
+  stack.defer(() => witness.close());
+  const first = await firstSegment(logDisk);
+  const identity = witness.found?.identity ?? first?.identity ?? options.newIdentity();
+  const hasRoom = (await disk.freeBytes()) >= roomyBytes;
+  const log = await LocalLog.open(logDisk, {
+    ...options,
+    ...{ writer: identity, epoch, shard, witness, keepsSpares: hasRoom },
+  });
+  stack.defer(() => log.close());
+  if (witness.found === undefined && first !== undefined) {
+    options.onRepair("the file witness was missing or damaged and was written again");
+  }
+  const mustHaveTables = first !== undefined && first.firstIndex > 1;
+  const kv = await LevelKv.open(join(directory, "kv"), { mustHaveTables, lock });
+  if (kv.isNew && log.lastIndex > 0) {
+    options.onRepair("the key-value store was missing and is made again from the log");
+  }
+  stack.move();
+  return { kv, log, identity, freeBytes: () => disk.freeBytes() };
+}
+
+/** Where the log begins and whose it is. */
+async function firstSegment(
+  disk: NodeDisk,
+): Promise<{ readonly firstIndex: number; readonly identity: number | undefined } | undefined> {
+  const name = (await disk.list()).find((each) => segmentFirstIndex(each) !== undefined);
+  if (name === undefined) return undefined;
+  for await (const entry of inspectSegment(disk, name)) {
+    if (entry.ok) return { firstIndex: entry.header.index, identity: entry.header.writer };
+  }
+  return { firstIndex: segmentFirstIndex(name) as number, identity: undefined };
+}
