@@ -239,9 +239,30 @@ test("syncs and appends are timed", async () => {
   await log.close();
 });
 
-test("a disk that is too full for the first segment refuses, and recovers with space", async () => {
+test("a disk without room for a whole segment takes small ones, and whole ones again with space", async () => {
   const disk = simDisk();
   disk.capacityBytes = segmentBytes - 1;
+  const log = await openLog(disk);
+  const bodies = ["a", "b", "c"];
+  for (const body of bodies) await append(log, frameOf(body));
+  assert.ok(log.bytes < segmentBytes, `${log.bytes} bytes`);
+  disk.capacityBytes = 10 * segmentBytes;
+  while (log.bytes < segmentBytes) {
+    bodies.push("more");
+    await append(log, frameOf("more"));
+  }
+  await log.trim(log.lastIndex);
+  assert.equal(log.bytes, segmentBytes, "small ones are not kept for later");
+  await log.close();
+  const again = await openLog(disk);
+  assert.equal(again.lastIndex, bodies.length);
+  assert.deepEqual(await bodiesFrom(again, again.firstIndex), bodies.slice(again.firstIndex - 1));
+  await again.close();
+});
+
+test("a disk that is too full for the first segment refuses, and recovers with space", async () => {
+  const disk = simDisk();
+  disk.capacityBytes = 127;
   const log = await openLog(disk);
   for (let tries = 0; tries < 3; tries += 1) {
     await assert.rejects(append(log, frameOf("a")), { code: "disk_full" });

@@ -12,6 +12,8 @@ import { isDiskFull } from "../fault.ts";
 import { closed } from "./log-fault.ts";
 
 const sparesMax = 2;
+/** A small segment is this part of a whole one. */
+const smallShare = 16;
 const zeros = Buffer.alloc(1024 * 1024);
 const namePattern = /^spare-(\d+)$/;
 
@@ -56,7 +58,8 @@ export class SegmentPool {
       return bytes;
     }
     await this.#preparing;
-    const spare = this.#spares.shift() ?? (await this.#prepare(this.#segmentBytes));
+    const spare = this.#spares.shift();
+    if (spare === undefined) return await this.#provideNew(name, bytes);
     try {
       await this.#disk.rename(spare, name);
     } catch (error) {
@@ -64,6 +67,21 @@ export class SegmentPool {
       throw error;
     }
     return this.#segmentBytes;
+  }
+
+  /** A disk with too little room for a whole segment gets a small one, for what makes room again. */
+  async #provideNew(name: string, bytes: number): Promise<number> {
+    let size = this.#segmentBytes;
+    if ((await this.#disk.freeBytes()) < size) size = Math.max(bytes, Math.ceil(size / smallShare));
+    const file = await this.#prepare(size);
+    try {
+      await this.#disk.rename(file, name);
+    } catch (error) {
+      if (size === this.#segmentBytes) this.#spares.unshift(file);
+      else await this.#disk.remove(file);
+      throw error;
+    }
+    return size;
   }
 
   /** Starts making a file in the background when none is waiting. */
