@@ -139,7 +139,7 @@ export class Engine implements AsyncDisposable {
     return this.#layers.get(key);
   }
 
-  /** What the kv holds of a key as it lies there, with its checksum, damaged or not. */
+  /** Like `get`, but what is damaged comes as it lies in the kv, with its checksum. */
   raw(key: string): Buffer | undefined {
     return this.#layers.raw(key);
   }

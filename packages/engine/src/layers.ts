@@ -102,14 +102,9 @@ export class Layers {
     return entry === undefined ? this.#stored(key) : entry.value;
   }
 
-  /** The bytes of the kv as they are, damaged or not; undefined when nothing can be read at all. */
+  /** Like `get`, but damaged bytes are those of the kv; undefined when nothing can be read at all. */
   raw(key: string): Buffer | undefined {
-    try {
-      return this.#kv.get(key);
-    } catch (error) {
-      if ((error as FaultError).code === "corrupt") return undefined;
-      throw error;
-    }
+    return unlessDamaged(() => this.get(key)) ?? unlessDamaged(() => this.#kv.get(key));
   }
 
   #stored(key: string): Buffer | undefined {
@@ -224,5 +219,14 @@ export class Layers {
     const overlays = [this.active];
     if (this.#frozen !== undefined) overlays.unshift(this.#frozen.overlay);
     return { kv: this.#kv, overlays, rows: this.#codec };
+  }
+}
+
+function unlessDamaged<Value>(read: () => Value): Value | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if ((error as FaultError).code === "corrupt") return undefined;
+    throw error;
   }
 }

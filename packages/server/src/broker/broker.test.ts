@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TaskId, WorkerId } from "@codeq/queue";
+import { sealed, textOf } from "../../../engine/test/sealed.ts";
 import { settle } from "../../../simulated/src/index.ts";
 import {
   abandon,
@@ -25,6 +26,7 @@ import {
   success,
   umbrella,
 } from "../../test/broker-world.ts";
+import { resultKey, taskKey } from "../store/keys.ts";
 import type { Broker } from "./broker.ts";
 
 async function setup(
@@ -109,11 +111,34 @@ test("an idempotency entry that cannot be read is kept aside, and the key can be
   const { world, broker } = await setup();
   await enqueue(broker, { idempotencyKey: "k" });
   await broker.store[Symbol.asyncDispose]();
-  world.contents.set("codeq/idempo/acme/k", Buffer.from("[damaged"));
+  const key = "codeq/idempo/acme/k";
+  world.contents.set(key, sealed(key, "[damaged"));
   const next = await world.open();
   assert.ok(!(await create(next, { idempotencyKey: "k" }).done).replayed);
   await next.store[Symbol.asyncDispose]();
-  assert.equal(world.contents.get("codeq/quarantine/codeq/idempo/acme/k")?.toString(), "[damaged");
+  assert.equal(textOf(world.contents, `codeq/quarantine/${key}`), "[damaged");
+});
+
+test("what a request that is made again needs and is damaged on the disk is refused, not done anew", async () => {
+  const { world, broker } = await setup();
+  const [entry, record] = ["codeq/idempo/acme/k", "codeq/idempo/acme/l"];
+  await enqueue(broker, { idempotencyKey: "k" });
+  const task = await enqueue(broker, { idempotencyKey: "l" });
+  const done = await enqueue(broker, { command: "other" });
+  await claim(broker, { commands: ["other"] });
+  await submit(broker, owned(done), completed(`"${"x".repeat(2000)}"`)).done;
+  await broker.store[Symbol.asyncDispose]();
+  const keys = [entry, taskKey(task.id), resultKey(done.id)];
+  for (const key of keys) world.contents.get(key)![0]! ^= 1;
+  const next = await world.open();
+  await assert.rejects(create(next, { idempotencyKey: "k" }).done, { code: "corrupt" });
+  await assert.rejects(create(next, { idempotencyKey: "l" }).done, { code: "corrupt" });
+  const again = submit(next, owned(done), completed(`"${"x".repeat(2000)}"`));
+  await assert.rejects(again.done, { code: "corrupt" });
+  assert.equal(next.counts(acme, "work").ready[0], 2);
+  await next.store[Symbol.asyncDispose]();
+  for (const key of keys) assert.ok(world.contents.has(`codeq/quarantine/${key}`), key);
+  assert.ok(world.contents.has(record));
 });
 
 test("D12: the end of a task and its result are one change: both are there after a crash, or none", async () => {

@@ -449,16 +449,22 @@ export class Broker {
   };
 
   #repeat(task: Task, waiter: Waiter<Submitted>, item: number): Refused | undefined {
-    const result = this.store.result(task);
+    const result = unlessDamaged(() => this.store.result(task));
     if (result === undefined) return { code: "not_in_progress" };
+    if (result instanceof FaultError) return result;
     this.#answerWhenDurable(task, waiter, { task, result, repeated: true }, item);
     return undefined;
   }
 
   /** Answers with the task that the idempotency key stands for; false when it stands for none. */
   #replay(input: NewTask, waiter: Waiter<Enqueued>, item: number): boolean {
-    const entry = this.store.idempotency(input.tenantId, input.idempotencyKey);
+    const { tenantId, idempotencyKey } = input;
+    const entry = unlessDamaged(() => this.store.idempotency(tenantId, idempotencyKey));
     if (entry === undefined) return false;
+    if (entry instanceof FaultError) {
+      waiter.refused(entry, item);
+      return true;
+    }
     const { payloadHash } = input;
     const match = matchIdempotency(entry, { queue: queueOf(input.command), payloadHash });
     if (!match.ok) {
@@ -466,7 +472,12 @@ export class Broker {
       return true;
     }
     const task = this.store.task(match.value);
-    if (task === undefined) return false;
+    if (task === undefined) {
+      // Another task must not take the place of one that is there.
+      const damage = unlessDamaged(() => this.store.assertReadable(match.value));
+      if (damage instanceof FaultError) waiter.refused(damage, item);
+      return damage instanceof FaultError;
+    }
     const answer = { task: this.reads.withLiveLease(task), replayed: true };
     this.#answerWhenDurable(task, waiter, answer, item);
     return true;
@@ -487,6 +498,16 @@ export class Broker {
       () => waiter.durable(answer, item),
       (why: Refused) => waiter.refused(why, item),
     );
+  }
+}
+
+/** Reads, or answers the damage that was found. */
+function unlessDamaged<Value>(read: () => Value): Value | FaultError {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof FaultError && error.code === "corrupt") return error;
+    throw error;
   }
 }
 

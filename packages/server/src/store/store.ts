@@ -248,10 +248,10 @@ export class Store implements AsyncDisposable {
     return this.#engine.whenRowDurable(id);
   }
 
-  /** The task that a producer's idempotency key stands for. */
+  /** The task that a producer's idempotency key stands for. Throws `corrupt` when it is damaged. */
   idempotency(tenantId: TenantId, key: string): IdempotencyEntry | undefined {
     const storeKey = idempotencyKeyOf(tenantId, key);
-    const text = this.#engine.getText(storeKey);
+    const text = this.#readable(storeKey, () => this.#engine.getText(storeKey));
     const entry = text === undefined ? undefined : decodeIdempotency(text);
     if (text !== undefined && entry === undefined) this.#quarantine(storeKey);
     return entry;
