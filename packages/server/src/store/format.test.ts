@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { sealed, textOf } from "../../../engine/test/sealed.ts";
 import { BrokerWorld } from "../../test/broker-world.ts";
 import { formatKey } from "./keys.ts";
 
@@ -11,7 +12,7 @@ interface Setup {
 
 async function setup(stored?: string): Promise<Setup> {
   const world = new BrokerWorld();
-  if (stored !== undefined) world.contents.set(formatKey, Buffer.from(stored));
+  if (stored !== undefined) world.contents.set(formatKey, sealed(formatKey, stored));
   const start = async (shards: number, end?: "kill"): Promise<void> => {
     const store = await world.openStore(shards);
     if (end === "kill") world.disk = world.disk.crash("process");
@@ -23,7 +24,7 @@ async function setup(stored?: string): Promise<Setup> {
 test("the first start writes down what every later one finds", async () => {
   const { world, start } = await setup();
   await start(4);
-  assert.equal(world.contents.get(formatKey)?.toString(), '{"version":3,"shards":4}');
+  assert.equal(textOf(world.contents, formatKey), '{"version":4,"shards":4}');
   await start(4);
 });
 
@@ -49,12 +50,12 @@ test("D23: it is refused also when the first start was killed before it could fl
 });
 
 test("data of another version is refused as it is, and says what to start", async () => {
-  for (const version of [1, 2, 4]) {
+  for (const version of [1, 2, 3, 5]) {
     const stored = `{"version":${version},"shards":1}`;
     const { world, start } = await setup(stored);
-    const message = new RegExp(`version ${version}.*reads 3.*version of codeQ that wrote it`, "s");
+    const message = new RegExp(`version ${version}.*reads 4.*version of codeQ that wrote it`, "s");
     await assert.rejects(start(1), { code: "format", message });
-    assert.deepEqual([...world.contents], [[formatKey, Buffer.from(stored)]]);
+    assert.deepEqual([...world.contents], [[formatKey, sealed(formatKey, stored)]]);
   }
 });
 

@@ -5,7 +5,7 @@
 import { type Engine, FaultError, put } from "@codeq/engine";
 import { formatKey } from "./keys.ts";
 
-const formatVersion = 3;
+const formatVersion = 4;
 
 /** Notes the format of a store that has none yet. */
 export async function writeFormat(engine: Engine, shards: number): Promise<void> {
