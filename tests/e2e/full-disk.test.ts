@@ -195,14 +195,13 @@ test("work in progress outlives a full disk", async (t) => {
   const claimed = JSON.parse((await api.post("/tasks/claim", {})).text) as TaskJson;
   await createUntilRefused(api, world.ledger);
   const result = { status: "COMPLETED", result: { done: true } };
-  assertRefusal(await api.post(`/tasks/${claimed.id}/result`, result));
   assert.equal((await api.post(`/tasks/${claimed.id}/heartbeat`, {})).status, 200);
-  assert.equal((await api.get(`/tasks/${claimed.id}/result`)).status, 404);
   assert.equal((await api.task(claimed.id))?.status, "IN_PROGRESS");
-  world.files.empty();
-  await createUntilTaken(api, world.ledger);
+  // What ends a task may use the reserve.
   const submitted = await api.post(`/tasks/${claimed.id}/result`, result);
   assert.equal(submitted.status, 200, submitted.text);
+  world.files.empty();
+  await createUntilTaken(api, world.ledger);
 });
 
 test("an artifact for which there is no room is refused, and its task can still be finished", async (t) => {
@@ -320,8 +319,8 @@ test("a start on a full disk loses nothing and says what is wrong", async (t) =>
   // Whatever is left.
   assert.throws(() => world.files.fill(100 * mebibyte), { code: "ENOSPC" });
   const exit = await endOfServer({ dataDir: world.dataDir });
-  assert.equal(exit.code, 4, exit.stderr);
-  assert.match(exit.stderr, /no space left/);
+  assert.equal(exit.code, 28, exit.stderr);
+  assert.match(exit.stderr, /no (space|room) left/);
   assert.doesNotMatch(exit.stderr, /^\s+at /m);
   world.files.empty();
   const next = await world.start();

@@ -220,7 +220,7 @@ test("what memory keeps is not older than what the kv kept of a batch that it re
   const refused = engine.commit([], [put("large", "x".repeat(6000))]);
   await assert.rejects(refused.done, { code: "disk_full" });
   await settle();
-  assert.deepEqual(world.contents.get("t/a"), recordOf(high, things));
+  assert.deepEqual(world.contents.get("t/a"), sealed("t/a", recordOf(high, things)));
   assert.deepEqual(engine.row("a"), high);
 });
 

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { sealed } from "../test/sealed.ts";
 import { moved, type Thing, thing, things } from "../test/things.ts";
 import { put } from "./batch-codec.ts";
+import type { KvWrite } from "./kv/kv.ts";
 import { MemoryKv } from "./kv/memory-kv.ts";
 import { Overlay } from "./overlay.ts";
 import { RowsAhead, TextsAhead } from "./read-ahead.ts";
@@ -66,6 +67,11 @@ test("nothing to read is no work", async () => {
   assert.equal(ahead.take("k1"), undefined);
 });
 
+function stored(row: Thing): KvWrite {
+  const key = things.prefix + row.id;
+  return { key, value: sealed(key, recordOf(row, things)) };
+}
+
 /** Three rows in a kv, and a flush that moves one of them. */
 async function setupRows(): Promise<{
   kv: MemoryKv;
@@ -73,8 +79,7 @@ async function setupRows(): Promise<{
   move: (row: Thing) => Promise<void>;
 }> {
   const kv = new MemoryKv();
-  const write = (row: Thing): Promise<void> =>
-    kv.write([{ key: things.prefix + row.id, value: recordOf(row, things) }]);
+  const write = (row: Thing): Promise<void> => kv.write([stored(row)]);
   for (const row of [a, b, c]) await write(row);
   const ahead = new RowsAhead(kv, things);
   const move = async (row: Thing): Promise<void> => {
@@ -127,12 +132,7 @@ test("rows that are read ahead take no more memory than they may", async () => {
   const ahead = new RowsAhead(kv, things);
   for (let round = 0; round < 10; round += 1) {
     const ids = rows.map(({ id }) => `${round}${id}`);
-    await kv.write(
-      rows.map((row) => {
-        const id = `${round}${row.id}`;
-        return { key: things.prefix + id, value: recordOf({ ...row, id } as Thing, things) };
-      }),
-    );
+    await kv.write(rows.map((row) => stored({ ...row, id: `${round}${row.id}` } as Thing)));
     await ahead.read(ids);
     assert.ok(ahead.get(ids.at(-1) as string), "the newest are there");
   }

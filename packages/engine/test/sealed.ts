@@ -10,7 +10,11 @@ export function sealed(key: string, value: Buffer | string): Buffer {
 }
 
 /** What a stored value says. */
-export function textOf(contents: ReadonlyMap<string, Buffer>, key: string): string | undefined {
+export function textOf(
+  contents: ReadonlyMap<string, Buffer>,
+  key: string,
+  encoding: BufferEncoding = "utf8",
+): string | undefined {
   const stored = contents.get(key);
-  return stored && unseal(key, stored).toString();
+  return stored && unseal(key, stored).toString(encoding);
 }

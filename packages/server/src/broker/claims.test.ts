@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { recordOf } from "@codeq/engine";
 import { enqueue as enqueueTask, type TaskId, type WorkerId } from "@codeq/queue";
+import { sealed, textOf } from "../../../engine/test/sealed.ts";
 import { settle } from "../../../simulated/src/index.ts";
 import {
   abandon,
@@ -268,7 +269,7 @@ test("an unreadable record is counted, kept and passed over", async () => {
   assert.equal(next.counts(acme, "work").ready[0], 0);
   const last = await world.reopen(next);
   assert.equal(world.contents.get(taskKey(bad.id))?.toString(), '["damaged');
-  assert.equal(world.contents.get(`codeq/quarantine/${taskKey(bad.id)}`)?.toString(), '["damaged');
+  assert.equal(textOf(world.contents, `codeq/quarantine/${taskKey(bad.id)}`), '["damaged');
   assert.equal(last.counts(acme, "work").ready[0], 0);
   assert.deepEqual(await claimIds(last, { count: 9 }), []);
 });
@@ -289,6 +290,9 @@ test("a queue whose only record is unreadable lets its waiter wait, not spin", a
 function backlog(queues: number, tasksEach: number): Map<string, Buffer> {
   const contents = new Map<string, Buffer>();
   const none = Buffer.alloc(0);
+  const put = (key: string, value: Buffer | string): void => {
+    contents.set(key, sealed(key, value));
+  };
   let seq = 0;
   for (let task = 0; task < tasksEach; task += 1) {
     for (let queue = 0; queue < queues; queue += 1) {
@@ -299,14 +303,14 @@ function backlog(queues: number, tasksEach: number): Map<string, Buffer> {
       if (task >= 3) continue;
       const at = { id, nowMs: 1, seq, keepsPayload: true };
       const record = enqueueTask(newTask({ command: `q${queue}` }), at);
-      contents.set(taskKey(id), recordOf(record, taskRows));
+      put(taskKey(id), recordOf(record, taskRows));
     }
   }
   for (let queue = 0; queue < queues; queue += 1) {
     const counts = [0, 0, 0, tasksEach, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    contents.set(countsKey(`q${queue}`, acme), Buffer.from(counts.join(" ")));
+    put(countsKey(`q${queue}`, acme), counts.join(" "));
   }
-  contents.set("codeq/meta/sequence", Buffer.from(String(seq)));
+  put("codeq/meta/sequence", String(seq));
   return contents;
 }
 

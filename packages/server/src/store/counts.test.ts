@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { unseal } from "../../../engine/src/kv/checked-value.ts";
+import { textOf } from "../../../engine/test/sealed.ts";
 import { settle } from "../../../simulated/src/index.ts";
 import {
   abandon,
@@ -39,7 +41,7 @@ function storedAndUnflushed(world: BrokerWorld, broker: Broker): Map<string, Cou
   for (const [key, value] of world.contents) {
     if (!key.startsWith(countsPrefix)) continue;
     const [queue, tenant] = key.slice(countsPrefix.length).split("/");
-    add(`${tenant === "_" ? "" : tenant}/${queue}`, decodeCounts(value));
+    add(`${tenant === "_" ? "" : tenant}/${queue}`, decodeCounts(unseal(key, value)));
   }
   for (const { queue, tenantId, counts } of changeOfCounts(
     engineOf(broker.store).unflushed(),
@@ -274,5 +276,5 @@ test("the stored sequence is at least that of every ready task, so that a restar
   const { world, broker } = await setup();
   for (let n = 0; n < 50; n += 1) await enqueue(broker, { priority: n % 10 });
   await broker.store.flushNow();
-  assert.equal(world.contents.get(sequenceKey)?.toString(), "50");
+  assert.equal(textOf(world.contents, sequenceKey), "50");
 });

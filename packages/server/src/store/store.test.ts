@@ -11,6 +11,7 @@ import {
   type WorkerId,
 } from "@codeq/queue";
 import fc from "fast-check";
+import { sealed, textOf } from "../../../engine/test/sealed.ts";
 import { settle } from "../../../simulated/src/index.ts";
 import { anyPlace, anyResult, anyTask } from "../../test/any-task.ts";
 import {
@@ -116,17 +117,19 @@ test("tasks, payloads, results and idempotency entries are found by their ids", 
 
 test("what cannot be read is counted, copied aside once and left where it is", async () => {
   const { world, ready, long, open } = await setup();
-  world.contents.set(taskKey(ready), Buffer.from("\u0000bad"));
-  world.contents.set(resultKey(long), Buffer.from("[1]"));
+  const [unreadable, foreign] = [taskKey(ready), resultKey(long)];
+  world.contents.set(unreadable, Buffer.from("\u0000bad"));
+  world.contents.set(foreign, sealed(foreign, "[1]"));
   const store = await open();
   assert.equal(store.task(ready), undefined);
   assert.equal(store.task(ready), undefined);
-  assert.equal(store.result(store.task(long)!), undefined);
+  assert.throws(() => store.result(store.task(long)!), { code: "corrupt" });
   assert.equal(store.quarantined, 3);
   await store[Symbol.asyncDispose]();
-  assert.equal(world.contents.get(taskKey(ready))?.toString(), "\u0000bad");
-  assert.equal(world.contents.get(`codeq/quarantine/${taskKey(ready)}`)?.toString(), "\u0000bad");
-  assert.equal(world.contents.get(`codeq/quarantine/${resultKey(long)}`)?.toString(), "[1]");
+  assert.equal(world.contents.get(unreadable)?.toString(), "\u0000bad");
+  assert.equal(textOf(world.contents, `codeq/quarantine/${unreadable}`), "\u0000bad");
+  assert.equal(textOf(world.contents, foreign), "[1]");
+  assert.equal(textOf(world.contents, `codeq/quarantine/${foreign}`), "[1]");
 });
 
 test("reading what cannot be read does not need a store that can be written", async () => {
@@ -138,18 +141,38 @@ test("reading what cannot be read does not need a store that can be written", as
   assert.equal(store.quarantined, 1);
 });
 
-test("a payload that is missing reads as null, the JSON for nothing", async () => {
+test("a payload or result whose bytes changed is never handed out, and is kept aside as it is", async () => {
+  const { world, long, open } = await setup();
+  for (const key of [payloadKey(long), resultKey(long)]) {
+    const bytes = world.contents.get(key) as Buffer;
+    bytes[20] = (bytes[20] as number) ^ 1;
+  }
+  const store = await open();
+  const task = store.task(long)!;
+  assert.throws(() => store.payload(task), { code: "corrupt" });
+  assert.equal(store.wholePayload(task), undefined);
+  assert.throws(() => store.result(task), { code: "corrupt" });
+  assert.equal(store.quarantined, 3);
+  await store[Symbol.asyncDispose]();
+  for (const key of [payloadKey(long), resultKey(long)]) {
+    const stored = world.contents.get(key)?.toString("latin1");
+    assert.equal(textOf(world.contents, `codeq/quarantine/${key}`, "latin1"), stored);
+  }
+});
+
+test("a payload that is missing is a fault of the data, never another payload", async () => {
   const { world, long, open } = await setup();
   world.contents.delete(payloadKey(long));
   const store = await open();
-  assert.equal(store.payload(store.task(long)!), "null");
+  assert.throws(() => store.payload(store.task(long)!), { code: "corrupt" });
+  assert.equal(store.wholePayload(store.task(long)!), undefined);
 });
 
 test("what is short travels with the task, what is long has a key of its own", async () => {
   const { world, done, long, open } = await setup();
   assert.equal(world.contents.get(payloadKey(done)), undefined);
   assert.equal(world.contents.get(resultKey(done)), undefined);
-  assert.equal(world.contents.get(payloadKey(long))?.toString(), longJson);
+  assert.equal(textOf(world.contents, payloadKey(long)), longJson);
   const store = await open();
   assert.equal(store.payload(store.task(long)!), longJson);
   assert.equal(store.result(store.task(long)!)?.resultJson, longJson);

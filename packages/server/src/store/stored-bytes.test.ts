@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { textOf } from "../../../engine/test/sealed.ts";
 import { settle } from "../../../simulated/src/index.ts";
 import {
   acme,
@@ -42,7 +43,7 @@ test("a total has the payloads and results there are, in bytes, and goes with th
   await settle();
   await broker.store.flushNow();
   assert.equal(world.contents.has(storedBytesKey(acme)), false);
-  assert.equal(world.contents.get(storedBytesKey(umbrella))?.toString(), "2");
+  assert.equal(textOf(world.contents, storedBytesKey(umbrella)), "2");
 });
 
 test("what comes back adds nothing, and a replay of a key adds nothing", async () => {
