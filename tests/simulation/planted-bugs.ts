@@ -5,6 +5,7 @@
 import type { Engine, EngineOptions, Group, Kv, KvBatch, Log, Row, RowCodec } from "@codeq/engine";
 import { FaultError } from "@codeq/engine";
 import { type Change, changeOf, type Task } from "@codeq/queue";
+import { sealedEnd } from "../../packages/engine/src/kv/checked-value.ts";
 import { eventsOf } from "../../packages/server/src/broker/feed-events.ts";
 import { GroupOutcome } from "../../packages/server/src/broker/group-outcome.ts";
 import type { QueueState } from "../../packages/server/src/broker/queue-state.ts";
@@ -233,7 +234,7 @@ export const plantedBugs: readonly PlantedBug[] = [
       engine: withRows(({ prefix, read }, { kv }) => ({
         read: (buffer, start, end, id, before) => {
           const bytes = before === undefined ? undefined : kv.get(prefix + id);
-          const stored = bytes && read(bytes, 0, bytes.length, id, undefined);
+          const stored = bytes && read(bytes, 0, sealedEnd(prefix + id, bytes)!, id, undefined);
           return read(buffer, start, end, id, stored ?? before);
         },
       })),
@@ -247,7 +248,8 @@ export const plantedBugs: readonly PlantedBug[] = [
         write: (buffer, at, after, before) => {
           const id = (after as Task).id;
           const bytes = before === undefined ? undefined : kv.get(prefix + id);
-          const stored: Row | undefined = bytes && read(bytes, 0, bytes.length, id, undefined);
+          const end = bytes && sealedEnd(prefix + id, bytes);
+          const stored: Row | undefined = bytes && read(bytes, 0, end!, id, undefined);
           return write(buffer, at, after, stored ?? before);
         },
       })),
@@ -677,11 +679,11 @@ export const plantedBugs: readonly PlantedBug[] = [
         const engine = engineOf(world);
         const commit = engine.commit.bind(engine);
         const assertWritable = engine.assertWritable.bind(engine);
-        engine.assertWritable = () => {
-          if (engine.state !== "failed") assertWritable();
+        engine.assertWritable = (frees) => {
+          if (engine.state !== "failed") assertWritable(frees);
         };
-        engine.commit = (changes, ops) =>
-          engine.state === "failed" ? falseGroup() : commit(changes, ops);
+        engine.commit = (changes, ops, frees) =>
+          engine.state === "failed" ? falseGroup() : commit(changes, ops, frees);
       },
     },
   },
@@ -703,10 +705,11 @@ export const plantedBugs: readonly PlantedBug[] = [
       core: (_core, world) => {
         const engine = engineOf(world);
         const commit = engine.commit.bind(engine);
-        engine.commit = (changes, ops = []) =>
+        engine.commit = (changes, ops = [], frees = false) =>
           commit(
             changes,
             ops.filter(({ key }) => !key.startsWith("codeq/webhook/")),
+            frees,
           );
       },
     },

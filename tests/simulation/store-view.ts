@@ -1,6 +1,7 @@
 /** The whole store at one moment, as the server's own reads see it: the kv with the overlay on top. */
 import { writeIndexKeys } from "@codeq/engine";
 import type { ResultBody, Task, TaskId } from "@codeq/queue";
+import { sealedEnd } from "../../packages/engine/src/kv/checked-value.ts";
 import type { Core } from "../../packages/server/src/start/compose.ts";
 import { resultKey, tasksPrefix } from "../../packages/server/src/store/keys.ts";
 import { decodeResult, readTask } from "../../packages/server/src/store/task-codec.ts";
@@ -11,7 +12,7 @@ export interface StoreView {
   /** All keys but the records of tasks and what the engine and the flush keep for themselves. */
   readonly keys: ReadonlyMap<string, Buffer>;
   readonly tasks: ReadonlyMap<TaskId, Task>;
-  /** Keys of task records that do not decode. */
+  /** Keys whose value is damaged, or is a task that does not decode. */
   readonly unreadable: readonly string[];
   /** Nothing is on its way to the log, so the ledger stands where the store stands. */
   readonly isSettled: boolean;
@@ -25,7 +26,13 @@ export function viewStore(world: World): StoreView | undefined {
   const { engine, rows } = life?.tap ?? {};
   // A full disk takes decisions back, and until that is done memory is ahead of the store.
   if (life === undefined || engine?.state !== "open" || rows === undefined) return undefined;
-  const bytes = new Map<string, Buffer>(world.kvFiles.contents);
+  const bytes = new Map<string, Buffer>();
+  const unreadable: string[] = [];
+  for (const [key, stored] of world.kvFiles.contents) {
+    const end = rows.isIndexKey(key) ? stored.length : sealedEnd(key, stored);
+    if (end === undefined) unreadable.push(key);
+    else bytes.set(key, stored.subarray(0, end));
+  }
   /** Those in memory; undefined when they are gone. */
   const live = new Map<string, Task | undefined>();
   const writes = {
@@ -44,7 +51,6 @@ export function viewStore(world: World): StoreView | undefined {
   }
   const keys = new Map<string, Buffer>();
   const tasks = new Map<TaskId, Task>();
-  const unreadable: string[] = [];
   for (const [key, value] of bytes) {
     if (ownPrefixes.some((prefix) => key.startsWith(prefix))) continue;
     if (!key.startsWith(tasksPrefix)) {

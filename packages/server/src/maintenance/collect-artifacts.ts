@@ -40,6 +40,6 @@ function referencesOf(store: Store, id: TaskId): References {
   const task = store.task(id);
   if (task === undefined) return "cannot be read";
   if (task.place.in !== "done" && task.place.in !== "dead") return [];
-  const result = store.result(task);
+  const result = store.wholeResult(task);
   return result === undefined ? "cannot be read" : result.artifacts.map(({ url }) => url);
 }

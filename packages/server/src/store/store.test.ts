@@ -123,6 +123,7 @@ test("what cannot be read is counted, copied aside once and left where it is", a
   const store = await open();
   assert.equal(store.task(ready), undefined);
   assert.equal(store.task(ready), undefined);
+  assert.ok(store.holds(ready));
   assert.throws(() => store.result(store.task(long)!), { code: "corrupt" });
   assert.equal(store.quarantined, 3);
   await store[Symbol.asyncDispose]();
@@ -152,7 +153,8 @@ test("a payload or result whose bytes changed is never handed out, and is kept a
   assert.throws(() => store.payload(task), { code: "corrupt" });
   assert.equal(store.wholePayload(task), undefined);
   assert.throws(() => store.result(task), { code: "corrupt" });
-  assert.equal(store.quarantined, 3);
+  assert.equal(store.wholeResult(task), undefined);
+  assert.equal(store.quarantined, 4);
   await store[Symbol.asyncDispose]();
   for (const key of [payloadKey(long), resultKey(long)]) {
     const stored = world.contents.get(key)?.toString("latin1");

@@ -203,7 +203,7 @@ export class Store implements AsyncDisposable {
 
   /** Whether there is a record of the task, also one that cannot be read. */
   holds(id: TaskId): boolean {
-    return this.#engine.get(taskKey(id)) !== undefined;
+    return unlessDamaged(() => this.#engine.get(taskKey(id)) !== undefined, true);
   }
 
   /** Throws `corrupt` when the task is there and cannot be read. */
@@ -222,16 +222,15 @@ export class Store implements AsyncDisposable {
 
   /** Undefined when it is damaged or missing. */
   wholePayload(task: Task): string | undefined {
-    if (task.payload !== undefined) return task.payload;
-    try {
-      return this.payload(task);
-    } catch (error) {
-      if (error instanceof FaultError && error.code === "corrupt") return undefined;
-      throw error;
-    }
+    return task.payload ?? unlessDamaged(() => this.payload(task), undefined);
   }
 
-  /** Undefined for a task that has not ended. */
+  /** Undefined when it is damaged, and for a task that has not ended. */
+  wholeResult(task: Task): Result | undefined {
+    return unlessDamaged(() => this.result(task), undefined);
+  }
+
+  /** Undefined for a task that has not ended. Throws `corrupt` when it is damaged. */
   result(task: Task): Result | undefined {
     if (task.result !== undefined) return resultOf(task, task.result);
     const key = resultKey(task.id);
@@ -530,6 +529,15 @@ function retentionRange(after: Position | undefined, untilMs: number): KvRange {
   const isEndless = untilMs === Number.POSITIVE_INFINITY;
   const last = isEndless ? retentionPrefix : `${retentionPrefix}${sortable(untilMs)}/`;
   return { after: keyAt(retentionPrefix, after), before: endOf(last) };
+}
+
+function unlessDamaged<Value>(read: () => Value, otherwise: Value): Value {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof FaultError && error.code === "corrupt") return otherwise;
+    throw error;
+  }
 }
 
 function damaged(key: string): FaultError {
