@@ -181,7 +181,8 @@ class Load {
     if (resultJson !== submission.resultJson) this.#problem(`${story} answered ${reply.text}`);
     if (random.next() < 0.9) return;
     const again = await this.#post("submit again", `/tasks/${story.id}/result`, `{${body}}`);
-    if (again.text !== reply.text) this.#problem(`${story} answered ${again.text} to a repeat`);
+    const told = again.text.replace(',"repeated":true}', "}");
+    if (told !== reply.text) this.#problem(`${story} answered ${again.text} to a repeat`);
   }
 
   async #submitMany(stories: readonly TaskStory[]): Promise<void> {
