@@ -1,29 +1,24 @@
 /** The files of a data directory without a server, opened as the server opens them. */
-import { join } from "node:path";
-import { Engine, LevelKv, LocalLog, NodeDisk } from "@codeq/engine";
+import assert from "node:assert/strict";
+import { Engine, openFiles } from "@codeq/engine";
 import { systemClock } from "../../packages/server/src/clock.ts";
 import { deriveCounts } from "../../packages/server/src/store/counts.ts";
 import { taskRows } from "../../packages/server/src/store/task-rows.ts";
 import { readStore, type StoreContents } from "./check-store.ts";
 
 async function openStore(dataDir: string): Promise<Engine> {
-  const kv = await LevelKv.open(join(dataDir, "kv"));
-  const disk = await NodeDisk.open(join(dataDir, "log"));
-  const log = await LocalLog.open(disk, {
+  const files = await openFiles(dataDir, {
     durability: "fsync",
-    writer: 1,
-    epoch: 1,
-    shard: 0,
     monotonicMs: () => systemClock.monotonicMs(),
+    newIdentity: () => assert.fail("a server has been there"),
+    onRepair: assert.fail,
   });
   return Engine.open({
-    kv,
-    log,
+    ...files,
     rows: taskRows,
     derive: deriveCounts,
     clock: systemClock,
     observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
-    freeBytes: () => disk.freeBytes(),
     defer: (run) => void setImmediate(run),
     minFreeBytes: 0,
     flushBytes: 64 * 1024 * 1024,
