@@ -50,7 +50,11 @@ export async function openFiles(directory: string, options: FilesOptions): Promi
   const hasRoom = (await disk.freeBytes()) >= roomyBytes;
   const log = await LocalLog.open(logDisk, {
     ...options,
-    ...{ writer: identity, epoch, shard, witness, keepsSpares: hasRoom },
+    writer: identity,
+    epoch,
+    shard,
+    witness,
+    keepsSpares: hasRoom,
   });
   stack.defer(() => log.close());
   if (witness.found === undefined && first !== undefined) {

@@ -25,7 +25,10 @@ export interface FlightEvents {
 }
 
 const noFrame: Frame = {
-  ...{ buffer: Buffer.alloc(0), bodyBytes: 0, opCount: 0, timeMs: 0 },
+  buffer: Buffer.alloc(0),
+  bodyBytes: 0,
+  opCount: 0,
+  timeMs: 0,
   type: recordTypes.batches,
 };
 const noCaller: Appended = () => {};

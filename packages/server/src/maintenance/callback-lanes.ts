@@ -282,8 +282,14 @@ export class CallbackLanes {
     const known = this.#tenants.get(id);
     if (known !== undefined) return known;
     const tenant: Tenant = {
-      ...{ id, lanes: new Map(), knownTurns: new Set(), newTurns: new Set() },
-      ...{ waiting: 0, inFlight: 0, newInFlight: 0, unreadFrom: undefined },
+      id,
+      lanes: new Map(),
+      knownTurns: new Set(),
+      newTurns: new Set(),
+      waiting: 0,
+      inFlight: 0,
+      newInFlight: 0,
+      unreadFrom: undefined,
     };
     this.#tenants.set(id, tenant);
     return tenant;
@@ -294,8 +300,13 @@ export class CallbackLanes {
     const known = tenant.lanes.get(endpoint);
     if (known !== undefined) return known;
     const lane: Lane = {
-      ...{ tenant, endpoint, breaker: new CircuitBreaker(), waiting: [] },
-      ...{ inFlight: 0, isKnown: false, unreadFrom: undefined },
+      tenant,
+      endpoint,
+      breaker: new CircuitBreaker(),
+      waiting: [],
+      inFlight: 0,
+      isKnown: false,
+      unreadFrom: undefined,
     };
     tenant.lanes.set(endpoint, lane);
     return lane;

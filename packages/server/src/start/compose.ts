@@ -120,7 +120,10 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const { fetchKeySet, randomBytes } = parts;
   const apiKeys = await ApiKeys.open({ store, clock, revocations, randomBytes });
   const audit = new AuditTrail({
-    ...{ store, clock, logger, randomBytes },
+    store,
+    clock,
+    logger,
+    randomBytes,
     retentionMs: config.auditRetentionSeconds * 1000,
   });
   const workers = new ConnectedWorkers(clock);

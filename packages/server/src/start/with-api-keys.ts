@@ -30,7 +30,11 @@ export async function withApiKeys<T>(
   const metrics = createMetrics({ commandsMax: 1 });
   const storage = await openDataDir(config, { clock, metrics, logger });
   const store = await openStore({
-    ...{ config, clock, logger, metrics, storage },
+    config,
+    clock,
+    logger,
+    metrics,
+    storage,
     defer: (run) => void setImmediate(run),
     onFailed: () => {},
   });

@@ -70,7 +70,15 @@ export function decodeApiKey(text: string): ApiKey | undefined {
   if (!isRow(row)) return undefined;
   const [id, tenantId, name, hash, scopes, eventTypes, role, createdMs, createdBy, expires] = row;
   return {
-    ...{ id, tenantId, name, hash, scopes, eventTypes, role, createdMs, createdBy },
+    id,
+    tenantId,
+    name,
+    hash,
+    scopes,
+    eventTypes,
+    role,
+    createdMs,
+    createdBy,
     expiresMs: expires ?? undefined,
   };
 }

@@ -243,7 +243,12 @@ class Http2GrpcServer implements GrpcServer {
     const session = stream.session as ServerHttp2Session | undefined;
     const peer = session && this.#peers.get(session);
     const call = new ServerStream({
-      ...{ stream, metadata, limits, clock, logger, turn: this.#turn },
+      stream,
+      metadata,
+      limits,
+      clock,
+      logger,
+      turn: this.#turn,
       path: head.path,
       timeoutMs: head.timeoutMs,
       peer: peer?.address ?? "",

@@ -102,7 +102,12 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   const connections = new Connections({ max: limits.connectionsMax, listener: "http", logger });
   const calls = new Calls(options);
   const plain = new PlainConnections({
-    ...{ calls, routes, connections, clock, limits, bodyBytesMax: options.bodyBytesMax },
+    calls,
+    routes,
+    connections,
+    clock,
+    limits,
+    bodyBytesMax: options.bodyBytesMax,
     ...{
       requestIdOf,
       tell,
