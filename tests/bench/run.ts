@@ -4,6 +4,7 @@
  */
 import { accessBench, accessHelp } from "./access-bench.ts";
 import { engineBench, engineHelp } from "./engine-bench.ts";
+import { fairnessBench, fairnessHelp } from "./fairness-bench.ts";
 import { httpBench, httpHelp } from "./http-bench.ts";
 import { UsageError } from "./options.ts";
 import { peersBench, peersHelp } from "./peers-bench.ts";
@@ -20,6 +21,7 @@ interface Subject {
 const subjects: Record<string, Subject> = {
   access: { help: accessHelp, run: accessBench },
   engine: { help: engineHelp, run: engineBench },
+  fairness: { help: fairnessHelp, run: fairnessBench },
   http: { help: httpHelp, run: httpBench },
   peers: { help: peersHelp, run: peersBench },
   sdk: { help: sdkHelp, run: sdkBench },

@@ -39,24 +39,23 @@ test("a write that fails is refused in the acknowledgements of all that shared i
   assert.ok(again["createAckBatch"].acks.every((ack: { ok: boolean }) => ack.ok));
 });
 
-test("a full disk refuses outcomes in their acknowledgements, and the task stays as it was", async (t) => {
+test("a full disk refuses what brings a task back, and takes results, which make room later", async (t) => {
   const server = await setup(t, { storage: "sim-disk" });
   const { call, task } = await server.leased();
   const taskId = task["id"];
   const disk = await server.fillDisk();
   const refused = { taskId, ok: false, errorMessage: full };
-  const result = { taskId, status: "COMPLETED" };
-  assert.deepEqual(await call.ask({ result }), { resultAck: refused });
-  assert.deepEqual(await call.ask({ resultBatch: { results: [result, result] } }), {
-    resultAckBatch: { acks: [refused, refused] },
-  });
   assert.deepEqual(await call.ask({ nack: { taskId } }), {
     nackAck: { ...refused, appliedDelaySeconds: 0, dlq: false },
   });
   assert.deepEqual(await call.ask({ abandon: { taskId } }), { abandonAck: refused });
-  await disk.free();
   assert.equal((await server.api.task(taskId)).status, "IN_PROGRESS");
+  const result = { taskId, status: "COMPLETED" };
   assert.equal((await call.ask({ result }))["resultAck"].ok, true);
+  assert.equal((await server.api.task(taskId)).status, "COMPLETED");
+  await disk.free();
+  const repeated = await call.ask({ resultBatch: { results: [result, result] } });
+  assert.ok(repeated["resultAckBatch"].acks.every((ack: { ok: boolean }) => ack.ok));
 });
 
 test("a Ready that comes while the disk is full is held, and served when it is not", async (t) => {
