@@ -1,6 +1,7 @@
 /**
  * Producers and workers that press equally hard on a server with a backlog: each side has the same number
- * of calls under way and sends the next when one is answered. Neither may starve the other.
+ * of calls under way. A producer sends the next task when one is acknowledged, a worker a result and the
+ * next Ready when it gets a task: one commit for each side. Neither may starve the other.
  */
 import { producer } from "@codeq/protocol/wire";
 import { choices, readOptions, wholeNumber, wholeNumbers } from "./options.ts";
@@ -64,11 +65,11 @@ async function measure(plan: Plan): Promise<{ created: number; finished: number 
   worker.onReply = (reply) => {
     if (reply.case === "resultAck") {
       counts.finished += 1;
-      worker.send({ case: "ready", value: ready });
     } else if (reply.case === "task" && reply.value.task !== undefined) {
       const { id, leaseToken } = reply.value.task;
       const result = { taskId: id, status: "COMPLETED", resultJson: Buffer.from("{}"), error: "" };
       worker.send({ case: "result", value: { ...result, leaseToken } });
+      worker.send({ case: "ready", value: ready });
     }
   };
   for (let call = 0; call < plan.calls; call++) {
@@ -78,6 +79,9 @@ async function measure(plan: Plan): Promise<{ created: number; finished: number 
   await new Promise((resolve) => setTimeout(resolve, 1000));
   const before = { ...counts };
   await new Promise((resolve) => setTimeout(resolve, plan.seconds * 1000));
+  // The server is about to end them.
+  stream.onEnd = () => {};
+  worker.onEnd = () => {};
   return {
     created: counts.created - before.created,
     finished: counts.finished - before.finished,
