@@ -61,4 +61,9 @@ export const seeds: readonly { readonly seed: number; readonly showed: string }[
     seed: 9100488,
     showed: "records that a start had wiped came back when a sync of the wiping had failed",
   },
+  {
+    seed: 789439902,
+    showed:
+      "index keys stayed behind when a piece of a long log was kept by a kv that had refused it",
+  },
 ];

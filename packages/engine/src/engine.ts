@@ -110,9 +110,16 @@ export class Engine implements AsyncDisposable {
         try {
           await flush(piece, { ...this.#options, activeBytes: () => 0 });
         } catch (error) {
-          if ((error as FaultError).code === "disk_full") return false;
-          this.#fail(error as FaultError);
-          throw this.#fault;
+          const fault = error as FaultError;
+          if (fault.code !== "disk_full") {
+            this.#fail(fault);
+            throw this.#fault;
+          }
+          // What follows is flushed when the kv was opened anew, from where it then says that it is.
+          this.#kvIsFull = true;
+          this.#becomeFull(fault);
+          // It may have kept the piece all the same.
+          if (readPosition(this.#options.kv) < piece.throughIndex) return false;
         }
         this.#flushedIndex = piece.throughIndex;
         return true;
