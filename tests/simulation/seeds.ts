@@ -66,4 +66,8 @@ export const seeds: readonly { readonly seed: number; readonly showed: string }[
     showed:
       "index keys stayed behind when a piece of a long log was kept by a kv that had refused it",
   },
+  {
+    seed: 7900048,
+    showed: "a refused batch that could not be undone was flushed by the end of the server",
+  },
 ];

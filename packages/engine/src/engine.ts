@@ -54,6 +54,8 @@ export class Engine implements AsyncDisposable {
   /** The kv refused a batch for lack of space and takes no other until it has recovered. */
   #kvIsFull = false;
   #kvRecovery: Promise<void> | undefined;
+  /** Memory holds refused batches that could not be undone; none of it may reach the kv any more. */
+  #isAhead = false;
   /** Something was deleted since the disk had too little room, and its room was not given back. */
   #hasFreed = false;
   #reclaiming: Promise<void> | undefined;
@@ -243,7 +245,7 @@ export class Engine implements AsyncDisposable {
   /** Brings everything committed so far into the kv. */
   async flushNow(): Promise<void> {
     for (;;) {
-      if (this.#state === "failed" || this.#kvIsFull) throw this.#fault;
+      if (this.#state === "failed" || this.#kvIsFull || this.#isAhead) throw this.#fault;
       const before = this.#rollingBack ?? this.#flushing ?? this.#groups.newest()?.done;
       if (before !== undefined) {
         await before;
@@ -378,6 +380,7 @@ export class Engine implements AsyncDisposable {
     }
     this.#rollingBack = this.#rollBack()
       .catch((error: unknown) => {
+        this.#isAhead = true;
         this.#fail(new FaultError("storage_failed", "could not undo unfinished batches", error));
       })
       .finally(() => {
