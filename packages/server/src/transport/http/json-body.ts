@@ -30,7 +30,7 @@ export function readBody<T>(text: string, shape: Shape<T>): T | Misfit {
 /** More than any batch may have; what follows is not worth building. */
 const itemsMax = 100_001;
 /** Strings of a longer text are copied, for a part of a string keeps the whole of it in memory. */
-const sharedCharsMax = 1024;
+export const sharedCharsMax = 1024;
 
 const quote = 34;
 const comma = 44;
@@ -166,7 +166,7 @@ export class JsonReader {
 }
 
 /** A string of its own. What was read as UTF-8 can be written as UTF-8. */
-function copyOf(text: string): string {
+export function copyOf(text: string): string {
   return Buffer.from(text).toString();
 }
 

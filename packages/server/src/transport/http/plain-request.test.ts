@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { createServer, type IncomingMessage } from "node:http";
 import { duplexPair } from "node:stream";
 import { test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { routes } from "./http-server.ts";
 import { PlainRoutes, readPlain } from "./plain-request.ts";
@@ -163,4 +165,26 @@ test("paths lead to the routes they lead to, and unusual ones are left to the ro
     ...[`${base}/result`, "/v1/codeq/tasks/claim/", "/V1/codeq/tasks", `${base}/${id}/result?x`],
   ];
   for (const path of left) assert.equal(found.find(path), undefined, path);
+});
+
+test("what stays of a request does not keep the rest of it in memory", () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const id = "0198c0de-0000-7000-8000-000000000001";
+  const bytes = Buffer.from(
+    `POST /v1/codeq/tasks/${id}/nack HTTP/1.1\r\nHost: a\r\nX-Filler: ${"x".repeat(15_000)}\r\n` +
+      `traceparent: 00-${"1".repeat(32)}-${"2".repeat(16)}-01\r\nContent-Length: 0\r\n\r\n`,
+  );
+  const found = new PlainRoutes(routes);
+  const kept: unknown[] = [];
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  for (let n = 0; n < 2000; n += 1) {
+    const request = readPlain(bytes);
+    kept.push(request?.headers.traceparent, found.find(request?.path ?? "")?.params["id"]);
+  }
+  collect();
+  const each = (process.memoryUsage().heapUsed - before) / 2000;
+  assert.ok(kept.every((part) => typeof part === "string"));
+  assert.ok(each < 2000, `${each} bytes for each`);
 });

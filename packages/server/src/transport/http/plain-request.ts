@@ -4,6 +4,7 @@
  * means the same to everybody. Whatever looks different in any way is none, and is left to the parser
  * of Node: there is no request that is refused here, and none that is read in a way of our own.
  */
+import { copyOf, sharedCharsMax } from "./json-body.ts";
 import type { AnyRoute } from "./route.ts";
 
 export interface PlainRequest {
@@ -65,7 +66,7 @@ export function readPlain(bytes: Buffer): PlainRequest | undefined {
   if (!readHeaders(lines, headers)) return undefined;
   const { host, "content-length": bodyLength } = headers;
   if (host === undefined || bodyLength === undefined || !length.test(bodyLength)) return undefined;
-  const path = head.slice(method.length, pathEnd);
+  const path = ownOf(head.slice(method.length, pathEnd), head);
   return { path, headers, bodyAt: end + headEnd.length, bodyBytes: Number(bodyLength) };
 }
 
@@ -80,12 +81,17 @@ function readHeaders(lines: string, headers: PlainHeaders): boolean {
     if (used.has(name)) {
       // Some that are given twice count once, some are joined; Node knows which.
       if (headers[name] !== undefined) return false;
-      headers[name] = lines.slice(colon + 1, end).trim();
+      headers[name] = ownOf(lines.slice(colon + 1, end).trim(), lines);
     } else if (special.has(name) && !isKeepAlive(name, lines.slice(colon + 1, end))) {
       return false;
     }
   }
   return count <= headersMax;
+}
+
+/** Ids and traces stay with their tasks, and a part of a string keeps the whole of it in memory. */
+function ownOf(part: string, whole: string): string {
+  return whole.length <= sharedCharsMax ? part : copyOf(part);
 }
 
 /** What HTTP/1.1 means anyway. */
