@@ -224,3 +224,50 @@ test("a shutdown closes idle connections, answers what waits and says that it is
   await Promise.all(closed);
   assert.match(waiting.received, /^HTTP\/1.1 204 [\s\S]*\r\nConnection: close\r\n/);
 });
+
+/** A connection whose caller has asked for more than it reads, and the server's end of it. */
+async function stalled(t: TestContext) {
+  const { server, dial } = await setup(t);
+  const accepted: Socket[] = [];
+  server.http.server.on("connection", (socket: Socket) => accepted.push(socket));
+  for (let n = 0; n < 24; n += 1) {
+    const task = { command: "big", payload: "x".repeat(900_000) };
+    await server.api.post("/tasks", task, "producer-acme");
+  }
+  const client = await dial();
+  client.socket.pause();
+  await until(() => accepted.length === 1);
+  const own = accepted[0] as Socket;
+  const body = '{"commands":["big"],"count":4}';
+  // One after the other, until no more fits into the buffers between.
+  for (let written = 0; !own.writableNeedDrain; ) {
+    client.socket.write(textOf({ path: "/tasks/claim/batch", token: "worker-acme", body }));
+    await until(() => own.bytesWritten > written);
+    written = own.bytesWritten;
+  }
+  return { server, client, own };
+}
+
+test("who does not read its answer is cut off after a time, and kept when it goes on", async (t) => {
+  const { client, own } = await stalled(t);
+  assert.equal(own.timeout, 120_000, "longer than a connection without requests is kept");
+  client.socket.resume();
+  assert.match(await client.reply(), /^HTTP\/1.1 200 /);
+  await until(() => own.timeout === 73_000);
+  const other = await stalled(t);
+  other.own.emit("timeout");
+  assert.ok(other.own.destroyed, "what is left to write does not keep it open");
+});
+
+test("a shutdown lets a slow reader have the whole answer", async (t) => {
+  const { server, client } = await stalled(t);
+  const closed = server.http.close();
+  client.socket.resume();
+  await once(client.socket, "close");
+  for (let n = 0; client.received !== ""; n += 1) {
+    const before = client.received.length;
+    assert.match(await client.reply(), /^HTTP\/1.1 200 /);
+    assert.ok(client.received.length < before, `answer ${n} is whole`);
+  }
+  await closed;
+});

@@ -30,7 +30,7 @@ const checkIntervalMs = 1000;
 /** Requests on one connection that wait for their answers. */
 const unansweredMax = 32;
 /** No bytes in either direction for so long: the longest wait for an event takes half of it. */
-const stalledMs = 120_000;
+export const stalledMs = 120_000;
 
 export function createNodeServer(handler: RequestListener, parts: NodeServerOptions): Server {
   const { limits, connections, plain, tls } = parts;

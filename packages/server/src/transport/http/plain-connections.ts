@@ -17,7 +17,7 @@ import type { Admission, Answer } from "../../operations/operation.ts";
 import { addressOf } from "../address.ts";
 import type { Connection, Connections } from "../connections.ts";
 import { type Calls, headersOf, type Listener, readBodyOf } from "./calls.ts";
-import type { HttpLimits } from "./node-server.ts";
+import { type HttpLimits, stalledMs } from "./node-server.ts";
 import { type FoundRoute, type PlainRequest, PlainRoutes, readPlain } from "./plain-request.ts";
 import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
 
@@ -138,10 +138,15 @@ class PlainConnection {
   }
 
   closeIfIdle(): void {
-    if (this.#current === undefined) this.#socket.destroy();
+    if (this.#current !== undefined) return;
+    // An answer may still be on its way to somebody who reads slowly.
+    if (this.#socket.writableLength > 0) this.#socket.destroySoon();
+    else this.#socket.destroy();
   }
 
   readonly #received = (bytes: Buffer): void => {
+    // Nobody would get the answer.
+    if (!this.#socket.writable) return;
     if (this.#current !== undefined) {
       this.#early = this.#early === undefined ? bytes : Buffer.concat([this.#early, bytes]);
       this.#socket.pause();
@@ -247,10 +252,13 @@ class PlainConnection {
     const ms = clock.monotonicMs() - current.startedMs;
     const { id: requestId, route } = current;
     tell({ requestId, method: route.method, route: route.path, status: reply.status, ms });
-    if (socket.destroyed) return;
+    if (!socket.writable) return;
+    if (this.#early !== undefined && !isClosing) {
+      this.#leave(this.#early);
+      return;
+    }
+    this.#keepAlive();
     if (isClosing) socket.destroySoon();
-    else if (this.#early !== undefined) this.#leave(this.#early);
-    else if (!this.#hasAnswered) this.#keepAlive();
   }
 
   #write(head: string, { body }: HttpReply): void {
@@ -262,9 +270,13 @@ class PlainConnection {
     if (!hasRoom) this.#socket.pause();
   }
 
+  /** Who has not taken its answer yet may take as long for it as Node gives it. */
   #keepAlive(): void {
+    const socket = this.#socket;
     this.#hasAnswered = true;
-    this.#socket.setTimeout(this.#parts.limits.keepAliveSeconds * 1000 + keepAliveSpareMs);
+    const keptMs = this.#parts.limits.keepAliveSeconds * 1000 + keepAliveSpareMs;
+    const ms = socket.writableNeedDrain ? stalledMs : keptMs;
+    if (socket.timeout !== ms) socket.setTimeout(ms);
   }
 
   /** From here on Node sees all there is, from the first letter that was not answered. */
@@ -304,12 +316,19 @@ class PlainConnection {
   }
 
   readonly #drained = (): void => {
-    if (this.#early === undefined) this.#socket.resume();
+    if (this.#early !== undefined) return;
+    this.#keepAlive();
+    this.#socket.resume();
   };
 
   readonly #timedOut = (): void => {
     if (this.#current !== undefined) return;
-    if (!this.#hasAnswered) this.#socket.write(timedOut);
+    // Who takes nothing would never let it come to an orderly end.
+    if (this.#hasAnswered || !this.#socket.writable) {
+      this.#socket.destroy();
+      return;
+    }
+    this.#socket.write(timedOut);
     this.#socket.destroySoon();
   };
 
