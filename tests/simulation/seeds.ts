@@ -70,4 +70,8 @@ export const seeds: readonly { readonly seed: number; readonly showed: string }[
     seed: 7900048,
     showed: "a refused batch that could not be undone was flushed by the end of the server",
   },
+  {
+    seed: 7910260,
+    showed: "a record that was cut came back in front of the segment that took its place",
+  },
 ];

@@ -112,8 +112,9 @@ export async function surveyLog(disk: ReadableDisk, writer?: number): Promise<Su
   for (const [position, segment] of segments.entries()) {
     const entries = ofStore(inspectSegment(disk, segment.name), segment, writer);
     try {
-      const stop = await acceptRecords(entries, segment, progress);
-      if (segments[position + 1]?.firstIndex === progress.expected) continue;
+      const next = segments[position + 1];
+      const stop = await acceptRecords(entries, { segment, next }, progress);
+      if (next?.firstIndex === progress.expected) continue;
       const later = segments.slice(position + 1);
       const search = new Search(segment, progress, writer);
       if (stop !== undefined) search.consider(stop, segment);
@@ -160,14 +161,18 @@ async function listSegments(disk: ReadableDisk): Promise<RecoveredSegment[]> {
   return segments;
 }
 
-/** Takes records as long as they are the next; returns the entry that was not. */
+/**
+ * Takes records as long as they are the next; returns the entry that was not. A segment ends where the
+ * next one begins: what lies behind that was cut before the next one was made.
+ */
 async function acceptRecords(
   entries: AsyncGenerator<SegmentEntry, void, void>,
-  segment: RecoveredSegment,
+  { segment, next }: { segment: RecoveredSegment; next: RecoveredSegment | undefined },
   progress: Progress,
 ): Promise<SegmentEntry | undefined> {
   // A `for await` would close the generator, and the rest of the segment is still to be read.
   for (;;) {
+    if (progress.expected === next?.firstIndex) return undefined;
     const { value: entry } = await entries.next();
     if (!entry) return undefined;
     if (!entry.ok || !isNext(entry.header, progress)) return entry;
