@@ -68,7 +68,13 @@ test("a table that rots under a running server is served right, or not at all, a
       }
       closeSync(file);
     }
-    const problems = await readEverything(new ApiClient(server.port), subject);
+    const reading = readEverything(new ApiClient(server.port), subject);
+    // An assertion of LevelDB may end the process when it compacts what has rotted: not served at all.
+    const aborted = server.exited.then(({ signal, stderr }) => {
+      assert.equal(signal, "SIGABRT", stderr);
+      return [];
+    });
+    const problems = await Promise.race([reading.catch(() => aborted), aborted]);
     // An index or a filter that cannot be read, or that lost a key, hides it until the next check.
     const isHidden = /cannot be claimed$| is 404 /;
     assert.deepEqual(
