@@ -12,7 +12,7 @@ import { Child, root, temporaryDirectory } from "./server-process.ts";
 
 const openFilesMax = 400;
 const strangersMax = 600;
-const main = join(root, "packages/server/src/main.ts");
+const main = join(root, "packages/server/src/start/main.ts");
 
 function stranger(port: number): Promise<Socket> {
   const socket = connect(port, "127.0.0.1").on("error", () => {});

@@ -460,8 +460,10 @@ export class Engine implements AsyncDisposable {
     try {
       await this.#kvRecovery;
     } catch (error) {
-      if ((error as FaultError).code === "disk_full") return false;
-      throw error;
+      const fault = error as FaultError;
+      if (fault.code !== "disk_full") throw error;
+      this.#tellShortage(fault);
+      return false;
     } finally {
       this.#kvRecovery = undefined;
     }
@@ -470,9 +472,17 @@ export class Engine implements AsyncDisposable {
     return true;
   }
 
+  /** How much room it takes is known only now, and told once. */
+  #tellShortage(fault: FaultError): void {
+    if (this.#fault?.message === fault.message) return;
+    this.#fault = fault;
+    this.#options.observer.stateChanged("full", fault);
+  }
+
   /** Such a batch may show only now, below what a rollback read from the log. */
   async #openKvAnew(): Promise<void> {
-    const { kv } = this.#options;
+    const { kv, log } = this.#options;
+    await log.release?.();
     await kv.recover();
     if (readPosition(kv) < this.#flushedIndex) {
       throw new FaultError("storage_failed", "the key-value store lost what it was given");

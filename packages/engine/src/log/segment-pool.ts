@@ -12,8 +12,9 @@ import { isDiskFull } from "../fault.ts";
 import { closed } from "./log-fault.ts";
 
 const sparesMax = 2;
-/** A small segment is this part of a whole one. */
+/** A small segment is at most this part of a whole one. */
 const smallShare = 16;
+const blockBytes = 4096;
 const zeros = Buffer.alloc(1024 * 1024);
 const namePattern = /^spare-(\d+)$/;
 
@@ -69,10 +70,8 @@ export class SegmentPool {
     return this.#segmentBytes;
   }
 
-  /** A disk with too little room for a whole segment gets a small one, for what makes room again. */
   async #provideNew(name: string, bytes: number): Promise<number> {
-    let size = this.#segmentBytes;
-    if ((await this.#disk.freeBytes()) < size) size = Math.max(bytes, Math.ceil(size / smallShare));
+    const size = Math.max(bytes, this.#affordable(await this.#disk.freeBytes()));
     const file = await this.#prepare(size);
     try {
       await this.#disk.rename(file, name);
@@ -82,6 +81,16 @@ export class SegmentPool {
       throw error;
     }
     return size;
+  }
+
+  /**
+   * A disk with too little room for a whole segment gets a small one, for what makes room again. The
+   * key-value store has to write that, too, so half of the last room is left to it.
+   */
+  #affordable(freeBytes: number): number {
+    if (freeBytes >= this.#segmentBytes) return this.#segmentBytes;
+    const half = Math.floor(freeBytes / (2 * blockBytes)) * blockBytes;
+    return Math.min(Math.ceil(this.#segmentBytes / smallShare), half);
   }
 
   /** Starts making a file in the background when none is waiting. */
