@@ -71,6 +71,7 @@ async function setup(
     retention: { doneMs: 86_400_000, deadMs: 0 },
     delayedInMemoryMax: 1000,
     quotas: noQuotas,
+    removeArtifacts: () => Promise.resolve(),
     observe: () => {},
   });
   const ids: TaskId[] = [];

@@ -297,6 +297,7 @@ class Machine {
       retention: { doneMs: 86_400_000, deadMs: 0 },
       delayedInMemoryMax: 1000,
       quotas: noQuotas,
+      removeArtifacts: () => Promise.resolve(),
       observe: () => {},
     });
     void disk.lost.then(() => {

@@ -35,6 +35,7 @@ const layers: readonly (readonly string[])[] = [
   ["transport", "maintenance"],
   ["operations"],
   ["access"],
+  ["shards"],
   ["broker"],
   ["store"],
 ];
@@ -101,7 +102,12 @@ const ignorances: readonly Ignorance[] = [
   {
     of: "keys and records",
     who: /^(?!store\/)/,
-    files: /^store\/(keys|bytes|task-codec|task-rows|idempotency-record|format|stored-bytes)\.ts$/,
+    files: /^store\/(keys|task-rows|idempotency-record|format|stored-bytes)\.ts$/,
+  },
+  {
+    of: "the bytes of tasks",
+    who: /^(?!store\/|shards\/message\.ts)/,
+    files: /^store\/(bytes|task-codec)\.ts$/,
   },
   {
     of: "HTTP and gRPC",
@@ -116,8 +122,8 @@ const ignorances: readonly Ignorance[] = [
   },
   {
     of: "the insides of the broker",
-    who: /^(transport|access|store|config|telemetry)\//,
-    files: /^broker\/(?!verbs\.ts|claim\.ts).*$/,
+    who: /^(transport|operations|access|store|config|telemetry)\//,
+    files: /^(shards\/.*|broker\/(?!verbs\.ts|claim\.ts|queue\.ts).*)$/,
   },
   { of: "tasks and payloads", who: /^access\//, files: /^(broker|operations)\/.*$/ },
 ];

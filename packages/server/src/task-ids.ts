@@ -8,6 +8,11 @@ import type { TaskId } from "@codeq/queue";
 /** Fills the array with random bytes. */
 export type RandomBytes = (into: Uint8Array) => void;
 
+/** Draws ids that nobody has drawn before. */
+export interface DrawId {
+  next(nowMs: number): TaskId;
+}
+
 const poolBytes = 8192;
 const idBytes = 8;
 const idDigits = idBytes * 2;
@@ -24,7 +29,7 @@ export function timeOfId(id: TaskId): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }
 
-export class TaskIds {
+export class TaskIds implements DrawId {
   readonly #pool = Buffer.alloc(poolBytes);
   readonly #fill: RandomBytes;
   /** The pool as hexadecimal digits, and how many of them are used. */

@@ -106,6 +106,7 @@ export class BrokerWorld {
       retention: { doneMs: 3_600_000, deadMs: 7_200_000 },
       delayedInMemoryMax: this.#options.delayedInMemoryMax ?? 1000,
       quotas: this.#options.quotas ?? noQuotas,
+      removeArtifacts: () => Promise.resolve(),
       observe: (change) => this.observe(change),
     });
   }

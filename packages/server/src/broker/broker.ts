@@ -3,7 +3,10 @@
  * applies the change, without waiting in between, so decisions never race. What it answers becomes true
  * for the world when the change is durable; until then nobody is told.
  */
+
+import type { EngineState } from "@codeq/engine";
 import { FaultError } from "@codeq/engine";
+import { limits } from "@codeq/protocol";
 import {
   abandon,
   type Cause,
@@ -34,18 +37,31 @@ import {
   type TenantId,
 } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
-import type { Quotas } from "../config/quotas.ts";
-import { type Counts, noCounts } from "../store/counts.ts";
+import type { Exceeded, Quotas } from "../config/quotas.ts";
+import type { References } from "../store/artifact-files.ts";
+import { type Counts, isEmpty, noCounts } from "../store/counts.ts";
 import { isShort, isShortResult } from "../store/short-texts.ts";
 import type { Position, Store } from "../store/store.ts";
-import type { TaskIds } from "../task-ids.ts";
+import type { DrawId } from "../task-ids.ts";
 import type { Claim } from "./claim.ts";
 import { Claims } from "./claims.ts";
+import { cleanUp } from "./clean-up.ts";
 import { DelayedTasks } from "./delayed-tasks.ts";
 import { GroupOutcome, type Observe } from "./group-outcome.ts";
 import { Leases } from "./leases.ts";
 import { MemoryIndex } from "./memory-index.ts";
-import { Queues } from "./queue-state.ts";
+import type {
+  AbandonRequest,
+  CleanUp,
+  Extended,
+  MayFinish,
+  Queue,
+  QueueCounts,
+  ResultWait,
+  ShardState,
+  TenantLeases,
+} from "./queue.ts";
+import { type QueueState, Queues } from "./queue-state.ts";
 import { nearMax } from "./ready-window.ts";
 import { recoverMemory } from "./recover.ts";
 import { ResultWaiters } from "./result-waiters.ts";
@@ -60,22 +76,26 @@ import type {
   TaskRefusal,
   Waiter,
 } from "./verbs.ts";
+import { leasesOf } from "./worker-leases.ts";
 
 export interface BrokerOptions {
   readonly store: Store;
   readonly clock: Clock;
-  readonly ids: TaskIds;
+  readonly ids: DrawId;
   /** Uniform in [0, 1). */
   readonly draw: () => number;
   readonly policy: RetryPolicy;
   readonly retention: Retention;
   readonly delayedInMemoryMax: number;
   readonly quotas: Quotas;
+  /** Removes the files of tasks that are about to be deleted. */
+  readonly removeArtifacts: (ids: readonly TaskId[]) => Promise<void>;
   /** Hears of every durable change. */
   readonly observe: Observe;
 }
 
-export class Broker {
+export class Broker implements Queue {
+  readonly shards: readonly ShardState[] = [];
   readonly store: Store;
   readonly queues: Queues = new Queues();
   readonly leases: Leases;
@@ -85,6 +105,8 @@ export class Broker {
   /** What the quotas leave. */
   readonly room: TenantRoom;
   readonly reads: TaskReads;
+  /** Called when memory was rebuilt, after a full disk undid what was not durable. */
+  onRecovered: () => void = () => {};
   readonly #options: BrokerOptions;
   readonly #index: MemoryIndex;
   #sequence = 0;
@@ -112,6 +134,11 @@ export class Broker {
     this.reads = new TaskReads(this);
     this.#outcome = new GroupOutcome(this.#observe);
     store.onRollback = () => this.#recover();
+  }
+
+  /** Called with the queue of every task that has moved, in the turn in which that was decided. */
+  set onMoved(run: (queue: QueueState) => void) {
+    this.#index.onMoved = run;
   }
 
   static async open(options: BrokerOptions): Promise<Broker> {
@@ -165,19 +192,14 @@ export class Broker {
     this.claims.cancel(claim);
   }
 
-  heartbeat(
-    of: OwnedTask,
-    leaseMs: number,
-    waiter: Waiter<{ readonly untilMs: number }>,
-    item = 0,
-  ): void {
+  heartbeat(of: OwnedTask, leaseMs: number, waiter: Waiter<Extended>, item = 0): void {
     tellRefusal(this.#extend(of, leaseMs, waiter, item), waiter, item);
   }
 
   #extend(
     of: OwnedTask,
     leaseMs: number,
-    waiter: Waiter<{ readonly untilMs: number }>,
+    waiter: Waiter<Extended>,
     item: number,
   ): Refused | undefined {
     const { clock, store } = this.#options;
@@ -209,12 +231,7 @@ export class Broker {
     tellRefusal(refused, waiter, item);
   }
 
-  abandon(
-    of: OwnedTask,
-    request: { readonly interrupted: boolean },
-    waiter: Waiter<Returned>,
-    item = 0,
-  ): void {
+  abandon(of: OwnedTask, request: AbandonRequest, waiter: Waiter<Returned>, item = 0): void {
     const how = { because: "abandoned", reason: "", waiter, item } as const;
     const refused = this.#return(of, how, (task) =>
       abandon(task, of.owner, request, this.#terms()),
@@ -223,7 +240,7 @@ export class Broker {
   }
 
   /** Whether a submission by this owner would be taken, before anything is done for it. */
-  mayFinish(of: OwnedTask, how: Submission["how"]): { isRepeat: boolean } | TaskRefusal {
+  mayFinish(of: OwnedTask, how: Submission["how"]): MayFinish {
     const task = this.reads.find(of);
     if (task === undefined) return "task_unknown";
     if (isRepeat(task, of.owner, how)) return { isRepeat: true };
@@ -289,8 +306,69 @@ export class Broker {
     return this.reads.result(tenantId, id);
   }
 
+  /** Nothing comes between the look and the wait: what ended before it wakes nobody. */
+  async awaitResult(
+    tenantId: TenantId,
+    id: TaskId,
+    wait: ResultWait,
+  ): Promise<"waited" | "crowded"> {
+    if (this.results.size >= limits.waitersMax) return "crowded";
+    const task = this.reads.find({ tenantId, id });
+    if (task !== undefined && this.store.result(task) === undefined) {
+      await this.results.wait(id, wait);
+    }
+    return "waited";
+  }
+
+  artifactsOf(id: TaskId): References {
+    const { store } = this;
+    if (!store.holds(id)) return "task is gone";
+    const task = store.task(id);
+    if (task === undefined) return "cannot be read";
+    if (task.place.in !== "done" && task.place.in !== "dead") return [];
+    const result = store.wholeResult(task);
+    return result === undefined ? "cannot be read" : result.artifacts.map(({ url }) => url);
+  }
+
   counts(tenantId: TenantId, command: string): Counts {
     return this.queues.find(tenantId, queueOf(command))?.counts ?? noCounts();
+  }
+
+  queuesOf(tenantId: TenantId): readonly QueueCounts[] {
+    const queues = [...this.queues.ofTenant(tenantId)];
+    return queues.map(({ name, counts }) => ({ queue: name, counts }));
+  }
+
+  tenants(): ReadonlySet<TenantId> {
+    const names = new Set<TenantId>();
+    for (const { tenantId, counts } of this.queues.all()) {
+      if (!isEmpty(counts)) names.add(tenantId);
+    }
+    return names;
+  }
+
+  leasesOf(tenantId: TenantId): TenantLeases {
+    return leasesOf(this.leases, tenantId);
+  }
+
+  cleanUp(wanted: CleanUp): Promise<number> {
+    return cleanUp(this, wanted);
+  }
+
+  isCrowded(tenantId: TenantId): boolean {
+    return this.claims.lines.areCrowded(tenantId);
+  }
+
+  exceededByLease(tenantId: TenantId): Exceeded | undefined {
+    return this.room.exceededByLease(tenantId);
+  }
+
+  get state(): EngineState {
+    return this.store.state;
+  }
+
+  get isOverloaded(): boolean {
+    return this.store.isOverloaded;
   }
 
   /** The lease of this task has ended. */
@@ -317,7 +395,9 @@ export class Broker {
   }
 
   /** Removes terminal tasks and all that belongs to them, together. */
-  delete(tasks: readonly Task[]): Promise<void> {
+  async delete(tasks: readonly Task[]): Promise<void> {
+    // First, for afterwards nobody would know of them.
+    await this.#options.removeArtifacts(tasks.map(({ id }) => id));
     this.store.assertDeletable();
     const changes: Change[] = [];
     for (const id of new Set(tasks.map((task) => task.id))) {
@@ -326,7 +406,7 @@ export class Broker {
       if (task?.place.in !== "dead" && task?.place.in !== "done") continue;
       changes.push(changeOf(task, undefined, "deleted"));
     }
-    return this.#applied(changes);
+    await this.#applied(changes);
   }
 
   /** Ends all waits, for a shutdown. */
@@ -338,6 +418,7 @@ export class Broker {
   async #recover(): Promise<void> {
     this.claims.restart();
     this.#sequence = Math.max(this.#sequence, await recoverMemory(this));
+    this.onRecovered();
   }
 
   /** Why nothing can be written now, or not even what ends a task. */

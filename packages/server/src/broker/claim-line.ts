@@ -26,6 +26,19 @@ export class ClaimLine {
     this.#size += 1;
   }
 
+  /** Puts one in front that had its turn and got nothing. */
+  addFirst(claim: Claim): void {
+    if (this.#first > 0) {
+      this.#first -= 1;
+      this.#claims[this.#first] = claim;
+      this.#tickets[this.#first] = claim.ticket;
+    } else {
+      this.#claims.unshift(claim);
+      this.#tickets.unshift(claim.ticket);
+    }
+    this.#size += 1;
+  }
+
   /** One of the claims waits no longer. */
   left(): void {
     this.#size -= 1;

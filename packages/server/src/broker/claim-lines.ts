@@ -1,19 +1,44 @@
 /** All claims that wait for work, over all queues and tenants. */
+import { limits } from "@codeq/protocol";
+import type { TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { Claim } from "./claim.ts";
-import type { QueueState, Queues, TenantState } from "./queue-state.ts";
+import type { ClaimLine } from "./claim-line.ts";
 import type { ClaimedTask } from "./verbs.ts";
+
+/** The lines of a queue. */
+export interface QueueLines {
+  readonly waiters: ClaimLine;
+  readonly tenant: TenantLines;
+}
+
+/** The lines of a tenant. */
+export interface TenantLines {
+  readonly queues: ReadonlyMap<string, QueueLines>;
+  /** Claims for whatever command has work. */
+  readonly anyWaiters: ClaimLine;
+  /** In how many lines its claims stand. */
+  waiting: number;
+}
+
+/** Where lines are found; those that are missing are made. */
+export interface LinesByQueue {
+  tenant(tenantId: TenantId): TenantLines;
+  findTenant(tenantId: TenantId): TenantLines | undefined;
+  queue(tenantId: TenantId, name: string): QueueLines;
+  tenants(): Iterable<readonly [TenantId, TenantLines]>;
+}
 
 const nothing: readonly ClaimedTask[] = [];
 
 export class ClaimLines {
   readonly #clock: Clock;
-  readonly #queues: Queues;
+  readonly #queues: LinesByQueue;
   #lastTicket = 0;
   #size = 0;
   #standing = 0;
 
-  constructor(clock: Clock, queues: Queues) {
+  constructor(clock: Clock, queues: LinesByQueue) {
     this.#clock = clock;
     this.#queues = queues;
   }
@@ -28,14 +53,34 @@ export class ClaimLines {
     return this.#standing;
   }
 
+  /** Whether so many wait that no other of the tenant may. */
+  areCrowded(tenantId: TenantId): boolean {
+    return (
+      this.#size >= limits.waitersMax ||
+      this.#standing >= limits.waiterSlotsMax ||
+      // One tenant has at most half, so that it cannot keep the others out.
+      (this.#queues.findTenant(tenantId)?.waiting ?? 0) >= limits.waiterSlotsMax / 2
+    );
+  }
+
   wait(claim: Claim): void {
-    const { tenantId, waitMs } = claim;
+    this.#stand(claim, claim.waitMs);
+    claim.ticket = ++this.#lastTicket;
+    for (const line of claim.lines) line.add(claim);
+  }
+
+  /** Waits on where it left: it had its turn, and got nothing. */
+  waitOn(claim: Claim, waitMs: number): void {
+    this.#stand(claim, waitMs);
+    for (const line of claim.lines) line.addFirst(claim);
+  }
+
+  #stand(claim: Claim, waitMs: number): void {
+    const { tenantId } = claim;
     const tenant = this.#queues.tenant(tenantId);
     const lines = claim.queues?.map((name) => this.#queues.queue(tenantId, name).waiters);
-    claim.ticket = ++this.#lastTicket;
     claim.isWaiting = true;
     claim.lines = lines ?? [tenant.anyWaiters];
-    for (const line of claim.lines) line.add(claim);
     this.#count(tenant, claim.lines.length);
     this.#size += 1;
     if (waitMs === Number.POSITIVE_INFINITY) return;
@@ -72,13 +117,13 @@ export class ClaimLines {
   }
 
   /** Who has waited longest for work in this queue. */
-  next({ waiters, tenant }: QueueState): Claim | undefined {
+  next({ waiters, tenant }: QueueLines): Claim | undefined {
     const own = waiters.first();
     const any = tenant.anyWaiters.first();
     return own === undefined || (any !== undefined && any.ticket < own.ticket) ? any : own;
   }
 
-  #count(tenant: TenantState, change: number): void {
+  #count(tenant: TenantLines, change: number): void {
     this.#standing += change;
     tenant.waiting += change;
   }

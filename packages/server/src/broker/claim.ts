@@ -30,6 +30,8 @@ export abstract class Claim implements Waiter<readonly ClaimedTask[]> {
   ticket = 0;
   isWaiting = false;
   lines: readonly ClaimLine[] = [];
+  /** On the monotonic clock: until when it waits, for who takes it out of line and puts it back. */
+  waitUntilMs = 0;
   cancelTimer: (() => void) | undefined = undefined;
   /** Nobody waits for the answer any more. */
   isCancelled = false;

@@ -11,6 +11,8 @@ export class MemoryIndex {
   readonly queues: Queues;
   readonly leases: Leases;
   readonly delayed: DelayedTasks;
+  /** Called with the queue of every task that has moved. */
+  onMoved: ((queue: QueueState) => void) | undefined;
 
   constructor(parts: { queues: Queues; leases: Leases; delayed: DelayedTasks }) {
     this.queues = parts.queues;
@@ -31,6 +33,7 @@ export class MemoryIndex {
     }
     if (before !== undefined) this.#leave(queue, before);
     if (after !== undefined) this.#enter(queue, after);
+    this.onMoved?.(queue);
     return queue;
   }
 

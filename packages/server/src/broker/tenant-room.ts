@@ -4,7 +4,7 @@
  * on its way.
  */
 import type { TenantId } from "@codeq/queue";
-import { type Exceeded, type Quotas, quotaOf } from "../config/quotas.ts";
+import { type Exceeded, isLimited, type Quotas, quotaOf } from "../config/quotas.ts";
 import type { Store } from "../store/store.ts";
 import type { Queues } from "./queue-state.ts";
 
@@ -19,10 +19,7 @@ export class TenantRoom {
     this.#quotas = parts.quotas;
     this.#queues = parts.queues;
     this.#store = parts.store;
-    const { default: all, tenants } = parts.quotas;
-    this.isLimited = [all, ...tenants.values()].some((quota) =>
-      Object.values(quota).some((most) => most !== Number.POSITIVE_INFINITY),
-    );
+    this.isLimited = isLimited(parts.quotas);
   }
 
   /** What one more task with a payload of so many bytes would exceed. */

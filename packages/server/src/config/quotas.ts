@@ -108,3 +108,10 @@ function readQuota(path: string, raw: unknown, otherwise: TenantQuota): Parsed<T
   }
   return parsed(quota);
 }
+
+/** Whether there is any quota at all. */
+export function isLimited({ default: all, tenants }: Quotas): boolean {
+  return [all, ...tenants.values()].some((quota) =>
+    Object.values(quota).some((most) => most !== Number.POSITIVE_INFINITY),
+  );
+}

@@ -2,7 +2,6 @@
 import { isExpired, type Task, type TaskId } from "@codeq/queue";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
-import type { ArtifactFiles } from "../store/artifact-files.ts";
 import type { Position } from "../store/store.ts";
 import type { Job } from "./ticker.ts";
 
@@ -14,16 +13,14 @@ export class DeleteOldTasks implements Job {
   readonly name = "delete-old-tasks";
   readonly #broker: Broker;
   readonly #clock: Clock;
-  readonly #artifacts: ArtifactFiles;
   /** The earliest time at which a task may have to go, on the wall clock. */
   #nextMs = 0;
   /** What stands up to here in the index has been looked at; it may be full of deleted keys. */
   #lookedTo: Position | undefined;
 
-  constructor(parts: { broker: Broker; clock: Clock; artifacts: ArtifactFiles }) {
+  constructor(parts: { broker: Broker; clock: Clock }) {
     this.#broker = parts.broker;
     this.#clock = parts.clock;
-    this.#artifacts = parts.artifacts;
   }
 
   /** A task became terminal and has to go at this time; true when that is earlier than all others. */
@@ -58,8 +55,6 @@ export class DeleteOldTasks implements Job {
       if (task !== undefined && isExpired(task, nowMs)) tasks.push(task);
     }
     try {
-      // First, for afterwards nobody would know of them.
-      await this.#artifacts.removeOf(tasks.map(({ id }) => id));
       await this.#broker.delete(tasks);
       if (expired.length === pieceTasks) this.#nextMs = Math.min(this.#nextMs, nowMs);
       else await this.#planNext();

@@ -14,7 +14,7 @@ export const abandonTask: Operation<AbandonTaskInput, { readonly buried: boolean
   scope: "codeq:abandon",
   run: async (server, call, input) => {
     const answer = await answerOf<Returned>(server, (waiter) => {
-      server.broker.abandon(ownedTask(call, input), input, waiter);
+      server.queue.abandon(ownedTask(call, input), input, waiter);
       return undefined;
     });
     return answer.ok ? { ok: true, value: { buried: answer.value.buried } } : answer;

@@ -36,7 +36,7 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
     if (!request.ok) return request;
     return new Promise((resolve) => {
       const claim = new PromisedClaim(server, { call, request: request.value, resolve });
-      server.broker.claim(claim);
+      server.queue.claim(claim);
     });
   },
 };
@@ -52,7 +52,8 @@ function claimRequestOf(server: Server, call: Call, input: ClaimTasksInput): Ans
   if (input.count > claimBatchMax) {
     return refusal("invalid_argument", `count exceeds maximum of ${claimBatchMax}`);
   }
-  if (input.waitSeconds > 0 && isCrowded(server, identity)) return refusal("overloaded");
+  if (input.waitSeconds > 0 && server.queue.isCrowded(identity.tenantId))
+    return refusal("overloaded");
   return {
     ok: true,
     value: {
@@ -83,7 +84,7 @@ class PromisedClaim extends Claim {
     this.#server = server;
     this.#call = call;
     this.#resolve = resolve;
-    this.#onAbort = () => server.broker.cancelClaim(this);
+    this.#onAbort = () => server.queue.cancelClaim(this);
     if (call.signal?.aborted) this.isCancelled = true;
     else if (this.waitMs > 0) call.signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
@@ -98,7 +99,7 @@ class PromisedClaim extends Claim {
       return;
     }
     const exceeded =
-      tasks.length > 0 ? undefined : this.#server.broker.room.exceededByLease(this.tenantId);
+      tasks.length > 0 ? undefined : this.#server.queue.exceededByLease(this.tenantId);
     this.#resolve(
       exceeded === undefined ? { ok: true, value: tasks } : overQuota(this.#server, exceeded),
     );
@@ -111,25 +112,13 @@ class PromisedClaim extends Claim {
 }
 
 /** Nobody is there to take the tasks: they go back at once instead of when the lease ends. */
-export function handBack({ broker }: Pick<Server, "broker">, tasks: readonly ClaimedTask[]): void {
+export function handBack({ queue }: Pick<Server, "queue">, tasks: readonly ClaimedTask[]): void {
   for (const { task } of tasks) {
     if (task.place.in !== "leased") continue;
     const owner = { workerId: task.place.workerId, leaseToken: task.leaseToken };
     const { tenantId, id } = task;
-    broker.release({ tenantId, id, owner });
+    queue.release({ tenantId, id, owner });
   }
-}
-
-/** Whether so many claims wait that no other may. */
-export function isCrowded({ broker }: Pick<Server, "broker">, { tenantId }: Identity): boolean {
-  const { lines } = broker.claims;
-  const ofTenant = broker.queues.findTenant(tenantId)?.waiting ?? 0;
-  return (
-    lines.size >= limits.waitersMax ||
-    lines.standing >= limits.waiterSlotsMax ||
-    // One tenant has at most half, so that it cannot keep the others out.
-    ofTenant >= limits.waiterSlotsMax / 2
-  );
 }
 
 /** What no token could make up for. */

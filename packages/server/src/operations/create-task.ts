@@ -117,7 +117,7 @@ export function create(
     maxAttempts: input.maxAttempts <= 0 ? server.config.maxAttemptsDefault : input.maxAttempts,
     visibleMs: visible.value,
   };
-  server.broker.enqueue(task, waiter, item);
+  server.queue.enqueue(task, waiter, item);
   return undefined;
 }
 

@@ -156,7 +156,7 @@ export class Dispatch {
   /** Why nobody is served now. */
   refusalNow(): Refusal | undefined {
     if (!this.#accepting) return refusal("shutting_down");
-    if (this.#server.broker.store.isOverloaded) return refusal("overloaded");
+    if (this.#server.queue.isOverloaded) return refusal("overloaded");
     return undefined;
   }
 

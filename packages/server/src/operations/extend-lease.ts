@@ -17,7 +17,7 @@ export const extendLease: Operation<ExtendLeaseInput, { readonly untilMs: number
     const leaseMs = leaseMsOf(server, input.extendSeconds, "extendSeconds");
     if (!leaseMs.ok) return leaseMs;
     return answerOf(server, (waiter) => {
-      server.broker.heartbeat(ownedTask(call, input), leaseMs.value, waiter);
+      server.queue.heartbeat(ownedTask(call, input), leaseMs.value, waiter);
       return undefined;
     });
   },

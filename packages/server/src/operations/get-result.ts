@@ -18,21 +18,19 @@ export const getResult: Operation<GetResultInput, TaskWithResult> = {
   access: "either",
   scope: undefined,
   run: async (server, call, input) => {
-    const { broker } = server;
+    const { queue } = server;
     const { tenantId } = call.identity;
-    if ((await broker.get(tenantId, input.id)) === undefined) return refusal("task_not_found");
+    if ((await queue.get(tenantId, input.id)) === undefined) return refusal("task_not_found");
     const waitMs = Math.min(Math.max(input.waitSeconds, 0), limits.resultWaitSecondsMax) * 1000;
-    let result = await broker.result(tenantId, input.id);
+    let result = await queue.result(tenantId, input.id);
     if (result === undefined && waitMs > 0) {
-      if (broker.results.size >= limits.waitersMax) return refusal("overloaded");
-      // Nothing may come between this look and the wait: what ended before it wakes nobody.
-      const task = broker.store.task(input.id);
-      if (task !== undefined && broker.store.result(task) === undefined) {
-        await broker.results.wait(input.id, { waitMs, signal: call.signal });
+      const wait = { waitMs, signal: call.signal };
+      if ((await queue.awaitResult(tenantId, input.id, wait)) === "crowded") {
+        return refusal("overloaded");
       }
-      result = await broker.result(tenantId, input.id);
+      result = await queue.result(tenantId, input.id);
     }
-    const found = await broker.get(tenantId, input.id);
+    const found = await queue.get(tenantId, input.id);
     if (found === undefined) return refusal("task_not_found");
     return result === undefined
       ? refusal("result_not_found")

@@ -8,7 +8,7 @@ export const getTask: Operation<{ readonly id: TaskId }, ClaimedTask> = {
   access: "either",
   scope: undefined,
   run: async (server, call, input) => {
-    const found = await server.broker.get(call.identity.tenantId, input.id);
+    const found = await server.queue.get(call.identity.tenantId, input.id);
     return found === undefined ? refusal("not_found") : { ok: true, value: found };
   },
 };

@@ -4,7 +4,6 @@
  */
 import { limits } from "@codeq/protocol";
 import type { TenantId } from "@codeq/queue";
-import { isEmpty } from "../store/counts.ts";
 import type { Operation } from "./operation.ts";
 
 export interface ListTenantsInput {
@@ -23,11 +22,8 @@ export const listTenants: Operation<ListTenantsInput, TenantList> = {
   scope: undefined,
   audit: { of: "other tenants" },
   run: async (server, _call, { after }) => {
-    const names = new Set<TenantId>();
-    for (const { tenantId, counts } of server.broker.queues.all()) {
-      if (tenantId > after && !isEmpty(counts)) names.add(tenantId);
-    }
-    const tenants = [...names].sort().slice(0, limits.tenantsPerPage);
-    return { ok: true, value: { tenants, hasMore: names.size > tenants.length } };
+    const names = [...(await server.queue.tenants())].filter((name) => name > after).sort();
+    const tenants = names.slice(0, limits.tenantsPerPage);
+    return { ok: true, value: { tenants, hasMore: names.length > tenants.length } };
   },
 };

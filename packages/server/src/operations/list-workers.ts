@@ -4,7 +4,6 @@
  */
 import { limits } from "@codeq/protocol";
 import type { WorkerId } from "@codeq/queue";
-import type { Lease } from "../broker/leases.ts";
 import type { ConnectedWorker } from "./connected-workers.ts";
 import { type Operation, refusal } from "./operation.ts";
 import { type PageInput, pageLimitOf } from "./page-limit.ts";
@@ -26,17 +25,12 @@ export interface WorkerPage {
   readonly isPartial: boolean;
 }
 
-type Draft = { -readonly [Name in keyof WorkingWorker]: WorkingWorker[Name] };
-
-/** Looked at for one answer, which takes some milliseconds. */
-const leasesMax = 100_000;
-
 export const listWorkers: Operation<PageInput, WorkerPage> = {
   name: "list_workers",
   access: "admin",
   scope: undefined,
   audit: { of: "other tenants" },
-  run: async ({ broker, workers }, call, input) => {
+  run: async ({ queue, workers }, call, input) => {
     const limit = pageLimitOf(input);
     if (!limit.ok) return limit;
     // The id of a worker is at most its name, escaped, and its subject.
@@ -44,19 +38,13 @@ export const listWorkers: Operation<PageInput, WorkerPage> = {
       return refusal("invalid_argument", "invalid 'after' (use 'next' of the page before)");
     }
     const { tenantId } = call.identity;
-    const found = new Map<WorkerId, Draft>();
+    const found = new Map<WorkerId, WorkingWorker>();
     for (const [workerId, connected] of workers.of(tenantId)) {
       found.set(workerId, { ...idle(workerId), connected });
     }
-    let looked = 0;
-    let isPartial = false;
-    for (const lease of broker.leases.ofTenant(tenantId)) {
-      isPartial = looked === leasesMax;
-      if (isPartial) break;
-      looked += 1;
-      const worker = found.get(lease.workerId) ?? idle(lease.workerId);
-      found.set(lease.workerId, worker);
-      addLease(worker, lease);
+    const { workers: holders, isPartial } = await queue.leasesOf(tenantId);
+    for (const each of holders) {
+      found.set(each.workerId, { ...(found.get(each.workerId) ?? idle(each.workerId)), ...each });
     }
     const ids = [...found.keys()].filter((id) => id > input.after).sort();
     const page = ids.slice(0, limit.value);
@@ -71,12 +59,6 @@ export const listWorkers: Operation<PageInput, WorkerPage> = {
   },
 };
 
-function idle(workerId: WorkerId): Draft {
+function idle(workerId: WorkerId): WorkingWorker {
   return { workerId, connected: undefined, leases: 0, oldestMs: undefined, seenMs: undefined };
-}
-
-function addLease(worker: Draft, { sinceMs, seenMs }: Lease): void {
-  worker.leases += 1;
-  worker.oldestMs = Math.min(worker.oldestMs ?? sinceMs, sinceMs);
-  worker.seenMs = Math.max(worker.seenMs ?? seenMs, seenMs);
 }

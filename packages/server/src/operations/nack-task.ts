@@ -26,7 +26,7 @@ export const nackTask: Operation<NackTaskInput, NackedTask> = {
       return refusal("invalid_argument", `invalid 'reason' (at most ${max} characters)`);
     }
     const answer = await answerOf<Returned>(server, (waiter) => {
-      server.broker.nack(ownedTask(call, input), input, waiter);
+      server.queue.nack(ownedTask(call, input), input, waiter);
       return undefined;
     });
     if (!answer.ok) return answer;

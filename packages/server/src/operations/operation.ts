@@ -8,7 +8,7 @@ import type { ApiKeys } from "../access/api-keys.ts";
 import type { AuditTrail } from "../access/audit-trail.ts";
 import type { AccessKind } from "../access/authenticator.ts";
 import type { Identity, Scope } from "../access/identity.ts";
-import type { Broker } from "../broker/broker.ts";
+import type { Queue } from "../broker/queue.ts";
 import type { Clock } from "../clock.ts";
 import type { Config, RateScope } from "../config/settings.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
@@ -45,7 +45,7 @@ export function sentenceOf({ text, code, retryAfterMs }: Refusal): string {
 
 /** What an operation may use of the server. */
 export interface Server {
-  readonly broker: Broker;
+  readonly queue: Queue;
   readonly clock: Clock;
   readonly events: Events;
   readonly feed: Feed;

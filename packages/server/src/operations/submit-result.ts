@@ -4,8 +4,9 @@
  */
 import { limits } from "@codeq/protocol";
 import type { Artifact, Result, Submission } from "@codeq/queue";
+import type { MayFinish } from "../broker/queue.ts";
 import type { Submitted, TaskRefusal, Waiter } from "../broker/verbs.ts";
-import type { MaybePromise } from "../maybe-promise.ts";
+import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
 import { answerEach } from "./answer-each.ts";
 import {
   type Answer,
@@ -68,13 +69,18 @@ function submit(
   call: Call,
   input: SubmitResultInput,
 ): MaybePromise<Answer<SubmittedResult>> {
-  const admitted = mayFinish(server, call, input);
-  if ("ok" in admitted) return admitted;
+  const problem = problemOf(input);
   // Without files there is nothing to wait for, and what a caller sent first is decided first.
-  const hasFiles = input.artifacts.length > 0 && !admitted.isRepeat;
-  return hasFiles
-    ? submitWithFiles(server, call, input)
-    : decide(server, call, { input, artifacts: noArtifacts });
+  if (problem === undefined && input.artifacts.length === 0) {
+    return decide(server, call, { input, artifacts: noArtifacts });
+  }
+  return whenKnown(mayFinish(server, call, input), (admitted) => {
+    if (typeof admitted === "string") return refused(admitted);
+    if (problem !== undefined) return problem;
+    return admitted.isRepeat
+      ? decide(server, call, { input, artifacts: noArtifacts })
+      : submitWithFiles(server, call, input);
+  });
 }
 
 /** The files of a submission that does not become the result are removed. */
@@ -105,7 +111,7 @@ async function decide(
   { input, artifacts }: { input: SubmitResultInput; artifacts: readonly Artifact[] },
 ): Promise<Answer<SubmittedResult>> {
   const answer = await answerOf<Submitted>(server, (waiter) => {
-    server.broker.submit(ownedTask(call, input), submissionOf(input, artifacts), waiter);
+    server.queue.submit(ownedTask(call, input), submissionOf(input, artifacts), waiter);
     return undefined;
   });
   if (answer.ok) {
@@ -135,18 +141,23 @@ function hasSameArtifacts({ artifacts }: Result, sent: readonly ArtifactInput[])
   );
 }
 
-/** Decides about a result that brings no files. What is not refused at once the waiter hears of. */
+/** Decides about a result that brings no files; the waiter hears of it. */
 export function submitNow(
   server: Server,
   call: Pick<Call, "identity">,
   input: SubmitResultInput,
   waiter: Waiter<Submitted>,
   item = 0,
-): Refusal | undefined {
-  const admitted = mayFinish(server, call, input);
-  if ("ok" in admitted) return admitted;
-  server.broker.submit(ownedTask(call, input), submissionOf(input, noArtifacts), waiter, item);
-  return undefined;
+): MaybePromise<Refusal> | undefined {
+  const problem = problemOf(input);
+  if (problem === undefined) {
+    const submission = submissionOf(input, noArtifacts);
+    server.queue.submit(ownedTask(call, input), submission, waiter, item);
+    return undefined;
+  }
+  return whenKnown(mayFinish(server, call, input), (admitted) =>
+    typeof admitted === "string" ? refused(admitted) : problem,
+  );
 }
 
 const noArtifacts: readonly Artifact[] = [];
@@ -156,9 +167,8 @@ function mayFinish(
   server: Server,
   call: Pick<Call, "identity">,
   input: SubmitResultInput,
-): { readonly isRepeat: boolean } | Refusal {
-  const admitted = server.broker.mayFinish(ownedTask(call, input), howOf(input));
-  return typeof admitted === "string" ? refused(admitted) : (problemOf(input) ?? admitted);
+): MaybePromise<MayFinish> {
+  return server.queue.mayFinish(ownedTask(call, input), howOf(input));
 }
 
 function howOf({ status }: SubmitResultInput): Submission["how"] {

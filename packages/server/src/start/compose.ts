@@ -3,7 +3,8 @@
  * same on real files and clocks and inside a simulation. `composeHttp` and
  * `composeStreams` put the transports around it.
  */
-import { type EngineState, FaultError } from "@codeq/engine";
+import assert from "node:assert/strict";
+import type { EngineState, FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
 import { ApiKeys } from "../access/api-keys.ts";
 import { AuditTrail } from "../access/audit-trail.ts";
@@ -13,29 +14,27 @@ import type { KeySet } from "../access/key-set.ts";
 import { Limiter } from "../access/limiter.ts";
 import { Providers } from "../access/providers.ts";
 import { Revocations } from "../access/revocations.ts";
-import { Broker } from "../broker/broker.ts";
-import { ToldChanges } from "../broker/told-changes.ts";
+import type { Broker } from "../broker/broker.ts";
+import type { Queue } from "../broker/queue.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
 import { collectArtifacts } from "../maintenance/collect-artifacts.ts";
 import { deleteOldAudit } from "../maintenance/delete-old-audit.ts";
-import { DeleteOldTasks } from "../maintenance/delete-old-tasks.ts";
-import { DeliverWebhooks, type PostCallback } from "../maintenance/deliver-webhooks.ts";
-import { expireLeases } from "../maintenance/expire-leases.ts";
-import { promoteDueTasks } from "../maintenance/promote-due-tasks.ts";
 import { refreshKeySets } from "../maintenance/refresh-key-sets.ts";
-import { scrubStore } from "../maintenance/scrub-store.ts";
 import { Ticker } from "../maintenance/ticker.ts";
 import { writeApiKeyUses } from "../maintenance/write-api-key-uses.ts";
 import { writeAudit } from "../maintenance/write-audit.ts";
+import type { MaybePromise } from "../maybe-promise.ts";
 import { ConnectedWorkers } from "../operations/connected-workers.ts";
 import { Dispatch } from "../operations/dispatch.ts";
+import type { ShardLink } from "../shards/link.ts";
+import { Router } from "../shards/router.ts";
 import { ArtifactFiles } from "../store/artifact-files.ts";
-import { Store } from "../store/store.ts";
-import { type RandomBytes, TaskIds } from "../task-ids.ts";
+import type { Store } from "../store/store.ts";
 import { Events } from "../telemetry/events.ts";
 import { Feed } from "../telemetry/feed.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { mergedScrape } from "../telemetry/merged-scrape.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Timestamps } from "../timestamps.ts";
 import type { Endpoints } from "../transport/endpoints.ts";
@@ -45,46 +44,35 @@ import { healthPages } from "../transport/http/health.ts";
 import { createHttpServer } from "../transport/http/http-server.ts";
 import { JsonCodec } from "../transport/http/json-codec.ts";
 import type { ServerTls } from "../transport/tls/server-tls.ts";
-import {
-  collectBrokerMetrics,
-  collectLimiterMetrics,
-  collectStoreMetrics,
-  collectStreamMetrics,
-} from "./collect-metrics.ts";
-import type { Storage } from "./open-data-dir.ts";
+import { collectLimiterMetrics, collectStreamMetrics } from "./collect-metrics.ts";
+import { openLocalShards } from "./open-local-shards.ts";
+import { openShard, openStore, type ShardParts } from "./open-shard.ts";
 
-export interface CoreParts {
-  readonly config: Config;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Metrics;
-  readonly storage: Storage;
-  readonly randomBytes: RandomBytes;
-  /** Uniform in [0, 1). */
-  readonly draw: () => number;
-  readonly post: PostCallback;
+export interface CoreParts extends Omit<ShardParts, "feed" | "limiter" | "onState" | "shard"> {
+  /** Opens the shards of a store that knows of several; in this thread unless told otherwise. */
+  readonly openShards?: (store: KnowingStore) => Promise<readonly ShardLink[]>;
   readonly fetchKeySet: FetchKeySet;
-  /** Runs a function after what arrived in the same turn. */
-  readonly defer: (run: () => void) => void;
   /** The storage failed for good: nothing is acknowledged any more. */
   readonly onFailed: (fault: FaultError) => void;
-  /** Smaller in a simulation, whose few tasks would never reach them. */
-  readonly memory?: MemoryLimits;
-  /** How long maintenance may sleep; without a limit where the wall clock is never set. */
-  readonly sleepMsMax?: number;
 }
 
-export interface MemoryLimits {
-  readonly flushBytes: number;
-  readonly delayedInMemoryMax: number;
+interface KnowingStore {
+  readonly identity: number | undefined;
+  /** They were there once, so one that is missing is lost. */
+  readonly mustExist: boolean;
 }
 
 type StorageWatcher = (state: EngineState) => void;
 
 export interface Core extends AsyncDisposable {
+  /** Of what is no task: API keys and audit records. */
   readonly store: Store;
   /** Calls back whenever the storage begins or ceases to accept writes. */
   readonly onStorageState: (run: StorageWatcher) => void;
+  readonly queue: Queue;
+  /** All measurements, as text. */
+  readonly scrape: () => MaybePromise<string>;
+  /** The only one, where there is one in this thread. */
   readonly broker: Broker;
   readonly feed: Feed;
   readonly workers: ConnectedWorkers;
@@ -93,31 +81,23 @@ export interface Core extends AsyncDisposable {
   readonly revocations: Revocations;
 }
 
-const memoryLimits: MemoryLimits = {
-  /** Small windows stay in the processor's caches and are flushed without a pause. */
-  flushBytes: 6 * 1024 * 1024,
-  delayedInMemoryMax: 100_000,
-};
-/** How long a shutdown waits for callbacks under way; what is cut off is sent again after it. */
-const webhookSettleMs = 1000;
-
 export async function composeCore(parts: CoreParts): Promise<Core> {
-  const { config, clock, logger, metrics } = parts;
+  const { config, clock, logger, metrics, fetchKeySet, randomBytes } = parts;
   const watchers: StorageWatcher[] = [];
-  const store = await openStore(parts, watchers);
-  if (config.shards !== 1) {
-    await store[Symbol.asyncDispose]();
-    throw new FaultError("format", "this version runs one shard; set shards to 1");
-  }
   const feed = new Feed();
-  const events = new Events(metrics);
-  const told = new ToldChanges({ events, feed });
-  const broker = await openBroker(parts, store, told);
-  collectBrokerMetrics(metrics, broker, clock);
   metrics.feedsOpen.collect(() => [[feed.size]]);
+  const limiter = new Limiter(config, clock);
+  collectLimiterMetrics(metrics, limiter);
+  const onState = (state: EngineState, fault: FaultError | undefined): void => {
+    for (const tell of watchers) tell(state);
+    if (state === "failed" && fault !== undefined) parts.onFailed(fault);
+  };
+  const running = { ...parts, feed, limiter, onState };
+  const opened = config.shards === 1 ? await openAlone(running) : await openShards(running);
+  const { store, queue } = opened;
+  const events = new Events(metrics);
   const artifacts = new ArtifactFiles(config.localArtifactsDir);
   const revocations = new Revocations();
-  const { fetchKeySet, randomBytes } = parts;
   const apiKeys = await ApiKeys.open({ store, clock, revocations, randomBytes });
   const audit = new AuditTrail({
     store,
@@ -127,7 +107,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     retentionMs: config.auditRetentionSeconds * 1000,
   });
   const workers = new ConnectedWorkers(clock);
-  const server = { broker, clock, events, feed, workers, artifacts, apiKeys, audit, config };
+  const server = { queue, clock, events, feed, workers, artifacts, apiKeys, audit, config };
   const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });
   const authenticator = new Authenticator({
     producers: [apiKeys, ...providers.of(config.producerAuth)],
@@ -136,16 +116,18 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     revocations,
     clock,
   });
-  const limiter = new Limiter(config, clock);
-  collectLimiterMetrics(metrics, limiter);
   const dispatch = new Dispatch({ server, authenticator, limiter, logger });
   const { keySets } = providers;
-  const forMaintenance = { broker, told, events, artifacts, keySets, apiKeys, audit, limiter };
-  const { ticker, webhooks } = startMaintenance({ ...parts, ...forMaintenance });
+  const ticker = startMaintenance({ ...parts, queue, artifacts, keySets, apiKeys, audit });
   return {
     store,
     onStorageState: (run) => void watchers.push(run),
-    broker,
+    queue,
+    scrape: opened.scrape,
+    get broker() {
+      assert(opened.broker !== undefined, "there is one shard, in this thread");
+      return opened.broker;
+    },
     feed,
     workers,
     dispatch,
@@ -154,128 +136,94 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     [Symbol.asyncDispose]: async () => {
       dispatch.stopAccepting();
       providers[Symbol.dispose]();
-      broker.stopWaiting();
+      queue.stopWaiting();
       await ticker[Symbol.asyncDispose]();
       await apiKeys[Symbol.asyncDispose]();
       await audit[Symbol.asyncDispose]();
-      await within(clock, webhookSettleMs, webhooks.settle());
-      await store[Symbol.asyncDispose]();
+      await opened[Symbol.asyncDispose]();
     },
   };
 }
 
-function openBroker(parts: CoreParts, store: Store, told: ToldChanges): Promise<Broker> {
-  const { config, clock, draw, memory = memoryLimits } = parts;
-  return Broker.open({
+/** The store of what is no task, and the queue. */
+interface Opened extends AsyncDisposable {
+  readonly store: Store;
+  readonly queue: Queue;
+  readonly scrape: () => MaybePromise<string>;
+  readonly broker?: Broker;
+}
+
+interface OpenParts extends CoreParts, ShardParts {}
+
+/** One shard, which has everything. */
+async function openAlone(parts: OpenParts): Promise<Opened> {
+  const shard = await openShard(parts);
+  const { store, broker } = shard;
+  return {
     store,
-    clock,
-    ids: new TaskIds(parts.randomBytes),
-    draw,
-    policy: {
-      backoff: config.backoffPolicy,
-      baseSeconds: config.backoffBaseSeconds,
-      maxSeconds: config.backoffMaxSeconds,
-    },
-    retention: {
-      doneMs: config.retentionSeconds * 1000,
-      deadMs: config.dlqRetentionSeconds * 1000,
-    },
-    delayedInMemoryMax: memory.delayedInMemoryMax,
-    quotas: config.quotas,
-    observe: (change) => told.tell(change),
-  });
+    queue: broker,
+    broker,
+    scrape: () => parts.metrics.render(),
+    [Symbol.asyncDispose]: () => Promise.resolve(shard[Symbol.asyncDispose]()),
+  };
 }
 
-/** Waits, but no longer than the given time. */
-async function within(clock: Clock, ms: number, settled: Promise<void>): Promise<void> {
-  let cancel = (): void => {};
-  const timeout = new Promise<void>((resolve) => {
-    cancel = clock.after(ms, resolve);
-  });
-  await Promise.race([settled, timeout]);
-  cancel();
+/** Several, behind a router. */
+async function openShards(parts: OpenParts): Promise<Opened> {
+  const { config, clock, metrics, feed, defer, storage, onState } = parts;
+  const store = await openStore({ ...parts, onState: onControlState(parts) });
+  try {
+    const open = parts.openShards ?? ((): Promise<readonly ShardLink[]> => openLocalShards(parts));
+    const links = await open({ identity: storage.identity, mustExist: store.hasShards });
+    const onMissed = (events: number): void => metrics.feedEvents.add(events, "missed");
+    const { quotas } = config;
+    const router = new Router({ links, clock, quotas, feed, defer, onState, onMissed });
+    await router.opened();
+    await store.noteShards();
+    metrics.waiters.collect(() => [[router.waitingClaims, "claim"]]);
+    return {
+      store,
+      queue: router,
+      scrape: async () => mergedScrape(metrics.render(), await router.scrape()),
+      [Symbol.asyncDispose]: async () => {
+        await router[Symbol.asyncDispose]();
+        await store[Symbol.asyncDispose]();
+      },
+    };
+  } catch (error) {
+    await store[Symbol.asyncDispose]();
+    throw error;
+  }
 }
 
-export type StoreParts = Pick<
-  CoreParts,
-  "config" | "clock" | "logger" | "metrics" | "storage" | "defer" | "onFailed" | "memory"
->;
-
-export async function openStore(
-  parts: StoreParts,
-  watchers: readonly StorageWatcher[] = [],
-): Promise<Store> {
-  const { config, clock, logger, metrics, storage } = parts;
-  let appendedBytes = 0;
-  const store = await Store.open({
-    ...storage,
-    clock,
-    shards: config.shards,
-    defer: parts.defer,
-    minFreeBytes: config.minFreeDiskBytes,
-    flushBytes: (parts.memory ?? memoryLimits).flushBytes,
-    syncIntervalMs: config.durability === "interval" ? config.syncIntervalMs : undefined,
-    observer: {
-      grouped: (batches, bytes) => {
-        appendedBytes += bytes;
-        metrics.commitGroupBatches.observe(batches);
-        metrics.commitGroupBytes.observe(bytes);
-      },
-      flushed: (seconds, entries) => {
-        metrics.flushSeconds.observe(seconds);
-        metrics.flushEntries.observe(entries);
-      },
-      stateChanged: (state: EngineState, fault) => {
-        const fields = { state, error: fault?.message, cause: String(fault?.cause ?? "") };
-        if (state === "open") logger.info("storage accepts writes again", { state });
-        else logger.error("storage refuses writes", fields);
-        // Before the process may end.
-        for (const tell of watchers) tell(state);
-        if (state === "failed" && fault !== undefined) parts.onFailed(fault);
-      },
-    },
-  });
-  collectStoreMetrics(metrics, store, () => appendedBytes);
-  return store;
+/** The store of API keys and audit records is needed for everything else. */
+function onControlState({ onFailed }: CoreParts): ShardParts["onState"] {
+  return (state, fault) => {
+    if (state === "failed" && fault !== undefined) onFailed(fault);
+  };
 }
 
 interface MaintenanceParts extends CoreParts {
-  readonly broker: Broker;
-  readonly told: ToldChanges;
-  readonly events: Events;
+  readonly queue: Queue;
   readonly artifacts: ArtifactFiles;
   readonly keySets: readonly KeySet[];
   readonly apiKeys: ApiKeys;
-  readonly limiter: Limiter;
   readonly audit: AuditTrail;
 }
 
-function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: DeliverWebhooks } {
-  const { broker, told, clock, logger, keySets, apiKeys, audit, sleepMsMax } = parts;
-  const deletion = new DeleteOldTasks(parts);
-  const webhooks = new DeliverWebhooks(parts);
-  const ofTasks = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks];
+/** Of what is no task. */
+function startMaintenance(parts: MaintenanceParts): Ticker {
+  const { clock, logger, keySets, apiKeys, audit, sleepMsMax } = parts;
   const ofKeys = [refreshKeySets(keySets), writeApiKeyUses(apiKeys)];
   const ofAudit = [writeAudit(audit), deleteOldAudit(audit)];
-  const ofStore = [scrubStore({ store: broker.store, clock, logger }), collectArtifacts(parts)];
-  const jobs = [...ofTasks, ...ofKeys, ...ofAudit, ...ofStore];
+  const jobs = [...ofKeys, ...ofAudit, collectArtifacts(parts)];
   const ticker = new Ticker({ clock, logger, jobs, sleepMsMax });
   const wake = (): void => ticker.wake();
-  broker.leases.onDue = wake;
-  broker.delayed.onDue = wake;
-  told.onEnd = (expiresMs) => {
-    if (expiresMs !== undefined && deletion.plan(expiresMs)) wake();
-  };
-  told.onWebhook = (dueMs) => {
-    webhooks.plan(dueMs);
-    wake();
-  };
-  webhooks.onIdle = wake;
   for (const each of keySets) each.onPlanned = wake;
   apiKeys.onUsed = wake;
   audit.onPlanned = wake;
   wake();
-  return { ticker, webhooks };
+  return ticker;
 }
 
 /** The streams of all gRPC listeners. */
@@ -290,11 +238,11 @@ export function composeStreams(parts: {
 }): Streams {
   const { core, config, logger, clock, tls } = parts;
   const { instance } = parts.endpoints;
-  const { store, dispatch, authenticator, workers } = core;
+  const { queue, dispatch, authenticator, workers } = core;
   const { claimBatchMax } = config;
   const slots = new StreamSlots(config.streamsMax);
   const session = {
-    store,
+    queue,
     dispatch,
     authenticator,
     workers,
@@ -323,6 +271,7 @@ export interface HttpParts {
 
 export function composeHttp(parts: HttpParts): FastifyInstance {
   const { core, config, logger, metrics, timestamps, clock, endpoints } = parts;
+  const { queue, authenticator, scrape } = core;
   const http = createHttpServer({
     dispatch: core.dispatch,
     authenticator: core.authenticator,
@@ -333,11 +282,11 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
     bodyBytesMax: config.bodyBytesMax,
     limits: config,
     tls: parts.tls,
-    pages: healthPages({ ...core, config, metrics, endpoints }),
+    pages: healthPages({ queue, authenticator, scrape, config, endpoints }),
   });
   // Called when new requests are refused already, so that none begins to wait afterwards.
   http.addHook("preClose", async () => {
-    core.broker.stopWaiting();
+    core.queue.stopWaiting();
     core.feed.endAll("shutting_down");
   });
   return http;

@@ -25,9 +25,11 @@ import { type Certificates, loadCertificates } from "../transport/tls/certificat
 import { ServerTls } from "../transport/tls/server-tls.ts";
 import { collectConnectionMetrics } from "./collect-metrics.ts";
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
+import { drawUniform } from "./draw-uniform.ts";
 import { runKeysCommand } from "./keys-command.ts";
 import { ListenError, type Listening, listenAll } from "./listen.ts";
 import { openDataDir } from "./open-data-dir.ts";
+import { assertShardsThere, openShardThreads } from "./shard-threads.ts";
 import { stopRequested } from "./stop-requests.ts";
 import { welcome } from "./welcome.ts";
 
@@ -114,6 +116,10 @@ async function start(given: Given, logger: Logger): Promise<Running> {
     }),
     fetchKeySet,
     defer: (run) => void setImmediate(run),
+    openShards: async ({ identity, mustExist }) => {
+      if (mustExist) assertShardsThere(config);
+      return await openShardThreads({ config, clock, logger, identity });
+    },
     onFailed: (fault) => {
       // The callers in flight hear of it first; what the disk holds is sorted out by the next start.
       setImmediate(() => exit(exitCodes.storage, `storage failed: ${fault.message}`));
@@ -125,12 +131,6 @@ async function start(given: Given, logger: Logger): Promise<Running> {
   const streams = composeStreams({ ...shared, clock });
   collectConnectionMetrics(metrics, { http, streams, tls });
   return { core, http, streams, endpoints };
-}
-
-const word = new Uint32Array(1);
-
-function drawUniform(): number {
-  return (randomFillSync(word)[0] as number) / 2 ** 32;
 }
 
 async function listen(running: Running, config: Config): Promise<Listening> {
@@ -154,7 +154,7 @@ async function stop(
     running.http.connections.destroyAll();
   });
   running.streams.stopServing();
-  running.core.broker.stopWaiting();
+  running.core.queue.stopWaiting();
   await listening.close(graceMs);
   cancel();
   await running.core[Symbol.asyncDispose]();

@@ -8,8 +8,8 @@ import type { Config } from "../config/settings.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
-import { openStore } from "./compose.ts";
 import { openDataDir } from "./open-data-dir.ts";
+import { openStore } from "./open-shard.ts";
 
 export async function withApiKeys<T>(
   config: Config,
@@ -36,7 +36,7 @@ export async function withApiKeys<T>(
     metrics,
     storage,
     defer: (run) => void setImmediate(run),
-    onFailed: () => {},
+    onState: () => {},
   });
   try {
     const revocations = new Revocations();

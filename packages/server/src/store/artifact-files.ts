@@ -22,6 +22,7 @@ import { promisify } from "node:util";
 import { FaultError } from "@codeq/engine";
 import { limits } from "@codeq/protocol";
 import type { Artifact, TaskId } from "@codeq/queue";
+import type { MaybePromise } from "../maybe-promise.ts";
 
 export interface ArtifactFile {
   readonly name: string;
@@ -84,26 +85,28 @@ export class ArtifactFiles {
 
   /** Removes the files of these tasks. Costs nothing where no file was ever stored. */
   async removeOf(ids: readonly TaskId[]): Promise<void> {
-    this.#hasFiles ??= existsSync(this.#directory);
+    // Once it is there it stays; until then another thread may make it.
+    this.#hasFiles ||= existsSync(this.#directory);
     if (!this.#hasFiles) return;
     const options = { recursive: true, force: true };
     await Promise.all(ids.map((id) => rm(join(this.#directory, id), options)));
   }
 
   /** Removes what crashes left behind, and says how much that was. */
-  async collect(referencesOf: (id: TaskId) => References): Promise<number> {
+  async collect(referencesOf: (id: TaskId) => MaybePromise<References>): Promise<number> {
     if (!existsSync(this.#directory)) return 0;
     let removed = 0;
     for await (const { name } of await opendir(this.#directory)) {
       const directory = join(this.#directory, name);
       for (const entry of await readdir(directory)) {
         const path = join(directory, entry);
-        // Both are asked in one turn: a submission that is settled has been decided.
-        if (this.#unsettled.has(path) || isNamed(path, referencesOf(name as TaskId))) continue;
+        // In this order: a submission that is settled has been decided.
+        if (this.#unsettled.has(path) || isNamed(path, await referencesOf(name as TaskId)))
+          continue;
         await rm(path, { recursive: true, force: true });
         removed += 1;
       }
-      if (referencesOf(name as TaskId) === "task is gone") await rmdir(directory);
+      if ((await referencesOf(name as TaskId)) === "task is gone") await rmdir(directory);
     }
     return removed;
   }

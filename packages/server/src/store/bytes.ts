@@ -97,6 +97,14 @@ export class ByteReader {
     return this.#at === this.#end;
   }
 
+  /** Passes over bytes that somebody else reads; returns where they are. */
+  skip(bytes: number): number {
+    const start = this.#at;
+    if (start + bytes > this.#end) throw new DamagedBytes("ends too early");
+    this.#at = start + bytes;
+    return start;
+  }
+
   byte(): number {
     if (this.#at >= this.#end) throw new DamagedBytes("ends too early");
     return this.#buffer[this.#at++] as number;
@@ -123,9 +131,7 @@ export class ByteReader {
       bytes = this.#buffer.readUInt32LE(this.#at);
       this.#at += 4;
     }
-    const start = this.#at;
-    if (start + bytes > this.#end) throw new DamagedBytes("ends too early");
-    this.#at = start + bytes;
+    const start = this.skip(bytes);
     return this.#buffer.toString(first === unitsMark ? "utf16le" : "utf8", start, this.#at);
   }
 }

@@ -33,7 +33,7 @@ test("D23: another number of shards is refused, with the number to set and the w
   await start(4);
   await assert.rejects(start(8), {
     code: "format",
-    message: /shards=4.*shards=8.*move the tasks/s,
+    message: /shards=4.*shards=8.*Set shards to 4.*shards migrate --to 8/s,
   });
   await assert.rejects(start(1), { code: "format" });
   await start(4);

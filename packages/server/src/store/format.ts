@@ -1,21 +1,31 @@
 /**
  * What is written once at first start and must match at every later one: the version of the format
- * and the number of shards. To change the format, raise the version.
+ * the number of shards, and which of them this is. To change the format, raise the version.
  */
 import { type Engine, FaultError, put } from "@codeq/engine";
 import { formatKey } from "./keys.ts";
 
 const formatVersion = 4;
 
+/** What a store is, as the configuration has it. */
+export interface StoreKind {
+  readonly shards: number;
+  /** The number of this one, where tasks are in shards of their own. */
+  readonly shard?: number | undefined;
+  /** The identity of the store in whose directory the shard lies. */
+  readonly of?: number | undefined;
+}
+
 /** Notes the format of a store that has none yet. */
-export async function writeFormat(engine: Engine, shards: number): Promise<void> {
+export async function writeFormat(engine: Engine, kind: StoreKind): Promise<void> {
   if (engine.get(formatKey) !== undefined) return;
-  const format = put(formatKey, JSON.stringify({ version: formatVersion, shards }));
+  const { shards, shard, of } = kind;
+  const format = put(formatKey, JSON.stringify({ version: formatVersion, shards, shard, of }));
   await engine.commit([], [format]).done;
 }
 
 /** Throws when this version cannot work with what is there. Called before anything is written. */
-export function checkFormat(get: (key: string) => Buffer | undefined, shards: number): void {
+export function checkFormat(get: (key: string) => Buffer | undefined, kind: StoreKind): void {
   const stored = get(formatKey);
   if (stored === undefined) return;
   const found = parseFormat(stored);
@@ -26,18 +36,32 @@ export function checkFormat(get: (key: string) => Buffer | undefined, shards: nu
         "Start the version of codeQ that wrote it, or choose an empty data directory.",
     );
   }
-  if (found.shards !== shards) {
+  if (found.shards !== kind.shards) {
     throw new FaultError(
       "format",
-      `the data was created with shards=${found.shards}, the configuration says shards=${shards}. ` +
-        `Set shards to ${found.shards}; to change the number, start an empty data directory and move the tasks there.`,
+      `the data was created with shards=${found.shards}, the configuration says shards=${kind.shards}. ` +
+        `Set shards to ${found.shards}, or stop the server and run ` +
+        `\`codeq shards migrate --to ${kind.shards}\`.`,
+    );
+  }
+  if (found.shard !== kind.shard) {
+    throw new FaultError(
+      "format",
+      `the directory of shard ${kind.shard ?? "none"} holds shard ${found.shard ?? "none"}. ` +
+        "Give the directories of the shards the names that they had.",
+    );
+  }
+  if (kind.of !== undefined && found.of !== kind.of) {
+    throw new FaultError(
+      "format",
+      `shard ${kind.shard} belongs to another data directory. ` +
+        "Restore the whole data directory from one backup.",
     );
   }
 }
 
-interface Format {
+interface Format extends StoreKind {
   readonly version: number;
-  readonly shards: number;
 }
 
 function parseFormat(stored: Buffer): Format {

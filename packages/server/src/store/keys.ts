@@ -111,6 +111,8 @@ export function newestFirst(ms: number): string {
 
 export const sequenceKey = "codeq/meta/sequence";
 export const formatKey = "codeq/meta/format";
+/** All shards have been made. */
+export const shardsKey = "codeq/meta/shards";
 
 /** The task id that ends an index key. */
 export function idOf(key: string): TaskId {

@@ -39,7 +39,7 @@ import {
   decodeCounts,
   deriveCounts,
 } from "./counts.ts";
-import { checkFormat, writeFormat } from "./format.ts";
+import { checkFormat, type StoreKind, writeFormat } from "./format.ts";
 import { decodeIdempotency, encodeIdempotency } from "./idempotency-record.ts";
 import {
   apiKeyKey,
@@ -64,6 +64,7 @@ import {
   resultKey,
   retentionPrefix,
   sequenceKey,
+  shardsKey,
   sortable,
   taskKey,
   webhookKey,
@@ -73,9 +74,7 @@ import { decodeResult, encodeResult } from "./task-codec.ts";
 import { taskRows } from "./task-rows.ts";
 import type { WebhookJob } from "./webhook-job.ts";
 
-export type StoreOptions = Omit<EngineOptions, "rows" | "derive" | "verify"> & {
-  readonly shards: number;
-};
+export type StoreOptions = Omit<EngineOptions, "rows" | "derive" | "verify"> & StoreKind;
 
 /** The tasks of one tenant with the same command. */
 export interface QueueName {
@@ -126,19 +125,29 @@ export class Store implements AsyncDisposable {
     };
   }
 
-  static async open({ shards, ...options }: StoreOptions): Promise<Store> {
+  static async open(options: StoreOptions): Promise<Store> {
     const engine = await Engine.open({
       ...options,
       rows: taskRows,
       derive: deriveCounts,
-      verify: (get) => checkFormat(get, shards),
+      verify: (get) => checkFormat(get, options),
     });
-    await writeFormat(engine, shards);
+    await writeFormat(engine, options);
     return new Store(engine);
   }
 
   get state(): EngineState {
     return this.#engine.state;
+  }
+
+  /** Whether all shards were made, so that one that is missing is lost. */
+  get hasShards(): boolean {
+    return this.#engine.get(shardsKey) !== undefined;
+  }
+
+  /** All shards are there. */
+  async noteShards(): Promise<void> {
+    if (!this.hasShards) await this.#engine.commit([], [put(shardsKey, "")]).done;
   }
 
   /** True when changes arrive faster than they can be written for so long that memory fills. */
@@ -254,6 +263,11 @@ export class Store implements AsyncDisposable {
     const entry = text === undefined ? undefined : decodeIdempotency(text);
     if (text !== undefined && entry === undefined) this.#quarantine(storeKey);
     return entry;
+  }
+
+  /** The key stands for no task any more. */
+  forgetIdempotency(tenantId: TenantId, key: string): void {
+    this.#engine.commit([], [remove(idempotencyKeyOf(tenantId, key))]);
   }
 
   /** How many bytes of payloads and results the tenant has. */

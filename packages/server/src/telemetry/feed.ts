@@ -45,6 +45,8 @@ export interface FeedListener {
 }
 
 export class Feed {
+  /** Called when the first one begins to listen, and when the last one has stopped. */
+  onHeard: (isHeard: boolean) => void = () => {};
   readonly #ofTenants: Map<TenantId | undefined, Set<FeedListener>> = new Map();
   #size = 0;
 
@@ -72,9 +74,11 @@ export class Feed {
     const listeners = this.#ofTenants.get(tenantId) ?? new Set();
     this.#ofTenants.set(tenantId, listeners.add(listener));
     this.#size += 1;
+    if (this.#size === 1) this.onHeard(true);
     return () => {
       if (!listeners.delete(listener)) return;
       this.#size -= 1;
+      if (this.#size === 0) this.onHeard(false);
       if (listeners.size === 0) this.#ofTenants.delete(tenantId);
     };
   }

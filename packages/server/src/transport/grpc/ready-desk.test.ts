@@ -45,7 +45,7 @@ class World {
     this.clock = world.clock;
     this.broker = broker;
     const dispatch = {
-      server: { broker, config: { defaultLeaseSeconds: 60 } },
+      server: { queue: broker, config: { defaultLeaseSeconds: 60 } },
       admit: () => this.#admit(),
       noteItems: (_: unknown, { ok }: { ok: number }) => this.noted.push(`ok ${ok}`),
       noteRefusal: (action: string, refused: Refusal) => {

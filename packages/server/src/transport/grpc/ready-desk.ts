@@ -6,7 +6,7 @@
 import type { Identity } from "../../access/identity.ts";
 import type { ClaimedTask } from "../../broker/verbs.ts";
 import type { Clock } from "../../clock.ts";
-import { allowedQueues, handBack, isCrowded } from "../../operations/claim-tasks.ts";
+import { allowedQueues, handBack } from "../../operations/claim-tasks.ts";
 import type { Dispatch } from "../../operations/dispatch.ts";
 import { operations } from "../../operations/index.ts";
 import { leaseMsOf } from "../../operations/lease-ms.ts";
@@ -156,8 +156,8 @@ export class ReadyDesk implements ReadyOwner {
 
   /** Every Ready that asks comes back and is held. */
   #callOff(): void {
-    const { broker } = this.#parts.dispatch.server;
-    for (const ready of [...this.#asking]) broker.cancelClaim(ready);
+    const { queue } = this.#parts.dispatch.server;
+    for (const ready of [...this.#asking]) queue.cancelClaim(ready);
   }
 
   #putOff(ready: StandingReady, afterMs: number): void {
@@ -202,7 +202,7 @@ export class ReadyDesk implements ReadyOwner {
       this.#putOff(ready, putOffMs.refused);
       return;
     }
-    if (isCrowded(dispatch.server, call.identity)) {
+    if (dispatch.server.queue.isCrowded(call.identity.tenantId)) {
       this.#putOff(ready, putOffMs.crowded);
       return;
     }
@@ -210,7 +210,7 @@ export class ReadyDesk implements ReadyOwner {
     ready.isCancelled = false;
     this.#asking.add(ready);
     try {
-      dispatch.server.broker.claim(ready);
+      dispatch.server.queue.claim(ready);
     } catch (error) {
       this.#failed(ready, error);
     }
@@ -221,7 +221,7 @@ export class ReadyDesk implements ReadyOwner {
     const { dispatch } = this.#parts;
     const refused = dispatch.asRefusal(operations.claimTasks, error);
     if (!this.#asking.delete(ready)) return;
-    dispatch.server.broker.cancelClaim(ready);
+    dispatch.server.queue.cancelClaim(ready);
     this.#stream.refuse(refused);
     this.#end(ready);
   }

@@ -2,8 +2,9 @@
  * The gRPC side of the server: both streams, health and reflection, on one listener. Every listener
  * answers for everything, so it does not matter which of the two ports a client was given.
  */
+
+import type { Queue } from "../../broker/queue.ts";
 import type { ConnectionSettings } from "../../config/settings.ts";
-import type { Store } from "../../store/store.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
 import { createGrpcServer, type GrpcMethods, type GrpcServer, grpcLimits } from "./grpc-server.ts";
 import { Health, healthService } from "./health.ts";
@@ -18,7 +19,7 @@ const workerService = "workerpb.WorkerStream";
 const keepalive = { intervalMs: 30_000, timeoutMs: 20_000 };
 
 export interface StreamsParts extends SessionParts {
-  readonly store: Store;
+  readonly queue: Queue;
   readonly limits: Pick<
     ConnectionSettings,
     "connectionsMax" | "headerBytesMax" | "streamsPerConnectionMax"
@@ -45,7 +46,7 @@ export interface Streams {
 export function createStreams(parts: StreamsParts): Streams {
   const services = [producerService, workerService];
   const health = new Health(services, parts.clock);
-  health.setAll(parts.store.state === "open");
+  health.setAll(parts.queue.state === "open");
   const producer = producerProtocol(parts);
   const worker = workerProtocol(parts);
   const methods: GrpcMethods = new Map([

@@ -248,8 +248,8 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     const refused = this.#refusalOfResults();
     const decide = (result: worker.Result, item: number): void => {
       const input = refused ?? toSubmission(result);
-      const problem = input.ok ? this.#submitOne(input.value, pending, item) : input;
-      if (problem !== undefined) pending.refuse(problem, item);
+      if (input.ok) this.#submitOne(input.value, pending, item);
+      else pending.refuse(input, item);
     };
     if (results.length > itemsPerTurnMax && refused === undefined) {
       return this.#session.inTurns(results, decide).then(() => pending.settle());
@@ -262,12 +262,18 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
   }
 
   /** A bug costs the result that it meets, not the stream. */
-  #submitOne(input: SubmitResultInput, pending: PendingResults, item: number): Refusal | undefined {
+  #submitOne(input: SubmitResultInput, pending: PendingResults, item: number): void {
     const { dispatch } = this.#parts;
+    const failed = (error: unknown): void => {
+      pending.refuse(dispatch.asRefusal(operations.submitResult, error), item);
+    };
     try {
-      return submitNow(dispatch.server, this.call, input, pending, item);
+      const problem = submitNow(dispatch.server, this.call, input, pending, item);
+      if (problem === undefined) return;
+      if (!(problem instanceof Promise)) pending.refuse(problem, item);
+      else problem.then((refused) => pending.refuse(refused, item)).catch(failed);
     } catch (error) {
-      return dispatch.asRefusal(operations.submitResult, error);
+      failed(error);
     }
   }
 

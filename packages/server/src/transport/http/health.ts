@@ -4,10 +4,11 @@
  */
 import { type Authenticator, bearerToken } from "../../access/authenticator.ts";
 import { fingerprintOf } from "../../access/fingerprint.ts";
+import type { Queue } from "../../broker/queue.ts";
 import type { Config } from "../../config/settings.ts";
-import type { Store } from "../../store/store.ts";
+import type { MaybePromise } from "../../maybe-promise.ts";
 import { hideCommands } from "../../telemetry/hidden-commands.ts";
-import { largestMetrics, type Metrics, metricsContentType } from "../../telemetry/metrics.ts";
+import { largestMetrics, metricsContentType } from "../../telemetry/metrics.ts";
 import type { Endpoints } from "../endpoints.ts";
 import type { Page, PageCaller, ShownPage } from "./http-server.ts";
 
@@ -18,32 +19,38 @@ const jsonType = "application/json; charset=utf-8";
  * writes are refused, which a full disk does without a restart helping.
  */
 export function healthPages(parts: {
-  store: Store;
+  queue: Queue;
   authenticator: Authenticator;
   config: Config;
-  metrics: Metrics;
+  scrape: () => MaybePromise<string>;
   endpoints: Endpoints;
 }): Page[] {
-  const { store, config, metrics, endpoints } = parts;
+  const { queue, config, scrape, endpoints } = parts;
   const { durability } = config;
   const page = (status: number, text: string): ShownPage => ({
     status,
     type: jsonType,
-    body: JSON.stringify({ status: text, storage: store.state, durability, ...found(endpoints) }),
+    body: JSON.stringify({
+      status: text,
+      storage: queue.state,
+      ...(queue.shards.length === 0 ? {} : { shards: queue.shards }),
+      durability,
+      ...found(endpoints),
+    }),
   });
   return [
     {
       path: "/healthz",
-      show: () => (store.state === "failed" ? page(503, "failed") : page(200, "ok")),
+      show: () => (queue.state === "failed" ? page(503, "failed") : page(200, "ok")),
     },
     {
       path: "/readyz",
-      show: () => (store.state === "open" ? page(200, "ok") : page(503, "unavailable")),
+      show: () => (queue.state === "open" ? page(200, "ok") : page(503, "unavailable")),
     },
     {
       path: "/metrics",
       show: async (caller) => {
-        const text = metrics.render();
+        const text = await scrape();
         const body = (await mayKnowCommands(parts, caller))
           ? text
           : hideCommands(text, largestMetrics);

@@ -1,0 +1,118 @@
+/**
+ * What operations, transports and the server around them know of the running queue: one broker in this
+ * thread, or a router over several that run elsewhere. Verbs answer through their waiters, which may be
+ * late and in another order than that of the questions.
+ */
+import type { EngineState } from "@codeq/engine";
+import type {
+  NackRequest,
+  NewTask,
+  Result,
+  Returned,
+  Submission,
+  TaskId,
+  TenantId,
+  WorkerId,
+} from "@codeq/queue";
+import type { Exceeded } from "../config/quotas.ts";
+import type { MaybePromise } from "../maybe-promise.ts";
+import type { References } from "../store/artifact-files.ts";
+import type { Counts } from "../store/counts.ts";
+import type { Claim } from "./claim.ts";
+import type { ClaimedTask, Enqueued, OwnedTask, Submitted, TaskRefusal, Waiter } from "./verbs.ts";
+
+export interface Queue {
+  /** Whether it takes changes; of several the worst. */
+  readonly state: EngineState;
+  /** True when changes arrive faster than they can be written for so long that memory fills. */
+  readonly isOverloaded: boolean;
+  /** How each of several shards is; empty for a queue without. */
+  readonly shards: readonly ShardState[];
+
+  enqueue(input: NewTask, waiter: Waiter<Enqueued>, item?: number): void;
+  claim(claim: Claim): void;
+  /** Nobody waits for the answer of the claim any more. */
+  cancelClaim(claim: Claim): void;
+  heartbeat(of: OwnedTask, leaseMs: number, waiter: Waiter<Extended>, item?: number): void;
+  nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item?: number): void;
+  abandon(of: OwnedTask, request: AbandonRequest, waiter: Waiter<Returned>, item?: number): void;
+  submit(of: OwnedTask, submission: Submission, waiter: Waiter<Submitted>, item?: number): void;
+  /** Takes back a claim whose worker was gone before the task could be sent to it. */
+  release(of: OwnedTask): void;
+
+  /** Whether a submission by this owner would be taken, before anything is done for it. */
+  mayFinish(of: OwnedTask, how: Submission["how"]): MaybePromise<MayFinish>;
+  /** The task as everybody may see it; undefined when it is unknown or somebody else's. */
+  get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined>;
+  /** Undefined while there is none. */
+  result(tenantId: TenantId, id: TaskId): Promise<Result | undefined>;
+  /** Resolves when the task may have a result, the time is up or the reader goes away. */
+  awaitResult(tenantId: TenantId, id: TaskId, wait: ResultWait): Promise<"waited" | "crowded">;
+
+  /** Which files the result of a task names. */
+  artifactsOf(id: TaskId): MaybePromise<References>;
+
+  counts(tenantId: TenantId, command: string): MaybePromise<Counts>;
+  queuesOf(tenantId: TenantId): MaybePromise<readonly QueueCounts[]>;
+  /** All that have tasks anywhere but in their retention. */
+  tenants(): MaybePromise<ReadonlySet<TenantId>>;
+  leasesOf(tenantId: TenantId): MaybePromise<TenantLeases>;
+  /** Deletes finished tasks of a tenant before their retention ends; answers how many. */
+  cleanUp(wanted: CleanUp): Promise<number>;
+
+  /** Whether so many claims wait that no other of the tenant may. */
+  isCrowded(tenantId: TenantId): boolean;
+  /** What one more lease of the tenant would exceed. */
+  exceededByLease(tenantId: TenantId): Exceeded | undefined;
+  /** Ends all waits, for a shutdown. */
+  stopWaiting(): void;
+}
+
+export interface ShardState {
+  readonly shard: number;
+  readonly state: EngineState;
+  /** Why it takes nothing. */
+  readonly error: string | undefined;
+}
+
+export interface Extended {
+  readonly untilMs: number;
+}
+
+export interface AbandonRequest {
+  readonly interrupted: boolean;
+}
+
+export type MayFinish = { readonly isRepeat: boolean } | TaskRefusal;
+
+export interface ResultWait {
+  readonly waitMs: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+export interface QueueCounts {
+  /** The queue's name: the command in lower case. */
+  readonly queue: string;
+  readonly counts: Counts;
+}
+
+/** What a worker holds. */
+export interface WorkerLeases {
+  readonly workerId: WorkerId;
+  readonly leases: number;
+  /** When the oldest of its leases began, and when it last claimed or extended one of them. */
+  readonly oldestMs: number;
+  readonly seenMs: number;
+}
+
+export interface TenantLeases {
+  readonly workers: readonly WorkerLeases[];
+  /** There are more leases than were looked at. */
+  readonly isPartial: boolean;
+}
+
+export interface CleanUp {
+  readonly tenantId: TenantId;
+  readonly beforeMs: number;
+  readonly limit: number;
+}

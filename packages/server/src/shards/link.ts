@@ -1,0 +1,13 @@
+/** How a router reaches a shard: a thread, or, in tests and simulations, something in the same one. */
+import type { FaultError } from "@codeq/engine";
+
+export interface ShardLink {
+  /** Takes over the bytes. */
+  send(message: Uint8Array<ArrayBuffer>): void;
+  /** Set by who listens; called with each message of the shard, in their order. */
+  onMessage: (message: Uint8Array) => void;
+  /** Set by who listens; called once when the shard has ended unasked. A message after it is of a new one. */
+  onDown: (fault: FaultError) => void;
+  /** Has the shard finish what it does and end. */
+  stop(): Promise<void>;
+}

@@ -1,0 +1,44 @@
+/** A shard in the same thread as its router, for servers without files and for tests. */
+import type { FaultError } from "@codeq/engine";
+import type { ShardLink } from "./link.ts";
+import type { ShardHost } from "./shard-host.ts";
+
+export class LocalLink implements ShardLink {
+  onMessage: (message: Uint8Array) => void = () => {};
+  onDown: (fault: FaultError) => void = () => {};
+  readonly #defer: (run: () => void) => void;
+  readonly #close: () => Promise<void>;
+  #host: ShardHost | undefined;
+  /** What came before there was somebody to take it. */
+  readonly #early: Uint8Array[] = [];
+
+  constructor(parts: {
+    readonly defer: (run: () => void) => void;
+    readonly close: () => Promise<void>;
+  }) {
+    this.#defer = parts.defer;
+    this.#close = parts.close;
+  }
+
+  /** From now on this one answers. */
+  attach(host: ShardHost): void {
+    this.#host = host;
+    for (const message of this.#early.splice(0)) host.take(message);
+  }
+
+  /** The shard says something. */
+  deliver(message: Uint8Array): void {
+    this.#defer(() => this.onMessage(message));
+  }
+
+  send(message: Uint8Array<ArrayBuffer>): void {
+    this.#defer(() => {
+      if (this.#host === undefined) this.#early.push(message);
+      else this.#host.take(message);
+    });
+  }
+
+  stop(): Promise<void> {
+    return this.#close();
+  }
+}

@@ -1,0 +1,391 @@
+/**
+ * The side of a router in the conversation with one shard. Calls of a turn travel together. When the
+ * shard ends unasked, whoever waits for an answer hears that nobody knows what became of it.
+ */
+import { type EngineState, FaultError } from "@codeq/engine";
+import type {
+  NackRequest,
+  NewTask,
+  Result,
+  Returned,
+  Submission,
+  TaskId,
+  TenantId,
+} from "@codeq/queue";
+import type { ClaimRequest } from "../broker/claim.ts";
+import type { AbandonRequest, Extended } from "../broker/queue.ts";
+import type {
+  ClaimedTask,
+  Enqueued,
+  OwnedTask,
+  Refused,
+  Submitted,
+  Waiter,
+} from "../broker/verbs.ts";
+import type { Exceeded } from "../config/quotas.ts";
+import type { TaskEvent } from "../telemetry/feed.ts";
+import type { ShardLink } from "./link.ts";
+import { MessageReader, MessageWriter } from "./message.ts";
+import type { Questions } from "./shard-host.ts";
+import {
+  answer,
+  call,
+  readClaimed,
+  readRefused,
+  readResult,
+  readSubmitted,
+  terms,
+  writeClaim,
+  writeNewTask,
+  writeOwned,
+  writeSubmission,
+} from "./wire.ts";
+
+/** What a shard that is behind may have in front of it. */
+const unreadBytesMax = 64 * 1024 * 1024;
+/** Received so much without having had anything to say, the router says so. */
+const unsaidBytesMax = 1024 * 1024;
+
+/** What is heard from a shard besides answers. */
+export interface ShardNotes {
+  /** So many tasks of a queue are ready; the highest priority among them, -1 for none. */
+  hint(tenantId: TenantId, queue: string, ready: number, topPriority: number): void;
+  room(tenantId: TenantId, room: { pending: number; leased: number; storedBytes: number }): void;
+  event(event: TaskEvent): void;
+  missed(events: number): void;
+  state(state: EngineState, fault: FaultError | undefined): void;
+  /** All that was heard of it before counts for nothing. */
+  down(fault: FaultError): void;
+  /** Everything up to this call was carried out, and what was heard tells of it. */
+  carriedOut(number: number): void;
+}
+
+/** How a new task is to be taken, if it is not simply to be created. */
+export type NewTaskTerms =
+  | { readonly kind: "exceeded"; readonly exceeded: Exceeded }
+  | { readonly kind: "known" }
+  | { readonly kind: "forget" };
+
+/** The key of a new task leads to another shard, or to nothing. */
+export interface EnqueueWaiter extends Waiter<Enqueued> {
+  moved(id: TaskId, item: number): void;
+  unknownKey(item: number): void;
+}
+
+interface Waiting {
+  readonly waiter: Waiter<never>;
+  readonly item: number;
+}
+
+export class RemoteShard {
+  readonly number: number;
+  readonly #link: ShardLink;
+  readonly #notes: ShardNotes;
+  readonly #defer: (run: () => void) => void;
+  readonly #out: MessageWriter = new MessageWriter();
+  readonly #waiting: Map<number, Waiting> = new Map();
+  /** The last call of each message under way, and its size. */
+  #unread: { readonly last: number; readonly bytes: number }[] = [];
+  #unreadBytes = 0;
+  #calls = 0;
+  #received = 0;
+  #unsaid = 0;
+  #isDeferred = false;
+  #isListening = false;
+  #fault: FaultError | undefined;
+
+  constructor(parts: {
+    readonly number: number;
+    readonly link: ShardLink;
+    readonly notes: ShardNotes;
+    readonly defer: (run: () => void) => void;
+  }) {
+    this.number = parts.number;
+    this.#link = parts.link;
+    this.#notes = parts.notes;
+    this.#defer = parts.defer;
+    this.#begin();
+  }
+
+  /** From now on what the shard says is heard. */
+  hear(): void {
+    this.#link.onDown = (fault) => this.#down(fault);
+    this.#link.onMessage = (message) => this.#take(message);
+  }
+
+  get isOverloaded(): boolean {
+    return this.#unreadBytes > unreadBytesMax;
+  }
+
+  /** Why it answers nothing. */
+  get fault(): FaultError | undefined {
+    return this.#fault;
+  }
+
+  /** Returns the number of the call. */
+  enqueue(input: NewTask, waiter: EnqueueWaiter, item: number, on?: NewTaskTerms): number {
+    const number = this.#call(call.enqueue, waiter, item);
+    if (number === 0) return 0;
+    writeNewTask(this.#out, input);
+    this.#out.byte(on === undefined ? terms.none : terms[on.kind]);
+    if (on?.kind === "exceeded") this.#out.text(JSON.stringify(on.exceeded));
+    return number;
+  }
+
+  claim(request: ClaimRequest, waiter: Waiter<readonly ClaimedTask[]>): number {
+    const number = this.#call(call.claim, waiter, 0);
+    if (number !== 0) writeClaim(this.#out, request);
+    return number;
+  }
+
+  heartbeat(of: OwnedTask, leaseMs: number, waiter: Waiter<Extended>, item: number): void {
+    if (this.#call(call.heartbeat, waiter, item) === 0) return;
+    writeOwned(this.#out, of);
+    this.#out.double(leaseMs);
+  }
+
+  nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item: number): void {
+    if (this.#call(call.nack, waiter, item) === 0) return;
+    writeOwned(this.#out, of);
+    this.#out.double(request.delaySeconds);
+    this.#out.text(request.reason);
+  }
+
+  abandon(of: OwnedTask, request: AbandonRequest, waiter: Waiter<Returned>, item: number): void {
+    if (this.#call(call.abandon, waiter, item) === 0) return;
+    writeOwned(this.#out, of);
+    this.#out.flag(request.interrupted);
+  }
+
+  submit(of: OwnedTask, submission: Submission, waiter: Waiter<Submitted>, item: number): void {
+    if (this.#call(call.submit, waiter, item) === 0) return;
+    writeOwned(this.#out, of);
+    writeSubmission(this.#out, submission);
+  }
+
+  release(of: OwnedTask): void {
+    if (this.#call(call.release, undefined, 0) !== 0) writeOwned(this.#out, of);
+  }
+
+  get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
+    return this.#promised(call.get, () => {
+      this.#out.text(tenantId);
+      this.#out.text(id);
+    });
+  }
+
+  result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
+    return this.#promised(call.result, () => {
+      this.#out.text(tenantId);
+      this.#out.text(id);
+    });
+  }
+
+  /** Asks what travels as JSON. `signal` ends the waiting, not the answer. */
+  ask<Name extends keyof Questions, T>(
+    name: Name,
+    given: Questions[Name],
+    signal?: AbortSignal | undefined,
+  ): Promise<T> {
+    return this.#promised(call.ask, (number) => {
+      this.#out.text(name);
+      this.#out.text(JSON.stringify(given));
+      signal?.addEventListener("abort", () => this.#cancel(number), { once: true });
+      if (signal?.aborted) this.#cancel(number);
+    });
+  }
+
+  listen(isHeard: boolean): void {
+    this.#isListening = isHeard;
+    if (this.#call(call.listen, undefined, 0) !== 0) this.#out.flag(isHeard);
+  }
+
+  stop(): Promise<void> {
+    return this.#link.stop();
+  }
+
+  #promised<T>(kind: number, write: (number: number) => void): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter<T> = { durable: resolve, refused: reject };
+      const number = this.#call(kind, waiter, 0);
+      if (number !== 0) write(number);
+    });
+  }
+
+  #cancel(number: number): void {
+    if (!this.#waiting.has(number)) return;
+    if (this.#call(call.cancel, undefined, 0) !== 0) this.#out.number(number);
+  }
+
+  /** Begins a call; 0 when the shard is gone, which the waiter has heard then. */
+  #call(kind: number, waiter: Waiter<never> | undefined, item: number): number {
+    if (this.#fault !== undefined) {
+      waiter?.refused(this.#fault, item);
+      return 0;
+    }
+    this.#calls += 1;
+    const number = this.#calls;
+    if (waiter !== undefined) this.#waiting.set(number, { waiter, item });
+    this.#out.byte(kind);
+    this.#out.number(number);
+    this.#schedule();
+    return number;
+  }
+
+  #begin(): void {
+    this.#out.double(this.#received);
+    this.#unsaid = 0;
+  }
+
+  #schedule(): void {
+    if (this.#isDeferred) return;
+    this.#isDeferred = true;
+    this.#defer(this.#flush);
+  }
+
+  readonly #flush = (): void => {
+    this.#isDeferred = false;
+    if (this.#fault !== undefined) return;
+    const message = this.#out.take();
+    this.#begin();
+    this.#unread.push({ last: this.#calls, bytes: message.length });
+    this.#unreadBytes += message.length;
+    this.#link.send(message);
+  };
+
+  #take(message: Uint8Array): void {
+    if (this.#fault !== undefined) this.#up();
+    const from = new MessageReader(message);
+    const carriedOut = from.double();
+    this.#received += message.length;
+    this.#unsaid += message.length;
+    if (this.#unsaid > unsaidBytesMax) this.#schedule();
+    let done = 0;
+    while ((this.#unread[done]?.last ?? Number.POSITIVE_INFINITY) <= carriedOut) {
+      this.#unreadBytes -= this.#unread[done]?.bytes ?? 0;
+      done += 1;
+    }
+    if (done > 0) this.#unread = this.#unread.slice(done);
+    let isNoted = false;
+    while (!from.isAtEnd) {
+      const kind = from.byte();
+      if (kind < answer.hint && !isNoted) {
+        // The notes stand in front: now all that belongs together is known.
+        this.#notes.carriedOut(carriedOut);
+        isNoted = true;
+      }
+      if (kind < answer.hint) this.#answer(kind, from);
+      else this.#note(kind, from);
+    }
+    if (!isNoted) this.#notes.carriedOut(carriedOut);
+  }
+
+  #answer(kind: number, from: MessageReader): void {
+    const number = from.number();
+    const waiting = this.#waiting.get(number);
+    this.#waiting.delete(number);
+    const waiter = waiting?.waiter as unknown as Waiter<unknown> | undefined;
+    const item = waiting?.item ?? 0;
+    switch (kind) {
+      case answer.enqueued: {
+        const replayed = from.flag();
+        const enqueued: Enqueued = { task: from.task(), replayed };
+        waiter?.durable(enqueued, item);
+        return;
+      }
+      case answer.claimed: {
+        const tasks: ClaimedTask[] = [];
+        for (let left = from.number(); left > 0; left--) tasks.push(readClaimed(from));
+        waiter?.durable(tasks, item);
+        return;
+      }
+      case answer.extended:
+        waiter?.durable({ untilMs: from.double() }, item);
+        return;
+      case answer.returned: {
+        const task = from.task();
+        const buried = from.flag();
+        waiter?.durable({ task, buried, delaySeconds: from.double() }, item);
+        return;
+      }
+      case answer.submitted:
+        waiter?.durable(readSubmitted(from), item);
+        return;
+      case answer.refused:
+        waiter?.refused(readRefused(from), item);
+        return;
+      case answer.found:
+        waiter?.durable(from.flag() ? readClaimed(from) : undefined, item);
+        return;
+      case answer.result:
+        waiter?.durable(from.flag() ? readResult(from) : undefined, item);
+        return;
+      case answer.told:
+        waiter?.durable(JSON.parse(from.text()), item);
+        return;
+      case answer.moved:
+        (waiter as EnqueueWaiter | undefined)?.moved(from.text() as TaskId, item);
+        return;
+      case answer.unknownKey:
+        (waiter as EnqueueWaiter | undefined)?.unknownKey(item);
+        return;
+      default:
+        throw new Error(`a shard has no answer ${kind}`);
+    }
+  }
+
+  #note(kind: number, from: MessageReader): void {
+    switch (kind) {
+      case answer.hint: {
+        const tenantId = from.text() as TenantId;
+        const queue = from.text();
+        const ready = from.number();
+        this.#notes.hint(tenantId, queue, ready, from.number() - 1);
+        return;
+      }
+      case answer.room: {
+        const tenantId = from.text() as TenantId;
+        const pending = from.number();
+        const leased = from.number();
+        this.#notes.room(tenantId, { pending, leased, storedBytes: from.number() });
+        return;
+      }
+      case answer.event:
+        this.#notes.event(JSON.parse(from.text()) as TaskEvent);
+        return;
+      case answer.missed:
+        this.#notes.missed(from.number());
+        return;
+      case answer.state: {
+        const state = from.text() as EngineState;
+        const message = from.text();
+        const fault = message === "" ? undefined : new FaultError("storage_failed", message);
+        this.#notes.state(state, fault);
+        return;
+      }
+      default:
+        throw new Error(`a shard has no note ${kind}`);
+    }
+  }
+
+  #down(fault: FaultError): void {
+    if (this.#fault !== undefined) return;
+    this.#fault = fault;
+    this.#out.take();
+    this.#unread = [];
+    this.#unreadBytes = 0;
+    this.#notes.down(fault);
+    const waiting = [...this.#waiting.values()];
+    this.#waiting.clear();
+    for (const { waiter, item } of waiting) waiter.refused(fault as Refused, item);
+  }
+
+  /** A new shard speaks in place of the one that ended; it knows of none of the calls. */
+  #up(): void {
+    this.#fault = undefined;
+    this.#calls = 0;
+    this.#received = 0;
+    this.#begin();
+    if (this.#isListening) this.listen(true);
+  }
+}

@@ -1,0 +1,209 @@
+/**
+ * Claims over several shards. Shards tell which queues have work; a claim is sent to the one that has
+ * the best, and waits here while none has any, so it is in one place at any time. Inside a shard the
+ * order is exact; between shards it is as good as what they said last, and those with equal priorities
+ * take turns.
+ */
+import { FaultError } from "@codeq/engine";
+import type { TenantId } from "@codeq/queue";
+import type { Claim } from "../broker/claim.ts";
+import { ClaimLines } from "../broker/claim-lines.ts";
+import type { ClaimedTask, Refused, Waiter } from "../broker/verbs.ts";
+import type { Clock } from "../clock.ts";
+import type { RemoteShard } from "./remote-shard.ts";
+import { type Hint, type RoutedQueue, RoutedQueues } from "./routed-queues.ts";
+import type { SharedRoom } from "./shared-room.ts";
+
+const nothing: readonly ClaimedTask[] = [];
+
+interface Pick {
+  readonly queue: RoutedQueue;
+  readonly shard: number;
+}
+
+export interface RoutedClaimsParts {
+  readonly shards: readonly RemoteShard[];
+  readonly room: SharedRoom;
+  readonly clock: Clock;
+  /** Whether a shard takes claims now. */
+  readonly isOpen: (shard: number) => boolean;
+}
+
+export class RoutedClaims {
+  readonly lines: ClaimLines;
+  readonly #parts: RoutedClaimsParts;
+  readonly #queues: RoutedQueues;
+  /** Have work that may not have been offered to those who wait. */
+  readonly #told: Set<RoutedQueue> = new Set();
+  readonly #freed: Set<TenantId> = new Set();
+  /** With whom the next choice among equals begins. */
+  #turn = 0;
+
+  constructor(parts: RoutedClaimsParts) {
+    this.#parts = parts;
+    this.#queues = new RoutedQueues(parts.shards.length);
+    this.lines = new ClaimLines(parts.clock, this.#queues);
+  }
+
+  claim(claim: Claim): void {
+    if (claim.isCancelled) {
+      claim.durable(nothing);
+      return;
+    }
+    claim.waitUntilMs = this.#parts.clock.monotonicMs() + claim.waitMs;
+    if (this.#send(claim)) return;
+    if (claim.waitMs > 0) this.lines.wait(claim);
+    else claim.durable(nothing);
+  }
+
+  /** Nobody waits for the answer any more: it is none, unless the claim is with a shard already. */
+  cancel(claim: Claim): void {
+    claim.isCancelled = true;
+    this.lines.finish(claim);
+  }
+
+  hint(shard: number, of: { tenantId: TenantId; queue: string }, said: Omit<Hint, "asked">): void {
+    const queue = this.#queues.queue(of.tenantId, of.queue);
+    const hint = queue.hints[shard] as Hint;
+    hint.ready = said.ready;
+    hint.topPriority = said.topPriority;
+    if (said.ready > 0) this.#told.add(queue);
+    else this.#queues.dropIfIdle(queue);
+  }
+
+  /** A tenant may have leases left. */
+  freed(tenantId: TenantId): void {
+    if (this.#queues.findTenant(tenantId)?.isHeldBack) this.#freed.add(tenantId);
+  }
+
+  /** Serves whoever waits for what the shards have told. */
+  serveTold(): void {
+    for (const tenantId of this.#freed) this.#serveTenant(tenantId);
+    this.#freed.clear();
+    const told = [...this.#told];
+    this.#told.clear();
+    for (const queue of told) this.#serveQueue(queue);
+  }
+
+  forget(shard: number): void {
+    this.#queues.forget(shard);
+  }
+
+  #serveTenant(tenantId: TenantId): void {
+    const tenant = this.#queues.findTenant(tenantId);
+    if (tenant === undefined || this.#parts.room.leases(tenantId) === 0) return;
+    tenant.isHeldBack = false;
+    for (const queue of [...tenant.queues.values()]) this.#serveQueue(queue);
+  }
+
+  #serveQueue(queue: RoutedQueue): void {
+    while (this.#hasWork(queue)) {
+      const claim = this.lines.next(queue);
+      if (claim === undefined) return;
+      this.lines.leave(claim);
+      if (this.#send(claim)) continue;
+      this.#waitOn(claim);
+      return;
+    }
+  }
+
+  #hasWork({ hints }: RoutedQueue): boolean {
+    return hints.some(({ ready, asked }, shard) => ready > asked && this.#parts.isOpen(shard));
+  }
+
+  #waitOn(claim: Claim): void {
+    const leftMs = claim.waitUntilMs - this.#parts.clock.monotonicMs();
+    if (leftMs > 0 && !claim.isCancelled) this.lines.waitOn(claim, leftMs);
+    else claim.durable(nothing);
+  }
+
+  /** Sends the claim to the shard that has the best for it; false when none has anything. */
+  #send(claim: Claim): boolean {
+    const { room, shards } = this.#parts;
+    const { tenantId, workerId, queues, leaseMs } = claim;
+    const count = Math.min(claim.counted, room.leases(tenantId));
+    if (count === 0) {
+      this.#queues.tenant(tenantId).isHeldBack = true;
+      return false;
+    }
+    const pick = this.#best(claim);
+    if (pick === undefined) return false;
+    const hint = pick.queue.hints[pick.shard] as Hint;
+    hint.asked += count;
+    this.#turn = (pick.shard + 1) % shards.length;
+    const request = { tenantId, workerId, queues, leaseMs, count, waitMs: 0 };
+    const asked = new AskedShard(claim, (tasks) => {
+      hint.asked -= count;
+      this.#answered(claim, pick, tasks);
+    });
+    const number = shards[pick.shard]?.claim(request, asked) ?? 0;
+    if (number > 0) room.send(pick.shard, number, tenantId, { leased: count });
+    return true;
+  }
+
+  #best({ tenantId, queues }: Claim): Pick | undefined {
+    const { shards, isOpen } = this.#parts;
+    const requested = this.#queues.requested(tenantId, queues);
+    let best: Pick | undefined;
+    let priority = -1;
+    for (let step = 0; step < shards.length; step++) {
+      const shard = (this.#turn + step) % shards.length;
+      if (!isOpen(shard)) continue;
+      for (const queue of requested) {
+        const { ready, asked, topPriority } = queue.hints[shard] as Hint;
+        if (topPriority <= priority || ready <= asked) continue;
+        best = { queue, shard };
+        priority = topPriority;
+      }
+    }
+    return best;
+  }
+
+  /** Without tasks the shard has told, in front of its answer, that it has none; others may. */
+  #answered(claim: Claim, { queue }: Pick, tasks: readonly ClaimedTask[] | Refused): void {
+    if (!isTasks(tasks)) {
+      this.#refused(claim, tasks);
+    } else if (tasks.length > 0) {
+      claim.durable(tasks);
+    } else if (claim.isCancelled || !this.#send(claim)) {
+      this.#waitOn(claim);
+    }
+    this.#told.add(queue);
+    this.#queues.dropIfIdle(queue);
+  }
+
+  /** A shard that takes nothing now holds up nobody whom another one can serve. */
+  #refused(claim: Claim, why: Refused): void {
+    const isFault = why instanceof FaultError;
+    if (
+      isFault &&
+      !claim.isCancelled &&
+      this.#parts.shards.some((_, at) => this.#parts.isOpen(at))
+    ) {
+      if (!this.#send(claim)) this.#waitOn(claim);
+    } else claim.refused(why);
+  }
+}
+
+function isTasks(given: readonly ClaimedTask[] | Refused): given is readonly ClaimedTask[] {
+  return Array.isArray(given);
+}
+
+/** A claim while it is with a shard. */
+class AskedShard implements Waiter<readonly ClaimedTask[]> {
+  readonly claim: Claim;
+  readonly #answered: (given: readonly ClaimedTask[] | Refused) => void;
+
+  constructor(claim: Claim, answered: (given: readonly ClaimedTask[] | Refused) => void) {
+    this.claim = claim;
+    this.#answered = answered;
+  }
+
+  durable(tasks: readonly ClaimedTask[]): void {
+    this.#answered(tasks);
+  }
+
+  refused(why: Refused): void {
+    this.#answered(why);
+  }
+}

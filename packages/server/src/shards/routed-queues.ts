@@ -1,0 +1,107 @@
+/** What the router knows of queues: which shard says that it has work, and which claims wait. */
+import type { TenantId } from "@codeq/queue";
+import { ClaimLine } from "../broker/claim-line.ts";
+import type { LinesByQueue, QueueLines, TenantLines } from "../broker/claim-lines.ts";
+
+/** What a shard said of a queue, and how much of that was asked for since. */
+export interface Hint {
+  ready: number;
+  /** -1 without ready tasks. */
+  topPriority: number;
+  asked: number;
+}
+
+export class RoutedQueue implements QueueLines {
+  readonly name: string;
+  readonly tenantId: TenantId;
+  readonly tenant: RoutedTenant;
+  readonly waiters: ClaimLine = new ClaimLine();
+  /** By shard. */
+  readonly hints: Hint[];
+
+  constructor(name: string, tenantId: TenantId, tenant: RoutedTenant, shards: number) {
+    this.name = name;
+    this.tenantId = tenantId;
+    this.tenant = tenant;
+    this.hints = Array.from({ length: shards }, () => ({ ready: 0, topPriority: -1, asked: 0 }));
+  }
+
+  get isIdle(): boolean {
+    return (
+      this.waiters.size === 0 && this.hints.every(({ ready, asked }) => ready === 0 && asked === 0)
+    );
+  }
+}
+
+export class RoutedTenant implements TenantLines {
+  readonly queues: Map<string, RoutedQueue> = new Map();
+  readonly anyWaiters: ClaimLine = new ClaimLine();
+  waiting = 0;
+  /** A claim was not served because the tenant has all the leases it may have. */
+  isHeldBack = false;
+}
+
+export class RoutedQueues implements LinesByQueue {
+  readonly #shards: number;
+  readonly #tenants: Map<TenantId, RoutedTenant> = new Map();
+
+  constructor(shards: number) {
+    this.#shards = shards;
+  }
+
+  tenant(tenantId: TenantId): RoutedTenant {
+    let tenant = this.#tenants.get(tenantId);
+    if (tenant === undefined) {
+      tenant = new RoutedTenant();
+      this.#tenants.set(tenantId, tenant);
+    }
+    return tenant;
+  }
+
+  findTenant(tenantId: TenantId): RoutedTenant | undefined {
+    return this.#tenants.get(tenantId);
+  }
+
+  queue(tenantId: TenantId, name: string): RoutedQueue {
+    const tenant = this.tenant(tenantId);
+    let queue = tenant.queues.get(name);
+    if (queue === undefined) {
+      queue = new RoutedQueue(name, tenantId, tenant, this.#shards);
+      tenant.queues.set(name, queue);
+    }
+    return queue;
+  }
+
+  /** Those of them that are known, or all of the tenant. */
+  requested(tenantId: TenantId, names: readonly string[] | undefined): readonly RoutedQueue[] {
+    const queues = this.#tenants.get(tenantId)?.queues;
+    if (queues === undefined) return [];
+    if (names === undefined) return [...queues.values()];
+    return names.map((name) => queues.get(name)).filter((queue) => queue !== undefined);
+  }
+
+  tenants(): Iterable<readonly [TenantId, RoutedTenant]> {
+    return this.#tenants;
+  }
+
+  /** There is nothing to know of it any more. */
+  dropIfIdle({ name, tenantId, tenant, isIdle }: RoutedQueue): void {
+    if (!isIdle) return;
+    tenant.queues.delete(name);
+    if (tenant.queues.size === 0 && tenant.waiting === 0 && tenant.anyWaiters.size === 0) {
+      this.#tenants.delete(tenantId);
+    }
+  }
+
+  /** A shard is gone, and nothing that it said counts. */
+  forget(shard: number): void {
+    for (const tenant of [...this.#tenants.values()]) {
+      for (const queue of [...tenant.queues.values()]) {
+        const hint = queue.hints[shard] as Hint;
+        hint.ready = 0;
+        hint.topPriority = -1;
+        this.dropIfIdle(queue);
+      }
+    }
+  }
+}

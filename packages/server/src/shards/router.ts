@@ -1,0 +1,402 @@
+/**
+ * One queue out of several shards. Whatever concerns a task goes to its shard; a new one goes to the
+ * shard of its idempotency key or, without one, to whose turn it is; what concerns all of them is asked
+ * of all and put together.
+ */
+import { type EngineState, FaultError } from "@codeq/engine";
+import { limits } from "@codeq/protocol";
+import type {
+  NackRequest,
+  NewTask,
+  Result,
+  Returned,
+  Submission,
+  TaskId,
+  TenantId,
+  WorkerId,
+} from "@codeq/queue";
+import type { Claim } from "../broker/claim.ts";
+import type {
+  AbandonRequest,
+  CleanUp,
+  Extended,
+  MayFinish,
+  Queue,
+  QueueCounts,
+  ResultWait,
+  ShardState,
+  TenantLeases,
+  WorkerLeases,
+} from "../broker/queue.ts";
+import type {
+  ClaimedTask,
+  Enqueued,
+  OwnedTask,
+  Refused,
+  Submitted,
+  Waiter,
+} from "../broker/verbs.ts";
+import type { Clock } from "../clock.ts";
+import type { Exceeded, Quotas } from "../config/quotas.ts";
+import type { References } from "../store/artifact-files.ts";
+import { addCounts, type Counts, noCounts } from "../store/counts.ts";
+import type { Feed } from "../telemetry/feed.ts";
+import type { ShardLink } from "./link.ts";
+import {
+  type EnqueueWaiter,
+  type NewTaskTerms,
+  RemoteShard,
+  type ShardNotes,
+} from "./remote-shard.ts";
+import { RoutedClaims } from "./routed-claims.ts";
+import type { Questions } from "./shard-host.ts";
+import { shardOf, shardOfKey } from "./shard-of.ts";
+import { SharedRoom } from "./shared-room.ts";
+
+/** So many new tasks without a key go to one shard before it is the next one's turn. */
+const turnTasksMax = 64;
+
+export interface RouterParts {
+  readonly links: readonly ShardLink[];
+  readonly clock: Clock;
+  readonly quotas: Quotas;
+  readonly feed: Feed;
+  /** Runs a function after what arrived in the same turn. */
+  readonly defer: (run: () => void) => void;
+  /** How the whole is, whenever one of the shards begins or ceases to accept writes. */
+  readonly onState: (state: EngineState, fault: FaultError | undefined) => void;
+  /** Events that the readers of feeds will never hear of. */
+  readonly onMissed: (events: number) => void;
+}
+
+type State = { state: EngineState; error: string | undefined };
+
+export class Router implements Queue, AsyncDisposable {
+  readonly #shards: readonly RemoteShard[];
+  readonly #states: State[];
+  readonly #room: SharedRoom;
+  readonly #claims: RoutedClaims;
+  readonly #defer: RouterParts["defer"];
+  readonly #waits: Set<AbortController> = new Set();
+  readonly #opened: PromiseWithResolvers<void>[];
+  #turn = 0;
+  #turnTasks = 0;
+
+  constructor(parts: RouterParts) {
+    const { links, clock, quotas, feed, defer } = parts;
+    this.#defer = defer;
+    this.#room = new SharedRoom(quotas, links.length);
+    this.#states = links.map(() => ({ state: "closed", error: undefined }));
+    this.#opened = links.map(() => Promise.withResolvers());
+    this.#shards = links.map((link, number) => {
+      return new RemoteShard({ number, link, defer, notes: this.#notesOf(number, parts) });
+    });
+    this.#claims = new RoutedClaims({
+      shards: this.#shards,
+      room: this.#room,
+      clock,
+      isOpen: (shard) => this.#states[shard]?.state === "open",
+    });
+    for (const shard of this.#shards) shard.hear();
+    feed.onHeard = (isHeard) => {
+      for (const shard of this.#shards) shard.listen(isHeard);
+    };
+  }
+
+  /** Resolves when every shard has said what it has. */
+  async opened(): Promise<void> {
+    await Promise.all(this.#opened.map(({ promise }) => promise));
+  }
+
+  #notesOf(shard: number, { feed, onState, onMissed }: RouterParts): ShardNotes {
+    return {
+      hint: (tenantId, queue, ready, topPriority) =>
+        this.#claims.hint(shard, { tenantId, queue }, { ready, topPriority }),
+      room: (tenantId, room) => {
+        this.#room.tell(shard, tenantId, room);
+        this.#claims.freed(tenantId);
+      },
+      event: (event) => feed.tell(event),
+      missed: onMissed,
+      state: (state, fault) => {
+        this.#states[shard] = { state, error: fault?.message };
+        this.#opened[shard]?.resolve();
+        onState(this.state, fault);
+      },
+      down: (fault) => {
+        this.#states[shard] = { state: "failed", error: fault.message };
+        this.#opened[shard]?.reject(fault);
+        this.#claims.forget(shard);
+        this.#room.forget(shard);
+        onState(this.state, fault);
+      },
+      carriedOut: (number) => {
+        this.#room.carriedOut(shard, number);
+        this.#claims.serveTold();
+      },
+    };
+  }
+
+  /** Open as long as one of them is: the others refuse what is theirs. */
+  get state(): EngineState {
+    const states = this.#states.map(({ state }) => state);
+    return (["open", "full", "failed"] as const).find((each) => states.includes(each)) ?? "closed";
+  }
+
+  get shards(): readonly ShardState[] {
+    return this.#states.map((each, shard) => ({ shard, ...each }));
+  }
+
+  get isOverloaded(): boolean {
+    return this.#shards.some((shard) => shard.isOverloaded);
+  }
+
+  /** The measurements of every shard that answers. */
+  async scrape(): Promise<readonly { readonly shard: number; readonly text: string }[]> {
+    const asked = this.#shards.map(async (shard) => {
+      const text = await shard.ask<"scrape", string>("scrape", []).catch(() => undefined);
+      return text === undefined ? [] : [{ shard: shard.number, text }];
+    });
+    return (await Promise.all(asked)).flat();
+  }
+
+  enqueue(input: NewTask, waiter: Waiter<Enqueued>, item = 0): void {
+    const { tenantId, idempotencyKey } = input;
+    const exceeded = this.exceededByTask(input);
+    if (idempotencyKey === "") {
+      if (exceeded !== undefined) waiter.refused({ code: "quota_exceeded", exceeded }, item);
+      // A task without a key is never found elsewhere.
+      else this.enqueueAt(this.#nextShard(), input, waiter as EnqueueWaiter, item);
+      return;
+    }
+    const shard = shardOfKey(tenantId, idempotencyKey, this.#shards.length);
+    const keyed = new KeyedEnqueue(this, { input, shard, waiter });
+    this.enqueueAt(shard, input, keyed, item, exceeded && { kind: "exceeded", exceeded });
+  }
+
+  exceededByTask({ tenantId, payloadBytes }: NewTask): Exceeded | undefined {
+    return this.#room.exceededByTask(tenantId, payloadBytes);
+  }
+
+  enqueueAt(
+    shard: number,
+    input: NewTask,
+    waiter: EnqueueWaiter,
+    item: number,
+    terms?: NewTaskTerms,
+  ): void {
+    const number = this.#shards[shard]?.enqueue(input, waiter, item, terms) ?? 0;
+    if (number === 0 || (terms !== undefined && terms.kind !== "forget")) return;
+    const { tenantId, payloadBytes: storedBytes } = input;
+    this.#room.send(shard, number, tenantId, { pending: 1, storedBytes });
+  }
+
+  shardOf(id: TaskId): number {
+    return shardOf(id, this.#shards.length);
+  }
+
+  /** Those of a turn go together, so that they share a commit; one that takes nothing is passed over. */
+  #nextShard(): number {
+    const count = this.#shards.length;
+    if (this.#turnTasks === 0) {
+      this.#defer(() => {
+        this.#turnTasks = 0;
+        this.#turn = (this.#turn + 1) % count;
+      });
+    }
+    this.#turnTasks += 1;
+    if (this.#turnTasks % turnTasksMax === 0) this.#turn = (this.#turn + 1) % count;
+    for (let step = 0; step < count; step++) {
+      const shard = (this.#turn + step) % count;
+      if (this.#states[shard]?.state === "open") return shard;
+    }
+    return this.#turn;
+  }
+
+  claim(claim: Claim): void {
+    if (this.state === "open") this.#claims.claim(claim);
+    else claim.refused(this.#fault());
+  }
+
+  cancelClaim(claim: Claim): void {
+    this.#claims.cancel(claim);
+  }
+
+  heartbeat(of: OwnedTask, leaseMs: number, waiter: Waiter<Extended>, item = 0): void {
+    this.#of(of.id).heartbeat(of, leaseMs, waiter, item);
+  }
+
+  nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item = 0): void {
+    this.#of(of.id).nack(of, request, waiter, item);
+  }
+
+  abandon(of: OwnedTask, request: AbandonRequest, waiter: Waiter<Returned>, item = 0): void {
+    this.#of(of.id).abandon(of, request, waiter, item);
+  }
+
+  submit(of: OwnedTask, submission: Submission, waiter: Waiter<Submitted>, item = 0): void {
+    this.#of(of.id).submit(of, submission, waiter, item);
+  }
+
+  release(of: OwnedTask): void {
+    this.#of(of.id).release(of);
+  }
+
+  mayFinish(of: OwnedTask, how: Submission["how"]): Promise<MayFinish> {
+    return this.#of(of.id).ask("mayFinish", [of, how]);
+  }
+
+  get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
+    return this.#of(id).get(tenantId, id);
+  }
+
+  result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
+    return this.#of(id).result(tenantId, id);
+  }
+
+  async awaitResult(
+    tenantId: TenantId,
+    id: TaskId,
+    { waitMs, signal }: ResultWait,
+  ): Promise<"waited" | "crowded"> {
+    if (this.#waits.size >= limits.waitersMax) return "crowded";
+    const ending = new AbortController();
+    const end = (): void => ending.abort();
+    signal?.addEventListener("abort", end, { once: true });
+    if (signal?.aborted) end();
+    this.#waits.add(ending);
+    try {
+      return await this.#of(id).ask("awaitResult", [tenantId, id, waitMs], ending.signal);
+    } finally {
+      this.#waits.delete(ending);
+      signal?.removeEventListener("abort", end);
+    }
+  }
+
+  artifactsOf(id: TaskId): Promise<References> {
+    return this.#of(id).ask("artifactsOf", [id]);
+  }
+
+  async counts(tenantId: TenantId, command: string): Promise<Counts> {
+    const all = await this.#askAll<"counts", Counts>("counts", [tenantId, command]);
+    return all.reduce(addCounts, noCounts());
+  }
+
+  async queuesOf(tenantId: TenantId): Promise<readonly QueueCounts[]> {
+    const found = new Map<string, Counts>();
+    const all = await this.#askAll<"queuesOf", readonly QueueCounts[]>("queuesOf", [tenantId]);
+    for (const { queue, counts } of all.flat()) {
+      found.set(queue, addCounts(found.get(queue) ?? noCounts(), counts));
+    }
+    return [...found].map(([queue, counts]) => ({ queue, counts }));
+  }
+
+  async tenants(): Promise<ReadonlySet<TenantId>> {
+    return new Set((await this.#askAll<"tenants", readonly TenantId[]>("tenants", [])).flat());
+  }
+
+  async leasesOf(tenantId: TenantId): Promise<TenantLeases> {
+    const all = await this.#askAll<"leasesOf", TenantLeases>("leasesOf", [tenantId]);
+    const found = new Map<WorkerId, WorkerLeases>();
+    for (const each of all.flatMap(({ workers }) => workers)) {
+      const before = found.get(each.workerId);
+      found.set(each.workerId, before === undefined ? each : merged(before, each));
+    }
+    return { workers: [...found.values()], isPartial: all.some(({ isPartial }) => isPartial) };
+  }
+
+  async cleanUp(wanted: CleanUp): Promise<number> {
+    let deleted = 0;
+    for (const shard of this.#shards) {
+      const limit = wanted.limit - deleted;
+      if (limit <= 0) break;
+      deleted += await shard.ask<"cleanUp", number>("cleanUp", [{ ...wanted, limit }]);
+    }
+    return deleted;
+  }
+
+  isCrowded(tenantId: TenantId): boolean {
+    return this.#claims.lines.areCrowded(tenantId);
+  }
+
+  exceededByLease(tenantId: TenantId): Exceeded | undefined {
+    return this.#room.exceededByLease(tenantId);
+  }
+
+  get waitingClaims(): number {
+    return this.#claims.lines.size;
+  }
+
+  stopWaiting(): void {
+    this.#claims.lines.finishAll();
+    for (const wait of this.#waits) wait.abort();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#shards.map((shard) => shard.stop()));
+  }
+
+  #of(id: TaskId): RemoteShard {
+    return this.#shards[this.shardOf(id)] as RemoteShard;
+  }
+
+  #askAll<Name extends keyof Questions, T>(name: Name, given: Questions[Name]): Promise<T[]> {
+    return Promise.all(this.#shards.map((shard) => shard.ask<Name, T>(name, given)));
+  }
+
+  #fault(): FaultError {
+    const code = this.state === "full" ? "disk_full" : "storage_failed";
+    const error = this.#states.find((each) => each.error !== undefined)?.error;
+    return new FaultError(code, error ?? "no shard takes changes");
+  }
+}
+
+function merged(some: WorkerLeases, others: WorkerLeases): WorkerLeases {
+  return {
+    workerId: some.workerId,
+    leases: some.leases + others.leases,
+    oldestMs: Math.min(some.oldestMs, others.oldestMs),
+    seenMs: Math.max(some.seenMs, others.seenMs),
+  };
+}
+
+interface Keyed {
+  readonly input: NewTask;
+  /** Of the key. */
+  readonly shard: number;
+  readonly waiter: Waiter<Enqueued>;
+}
+
+/**
+ * A new task whose key may stand for one of another shard, since the number of shards was changed: that
+ * one is asked. When it knows nothing of the key any more, the shard of the key forgets it.
+ */
+class KeyedEnqueue implements EnqueueWaiter {
+  readonly #router: Router;
+  readonly #of: Keyed;
+
+  constructor(router: Router, of: Keyed) {
+    this.#router = router;
+    this.#of = of;
+  }
+
+  durable(enqueued: Enqueued, item: number): void {
+    this.#of.waiter.durable(enqueued, item);
+  }
+
+  refused(why: Refused, item: number): void {
+    this.#of.waiter.refused(why, item);
+  }
+
+  moved(id: TaskId, item: number): void {
+    const shard = this.#router.shardOf(id);
+    this.#router.enqueueAt(shard, this.#of.input, this, item, { kind: "known" });
+  }
+
+  unknownKey(item: number): void {
+    const { input, shard, waiter } = this.#of;
+    const exceeded = this.#router.exceededByTask(input);
+    if (exceeded !== undefined) waiter.refused({ code: "quota_exceeded", exceeded }, item);
+    else this.#router.enqueueAt(shard, input, this, item, { kind: "forget" });
+  }
+}

@@ -1,0 +1,414 @@
+/**
+ * The side of a shard in the conversation with its router: carries out calls in their order, and sends
+ * answers when they are durable. What changed is told once a turn, in front of the answers: which queues
+ * have work, and what tenants have, where that is limited.
+ */
+import { FaultError } from "@codeq/engine";
+import type { Returned, TaskId, TenantId } from "@codeq/queue";
+import type { Broker } from "../broker/broker.ts";
+import { Claim } from "../broker/claim.ts";
+import type { CleanUp, Extended, ResultWait } from "../broker/queue.ts";
+import type { QueueState } from "../broker/queue-state.ts";
+import type {
+  ClaimedTask,
+  Enqueued,
+  OwnedTask,
+  Refused,
+  Submitted,
+  Waiter,
+} from "../broker/verbs.ts";
+import type { Feed, TaskEvent } from "../telemetry/feed.ts";
+import { MessageReader, MessageWriter } from "./message.ts";
+import { shardOf } from "./shard-of.ts";
+import {
+  answer,
+  call,
+  readClaim,
+  readNewTask,
+  readOwned,
+  readSubmission,
+  terms,
+  writeClaimed,
+  writeRefused,
+  writeResult,
+  writeSubmitted,
+} from "./wire.ts";
+
+/** Events are left out while so much of what was sent has not been received. */
+const unreceivedBytesMax = 8 * 1024 * 1024;
+
+export interface ShardHostParts {
+  readonly broker: Broker;
+  readonly feed: Feed;
+  readonly shard: number;
+  readonly count: number;
+  /** Whether tenants have quotas that the router has to know about. */
+  readonly isLimited: boolean;
+  /** Runs a function after what arrived in the same turn. */
+  readonly defer: (run: () => void) => void;
+  readonly send: (message: Uint8Array<ArrayBuffer>) => void;
+  /** The measurements of the shard, as text. */
+  readonly scrape: () => string;
+}
+
+/** What can be asked as JSON. */
+export interface Questions {
+  mayFinish: [of: OwnedTask, how: "completed" | "failed"];
+  awaitResult: [tenantId: TenantId, id: TaskId, waitMs: number];
+  artifactsOf: [id: TaskId];
+  counts: [tenantId: TenantId, command: string];
+  queuesOf: [tenantId: TenantId];
+  tenants: [];
+  leasesOf: [tenantId: TenantId];
+  cleanUp: [wanted: CleanUp];
+  scrape: [];
+}
+
+export class ShardHost {
+  readonly #parts: ShardHostParts;
+  readonly #out: MessageWriter = new MessageWriter();
+  readonly #queues: Set<QueueState> = new Set();
+  /** Calls that wait for something, and how to end that. */
+  readonly #waits: Map<number, AbortController> = new Map();
+  #done = 0;
+  #sentBytes = 0;
+  #receivedBytes = 0;
+  #isDeferred = false;
+  #stopListening: (() => void) | undefined;
+  #missed = 0;
+
+  constructor(parts: ShardHostParts) {
+    this.#parts = parts;
+    const { broker } = parts;
+    broker.onMoved = (queue) => {
+      this.#queues.add(queue);
+      this.#schedule();
+    };
+    broker.onRecovered = () => this.#noteAll();
+    this.#noteAll();
+    this.tellState();
+  }
+
+  /** The storage begins or ceases to accept writes. */
+  tellState(fault?: FaultError): void {
+    const { state } = this.#parts.broker;
+    this.#out.byte(answer.state);
+    this.#out.text(state);
+    this.#out.text(fault?.message ?? "");
+    this.#schedule();
+  }
+
+  take(message: Uint8Array): void {
+    const from = new MessageReader(message);
+    this.#receivedBytes = from.double();
+    while (!from.isAtEnd) this.#carryOut(from);
+    this.#schedule();
+  }
+
+  #noteAll(): void {
+    for (const queue of this.#parts.broker.queues.all()) this.#queues.add(queue);
+    this.#schedule();
+  }
+
+  #carryOut(from: MessageReader): void {
+    const { broker } = this.#parts;
+    const kind = from.byte();
+    const number = from.number();
+    this.#done = number;
+    switch (kind) {
+      case call.enqueue:
+        this.#enqueue(from, number);
+        return;
+      case call.claim:
+        broker.claim(new AskedClaim(readClaim(from), this, number));
+        return;
+      case call.heartbeat: {
+        const of = readOwned(from);
+        broker.heartbeat(of, from.double(), this.#extended, number);
+        return;
+      }
+      case call.nack: {
+        const of = readOwned(from);
+        const request = { delaySeconds: from.double(), reason: from.text() };
+        broker.nack(of, request, this.#returned, number);
+        return;
+      }
+      case call.abandon: {
+        const of = readOwned(from);
+        broker.abandon(of, { interrupted: from.flag() }, this.#returned, number);
+        return;
+      }
+      case call.submit: {
+        const of = readOwned(from);
+        broker.submit(of, readSubmission(from), this.#submitted, number);
+        return;
+      }
+      case call.release:
+        broker.release(readOwned(from));
+        return;
+      case call.get: {
+        const tenantId = from.text() as TenantId;
+        this.#answerLater(number, broker.get(tenantId, from.text() as TaskId), (found) => {
+          this.#begin(answer.found, number);
+          this.#out.flag(found !== undefined);
+          if (found !== undefined) writeClaimed(this.#out, found);
+        });
+        return;
+      }
+      case call.result:
+        this.#result(from, number);
+        return;
+      case call.ask: {
+        const name = from.text() as keyof Questions;
+        const told = this.#ask(name, JSON.parse(from.text()), number);
+        this.#answerLater(number, told, (value) => {
+          this.#begin(answer.told, number);
+          this.#out.text(JSON.stringify(value));
+        });
+        return;
+      }
+      case call.cancel:
+        this.#waits.get(from.number())?.abort();
+        return;
+      case call.listen:
+        this.#listen(from.flag());
+        return;
+      default:
+        throw new Error(`a shard has no call ${kind}`);
+    }
+  }
+
+  #enqueue(from: MessageReader, number: number): void {
+    const { broker, shard, count } = this.#parts;
+    const input = readNewTask(from);
+    const kind = from.byte();
+    const given = kind === terms.exceeded ? from.text() : "";
+    const { tenantId, idempotencyKey } = input;
+    const known = idempotencyKey === "" ? undefined : this.#taskOf(tenantId, idempotencyKey);
+    if (known !== undefined && shardOf(known, count) !== shard) {
+      if (kind !== terms.forget) {
+        this.#begin(answer.moved, number);
+        this.#out.text(known);
+        return;
+      }
+      broker.store.forgetIdempotency(tenantId, idempotencyKey);
+    }
+    if (kind === terms.known && known === undefined) {
+      this.#begin(answer.unknownKey, number);
+      return;
+    }
+    if (kind === terms.exceeded && known === undefined) {
+      this.refuse({ code: "quota_exceeded", exceeded: JSON.parse(given) }, number);
+      return;
+    }
+    broker.enqueue(input, this.#enqueued, number);
+  }
+
+  /** What is damaged is told by the broker. */
+  #taskOf(tenantId: TenantId, key: string): TaskId | undefined {
+    try {
+      return this.#parts.broker.store.idempotency(tenantId, key)?.taskId;
+    } catch (error) {
+      if (error instanceof FaultError) return undefined;
+      throw error;
+    }
+  }
+
+  #result(from: MessageReader, number: number): void {
+    const { broker } = this.#parts;
+    const tenantId = from.text() as TenantId;
+    const id = from.text() as TaskId;
+    this.#answerLater(number, broker.result(tenantId, id), (result) => {
+      const task = result && broker.reads.find({ tenantId, id });
+      this.#begin(answer.result, number);
+      this.#out.flag(task !== undefined);
+      if (task !== undefined && result !== undefined) writeResult(this.#out, task, result);
+    });
+  }
+
+  #ask(name: keyof Questions, given: unknown, number: number): unknown {
+    const { broker, scrape } = this.#parts;
+    const answers: { [Name in keyof Questions]: (...of: Questions[Name]) => unknown } = {
+      mayFinish: (of, how) => broker.mayFinish(of, how),
+      awaitResult: (tenantId, id, waitMs) => this.#wait(number, tenantId, id, waitMs),
+      artifactsOf: (id) => broker.artifactsOf(id),
+      counts: (tenantId, command) => broker.counts(tenantId, command),
+      queuesOf: (tenantId) => broker.queuesOf(tenantId),
+      tenants: () => [...broker.tenants()],
+      leasesOf: (tenantId) => broker.leasesOf(tenantId),
+      cleanUp: (wanted) => broker.cleanUp(wanted),
+      scrape,
+    };
+    return (answers[name] as (...of: unknown[]) => unknown)(...(given as unknown[]));
+  }
+
+  async #wait(number: number, tenantId: TenantId, id: TaskId, waitMs: number): Promise<string> {
+    const controller = new AbortController();
+    this.#waits.set(number, controller);
+    const wait: ResultWait = { waitMs, signal: controller.signal };
+    try {
+      return await this.#parts.broker.awaitResult(tenantId, id, wait);
+    } finally {
+      this.#waits.delete(number);
+    }
+  }
+
+  #answerLater<T>(number: number, told: T | Promise<T>, write: (value: T) => void): void {
+    const failed = (error: unknown): void => {
+      const isFault = error instanceof FaultError;
+      this.refuse(isFault ? error : new FaultError("storage_failed", String(error)), number);
+    };
+    if (told instanceof Promise) told.then(write).catch(failed);
+    else write(told);
+  }
+
+  #begin(kind: number, number: number): void {
+    this.#out.byte(kind);
+    this.#out.number(number);
+    this.#schedule();
+  }
+
+  refuse(why: Refused, number: number): void {
+    this.#begin(answer.refused, number);
+    writeRefused(this.#out, why);
+  }
+
+  claimed(claim: AskedClaim, tasks: readonly ClaimedTask[]): void {
+    // The router believed that there is work, and has to hear that there is none.
+    if (tasks.length === 0) this.#noteAsked(claim);
+    this.#begin(answer.claimed, claim.number);
+    this.#out.number(tasks.length);
+    for (const task of tasks) writeClaimed(this.#out, task);
+  }
+
+  #noteAsked({ tenantId, queues }: AskedClaim): void {
+    const known = this.#parts.broker.queues;
+    for (const name of queues ?? []) this.#queues.add(known.queue(tenantId, name));
+    if (queues === undefined) {
+      for (const queue of known.ofTenant(tenantId)) this.#queues.add(queue);
+    }
+  }
+
+  readonly #refused = (why: Refused, number: number): void => this.refuse(why, number);
+
+  readonly #enqueued: Waiter<Enqueued> = {
+    durable: ({ task, replayed }, number) => {
+      this.#begin(answer.enqueued, number);
+      this.#out.flag(replayed);
+      this.#out.task(task);
+    },
+    refused: this.#refused,
+  };
+
+  readonly #extended: Waiter<Extended> = {
+    durable: ({ untilMs }, number) => {
+      this.#begin(answer.extended, number);
+      this.#out.double(untilMs);
+    },
+    refused: this.#refused,
+  };
+
+  readonly #returned: Waiter<Returned> = {
+    durable: ({ task, buried, delaySeconds }, number) => {
+      this.#begin(answer.returned, number);
+      this.#out.task(task);
+      this.#out.flag(buried);
+      this.#out.double(delaySeconds);
+    },
+    refused: this.#refused,
+  };
+
+  readonly #submitted: Waiter<Submitted> = {
+    durable: (submitted, number) => {
+      this.#begin(answer.submitted, number);
+      writeSubmitted(this.#out, submitted);
+    },
+    refused: this.#refused,
+  };
+
+  #listen(isHeard: boolean): void {
+    if (!isHeard) {
+      this.#stopListening?.();
+      this.#stopListening = undefined;
+      return;
+    }
+    const hear = (event: TaskEvent): void => this.#tell(event);
+    this.#stopListening ??= this.#parts.feed.listen({ tenantId: undefined, hear, end: () => {} });
+  }
+
+  #tell(event: TaskEvent): void {
+    if (this.#sentBytes + this.#out.bytes - this.#receivedBytes > unreceivedBytesMax) {
+      this.#missed += 1;
+      return;
+    }
+    this.#out.byte(answer.event);
+    this.#out.text(JSON.stringify(event));
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#isDeferred) return;
+    this.#isDeferred = true;
+    this.#parts.defer(this.#flush);
+  }
+
+  /** Notes stand in front of the answers: who hears of a task knows of the queue behind it, too. */
+  readonly #flush = (): void => {
+    this.#isDeferred = false;
+    const message = new MessageWriter();
+    message.double(this.#done);
+    this.#writeNotes(message);
+    if (this.#missed > 0) {
+      message.byte(answer.missed);
+      message.number(this.#missed);
+      this.#missed = 0;
+    }
+    message.append(this.#out);
+    const bytes = message.take();
+    this.#sentBytes += bytes.length;
+    this.#parts.send(bytes);
+  };
+
+  #writeNotes(to: MessageWriter): void {
+    const { broker, isLimited } = this.#parts;
+    const tenants = new Set<TenantId>();
+    for (const { tenantId, name, readyTotal, topPriority } of this.#queues) {
+      to.byte(answer.hint);
+      to.text(tenantId);
+      to.text(name);
+      to.number(readyTotal);
+      to.number(topPriority + 1);
+      tenants.add(tenantId);
+    }
+    this.#queues.clear();
+    if (!isLimited) return;
+    for (const tenantId of tenants) {
+      const { pending, leased } = broker.queues.tenant(tenantId);
+      to.byte(answer.room);
+      to.text(tenantId);
+      to.number(pending);
+      to.number(leased);
+      to.number(broker.store.storedBytes(tenantId));
+    }
+  }
+}
+
+/** Never waits: the router keeps claims for which there is nothing. */
+class AskedClaim extends Claim {
+  readonly #host: ShardHost;
+  readonly number: number;
+
+  constructor(request: ConstructorParameters<typeof Claim>[0], host: ShardHost, number: number) {
+    super(request);
+    this.#host = host;
+    this.number = number;
+  }
+
+  durable(tasks: readonly ClaimedTask[]): void {
+    this.#host.claimed(this, tasks);
+  }
+
+  refused(why: Refused): void {
+    this.#host.refuse(why, this.number);
+  }
+}

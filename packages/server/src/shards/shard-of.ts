@@ -1,0 +1,80 @@
+/**
+ * Which shard a task belongs to: FNV-1a of its id, 64 bits, modulo the number of shards. Ids are drawn
+ * for a shard, so that whoever has chosen the shard first, by an idempotency key, finds the task there.
+ */
+import type { TaskId, TenantId } from "@codeq/queue";
+import type { DrawId } from "../task-ids.ts";
+
+const word = 2 ** 32;
+const digits = "0123456789abcdef";
+/** The prime is 2^40 + 435. */
+const low = 435;
+
+/** 64 bits in two halves, since products of whole ones are not exact. */
+interface Hash {
+  high: number;
+  low: number;
+}
+
+function offsetBasis(): Hash {
+  return { high: 0xcbf29ce4, low: 0x84222325 };
+}
+
+function add(hash: Hash, byte: number): void {
+  const mixed = (hash.low ^ byte) >>> 0;
+  const product = mixed * low;
+  hash.high = (hash.high * low + Math.floor(product / word) + mixed * 0x100) % word;
+  hash.low = product % word;
+}
+
+function addText(hash: Hash, text: string): void {
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    add(hash, code & 0xff);
+    if (code > 0xff) add(hash, code >>> 8);
+  }
+}
+
+function modulo({ high, low: rest }: Hash, count: number): number {
+  return ((high % count) * (word % count) + (rest % count)) % count;
+}
+
+export function shardOf(id: TaskId, count: number): number {
+  const hash = offsetBasis();
+  addText(hash, id);
+  return modulo(hash, count);
+}
+
+/** The one shard of an idempotency key of a tenant. */
+export function shardOfKey(tenantId: TenantId, key: string, count: number): number {
+  const hash = offsetBasis();
+  addText(hash, tenantId);
+  add(hash, 0);
+  addText(hash, key);
+  return modulo(hash, count);
+}
+
+/** Ids that belong to one shard. Only the last digit is tried out, which costs a sixteenth of an id. */
+export function idsOfShard(
+  ids: DrawId,
+  { shard, count }: { readonly shard: number; readonly count: number },
+): DrawId {
+  if (count === 1) return ids;
+  return {
+    next: (nowMs) => {
+      for (;;) {
+        const id = ids.next(nowMs);
+        const front = id.slice(0, -1);
+        const hash = offsetBasis();
+        addText(hash, front);
+        const first = digits.indexOf(id.slice(-1));
+        for (let tried = 0; tried < digits.length; tried++) {
+          const digit = digits[(first + tried) % digits.length] as string;
+          const whole = { ...hash };
+          add(whole, digit.charCodeAt(0));
+          if (modulo(whole, count) === shard) return (front + digit) as TaskId;
+        }
+      }
+    },
+  };
+}

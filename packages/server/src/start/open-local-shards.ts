@@ -1,0 +1,43 @@
+/** Shards in memory and in this thread, for a server inside another process. */
+import { isLimited } from "../config/quotas.ts";
+import type { ShardLink } from "../shards/link.ts";
+import { LocalLink } from "../shards/local-link.ts";
+import { ShardHost } from "../shards/shard-host.ts";
+import { Feed } from "../telemetry/feed.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
+import { openDataDir } from "./open-data-dir.ts";
+import { openShard, type ShardParts } from "./open-shard.ts";
+
+export function openLocalShards(parts: ShardParts): Promise<readonly ShardLink[]> {
+  const numbers = Array.from({ length: parts.config.shards }, (_, number) => number);
+  return Promise.all(numbers.map((number) => openLocalShard(parts, number)));
+}
+
+async function openLocalShard(parts: ShardParts, number: number): Promise<ShardLink> {
+  const { config, clock, logger, defer } = parts;
+  const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
+  const feed = new Feed();
+  let host: ShardHost | undefined;
+  const opened = await openShard({
+    ...parts,
+    metrics,
+    feed,
+    storage: await openDataDir(config, { clock, metrics, logger }),
+    shard: { number, of: parts.storage.identity },
+    onState: (_state, fault) => host?.tellState(fault),
+  });
+  const close = async (): Promise<void> => opened[Symbol.asyncDispose]();
+  const link = new LocalLink({ defer, close });
+  host = new ShardHost({
+    broker: opened.broker,
+    feed,
+    shard: number,
+    count: config.shards,
+    isLimited: isLimited(config.quotas),
+    defer,
+    send: (message) => link.deliver(message),
+    scrape: () => metrics.render(),
+  });
+  link.attach(host);
+  return link;
+}

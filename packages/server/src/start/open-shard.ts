@@ -1,0 +1,204 @@
+/**
+ * One shard of the queue: its store, its broker, and the work that goes on by itself, such as leases
+ * that end, delays, retention and callbacks.
+ */
+import type { EngineState, FaultError } from "@codeq/engine";
+import type { Limiter } from "../access/limiter.ts";
+import { Broker } from "../broker/broker.ts";
+import { ToldChanges } from "../broker/told-changes.ts";
+import type { Clock } from "../clock.ts";
+import { noQuotas } from "../config/quotas.ts";
+import type { Config } from "../config/settings.ts";
+import { DeleteOldTasks } from "../maintenance/delete-old-tasks.ts";
+import { DeliverWebhooks, type PostCallback } from "../maintenance/deliver-webhooks.ts";
+import { expireLeases } from "../maintenance/expire-leases.ts";
+import { promoteDueTasks } from "../maintenance/promote-due-tasks.ts";
+import { scrubStore } from "../maintenance/scrub-store.ts";
+import { Ticker } from "../maintenance/ticker.ts";
+import { idsOfShard } from "../shards/shard-of.ts";
+import { ArtifactFiles } from "../store/artifact-files.ts";
+import { Store } from "../store/store.ts";
+import { type RandomBytes, TaskIds } from "../task-ids.ts";
+import { Events } from "../telemetry/events.ts";
+import type { Feed } from "../telemetry/feed.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Metrics } from "../telemetry/metrics.ts";
+import { collectBrokerMetrics, collectStoreMetrics } from "./collect-metrics.ts";
+import type { Storage } from "./open-data-dir.ts";
+
+export interface StoreParts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly storage: Storage;
+  /** Runs a function after what arrived in the same turn. */
+  readonly defer: (run: () => void) => void;
+  /** The storage begins or ceases to accept writes. */
+  readonly onState: (state: EngineState, fault: FaultError | undefined) => void;
+  /** Which one it is, where there are several, and the identity of the store that knows of them. */
+  readonly shard?: ShardName | undefined;
+  /** Smaller in a simulation, whose few tasks would never reach them. */
+  readonly memory?: MemoryLimits | undefined;
+}
+
+export interface ShardName {
+  readonly number: number;
+  readonly of: number | undefined;
+}
+
+export interface ShardParts extends StoreParts {
+  readonly randomBytes: RandomBytes;
+  /** Uniform in [0, 1). */
+  readonly draw: () => number;
+  readonly post: PostCallback;
+  /** Hears what happens to the tasks. */
+  readonly feed: Feed;
+  /** Of callbacks. */
+  readonly limiter: Limiter;
+  /** How long maintenance may sleep; without a limit where the wall clock is never set. */
+  readonly sleepMsMax?: number | undefined;
+}
+
+export interface MemoryLimits {
+  readonly flushBytes: number;
+  readonly delayedInMemoryMax: number;
+}
+
+export interface Shard extends AsyncDisposable {
+  readonly store: Store;
+  readonly broker: Broker;
+}
+
+const memoryLimits: MemoryLimits = {
+  /** Small windows stay in the processor's caches and are flushed without a pause. */
+  flushBytes: 6 * 1024 * 1024,
+  delayedInMemoryMax: 100_000,
+};
+/** How long a shutdown waits for callbacks under way; what is cut off is sent again after it. */
+const webhookSettleMs = 1000;
+
+export async function openShard(parts: ShardParts): Promise<Shard> {
+  const { config, clock, metrics, feed } = parts;
+  const store = await openStore(parts);
+  const events = new Events(metrics);
+  const told = new ToldChanges({ events, feed });
+  const artifacts = new ArtifactFiles(config.localArtifactsDir);
+  const broker = await openBroker(parts, { store, told, artifacts });
+  collectBrokerMetrics(metrics, broker, clock);
+  const { ticker, webhooks } = startMaintenance({ ...parts, broker, told, events });
+  return {
+    store,
+    broker,
+    [Symbol.asyncDispose]: async () => {
+      broker.stopWaiting();
+      await ticker[Symbol.asyncDispose]();
+      await within(clock, webhookSettleMs, webhooks.settle());
+      await store[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function openBroker(
+  parts: ShardParts,
+  { store, told, artifacts }: { store: Store; told: ToldChanges; artifacts: ArtifactFiles },
+): Promise<Broker> {
+  const { config, clock, draw, memory = memoryLimits } = parts;
+  return Broker.open({
+    store,
+    clock,
+    ids: idsOfShard(new TaskIds(parts.randomBytes), {
+      shard: parts.shard?.number ?? 0,
+      count: config.shards,
+    }),
+    draw,
+    policy: {
+      backoff: config.backoffPolicy,
+      baseSeconds: config.backoffBaseSeconds,
+      maxSeconds: config.backoffMaxSeconds,
+    },
+    retention: {
+      doneMs: config.retentionSeconds * 1000,
+      deadMs: config.dlqRetentionSeconds * 1000,
+    },
+    delayedInMemoryMax: memory.delayedInMemoryMax,
+    // With several shards only the router knows what all of them have.
+    quotas: config.shards === 1 ? config.quotas : noQuotas,
+    removeArtifacts: (ids) => artifacts.removeOf(ids),
+    observe: (change) => told.tell(change),
+  });
+}
+
+interface MaintenanceParts extends ShardParts {
+  readonly broker: Broker;
+  readonly told: ToldChanges;
+  readonly events: Events;
+}
+
+function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: DeliverWebhooks } {
+  const { broker, told, clock, logger, sleepMsMax } = parts;
+  const deletion = new DeleteOldTasks(parts);
+  const webhooks = new DeliverWebhooks(parts);
+  const scrub = scrubStore({ store: broker.store, clock, logger });
+  const jobs = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks, scrub];
+  const ticker = new Ticker({ clock, logger, jobs, sleepMsMax });
+  const wake = (): void => ticker.wake();
+  broker.leases.onDue = wake;
+  broker.delayed.onDue = wake;
+  told.onEnd = (expiresMs) => {
+    if (expiresMs !== undefined && deletion.plan(expiresMs)) wake();
+  };
+  told.onWebhook = (dueMs) => {
+    webhooks.plan(dueMs);
+    wake();
+  };
+  webhooks.onIdle = wake;
+  wake();
+  return { ticker, webhooks };
+}
+
+/** Waits, but no longer than the given time. */
+async function within(clock: Clock, ms: number, settled: Promise<void>): Promise<void> {
+  let cancel = (): void => {};
+  const timeout = new Promise<void>((resolve) => {
+    cancel = clock.after(ms, resolve);
+  });
+  await Promise.race([settled, timeout]);
+  cancel();
+}
+
+export async function openStore(parts: StoreParts): Promise<Store> {
+  const { config, clock, logger, metrics, storage } = parts;
+  let appendedBytes = 0;
+  const store = await Store.open({
+    ...storage,
+    clock,
+    shards: config.shards,
+    shard: parts.shard?.number,
+    of: parts.shard?.of,
+    defer: parts.defer,
+    minFreeBytes: config.minFreeDiskBytes,
+    flushBytes: (parts.memory ?? memoryLimits).flushBytes,
+    syncIntervalMs: config.durability === "interval" ? config.syncIntervalMs : undefined,
+    observer: {
+      grouped: (batches, bytes) => {
+        appendedBytes += bytes;
+        metrics.commitGroupBatches.observe(batches);
+        metrics.commitGroupBytes.observe(bytes);
+      },
+      flushed: (seconds, entries) => {
+        metrics.flushSeconds.observe(seconds);
+        metrics.flushEntries.observe(entries);
+      },
+      stateChanged: (state: EngineState, fault) => {
+        const fields = { state, error: fault?.message, cause: String(fault?.cause ?? "") };
+        if (state === "open") logger.info("storage accepts writes again", { state });
+        else logger.error("storage refuses writes", fields);
+        // Before the process may end.
+        parts.onState(state, fault);
+      },
+    },
+  });
+  collectStoreMetrics(metrics, store, () => appendedBytes);
+  return store;
+}

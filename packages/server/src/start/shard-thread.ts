@@ -1,0 +1,105 @@
+/**
+ * A shard in a thread of its own. It is given its configuration and says first whether it could be
+ * opened; from then on messages of its router come in and its own go out, until it is told to stop.
+ */
+import assert from "node:assert/strict";
+import { randomFillSync } from "node:crypto";
+import { join } from "node:path";
+import { parentPort, workerData } from "node:worker_threads";
+import { FaultError } from "@codeq/engine";
+import { Limiter } from "../access/limiter.ts";
+import { systemClock as clock } from "../clock.ts";
+import { isLimited } from "../config/quotas.ts";
+import type { Config } from "../config/settings.ts";
+import { createPostCallback } from "../maintenance/post-callback.ts";
+import { ShardHost } from "../shards/shard-host.ts";
+import { Feed } from "../telemetry/feed.ts";
+import { createLogger } from "../telemetry/logger.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
+import { Timestamps } from "../timestamps.ts";
+import { drawUniform } from "./draw-uniform.ts";
+import { openDataDir } from "./open-data-dir.ts";
+import { openShard, type Shard, type ShardName } from "./open-shard.ts";
+
+export interface ShardThreadData {
+  readonly config: Config;
+  readonly shard: ShardName;
+}
+
+/** What a thread says besides the messages to its router. */
+export type ShardThreadWord =
+  | { readonly word: "opened" }
+  | { readonly word: "stopped" }
+  | { readonly word: "failed"; readonly code: FaultError["code"]; readonly message: string };
+
+assert(parentPort !== null, "runs in a thread");
+const port = parentPort;
+const { config, shard } = workerData as ShardThreadData;
+const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
+const logger = createLogger({
+  level: config.logLevel,
+  format: config.logFormat,
+  write: (line) => void process.stdout.write(line),
+  nowMs: () => clock.nowMs(),
+}).child({ shard: shard.number });
+const feed = new Feed();
+let host: ShardHost | undefined;
+
+function say(word: ShardThreadWord): void {
+  port.postMessage(word);
+}
+
+async function open(): Promise<Shard> {
+  const directory = join(config.dataDir, `shard-${shard.number}`);
+  const storage = await openDataDir({ ...config, dataDir: directory }, { clock, metrics, logger });
+  return openShard({
+    config,
+    clock,
+    logger,
+    metrics,
+    storage,
+    shard,
+    feed,
+    limiter: new Limiter(config, clock),
+    randomBytes: (into) => void randomFillSync(into),
+    draw: drawUniform,
+    post: createPostCallback({
+      secret: config.webhookHmacSecret,
+      allowPrivateNetworks: config.webhookAllowPrivateNetworks,
+      clock,
+      timestamps: new Timestamps(config.timezone),
+    }),
+    defer: (run) => void setImmediate(run),
+    onState: (_state, fault) => host?.tellState(fault),
+  });
+}
+
+try {
+  const opened = await open();
+  say({ word: "opened" });
+  const made = new ShardHost({
+    broker: opened.broker,
+    feed,
+    shard: shard.number,
+    count: config.shards,
+    isLimited: isLimited(config.quotas),
+    defer: (run) => void setImmediate(run),
+    send: (message) => port.postMessage(message, [message.buffer]),
+    scrape: () => metrics.render(),
+  });
+  host = made;
+  port.on("message", (message: Uint8Array | "stop") => {
+    if (message !== "stop") {
+      made.take(message);
+      return;
+    }
+    void opened[Symbol.asyncDispose]().then(() => {
+      say({ word: "stopped" });
+      port.close();
+    });
+  });
+} catch (error) {
+  const code = error instanceof FaultError ? error.code : "storage_failed";
+  say({ word: "failed", code, message: (error as Error).message });
+  port.close();
+}

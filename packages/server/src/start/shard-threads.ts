@@ -1,0 +1,173 @@
+/**
+ * Starts the threads of the shards and watches over them. One that ends unasked is started again, since
+ * its data is as a crash leaves it, unless that happens too often or its storage had failed; the
+ * others go on meanwhile.
+ */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import { FaultError } from "@codeq/engine";
+import type { Clock } from "../clock.ts";
+import type { Config } from "../config/settings.ts";
+import type { ShardLink } from "../shards/link.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { ShardThreadData, ShardThreadWord } from "./shard-thread.ts";
+
+const startsMax = 5;
+const startsWithinMs = 60_000;
+const startAfterMs = 250;
+const youngMiB = 24;
+const entry: string = fileURLToPath(import.meta.url).replace(
+  /shard-threads\.(ts|js)$/,
+  "shard-thread.$1",
+);
+
+export interface ShardThreadParts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The identity of the store that knows of the shards. */
+  readonly identity: number | undefined;
+}
+
+/** Throws when a shard that was there once is missing. Nothing was written then. */
+export function assertShardsThere(config: Config): void {
+  for (let shard = 0; shard < config.shards; shard++) {
+    const directory = join(config.dataDir, `shard-${shard}`);
+    if (existsSync(directory)) continue;
+    throw new FaultError(
+      "format",
+      `the directory of shard ${shard} is missing: ${directory}. ` +
+        "Put it back, or restore the whole data directory from one backup.",
+    );
+  }
+}
+
+/** Resolves when all shards are open; when one cannot be opened, the others are stopped again. */
+export async function openShardThreads(parts: ShardThreadParts): Promise<readonly ShardLink[]> {
+  const threads = Array.from(
+    { length: parts.config.shards },
+    (_, number) => new ShardThread(parts, number),
+  );
+  const opened = await Promise.allSettled(threads.map((thread) => thread.open()));
+  const failed = opened.find((each) => each.status === "rejected");
+  if (failed === undefined) return threads;
+  await Promise.all(threads.map((thread) => thread.stop()));
+  throw failed.reason;
+}
+
+class ShardThread implements ShardLink {
+  onDown: (fault: FaultError) => void = () => {};
+  readonly #parts: ShardThreadParts;
+  readonly #number: number;
+  /** What was said before anybody listened. */
+  readonly #early: Uint8Array[] = [];
+  #listener: ((message: Uint8Array) => void) | undefined;
+  readonly #startedMs: number[] = [];
+  #worker: Worker | undefined;
+  #isStopping = false;
+  #stopped: PromiseWithResolvers<void> | undefined;
+
+  constructor(parts: ShardThreadParts, number: number) {
+    this.#parts = parts;
+    this.#number = number;
+  }
+
+  open(): Promise<void> {
+    const { config, clock, identity } = this.#parts;
+    this.#startedMs.push(clock.monotonicMs());
+    const workerData: ShardThreadData = {
+      config: cloneable(config),
+      shard: { number: this.#number, of: identity },
+    };
+    const worker = new Worker(entry, {
+      workerData,
+      name: `shard-${this.#number}`,
+      resourceLimits: { maxYoungGenerationSizeMb: youngMiB },
+    });
+    this.#worker = worker;
+    const opened = Promise.withResolvers<void>();
+    let isOpen = false;
+    let cause: unknown;
+    worker.on("message", (message: Uint8Array | ShardThreadWord) => {
+      if (message instanceof Uint8Array) {
+        this.#hear(message);
+      } else if (message.word === "opened") {
+        isOpen = true;
+        opened.resolve();
+      } else if (message.word === "failed") {
+        opened.reject(new FaultError(message.code, `shard ${this.#number}: ${message.message}`));
+      }
+    });
+    worker.on("error", (error) => {
+      cause = error;
+    });
+    worker.on("exit", () => {
+      this.#worker = undefined;
+      this.#stopped?.resolve();
+      const fault = this.#fault(cause);
+      opened.reject(fault);
+      if (isOpen && !this.#isStopping) this.#ended(fault);
+    });
+    return opened.promise;
+  }
+
+  send(message: Uint8Array<ArrayBuffer>): void {
+    this.#worker?.postMessage(message, [message.buffer]);
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    if (this.#worker === undefined) return;
+    this.#stopped = Promise.withResolvers();
+    this.#worker.postMessage("stop");
+    await this.#stopped.promise;
+  }
+
+  set onMessage(listener: (message: Uint8Array) => void) {
+    this.#listener = listener;
+    for (const each of this.#early.splice(0)) listener(each);
+  }
+
+  #hear(message: Uint8Array): void {
+    if (this.#listener === undefined) this.#early.push(message);
+    else this.#listener(message);
+  }
+
+  #fault(cause: unknown): FaultError {
+    const why = cause instanceof Error ? `: ${cause.message}` : "";
+    return new FaultError("storage_failed", `shard ${this.#number} has ended${why}`, cause);
+  }
+
+  #ended(fault: FaultError): void {
+    const { clock, logger } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    const recent = this.#startedMs.filter((atMs) => nowMs - atMs < startsWithinMs).length;
+    const isAgain = recent < startsMax;
+    logger.error(isAgain ? "a shard has ended and is started again" : "a shard has ended", {
+      shard: this.#number,
+      error: (fault.cause as Error | undefined)?.stack ?? fault.message,
+    });
+    this.onDown(fault);
+    if (!isAgain) return;
+    clock.after(startAfterMs, () => {
+      if (this.#isStopping) return;
+      this.open().then(
+        () => logger.info("the shard is open again", { shard: this.#number }),
+        (error: FaultError) =>
+          logger.error("the shard could not be opened again", {
+            shard: this.#number,
+            error: error.message,
+          }),
+      );
+    });
+  }
+}
+
+/** The same configuration without what cannot be sent to a thread. */
+function cloneable(config: Config): Config {
+  return structuredClone(
+    Object.fromEntries(Object.entries(config).filter(([, value]) => typeof value !== "function")),
+  ) as unknown as Config;
+}
