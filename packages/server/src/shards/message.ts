@@ -2,6 +2,7 @@
 import type { Task, TaskId } from "@codeq/queue";
 import {
   ByteReader,
+  DamagedBytes as DamagedMessage,
   numberBytesMax,
   textExtraBytes,
   unitBytesMax,
@@ -9,6 +10,8 @@ import {
   writeText,
 } from "../store/bytes.ts";
 import { readTask, roomOfTask, writeTask } from "../store/task-codec.ts";
+
+export { DamagedBytes as DamagedMessage } from "../store/bytes.ts";
 
 const firstBytes = 16 * 1024;
 const doubleBytes = 8;
@@ -122,7 +125,7 @@ export class MessageReader {
     const bytes = this.#buffer.readUInt32LE(this.#reader.skip(4));
     const start = this.#reader.skip(bytes);
     const task = readTask({ buffer: this.#buffer, start, end: start + bytes }, id);
-    if (task === undefined) throw new Error(`task ${id} did not arrive whole`);
+    if (task === undefined) throw new DamagedMessage(`task ${id} did not arrive whole`);
     return task;
   }
 }

@@ -58,6 +58,8 @@ export interface ShardNotes {
   down(fault: FaultError): void;
   /** Everything up to this call was carried out, and what was heard tells of it. */
   carriedOut(number: number): void;
+  /** That was all for now, and everybody has been answered. */
+  heard(): void;
 }
 
 /** How a new task is to be taken, if it is not simply to be created. */
@@ -266,6 +268,7 @@ export class RemoteShard {
       done += 1;
     }
     if (done > 0) this.#unread = this.#unread.slice(done);
+    const bugs: unknown[] = [];
     let isNoted = false;
     while (!from.isAtEnd) {
       const kind = from.byte();
@@ -274,13 +277,25 @@ export class RemoteShard {
         this.#notes.carriedOut(carriedOut);
         isNoted = true;
       }
-      if (kind < answer.hint) this.#answer(kind, from);
-      else this.#note(kind, from);
+      if (kind >= answer.hint) this.#note(kind, from);
+      else this.#tell(this.#read(kind, from), bugs);
     }
     if (!isNoted) this.#notes.carriedOut(carriedOut);
+    this.#notes.heard();
+    // After all others were told: what one of them did wrong is not theirs.
+    if (bugs.length > 0) throw bugs[0];
   }
 
-  #answer(kind: number, from: MessageReader): void {
+  #tell(tell: () => void, bugs: unknown[]): void {
+    try {
+      tell();
+    } catch (error) {
+      bugs.push(error);
+    }
+  }
+
+  /** Reads an answer; returns how to tell it to who waits. */
+  #read(kind: number, from: MessageReader): () => void {
     const number = from.number();
     const waiting = this.#waiting.get(number);
     this.#waiting.delete(number);
@@ -290,45 +305,49 @@ export class RemoteShard {
       case answer.enqueued: {
         const replayed = from.flag();
         const enqueued: Enqueued = { task: from.task(), replayed };
-        waiter?.durable(enqueued, item);
-        return;
+        return () => waiter?.durable(enqueued, item);
       }
       case answer.claimed: {
         const tasks: ClaimedTask[] = [];
         for (let left = from.number(); left > 0; left--) tasks.push(readClaimed(from));
-        waiter?.durable(tasks, item);
-        return;
+        return () => waiter?.durable(tasks, item);
       }
-      case answer.extended:
-        waiter?.durable({ untilMs: from.double() }, item);
-        return;
+      case answer.extended: {
+        const extended: Extended = { untilMs: from.double() };
+        return () => waiter?.durable(extended, item);
+      }
       case answer.returned: {
         const task = from.task();
         const buried = from.flag();
-        waiter?.durable({ task, buried, delaySeconds: from.double() }, item);
-        return;
+        const returned: Returned = { task, buried, delaySeconds: from.double() };
+        return () => waiter?.durable(returned, item);
       }
-      case answer.submitted:
-        waiter?.durable(readSubmitted(from), item);
-        return;
-      case answer.refused:
-        waiter?.refused(readRefused(from), item);
-        return;
-      case answer.found:
-        waiter?.durable(from.flag() ? readClaimed(from) : undefined, item);
-        return;
-      case answer.result:
-        waiter?.durable(from.flag() ? readResult(from) : undefined, item);
-        return;
-      case answer.told:
-        waiter?.durable(JSON.parse(from.text()), item);
-        return;
-      case answer.moved:
-        (waiter as EnqueueWaiter | undefined)?.moved(from.text() as TaskId, item);
-        return;
+      case answer.submitted: {
+        const submitted = readSubmitted(from);
+        return () => waiter?.durable(submitted, item);
+      }
+      case answer.refused: {
+        const why = readRefused(from);
+        return () => waiter?.refused(why, item);
+      }
+      case answer.found: {
+        const found = from.flag() ? readClaimed(from) : undefined;
+        return () => waiter?.durable(found, item);
+      }
+      case answer.result: {
+        const result = from.flag() ? readResult(from) : undefined;
+        return () => waiter?.durable(result, item);
+      }
+      case answer.told: {
+        const text = from.text();
+        return () => waiter?.durable(JSON.parse(text), item);
+      }
+      case answer.moved: {
+        const id = from.text() as TaskId;
+        return () => (waiter as EnqueueWaiter | undefined)?.moved(id, item);
+      }
       case answer.unknownKey:
-        (waiter as EnqueueWaiter | undefined)?.unknownKey(item);
-        return;
+        return () => (waiter as EnqueueWaiter | undefined)?.unknownKey(item);
       default:
         throw new Error(`a shard has no answer ${kind}`);
     }

@@ -130,10 +130,8 @@ export class Router implements Queue, AsyncDisposable {
         this.#room.forget(shard);
         onState(this.state, fault);
       },
-      carriedOut: (number) => {
-        this.#room.carriedOut(shard, number);
-        this.#claims.serveTold();
-      },
+      carriedOut: (number) => this.#room.carriedOut(shard, number),
+      heard: () => this.#claims.serveTold(),
     };
   }
 

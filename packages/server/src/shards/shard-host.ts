@@ -18,7 +18,7 @@ import type {
   Waiter,
 } from "../broker/verbs.ts";
 import type { Feed, TaskEvent } from "../telemetry/feed.ts";
-import { MessageReader, MessageWriter } from "./message.ts";
+import { DamagedMessage, MessageReader, MessageWriter } from "./message.ts";
 import { shardOf } from "./shard-of.ts";
 import {
   answer,
@@ -47,6 +47,8 @@ export interface ShardHostParts {
   /** Runs a function after what arrived in the same turn. */
   readonly defer: (run: () => void) => void;
   readonly send: (message: Uint8Array<ArrayBuffer>) => void;
+  /** Something threw that should not have. */
+  readonly onBug: (error: unknown) => void;
   /** The measurements of the shard, as text. */
   readonly scrape: () => string;
 }
@@ -101,7 +103,19 @@ export class ShardHost {
   take(message: Uint8Array): void {
     const from = new MessageReader(message);
     this.#receivedBytes = from.double();
-    while (!from.isAtEnd) this.#carryOut(from);
+    while (!from.isAtEnd) {
+      const kind = from.byte();
+      const number = from.number();
+      this.#done = number;
+      try {
+        this.#carryOut(kind, number, from);
+      } catch (error) {
+        // Of what did not arrive whole nothing more can be read; a bug costs the call that it meets.
+        if (error instanceof DamagedMessage) throw error;
+        this.#parts.onBug(error);
+        this.refuse(new FaultError("storage_failed", "the shard could not carry it out"), number);
+      }
+    }
     this.#schedule();
   }
 
@@ -110,11 +124,8 @@ export class ShardHost {
     this.#schedule();
   }
 
-  #carryOut(from: MessageReader): void {
+  #carryOut(kind: number, number: number, from: MessageReader): void {
     const { broker } = this.#parts;
-    const kind = from.byte();
-    const number = from.number();
-    this.#done = number;
     switch (kind) {
       case call.enqueue:
         this.#enqueue(from, number);
@@ -174,7 +185,7 @@ export class ShardHost {
         this.#listen(from.flag());
         return;
       default:
-        throw new Error(`a shard has no call ${kind}`);
+        throw new DamagedMessage(`a shard has no call ${kind}`);
     }
   }
 

@@ -36,6 +36,8 @@ async function openLocalShard(parts: ShardParts, number: number): Promise<ShardL
     isLimited: isLimited(config.quotas),
     defer,
     send: (message) => link.deliver(message),
+    onBug: (error) =>
+      logger.error("a call failed", { error: (error as Error).stack ?? String(error) }),
     scrape: () => metrics.render(),
   });
   link.attach(host);

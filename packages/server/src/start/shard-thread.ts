@@ -85,6 +85,8 @@ try {
     isLimited: isLimited(config.quotas),
     defer: (run) => void setImmediate(run),
     send: (message) => port.postMessage(message, [message.buffer]),
+    onBug: (error) =>
+      logger.error("a call failed", { error: (error as Error).stack ?? String(error) }),
     scrape: () => metrics.render(),
   });
   host = made;
