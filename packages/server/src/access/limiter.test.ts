@@ -5,7 +5,7 @@ import { SimClock } from "../../../simulated/src/index.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/settings.ts";
 import { Buckets } from "./buckets.ts";
-import { Limiter } from "./limiter.ts";
+import { Limiter, webhookLimiterOfShard } from "./limiter.ts";
 
 const policy = { perMinute: 60, burst: 2 };
 
@@ -33,6 +33,30 @@ test("a scope without both of its numbers is not limited, and each scope is on i
     assert.equal(limiter.of(scope, who), undefined);
   }
   assert.equal(limiter.requestsOf("acme"), undefined);
+});
+
+test("shards have a share each of what callbacks may be sent, of one at least", () => {
+  const clock = new SimClock();
+  const loaded = loadConfig({ argv: [], env: {}, readFile: () => "" });
+  assert.ok(loaded.ok);
+  const takenOf = (shards: number, burst: number): number => {
+    const config = {
+      ...loaded.config,
+      shards,
+      "rateLimit.webhook.requestsPerMinute": 60,
+      "rateLimit.webhook.burstSize": burst,
+    };
+    const limiter = webhookLimiterOfShard(config, clock);
+    const who = { tenantId: "acme", subject: "http://a/hook" };
+    let taken = 0;
+    while (limiter.of("webhook", who)!.take(1) === 0) taken += 1;
+    // The rate is divided as well.
+    assert.equal(limiter.of("webhook", who)!.take(1), 60_000 / Math.floor(60 / shards));
+    return taken;
+  };
+  assert.deepEqual([takenOf(1, 10), takenOf(3, 10), takenOf(4, 2)], [10, 3, 1]);
+  const without = webhookLimiterOfShard({ ...loaded.config, shards: 4 }, clock);
+  assert.equal(without.of("webhook", { tenantId: "acme", subject: "" }), undefined);
 });
 
 test("subjects have a bucket each, tenants of the same subject too", () => {

@@ -96,6 +96,26 @@ export class Limiter {
   }
 }
 
+const webhookRates = [
+  "rateLimit.webhook.requestsPerMinute",
+  "rateLimit.webhook.burstSize",
+  "rateLimit.webhook.tenantRequestsPerMinute",
+  "rateLimit.webhook.tenantBurstSize",
+] as const;
+
+/**
+ * For the callbacks of one of several shards that know nothing of each other: each has its share, so
+ * that all of them together send no more than one would. A share is one at least.
+ */
+export function webhookLimiterOfShard(config: Config, clock: Clock): Limiter {
+  const shares = webhookRates.map((name) => {
+    // Without a limit it stays without one.
+    const isLimited = config[name] > 0;
+    return [name, isLimited ? Math.max(1, Math.floor(config[name] / config.shards)) : 0];
+  });
+  return new Limiter({ ...config, ...Object.fromEntries(shares) }, clock);
+}
+
 function scopeLimits(config: Config, scope: RateScope): ScopeLimits {
   return {
     own: limitOf(

@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import type { TaskId, TenantId } from "@codeq/queue";
-import { type Callback, CallbackLanes, type LaneLimits, type Now } from "./callback-lanes.ts";
+import {
+  type Callback,
+  CallbackLanes,
+  type LaneLimits,
+  laneLimitsOfShard,
+  type Now,
+} from "./callback-lanes.ts";
 import { openMsMin, silentMax } from "./circuit-breaker.ts";
 
 const start: Now = { wallMs: 1_000_000, monotonicMs: 0 };
@@ -164,4 +170,20 @@ test("lanes without callbacks are remembered up to a limit", () => {
   lanes.take(0);
   lanes.end(other, "answered", start);
   assert.equal(lanes.add(callback({ overMs: 0 }), start), "added");
+});
+
+test("several shards together have as many callbacks on their way as one, and each has a slot", () => {
+  const crowd = Array.from({ length: 200 }, (_, tenant) =>
+    many(1, { tenantId: `tenant${tenant}` as TenantId }),
+  ).flat();
+  const startedBy = (shards: number): number =>
+    takeAll(setup(laneLimitsOfShard(shards), crowd)).length;
+  const alone = startedBy(1);
+  assert.equal(alone, takeAll(setup({}, crowd)).length);
+  for (const shards of [2, 3, 4, 8, 16, 64]) {
+    const started = startedBy(shards);
+    assert.ok(started >= 1 && started * shards <= alone, `${shards} shards start ${started} each`);
+    // An endpoint that nobody knows yet gets its try, too.
+    assert.equal(takeAll(setup(laneLimitsOfShard(shards), many(1))).length, 1);
+  }
 });

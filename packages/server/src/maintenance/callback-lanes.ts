@@ -48,6 +48,23 @@ const laneLimits: LaneLimits = {
   idleLanesMax: 10_000,
 };
 
+/**
+ * What one of several shards may have on its way, so that all of them together have no more than one
+ * shard alone would. A shard has one slot for an endpoint at least.
+ */
+export function laneLimitsOfShard(shards: number): Partial<LaneLimits> {
+  const share = (slots: number): number => Math.max(1, Math.floor(slots / shards));
+  const kept = (slots: number): number => Math.floor(slots / shards);
+  return {
+    inFlightMax: share(laneLimits.inFlightMax),
+    keptForIdleTenants: kept(laneLimits.keptForIdleTenants),
+    perTenantMax: share(laneLimits.perTenantMax),
+    keptForKnownEndpoints: kept(laneLimits.keptForKnownEndpoints),
+    perEndpointMax: share(laneLimits.perEndpointMax),
+    perNewEndpointMax: share(laneLimits.perNewEndpointMax),
+  };
+}
+
 /** What came of a callback: an answer, none, or no try for a reason of our own. */
 export type Ending = "answered" | "unanswered" | "untried";
 

@@ -16,7 +16,13 @@ import { firstWebhook, lastWebhook, type WebhookJob, webhooksFrom } from "../sto
 import type { Events } from "../telemetry/events.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { SpacedWarnings } from "../telemetry/spaced-warnings.ts";
-import { type Callback, CallbackLanes, type Ending, type Now } from "./callback-lanes.ts";
+import {
+  type Callback,
+  CallbackLanes,
+  type Ending,
+  laneLimitsOfShard,
+  type Now,
+} from "./callback-lanes.ts";
 import { openMsMax } from "./circuit-breaker.ts";
 import type { Job } from "./ticker.ts";
 
@@ -37,7 +43,7 @@ export class DeliverWebhooks implements Job {
   readonly #config: Config;
   readonly #post: PostCallback;
   readonly #limiter: Limiter;
-  readonly #lanes: CallbackLanes = new CallbackLanes();
+  readonly #lanes: CallbackLanes;
   readonly #inFlight: Set<Promise<void>> = new Set();
   /** Everything up to this key was read. */
   #readTo: string = firstWebhook;
@@ -65,6 +71,7 @@ export class DeliverWebhooks implements Job {
     this.#config = parts.config;
     this.#post = parts.post;
     this.#limiter = parts.limiter;
+    this.#lanes = new CallbackLanes(laneLimitsOfShard(parts.config.shards));
   }
 
   /** A callback is due at this moment. */

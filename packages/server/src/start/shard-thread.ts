@@ -7,7 +7,7 @@ import { randomFillSync } from "node:crypto";
 import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { FaultError } from "@codeq/engine";
-import { Limiter } from "../access/limiter.ts";
+import { webhookLimiterOfShard } from "../access/limiter.ts";
 import { systemClock as clock } from "../clock.ts";
 import { isLimited } from "../config/quotas.ts";
 import type { Config } from "../config/settings.ts";
@@ -60,7 +60,7 @@ async function open(): Promise<Shard> {
     storage,
     shard,
     feed,
-    limiter: new Limiter(config, clock),
+    limiter: webhookLimiterOfShard(config, clock),
     randomBytes: (into) => void randomFillSync(into),
     draw: drawUniform,
     post: createPostCallback({
