@@ -5,7 +5,7 @@
  * Also runs on the older Node that a person may have started a command with.
  */
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
-import { constants } from "node:os";
+import { availableParallelism, constants } from "node:os";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "../clock.ts";
 import { watchNpm } from "./npm-watch.ts";
@@ -23,7 +23,7 @@ export function launchServer(options: LaunchOptions): ChildProcess {
   const { args, env, stdio, node = process.execPath } = options;
   return spawn(node, [...conditions(), ...nodeArgs, main, ...args], {
     stdio: withChannel(Array.isArray(stdio) ? stdio : [stdio, stdio, stdio]),
-    env: { ...measured, ...env },
+    env: { ...measured, UV_THREADPOOL_SIZE: String(poolThreads(args, env)), ...env },
     // In a group of its own it gets a Ctrl-C of the terminal only through this process, once.
     detached: process.platform !== "win32",
   });
@@ -36,11 +36,31 @@ function withChannel<Stream>(stdio: readonly Stream[]): (Stream | "ipc")[] {
 }
 
 const measured = {
-  // Syncs of the log and reads of the store share this pool; four threads would make them queue.
-  UV_THREADPOOL_SIZE: "8",
   // With an arena for every thread glibc keeps twice the memory of the store's batches.
   MALLOC_ARENA_MAX: "2",
 };
+
+const threadsPerShard = 4;
+const shardsMax = 64;
+
+/**
+ * Syncs of the logs and reads of the stores of all shards share one pool of threads. A shard has two
+ * syncs, a flush and reads under way at most; with fewer threads they would wait for each other.
+ */
+export function poolThreads(args: readonly string[], env: LaunchOptions["env"]): number {
+  return threadsPerShard + threadsPerShard * shardsAsked(args, env);
+}
+
+/** What only a file says is not known here; more shards than cores make little sense. */
+function shardsAsked(args: readonly string[], env: LaunchOptions["env"]): number {
+  const flag = args.findLastIndex((each) => each === "--shards" || each.startsWith("--shards="));
+  const [, value = args[flag + 1]] = flag < 0 ? [] : (args[flag] ?? "").split("=");
+  const asked = Number(flag < 0 ? env["CODEQ_SHARDS"] : value);
+  if (asked >= 1) return Math.min(Math.floor(asked), shardsMax);
+  const isInFile =
+    env["CODEQ_CONFIG_PATH"] !== undefined || args.some((each) => each.startsWith("--config"));
+  return isInFile ? Math.min(availableParallelism(), shardsMax) : 1;
+}
 
 // A larger young generation takes 100 MB more and is no faster; measured with `npm run bench`.
 const nodeArgs: readonly string[] = ["--enable-source-maps", "--max-semi-space-size=8"];
