@@ -121,6 +121,22 @@ function metricsPage(): string {
     "commands are told apart; the rest are counted together as `_other`.",
     "",
     table(["name", "type", "labels", "what it says"], rows),
+    "",
+    "With several shards, what is about one store has the label `shard`: the number of the shard, or",
+    "`control` for the store of API keys and audit records.",
+    "",
+    "## What LevelDB does not tell",
+    "",
+    "The store is LevelDB, which has no counters for some things that other stores count:",
+    "",
+    "- The size of the block cache alone. `codeq_lsm_memory_bytes` is the cache and the write buffers;",
+    "  `codeq_lsm_cache_max_bytes` is what the cache may grow to.",
+    "- Hits and misses of the block cache, and how many files a read really looked into.",
+    "  `codeq_lsm_read_amplification` is the most that a read can meet.",
+    "- How long LevelDB itself held back a write because level 0 had too many files. The flush waits for it, so it is",
+    "  part of `codeq_flush_seconds`; commits wait only when the flush takes so long that",
+    "  `codeq_write_stalls_total` rises.",
+    "- Sizes in bytes. LevelDB rounds them to mebibytes, and so does what is computed from them.",
   ]);
 }
 

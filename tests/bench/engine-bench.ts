@@ -74,6 +74,7 @@ function figuresOf(result: CaseResult): Figure[] {
     ...perCycle(rates, cyclesPerSecond),
     logBytes: result.bytesPerCycle,
     kvWrites: result.kvWritesPerCycle,
+    stallUs: result.stallUsPerCycle,
     syscalls: result.syscallsPerCycle,
   };
   return [

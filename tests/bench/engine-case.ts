@@ -38,6 +38,8 @@ export interface CaseResult {
   readonly syscallsPerCycle: number | undefined;
   /** Undefined for a checkout that does not tell. */
   readonly kvWritesPerCycle: number | undefined;
+  /** Undefined for a checkout that does not tell. */
+  readonly stallUsPerCycle: number | undefined;
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly bytesPerCycle: number;
@@ -80,6 +82,7 @@ async function measure(): Promise<CaseResult> {
   const ready = readyCount(opened.broker);
   await runFor(opened, options.seconds * warmUpShare);
   const before = { ...opened.written };
+  const stalledBefore = stalledSeconds(opened);
   const endWatch = watchHeap();
   const run = await runFor(opened, options.seconds);
   const heap = endWatch();
@@ -90,6 +93,8 @@ async function measure(): Promise<CaseResult> {
     // NaN in an older one that does not count them.
     kvWrites: opened.written.kvWrites - before.kvWrites,
   };
+  // NaN in an older one that does not tell.
+  const stalledUs = (stalledSeconds(opened) - stalledBefore) * 1e6;
   const syscallsPerCycle = await countSyscalls(opened);
   await opened.engine[Symbol.asyncDispose]();
   const { latencies, cycles, seconds, cpuUs } = run;
@@ -102,8 +107,13 @@ async function measure(): Promise<CaseResult> {
     bytesPerCycle: written.bytes / cycles,
     batchesPerGroup: written.batches / written.groups,
     kvWritesPerCycle: Number.isNaN(written.kvWrites) ? undefined : written.kvWrites / cycles,
+    stallUsPerCycle: Number.isNaN(stalledUs) ? undefined : stalledUs / cycles,
     anchorPerSecond: await anchor(written, cycles),
   };
+}
+
+function stalledSeconds({ engine }: OpenBroker): number {
+  return engine.stats().writeStallSeconds;
 }
 
 async function countSyscalls(opened: OpenBroker): Promise<number | undefined> {

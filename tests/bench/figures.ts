@@ -101,6 +101,7 @@ export function insideFigures(inside: Partial<Inside>): Figure[] {
     { name: "copied B", values: copied, digits: 0 },
     figure("log B", inside.logBytes),
     figure("kv writes", inside.kvWrites, 2),
+    figure("stall us", inside.stallUs, 1),
     figure("syscalls", inside.syscalls, 2),
   ];
 }
@@ -108,4 +109,5 @@ export function insideFigures(inside: Partial<Inside>): Figure[] {
 export const insideHelp = `heap B is what the server allocated on the JavaScript heap in a cycle, copied B what collections
   of the young generation moved, and behind the stroke what of that they moved out of it; log B is
   what went into the log, kv writes how many keys were written to the store (at the end of each flush),
+  stall us for how long commits were held back because the store did not keep up,
   syscalls the system calls of all threads, counted by perf or strace when --syscalls gives seconds.`;

@@ -24,7 +24,7 @@ export interface Written {
 export interface OpenBroker {
   readonly broker: Broker;
   /** Everything below the broker. */
-  readonly engine: AsyncDisposable;
+  readonly engine: Store;
   /** What went into the log since the start. */
   readonly written: Written;
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { perCycle } from "./measure.ts";
-import { metricSum } from "./server-inside.ts";
+import { metricValue } from "./server-inside.ts";
 import { perfCount, straceCount } from "./syscalls.ts";
 
 test("perf counts, or says that it could not", () => {
@@ -24,10 +24,10 @@ test("the sum of strace is found with and without the other columns", () => {
   assert.equal(straceCount("strace: attach: Operation not permitted\n"), undefined);
 });
 
-test("the sum of a histogram is read by its whole name", () => {
+test("a sample is read by its whole name", () => {
   const text = "# TYPE a histogram\na_sum_of 3\na_sum 1234.5\na_count 4\n";
-  assert.equal(metricSum(text, "a"), 1234.5);
-  assert.equal(metricSum(text, "b"), undefined);
+  assert.equal(metricValue(text, "a_sum"), 1234.5);
+  assert.equal(metricValue(text, "b_sum"), undefined);
 });
 
 test("rates are divided by that of the cycles, and what is unknown stays so", () => {

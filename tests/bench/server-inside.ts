@@ -14,12 +14,14 @@ export interface Inside {
   readonly promotedBytes: number | undefined;
   readonly logBytes: number | undefined;
   readonly kvWrites: number | undefined;
+  /** Microseconds in which commits were held back. */
+  readonly stallUs: number | undefined;
   readonly syscalls: number | undefined;
 }
 
 export const insideNames = [
   ...["allocatedBytes", "copiedBytes", "promotedBytes"],
-  ...["logBytes", "kvWrites", "syscalls"],
+  ...["logBytes", "kvWrites", "stallUs", "syscalls"],
 ] as readonly (keyof Inside)[];
 
 /** Starts to watch; what it returns ends that. */
@@ -34,16 +36,18 @@ export async function watchServer({
     const [heap] = (await once(child, "message")) as [HeapUse];
     const after = await readMetrics(port);
     const seconds = (after.atMs - before.atMs) / 1000;
-    const grown = (name: string): number | undefined => {
-      const [first, last] = [metricSum(before.text, name), metricSum(after.text, name)];
-      return first === undefined || last === undefined ? undefined : (last - first) / seconds;
+    const grown = (sample: string, factor = 1): number | undefined => {
+      const [first, last] = [metricValue(before.text, sample), metricValue(after.text, sample)];
+      if (first === undefined || last === undefined) return undefined;
+      return ((last - first) * factor) / seconds;
     };
     return {
       allocatedBytes: heap.allocatedBytes / heap.seconds,
       copiedBytes: heap.copiedBytes / heap.seconds,
       promotedBytes: heap.promotedBytes / heap.seconds,
-      logBytes: grown("codeq_commit_group_bytes"),
-      kvWrites: grown("codeq_flush_entries"),
+      logBytes: grown("codeq_commit_group_bytes_sum"),
+      kvWrites: grown("codeq_flush_entries_sum"),
+      stallUs: grown("codeq_write_stall_seconds_total", 1e6),
     };
   };
 }
@@ -58,9 +62,9 @@ async function readMetrics(
   return { atMs, text: await response.text() };
 }
 
-/** The sum of a histogram without labels; undefined when there is no such one. */
-export function metricSum(text: string, name: string): number | undefined {
-  const start = `${name}_sum `;
+/** A sample without labels; undefined when there is no such one. */
+export function metricValue(text: string, sample: string): number | undefined {
+  const start = `${sample} `;
   const line = text.split("\n").find((each) => each.startsWith(start));
   return line === undefined ? undefined : Number(line.slice(start.length));
 }

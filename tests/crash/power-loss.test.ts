@@ -42,6 +42,7 @@ const syncSlackMs = 2;
 const clients = 6;
 /** Small, so that rotation, recycling and flushes happen often; some lives do without flushes. */
 const segmentBytes = 32 * 1024;
+const sweeps = { sweepBatchMax: 256, retentionSweepSeconds: 1 };
 const flushBytesChoices = [64 * 1024, 8 * 1024 * 1024];
 
 describe("after a power failure", () => {
@@ -332,7 +333,7 @@ class Machine {
     const { store } = broker;
     const draw = random.next();
     if (draw < 0.1) {
-      await promoteDueTasks({ broker, clock: this.#clock }).runOnce();
+      await promoteDueTasks({ broker, clock: this.#clock, config: sweeps }).runOnce();
       return undefined;
     }
     if (draw < 0.55) return this.#enqueue(broker);

@@ -48,5 +48,8 @@ export interface EngineStats {
   readonly flushedIndex: number;
   readonly logBytes: number;
   readonly waitingBytes: number;
+  /** Times that commits were held back because the kv did not keep up, and for how long in all. */
+  readonly writeStalls: number;
+  readonly writeStallSeconds: number;
   readonly kv: KvStats;
 }

@@ -164,8 +164,14 @@ test("appends wait while the flush falls behind, and go on when it has caught up
   assert.equal(await standing(commits.at(-1)!), "pending");
   assert.ok(engine.stats().overlayBytes < 200 * 330);
   assert.ok(engine.stats().waitingBytes > 0);
+  const stalls = (): number[] => [engine.stats().writeStalls, engine.stats().writeStallSeconds];
+  assert.deepEqual(stalls(), [1, 0]);
+  await world.clock.advance(1500);
+  assert.deepEqual(stalls(), [1, 1.5]);
   gate.resolve();
   await Promise.all(commits);
+  await world.clock.advance(1000);
+  assert.deepEqual(stalls(), [1, 1.5]);
   assert.equal((await everything(engine)).length, 200);
 });
 

@@ -24,6 +24,7 @@ import { type ReplayPieces, replay } from "./replay.ts";
 import type { Row, RowChange } from "./row-codec.ts";
 import { SpaceWatch } from "./space-watch.ts";
 import { Timers } from "./timers.ts";
+import { WriteStalls } from "./write-stalls.ts";
 
 /** A generation may grow to this many times the flush size before appends are held back. */
 const overlayGrowthMax = 4;
@@ -41,6 +42,7 @@ export class Engine implements AsyncDisposable {
   readonly #groups: GroupCommit;
   readonly #timers: Timers;
   readonly #space: SpaceWatch;
+  readonly #stalls: WriteStalls;
   readonly #layers: Layers;
   /** Of the last batch. */
   #newest: Group | undefined;
@@ -64,6 +66,7 @@ export class Engine implements AsyncDisposable {
     this.#options = options;
     this.#timers = new Timers(options.clock, (error) => this.#fail(error as FaultError));
     this.#space = new SpaceWatch(options, this.#timers);
+    this.#stalls = new WriteStalls(options.clock);
     this.#flushedIndex = readPosition(options.kv);
     this.#durableIndex = options.log.lastIndex;
     this.#layers = new Layers(options.kv, options.rows, (key) => this.onDamaged(key));
@@ -289,6 +292,8 @@ export class Engine implements AsyncDisposable {
       flushedIndex: this.#flushedIndex,
       logBytes: log.bytes,
       waitingBytes: this.#groups.waitingBytes,
+      writeStalls: this.#stalls.count,
+      writeStallSeconds: this.#stalls.seconds,
       kv: kv.stats(),
     };
   }
@@ -299,7 +304,7 @@ export class Engine implements AsyncDisposable {
     this.#fault = new FaultError("closed", "the engine is closed");
     if (this.#state !== "failed") this.#state = "closed";
     this.#timers.stop();
-    this.#groups.resume();
+    this.#goOn();
     // What cannot be flushed is in the log, where the next start finds it.
     await this.#reclaiming;
     await this.settle().catch(() => {});
@@ -327,11 +332,21 @@ export class Engine implements AsyncDisposable {
       // Only while it is being flushed: what is not durable yet waits for appends itself.
       const isFlushing = this.#durableIndex >= frozen.throughIndex;
       const isLarge = active.bytes > flushBytes * overlayGrowthMax;
-      if (isFlushing && isLarge) this.#groups.pause();
+      if (isFlushing && isLarge) this.#holdBack();
       return;
     }
     this.#layers.freeze(throughIndex);
     if (this.#durableIndex >= throughIndex) void this.#startFlush();
+  }
+
+  #holdBack(): void {
+    this.#stalls.begin();
+    this.#groups.pause();
+  }
+
+  #goOn(): void {
+    this.#stalls.end();
+    this.#groups.resume();
   }
 
   #startFlush(): Promise<void> {
@@ -358,7 +373,7 @@ export class Engine implements AsyncDisposable {
     this.#flushedIndex = generation.throughIndex;
     this.#layers.flushed(generation);
     observer.flushed((clock.monotonicMs() - startedMs) / 1000, generation.overlay.size);
-    this.#groups.resume();
+    this.#goOn();
   }
 
   /** The frozen generation stays readable in memory; it is flushed again once there is space. */
@@ -370,7 +385,7 @@ export class Engine implements AsyncDisposable {
     this.#kvIsFull = true;
     this.#becomeFull(fault);
     // Nothing new is accepted, so what was held back is all that memory has to take.
-    this.#groups.resume();
+    this.#goOn();
   }
 
   #onFault(fault: FaultError): void {
@@ -393,6 +408,7 @@ export class Engine implements AsyncDisposable {
     await this.#kvIdle();
     this.#layers.forgetStored();
     await this.#readLog();
+    this.#stalls.end();
     this.#groups.restart();
     await this.onRollback();
   }

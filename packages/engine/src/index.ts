@@ -17,7 +17,7 @@ export { type KeyWrites, writeIndexKeys } from "./index-keys.ts";
 export { type CheckedTables, scrubTables } from "./kv/check-tables.ts";
 export { DataLock } from "./kv/data-lock.ts";
 export type { Kv, KvBatch, KvCursor, KvEntry, KvRange, KvStats, KvWrite } from "./kv/kv.ts";
-export { LevelKv } from "./kv/level-kv.ts";
+export { LevelKv, type LevelSizes, levelSizes } from "./kv/level-kv.ts";
 export { CollectedBatch, MemoryKv } from "./kv/memory-kv.ts";
 export {
   type InspectedLog,

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { NodeDisk } from "./disk/node-disk.ts";
 import { DataLock } from "./kv/data-lock.ts";
 import type { Kv } from "./kv/kv.ts";
-import { LevelKv } from "./kv/level-kv.ts";
+import { LevelKv, type LevelSizes } from "./kv/level-kv.ts";
 import { type Durability, LocalLog } from "./log/local-log.ts";
 import { inspectSegment, segmentFirstIndex } from "./log/segment.ts";
 import { Witness } from "./log/witness.ts";
@@ -17,6 +17,8 @@ export interface FilesOptions {
   readonly monotonicMs: () => number;
   readonly onSync?: (seconds: number) => void;
   readonly onAppend?: (seconds: number, bytes: number) => void;
+  /** Memory of the key-value store. */
+  readonly sizes?: LevelSizes;
   /** 64 MiB unless told. */
   readonly segmentBytes?: number;
   /** For a new store: any whole number above zero, no other store may have it. */
@@ -61,7 +63,9 @@ export async function openFiles(directory: string, options: FilesOptions): Promi
     options.onRepair("the file witness was missing or damaged and was written again");
   }
   const mustHaveTables = first !== undefined && first.firstIndex > 1;
-  const kv = await LevelKv.open(join(directory, "kv"), { mustHaveTables, lock });
+  const { sizes } = options;
+  const kvOptions = { mustHaveTables, lock, ...(sizes === undefined ? {} : { sizes }) };
+  const kv = await LevelKv.open(join(directory, "kv"), kvOptions);
   if (kv.isNew && log.lastIndex > 0) {
     options.onRepair("the key-value store was missing and is made again from the log");
   }

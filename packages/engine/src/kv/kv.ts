@@ -40,7 +40,13 @@ export interface KvStats {
   readonly compactionSeconds: number;
   readonly compactionReadBytes: number;
   readonly compactionWriteBytes: number;
+  /** Tables that a read of one key may have to look into. */
+  readonly readAmplification: number;
+  /** What compactions have to rewrite before each level has the size that it should have. */
+  readonly compactionBacklogBytes: number;
   readonly memoryBytes: number;
+  /** How much of the memory may be a cache of what is on disk. */
+  readonly cacheBytesMax: number;
 }
 
 /**

@@ -6,7 +6,7 @@ import { after, test } from "node:test";
 import fc from "fast-check";
 import { deleteOf, kvContract, putOf, read, writeAll } from "./contract.ts";
 import type { Kv, KvCursor } from "./kv.ts";
-import { LevelKv } from "./level-kv.ts";
+import { LevelKv, levelSizes } from "./level-kv.ts";
 import { MemoryKv } from "./memory-kv.ts";
 
 const directories: string[] = [];
@@ -86,6 +86,49 @@ test("statistics tell the files and bytes of each level", async () => {
   const bytes = levels.reduce((sum, level) => sum + level.bytes, 0);
   assert.ok(files >= 1, JSON.stringify(levels));
   assert.ok(bytes >= 0 && memoryBytes > 0, JSON.stringify(kv.stats()));
+});
+
+const smallSizes = { cacheBytes: 256 * 1024, writeBufferBytes: 64 * 1024 };
+
+/** Three megabytes in 3000 keys, each read once. */
+async function fillAndRead(kv: LevelKv): Promise<void> {
+  const value = "x".repeat(1024);
+  for (let round = 0; round < 30; round += 1) {
+    const writes = Array.from({ length: 100 }, (_, n) => putOf(`k${round * 100 + n}`, value));
+    await writeAll(kv, writes, { sync: false });
+  }
+  await kv.files.noteWritten(1);
+  await kv.files.makeDurable();
+  for (let n = 0; n < 3000; n += 1) assert.equal(kv.get(`k${n}`)?.length, 1024);
+}
+
+test("the sizes that it is given bound the memory of its cache and its write buffer", async () => {
+  const { directory, kv } = await setup();
+  await fillAndRead(kv);
+  assert.equal(kv.stats().cacheBytesMax, levelSizes.cacheBytes);
+  assert.ok(kv.stats().memoryBytes > 2 * 1024 * 1024, `${kv.stats().memoryBytes}`);
+  await kv.close();
+  rmSync(directory, { recursive: true });
+
+  const small = await LevelKv.open(directory, { sizes: smallSizes });
+  opened.push(small);
+  await fillAndRead(small);
+  assert.equal(small.stats().cacheBytesMax, smallSizes.cacheBytes);
+  assert.ok(small.stats().memoryBytes < 512 * 1024, `${small.stats().memoryBytes}`);
+  await small.recover();
+  await fillAndRead(small);
+  assert.ok(small.stats().memoryBytes < 512 * 1024, `${small.stats().memoryBytes}`);
+});
+
+test("a small write buffer becomes a table when it is full", async () => {
+  const { directory, kv } = await setup();
+  await kv.close();
+  const small = await LevelKv.open(directory, { sizes: smallSizes });
+  opened.push(small);
+  for (let round = 0; round < 10; round += 1) {
+    await writeAll(small, [putOf(`k${round}`, "x".repeat(70_000))], { sync: false });
+  }
+  assert.ok(small.stats().readAmplification >= 1, JSON.stringify(small.stats()));
 });
 
 /** The same calls on both; every answer must be the same. */

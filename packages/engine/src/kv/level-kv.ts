@@ -18,6 +18,7 @@ import { ClassicLevel } from "classic-level";
 import { FaultError, isDiskFull } from "../fault.ts";
 import { checkTables, scrubTables } from "./check-tables.ts";
 import type { Kv, KvBatch, KvCursor, KvFiles, KvRange, KvStats } from "./kv.ts";
+import { levelStats } from "./level-stats.ts";
 import { assertWhole, damaged, logName, logNumbers, readStoreFiles } from "./manifest.ts";
 
 type Database = ClassicLevel<string, Buffer>;
@@ -29,15 +30,24 @@ const openingBytes = mebibyte;
 /** Behind every key, so that nothing is compacted when only memory is to become a table. */
 const noKey = "\u007f";
 const firstKey = " ";
-const noStats: KvStats = {
-  levels: [],
-  compactionSeconds: 0,
-  compactionReadBytes: 0,
-  compactionWriteBytes: 0,
-  memoryBytes: 0,
+
+/** What the store may use, by default. */
+export const levelSizes: LevelSizes = {
+  // Reads of records come from the overlay or in passes over ranges, which leave the cache alone.
+  cacheBytes: 32 * mebibyte,
+  // Held up to twice. Half of it doubles the work of compactions; more saves little.
+  writeBufferBytes: 32 * mebibyte,
 };
 
+export interface LevelSizes {
+  /** Blocks of tables that are kept in memory. */
+  readonly cacheBytes: number;
+  /** What is collected in memory before it becomes a table. */
+  readonly writeBufferBytes: number;
+}
+
 export interface LevelKvOptions {
+  readonly sizes?: LevelSizes;
   /** The store is known to hold something: one without tables has lost them. */
   readonly mustHaveTables?: boolean;
   /** Released when the store is closed. */
@@ -62,6 +72,7 @@ export class LevelKv implements Kv {
   /** Nothing was there when it was opened. */
   readonly isNew: boolean;
   readonly #directory: string;
+  readonly #sizes: LevelSizes;
   readonly #lock: AsyncDisposable | undefined;
   #database: Database;
   /** Closed to be opened anew; what is asked meanwhile is refused with the reason for it. */
@@ -72,11 +83,13 @@ export class LevelKv implements Kv {
 
   private constructor(parts: {
     readonly directory: string;
+    readonly sizes: LevelSizes;
     readonly database: Database;
     readonly lock: AsyncDisposable | undefined;
     readonly isNew: boolean;
   }) {
     this.#directory = parts.directory;
+    this.#sizes = parts.sizes;
     this.#database = parts.database;
     this.#lock = parts.lock;
     this.isNew = parts.isNew;
@@ -92,8 +105,9 @@ export class LevelKv implements Kv {
     await checkTables(directory, tables);
     removeLogs(directory, logs);
     const isNew = manifest === undefined;
-    const database = await openDatabase(directory, isNew);
-    return new LevelKv({ directory, database, lock: options.lock, isNew });
+    const sizes = options.sizes ?? levelSizes;
+    const database = await openDatabase(directory, isNew, sizes);
+    return new LevelKv({ directory, sizes, database, lock: options.lock, isNew });
   }
 
   get(key: string): Buffer | undefined {
@@ -163,7 +177,7 @@ export class LevelKv implements Kv {
     for (const log of logNumbers(readdirSync(this.#directory))) {
       assertWhole(join(this.#directory, logName(log)));
     }
-    this.#database = await openDatabase(this.#directory, false);
+    this.#database = await openDatabase(this.#directory, false, this.#sizes);
     this.#isRecovering = false;
   }
 
@@ -204,16 +218,12 @@ export class LevelKv implements Kv {
   }
 
   stats(): KvStats {
-    if (this.#database.status !== "open") return noStats;
-    const levels = parseLevels(this.#database.getProperty("leveldb.stats"));
-    const total = (pick: (level: LevelRow) => number): number =>
-      levels.reduce((sum, level) => sum + pick(level), 0);
+    const isOpen = this.#database.status === "open";
+    const property = (name: string): string => (isOpen ? this.#database.getProperty(name) : "");
     return {
-      levels: levels.map(({ files, bytes }) => ({ files, bytes })),
-      compactionSeconds: total((level) => level.seconds),
-      compactionReadBytes: total((level) => level.readBytes),
-      compactionWriteBytes: total((level) => level.writeBytes),
-      memoryBytes: Number(this.#database.getProperty("leveldb.approximate-memory-usage")),
+      ...levelStats(property("leveldb.stats")),
+      memoryBytes: Number(property("leveldb.approximate-memory-usage")),
+      cacheBytesMax: this.#sizes.cacheBytes,
     };
   }
 
@@ -273,15 +283,17 @@ function removeLogs(directory: string, logs: readonly number[]): void {
   for (const number of logs) rmSync(join(directory, logName(number)));
 }
 
-async function openDatabase(directory: string, createIfMissing: boolean): Promise<Database> {
+async function openDatabase(
+  directory: string,
+  createIfMissing: boolean,
+  sizes: LevelSizes,
+): Promise<Database> {
   const database: Database = new ClassicLevel(directory, {
     createIfMissing,
     keyEncoding: "utf8",
     valueEncoding: "buffer",
-    // Reads of records come from the overlay or in passes over ranges, which leave the cache alone.
-    cacheSize: 32 * mebibyte,
-    // Held up to twice. Half of it doubles the work of compactions; more saves little.
-    writeBufferSize: 32 * mebibyte,
+    cacheSize: sizes.cacheBytes,
+    writeBufferSize: sizes.writeBufferBytes,
     // New keys go to the ends of a few ranges. Small files keep the rest out of compactions: with
     // 64 MiB they rewrite almost twice as much, and larger files spare only open descriptors.
     maxFileSize: 4 * mebibyte,
@@ -315,38 +327,3 @@ function asFault(error: unknown): FaultError {
   }
   return new FaultError("storage_failed", `the key-value store failed: ${text.trim()}`, error);
 }
-
-interface LevelRow {
-  readonly files: number;
-  readonly bytes: number;
-  readonly seconds: number;
-  readonly readBytes: number;
-  readonly writeBytes: number;
-}
-
-/** Reads LevelDB's own table: level, files, size MB, seconds, read MB, written MB. */
-function parseLevels(text: string): LevelRow[] {
-  const rows: LevelRow[] = [];
-  for (const line of text.split("\n")) {
-    const cells = line.trim().split(/\s+/).map(Number);
-    if (cells.length !== 6 || cells.some(Number.isNaN)) continue;
-    const [level, files, size, seconds, read, write] = cells as [
-      number,
-      number,
-      number,
-      number,
-      number,
-      number,
-    ];
-    rows[level] = {
-      files,
-      bytes: size * mebibyte,
-      seconds,
-      readBytes: read * mebibyte,
-      writeBytes: write * mebibyte,
-    };
-  }
-  return Array.from(rows, (row) => row ?? emptyRow);
-}
-
-const emptyRow: LevelRow = { files: 0, bytes: 0, seconds: 0, readBytes: 0, writeBytes: 0 };

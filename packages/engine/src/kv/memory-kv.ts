@@ -73,7 +73,10 @@ export class MemoryKv implements Kv {
       compactionSeconds: 0,
       compactionReadBytes: 0,
       compactionWriteBytes: 0,
+      readAmplification: 0,
+      compactionBacklogBytes: 0,
       memoryBytes: 0,
+      cacheBytesMax: 0,
     };
   }
 

@@ -12,6 +12,7 @@ import { noQuotas, quotasBlob } from "./quotas.ts";
 import { rateLimitSettings } from "./rate-limit-settings.ts";
 import { bytes, count, type SettingRow, seconds } from "./setting-row.ts";
 import type { SettingName, Settings } from "./settings.ts";
+import { storageSettings } from "./storage-settings.ts";
 
 export type SettingTable = { readonly [K in SettingName]: SettingRow<Settings[K]> };
 
@@ -143,6 +144,7 @@ export const settingTable: SettingTable = {
     ...bytes(0, 1024 * gibibyte, 64 * 1024 * 1024),
     about: "Free space below which writes are refused until there is more.",
   },
+  ...storageSettings,
   localArtifactsDir: {
     env: ["LOCAL_ARTIFACTS_DIR"],
     parser: directory,

@@ -5,7 +5,7 @@
  */
 import type { Quotas } from "./quotas.ts";
 
-export interface Settings extends ConnectionSettings, RateLimitSettings {
+export interface Settings extends ConnectionSettings, RateLimitSettings, StorageSettings {
   readonly port: number;
   readonly host: string;
   readonly workerStreamAddr: string;
@@ -74,6 +74,19 @@ export interface ConnectionSettings {
   readonly headerBytesMax: number;
   readonly streamsPerConnectionMax: number;
   readonly streamsMax: number;
+}
+
+/** What decides how much a sweep does, and when. */
+export type SweepConfig = Pick<StorageSettings, "sweepBatchMax" | "retentionSweepSeconds">;
+
+/** Of each shard. */
+export interface StorageSettings {
+  readonly lsmCacheBytes: number;
+  readonly lsmWriteBufferBytes: number;
+  readonly flushBytes: number;
+  readonly sweepBatchMax: number;
+  readonly retentionSweepSeconds: number;
+  readonly scrubIntervalSeconds: number;
 }
 
 export type RateScope = "producer" | "worker" | "admin" | "webhook";

@@ -2,25 +2,27 @@
 import { isExpired, type Task, type TaskId } from "@codeq/queue";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
+import type { SweepConfig } from "../config/settings.ts";
 import type { Position } from "../store/store.ts";
 import type { Job } from "./ticker.ts";
-
-const pieceTasks = 256;
-/** Those that have to go within one of these go together: to look for each by itself costs more. */
-const stepMs = 1000;
 
 export class DeleteOldTasks implements Job {
   readonly name = "delete-old-tasks";
   readonly #broker: Broker;
   readonly #clock: Clock;
+  readonly #batchMax: number;
+  /** Those that have to go within one of these go together: to look for each by itself costs more. */
+  readonly #stepMs: number;
   /** The earliest time at which a task may have to go, on the wall clock. */
   #nextMs = 0;
   /** What stands up to here in the index has been looked at; it may be full of deleted keys. */
   #lookedTo: Position | undefined;
 
-  constructor(parts: { broker: Broker; clock: Clock }) {
+  constructor(parts: { broker: Broker; clock: Clock; config: SweepConfig }) {
     this.#broker = parts.broker;
     this.#clock = parts.clock;
+    this.#batchMax = parts.config.sweepBatchMax;
+    this.#stepMs = parts.config.retentionSweepSeconds * 1000;
   }
 
   /** A task became terminal and has to go at this time; true when that is earlier than all others. */
@@ -29,7 +31,7 @@ export class DeleteOldTasks implements Job {
     if (position !== undefined && expiresMs <= position.number) {
       this.#lookedTo = { number: expiresMs, id: "" as TaskId };
     }
-    const nextMs = Math.ceil(expiresMs / stepMs) * stepMs;
+    const nextMs = Math.ceil(expiresMs / this.#stepMs) * this.#stepMs;
     if (nextMs >= this.#nextMs) return false;
     this.#nextMs = nextMs;
     return true;
@@ -47,7 +49,7 @@ export class DeleteOldTasks implements Job {
     // What becomes terminal while the scan runs lowers this again.
     this.#nextMs = Number.POSITIVE_INFINITY;
     const lookedFrom = this.#lookedTo;
-    const expired = await store.expiredAfter(lookedFrom, nowMs, pieceTasks);
+    const expired = await store.expiredAfter(lookedFrom, nowMs, this.#batchMax);
     const tasks: Task[] = [];
     for (const position of expired) {
       this.#lookedTo = position;
@@ -56,7 +58,7 @@ export class DeleteOldTasks implements Job {
     }
     try {
       await this.#broker.delete(tasks);
-      if (expired.length === pieceTasks) this.#nextMs = Math.min(this.#nextMs, nowMs);
+      if (expired.length === this.#batchMax) this.#nextMs = Math.min(this.#nextMs, nowMs);
       else await this.#planNext();
     } catch (error) {
       // They are still there and have to be found again.

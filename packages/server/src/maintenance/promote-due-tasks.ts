@@ -1,13 +1,13 @@
 /** Makes delayed tasks ready when their time has come, whether or not anybody asks for them. */
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
+import type { SweepConfig } from "../config/settings.ts";
 import type { Position } from "../store/store.ts";
 import type { Job } from "./ticker.ts";
 
-const pieceTasks = 256;
-
-export function promoteDueTasks(parts: { broker: Broker; clock: Clock }): Job {
+export function promoteDueTasks(parts: { broker: Broker; clock: Clock; config: SweepConfig }): Job {
   const { broker, clock } = parts;
+  const { sweepBatchMax } = parts.config;
   return {
     name: "promote-due-tasks",
     nextMs: () => {
@@ -21,15 +21,15 @@ export function promoteDueTasks(parts: { broker: Broker; clock: Clock }): Job {
         return;
       }
       broker.store.assertWritable();
-      await broker.promote(takeDue(broker, clock.nowMs()));
+      await broker.promote(takeDue(broker, { nowMs: clock.nowMs(), max: sweepBatchMax }));
     },
   };
 }
 
 /** Nothing may come between taking the tasks out of memory and promoting them. */
-function takeDue(broker: Broker, nowMs: number): Position[] {
+function takeDue(broker: Broker, { nowMs, max }: { nowMs: number; max: number }): Position[] {
   const due: Position[] = [];
-  while (due.length < pieceTasks) {
+  while (due.length < max) {
     const item = broker.delayed.first();
     if (item?.id === undefined || item.dueMs > nowMs) break;
     broker.delayed.drop(item);

@@ -1,5 +1,5 @@
 /**
- * Reads every file of the store once a day and checks it, in a thread, so that damage is found while
+ * Reads every file of the store now and then and checks it, in a thread, so that damage is found while
  * there are backups without it. A finding ends the acknowledgements, and the server with it.
  */
 import type { Clock } from "../clock.ts";
@@ -7,14 +7,17 @@ import type { Store } from "../store/store.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Job } from "./ticker.ts";
 
-const everyMs = 24 * 60 * 60 * 1000;
-
-export function scrubStore(parts: { store: Store; clock: Clock; logger: Logger }): Job {
-  const { store, clock, logger } = parts;
+export function scrubStore(parts: {
+  store: Store;
+  clock: Clock;
+  logger: Logger;
+  everyMs: number;
+}): Job {
+  const { store, clock, logger, everyMs } = parts;
   let nextMs = clock.monotonicMs() + everyMs;
   return {
     name: "scrub-store",
-    nextMs: () => (store.hasFiles ? nextMs : undefined),
+    nextMs: () => (store.hasFiles && everyMs > 0 ? nextMs : undefined),
     runOnce: () => {
       nextMs = clock.monotonicMs() + everyMs;
       const startedMs = clock.monotonicMs();

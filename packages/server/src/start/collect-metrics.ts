@@ -31,6 +31,11 @@ export function collectStoreMetrics(
   metrics.lsmLevelFiles.collect(() => perLevel(store, ({ files }) => files));
   metrics.lsmLevelBytes.collect(() => perLevel(store, ({ bytes }) => bytes));
   metrics.lsmMemoryBytes.collect(() => [[stats().kv.memoryBytes]]);
+  metrics.lsmCacheBytesMax.collect(() => [[stats().kv.cacheBytesMax]]);
+  metrics.lsmReadAmplification.collect(() => [[stats().kv.readAmplification]]);
+  metrics.lsmCompactionBacklogBytes.collect(() => [[stats().kv.compactionBacklogBytes]]);
+  metrics.writeStalls.collect(() => [[stats().writeStalls]]);
+  metrics.writeStallSeconds.collect(() => [[stats().writeStallSeconds]]);
   metrics.lsmCompactionSeconds.collect(() => [[stats().kv.compactionSeconds]]);
   metrics.lsmCompactionReadBytes.collect(() => [[stats().kv.compactionReadBytes]]);
   metrics.lsmCompactionWriteBytes.collect(() => [[stats().kv.compactionWriteBytes]]);

@@ -86,6 +86,7 @@ async function open(
   try {
     return await openFiles(directory, {
       durability: config.durability,
+      sizes: { cacheBytes: config.lsmCacheBytes, writeBufferBytes: config.lsmWriteBufferBytes },
       monotonicMs: () => clock.monotonicMs(),
       onAppend: (seconds) => metrics.logAppendSeconds.observe(seconds),
       onSync: (seconds) => metrics.logSyncSeconds.observe(seconds),

@@ -70,11 +70,7 @@ export interface Shard extends AsyncDisposable {
   readonly broker: Broker;
 }
 
-const memoryLimits: MemoryLimits = {
-  /** Small windows stay in the processor's caches and are flushed without a pause. */
-  flushBytes: 6 * 1024 * 1024,
-  delayedInMemoryMax: 100_000,
-};
+const delayedInMemoryMax = 100_000;
 /** How long a shutdown waits for callbacks under way; what is cut off is sent again after it. */
 const webhookSettleMs = 1000;
 
@@ -103,7 +99,7 @@ function openBroker(
   parts: ShardParts,
   { store, told, artifacts }: { store: Store; told: ToldChanges; artifacts: ArtifactFiles },
 ): Promise<Broker> {
-  const { config, clock, draw, memory = memoryLimits } = parts;
+  const { config, clock, draw, memory } = parts;
   return Broker.open({
     store,
     clock,
@@ -121,7 +117,7 @@ function openBroker(
       doneMs: config.retentionSeconds * 1000,
       deadMs: config.dlqRetentionSeconds * 1000,
     },
-    delayedInMemoryMax: memory.delayedInMemoryMax,
+    delayedInMemoryMax: memory?.delayedInMemoryMax ?? delayedInMemoryMax,
     // With several shards only the router knows what all of them have.
     quotas: config.shards === 1 ? config.quotas : noQuotas,
     removeArtifacts: (ids) => artifacts.removeOf(ids),
@@ -136,10 +132,11 @@ interface MaintenanceParts extends ShardParts {
 }
 
 function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: DeliverWebhooks } {
-  const { broker, told, clock, logger, sleepMsMax } = parts;
+  const { broker, told, clock, logger, config, sleepMsMax } = parts;
   const deletion = new DeleteOldTasks(parts);
   const webhooks = new DeliverWebhooks(parts);
-  const scrub = scrubStore({ store: broker.store, clock, logger });
+  const everyMs = config.scrubIntervalSeconds * 1000;
+  const scrub = scrubStore({ store: broker.store, clock, logger, everyMs });
   const jobs = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks, scrub];
   const ticker = new Ticker({ clock, logger, jobs, sleepMsMax });
   const wake = (): void => ticker.wake();
@@ -178,7 +175,7 @@ export async function openStore(parts: StoreParts): Promise<Store> {
     of: parts.shard?.of,
     defer: parts.defer,
     minFreeBytes: config.minFreeDiskBytes,
-    flushBytes: (parts.memory ?? memoryLimits).flushBytes,
+    flushBytes: parts.memory?.flushBytes ?? config.flushBytes,
     syncIntervalMs: config.durability === "interval" ? config.syncIntervalMs : undefined,
     observer: {
       grouped: (batches, bytes) => {

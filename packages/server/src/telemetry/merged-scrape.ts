@@ -5,7 +5,7 @@
 import { largestMetrics } from "./metrics.ts";
 
 const perShard =
-  /^codeq_(commit_group|log|overlay|flush|lsm|write_amplification|storage_state|ready_window)/;
+  /^codeq_(commit_group|log|overlay|flush|lsm|write_(?:amplification|stall)|storage_state|ready_window)/;
 /** The store of what is no task. */
 const control = "control";
 

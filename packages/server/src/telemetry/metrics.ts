@@ -261,7 +261,25 @@ export const metricTable = {
   lsmMemoryBytes: {
     name: "codeq_lsm_memory_bytes",
     type: "gauge",
-    help: "Memory of the store: write buffers and cache.",
+    help: "Memory of the store: write buffers and block cache, which LevelDB tells as one sum.",
+    labels: [],
+  },
+  lsmCacheBytesMax: {
+    name: "codeq_lsm_cache_max_bytes",
+    type: "gauge",
+    help: "How large the block cache of the store may become (lsmCacheBytes); LevelDB does not tell its hits.",
+    labels: [],
+  },
+  lsmReadAmplification: {
+    name: "codeq_lsm_read_amplification",
+    type: "gauge",
+    help: "Files that a read of one key may have to look into: those of level 0, and one of each other level that has any.",
+    labels: [],
+  },
+  lsmCompactionBacklogBytes: {
+    name: "codeq_lsm_compaction_backlog_bytes",
+    type: "gauge",
+    help: "Bytes that compactions have to move before every level has its size, to the mebibyte: level 0 from its fourth file on, other levels what is beyond 10 MiB times ten for each level.",
     labels: [],
   },
   lsmCompactionSeconds: {
@@ -286,6 +304,18 @@ export const metricTable = {
     name: "codeq_write_amplification",
     type: "gauge",
     help: "Bytes written by log and compactions for every byte appended to the log, since the start.",
+    labels: [],
+  },
+  writeStalls: {
+    name: "codeq_write_stalls_total",
+    type: "counter",
+    help: "Times that commits were held back because the store did not keep up with four times flushBytes.",
+    labels: [],
+  },
+  writeStallSeconds: {
+    name: "codeq_write_stall_seconds_total",
+    type: "counter",
+    help: "Time for which commits were held back because the store did not keep up. Stalls within LevelDB show in codeq_flush_seconds only.",
     labels: [],
   },
   quarantinedRecords: {
