@@ -15,6 +15,30 @@ test("a task goes in, is done, and its result comes out, without time passing", 
   assert.deepEqual(server.now, new Date(Date.UTC(2026, 0, 2)));
 });
 
+test("a server with several shards does all of their tasks, and counts them together", async () => {
+  await using server = await testServer({ shards: 3 });
+  const numbers = Array.from({ length: 30 }, (_, number) => number);
+  const enqueue = (number: number) => server.client.enqueue(count, number, { delay: "1h" });
+  // One after the other, since those of one turn go to the same shard.
+  const runs = [];
+  for (const number of numbers) runs.push(await enqueue(number));
+  assert.deepEqual(server.counts(count), { ready: 0, delayed: 30, leased: 0, dead: 0 });
+  await server.advance("1h");
+  assert.equal(server.counts(count).ready, 30);
+  server.client.worker(count.handle((n) => n + 1));
+  await server.runUntilIdle();
+  assert.deepEqual(
+    await Promise.all(runs.map((run) => run.result())),
+    numbers.map((number) => number + 1),
+  );
+  assert.equal(server.counts(count).ready, 0);
+});
+
+test("a number of shards that no server can have is refused", async () => {
+  await assert.rejects(testServer({ shards: 0 }), /shards .* "0" is not accepted/);
+  await assert.rejects(testServer({ shards: 65 }), /from 1 to 64/);
+});
+
 test("a delayed task is done when its time has come, and not a millisecond earlier", async () => {
   await using server = await testServer();
   const done: number[] = [];

@@ -22,6 +22,8 @@ import { MemoryLink } from "./memory-link.ts";
 export interface TestServerOptions {
   /** Keys of the server's configuration, as environment variables: `{ MAX_ATTEMPTS_DEFAULT: "2" }`. */
   readonly env?: Readonly<Record<string, string>> | undefined;
+  /** How many shards the server has; 1 unless told. */
+  readonly shards?: number | undefined;
   /** What the clock shows at first. */
   readonly startAt?: Date | number | undefined;
   /** Decides everything that is left to chance, such as the jitter of retries. */
@@ -67,7 +69,11 @@ export type LosableResponse = "enqueue" | "result" | "heartbeat" | "retry" | "ha
  */
 export async function testServer(options: TestServerOptions = {}): Promise<TestServer> {
   const world = new World(options);
-  const server = await world.open(options.env ?? {});
+  const { env = {}, shards } = options;
+  const server = await world.open({
+    ...env,
+    ...(shards === undefined ? {} : { CODEQ_SHARDS: String(shards) }),
+  });
   return new TestServer(world, server);
 }
 

@@ -3,6 +3,7 @@
  * a clock and a random source that are passed in. It is what the test kit of the client runs on.
  */
 import type { Result, Task } from "@codeq/queue";
+import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/settings.ts";
@@ -41,10 +42,13 @@ export interface InProcessCounts {
 export class InProcessServer implements AsyncDisposable {
   readonly #core: Core;
   readonly #streams: Streams;
+  /** Of all shards. */
+  readonly #brokers: readonly Broker[];
 
-  constructor(core: Core, streams: Streams) {
+  constructor(core: Core, streams: Streams, brokers: readonly Broker[]) {
     this.#core = core;
     this.#streams = streams;
+    this.#brokers = brokers;
   }
 
   /** Answers a gRPC call that did not come over a port. */
@@ -57,7 +61,7 @@ export class InProcessServer implements AsyncDisposable {
   /** How many tasks are where, for every queue, by its name. */
   counts(): ReadonlyMap<string, InProcessCounts> {
     const found = new Map<string, InProcessCounts>();
-    for (const { name, counts } of this.#core.broker.queues.all()) {
+    for (const { name, counts } of this.#brokers.flatMap(({ queues }) => [...queues.all()])) {
       const before = found.get(name) ?? { ready: 0, delayed: 0, leased: 0, dead: 0 };
       found.set(name, {
         ready: before.ready + counts.ready.reduce((sum, count) => sum + count, 0),
@@ -85,8 +89,10 @@ export async function openInProcess(options: InProcessOptions): Promise<InProces
     nowMs: () => clock.nowMs(),
   });
   const parts = { config, clock, logger, metrics };
+  const brokers: Broker[] = [];
   const core = await composeCore({
     ...parts,
+    onBroker: (broker) => void brokers.push(broker),
     defer,
     storage: await openDataDir(config, { clock, metrics, logger }),
     randomBytes: options.randomBytes,
@@ -97,7 +103,7 @@ export async function openInProcess(options: InProcessOptions): Promise<InProces
     sleepMsMax: Number.POSITIVE_INFINITY,
   });
   const endpoints = newEndpoints("in-process");
-  return new InProcessServer(core, composeStreams({ ...parts, core, endpoints }));
+  return new InProcessServer(core, composeStreams({ ...parts, core, endpoints }), brokers);
 }
 
 function readConfig(env: Readonly<Record<string, string>>): Config {

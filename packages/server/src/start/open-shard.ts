@@ -56,6 +56,8 @@ export interface ShardParts extends StoreParts {
   readonly feed: Feed;
   /** Of callbacks. */
   readonly limiter: Limiter;
+  /** Is given the broker of each shard that is opened in this thread. */
+  readonly onBroker?: ((broker: Broker) => void) | undefined;
   /** How long maintenance may sleep; without a limit where the wall clock is never set. */
   readonly sleepMsMax?: number | undefined;
 }
@@ -81,6 +83,7 @@ export async function openShard(parts: ShardParts): Promise<Shard> {
   const told = new ToldChanges({ events, feed });
   const artifacts = new ArtifactFiles(config.localArtifactsDir);
   const broker = await openBroker(parts, { store, told, artifacts });
+  parts.onBroker?.(broker);
   collectBrokerMetrics(metrics, broker, clock);
   const { ticker, webhooks } = startMaintenance({ ...parts, broker, told, events });
   return {
