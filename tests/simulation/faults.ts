@@ -8,18 +8,23 @@ import type { World } from "./world.ts";
 /** How far the wall clock may be behind in all; further, delayed tasks would take for ever. */
 const stepsBackMsMax = 60_000;
 
+/** How long nothing runs, about. */
+const stallsMs = [300, 1500, 8000, 60_000];
+
 const written = ["write", "write", "write", "open", "read", "rename", "remove"] as const;
 const synced = ["sync", "sync", "syncDirectory"] as const;
 
 export class Faults {
   readonly #world: World;
   readonly #random: SimRandom;
+  readonly #stalls: SimRandom;
   #bootAtMs = 0;
   #steppedBackMs = 0;
 
   constructor(world: World, random: SimRandom) {
     this.#world = world;
     this.#random = random;
+    this.#stalls = random.fork("stalls");
     world.board.onDeath = this.#planBoot.bind(this);
   }
 
@@ -39,6 +44,9 @@ export class Faults {
       world.crash(this.#mode());
     }
     if (this.#random.next() < world.plan.faultChance) this.#strike();
+    if (this.#stalls.next() < world.plan.stallChance) {
+      world.stall(Math.floor((0.5 + this.#stalls.next()) * this.#stalls.pick(stallsMs)));
+    }
   }
 
   /** The server is there and nothing more goes wrong. */

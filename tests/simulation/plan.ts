@@ -24,6 +24,8 @@ export interface Plan {
   readonly faultChance: number;
   /** Which kinds of faults happen; a quiet kind never does. */
   readonly faultWeights: Readonly<Record<FaultKind, number>>;
+  /** Chance that nothing runs for a while, in a step. */
+  readonly stallChance: number;
   /** Share of disk operations that take time. */
   readonly latencyChance: number;
   /** Above this many open tasks producers hold back. */
@@ -65,6 +67,7 @@ export function planFor(random: SimRandom, durability: Durability | undefined): 
     windowEntries: random.pick([3, 10, 1000]),
     faultChance: calm ? 0.002 : random.pick([0.01, 0.03, 0.06]),
     faultWeights: weights(random),
+    stallChance: random.fork("stalls").pick([0, 0, 0.003, 0.01]),
     latencyChance: random.pick([0.05, 0.3, 0.8]),
     backlogMax: random.pick([10, 40, 120]),
     clientsPerStep: random.pick([1, 2, 4]),

@@ -281,6 +281,27 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
+    checker: "stallsDoNotCount",
+    bug: "leases run out while the server is stopped",
+    plants: {
+      core: ({ broker: { leases } }) => {
+        leases.prolong = () => {};
+      },
+    },
+  },
+  {
+    checker: "stallsDoNotCount",
+    bug: "a long stall only gives back its own time",
+    plants: {
+      core: ({ broker: { leases } }) => {
+        const prolong = leases.prolong.bind(leases);
+        leases.prolong = (stalledMs) => {
+          for (let left = stalledMs; left > 0; left -= 500) prolong(Math.min(left, 500));
+        };
+      },
+    },
+  },
+  {
     checker: "fencing",
     bug: "whoever submits is taken for the owner",
     plants: {

@@ -181,6 +181,14 @@ export class World {
     this.board.died(mode, life?.failedMs ?? this.nowMs);
   }
 
+  /** Nothing runs for a while: the process was stopped, or the machine was paused. */
+  stall(ms: number): void {
+    this.trace.add(`stall ${ms}`);
+    this.clock.stall(ms);
+    this.disturb();
+    this.board.stalled(ms);
+  }
+
   /** Ends the process in good order; a fault on the way leaves the rest to the next start. */
   stop(): void {
     const life = this.serving;

@@ -27,6 +27,7 @@ export class CheckerBoard {
   #world: World | undefined;
   /** Ends of processes since the log was last read. */
   #deaths: Death[] = [];
+  readonly #stalls: { readonly endMs: number; readonly ms: number }[] = [];
 
   /** Only the named ones, when names are given. */
   watch(
@@ -69,6 +70,12 @@ export class CheckerBoard {
     }
     this.onDeath();
     for (const checker of this.#checkers) checker.died?.(mode);
+  }
+
+  stalled(ms: number): void {
+    const world = this.#world;
+    if (world !== undefined) this.#stalls.push({ endMs: world.nowMs, ms });
+    for (const checker of this.#checkers) checker.stalled?.(ms);
   }
 
   recovered(lastIndex: number): void {
@@ -122,6 +129,11 @@ export class CheckerBoard {
     if (durability === "os") return () => true;
     // The sync that covers a record begins within the interval, and takes the time that it takes.
     const slackMs = 6 * first.slowestMs + 20;
-    return (acknowledgedMs) => acknowledgedMs > first.atMs - syncIntervalMs - slackMs;
+    let sinceMs = first.atMs - syncIntervalMs - slackMs;
+    // Nothing is synced while nothing runs.
+    for (const { endMs, ms } of this.#stalls.toReversed()) {
+      if (endMs >= sinceMs && endMs <= first.atMs) sinceMs -= ms;
+    }
+    return (acknowledgedMs) => acknowledgedMs > sinceMs;
   }
 }

@@ -17,6 +17,8 @@ export interface Checker {
   answered?(exchange: AnyExchange): void;
   posted?(task: Task, result: Result): void;
   died?(mode: CrashMode): void;
+  /** Nothing ran for so long, up to now. */
+  stalled?(ms: number): void;
   /** A start has read the log; the ledger has lost what the log has lost. */
   recovered?(recovery: Recovery): void;
   started?(life: Life): void;

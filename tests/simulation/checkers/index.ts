@@ -23,6 +23,7 @@ import { refusedChangesNothing } from "./refused-changes-nothing.ts";
 import { resultWhenTerminal } from "./result-when-terminal.ts";
 import { resultsAreKept } from "./results-are-kept.ts";
 import { silentAfterFailure } from "./silent-after-failure.ts";
+import { stallsDoNotCount } from "./stalls-do-not-count.ts";
 import { storedBytes } from "./stored-bytes.ts";
 import { tenantsAreApart } from "./tenants-are-apart.ts";
 import { terminalIsFinal } from "./terminal-is-final.ts";
@@ -35,6 +36,7 @@ export const checkers = {
   conservation,
   recovery,
   oneLease,
+  stallsDoNotCount,
   fencing,
   terminalIsFinal,
   resultsAreKept,

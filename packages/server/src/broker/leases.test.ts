@@ -101,6 +101,53 @@ test("S13: a recovered lease has at least the time of one heartbeat left", async
   }
 });
 
+test("S27: time in which the server did not run does not count against a lease", async () => {
+  const { world, broker } = await setup();
+  const [short, long] = [await enqueue(broker), await enqueue(broker)];
+  await claim(broker, { leaseMs: 2000 });
+  await claim(broker, { leaseMs: 90_000 });
+  await world.clock.advance(1500);
+  world.clock.stall(700);
+  broker.leases.prolong(700);
+  assert.equal(broker.leases.first()?.id, short.id);
+  await world.clock.advance(499);
+  await runDue(broker, world.clock);
+  assert.equal(broker.leases.size, 2);
+  await world.clock.advance(1);
+  await runDue(broker, world.clock);
+  assert.deepEqual(
+    [...broker.leases.ofTenant(acme)].map(({ id }) => id),
+    [long.id],
+  );
+});
+
+test("S27: after a long stall every lease has the grace of a restart", async () => {
+  for (const [leaseMs, passedMs, leftMs] of [
+    [2000, 1999, 5000],
+    [30_000, 25_000, 10_000],
+    [900_000, 2000, 898_000],
+  ] as const) {
+    const { world, broker } = await setup();
+    const task = await enqueue(broker);
+    await enqueue(broker);
+    await claim(broker, { leaseMs });
+    await claim(broker, { leaseMs: 3_600_000 });
+    await world.clock.advance(passedMs);
+    world.clock.stall(60_000);
+    broker.leases.prolong(60_000);
+    const read = await broker.get(acme, task.id);
+    assert.ok(read?.task.place.in === "leased");
+    assert.equal(read.task.place.untilMs, world.clock.nowMs() + leftMs);
+    await heartbeat(broker, owned(task), leaseMs).done;
+    await world.clock.advance(leaseMs - 1);
+    await runDue(broker, world.clock);
+    assert.equal(broker.leases.size, 2);
+    await world.clock.advance(1);
+    await runDue(broker, world.clock);
+    assert.equal(broker.leases.size, 1);
+  }
+});
+
 test("S13: a heartbeat is answered when it is durable, and outlives the process", async () => {
   const { world, broker } = await setup();
   const task = await enqueue(broker);

@@ -15,9 +15,22 @@ export interface Lease extends HeapItem {
   seenMs: number;
   /** The end as users see it, on the wall clock. */
   untilMs: number;
+  /** How long it was last given for. */
+  leaseMs: number;
   /** Its neighbours in the chain of its tenant. */
   previous: Lease | undefined;
   next: Lease | undefined;
+}
+
+/** The least a lease has left after time in which the server did not run, whatever its length. */
+const graceMsMin = 5000;
+
+/** Shorter ones are common on a busy machine, and a grace for each would keep leases from ending. */
+const longStallMs = 1000;
+
+/** A worker that could not reach the server gets the time of one heartbeat to come back. */
+export function graceMsOf(leaseMs: number): number {
+  return Math.max(Math.ceil(leaseMs / 3), graceMsMin);
 }
 
 export class Leases {
@@ -60,6 +73,7 @@ export class Leases {
       sinceMs: task.updatedMs,
       seenMs: task.updatedMs,
       untilMs: this.#clock.nowMs() + leftMs,
+      leaseMs,
       dueMs: nowMs + leftMs,
       heapIndex: -1,
       previous: undefined,
@@ -79,9 +93,28 @@ export class Leases {
     const { leaseMs } = place;
     lease.seenMs = this.#clock.nowMs();
     lease.untilMs = lease.seenMs + leaseMs;
+    lease.leaseMs = leaseMs;
     lease.dueMs = this.#clock.monotonicMs() + leaseMs;
     this.#heap.update(lease);
     this.#announce(lease);
+  }
+
+  /**
+   * The server did not run for so long: that time does not count. After a stall that may have cost
+   * workers their connections, every lease has the grace of a restart at least.
+   */
+  prolong(stalledMs: number): void {
+    const byMs = Math.ceil(stalledMs);
+    // All of them before the heap compares any.
+    for (const lease of this.#byId.values()) moveEnd(lease, byMs);
+    if (stalledMs < longStallMs) return;
+    const nowMs = this.#clock.monotonicMs();
+    for (const lease of this.#byId.values()) {
+      const missingMs = Math.ceil(nowMs + graceMsOf(lease.leaseMs) - lease.dueMs);
+      if (missingMs <= 0) continue;
+      moveEnd(lease, missingMs);
+      this.#heap.update(lease);
+    }
   }
 
   remove(id: TaskId): void {
@@ -113,4 +146,9 @@ export class Leases {
   #announce(lease: Lease): void {
     if (lease.heapIndex === 0) this.onDue(lease.dueMs);
   }
+}
+
+function moveEnd(lease: Lease, byMs: number): void {
+  lease.dueMs += byMs;
+  lease.untilMs += byMs;
 }

@@ -6,7 +6,7 @@
 
 import type { Store } from "../store/store.ts";
 import type { DelayedTasks } from "./delayed-tasks.ts";
-import type { Leases } from "./leases.ts";
+import { graceMsOf, type Leases } from "./leases.ts";
 import type { QueueState, Queues } from "./queue-state.ts";
 
 interface Memory {
@@ -15,9 +15,6 @@ interface Memory {
   readonly leases: Leases;
   readonly delayed: DelayedTasks;
 }
-
-/** The least a recovered lease has left, whatever its length. */
-const leaseGraceMsMin = 5000;
 
 /** Returns the highest sequence number in use. */
 export async function recoverMemory(memory: Memory): Promise<number> {
@@ -38,10 +35,9 @@ export async function recoverMemory(memory: Memory): Promise<number> {
   return sequence;
 }
 
-/** A worker that was cut off by the restart gets the time of one heartbeat to come back. */
 async function readLeases({ store, leases }: Memory, queue: QueueState): Promise<void> {
   for await (const task of store.leased(queue)) {
     if (task.place.in !== "leased") continue;
-    leases.add(task, Math.max(Math.ceil(task.place.leaseMs / 3), leaseGraceMsMin));
+    leases.add(task, graceMsOf(task.place.leaseMs));
   }
 }

@@ -1,16 +1,26 @@
-/** Takes tasks back whose lease has ended: another try with backoff, or burial. */
+/**
+ * Takes tasks back whose lease has ended: another try with backoff, or burial. Time in which the
+ * process did not run is noticed first, so that heartbeats that were sent meanwhile are read.
+ */
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
 import type { SweepConfig } from "../config/settings.ts";
+import type { StallWatch } from "./stall-watch.ts";
 import type { Job } from "./ticker.ts";
 
-export function expireLeases(parts: { broker: Broker; clock: Clock; config: SweepConfig }): Job {
-  const { broker, clock } = parts;
+export function expireLeases(parts: {
+  readonly broker: Broker;
+  readonly clock: Clock;
+  readonly config: SweepConfig;
+  readonly stalls: StallWatch;
+}): Job {
+  const { broker, clock, stalls } = parts;
   const { sweepBatchMax } = parts.config;
   return {
     name: "expire-leases",
     nextMs: () => broker.leases.first()?.dueMs,
     runOnce: async () => {
+      stalls.look();
       for (let count = 0; count < sweepBatchMax; count++) {
         const lease = broker.leases.first();
         if (lease === undefined || lease.dueMs > clock.monotonicMs()) break;

@@ -17,6 +17,7 @@ import { DeleteOldTasks } from "./delete-old-tasks.ts";
 import { expireLeases } from "./expire-leases.ts";
 import { promoteDueTasks } from "./promote-due-tasks.ts";
 import { scrubStore } from "./scrub-store.ts";
+import { StallWatch } from "./stall-watch.ts";
 
 const config: SweepConfig = { sweepBatchMax: 2, retentionSweepSeconds: 60 };
 
@@ -30,7 +31,9 @@ test("one step takes back as many leases as it may", async () => {
   for (let n = 0; n < 5; n += 1) await enqueue(broker);
   await claim(broker, { count: 5, leaseMs: 1000 });
   await world.clock.advance(1000);
-  const job = expireLeases({ broker, clock: world.clock, config });
+  const { clock } = world;
+  const stalls = new StallWatch({ clock, isNeeded: () => false, onStall: () => {} });
+  const job = expireLeases({ broker, clock, config, stalls });
   const left: number[] = [];
   for (let step = 0; step < 3; step += 1) {
     await job.runOnce();

@@ -14,6 +14,7 @@ import { DeliverWebhooks, type PostCallback } from "../maintenance/deliver-webho
 import { expireLeases } from "../maintenance/expire-leases.ts";
 import { promoteDueTasks } from "../maintenance/promote-due-tasks.ts";
 import { scrubStore } from "../maintenance/scrub-store.ts";
+import { StallWatch } from "../maintenance/stall-watch.ts";
 import { Ticker } from "../maintenance/ticker.ts";
 import { idsOfShard } from "../shards/shard-of.ts";
 import { ArtifactFiles } from "../store/artifact-files.ts";
@@ -23,6 +24,7 @@ import { Events } from "../telemetry/events.ts";
 import type { Feed } from "../telemetry/feed.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { SpacedWarnings } from "../telemetry/spaced-warnings.ts";
 import { collectBrokerMetrics, collectStoreMetrics } from "./collect-metrics.ts";
 import type { Storage } from "./open-data-dir.ts";
 
@@ -85,12 +87,13 @@ export async function openShard(parts: ShardParts): Promise<Shard> {
   const broker = await openBroker(parts, { store, told, artifacts });
   parts.onBroker?.(broker);
   collectBrokerMetrics(metrics, broker, clock);
-  const { ticker, webhooks } = startMaintenance({ ...parts, broker, told, events });
+  const { ticker, webhooks, stalls } = startMaintenance({ ...parts, broker, told, events });
   return {
     store,
     broker,
     [Symbol.asyncDispose]: async () => {
       broker.stopWaiting();
+      stalls[Symbol.dispose]();
       await ticker[Symbol.asyncDispose]();
       await within(clock, webhookSettleMs, webhooks.settle());
       await store[Symbol.asyncDispose]();
@@ -134,16 +137,32 @@ interface MaintenanceParts extends ShardParts {
   readonly events: Events;
 }
 
-function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: DeliverWebhooks } {
+interface Maintenance {
+  readonly ticker: Ticker;
+  readonly webhooks: DeliverWebhooks;
+  readonly stalls: StallWatch;
+}
+
+function startMaintenance(parts: MaintenanceParts): Maintenance {
   const { broker, told, clock, logger, config, sleepMsMax } = parts;
   const deletion = new DeleteOldTasks(parts);
   const webhooks = new DeliverWebhooks(parts);
   const everyMs = config.scrubIntervalSeconds * 1000;
   const scrub = scrubStore({ store: broker.store, clock, logger, everyMs });
-  const jobs = [expireLeases(parts), promoteDueTasks(parts), deletion, webhooks, scrub];
+  const stalls = watchStalls(parts);
+  const jobs = [
+    expireLeases({ ...parts, stalls }),
+    promoteDueTasks(parts),
+    deletion,
+    webhooks,
+    scrub,
+  ];
   const ticker = new Ticker({ clock, logger, jobs, sleepMsMax });
   const wake = (): void => ticker.wake();
-  broker.leases.onDue = wake;
+  broker.leases.onDue = () => {
+    stalls.wake();
+    wake();
+  };
   broker.delayed.onDue = wake;
   told.onEnd = (expiresMs) => {
     if (expiresMs !== undefined && deletion.plan(expiresMs)) wake();
@@ -153,8 +172,26 @@ function startMaintenance(parts: MaintenanceParts): { ticker: Ticker; webhooks: 
     wake();
   };
   webhooks.onIdle = wake;
+  stalls.wake();
   wake();
-  return { ticker, webhooks };
+  return { ticker, webhooks, stalls };
+}
+
+/** Where only timers move the clock, nothing can happen between two of them. */
+function watchStalls({ broker, clock, logger, sleepMsMax }: MaintenanceParts): StallWatch {
+  const { leases } = broker;
+  const warnings = new SpacedWarnings(logger, clock);
+  return new StallWatch({
+    clock,
+    isNeeded: () => leases.size > 0 && sleepMsMax !== Number.POSITIVE_INFINITY,
+    onStall: (stalledMs) => {
+      leases.prolong(stalledMs);
+      warnings.warn("the server did not run for a while; leases are prolonged", {
+        stalledMs: Math.round(stalledMs),
+        leases: leases.size,
+      });
+    },
+  });
 }
 
 /** Waits, but no longer than the given time. */

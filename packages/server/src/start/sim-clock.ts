@@ -83,6 +83,11 @@ export class SimClock {
     this.#moveTo(endMs);
   }
 
+  /** Lets the time pass while nothing runs; timers that became due run late, with the next advance. */
+  stall(ms: number): void {
+    this.#moveTo(this.#monotonicMs + ms);
+  }
+
   /** Moves the wall clock alone, forward or back. */
   stepWall(ms: number): void {
     this.#wallMs += ms;
