@@ -34,6 +34,15 @@ const steps = [
   },
   folder("contract"),
   folder("grpc"),
+  {
+    name: "shards",
+    needs: "tests/contract",
+    env: { CODEQ_TEST_SHARDS: "3" },
+    args: tests(
+      "tests/contract/*.test.ts",
+      "tests/grpc/{access,additions,api-keys,audit,malformed,outcomes,quotas}.test.ts",
+    ),
+  },
   folder("connections"),
   folder("client"),
   folder("simulation"),
@@ -54,7 +63,7 @@ if (chosen.length === 0) {
 
 const node = ensureReady();
 const durations = [];
-for (const { name, needs, args } of chosen) {
+for (const { name, needs, args, env } of chosen) {
   if (needs !== undefined && !existsSync(join(root, needs))) {
     console.log(`-- ${name}: passed over, there is no ${needs}`);
     continue;
@@ -64,7 +73,7 @@ for (const { name, needs, args } of chosen) {
   const { status, signal } = spawnSync(node, args, {
     cwd: root,
     stdio: "inherit",
-    env: childEnvironment(),
+    env: { ...childEnvironment(), ...env },
   });
   const duration = `${name} ${((performance.now() - startedAt) / 1000).toFixed(1)} s`;
   if (status !== 0) fail(`${duration}: failed (${signal ?? `exit code ${status}`})`);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { settle } from "@codeq/simulated";
-import { type Reply, type RunningServer, setup, until } from "./setup.ts";
+import { onlyWith, type Reply, type RunningServer, setup, until } from "./setup.ts";
 import type { Caller } from "./tokens.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the record as it is on the wire.
@@ -342,18 +342,22 @@ test("a change is not answered before its record is durable", async (t) => {
   assert.equal((await cleaned).status, 200);
 });
 
-test("a full disk refuses what changes and not what reads, and the log tells of both", async (t) => {
-  const server = await setup(t, { storage: "sim-disk" });
-  await server.create({ payload: "x".repeat(1000) });
-  server.world.disk.capacityBytes = 0;
-  const large = { command: "render", payload: "x".repeat(100_000) };
-  assert.equal((await server.post("/tasks", large, "producer-acme")).status, 507);
-  assert.equal((await server.get("/admin/queues?tenant=acme", "operator")).status, 200);
-  const key = { name: "x", role: "admin" };
-  assert.equal((await server.post("/admin/keys", key, "admin-acme")).status, 507);
-  await server.clock.advance(1000);
-  await settle();
-  const logged = server.lines.filter((line) => line.includes('"msg":"audit"'));
-  const actions = logged.map((line) => JSON.parse(line).action);
-  assert.deepEqual(actions, ["list_queues", "create_api_key"]);
-});
+test(
+  "a full disk refuses what changes and not what reads, and the log tells of both",
+  onlyWith.disk,
+  async (t) => {
+    const server = await setup(t, { storage: "sim-disk" });
+    await server.create({ payload: "x".repeat(1000) });
+    server.world.disk.capacityBytes = 0;
+    const large = { command: "render", payload: "x".repeat(100_000) };
+    assert.equal((await server.post("/tasks", large, "producer-acme")).status, 507);
+    assert.equal((await server.get("/admin/queues?tenant=acme", "operator")).status, 200);
+    const key = { name: "x", role: "admin" };
+    assert.equal((await server.post("/admin/keys", key, "admin-acme")).status, 507);
+    await server.clock.advance(1000);
+    await settle();
+    const logged = server.lines.filter((line) => line.includes('"msg":"audit"'));
+    const actions = logged.map((line) => JSON.parse(line).action);
+    assert.deepEqual(actions, ["list_queues", "create_api_key"]);
+  },
+);

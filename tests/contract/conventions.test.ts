@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import test from "node:test";
-import { setup, startMs } from "./setup.ts";
+import { onlyWith, setup, startMs } from "./setup.ts";
 
 test("every answer carries the request id of the caller, or one of its own", async (t) => {
   const server = await setup(t);
@@ -125,7 +125,7 @@ test("updatedAt follows every transition and createdAt none", async (t) => {
   assert.deepEqual(seen, ["06.12", "07.12", "08.12"]);
 });
 
-test("health and readiness tell the durability and need no token", async (t) => {
+test("health and readiness tell the durability and need no token", onlyWith.health, async (t) => {
   const server = await setup(t, { settings: { durability: "interval" } });
   for (const path of ["/healthz", "/readyz"]) {
     const reply = await server.ask(path, {});
@@ -134,37 +134,45 @@ test("health and readiness tell the durability and need no token", async (t) => 
   }
 });
 
-test("on a full disk the server is healthy, not ready, and refuses writes with 507 only", async (t) => {
-  const server = await setup(t, { storage: "sim-disk" });
-  const id = await server.create();
-  server.world.disk.failNext("write", "ENOSPC");
-  const refused = await server.post("/tasks", { command: "a", payload: 1 }, "producer-acme");
-  assert.equal(refused.status, 507);
-  assert.equal(refused.text, `{"error":"the server's disk is full; nothing was written"}`);
-  assert.equal((await server.ask("/healthz", {})).status, 200);
-  const ready = await server.ask("/readyz", {});
-  assert.equal(ready.status, 503);
-  assert.deepEqual(ready.json, { status: "unavailable", storage: "full", durability: "fsync" });
-  assert.equal((await server.task(id)).id, id);
-  assert.equal((await server.post("/tasks/claim", {}, "worker-acme")).status, 507);
-  assert.equal(await server.metric('codeq_storage_state{state="disk_full"}'), 1);
-  await server.clock.advance(1000);
-  assert.equal((await server.ask("/readyz", {})).status, 200);
-  assert.equal((await server.claim()).id, id);
-});
+test(
+  "on a full disk the server is healthy, not ready, and refuses writes with 507 only",
+  onlyWith.disk,
+  async (t) => {
+    const server = await setup(t, { storage: "sim-disk" });
+    const id = await server.create();
+    server.world.disk.failNext("write", "ENOSPC");
+    const refused = await server.post("/tasks", { command: "a", payload: 1 }, "producer-acme");
+    assert.equal(refused.status, 507);
+    assert.equal(refused.text, `{"error":"the server's disk is full; nothing was written"}`);
+    assert.equal((await server.ask("/healthz", {})).status, 200);
+    const ready = await server.ask("/readyz", {});
+    assert.equal(ready.status, 503);
+    assert.deepEqual(ready.json, { status: "unavailable", storage: "full", durability: "fsync" });
+    assert.equal((await server.task(id)).id, id);
+    assert.equal((await server.post("/tasks/claim", {}, "worker-acme")).status, 507);
+    assert.equal(await server.metric('codeq_storage_state{state="disk_full"}'), 1);
+    await server.clock.advance(1000);
+    assert.equal((await server.ask("/readyz", {})).status, 200);
+    assert.equal((await server.claim()).id, id);
+  },
+);
 
-test("after a failed sync nothing is acknowledged and health asks for a restart", async (t) => {
-  const server = await setup(t, { storage: "sim-disk" });
-  server.world.disk.failNext("sync", "EIO");
-  const refused = await server.post("/tasks", { command: "a", payload: 1 }, "producer-acme");
-  assert.equal(refused.status, 503);
-  assert.equal(refused.text, '{"error":"storage failed; the server is stopping"}');
-  assert.equal(refused.headers["retry-after"], "1");
-  assert.equal((await server.ask("/healthz", {})).status, 503);
-  assert.equal((await server.ask("/readyz", {})).status, 503);
-  assert.equal((await server.post("/tasks/claim", {}, "worker-acme")).status, 503);
-  assert.equal(await server.metric('codeq_storage_state{state="failed"}'), 1);
-});
+test(
+  "after a failed sync nothing is acknowledged and health asks for a restart",
+  onlyWith.disk,
+  async (t) => {
+    const server = await setup(t, { storage: "sim-disk" });
+    server.world.disk.failNext("sync", "EIO");
+    const refused = await server.post("/tasks", { command: "a", payload: 1 }, "producer-acme");
+    assert.equal(refused.status, 503);
+    assert.equal(refused.text, '{"error":"storage failed; the server is stopping"}');
+    assert.equal(refused.headers["retry-after"], "1");
+    assert.equal((await server.ask("/healthz", {})).status, 503);
+    assert.equal((await server.ask("/readyz", {})).status, 503);
+    assert.equal((await server.post("/tasks/claim", {}, "worker-acme")).status, 503);
+    assert.equal(await server.metric('codeq_storage_state{state="failed"}'), 1);
+  },
+);
 
 test("an oversized body is refused while it is still being sent", async (t) => {
   const server = await setup(t);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { FaultError } from "@codeq/engine";
 import { backoffPolicies, backoffSeconds } from "@codeq/queue";
-import { type RunningServer, setup, until } from "./setup.ts";
+import { onlyWith, type RunningServer, setup, until } from "./setup.ts";
 
 type Way = (server: RunningServer, id: string) => Promise<unknown>;
 
@@ -172,7 +172,7 @@ test("D21: a worker that abandons all it gets does not do so for ever", async (t
   assert.equal((await server.stats()).dlq, 1);
 });
 
-test("D22: leases that end together come back at different times", async (t) => {
+test("D22: leases that end together come back at different times", onlyWith.batch, async (t) => {
   const server = await setup(t, { settings: { backoffBaseSeconds: 100 } });
   for (let n = 0; n < 40; n += 1) await server.create();
   await server.post("/tasks/claim/batch", { count: 40, leaseSeconds: 5 }, "worker-acme");
@@ -206,7 +206,7 @@ test("D22: no number of attempts makes a delay wrong", async (t) => {
   assert.ok(json.delaySeconds >= 450 && json.delaySeconds <= 900, String(json.delaySeconds));
 });
 
-test("D23: data of another number of shards is not opened", async (t) => {
+test("D23: data of another number of shards is not opened", onlyWith.shards, async (t) => {
   const server = await setup(t, { storage: "files" });
   await server.create();
   await assert.rejects(server.restart({ shards: 2 }), (error: unknown) => {

@@ -6,7 +6,7 @@ import { SimDisk, settle } from "@codeq/simulated";
 import { claim, create } from "../../packages/server/test/broker-world.ts";
 import { engineOf } from "../../packages/server/test/engine-of.ts";
 import { readStore } from "../crash/check-store.ts";
-import { type Reply, type RunningServer, setup, until } from "./setup.ts";
+import { onlyWith, type Reply, type RunningServer, setup, until } from "./setup.ts";
 
 async function assertSound(server: RunningServer): Promise<void> {
   assert.deepEqual((await readStore(engineOf(server.core.store))).problems, []);
@@ -36,7 +36,7 @@ test("D1: in the mode fsync an acknowledged task survives a power loss", async (
   assert.notEqual(lost["os"], 0, "without a sync a power loss must be able to lose a task");
 });
 
-test("D1: the acknowledgement comes after the sync and not before", async (t) => {
+test("D1: the acknowledgement comes after the sync and not before", onlyWith.disk, async (t) => {
   const server = await setup(t, { storage: "sim-disk" });
   const sync = Promise.withResolvers<void>();
   server.world.disk.slow("sync", sync.promise);
@@ -49,7 +49,7 @@ test("D1: the acknowledgement comes after the sync and not before", async (t) =>
   assert.equal((await other).id, (await reply).json.id);
 });
 
-test("D1: nobody can read what is not synced yet", async (t) => {
+test("D1: nobody can read what is not synced yet", onlyWith.disk, async (t) => {
   const server = await setup(t, { storage: "sim-disk" });
   const id = await server.leased();
   const sync = Promise.withResolvers<void>();
@@ -66,64 +66,72 @@ test("D1: nobody can read what is not synced yet", async (t) => {
   assert.equal((await replay).json.status, "COMPLETED");
 });
 
-test("D3: tasks beyond what memory holds are handed out, each once and in order", async (t) => {
-  const server = await setup(t);
-  const total = 6000;
-  for (let from = 0; from < total; from += 1000) {
-    const tasks = Array.from({ length: 1000 }, (_, n) => ({
-      command: "render",
-      payload: from + n,
-    }));
-    await server.post("/tasks/batch", { tasks }, "producer-acme");
-  }
-  const seen: number[] = [];
-  for (;;) {
-    const reply = await server.post("/tasks/claim/batch", { count: 256 }, "worker-acme");
-    if (reply.status === 204) break;
-    for (const { payload } of reply.json.tasks) seen.push(Number(payload));
-  }
-  assert.deepEqual(seen, [...Array(total).keys()]);
-});
-
-test("D4: a restart with more than 100 000 pending tasks works and loses none", async (t) => {
-  const server = await setup(t, { storage: "files", settings: { durability: "os" } });
-  const tenantId = "acme" as TenantId;
-  const total = 100_001;
-  const fields = { tenantId, command: "render", priority: 3, webhook: "", traceParent: "" };
-  let last: Promise<unknown> | undefined;
-  for (let n = 0; n < total; n += 1) {
-    const payload = String(n);
-    last = create(server.core.broker, {
-      ...fields,
-      traceState: "",
-      idempotencyKey: "",
-      maxAttempts: 5,
-      visibleMs: undefined,
-      payload,
-      payloadBytes: payload.length,
-      payloadHash: "",
-    }).done;
-    if (n % 1000 === 0) await last;
-  }
-  await last;
-  const after = await server.restart();
-  t.after(() => after.stop());
-  assert.equal((await after.stats()).ready, total);
-  const keys = [...(await after.dump()).keys()];
-  assert.equal(keys.filter((key) => key.includes("/pending/")).length, total);
-  const workerId = "worker-1" as WorkerId;
-  const request = { tenantId, workerId, commands: ["render"], leaseMs: 1e6, waitMs: 0 };
-  let expected = 0;
-  while (expected < 20_000) {
-    for (const { payload } of await claim(after.core.broker, { ...request, count: 5000 })) {
-      assert.equal(payload, String(expected));
-      expected += 1;
+test(
+  "D3: tasks beyond what memory holds are handed out, each once and in order",
+  onlyWith.order,
+  async (t) => {
+    const server = await setup(t);
+    const total = 6000;
+    for (let from = 0; from < total; from += 1000) {
+      const tasks = Array.from({ length: 1000 }, (_, n) => ({
+        command: "render",
+        payload: from + n,
+      }));
+      await server.post("/tasks/batch", { tasks }, "producer-acme");
     }
-  }
-  assert.equal((await after.stats()).ready, total - expected);
-});
+    const seen: number[] = [];
+    for (;;) {
+      const reply = await server.post("/tasks/claim/batch", { count: 256 }, "worker-acme");
+      if (reply.status === 204) break;
+      for (const { payload } of reply.json.tasks) seen.push(Number(payload));
+    }
+    assert.deepEqual(seen, [...Array(total).keys()]);
+  },
+);
 
-test("D5: a claim whose commit failed leaves its tasks claimable", async (t) => {
+test(
+  "D4: a restart with more than 100 000 pending tasks works and loses none",
+  onlyWith.broker,
+  async (t) => {
+    const server = await setup(t, { storage: "files", settings: { durability: "os" } });
+    const tenantId = "acme" as TenantId;
+    const total = 100_001;
+    const fields = { tenantId, command: "render", priority: 3, webhook: "", traceParent: "" };
+    let last: Promise<unknown> | undefined;
+    for (let n = 0; n < total; n += 1) {
+      const payload = String(n);
+      last = create(server.core.broker, {
+        ...fields,
+        traceState: "",
+        idempotencyKey: "",
+        maxAttempts: 5,
+        visibleMs: undefined,
+        payload,
+        payloadBytes: payload.length,
+        payloadHash: "",
+      }).done;
+      if (n % 1000 === 0) await last;
+    }
+    await last;
+    const after = await server.restart();
+    t.after(() => after.stop());
+    assert.equal((await after.stats()).ready, total);
+    const keys = [...(await after.dump()).keys()];
+    assert.equal(keys.filter((key) => key.includes("/pending/")).length, total);
+    const workerId = "worker-1" as WorkerId;
+    const request = { tenantId, workerId, commands: ["render"], leaseMs: 1e6, waitMs: 0 };
+    let expected = 0;
+    while (expected < 20_000) {
+      for (const { payload } of await claim(after.core.broker, { ...request, count: 5000 })) {
+        assert.equal(payload, String(expected));
+        expected += 1;
+      }
+    }
+    assert.equal((await after.stats()).ready, total - expected);
+  },
+);
+
+test("D5: a claim whose commit failed leaves its tasks claimable", onlyWith.disk, async (t) => {
   const server = await setup(t, { storage: "sim-disk" });
   const ids = [await server.create({ priority: 9 }), await server.create()];
   server.world.disk.failNext("write", "ENOSPC");
@@ -141,26 +149,30 @@ test("D5: a claim whose commit failed leaves its tasks claimable", async (t) => 
   await assertSound(server);
 });
 
-test("D5: every other write that fails leaves the task as it was, to be tried again", async (t) => {
-  const server = await setup(t, { storage: "sim-disk" });
-  const id = await server.leased();
-  const waiting = server.claim({ waitSeconds: 30, commands: ["other"] });
-  await server.untilWaiting(1);
-  for (const [verb, body] of [
-    ["nack", { delaySeconds: 5 }],
-    ["abandon", {}],
-    ["result", { status: "COMPLETED", result: {} }],
-  ] as const) {
-    server.world.disk.failNext("write", "ENOSPC");
-    const reply = await server.post(`/tasks/${id}/${verb}`, body, "worker-acme");
-    assert.equal(reply.status, 507, verb);
-    await server.clock.advance(1000);
-    assert.equal((await server.task(id)).status, "IN_PROGRESS", verb);
-  }
-  assert.equal(await waiting, undefined);
-  assert.equal((await server.complete(id)).status, 200);
-  await assertSound(server);
-});
+test(
+  "D5: every other write that fails leaves the task as it was, to be tried again",
+  onlyWith.disk,
+  async (t) => {
+    const server = await setup(t, { storage: "sim-disk" });
+    const id = await server.leased();
+    const waiting = server.claim({ waitSeconds: 30, commands: ["other"] });
+    await server.untilWaiting(1);
+    for (const [verb, body] of [
+      ["nack", { delaySeconds: 5 }],
+      ["abandon", {}],
+      ["result", { status: "COMPLETED", result: {} }],
+    ] as const) {
+      server.world.disk.failNext("write", "ENOSPC");
+      const reply = await server.post(`/tasks/${id}/${verb}`, body, "worker-acme");
+      assert.equal(reply.status, 507, verb);
+      await server.clock.advance(1000);
+      assert.equal((await server.task(id)).status, "IN_PROGRESS", verb);
+    }
+    assert.equal(await waiting, undefined);
+    assert.equal((await server.complete(id)).status, 200);
+    await assertSound(server);
+  },
+);
 
 test("D6: a task whose lease expired comes back by itself on an idle queue", async (t) => {
   const server = await setup(t, { settings: { backoffPolicy: "fixed", backoffBaseSeconds: 7 } });
@@ -255,25 +267,29 @@ test("D11: the age of a task counts from its end, and dead letters may be kept f
   assert.equal((await server.task(dead)).lastKnownLocation, "DLQ_SET");
 });
 
-test("D12: result and end of a task are there together or not at all, whenever power fails", async (t) => {
-  const ends = { both: 0, none: 0 };
-  for (let seed = 1; seed <= 24; seed += 1) {
-    const server = await setup(t, { storage: "sim-disk", seed });
-    const id = await server.leased();
-    server.world.disk.slow(seed % 2 === 0 ? "sync" : "write", new Promise(() => {}));
-    void server.complete(id);
-    await settle();
-    server.world.crash("power");
-    const after = await server.world.start();
-    const { status } = await after.task(id);
-    const result = await after.get(`/tasks/${id}/result`);
-    assert.equal(status === "COMPLETED", result.status === 200, `${status}, ${result.text}`);
-    ends[result.status === 200 ? "both" : "none"] += 1;
-    await assertSound(after);
-    await after.stop();
-  }
-  assert.ok(ends.both > 0 && ends.none > 0, JSON.stringify(ends));
-});
+test(
+  "D12: result and end of a task are there together or not at all, whenever power fails",
+  onlyWith.disk,
+  async (t) => {
+    const ends = { both: 0, none: 0 };
+    for (let seed = 1; seed <= 24; seed += 1) {
+      const server = await setup(t, { storage: "sim-disk", seed });
+      const id = await server.leased();
+      server.world.disk.slow(seed % 2 === 0 ? "sync" : "write", new Promise(() => {}));
+      void server.complete(id);
+      await settle();
+      server.world.crash("power");
+      const after = await server.world.start();
+      const { status } = await after.task(id);
+      const result = await after.get(`/tasks/${id}/result`);
+      assert.equal(status === "COMPLETED", result.status === 200, `${status}, ${result.text}`);
+      ends[result.status === 200 ? "both" : "none"] += 1;
+      await assertSound(after);
+      await after.stop();
+    }
+    assert.ok(ends.both > 0 && ends.none > 0, JSON.stringify(ends));
+  },
+);
 
 test("D13: of several answers to one delivery exactly one counts", async (t) => {
   let posted = 0;

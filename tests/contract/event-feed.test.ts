@@ -5,7 +5,7 @@ import { limits } from "@codeq/protocol";
 import { settle } from "@codeq/simulated";
 import type { Config } from "../../packages/server/src/config/settings.ts";
 import { FeedReader, openFeed, type Told, unreadFeed } from "./feed-reader.ts";
-import { setup, startMs, until } from "./setup.ts";
+import { onlyWith, setup, startMs, until } from "./setup.ts";
 import type { Caller } from "./tokens.ts";
 
 /** An event without what is the same in all of them. */
@@ -137,24 +137,32 @@ test("a replayed creation and a claim of nothing are not told", async (t) => {
   feed.leave();
 });
 
-test("tasks that waiters take in the turn of their return are told of in order", async (t) => {
-  // Half of the expired tasks have no delay, and are claimed again in the same turn.
-  const backoff = { backoffPolicy: "exp_full_jitter", backoffBaseSeconds: 1, backoffMaxSeconds: 1 };
-  const server = await setup(t, { settings: backoff as Partial<Config> });
-  const tasks = Array.from({ length: 200 }, () => ({ command: "render", payload: 1 }));
-  await server.post("/tasks/batch", { tasks }, "producer-acme");
-  const feed = await openFeed(server);
-  await server.post("/tasks/claim/batch", { count: 200, leaseSeconds: 10 }, "worker-acme");
-  const waiting = Array.from({ length: 150 }, () => server.claim({ waitSeconds: 30 }));
-  await server.untilWaiting(150);
-  await server.clock.advance(10_000);
-  await server.clock.advance(1000);
-  assert.equal((await Promise.all(waiting)).filter((task) => task !== undefined).length, 150);
-  await until(() => feed.names.filter((name) => name === "claimed").length === 200 + 150);
-  assert.deepEqual(impossible(feed.events), []);
-  assert.equal(feed.names.filter((name) => name === "lease_expired").length, 200);
-  feed.leave();
-});
+test(
+  "tasks that waiters take in the turn of their return are told of in order",
+  onlyWith.batch,
+  async (t) => {
+    // Half of the expired tasks have no delay, and are claimed again in the same turn.
+    const backoff = {
+      backoffPolicy: "exp_full_jitter",
+      backoffBaseSeconds: 1,
+      backoffMaxSeconds: 1,
+    };
+    const server = await setup(t, { settings: backoff as Partial<Config> });
+    const tasks = Array.from({ length: 200 }, () => ({ command: "render", payload: 1 }));
+    await server.post("/tasks/batch", { tasks }, "producer-acme");
+    const feed = await openFeed(server);
+    await server.post("/tasks/claim/batch", { count: 200, leaseSeconds: 10 }, "worker-acme");
+    const waiting = Array.from({ length: 150 }, () => server.claim({ waitSeconds: 30 }));
+    await server.untilWaiting(150);
+    await server.clock.advance(10_000);
+    await server.clock.advance(1000);
+    assert.equal((await Promise.all(waiting)).filter((task) => task !== undefined).length, 150);
+    await until(() => feed.names.filter((name) => name === "claimed").length === 200 + 150);
+    assert.deepEqual(impossible(feed.events), []);
+    assert.equal(feed.names.filter((name) => name === "lease_expired").length, 200);
+    feed.leave();
+  },
+);
 
 test("a result that arrives before its claim is durable is told of behind it", async (t) => {
   const server = await setup(t, { storage: "sim-disk" });
@@ -201,33 +209,37 @@ function impossible(events: readonly Told[]): string[] {
   });
 }
 
-test("an event is told after the sync and not before, and a crash takes none back", async (t) => {
-  const server = await setup(t, { storage: "sim-disk" });
-  const feed = await openFeed(server);
-  // What has crashed is not stopped, and its port would stay open.
-  t.after(() => server.app.server.close());
-  t.after(() => feed.leave());
-  const first = await server.leased();
-  const sync = Promise.withResolvers<void>();
-  server.world.disk.slow("sync", sync.promise);
-  const created = server.create();
-  const completed = server.complete(first);
-  await settle();
-  assert.deepEqual(feed.names, ["created", "claimed"], "told of what was not synced");
-  sync.resolve();
-  await Promise.all([created, completed]);
-  await feed.untilEvents(4);
-  server.world.disk.slow("sync", new Promise(() => {}));
-  void server.create();
-  await settle();
-  server.world.crash("power");
-  const after = await server.world.start();
-  t.after(() => after.stop());
-  const told = new Set(feed.events.map(({ taskId }) => taskId));
-  assert.equal(told.size, 2);
-  assert.deepEqual((await after.task(first)).status, "COMPLETED");
-  assert.equal((await after.task(await created)).status, "PENDING");
-});
+test(
+  "an event is told after the sync and not before, and a crash takes none back",
+  onlyWith.disk,
+  async (t) => {
+    const server = await setup(t, { storage: "sim-disk" });
+    const feed = await openFeed(server);
+    // What has crashed is not stopped, and its port would stay open.
+    t.after(() => server.app.server.close());
+    t.after(() => feed.leave());
+    const first = await server.leased();
+    const sync = Promise.withResolvers<void>();
+    server.world.disk.slow("sync", sync.promise);
+    const created = server.create();
+    const completed = server.complete(first);
+    await settle();
+    assert.deepEqual(feed.names, ["created", "claimed"], "told of what was not synced");
+    sync.resolve();
+    await Promise.all([created, completed]);
+    await feed.untilEvents(4);
+    server.world.disk.slow("sync", new Promise(() => {}));
+    void server.create();
+    await settle();
+    server.world.crash("power");
+    const after = await server.world.start();
+    t.after(() => after.stop());
+    const told = new Set(feed.events.map(({ taskId }) => taskId));
+    assert.equal(told.size, 2);
+    assert.deepEqual((await after.task(first)).status, "COMPLETED");
+    assert.equal((await after.task(await created)).status, "PENDING");
+  },
+);
 
 test("a feed is of one tenant; an operator chooses which, or all of them", async (t) => {
   const server = await setup(t);

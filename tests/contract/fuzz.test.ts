@@ -8,7 +8,7 @@ import fc from "fast-check";
 import { routes } from "../../packages/server/src/transport/http/http-server.ts";
 import { engineOf } from "../../packages/server/test/engine-of.ts";
 import { readStore } from "../crash/check-store.ts";
-import { type RunningServer, setup } from "./setup.ts";
+import { onlyWith, type RunningServer, setup } from "./setup.ts";
 import { producerTokens, workerTokens } from "./tokens.ts";
 
 interface FuzzRequest {
@@ -194,45 +194,49 @@ async function send(server: RunningServer, ids: KnownIds, request: FuzzRequest):
   return reply.status;
 }
 
-test("thousands of nearly right requests leave the server up and the store sound", async (t) => {
-  const server = await setup(t, {
-    settings: { retentionSeconds: 5, dlqRetentionSeconds: 8, backoffMaxSeconds: 5 },
-    post: () => Promise.resolve(server.clock.nowMs() % 2 === 0 ? 200 : 500),
-  });
-  const ids = new KnownIds();
-  const seen = new Map<number, number>();
-  let sent = 0;
-  await fc.assert(
-    fc.asyncProperty(fc.array(request, { minLength: 15, maxLength: 15 }), async (requests) => {
-      for (const each of requests) {
-        const status = await send(server, ids, each);
-        seen.set(status, (seen.get(status) ?? 0) + 1);
-        sent += 1;
-        if (each.advanceMs > 0) await server.clock.advance(each.advanceMs);
-      }
-      assert.deepEqual((await readStore(engineOf(server.core.store))).problems, []);
-    }),
-    { numRuns: requestsTotal / 15, endOnFailure: true },
-  );
-  assert.ok(sent >= requestsTotal);
-  for (const status of [200, 201, 202, 204, 400, 401, 403, 404, 409]) {
-    assert.ok((seen.get(status) ?? 0) > 0, `no request was answered with ${status}`);
-  }
-  assert.equal((await server.ask("/healthz", {})).status, 200);
-  const errors = server.lines.filter((line) => line.includes('"level":"error"'));
-  assert.deepEqual(errors, []);
-  const { broker } = server.core;
-  const stored = await readStore(engineOf(server.core.store));
-  for (const queue of ["render", "print", "later"]) {
-    const inMemory = broker.counts("acme" as never, queue);
-    const tasks = [...stored.tasks.values()].filter(
-      (task) => task.tenantId === "acme" && task.command.toLowerCase() === queue,
+test(
+  "thousands of nearly right requests leave the server up and the store sound",
+  onlyWith.broker,
+  async (t) => {
+    const server = await setup(t, {
+      settings: { retentionSeconds: 5, dlqRetentionSeconds: 8, backoffMaxSeconds: 5 },
+      post: () => Promise.resolve(server.clock.nowMs() % 2 === 0 ? 200 : 500),
+    });
+    const ids = new KnownIds();
+    const seen = new Map<number, number>();
+    let sent = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(request, { minLength: 15, maxLength: 15 }), async (requests) => {
+        for (const each of requests) {
+          const status = await send(server, ids, each);
+          seen.set(status, (seen.get(status) ?? 0) + 1);
+          sent += 1;
+          if (each.advanceMs > 0) await server.clock.advance(each.advanceMs);
+        }
+        assert.deepEqual((await readStore(engineOf(server.core.store))).problems, []);
+      }),
+      { numRuns: requestsTotal / 15, endOnFailure: true },
     );
-    const inPlace = (place: string) => tasks.filter((task) => task.place.in === place).length;
-    const ready = inMemory.ready.reduce((sum, count) => sum + count, 0);
-    assert.deepEqual(
-      [ready, inMemory.delayed, inMemory.leased, inMemory.dead],
-      ["ready", "delayed", "leased", "dead"].map(inPlace),
-    );
-  }
-});
+    assert.ok(sent >= requestsTotal);
+    for (const status of [200, 201, 202, 204, 400, 401, 403, 404, 409]) {
+      assert.ok((seen.get(status) ?? 0) > 0, `no request was answered with ${status}`);
+    }
+    assert.equal((await server.ask("/healthz", {})).status, 200);
+    const errors = server.lines.filter((line) => line.includes('"level":"error"'));
+    assert.deepEqual(errors, []);
+    const { broker } = server.core;
+    const stored = await readStore(engineOf(server.core.store));
+    for (const queue of ["render", "print", "later"]) {
+      const inMemory = broker.counts("acme" as never, queue);
+      const tasks = [...stored.tasks.values()].filter(
+        (task) => task.tenantId === "acme" && task.command.toLowerCase() === queue,
+      );
+      const inPlace = (place: string) => tasks.filter((task) => task.place.in === place).length;
+      const ready = inMemory.ready.reduce((sum, count) => sum + count, 0);
+      assert.deepEqual(
+        [ready, inMemory.delayed, inMemory.leased, inMemory.dead],
+        ["ready", "delayed", "leased", "dead"].map(inPlace),
+      );
+    }
+  },
+);

@@ -1,7 +1,7 @@
 /** The metrics of contract 8.1: each moves when what it counts happens, and commands are bounded. */
 import assert from "node:assert/strict";
 import test from "node:test";
-import { type RunningServer, setup, until } from "./setup.ts";
+import { onlyWith, type RunningServer, setup, until } from "./setup.ts";
 
 async function changes(
   server: RunningServer,
@@ -33,20 +33,24 @@ test("every metric of the contract is declared with its type", async (t) => {
   }
 });
 
-test("the age of the task that is next in line is told, and nothing when there is none", async (t) => {
-  const server = await setup(t);
-  const series = 'codeq_queue_oldest_seconds{command="render"}';
-  const { text } = await server.ask("/metrics", {});
-  assert.doesNotMatch(text, /codeq_queue_oldest_seconds\{/);
-  await server.create({ command: "render", payload: 1 });
-  await server.create({ command: "render", payload: 2, priority: 9 });
-  await server.clock.advance(75_000);
-  await server.create({ command: "render", payload: 3 });
-  assert.equal(await server.metric(series), 75);
-  await server.claim({ commands: ["render"] });
-  await server.claim({ commands: ["render"] });
-  assert.equal(await server.metric(series), 0);
-});
+test(
+  "the age of the task that is next in line is told, and nothing when there is none",
+  onlyWith.order,
+  async (t) => {
+    const server = await setup(t);
+    const series = 'codeq_queue_oldest_seconds{command="render"}';
+    const { text } = await server.ask("/metrics", {});
+    assert.doesNotMatch(text, /codeq_queue_oldest_seconds\{/);
+    await server.create({ command: "render", payload: 1 });
+    await server.create({ command: "render", payload: 2, priority: 9 });
+    await server.clock.advance(75_000);
+    await server.create({ command: "render", payload: 3 });
+    assert.equal(await server.metric(series), 75);
+    await server.claim({ commands: ["render"] });
+    await server.claim({ commands: ["render"] });
+    assert.equal(await server.metric(series), 0);
+  },
+);
 
 test("creations are counted, replays and refusals are not", async (t) => {
   const server = await setup(t);
@@ -59,7 +63,7 @@ test("creations are counted, replays and refusals are not", async (t) => {
   assert.equal(await changes(server, series, batch), 1);
 });
 
-test("deliveries are counted one by one", async (t) => {
+test("deliveries are counted one by one", onlyWith.batch, async (t) => {
   const server = await setup(t);
   const series = 'codeq_task_claimed_total{command="render"}';
   for (let n = 0; n < 3; n += 1) await server.create();
@@ -155,20 +159,24 @@ test("waiters, requests and operations are measured", async (t) => {
   assert.equal(await server.metric(series), 1);
 });
 
-test("S12: commands, paths and methods of strangers make no new series beyond the bound", async (t) => {
-  const server = await setup(t, { settings: { metricsCommandsMax: 3 } });
-  for (let n = 0; n < 20; n += 1) await server.create({ command: `command-${n}` });
-  for (let n = 0; n < 300; n += 1) await server.ask(`/random/${n}`, { method: "GET" });
-  const { text } = await server.ask("/metrics", {});
-  const created = text.split("\n").filter((line) => line.startsWith("codeq_task_created_total{"));
-  assert.equal(created.length, 4);
-  assert.ok(created.includes('codeq_task_created_total{command="_other"} 17'));
-  const depth = text.split("\n").filter((line) => line.startsWith("codeq_queue_depth{"));
-  assert.equal(depth.length, 4 * 4);
-  assert.ok(depth.includes('codeq_queue_depth{command="_other",queue="ready"} 17'));
-  assert.equal(text.includes("/random/"), false);
-  assert.ok(text.split("\n").length < 1000);
-});
+test(
+  "S12: commands, paths and methods of strangers make no new series beyond the bound",
+  onlyWith.series,
+  async (t) => {
+    const server = await setup(t, { settings: { metricsCommandsMax: 3 } });
+    for (let n = 0; n < 20; n += 1) await server.create({ command: `command-${n}` });
+    for (let n = 0; n < 300; n += 1) await server.ask(`/random/${n}`, { method: "GET" });
+    const { text } = await server.ask("/metrics", {});
+    const created = text.split("\n").filter((line) => line.startsWith("codeq_task_created_total{"));
+    assert.equal(created.length, 4);
+    assert.ok(created.includes('codeq_task_created_total{command="_other"} 17'));
+    const depth = text.split("\n").filter((line) => line.startsWith("codeq_queue_depth{"));
+    assert.equal(depth.length, 4 * 4);
+    assert.ok(depth.includes('codeq_queue_depth{command="_other",queue="ready"} 17'));
+    assert.equal(text.includes("/random/"), false);
+    assert.ok(text.split("\n").length < 1000);
+  },
+);
 
 test("commands are named to this machine, to operators and with the token, and to nobody else", async (t) => {
   const server = await setup(t, { settings: { metricsToken: "scrape-me" } });

@@ -8,7 +8,7 @@ import { settle } from "@codeq/simulated";
 import { getResult } from "../../packages/server/src/operations/get-result.ts";
 import { completed, submit } from "../../packages/server/test/broker-world.ts";
 import { watchReads } from "../../packages/server/test/engine-of.ts";
-import { type RunningServer, setup } from "./setup.ts";
+import { onlyWith, type RunningServer, setup } from "./setup.ts";
 
 async function listening(server: RunningServer): Promise<number> {
   await server.app.listen({ port: 0, host: "127.0.0.1" });
@@ -46,33 +46,41 @@ test("P4: a reader who waits sets one timer, runs none, and is answered by the e
   assert.equal(server.clock.fired, fired);
 });
 
-test("P4: a result is not missed whenever it comes while a reader begins to wait", async (t) => {
-  const server = await setup(t);
-  for (let hops = 0; hops < 60; hops += 1) {
-    const id = await server.leased();
-    const call = { tenantId: "acme", id, owner: { workerId: "worker-1" } };
-    const reader = server.core.dispatch.run(
-      getResult,
-      { identity: { tenantId: "acme" } as never, signal: undefined },
-      { id: id as never, waitSeconds: 60 },
-    );
-    for (let hop = 0; hop < hops; hop += 1) await null;
-    submit(server.core.broker, call as never, completed("{}"));
-    await settle();
-    assert.equal(server.core.broker.results.size, 0, `missed after ${hops} turns`);
-    assert.equal((await reader).ok, true);
-  }
-});
+test(
+  "P4: a result is not missed whenever it comes while a reader begins to wait",
+  onlyWith.broker,
+  async (t) => {
+    const server = await setup(t);
+    for (let hops = 0; hops < 60; hops += 1) {
+      const id = await server.leased();
+      const call = { tenantId: "acme", id, owner: { workerId: "worker-1" } };
+      const reader = server.core.dispatch.run(
+        getResult,
+        { identity: { tenantId: "acme" } as never, signal: undefined },
+        { id: id as never, waitSeconds: 60 },
+      );
+      for (let hop = 0; hop < hops; hop += 1) await null;
+      submit(server.core.broker, call as never, completed("{}"));
+      await settle();
+      assert.equal(server.core.broker.results.size, 0, `missed after ${hops} turns`);
+      assert.equal((await reader).ok, true);
+    }
+  },
+);
 
-test("P4: claims with nothing to wait for are answered at once and leave nothing behind", async (t) => {
-  const server = await setup(t);
-  await server.clock.advance(2000);
-  for (const waitSeconds of [undefined, 0, -1]) {
-    assert.equal(await server.claim({ waitSeconds }), undefined);
-  }
-  assert.equal(server.clock.timers, 0);
-  assert.equal(server.core.broker.claims.lines.size, 0);
-});
+test(
+  "P4: claims with nothing to wait for are answered at once and leave nothing behind",
+  onlyWith.broker,
+  async (t) => {
+    const server = await setup(t);
+    await server.clock.advance(2000);
+    for (const waitSeconds of [undefined, 0, -1]) {
+      assert.equal(await server.claim({ waitSeconds }), undefined);
+    }
+    assert.equal(server.clock.timers, 0);
+    assert.equal(server.core.broker.claims.lines.size, 0);
+  },
+);
 
 test("a caller that goes away stops waiting and costs the task nothing", async (t) => {
   const server = await setup(t);
@@ -251,48 +259,52 @@ test("O9: counts are answered without reading the store, however many tasks ther
   assert.equal(await after.metric('codeq_queue_depth{command="c2",queue="ready"}'), 1665);
 });
 
-test("O10: a shutdown ends long polls, finishes what is in flight and loses nothing", async (t) => {
-  const server = await setup(t, { storage: "files" });
-  const url = `http://127.0.0.1:${await listening(server)}/v1/codeq/tasks`;
-  const send = (path: string, token: string, body?: object) =>
-    fetch(url + path, {
-      headers: { authorization: `Bearer ${token}` },
-      ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) }),
-    });
-  const claim = send("/claim", "worker-acme", { waitSeconds: 30, commands: ["render"] });
-  const id = await server.create({ delaySeconds: 60 });
-  const read = send(`/${id}/result?waitSeconds=60`, "producer-acme");
-  await server.untilWaiting(1);
-  await server.untilWaiting(1, "results");
-  const sync = Promise.withResolvers<void>();
-  const { store } = server.core;
-  const commit = store.commit.bind(store);
-  const creating = Promise.withResolvers<void>();
-  store.commit = (changes) => {
-    creating.resolve();
-    const group = commit(changes);
-    const held: Commit = {
-      index: group.index,
-      wait: (waiter) => void sync.promise.then(() => group.wait(waiter)),
-      done: sync.promise.then(() => group.done),
+test(
+  "O10: a shutdown ends long polls, finishes what is in flight and loses nothing",
+  onlyWith.broker,
+  async (t) => {
+    const server = await setup(t, { storage: "files" });
+    const url = `http://127.0.0.1:${await listening(server)}/v1/codeq/tasks`;
+    const send = (path: string, token: string, body?: object) =>
+      fetch(url + path, {
+        headers: { authorization: `Bearer ${token}` },
+        ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) }),
+      });
+    const claim = send("/claim", "worker-acme", { waitSeconds: 30, commands: ["render"] });
+    const id = await server.create({ delaySeconds: 60 });
+    const read = send(`/${id}/result?waitSeconds=60`, "producer-acme");
+    await server.untilWaiting(1);
+    await server.untilWaiting(1, "results");
+    const sync = Promise.withResolvers<void>();
+    const { store } = server.core;
+    const commit = store.commit.bind(store);
+    const creating = Promise.withResolvers<void>();
+    store.commit = (changes) => {
+      creating.resolve();
+      const group = commit(changes);
+      const held: Commit = {
+        index: group.index,
+        wait: (waiter) => void sync.promise.then(() => group.wait(waiter)),
+        done: sync.promise.then(() => group.done),
+      };
+      return held as ReturnType<typeof commit>;
     };
-    return held as ReturnType<typeof commit>;
-  };
-  const inFlight = send("", "producer-acme", { command: "print", payload: 1 });
-  await creating.promise;
-  const stopped = server.stop();
-  assert.equal((await claim).status, 204);
-  assert.equal((await read).status, 404);
-  sync.resolve();
-  const created = await inFlight;
-  assert.equal(created.status, 202);
-  await stopped;
-  const after = await server.world.start();
-  t.after(() => after.stop());
-  const kept = ((await created.json()) as { id: string }).id;
-  assert.equal((await after.task(kept)).command, "print");
-  assert.equal((await after.task(id)).lastKnownLocation, "DELAYED_ZSET");
-});
+    const inFlight = send("", "producer-acme", { command: "print", payload: 1 });
+    await creating.promise;
+    const stopped = server.stop();
+    assert.equal((await claim).status, 204);
+    assert.equal((await read).status, 404);
+    sync.resolve();
+    const created = await inFlight;
+    assert.equal(created.status, 202);
+    await stopped;
+    const after = await server.world.start();
+    t.after(() => after.stop());
+    const kept = ((await created.json()) as { id: string }).id;
+    assert.equal((await after.task(kept)).command, "print");
+    assert.equal((await after.task(id)).lastKnownLocation, "DELAYED_ZSET");
+  },
+);
 
 test("O10: a long poll whose body arrives during the shutdown does not hold it up", async (t) => {
   const server = await setup(t);

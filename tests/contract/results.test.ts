@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
-import { type Reply, type RunningServer, setup, until } from "./setup.ts";
+import { onlyWith, type Reply, type RunningServer, setup, until } from "./setup.ts";
 
 function refuses(reply: Reply, status: number, text: string): void {
   assert.equal(reply.text, JSON.stringify({ error: text }));
@@ -207,24 +207,28 @@ test("a result that is not there yet is 404, and so is an unknown task", async (
   }
 });
 
-test("a reader who waits gets the result when it is there, or 404 after at most 60 seconds", async (t) => {
-  const server = await setup(t);
-  const id = await server.leased({}, "worker-acme");
-  const early = server.get(`/tasks/${id}/result?waitSeconds=2`);
-  const late = server.get(`/tasks/${id}/result?waitSeconds=1e308`, "worker-acme-2");
-  await server.untilWaiting(2, "results");
-  await server.clock.advance(2000);
-  refuses(await early, 404, "result not found");
-  await server.clock.advance(57_999);
-  assert.equal(server.core.broker.results.size, 1);
-  await server.complete(id);
-  assert.equal((await late).json.result.status, "COMPLETED");
-  const other = await server.create();
-  const never = server.get(`/tasks/${other}/result?waitSeconds=61`);
-  await server.untilWaiting(1, "results");
-  await server.clock.advance(60_000);
-  refuses(await never, 404, "result not found");
-});
+test(
+  "a reader who waits gets the result when it is there, or 404 after at most 60 seconds",
+  onlyWith.broker,
+  async (t) => {
+    const server = await setup(t);
+    const id = await server.leased({}, "worker-acme");
+    const early = server.get(`/tasks/${id}/result?waitSeconds=2`);
+    const late = server.get(`/tasks/${id}/result?waitSeconds=1e308`, "worker-acme-2");
+    await server.untilWaiting(2, "results");
+    await server.clock.advance(2000);
+    refuses(await early, 404, "result not found");
+    await server.clock.advance(57_999);
+    assert.equal(server.core.broker.results.size, 1);
+    await server.complete(id);
+    assert.equal((await late).json.result.status, "COMPLETED");
+    const other = await server.create();
+    const never = server.get(`/tasks/${other}/result?waitSeconds=61`);
+    await server.untilWaiting(1, "results");
+    await server.clock.advance(60_000);
+    refuses(await never, 404, "result not found");
+  },
+);
 
 test("artifacts go with their task, at the end of its retention or by hand", async (t) => {
   const [server, directory] = await setupWithArtifacts(t);

@@ -11,13 +11,17 @@ import type { TestContext } from "node:test";
 import { LocalLog, MemoryKv, MemoryLog } from "@codeq/engine";
 import { SimClock, SimDisk, SimRandom, settle } from "@codeq/simulated";
 import { type FetchKeySet, fetchKeySet } from "../../packages/server/src/access/fetch-key-set.ts";
+import type { Broker } from "../../packages/server/src/broker/broker.ts";
+import type { Queue } from "../../packages/server/src/broker/queue.ts";
 import type { Clock } from "../../packages/server/src/clock.ts";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
 import type { PostCallback } from "../../packages/server/src/maintenance/deliver-webhooks.ts";
 import { createPostCallback } from "../../packages/server/src/maintenance/post-callback.ts";
+import { Router } from "../../packages/server/src/shards/router.ts";
 import { type Core, composeCore, composeHttp } from "../../packages/server/src/start/compose.ts";
 import { openDataDir, type Storage } from "../../packages/server/src/start/open-data-dir.ts";
+import { openLocalShards } from "../../packages/server/src/start/open-local-shards.ts";
 import { createLogger, type Logger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../../packages/server/src/telemetry/metrics.ts";
 import { Timestamps } from "../../packages/server/src/timestamps.ts";
@@ -50,21 +54,60 @@ export class CountingClock extends SimClock {
   }
 }
 
+/** With CODEQ_TEST_SHARDS=3 the same tests run on a server with three shards. */
+const shards: number = Number(process.env["CODEQ_TEST_SHARDS"] ?? 1);
+
+/** Options of tests that mean one shard, with the reason. */
+export const onlyWith = {
+  broker: oneShard("it looks into the only broker"),
+  disk: oneShard("it makes the only disk slow or full"),
+  order: oneShard("there is one order of all tasks with one shard only"),
+  batch: oneShard("a batch claim gets what one shard has"),
+  health: oneShard("with several shards the page tells how each of them is"),
+  shards: oneShard("it says how many there are"),
+  series: oneShard("each shard bounds its own series"),
+  callbacks: oneShard("each shard bounds its own callbacks"),
+} as const;
+
+function oneShard(reason: string): { readonly skip: string | false } {
+  return { skip: shards === 1 ? false : reason };
+}
+
+interface StoreFiles {
+  readonly contents: Map<string, Buffer>;
+  disk: SimDisk;
+  log: MemoryLog;
+}
+
 export class World {
   readonly clock: CountingClock = new CountingClock({ wallMs: startMs });
   readonly random: SimRandom;
-  readonly #contents: Map<string, Buffer> = new Map();
+  /** Of the only store, or of the one for what is no task; then of the shards. */
+  readonly #stores: StoreFiles[] = [];
   readonly #options: Options;
   directory = "";
-  disk: SimDisk;
   /** Grows when a process ends; what an earlier one left behind does nothing any more. */
   life = 1;
-  #log: MemoryLog = new MemoryLog({ writer: 1, epoch: 1, shard: 0 });
 
   constructor(options: Options = {}) {
     this.#options = options;
     this.random = new SimRandom(options.seed ?? 1);
-    this.disk = new SimDisk({ random: () => this.random.next() });
+    for (let store = 0; store <= Math.max(shards, options.settings?.shards ?? 1); store += 1) {
+      this.#stores.push({
+        contents: new Map(),
+        disk: new SimDisk({ random: () => this.random.next() }),
+        log: new MemoryLog({ writer: 1, epoch: 1, shard: 0 }),
+      });
+    }
+  }
+
+  /** Of the only store, or of the one for what is no task. */
+  get disk(): SimDisk {
+    return this.#files(0).disk;
+  }
+
+  #files(store: number): StoreFiles {
+    return this.#stores[store] as StoreFiles;
   }
 
   async start(settings: Partial<Config> = {}): Promise<RunningServer> {
@@ -85,7 +128,12 @@ export class World {
       clock,
       logger,
       metrics,
-      storage: await this.#storage({ config, metrics, logger }),
+      storage: await this.#storage({ config, metrics, logger, store: 0 }),
+      openShards: (_known, parts) => {
+        const openStorage = (shard: number): Promise<Storage> =>
+          this.#storage({ config, metrics, logger, store: 1 + shard });
+        return openLocalShards({ ...parts, openStorage });
+      },
       randomBytes: (into) => this.random.bytes(into),
       draw: () => this.random.next(),
       post:
@@ -103,7 +151,7 @@ export class World {
   /** Ends the process, or takes the power away; the next start finds what the disk kept. */
   crash(mode: "process" | "power"): void {
     this.life += 1;
-    this.disk = this.disk.crash(mode);
+    for (const files of this.#stores) files.disk = files.disk.crash(mode);
   }
 
   #clockOfLife(): Clock {
@@ -122,6 +170,7 @@ export class World {
     const loaded = loadConfig({
       argv: [],
       env: {
+        CODEQ_SHARDS: String(shards),
         PRODUCER_AUTH_CONFIG: JSON.stringify(producerTokens),
         WORKER_AUTH_CONFIG: JSON.stringify(workerTokens),
         CODEQ_DATA_DIR: this.directory || "unused",
@@ -136,14 +185,20 @@ export class World {
     readonly config: Config;
     readonly metrics: Metrics;
     readonly logger: Logger;
+    readonly store: number;
   }): Promise<Storage> {
-    const { config, metrics, logger } = parts;
-    const { clock, disk } = this;
-    if (this.#options.storage === "files") return openDataDir(config, { clock, metrics, logger });
+    const { config, metrics, logger, store } = parts;
+    const { clock } = this;
+    const files = this.#files(store);
+    const { contents, disk } = files;
+    if (this.#options.storage === "files") {
+      const dataDir = store === 0 ? config.dataDir : join(config.dataDir, `shard-${store - 1}`);
+      return openDataDir({ ...config, dataDir }, { clock, metrics, logger });
+    }
     const { life } = this;
     const beforeWrite = (): Promise<void> =>
       life === this.life ? Promise.resolve() : new Promise(() => {});
-    const kv = new MemoryKv({ contents: this.#contents, beforeWrite });
+    const kv = new MemoryKv({ contents, beforeWrite });
     if (this.#options.storage === "sim-disk") {
       const log = await LocalLog.open(disk, {
         durability: config.durability,
@@ -155,8 +210,8 @@ export class World {
       });
       return { kv, log, freeBytes: () => disk.freeBytes() };
     }
-    this.#log = this.#log.reopen();
-    return { kv, log: this.#log, freeBytes: () => Promise.resolve(Number.MAX_SAFE_INTEGER) };
+    files.log = files.log.reopen();
+    return { kv, log: files.log, freeBytes: () => Promise.resolve(Number.MAX_SAFE_INTEGER) };
   }
 }
 
@@ -324,15 +379,15 @@ export class RunningServer {
 
   /** Resolves when this many claims, or readers of results, wait. */
   async untilWaiting(count: number, kind: "claims" | "results" = "claims"): Promise<void> {
-    const { broker } = this.core;
-    await until(() => (kind === "claims" ? broker.claims.lines : broker.results).size === count);
+    const { queue } = this.core;
+    await until(() => waitingAt(queue, kind) === count);
   }
 
   async stop(): Promise<void> {
     // A process that crashed is not there to be stopped.
     if (this.#isStopped || this.#life !== this.world.life) return;
     this.#isStopped = true;
-    this.core.broker.stopWaiting();
+    this.core.queue.stopWaiting();
     await this.app.close();
     await this.core[Symbol.asyncDispose]();
   }
@@ -342,6 +397,14 @@ export class RunningServer {
     await this.stop();
     return this.world.start({ ...this.config, ...settings });
   }
+}
+
+function waitingAt(queue: Queue, kind: "claims" | "results"): number {
+  if (queue instanceof Router) {
+    return kind === "claims" ? queue.waitingClaims : queue.waitingResults;
+  }
+  const { claims, results } = queue as Broker;
+  return kind === "claims" ? claims.lines.size : results.size;
 }
 
 /** A server of its own for one test. */

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import type { Reply } from "./setup.ts";
-import { setup } from "./setup.ts";
+import { onlyWith, setup } from "./setup.ts";
 
 function refuses(reply: Reply, status: number, text: string): void {
   assert.equal(reply.text, JSON.stringify({ error: text }));
@@ -118,24 +118,30 @@ test("a worker with event types claims those, whatever their case, and no others
   assert.equal((await server.stats("print")).ready, 1);
 });
 
-test("a batch claim gives up to count tasks and refuses more than the configured number", async (t) => {
-  const server = await setup(t);
-  const tasks = Array.from({ length: 300 }, (_, n) => ({ command: "render", payload: n }));
-  await server.post("/tasks/batch", { tasks }, "producer-acme");
-  const claim = (count: number) => server.post("/tasks/claim/batch", { count }, "worker-acme");
-  refuses(await claim(257), 400, "count exceeds maximum of 256");
-  refuses(await claim(1e308), 400, "count exceeds maximum of 256");
-  const first = await claim(256);
-  assert.deepEqual(Object.keys(first.json), ["tasks"]);
-  assert.equal(first.json.tasks.length, 256);
-  const rest = await claim(256);
-  assert.equal(rest.json.tasks.length, 44);
-  const payloads = [...first.json.tasks, ...rest.json.tasks].map(({ payload }) => Number(payload));
-  assert.deepEqual(payloads, [...tasks.keys()]);
-  const small = await setup(t, { settings: { claimBatchMax: 1 } });
-  const refused = await small.post("/tasks/claim/batch", { count: 2 }, "worker-acme");
-  refuses(refused, 400, "count exceeds maximum of 1");
-});
+test(
+  "a batch claim gives up to count tasks and refuses more than the configured number",
+  onlyWith.batch,
+  async (t) => {
+    const server = await setup(t);
+    const tasks = Array.from({ length: 300 }, (_, n) => ({ command: "render", payload: n }));
+    await server.post("/tasks/batch", { tasks }, "producer-acme");
+    const claim = (count: number) => server.post("/tasks/claim/batch", { count }, "worker-acme");
+    refuses(await claim(257), 400, "count exceeds maximum of 256");
+    refuses(await claim(1e308), 400, "count exceeds maximum of 256");
+    const first = await claim(256);
+    assert.deepEqual(Object.keys(first.json), ["tasks"]);
+    assert.equal(first.json.tasks.length, 256);
+    const rest = await claim(256);
+    assert.equal(rest.json.tasks.length, 44);
+    const payloads = [...first.json.tasks, ...rest.json.tasks].map(({ payload }) =>
+      Number(payload),
+    );
+    assert.deepEqual(payloads, [...tasks.keys()]);
+    const small = await setup(t, { settings: { claimBatchMax: 1 } });
+    const refused = await small.post("/tasks/claim/batch", { count: 2 }, "worker-acme");
+    refuses(refused, 400, "count exceeds maximum of 1");
+  },
+);
 
 test("more than 256 commands in one claim are refused", async (t) => {
   const server = await setup(t);
@@ -148,7 +154,7 @@ test("more than 256 commands in one claim are refused", async (t) => {
   );
 });
 
-test("a waiting claim is capped at 30 seconds and then answers 204", async (t) => {
+test("a waiting claim is capped at 30 seconds and then answers 204", onlyWith.broker, async (t) => {
   const server = await setup(t);
   const pending = server.post("/tasks/claim", { waitSeconds: 1e9 }, "worker-acme");
   await server.untilWaiting(1);

@@ -38,6 +38,14 @@ class World {
     this.waiting.splice(this.waiting.indexOf(claim), 1);
   }
 
+  /** Comes back to where its ticket says. */
+  comeBack(claim: Claim): void {
+    claim.isWaiting = true;
+    this.line.addInOrder(claim);
+    const behind = this.waiting.findIndex(({ ticket }) => ticket > claim.ticket);
+    this.waiting.splice(behind < 0 ? this.waiting.length : behind, 0, claim);
+  }
+
   check(): void {
     assert.equal(this.line.size, this.waiting.length);
     assert.equal(this.line.first(), this.waiting[0]);
@@ -100,5 +108,41 @@ test("whoever comes, leaves and comes again, the line is what a plain list is", 
       }
     }),
     { numRuns: 100 },
+  );
+});
+
+test("those who had their turn in vain stand in their old order, whoever comes back first", () => {
+  const world = new World();
+  const [first, second, third] = [world.come(), world.come(), world.come()] as const;
+  world.leave(first);
+  world.leave(second);
+  assert.equal(world.line.first(), third);
+  world.comeBack(second);
+  world.comeBack(first);
+  world.check();
+  assert.deepEqual(world.line.waiting(), [first, second, third]);
+});
+
+test("comings, goings and returns leave a line in the order of its tickets", () => {
+  const step = fc.tuple(fc.constantFrom("come", "leave", "back"), fc.nat(100));
+  const steps = fc.array(step, { maxLength: 300 });
+  fc.assert(
+    fc.property(steps, (all) => {
+      const world = new World();
+      const away: Claim[] = [];
+      for (const [what, at] of all) {
+        const leaving = world.waiting[at % Math.max(world.waiting.length, 1)];
+        const [returning] = away.splice(
+          what === "back" ? at % Math.max(away.length, 1) : 0,
+          what === "back" ? 1 : 0,
+        );
+        if (what === "come") world.come();
+        else if (what === "leave" && leaving !== undefined) {
+          world.leave(leaving);
+          away.push(leaving);
+        } else if (returning !== undefined) world.comeBack(returning);
+        world.check();
+      }
+    }),
   );
 });

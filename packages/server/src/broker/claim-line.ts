@@ -26,17 +26,27 @@ export class ClaimLine {
     this.#size += 1;
   }
 
-  /** Puts one in front that had its turn and got nothing. */
-  addFirst(claim: Claim): void {
-    if (this.#first > 0) {
-      this.#first -= 1;
-      this.#claims[this.#first] = claim;
-      this.#tickets[this.#first] = claim.ticket;
-    } else {
-      this.#claims.unshift(claim);
-      this.#tickets.unshift(claim.ticket);
+  /** Puts one where its ticket belongs: it had left, and waits on. */
+  addInOrder(claim: Claim): void {
+    const at = this.#placeOf(claim.ticket);
+    if (this.#claims[at] !== claim) {
+      this.#claims.splice(at, 0, claim);
+      this.#tickets.splice(at, 0, claim.ticket);
     }
+    this.#first = Math.min(this.#first, at);
     this.#size += 1;
+  }
+
+  /** The first place whose ticket is not smaller. */
+  #placeOf(ticket: number): number {
+    let low = 0;
+    let high = this.#tickets.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#tickets[middle] as number) < ticket) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   /** One of the claims waits no longer. */

@@ -69,16 +69,19 @@ export class ClaimLines {
     for (const line of claim.lines) line.add(claim);
   }
 
-  /** Waits on where it left: it had its turn, and got nothing. */
+  /** Waits on where it left, since it had its turn and got nothing; or at the end, if it never waited. */
   waitOn(claim: Claim, waitMs: number): void {
     this.#stand(claim, waitMs);
-    for (const line of claim.lines) line.addFirst(claim);
+    if (claim.ticket === 0) claim.ticket = ++this.#lastTicket;
+    for (const line of claim.lines) line.addInOrder(claim);
   }
 
   #stand(claim: Claim, waitMs: number): void {
     const { tenantId } = claim;
-    const tenant = this.#queues.tenant(tenantId);
+    // All of them are made first: making one may drop others in which nobody waits yet.
+    for (const name of claim.queues ?? []) this.#queues.queue(tenantId, name);
     const lines = claim.queues?.map((name) => this.#queues.queue(tenantId, name).waiters);
+    const tenant = this.#queues.tenant(tenantId);
     claim.isWaiting = true;
     claim.lines = lines ?? [tenant.anyWaiters];
     this.#count(tenant, claim.lines.length);

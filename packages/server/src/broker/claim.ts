@@ -35,6 +35,8 @@ export abstract class Claim implements Waiter<readonly ClaimedTask[]> {
   cancelTimer: (() => void) | undefined = undefined;
   /** Nobody waits for the answer any more. */
   isCancelled = false;
+  /** Its tasks are decided, and on their way. */
+  isServed = false;
 
   constructor(request: ClaimRequest) {
     this.tenantId = request.tenantId;

@@ -149,6 +149,7 @@ export class Claims {
     }
     if (tasks.length === 0) return false;
     this.lines.leave(claim);
+    claim.isServed = true;
     this.#parts.give(changes, claim, tasks);
     return true;
   }

@@ -22,7 +22,7 @@ import type { Claim } from "./claim.ts";
 import type { ClaimedTask, Enqueued, OwnedTask, Submitted, TaskRefusal, Waiter } from "./verbs.ts";
 
 export interface Queue {
-  /** Whether it takes changes; of several the worst. */
+  /** Whether it takes changes; of several shards the best, since the others refuse only what is theirs. */
   readonly state: EngineState;
   /** True when changes arrive faster than they can be written for so long that memory fills. */
   readonly isOverloaded: boolean;

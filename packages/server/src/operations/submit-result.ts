@@ -98,7 +98,7 @@ async function submitWithFiles(
     // Nobody knows what a storage that failed has kept, so the files stay with what is left of it.
     const isUnknown =
       !answer.ok && (answer.code === "storage_failed" || answer.code === "shutting_down");
-    isKept = isUnknown || (answer.ok && answer.value.artifacts === artifacts);
+    isKept = isUnknown || (answer.ok && answer.value.repeated !== true);
     return answer;
   } finally {
     await settle(isKept);

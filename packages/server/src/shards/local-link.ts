@@ -4,13 +4,14 @@ import type { ShardLink } from "./link.ts";
 import type { ShardHost } from "./shard-host.ts";
 
 export class LocalLink implements ShardLink {
-  onMessage: (message: Uint8Array) => void = () => {};
   onDown: (fault: FaultError) => void = () => {};
   readonly #defer: (run: () => void) => void;
   readonly #close: () => Promise<void>;
   #host: ShardHost | undefined;
+  #listener: ((message: Uint8Array) => void) | undefined;
   /** What came before there was somebody to take it. */
   readonly #early: Uint8Array[] = [];
+  readonly #unheard: Uint8Array[] = [];
 
   constructor(parts: {
     readonly defer: (run: () => void) => void;
@@ -26,9 +27,17 @@ export class LocalLink implements ShardLink {
     for (const message of this.#early.splice(0)) host.take(message);
   }
 
+  set onMessage(listener: (message: Uint8Array) => void) {
+    this.#listener = listener;
+    for (const message of this.#unheard.splice(0)) listener(message);
+  }
+
   /** The shard says something. */
   deliver(message: Uint8Array): void {
-    this.#defer(() => this.onMessage(message));
+    this.#defer(() => {
+      if (this.#listener === undefined) this.#unheard.push(message);
+      else this.#listener(message);
+    });
   }
 
   send(message: Uint8Array<ArrayBuffer>): void {

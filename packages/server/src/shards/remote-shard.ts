@@ -31,6 +31,7 @@ import {
   answer,
   call,
   readClaimed,
+  readHead,
   readRefused,
   readResult,
   readSubmitted,
@@ -54,11 +55,15 @@ export interface ShardNotes {
   event(event: TaskEvent): void;
   missed(events: number): void;
   state(state: EngineState, fault: FaultError | undefined): void;
-  /** All that was heard of it before counts for nothing. */
+  /** It has ended: what becomes of the calls to it is unknown. */
   down(fault: FaultError): void;
+  /** A new one is there in its place. */
+  up(): void;
+  /** All that was heard before of queues and tenants is void. */
+  anew(): void;
   /** Everything up to this call was carried out, and what was heard tells of it. */
-  carriedOut(number: number): void;
-  /** That was all for now, and everybody has been answered. */
+  carriedOut(number: number, undecided: readonly number[]): void;
+  /** All of a message was heard, and everybody has been answered. */
   heard(): void;
 }
 
@@ -93,6 +98,7 @@ export class RemoteShard {
   #received = 0;
   #unsaid = 0;
   #isDeferred = false;
+  #isOverloadedThere = false;
   #isListening = false;
   #fault: FaultError | undefined;
 
@@ -116,12 +122,7 @@ export class RemoteShard {
   }
 
   get isOverloaded(): boolean {
-    return this.#unreadBytes > unreadBytesMax;
-  }
-
-  /** Why it answers nothing. */
-  get fault(): FaultError | undefined {
-    return this.#fault;
+    return this.#isOverloadedThere || this.#unreadBytes > unreadBytesMax;
   }
 
   /** Returns the number of the call. */
@@ -258,7 +259,8 @@ export class RemoteShard {
   #take(message: Uint8Array): void {
     if (this.#fault !== undefined) this.#up();
     const from = new MessageReader(message);
-    const carriedOut = from.double();
+    const { carriedOut, undecided, isOverloaded } = readHead(from);
+    this.#isOverloadedThere = isOverloaded;
     this.#received += message.length;
     this.#unsaid += message.length;
     if (this.#unsaid > unsaidBytesMax) this.#schedule();
@@ -274,13 +276,13 @@ export class RemoteShard {
       const kind = from.byte();
       if (kind < answer.hint && !isNoted) {
         // The notes stand in front: now all that belongs together is known.
-        this.#notes.carriedOut(carriedOut);
+        this.#notes.carriedOut(carriedOut, undecided);
         isNoted = true;
       }
       if (kind >= answer.hint) this.#note(kind, from);
       else this.#tell(this.#read(kind, from), bugs);
     }
-    if (!isNoted) this.#notes.carriedOut(carriedOut);
+    if (!isNoted) this.#notes.carriedOut(carriedOut, undecided);
     this.#notes.heard();
     // After all others were told: what one of them did wrong is not theirs.
     if (bugs.length > 0) throw bugs[0];
@@ -375,6 +377,9 @@ export class RemoteShard {
       case answer.missed:
         this.#notes.missed(from.number());
         return;
+      case answer.anew:
+        this.#notes.anew();
+        return;
       case answer.state: {
         const state = from.text() as EngineState;
         const message = from.text();
@@ -393,6 +398,7 @@ export class RemoteShard {
     this.#out.take();
     this.#unread = [];
     this.#unreadBytes = 0;
+    this.#isOverloadedThere = false;
     this.#notes.down(fault);
     const waiting = [...this.#waiting.values()];
     this.#waiting.clear();
@@ -405,6 +411,7 @@ export class RemoteShard {
     this.#calls = 0;
     this.#received = 0;
     this.#begin();
+    this.#notes.up();
     if (this.#isListening) this.listen(true);
   }
 }

@@ -21,6 +21,13 @@ interface Pick {
   readonly shard: number;
 }
 
+/** A claim is on its way to a shard, which may have been asked for more than it has. */
+interface AskedFor {
+  readonly number: number;
+  readonly queue: RoutedQueue;
+  readonly count: number;
+}
+
 export interface RoutedClaimsParts {
   readonly shards: readonly RemoteShard[];
   readonly room: SharedRoom;
@@ -33,6 +40,10 @@ export class RoutedClaims {
   readonly lines: ClaimLines;
   readonly #parts: RoutedClaimsParts;
   readonly #queues: RoutedQueues;
+  /** What the shards were asked for and may not have told the consequences of, by shard. */
+  readonly #asked: AskedFor[][];
+  /** Claims that are with a shard. */
+  readonly #away: Set<Claim> = new Set();
   /** Have work that may not have been offered to those who wait. */
   readonly #told: Set<RoutedQueue> = new Set();
   readonly #freed: Set<TenantId> = new Set();
@@ -42,6 +53,7 @@ export class RoutedClaims {
   constructor(parts: RoutedClaimsParts) {
     this.#parts = parts;
     this.#queues = new RoutedQueues(parts.shards.length);
+    this.#asked = parts.shards.map(() => []);
     this.lines = new ClaimLines(parts.clock, this.#queues);
   }
 
@@ -62,8 +74,18 @@ export class RoutedClaims {
     this.lines.finish(claim);
   }
 
+  /** Ends all waits; what comes back from a shard without tasks does not wait on. */
+  stopWaiting(): void {
+    for (const claim of this.#away) claim.waitUntilMs = Number.NEGATIVE_INFINITY;
+    this.lines.finishAll();
+  }
+
   hint(shard: number, of: { tenantId: TenantId; queue: string }, said: Omit<Hint, "asked">): void {
-    const queue = this.#queues.queue(of.tenantId, of.queue);
+    const queue =
+      said.ready > 0
+        ? this.#queues.queue(of.tenantId, of.queue)
+        : this.#queues.find(of.tenantId, of.queue);
+    if (queue === undefined) return;
     const hint = queue.hints[shard] as Hint;
     hint.ready = said.ready;
     hint.topPriority = said.topPriority;
@@ -85,8 +107,39 @@ export class RoutedClaims {
     for (const queue of told) this.#serveQueue(queue);
   }
 
+  /** What the shard has told contains all that it was asked for up to this call. */
+  carriedOut(shard: number, number: number, undecided: readonly number[]): void {
+    const asked = this.#asked[shard] as AskedFor[];
+    if (asked.length === 0) return;
+    this.#asked[shard] = asked.filter((each) => {
+      const isUnderWay = each.number > number || undecided.includes(each.number);
+      if (!isUnderWay) this.#settle(shard, each);
+      return isUnderWay;
+    });
+  }
+
+  /** A shard may take claims again: what it told before has not been offered to anybody. */
+  opened(shard: number): void {
+    for (const queue of this.#queues.all()) {
+      if ((queue.hints[shard] as Hint).ready > 0) this.#told.add(queue);
+    }
+  }
+
+  /** The shard tells anew what it has. */
   forget(shard: number): void {
     this.#queues.forget(shard);
+  }
+
+  /** The shard is gone, and whoever asked it for tasks hears of it next. */
+  down(shard: number): void {
+    for (const each of (this.#asked[shard] as AskedFor[]).splice(0)) this.#settle(shard, each);
+    this.#queues.forget(shard);
+  }
+
+  #settle(shard: number, { queue, count }: AskedFor): void {
+    (queue.hints[shard] as Hint).asked -= count;
+    this.#told.add(queue);
+    this.#queues.dropIfIdle(queue);
   }
 
   #serveTenant(tenantId: TenantId): void {
@@ -132,12 +185,11 @@ export class RoutedClaims {
     hint.asked += count;
     this.#turn = (pick.shard + 1) % shards.length;
     const request = { tenantId, workerId, queues, leaseMs, count, waitMs: 0 };
-    const asked = new AskedShard(claim, (tasks) => {
-      hint.asked -= count;
-      this.#answered(claim, pick, tasks);
-    });
+    this.#away.add(claim);
+    const asked = new AskedShard(claim, (tasks) => this.#answered(claim, tasks));
     const number = shards[pick.shard]?.claim(request, asked) ?? 0;
-    if (number > 0) room.send(pick.shard, number, tenantId, { leased: count });
+    this.#asked[pick.shard]?.push({ number, queue: pick.queue, count });
+    room.send(pick.shard, number, tenantId, { leased: count });
     return true;
   }
 
@@ -160,7 +212,8 @@ export class RoutedClaims {
   }
 
   /** Without tasks the shard has told, in front of its answer, that it has none; others may. */
-  #answered(claim: Claim, { queue }: Pick, tasks: readonly ClaimedTask[] | Refused): void {
+  #answered(claim: Claim, tasks: readonly ClaimedTask[] | Refused): void {
+    this.#away.delete(claim);
     if (!isTasks(tasks)) {
       this.#refused(claim, tasks);
     } else if (tasks.length > 0) {
@@ -168,8 +221,6 @@ export class RoutedClaims {
     } else if (claim.isCancelled || !this.#send(claim)) {
       this.#waitOn(claim);
     }
-    this.#told.add(queue);
-    this.#queues.dropIfIdle(queue);
   }
 
   /** A shard that takes nothing now holds up nobody whom another one can serve. */

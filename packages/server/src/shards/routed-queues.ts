@@ -41,8 +41,13 @@ export class RoutedTenant implements TenantLines {
   isHeldBack = false;
 }
 
+/** Queues that nobody has anything to say of are dropped once there may be so many. */
+const idleQueuesMax = 1024;
+
 export class RoutedQueues implements LinesByQueue {
   readonly #shards: number;
+  #size = 0;
+  #dropAt = idleQueuesMax;
   readonly #tenants: Map<TenantId, RoutedTenant> = new Map();
 
   constructor(shards: number) {
@@ -62,14 +67,28 @@ export class RoutedQueues implements LinesByQueue {
     return this.#tenants.get(tenantId);
   }
 
+  find(tenantId: TenantId, name: string): RoutedQueue | undefined {
+    return this.#tenants.get(tenantId)?.queues.get(name);
+  }
+
   queue(tenantId: TenantId, name: string): RoutedQueue {
+    const known = this.find(tenantId, name);
+    if (known !== undefined) return known;
+    if (this.#size >= this.#dropAt) this.#dropIdle();
     const tenant = this.tenant(tenantId);
-    let queue = tenant.queues.get(name);
-    if (queue === undefined) {
-      queue = new RoutedQueue(name, tenantId, tenant, this.#shards);
-      tenant.queues.set(name, queue);
-    }
+    const queue = new RoutedQueue(name, tenantId, tenant, this.#shards);
+    tenant.queues.set(name, queue);
+    this.#size += 1;
     return queue;
+  }
+
+  *all(): Generator<RoutedQueue> {
+    for (const tenant of this.#tenants.values()) yield* tenant.queues.values();
+  }
+
+  /** How many queues are known. */
+  get size(): number {
+    return this.#size;
   }
 
   /** Those of them that are known, or all of the tenant. */
@@ -86,22 +105,31 @@ export class RoutedQueues implements LinesByQueue {
 
   /** There is nothing to know of it any more. */
   dropIfIdle({ name, tenantId, tenant, isIdle }: RoutedQueue): void {
-    if (!isIdle) return;
-    tenant.queues.delete(name);
+    if (!isIdle || !tenant.queues.delete(name)) return;
+    this.#size -= 1;
+    this.#dropTenantIfIdle(tenantId, tenant);
+  }
+
+  /** Claims that have left their lines tell nobody. */
+  #dropIdle(): void {
+    for (const queue of [...this.all()]) this.dropIfIdle(queue);
+    for (const [tenantId, tenant] of [...this.#tenants]) this.#dropTenantIfIdle(tenantId, tenant);
+    this.#dropAt = Math.max(idleQueuesMax, this.#size * 2);
+  }
+
+  #dropTenantIfIdle(tenantId: TenantId, tenant: RoutedTenant): void {
     if (tenant.queues.size === 0 && tenant.waiting === 0 && tenant.anyWaiters.size === 0) {
       this.#tenants.delete(tenantId);
     }
   }
 
-  /** A shard is gone, and nothing that it said counts. */
+  /** Nothing that the shard said counts any more. */
   forget(shard: number): void {
-    for (const tenant of [...this.#tenants.values()]) {
-      for (const queue of [...tenant.queues.values()]) {
-        const hint = queue.hints[shard] as Hint;
-        hint.ready = 0;
-        hint.topPriority = -1;
-        this.dropIfIdle(queue);
-      }
+    for (const queue of [...this.all()]) {
+      const hint = queue.hints[shard] as Hint;
+      hint.ready = 0;
+      hint.topPriority = -1;
+      this.dropIfIdle(queue);
     }
   }
 }

@@ -121,16 +121,26 @@ export class Router implements Queue, AsyncDisposable {
       state: (state, fault) => {
         this.#states[shard] = { state, error: fault?.message };
         this.#opened[shard]?.resolve();
+        this.#claims.opened(shard);
         onState(this.state, fault);
       },
       down: (fault) => {
         this.#states[shard] = { state: "failed", error: fault.message };
         this.#opened[shard]?.reject(fault);
-        this.#claims.forget(shard);
-        this.#room.forget(shard);
+        this.#claims.down(shard);
         onState(this.state, fault);
       },
-      carriedOut: (number) => this.#room.carriedOut(shard, number),
+      up: () => this.#room.forgetSent(shard),
+      anew: () => {
+        this.#claims.forget(shard);
+        this.#room.forget(shard);
+      },
+      carriedOut: (number, undecided) => {
+        this.#room.carriedOut(shard, number, undecided);
+        this.#claims.carriedOut(shard, number, undecided);
+        // Who waits comes before those who ask again when they hear their answers.
+        this.#claims.serveTold();
+      },
       heard: () => this.#claims.serveTold(),
     };
   }
@@ -325,8 +335,12 @@ export class Router implements Queue, AsyncDisposable {
     return this.#claims.lines.size;
   }
 
+  get waitingResults(): number {
+    return this.#waits.size;
+  }
+
   stopWaiting(): void {
-    this.#claims.lines.finishAll();
+    this.#claims.stopWaiting();
     for (const wait of this.#waits) wait.abort();
   }
 

@@ -29,6 +29,7 @@ import {
   readSubmission,
   terms,
   writeClaimed,
+  writeHead,
   writeRefused,
   writeResult,
   writeSubmitted,
@@ -36,6 +37,8 @@ import {
 
 /** Events are left out while so much of what was sent has not been received. */
 const unreceivedBytesMax = 8 * 1024 * 1024;
+
+const unforeseen = "the shard could not carry it out";
 
 export interface ShardHostParts {
   readonly broker: Broker;
@@ -70,6 +73,11 @@ export class ShardHost {
   readonly #parts: ShardHostParts;
   readonly #out: MessageWriter = new MessageWriter();
   readonly #queues: Set<QueueState> = new Set();
+  /** Tenants that have something stored, to be told with the queues. */
+  #storing: readonly TenantId[] = [];
+  #isAnew = true;
+  /** Claims for which the disk is read. */
+  #undecided: AskedClaim[] = [];
   /** Calls that wait for something, and how to end that. */
   readonly #waits: Map<number, AbortController> = new Map();
   #done = 0;
@@ -79,15 +87,25 @@ export class ShardHost {
   #stopListening: (() => void) | undefined;
   #missed = 0;
 
-  constructor(parts: ShardHostParts) {
+  static async open(parts: ShardHostParts): Promise<ShardHost> {
+    return new ShardHost(parts, await storingTenants(parts));
+  }
+
+  private constructor(parts: ShardHostParts, storing: readonly TenantId[]) {
     this.#parts = parts;
     const { broker } = parts;
     broker.onMoved = (queue) => {
       this.#queues.add(queue);
       this.#schedule();
     };
-    broker.onRecovered = () => this.#noteAll();
-    this.#noteAll();
+    broker.onRecovered = () => {
+      storingTenants(parts).then(
+        (tenants) => this.#noteAll(tenants),
+        // Those who cannot be read now are told with their next change.
+        () => this.#noteAll([]),
+      );
+    };
+    this.#noteAll(storing);
     this.tellState();
   }
 
@@ -112,14 +130,19 @@ export class ShardHost {
       } catch (error) {
         // Of what did not arrive whole nothing more can be read; a bug costs the call that it meets.
         if (error instanceof DamagedMessage) throw error;
-        this.#parts.onBug(error);
-        this.refuse(new FaultError("storage_failed", "the shard could not carry it out"), number);
+        const isFault = error instanceof FaultError;
+        if (!isFault) this.#parts.onBug(error);
+        this.refuse(isFault ? error : new FaultError("storage_failed", unforeseen), number);
       }
     }
     this.#schedule();
   }
 
-  #noteAll(): void {
+  /** Tells everything from the beginning. */
+  #noteAll(storing: readonly TenantId[]): void {
+    this.#isAnew = true;
+    this.#storing = storing;
+    this.#queues.clear();
     for (const queue of this.#parts.broker.queues.all()) this.#queues.add(queue);
     this.#schedule();
   }
@@ -130,9 +153,12 @@ export class ShardHost {
       case call.enqueue:
         this.#enqueue(from, number);
         return;
-      case call.claim:
-        broker.claim(new AskedClaim(readClaim(from), this, number));
+      case call.claim: {
+        const claim = new AskedClaim(readClaim(from), this, number);
+        broker.claim(claim);
+        if (!claim.isDecided) this.#undecided.push(claim);
         return;
+      }
       case call.heartbeat: {
         const of = readOwned(from);
         broker.heartbeat(of, from.double(), this.#extended, number);
@@ -367,7 +393,12 @@ export class ShardHost {
   readonly #flush = (): void => {
     this.#isDeferred = false;
     const message = new MessageWriter();
-    message.double(this.#done);
+    const { isOverloaded } = this.#parts.broker;
+    if (this.#undecided.length > 0) {
+      this.#undecided = this.#undecided.filter(({ isDecided }) => !isDecided);
+    }
+    const undecided = this.#undecided.map(({ number }) => number);
+    writeHead(message, { carriedOut: this.#done, undecided, isOverloaded });
     this.#writeNotes(message);
     if (this.#missed > 0) {
       message.byte(answer.missed);
@@ -382,7 +413,10 @@ export class ShardHost {
 
   #writeNotes(to: MessageWriter): void {
     const { broker, isLimited } = this.#parts;
-    const tenants = new Set<TenantId>();
+    const tenants = new Set<TenantId>(this.#storing);
+    this.#storing = [];
+    if (this.#isAnew) to.byte(answer.anew);
+    this.#isAnew = false;
     for (const { tenantId, name, readyTotal, topPriority } of this.#queues) {
       to.byte(answer.hint);
       to.text(tenantId);
@@ -404,10 +438,16 @@ export class ShardHost {
   }
 }
 
+/** Whose bytes the router has to know of, though they may have no task in a queue. */
+function storingTenants({ broker, isLimited }: ShardHostParts): Promise<readonly TenantId[]> {
+  return isLimited ? broker.store.storingTenants() : Promise.resolve([]);
+}
+
 /** Never waits: the router keeps claims for which there is nothing. */
 class AskedClaim extends Claim {
   readonly #host: ShardHost;
   readonly number: number;
+  #isAnswered = false;
 
   constructor(request: ConstructorParameters<typeof Claim>[0], host: ShardHost, number: number) {
     super(request);
@@ -415,11 +455,17 @@ class AskedClaim extends Claim {
     this.number = number;
   }
 
+  get isDecided(): boolean {
+    return this.isServed || this.#isAnswered;
+  }
+
   durable(tasks: readonly ClaimedTask[]): void {
+    this.#isAnswered = true;
     this.#host.claimed(this, tasks);
   }
 
   refused(why: Refused): void {
+    this.#isAnswered = true;
     this.#host.refuse(why, this.number);
   }
 }

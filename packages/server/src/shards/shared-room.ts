@@ -1,7 +1,7 @@
 /**
  * What quotas leave a tenant, over all shards: what they told, and what was sent to them since. A call
  * that a shard has carried out is part of what it tells, so nothing is counted twice and nothing is
- * forgotten.
+ * forgotten. While a shard is away, what it had and what was on its way to it still counts.
  */
 import type { TenantId } from "@codeq/queue";
 import { type Exceeded, isLimited, type Quotas, quotaOf } from "../config/quotas.ts";
@@ -25,6 +25,8 @@ export class SharedRoom {
   /** By shard. */
   readonly #told: readonly Map<TenantId, Held>[];
   readonly #sent: Sent[][];
+  /** The sum of what was sent, by tenant. */
+  readonly #underWay: Map<TenantId, Held> = new Map();
 
   constructor(quotas: Quotas, shards: number) {
     this.#quotas = quotas;
@@ -36,26 +38,37 @@ export class SharedRoom {
   /** A shard tells what a tenant has there. */
   tell(shard: number, tenantId: TenantId, held: Held): void {
     const told = this.#told[shard];
-    const isNothing = held.pending === 0 && held.leased === 0 && held.storedBytes === 0;
-    if (isNothing) told?.delete(tenantId);
+    if (isNothing(held)) told?.delete(tenantId);
     else told?.set(tenantId, held);
   }
 
   /** A call that may take so much is on its way. */
   send(shard: number, number: number, tenantId: TenantId, takes: Partial<Held>): void {
-    if (this.isLimited) this.#sent[shard]?.push({ ...nothing, ...takes, number, tenantId });
+    if (!this.isLimited) return;
+    const sent: Sent = { ...nothing, ...takes, number, tenantId };
+    this.#sent[shard]?.push(sent);
+    this.#count(sent, 1);
   }
 
-  /** What a shard told has everything up to this call in it. */
-  carriedOut(shard: number, number: number): void {
+  /** What a shard told has everything up to this call in it, but for what is not decided yet. */
+  carriedOut(shard: number, number: number, undecided: readonly number[]): void {
     const sent = this.#sent[shard];
     if (sent === undefined || sent.length === 0) return;
-    const left = sent.findIndex((each) => each.number > number);
-    sent.splice(0, left < 0 ? sent.length : left);
+    this.#sent[shard] = sent.filter((each) => {
+      const isUnderWay = each.number > number || undecided.includes(each.number);
+      if (!isUnderWay) this.#count(each, -1);
+      return isUnderWay;
+    });
   }
 
-  /** The shard is gone, and with it what was on its way. */
+  /** All that a shard has told is void; it tells anew what its tenants have. */
   forget(shard: number): void {
+    this.#told[shard]?.clear();
+  }
+
+  /** Whoever took the calls to a shard is gone; what it carried out of them, the next one tells. */
+  forgetSent(shard: number): void {
+    for (const each of this.#sent[shard] ?? []) this.#count(each, -1);
     this.#sent[shard] = [];
   }
 
@@ -87,16 +100,29 @@ export class SharedRoom {
   }
 
   #held(tenantId: TenantId): Held {
-    let { pending, leased, storedBytes } = nothing;
-    const add = (held: Held): void => {
-      pending += held.pending;
-      leased += held.leased;
-      storedBytes += held.storedBytes;
-    };
-    for (const told of this.#told) add(told.get(tenantId) ?? nothing);
-    for (const sent of this.#sent) {
-      for (const each of sent) if (each.tenantId === tenantId) add(each);
+    let held = this.#underWay.get(tenantId) ?? nothing;
+    for (const told of this.#told) {
+      const there = told.get(tenantId);
+      if (there !== undefined) held = sum(held, there, 1);
     }
-    return { pending, leased, storedBytes };
+    return held;
   }
+
+  #count(sent: Sent, sign: 1 | -1): void {
+    const held = sum(this.#underWay.get(sent.tenantId) ?? nothing, sent, sign);
+    if (isNothing(held)) this.#underWay.delete(sent.tenantId);
+    else this.#underWay.set(sent.tenantId, held);
+  }
+}
+
+function sum(held: Held, more: Held, sign: 1 | -1): Held {
+  return {
+    pending: held.pending + sign * more.pending,
+    leased: held.leased + sign * more.leased,
+    storedBytes: held.storedBytes + sign * more.storedBytes,
+  };
+}
+
+function isNothing({ pending, leased, storedBytes }: Held): boolean {
+  return pending === 0 && leased === 0 && storedBytes === 0;
 }

@@ -1,9 +1,10 @@
 /**
  * The words of the conversation between a router and a shard, and how what they carry is written.
  *
- * A message of the router begins with how many bytes it has received so far; one of a shard with the
- * number of the last call that it has carried out. Calls are numbered in their order. An answer carries
- * the number of its call; a note of a shard tells something that changed.
+ * A message of the router begins with how many bytes it has received so far. One of a shard begins with
+ * the number of the last call that it has carried out, with the claims up to there that are still to be
+ * decided, since the disk is read for them, and with whether it is overloaded. Calls are numbered in their
+ * order. An answer carries the number of its call; a note of a shard tells something that changed.
  */
 import { FaultError } from "@codeq/engine";
 import {
@@ -59,6 +60,8 @@ export const answer = {
   event: 22,
   missed: 23,
   state: 24,
+  /** All that the shard has told so far of queues and tenants is void; what is follows. */
+  anew: 25,
 } as const;
 
 /** What a new task meets at its shard. */
@@ -72,10 +75,33 @@ export const terms = {
   forget: 3,
 } as const;
 
+export interface ShardHead {
+  /** The number of the last call that was carried out. */
+  readonly carriedOut: number;
+  /** Claims up to there that are not decided yet. */
+  readonly undecided: readonly number[];
+  readonly isOverloaded: boolean;
+}
+
+export function writeHead(to: MessageWriter, head: ShardHead): void {
+  to.double(head.carriedOut);
+  to.flag(head.isOverloaded);
+  to.number(head.undecided.length);
+  for (const number of head.undecided) to.number(number);
+}
+
+export function readHead(from: MessageReader): ShardHead {
+  const carriedOut = from.double();
+  const isOverloaded = from.flag();
+  const undecided = Array.from({ length: from.number() }, () => from.number());
+  return { carriedOut, undecided, isOverloaded };
+}
+
+/** Numbers of the caller's choice are any: the rules bring them into their limits. */
 export function writeNewTask(to: MessageWriter, task: NewTask): void {
   to.text(task.tenantId);
   to.text(task.command);
-  to.number(task.priority);
+  to.double(task.priority);
   to.text(task.webhook);
   to.text(task.traceParent);
   to.text(task.traceState);
@@ -83,7 +109,7 @@ export function writeNewTask(to: MessageWriter, task: NewTask): void {
   to.text(task.payload);
   to.number(task.payloadBytes);
   to.text(task.payloadHash);
-  to.number(task.maxAttempts);
+  to.double(task.maxAttempts);
   to.double(task.visibleMs ?? Number.NaN);
 }
 
@@ -91,7 +117,7 @@ export function readNewTask(from: MessageReader): NewTask {
   const task = {
     tenantId: from.text() as TenantId,
     command: from.text(),
-    priority: from.number(),
+    priority: from.double(),
     webhook: from.text(),
     traceParent: from.text(),
     traceState: from.text(),
@@ -99,7 +125,7 @@ export function readNewTask(from: MessageReader): NewTask {
     payload: from.text(),
     payloadBytes: from.number(),
     payloadHash: from.text(),
-    maxAttempts: from.number(),
+    maxAttempts: from.double(),
   };
   const visibleMs = from.double();
   return { ...task, visibleMs: Number.isNaN(visibleMs) ? undefined : visibleMs };

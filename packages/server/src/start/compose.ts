@@ -50,7 +50,7 @@ import { openShard, openStore, type ShardParts } from "./open-shard.ts";
 
 export interface CoreParts extends Omit<ShardParts, "feed" | "limiter" | "onState" | "shard"> {
   /** Opens the shards of a store that knows of several; in this thread unless told otherwise. */
-  readonly openShards?: (store: KnowingStore) => Promise<readonly ShardLink[]>;
+  readonly openShards?: (store: KnowingStore, parts: ShardParts) => Promise<readonly ShardLink[]>;
   readonly fetchKeySet: FetchKeySet;
   /** The storage failed for good: nothing is acknowledged any more. */
   readonly onFailed: (fault: FaultError) => void;
@@ -173,8 +173,8 @@ async function openShards(parts: OpenParts): Promise<Opened> {
   const { config, clock, metrics, feed, defer, storage, onState } = parts;
   const store = await openStore({ ...parts, onState: onControlState(parts) });
   try {
-    const open = parts.openShards ?? ((): Promise<readonly ShardLink[]> => openLocalShards(parts));
-    const links = await open({ identity: storage.identity, mustExist: store.hasShards });
+    const known = { identity: storage.identity, mustExist: store.hasShards };
+    const links = await (parts.openShards?.(known, parts) ?? openLocalShards(parts));
     const onMissed = (events: number): void => metrics.feedEvents.add(events, "missed");
     const { quotas } = config;
     const router = new Router({ links, clock, quotas, feed, defer, onState, onMissed });

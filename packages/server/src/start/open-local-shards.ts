@@ -5,30 +5,37 @@ import { LocalLink } from "../shards/local-link.ts";
 import { ShardHost } from "../shards/shard-host.ts";
 import { Feed } from "../telemetry/feed.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
-import { openDataDir } from "./open-data-dir.ts";
+import { openDataDir, type Storage } from "./open-data-dir.ts";
 import { openShard, type ShardParts } from "./open-shard.ts";
 
-export function openLocalShards(parts: ShardParts): Promise<readonly ShardLink[]> {
+export interface LocalShardParts extends ShardParts {
+  /** Opens what a shard keeps its tasks in; memory unless told otherwise. */
+  readonly openStorage?: (number: number) => Promise<Storage>;
+}
+
+export function openLocalShards(parts: LocalShardParts): Promise<readonly ShardLink[]> {
   const numbers = Array.from({ length: parts.config.shards }, (_, number) => number);
   return Promise.all(numbers.map((number) => openLocalShard(parts, number)));
 }
 
-async function openLocalShard(parts: ShardParts, number: number): Promise<ShardLink> {
+async function openLocalShard(parts: LocalShardParts, number: number): Promise<ShardLink> {
   const { config, clock, logger, defer } = parts;
   const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
   const feed = new Feed();
+  const openStorage =
+    parts.openStorage ?? ((): Promise<Storage> => openDataDir(config, { clock, metrics, logger }));
   let host: ShardHost | undefined;
   const opened = await openShard({
     ...parts,
     metrics,
     feed,
-    storage: await openDataDir(config, { clock, metrics, logger }),
+    storage: await openStorage(number),
     shard: { number, of: parts.storage.identity },
     onState: (_state, fault) => host?.tellState(fault),
   });
   const close = async (): Promise<void> => opened[Symbol.asyncDispose]();
   const link = new LocalLink({ defer, close });
-  host = new ShardHost({
+  host = await ShardHost.open({
     broker: opened.broker,
     feed,
     shard: number,

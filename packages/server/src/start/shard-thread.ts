@@ -76,8 +76,7 @@ async function open(): Promise<Shard> {
 
 try {
   const opened = await open();
-  say({ word: "opened" });
-  const made = new ShardHost({
+  const made = await ShardHost.open({
     broker: opened.broker,
     feed,
     shard: shard.number,
@@ -90,6 +89,7 @@ try {
     scrape: () => metrics.render(),
   });
   host = made;
+  say({ word: "opened" });
   port.on("message", (message: Uint8Array | "stop") => {
     if (message !== "stop") {
       made.take(message);

@@ -99,7 +99,14 @@ export const apiKeysOf = (tenant: TenantId): string => `${apiKeysPrefix}${tenant
 export const apiKeyKey = (tenant: TenantId, id: string): string => apiKeysOf(tenant) + id;
 export const apiKeyUsesPrefix = "codeq/key-uses/";
 export const apiKeyUseKey = (id: string): string => apiKeyUsesPrefix + id;
-export const storedBytesKey = (tenant: TenantId): string => `codeq/bytes/${tenant || "_"}`;
+export const storedBytesPrefix = "codeq/bytes/";
+
+export const storedBytesKey = (tenant: TenantId): string => `${storedBytesPrefix}${tenant || "_"}`;
+
+export function tenantOfStoredBytes(key: string): TenantId {
+  const name = key.slice(storedBytesPrefix.length);
+  return (name === "_" ? "" : name) as TenantId;
+}
 
 export const auditPrefix = "codeq/audit/all/";
 export const auditOfPrefix = (tenant: TenantId): string => `codeq/audit/of/${tenant || "_"}/`;

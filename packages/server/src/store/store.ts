@@ -66,7 +66,9 @@ import {
   sequenceKey,
   shardsKey,
   sortable,
+  storedBytesPrefix,
   taskKey,
+  tenantOfStoredBytes,
   webhookKey,
 } from "./keys.ts";
 import { StoredBytes } from "./stored-bytes.ts";
@@ -273,6 +275,13 @@ export class Store implements AsyncDisposable {
   /** How many bytes of payloads and results the tenant has. */
   storedBytes(tenantId: TenantId): number {
     return this.#bytes.of(tenantId);
+  }
+
+  /** Tenants that have payloads or results. */
+  async storingTenants(): Promise<readonly TenantId[]> {
+    const found: TenantId[] = [];
+    for await (const [key] of this.#scan(storedBytesPrefix)) found.push(tenantOfStoredBytes(key));
+    return found;
   }
 
   /** Makes reading each of these tasks and its payload once cheap. */
