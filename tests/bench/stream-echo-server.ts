@@ -93,8 +93,8 @@ function hand(): void {
   if (from > 0) tasks = tasks.slice(from);
 }
 
-function acknowledge({ taskId }: worker.Result): worker.ResultAck {
-  return { taskId, ok: true, errorMessage: "", errorCode: "" };
+function acknowledge({ taskId, leaseToken }: worker.Result): worker.ResultAck {
+  return { taskId, ok: true, errorMessage: "", errorCode: "", leaseToken };
 }
 
 const server = createGrpcServer({

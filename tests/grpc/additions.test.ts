@@ -42,6 +42,30 @@ test("acknowledgements and errors carry the code of the refusal", async (t) => {
   assert.equal(accepted["createAck"].errorCode, "");
 });
 
+test("acknowledgements repeat the lease token of their event, and nothing when it had none", async (t) => {
+  const server = await setup(t);
+  const taskId = await server.api.create();
+  const worker = await open(server, "worker");
+  const { task } = await worker.ask({ ready: {} });
+  assert.equal(task.task.leaseToken, "1");
+  const tokenOf = async (event: object): Promise<[boolean, string]> => {
+    const reply = await worker.ask({ ...event });
+    const { nackAck, heartbeatAck, abandonAck, resultAck, resultAckBatch } = reply;
+    const ack = nackAck ?? heartbeatAck ?? abandonAck ?? resultAck ?? resultAckBatch.acks[0];
+    return [ack.ok, ack.leaseToken];
+  };
+  const stale = { taskId, leaseToken: "7" };
+  const result = { status: "COMPLETED", resultJson: "{}" };
+  assert.deepEqual(await tokenOf({ heartbeat: { taskId } }), [true, "0"]);
+  assert.deepEqual(await tokenOf({ heartbeat: { taskId, leaseToken: "1" } }), [true, "1"]);
+  assert.deepEqual(await tokenOf({ heartbeat: stale }), [false, "7"]);
+  assert.deepEqual(await tokenOf({ nack: stale }), [false, "7"]);
+  assert.deepEqual(await tokenOf({ abandon: stale }), [false, "7"]);
+  assert.deepEqual(await tokenOf({ result: { ...stale, ...result } }), [false, "7"]);
+  const results = [{ taskId, leaseToken: "1", ...result }];
+  assert.deepEqual(await tokenOf({ resultBatch: { results } }), [true, "1"]);
+});
+
 test("a worker gets the trace context that the producer sent", async (t) => {
   const server = await setup(t);
   const producer = await open(server, "producer");

@@ -60,13 +60,15 @@ export function methodCodec(root: protobuf.Root, service: string, method: string
 
 const additions = new Set(["instance", "errorCode", "traceParent", "traceState"]);
 
-/** Reflection has an `errorCode` of its own, which is a number. */
+/** Reflection has an `errorCode` of its own, which is a number; tokens are new in what has an `ok`. */
 function withoutAdditions(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutAdditions);
   if (typeof value !== "object" || value === null || Buffer.isBuffer(value)) return value;
-  const known = Object.entries(value).filter(
-    ([name, field]) => !additions.has(name) || typeof field === "number",
-  );
+  const isAck = "ok" in value;
+  const known = Object.entries(value).filter(([name, field]) => {
+    if (isAck && name === "leaseToken") return false;
+    return !additions.has(name) || typeof field === "number";
+  });
   return Object.fromEntries(known.map(([name, field]) => [name, withoutAdditions(field)]));
 }
 

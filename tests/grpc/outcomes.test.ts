@@ -1,6 +1,7 @@
 /** Contract 3.5 and 3.6: results, nacks, heartbeats and abandons, and who may send them. */
 import assert from "node:assert/strict";
 import test from "node:test";
+import { settle } from "@codeq/simulated";
 import { onlyWith } from "../contract/setup.ts";
 import type { Call } from "./call.ts";
 import { type Fields, type Reply, workerStream } from "./messages.ts";
@@ -404,6 +405,57 @@ test("events are applied in the order in which they were sent", async (t) => {
   assert.equal(acks.find(({ resultAck }) => resultAck)?.["resultAck"].ok, true);
   assert.equal(acks.find(({ nackAck }) => nackAck)?.["nackAck"].errorMessage, "not-in-progress");
 });
+
+test(
+  "a refusal does not overtake the answer to an earlier event for its task",
+  onlyWith.disk,
+  async (t) => {
+    const server = await setup(t, { storage: "sim-disk" });
+    const { call, ids } = await leasedMany(server, 4);
+    const [a, b, c, d] = ids as [string, string, string, string];
+    const release = server.holdWrites();
+    const results = [a, b].map((taskId) => ({ taskId, status: "COMPLETED" }));
+    call.send(
+      { resultBatch: { results } },
+      { heartbeat: { taskId: c } },
+      { result: { taskId: c, status: "COMPLETED" } },
+      { nack: { taskId: a } },
+      { abandon: { taskId: b } },
+      { heartbeat: { taskId: c } },
+      { nack: { taskId: a } },
+      { heartbeat: { taskId: unknownId } },
+      { heartbeat: { taskId: d } },
+    );
+    const first = await call.next();
+    assert.equal(first["heartbeatAck"].taskId, unknownId, "it waits for no other task");
+    await settle(20);
+    assert.deepEqual(call.unread, []);
+    release();
+    const replies = await call.take(8);
+    const told = replies.flatMap((reply) => {
+      const [[name, value]] = Object.entries(reply) as [[string, Reply]];
+      const acks: Reply[] = name === "resultAckBatch" ? value["acks"] : [value];
+      return acks.map(({ taskId, ok }) => ({ name, taskId, ok }));
+    });
+    const of = (id: string) =>
+      told.filter(({ taskId }) => taskId === id).map(({ name, ok }) => [name, ok]);
+    assert.deepEqual(of(a), [
+      ["resultAckBatch", true],
+      ["nackAck", false],
+      ["nackAck", false],
+    ]);
+    assert.deepEqual(of(b), [
+      ["resultAckBatch", true],
+      ["abandonAck", false],
+    ]);
+    assert.deepEqual(of(c), [
+      ["heartbeatAck", true],
+      ["resultAck", true],
+      ["heartbeatAck", false],
+    ]);
+    assert.deepEqual(of(d), [["heartbeatAck", true]]);
+  },
+);
 
 test(
   "a Ready behind fifty events of the same packet overtakes none of them",

@@ -6,6 +6,7 @@ import { loadProto, producerStream, workerStream } from "./messages.ts";
 
 const timestamp = "google.protobuf.Timestamp";
 const ack = "task_id=1 string, ok=2 bool, error_message=3 string";
+const token = "lease_token=101 uint64";
 const code = "error_code=100 string";
 
 const workerMessages = {
@@ -30,11 +31,11 @@ const workerMessages = {
   HelloAck: "worker_id=1 string, tenant_id=2 string, instance=100 string",
   TaskAssignment: "task=1 Task",
   TaskBatch: "tasks=1 repeated Task",
-  ResultAck: `${ack}, ${code}`,
+  ResultAck: `${ack}, ${code}, ${token}`,
   ResultAckBatch: "acks=1 repeated ResultAck",
-  HeartbeatAck: `${ack}, ${code}`,
-  NackAck: `${ack}, applied_delay_seconds=4 int32, dlq=5 bool, ${code}`,
-  AbandonAck: `${ack}, ${code}`,
+  HeartbeatAck: `${ack}, ${code}, ${token}`,
+  NackAck: `${ack}, applied_delay_seconds=4 int32, dlq=5 bool, ${code}, ${token}`,
+  AbandonAck: `${ack}, ${code}, ${token}`,
   ServerError: `message=1 string, code=2 string, ${code}`,
   ServerEvent: [
     "hello_ack=1 HelloAck, task=2 TaskAssignment, result_ack=3 ResultAck",

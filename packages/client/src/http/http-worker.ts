@@ -1,5 +1,5 @@
 /** The worker stream, spoken as requests to the HTTP API. */
-import { textOf, worker } from "@codeq/protocol/wire";
+import { textOf, type WireUint64, worker } from "@codeq/protocol/wire";
 import { asCodeqError } from "../codeq-error.ts";
 import type { ConversationListener, DialOptions } from "../conversation.ts";
 import type { HttpApi } from "./http-api.ts";
@@ -137,9 +137,10 @@ async function submit(results: readonly worker.Result[], talk: Talk<Reply>): Pro
     if (code === "unavailable") throw thrown;
     answers = results.map(() => ({ error: message, code }));
   }
-  const acks = results.map(({ taskId }, index): worker.ResultAck => {
-    const { error, code = "" } = answers[index] ?? {};
-    return { taskId, ok: error === undefined, errorMessage: error ?? "", errorCode: code };
+  const acks = results.map(({ taskId, leaseToken }, index): worker.ResultAck => {
+    const { error: errorMessage = "", code: errorCode = "" } = answers[index] ?? {};
+    const ok = answers[index]?.error === undefined;
+    return { taskId, ok, errorMessage, errorCode, leaseToken };
   });
   talk.reply({ case: "resultAckBatch", value: { acks } });
 }
@@ -155,17 +156,18 @@ async function tell(
   talk: Talk<Reply>,
   taskId: string,
   verb: "nack" | "heartbeat" | "abandon",
-  fields: Readonly<Record<string, unknown>>,
+  fields: Readonly<Record<string, unknown>> & { readonly leaseToken: WireUint64 },
 ): Promise<worker.AbandonAck & { readonly status?: string | undefined }> {
-  const body = JSON.stringify({ ...fields, leaseToken: Number(fields["leaseToken"]) });
+  const { leaseToken } = fields;
+  const body = JSON.stringify({ ...fields, leaseToken: Number(leaseToken) });
   try {
     const path = `/tasks/${encodeURIComponent(taskId)}/${verb}`;
     const answer = await talk.ask({ method: "POST", path, body });
     const { status } = (answer ?? {}) as { readonly status?: string };
-    return { taskId, ok: true, errorMessage: "", errorCode: "", status };
+    return { taskId, ok: true, errorMessage: "", errorCode: "", leaseToken, status };
   } catch (thrown) {
     const { code, message } = asCodeqError(thrown, "unavailable");
     if (code === "unavailable") throw thrown;
-    return { taskId, ok: false, errorMessage: message, errorCode: code };
+    return { taskId, ok: false, errorMessage: message, errorCode: code, leaseToken };
   }
 }

@@ -9,6 +9,7 @@ import { inWords, toSeconds } from "../duration.ts";
 import type { IdTable } from "../id-table.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Delivery } from "./delivery.ts";
+import { isFor } from "./outbox.ts";
 
 export interface LeasesParts {
   readonly runtime: Runtime;
@@ -64,8 +65,10 @@ export class Leases {
     for (const delivery of this.#kept()) this.#beat(delivery);
   }
 
-  acknowledged({ taskId, ok, errorCode, errorMessage }: worker.HeartbeatAck): void {
-    const delivery = this.#parts.deliveries.find(taskId, ({ isLeaseKept }) => isLeaseKept);
+  acknowledged(ack: worker.HeartbeatAck): void {
+    const { taskId, ok, errorCode, errorMessage } = ack;
+    const isMeant = (each: Delivery): boolean => each.isLeaseKept && isFor(ack, each);
+    const delivery = this.#parts.deliveries.find(taskId, isMeant);
     if (delivery === undefined) return;
     if (ok) delivery.confirmedMs = delivery.beatMs;
     else if (!isRetryable(errorCode)) {

@@ -4,7 +4,7 @@
  * harmless: a result that is there is acknowledged again, and everything else is fenced by the token
  * of the lease.
  */
-import type { worker } from "@codeq/protocol/wire";
+import type { WireUint64, worker } from "@codeq/protocol/wire";
 import { CodeqError, isRetryable } from "../codeq-error.ts";
 import type { IdTable } from "../id-table.ts";
 import type { Runtime } from "../runtime.ts";
@@ -19,6 +19,8 @@ export interface Ack {
   readonly ok: boolean;
   readonly errorMessage: string;
   readonly errorCode: string;
+  /** Zero when the server does not say which lease it answers for. */
+  readonly leaseToken: WireUint64;
   /** Of a retry: there was no attempt left. */
   readonly dlq?: boolean;
 }
@@ -102,12 +104,13 @@ export class Outbox {
     this.#sendResults(results);
   }
 
-  acknowledged({ kind, taskId, ok, errorMessage, errorCode, dlq = false }: Ack): void {
+  acknowledged(ack: Ack): void {
+    const { kind, taskId, ok, errorMessage, errorCode, dlq = false } = ack;
     const delivery = this.#reported(taskId);
     const report = delivery?.report;
+    if (delivery === undefined || !isFor(ack, delivery)) return;
     // Of an earlier delivery that was answered in another conversation.
-    if (delivery === undefined || report?.state !== "sent" || kindOf(report.outcome) !== kind)
-      return;
+    if (report?.state !== "sent" || kindOf(report.outcome) !== kind) return;
     if (!ok && isRetryable(errorCode)) {
       this.#hold(report);
       return;
@@ -177,6 +180,11 @@ export class Outbox {
     }
     this.#parts.onSettled(delivery, settlement);
   }
+}
+
+/** Whether it is about the lease of this delivery and not about another one of the same task. */
+export function isFor(ack: Pick<Ack, "leaseToken">, delivery: Delivery): boolean {
+  return ack.leaseToken === 0 || ack.leaseToken === delivery.leaseToken;
 }
 
 function kindOf({ kind }: Outcome): AckedOutcome {

@@ -85,8 +85,13 @@ function taskMessage(more: Partial<wire.Task>): wire.Task {
   };
 }
 
-const ok = { ok: true, errorMessage: "", errorCode: "" };
-const no = (errorCode: string) => ({ ok: false, errorMessage: `no: ${errorCode}`, errorCode });
+const ok = { ok: true, errorMessage: "", errorCode: "", leaseToken: 0 };
+const no = (errorCode: string) => ({
+  ok: false,
+  errorMessage: `no: ${errorCode}`,
+  errorCode,
+  leaseToken: 0,
+});
 
 test("it asks for as many tasks as it has free slots, and not for more", async () => {
   const { server, running, deliver } = await setup({ concurrency: 3 });
@@ -136,6 +141,21 @@ test("more tasks than it asked for wait for a slot, with their leases kept", asy
   await running[0]?.finish();
   assert.equal(running[1]?.input, 2);
   assert.ok(!server.last.said.includes("ready"));
+});
+
+test("an answer about an earlier lease of the same task is not taken for the present one", async () => {
+  const { server, running, deliver, refused } = await setup();
+  await deliver({ leaseToken: 2 });
+  await server.advance(12_000);
+  assert.equal(server.last.take("heartbeat").leaseToken, 2);
+  const stale = { taskId: "t1", ...no("not_owner"), leaseToken: 1 };
+  await server.last.reply({ case: "heartbeatAck", value: stale });
+  assert.equal(running[0]?.ctx.signal.aborted, false);
+  await running[0]?.finish();
+  await server.last.reply({ case: "resultAck", value: stale });
+  assert.deepEqual(refused, []);
+  await server.last.reply({ case: "resultAck", value: { ...stale, leaseToken: 2 } });
+  assert.equal(refused.length, 1);
 });
 
 test("a lease is extended before a third of it has passed, with the fencing token, until the end", async () => {

@@ -613,6 +613,8 @@ export interface ResultAck {
   errorMessage: string;
   /** The name of the refusal in the table of errors; here and in the other acknowledgements. */
   errorCode: string;
+  /** As in the event that is answered, so zero when the event had none; here and in the others. */
+  leaseToken: WireUint64;
 }
 
 export function newResultAck(): ResultAck {
@@ -621,6 +623,7 @@ export function newResultAck(): ResultAck {
     ok: false,
     errorMessage: "",
     errorCode: "",
+    leaseToken: 0,
   };
 }
 
@@ -629,6 +632,7 @@ export function writeResultAck(message: ResultAck, writer: WireWriter): void {
   writer.boolField(16, message.ok);
   writer.stringField(26, message.errorMessage);
   writer.stringField(802, message.errorCode);
+  writer.uint64Field(808, message.leaseToken);
 }
 
 export function readResultAck(reader: WireReader): ResultAck {
@@ -647,6 +651,9 @@ export function readResultAck(reader: WireReader): ResultAck {
         break;
       case 802:
         message.errorCode = reader.string();
+        break;
+      case 808:
+        message.leaseToken = reader.uint64();
         break;
       default:
         reader.skip(tag);
@@ -691,6 +698,7 @@ export interface HeartbeatAck {
   ok: boolean;
   errorMessage: string;
   errorCode: string;
+  leaseToken: WireUint64;
 }
 
 export function newHeartbeatAck(): HeartbeatAck {
@@ -699,6 +707,7 @@ export function newHeartbeatAck(): HeartbeatAck {
     ok: false,
     errorMessage: "",
     errorCode: "",
+    leaseToken: 0,
   };
 }
 
@@ -707,6 +716,7 @@ export function writeHeartbeatAck(message: HeartbeatAck, writer: WireWriter): vo
   writer.boolField(16, message.ok);
   writer.stringField(26, message.errorMessage);
   writer.stringField(802, message.errorCode);
+  writer.uint64Field(808, message.leaseToken);
 }
 
 export function readHeartbeatAck(reader: WireReader): HeartbeatAck {
@@ -726,6 +736,9 @@ export function readHeartbeatAck(reader: WireReader): HeartbeatAck {
       case 802:
         message.errorCode = reader.string();
         break;
+      case 808:
+        message.leaseToken = reader.uint64();
+        break;
       default:
         reader.skip(tag);
     }
@@ -741,6 +754,7 @@ export interface NackAck {
   /** The task had no attempt left and became a dead letter. */
   dlq: boolean;
   errorCode: string;
+  leaseToken: WireUint64;
 }
 
 export function newNackAck(): NackAck {
@@ -751,6 +765,7 @@ export function newNackAck(): NackAck {
     appliedDelaySeconds: 0,
     dlq: false,
     errorCode: "",
+    leaseToken: 0,
   };
 }
 
@@ -761,6 +776,7 @@ export function writeNackAck(message: NackAck, writer: WireWriter): void {
   writer.int32Field(32, message.appliedDelaySeconds);
   writer.boolField(40, message.dlq);
   writer.stringField(802, message.errorCode);
+  writer.uint64Field(808, message.leaseToken);
 }
 
 export function readNackAck(reader: WireReader): NackAck {
@@ -786,6 +802,9 @@ export function readNackAck(reader: WireReader): NackAck {
       case 802:
         message.errorCode = reader.string();
         break;
+      case 808:
+        message.leaseToken = reader.uint64();
+        break;
       default:
         reader.skip(tag);
     }
@@ -798,6 +817,7 @@ export interface AbandonAck {
   ok: boolean;
   errorMessage: string;
   errorCode: string;
+  leaseToken: WireUint64;
 }
 
 export function newAbandonAck(): AbandonAck {
@@ -806,6 +826,7 @@ export function newAbandonAck(): AbandonAck {
     ok: false,
     errorMessage: "",
     errorCode: "",
+    leaseToken: 0,
   };
 }
 
@@ -814,6 +835,7 @@ export function writeAbandonAck(message: AbandonAck, writer: WireWriter): void {
   writer.boolField(16, message.ok);
   writer.stringField(26, message.errorMessage);
   writer.stringField(802, message.errorCode);
+  writer.uint64Field(808, message.leaseToken);
 }
 
 export function readAbandonAck(reader: WireReader): AbandonAck {
@@ -832,6 +854,9 @@ export function readAbandonAck(reader: WireReader): AbandonAck {
         break;
       case 802:
         message.errorCode = reader.string();
+        break;
+      case 808:
+        message.leaseToken = reader.uint64();
         break;
       default:
         reader.skip(tag);

@@ -1,6 +1,6 @@
 /**
  * The worker stream: a Ready asks for tasks and is held until there are some; results and the like
- * are acknowledged when they are durable. Tasks that were claimed for a stream which is gone before
+ * are acknowledged when they are durable, those of one task in the order of its events. Tasks that were claimed for a stream which is gone before
  * they have left the process go back at once. A task that is too large for a message does not: it
  * would end the next stream, too, and its lease makes that happen less often.
  */
@@ -23,6 +23,7 @@ import {
 import { refusalOf } from "../../operations/refusal-of.ts";
 import { type SubmitResultInput, submitNow } from "../../operations/submit-result.ts";
 import { builtCharsMax, isJson } from "../json-scan.ts";
+import { AckOrder, OrderedAcks } from "./ack-order.ts";
 import { echoOf, inMessages } from "./acks.ts";
 import { itemsPerTurnMax } from "./in-turns.ts";
 import { ReadyDesk, type ReadyStream } from "./ready-desk.ts";
@@ -40,6 +41,12 @@ import { textIn } from "./text-in.ts";
 
 type Event = worker.WorkerEvent;
 type Reply = worker.ServerEvent;
+
+/** An event about one task. */
+interface TaskEvent {
+  readonly taskId: string;
+  readonly leaseToken: WireUint64;
+}
 
 /**
  * A claim is handed back when the worker has more than this unread. What several Readys claimed in
@@ -76,7 +83,7 @@ interface WorkerParts extends SessionParts {
 }
 
 /** Results of one message, until all of them are answered. */
-class PendingResults implements Waiter<Submitted> {
+class PendingResults extends OrderedAcks implements Waiter<Submitted> {
   readonly bytes: number;
   readonly isBatch: boolean;
   readonly startedMs: number;
@@ -92,14 +99,25 @@ class PendingResults implements Waiter<Submitted> {
     results: readonly worker.Result[],
     of: { readonly bytes: number; readonly isBatch: boolean; readonly startedMs: number },
   ) {
+    super();
     this.#conversation = conversation;
     this.bytes = of.bytes;
     this.isBatch = of.isBatch;
     this.startedMs = of.startedMs;
     this.#left = results.length + 1;
-    for (const { taskId } of results) {
-      this.acks.push({ taskId: echoOf(taskId), ok: true, errorMessage: "", errorCode: "" });
+    for (const { taskId, leaseToken } of results) {
+      this.acks.push({
+        taskId: echoOf(taskId),
+        ok: true,
+        errorMessage: "",
+        errorCode: "",
+        leaseToken,
+      });
     }
+  }
+
+  send(): void {
+    this.#conversation.acknowledge(this);
   }
 
   durable(): void {
@@ -126,12 +144,30 @@ class PendingResults implements Waiter<Submitted> {
   }
 }
 
+/** A nack, heartbeat or abandon until it is answered. */
+class PendingEvent extends OrderedAcks {
+  readonly acks: readonly { readonly taskId: string }[];
+  readonly sent: PromiseWithResolvers<void> = Promise.withResolvers();
+  onTurn: () => void = () => {};
+
+  constructor(taskId: string) {
+    super();
+    this.acks = [{ taskId: echoOf(taskId) }];
+  }
+
+  send(): void {
+    this.onTurn();
+    this.sent.resolve();
+  }
+}
+
 class WorkerConversation implements Conversation<Event>, ReadyStream {
   readonly call: Caller;
   readonly #parts: WorkerParts;
   readonly #session: Session<Reply>;
   readonly #name: string;
   readonly #readys: ReadyDesk;
+  readonly #order = new AckOrder();
   readonly #disconnect: () => void;
 
   constructor(parts: WorkerParts, session: Session<Reply>, identity: Identity, name: string) {
@@ -244,6 +280,7 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     if (!this.#mayDo(operations.submitResult)) return undefined;
     const startedMs = this.#parts.clock.monotonicMs();
     const pending = new PendingResults(this, results, { ...of, startedMs });
+    this.#order.begin(pending);
     this.#session.unanswered(of.bytes);
     const refused = this.#refusalOfResults();
     const decide = (result: worker.Result, item: number): void => {
@@ -291,6 +328,12 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     const { acks, refusals, startedMs } = pending;
     const answered = { ok: acks.length - refusals, refused: refusals, startedMs };
     this.#parts.dispatch.noteItems(operations.submitResult, answered);
+    this.#order.ready(pending);
+  }
+
+  /** It is their turn. */
+  acknowledge(pending: PendingResults): void {
+    const { acks } = pending;
     if (pending.isBatch) {
       for (const some of inMessages(acks)) {
         this.#session.send({ case: "resultAckBatch", value: { acks: some } });
@@ -301,25 +344,44 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     this.#session.answered(pending.bytes);
   }
 
-  async #nack({ taskId, delaySeconds, reason, leaseToken }: worker.Nack): Promise<void> {
-    const input = { ...owned(taskId, leaseToken), delaySeconds, reason };
-    const answer = await this.#run(operations.nackTask, input);
-    const appliedDelaySeconds = answer.ok ? answer.value.delaySeconds : 0;
-    const dlq = answer.ok && answer.value.buried;
-    const value = { ...ackOf(taskId, answer), appliedDelaySeconds, dlq };
-    this.#session.send({ case: "nackAck", value });
+  #nack(event: worker.Nack): Promise<void> {
+    const { delaySeconds, reason } = event;
+    const input = { ...owned(event), delaySeconds, reason };
+    return this.#answer(event, this.#run(operations.nackTask, input), (answer) => {
+      const appliedDelaySeconds = answer.ok ? answer.value.delaySeconds : 0;
+      const dlq = answer.ok && answer.value.buried;
+      return { case: "nackAck", value: { ...ackOf(event, answer), appliedDelaySeconds, dlq } };
+    });
   }
 
-  async #heartbeat({ taskId, extendSeconds, leaseToken }: worker.Heartbeat): Promise<void> {
-    const input = { ...owned(taskId, leaseToken), extendSeconds };
-    const answer = await this.#run(operations.extendLease, input);
-    this.#session.send({ case: "heartbeatAck", value: ackOf(taskId, answer) });
+  #heartbeat(event: worker.Heartbeat): Promise<void> {
+    const input = { ...owned(event), extendSeconds: event.extendSeconds };
+    return this.#answer(event, this.#run(operations.extendLease, input), (answer) => ({
+      case: "heartbeatAck",
+      value: ackOf(event, answer),
+    }));
   }
 
-  async #abandon({ taskId, leaseToken, interrupted }: worker.Abandon): Promise<void> {
-    const input = { ...owned(taskId, leaseToken), interrupted };
-    const answer = await this.#run(operations.abandonTask, input);
-    this.#session.send({ case: "abandonAck", value: ackOf(taskId, answer) });
+  #abandon(event: worker.Abandon): Promise<void> {
+    const input = { ...owned(event), interrupted: event.interrupted };
+    return this.#answer(event, this.#run(operations.abandonTask, input), (answer) => ({
+      case: "abandonAck",
+      value: ackOf(event, answer),
+    }));
+  }
+
+  /** Resolves when the event has been answered in its turn. */
+  async #answer<Output>(
+    { taskId }: TaskEvent,
+    answered: MaybePromise<Answer<Output>>,
+    replyOf: (answer: Answer<Output>) => Reply,
+  ): Promise<void> {
+    const pending = new PendingEvent(taskId);
+    this.#order.begin(pending);
+    const reply = replyOf(await answered);
+    pending.onTurn = () => this.#session.send(reply);
+    this.#order.ready(pending);
+    await pending.sent.promise;
   }
 
   #run<Input, Output>(
@@ -338,10 +400,10 @@ function trimmed(commands: readonly string[]): string[] {
   return commands.map((command) => command.trim()).filter((command) => command !== "");
 }
 
-function owned(
-  taskId: string,
-  leaseToken: WireUint64,
-): { id: TaskId; leaseToken: number | undefined } {
+function owned({ taskId, leaseToken }: TaskEvent): {
+  id: TaskId;
+  leaseToken: number | undefined;
+} {
   return { id: taskId as TaskId, leaseToken: tokenIn(leaseToken) };
 }
 
@@ -356,14 +418,14 @@ function nameOf(code: ErrorCode): string {
   return code === "internal" ? "Internal" : "InvalidArgument";
 }
 
-function ackOf(
-  taskId: string,
-  answer: Answer<unknown>,
-): { taskId: string; ok: boolean; errorMessage: string; errorCode: string } {
-  const id = echoOf(taskId);
-  return answer.ok
-    ? { taskId: id, ok: true, errorMessage: "", errorCode: "" }
-    : { taskId: id, ok: false, errorMessage: sentenceOf(answer), errorCode: answer.code };
+function ackOf({ taskId, leaseToken }: TaskEvent, answer: Answer<unknown>): worker.AbandonAck {
+  return {
+    taskId: echoOf(taskId),
+    ok: answer.ok,
+    errorMessage: answer.ok ? "" : sentenceOf(answer),
+    errorCode: answer.ok ? "" : answer.code,
+    leaseToken,
+  };
 }
 
 function toSubmission(result: worker.Result): Answer<SubmitResultInput> {
