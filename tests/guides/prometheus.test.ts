@@ -1,12 +1,12 @@
 /** Prometheus takes what the guides configure, and every alert is about metrics of ours and fires. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
 import { metricTable } from "../../packages/server/src/telemetry/metrics.ts";
-import { temporaryDirectory } from "../e2e/server-process.ts";
+import { root, temporaryDirectory } from "../e2e/server-process.ts";
 import { debianProgram } from "./debian-program.ts";
 import { blocksOf } from "./marks.ts";
 
@@ -20,13 +20,24 @@ assert.ok(rules !== undefined && otherRules.length === 0);
 interface Alert {
   readonly alert: string;
   readonly expr: string;
+  readonly summary: string;
   readonly labels: Readonly<Record<string, string>>;
 }
 
-const oneRule = /- alert: (\w+)\n +expr: (.+)\n(?: +for: .+\n)? +labels: \{ severity: (\w+) \}\n/g;
+const oneRule =
+  /- alert: (\w+)\n +expr: (.+)\n(?: +for: .+\n)? +labels: \{ severity: (\w+) \}\n +annotations: \{ summary: "(.+)" \}\n/g;
 const alerts: Alert[] = [...rules.text.matchAll(oneRule)].map(
-  ([, alert = "", expr = "", severity = ""]) => ({ alert, expr, labels: { severity } }),
+  ([, alert = "", expr = "", severity = "", summary = ""]) => ({
+    ...{ alert, expr, summary },
+    labels: { severity },
+  }),
 );
+
+test("the rules of the page are those of the file", () => {
+  const file = readFileSync(join(root, "deploy/prometheus/codeq-rules.yml"), "utf8");
+  const withoutPlace = (text: string): string => text.replace(/^#.*\n/, "");
+  assert.equal(withoutPlace(file).trim(), withoutPlace(rules.text).trim());
+});
 
 test("the rules ask for metrics and labels that there are", () => {
   const rows = new Map(Object.values(metricTable).map((row) => [row.name as string, row]));
@@ -55,6 +66,8 @@ const trouble: Readonly<Record<string, string | readonly string[]>> = {
     'codeq_log_sync_seconds_bucket{le="0.25"} 0+10x60',
     'codeq_log_sync_seconds_bucket{le="+Inf"} 0+10x60',
   ],
+  CodeqWritesStall: "codeq_write_stall_seconds_total 0+6x60",
+  CodeqCompactionsFallBehind: "codeq_lsm_compaction_backlog_bytes 3000000000x60",
   CodeqEventLoopLags: "codeq_event_loop_lag_seconds 0.5x60",
   CodeqQuarantine: "codeq_quarantined_records_total 0x50 1x10",
   CodeqCertificateEnds: "codeq_tls_certificate_expiry_seconds 86400x60",
@@ -89,14 +102,15 @@ test("every alert fires when there is a reason, and none without", async (t) => 
     alerts.map(({ alert }) => alert),
   );
   const { promtool, directory } = world;
-  const tests = alerts.flatMap(({ alert, labels }) => {
+  const tests = alerts.flatMap(({ alert, labels, summary }) => {
     const series = [trouble[alert] ?? []].flat().map((line) => {
       const [, name = "", values = ""] = /^(\S+) (.*)$/.exec(line) ?? [];
       return { series: name, values };
     });
     const { le: _le, ...own } = labelsOf(series[0]?.series ?? "");
     const asked = { eval_time: "55m", alertname: alert };
-    const fires = { ...asked, exp_alerts: [{ exp_labels: { ...own, ...labels } }] };
+    const expected = { exp_labels: { ...own, ...labels }, exp_annotations: { summary } };
+    const fires = { ...asked, exp_alerts: [expected] };
     return [
       { interval: "1m", input_series: series, alert_rule_test: [fires] },
       { interval: "1m", input_series: [], alert_rule_test: [{ ...asked, exp_alerts: [] }] },
@@ -109,6 +123,27 @@ test("every alert fires when there is a reason, and none without", async (t) => 
   await passed.catch((error: { stdout: string; stderr: string }) =>
     assert.fail(error.stdout + error.stderr),
   );
+});
+
+interface Dashboard {
+  readonly panels: readonly { readonly targets?: readonly { readonly expr: string }[] }[];
+}
+
+test("promtool can read the query of every panel of the dashboard", async (t) => {
+  const world = await setup(t);
+  if (world === undefined) return;
+  const { promtool, directory } = world;
+  const text = readFileSync(join(root, "deploy/grafana/codeq.json"), "utf8");
+  const queries = (JSON.parse(text) as Dashboard).panels.flatMap(({ targets = [] }) => targets);
+  assert.ok(queries.length > 40);
+  const asRules = queries.map(({ expr }, index) => ({
+    record: `panel:${index}`,
+    expr: expr.replaceAll("$__rate_interval", "5m"),
+  }));
+  const file = join(directory, "panels.yml");
+  writeFileSync(file, JSON.stringify({ groups: [{ name: "panels", rules: asRules }] }));
+  const { stdout } = await run(promtool, ["check", "rules", file]);
+  assert.match(stdout, new RegExp(`SUCCESS: ${queries.length} rules found`));
 });
 
 function labelsOf(series: string): Record<string, string> {
