@@ -18,6 +18,13 @@ test("every answer carries the request id of the caller, or one of its own", asy
   }
 });
 
+test("a claim that asks for no length gets five minutes", async (t) => {
+  const server = await setup(t);
+  await server.create();
+  const { leaseUntil } = await server.claim({});
+  assert.equal(Date.parse(leaseUntil), Math.floor((startMs + 300_000) / 1000) * 1000);
+});
+
 test("an unknown path or method is 404 in plain text", async (t) => {
   const server = await setup(t);
   const wrong: [string, string][] = [
