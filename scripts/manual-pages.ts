@@ -23,6 +23,16 @@ import {
 } from "../packages/server/src/config/setting-table.ts";
 import { metricTable } from "../packages/server/src/telemetry/metrics.ts";
 import type { MetricRow } from "../packages/server/src/telemetry/registry.ts";
+import { queryOf } from "../packages/server/src/transport/http/calls.ts";
+import { routes } from "../packages/server/src/transport/http/http-server.ts";
+import type { JsonSchema } from "../packages/server/src/transport/http/json-schema.ts";
+import {
+  callersOf,
+  ofEveryRoute,
+  refusalsOf,
+} from "../packages/server/src/transport/http/openapi.ts";
+import { replySchemas } from "../packages/server/src/transport/http/reply-schemas.ts";
+import type { AnyRoute } from "../packages/server/src/transport/http/route.ts";
 
 /** Path from the root of the repository -> contents. */
 export function manualPages(): ReadonlyMap<string, string> {
@@ -31,6 +41,7 @@ export function manualPages(): ReadonlyMap<string, string> {
     ["docs/reference/metrics.md", metricsPage()],
     ["docs/reference/errors.md", errorsPage()],
     ["docs/reference/cli.md", cliPage()],
+    ["docs/reference/http.md", httpPage()],
   ]);
 }
 
@@ -159,6 +170,108 @@ function errorsPage(): string {
     "",
     table(["code", "HTTP", "gRPC", "retryable", "text"], rows),
   ]);
+}
+
+function httpPage(): string {
+  return page("HTTP API", "the routes in packages/server/src/transport/http", [
+    "Every route, with what it takes and answers. A running server has the same as an OpenAPI 3.1",
+    "document at `/openapi.json`.",
+    "",
+    "Bodies are JSON objects. Fields and query parameters that are not known, and values of a wrong",
+    "type, are refused with 400 and named; `null` is the same as leaving a field out. The setting",
+    "`lenientInput` has the server ignore what it does not know, for old clients. Answers may get",
+    "further fields; ignore those that you do not know.",
+    "",
+    'A refusal is `{"error":"..."}` with its code in the header `codeq-error`;',
+    "[the errors](errors.md) have a status each. Every route with a token may answer with",
+    `${ofEveryRoute.map(code).join(", ")}; further codes stand with the routes.`,
+    "",
+    ...routes.flatMap(routeSection),
+    "## Answers",
+    "",
+    "Fields marked with a star are always there.",
+    "",
+    ...Object.entries(replySchemas).flatMap(schemaSection),
+  ]);
+}
+
+function routeSection(each: AnyRoute): string[] {
+  const own = refusalsOf(each).filter((name) => !ofEveryRoute.includes(name));
+  const replies = Object.entries(each.replies).map(([status, { about, schema }]) => {
+    const shape = schema === undefined ? "" : ` [${schema}](#${schema.toLowerCase()})`;
+    return `- ${status}:${shape} ${about}`;
+  });
+  return [
+    `## ${each.method} ${each.path}`,
+    "",
+    `${each.summary}. ${each.about === undefined ? "" : `${each.about} `}For ${callersOf(each)}.`,
+    "",
+    ...parameterTable("path", pathRows(each)),
+    ...parameterTable("query", queryRows(each)),
+    ...(each.body === undefined ? [] : parameterTable("body", fieldRows(each.body.schema))),
+    ...replies,
+    ...(own.length === 0 ? [] : [`- refused with ${own.map(code).join(", ")}`]),
+    "",
+  ];
+}
+
+function parameterTable(title: string, rows: readonly string[][]): string[] {
+  return rows.length === 0 ? [] : [table([title, "type", "what it is"], rows), ""];
+}
+
+function pathRows({ params = {} }: AnyRoute): string[][] {
+  return Object.entries(params).map(([name, about]) => [code(name), "string", about]);
+}
+
+function queryRows(each: AnyRoute): string[][] {
+  return Object.entries(queryOf(each)).map(([name, { schema, about }]) => [
+    code(name),
+    typeText(schema),
+    about,
+  ]);
+}
+
+function schemaSection([name, schema]: [string, JsonSchema]): string[] {
+  const rows = fieldRows(schema);
+  const about = String(schema["description"] ?? "");
+  return [
+    `### ${name}`,
+    "",
+    ...(about === "" ? [] : [about, ""]),
+    ...parameterTable("field", rows),
+  ];
+}
+
+function fieldRows(schema: JsonSchema): string[][] {
+  const properties = (schema["properties"] ?? {}) as Readonly<Record<string, JsonSchema>>;
+  const required = (schema["required"] ?? []) as readonly string[];
+  return Object.entries(properties).map(([name, each]) => [
+    `${code(name)}${required.includes(name) ? " *" : ""}`,
+    typeText(each),
+    `${String(each["description"] ?? "")}${boundsText(each)}`.trim(),
+  ]);
+}
+
+/** `["string", "null"]` is `string`; a reference is the name that it leads to. */
+function typeText(schema: JsonSchema): string {
+  const { $ref, type, items, enum: values, const: only } = schema;
+  if (typeof $ref === "string") return $ref.slice($ref.lastIndexOf("/") + 1);
+  if (only !== undefined) return code(String(only));
+  if (Array.isArray(values)) return values.length > 8 ? "string" : values.map(code).join(", ");
+  const [name] = Array.isArray(type) ? type : [type];
+  if (name === "array") return `array of ${typeText((items ?? {}) as JsonSchema)}`;
+  if (name === undefined) return schema["oneOf"] === undefined ? "any value" : "object";
+  return schema["format"] === "date-time" ? "RFC 3339 time" : String(name);
+}
+
+function boundsText({ minimum, maximum, maxLength, maxItems }: JsonSchema): string {
+  const words = [
+    minimum === undefined ? "" : `at least ${String(minimum)}`,
+    maximum === undefined ? "" : `at most ${String(maximum)}`,
+    maxLength === undefined ? "" : `at most ${String(maxLength)} characters`,
+    maxItems === undefined ? "" : `at most ${String(maxItems)} items`,
+  ].filter((word) => word !== "");
+  return words.length === 0 ? "" : ` (${words.join(", ")})`;
 }
 
 function cliPage(): string {

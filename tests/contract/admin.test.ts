@@ -78,7 +78,12 @@ test("clean-up echoes its arguments and deletes what has expired", async (t) => 
   const ids = [await server.leased(), await server.leased(), await server.leased()];
   for (const id of ids) await server.complete(id);
   const clean = (body: unknown) => server.post("/admin/tasks/cleanup", body, "admin-acme");
-  for (const body of [undefined, "", "nonsense", "[]", "{}"]) {
+  for (const body of ["nonsense", "[]", '{"befor":"2026-01-02T03:04:05Z"}']) {
+    const reply = await clean(body);
+    assert.equal(reply.status, 400);
+    assert.match(reply.json.error, /^invalid body: /);
+  }
+  for (const body of [undefined, "", "{}"]) {
     const reply = await clean(body);
     assert.equal(reply.status, 200);
     assert.equal(reply.text, '{"before":"2026-01-02T08:34:05+05:30","deleted":0,"limit":0}');

@@ -85,37 +85,66 @@ test("every JSON value but null is a payload, and its text is kept", async (t) =
 
 test("a body without command or payload, or with wrong types, is an invalid body", async (t) => {
   const server = await setup(t);
-  const bodies: unknown[] = [
-    ...["", "null", "[]", '"text"', "7", "{", "{}", '{"command":"a","payload":1} x'],
-    { payload: 1 },
-    { command: "", payload: 1 },
-    { command: null, payload: 1 },
-    { command: 7, payload: 1 },
-    { command: "render" },
-    { command: "render", payload: null },
-    { command: "render", payload: 1, priority: "high" },
-    { command: "render", payload: 1, priority: 1.5 },
-    { command: "render", payload: 1, webhook: 7 },
-    { command: "render", payload: 1, maxAttempts: true },
-    { command: "render", payload: 1, idempotencyKey: 7 },
-    { command: "render", payload: 1, runAt: 1_700_000_000 },
-    { command: "render", payload: 1, delaySeconds: "3" },
+  const bodies: [unknown, string][] = [
+    ["", "it is empty; send a JSON object, such as {}"],
+    ["null", "it must be an object, got null"],
+    ["[]", "it must be an object, got []"],
+    ['"text"', 'it must be an object, got "text"'],
+    ["7", "it must be an object, got 7"],
+    ["{", "it is not JSON: unexpected text at position 1"],
+    ["{}", "command is required"],
+    ['{"command":"a","payload":1} x', "it is not JSON: unexpected text at position 28"],
+    [{ payload: 1 }, "command is required"],
+    [{ command: "", payload: 1 }, 'command must be a string that is not empty, got ""'],
+    [{ command: null, payload: 1 }, "command must be a string, got null"],
+    [{ command: 7, payload: 1 }, "command must be a string, got 7"],
+    [{ command: "a" }, "payload is required"],
+    [{ command: "a", payload: null }, "payload must be a value other than null, got null"],
+    [{ command: "a", payload: 1, priority: "high" }, 'priority must be a number, got "high"'],
+    [{ command: "a", payload: 1, priority: 1.5 }, "priority must be a whole number, got 1.5"],
+    [{ command: "a", payload: 1, webhook: 7 }, "webhook must be a string, got 7"],
+    [{ command: "a", payload: 1, maxAttempts: true }, "maxAttempts must be a number, got true"],
+    [{ command: "a", payload: 1, idempotencyKey: 7 }, "idempotencyKey must be a string, got 7"],
+    [{ command: "a", payload: 1, runAt: 17 }, "runAt must be a string, got 17"],
+    [{ command: "a", payload: 1, delaySeconds: "3" }, 'delaySeconds must be a number, got "3"'],
   ];
-  for (const body of bodies) {
+  for (const [body, why] of bodies) {
     const reply = await server.post("/tasks", body, "producer-acme");
-    assert.equal(reply.text, '{"error":"invalid body"}', JSON.stringify(body));
+    assert.deepEqual(reply.json, { error: `invalid body: ${why}` });
     assert.equal(reply.status, 400);
   }
   assert.equal((await server.stats()).ready, 0);
 });
 
-test("fields that are null count as absent and unknown fields are ignored", async (t) => {
+test("fields that are null count as absent", async (t) => {
   const server = await setup(t);
   const nothing = { priority: null, webhook: null, maxAttempts: null, idempotencyKey: null };
-  const body = { command: "a", payload: 1, ...nothing, runAt: null, delaySeconds: null, more: {} };
+  const body = { command: "a", payload: 1, ...nothing, runAt: null, delaySeconds: null };
   const reply = await server.post("/tasks", body, "producer-acme");
   assert.equal(reply.status, 202);
   assert.equal(reply.json.maxAttempts, 5);
+});
+
+test("a field that is not known is refused, and ignored for old clients by a setting", async (t) => {
+  const server = await setup(t);
+  const body = { command: "render", payload: 1, dealySeconds: 5 };
+  const reply = await server.post("/tasks", body, "producer-acme");
+  assert.equal(reply.status, 400);
+  const error = 'invalid body: unknown field "dealySeconds"; did you mean "delaySeconds"?';
+  assert.deepEqual(reply.json, { error });
+  const batch = await server.post("/tasks/batch", { tasks: [body] }, "producer-acme");
+  assert.match(batch.json.error, /^invalid body: unknown field "dealySeconds" in tasks\[0\]; did/);
+  const claim = await server.post("/tasks/claim", { command: "render" }, "worker-acme");
+  const commands = 'invalid body: unknown field "command"; did you mean "commands"?';
+  assert.deepEqual(claim.json, { error: commands });
+  const lenient = await setup(t, { settings: { lenientInput: true } });
+  assert.equal((await lenient.post("/tasks", body, "producer-acme")).status, 202);
+  const queued = await lenient.post("/tasks/batch", { tasks: [body] }, "producer-acme");
+  assert.equal(queued.json.results.length, 1);
+  const id = (await lenient.post("/tasks/claim", { command: "x" }, "worker-acme")).json.id;
+  const nonsense = await lenient.post(`/tasks/${id}/abandon`, "not json", "worker-acme");
+  assert.equal(nonsense.text, '{"status":"requeued"}');
+  assert.equal((await lenient.get(`/tasks/${id}/result?wait=1&wait=2`)).status, 404);
 });
 
 test("a value that cannot be accepted is refused with its own text", async (t) => {
@@ -253,7 +282,7 @@ test("an empty batch or a type error in any item fails the whole batch", async (
   ];
   for (const body of bodies) {
     const reply = await server.post("/tasks/batch", body, "producer-acme");
-    assert.equal(reply.text, '{"error":"invalid body"}', JSON.stringify(body));
+    assert.match(reply.json.error, /^invalid body: (it|tasks)/, JSON.stringify(body));
     assert.equal(reply.status, 400);
   }
   assert.equal((await server.stats()).ready, 0);

@@ -284,7 +284,7 @@ test("a feed can be of one command, whatever its case, and of some kinds of even
   assert.deepEqual(ofBoth.names, ["claimed"]);
   for (const [query, error] of [
     ["?command=a%20b", "invalid command"],
-    ["?command=a&command=b", "invalid command"],
+    ["?command=a&command=b", "command is given more than once"],
     ["?type=", undefined],
     ["?type=exploded", "invalid 'type'"],
     ["?type=created,,failed", "invalid 'type'"],

@@ -7,8 +7,9 @@ import test, { type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { onlyWith, type Reply, type RunningServer, setup, until } from "./setup.ts";
 
-function refuses(reply: Reply, status: number, text: string): void {
-  assert.equal(reply.text, JSON.stringify({ error: text }));
+function refuses(reply: Reply, status: number, text: string | RegExp): void {
+  if (typeof text === "string") assert.deepEqual(reply.json, { error: text });
+  else assert.match(reply.json.error, text);
   assert.equal(reply.status, status);
 }
 
@@ -63,13 +64,19 @@ test("a failure needs an error and keeps it", async (t) => {
 test("a submission that says nothing useful is refused with its own text", async (t) => {
   const server = await setup(t);
   const id = await server.leased();
-  const cases: [unknown, string][] = [
-    ["", "invalid request body"],
-    ["{}", "invalid request body"],
-    [{ status: "COMPLETED", result: [] }, "invalid request body"],
-    [{ status: "COMPLETED", result: "done" }, "invalid request body"],
-    [{ status: "COMPLETED", result: {}, artifacts: {} }, "invalid request body"],
-    [{ status: 7, result: {} }, "invalid request body"],
+  const cases: [unknown, string | RegExp][] = [
+    ["", /^invalid request body: it is empty/],
+    ["{}", "invalid request body: status is required"],
+    [{ status: "COMPLETED", result: [] }, "invalid request body: result must be an object, got []"],
+    [
+      { status: "COMPLETED", result: "done" },
+      'invalid request body: result must be an object, got "done"',
+    ],
+    [
+      { status: "COMPLETED", result: {}, artifacts: {} },
+      "invalid request body: artifacts must be an array, got {}",
+    ],
+    [{ status: 7, result: {} }, "invalid request body: status must be a string, got 7"],
     [{ status: "COMPLETED" }, "result required when status=COMPLETED"],
     [{ status: "COMPLETED", result: null }, "result required when status=COMPLETED"],
     [{ status: "FAILED" }, "error required when status=FAILED"],
@@ -176,7 +183,7 @@ test("a batch of results has the limits of other batches", async (t) => {
     '{"results":[1]}',
     '{"results":[{"taskId":7}]}',
   ]) {
-    refuses(await submit(body), 400, "invalid body");
+    refuses(await submit(body), 400, /^invalid body: (it|results)/);
   }
   const item = { taskId: "x", status: "COMPLETED", result: {} };
   const text = "batch size exceeds maximum of 3";
@@ -202,9 +209,22 @@ test("a result that is not there yet is 404, and so is an unknown task", async (
   refuses(await server.get(`/tasks/${id}/result`), 404, "result not found");
   refuses(await server.get("/tasks/unknown/result"), 404, "task not found");
   refuses(await server.get("/tasks/unknown/result?waitSeconds=60"), 404, "task not found");
-  for (const wait of ["0", "-5", "abc", "", "NaN", "Infinity", "1&waitSeconds=2"]) {
+  for (const wait of ["0", "-5", "-1e9"]) {
     refuses(await server.get(`/tasks/${id}/result?waitSeconds=${wait}`), 404, "result not found");
   }
+  for (const wait of ["abc", "", "NaN", "Infinity", "0x10"]) {
+    const text = `waitSeconds must be a number, got "${wait}"`;
+    refuses(await server.get(`/tasks/${id}/result?waitSeconds=${wait}`), 400, text);
+  }
+  for (const [query, text] of [
+    ["waitSeconds=1&waitSeconds=2", "query parameter waitSeconds is given more than once"],
+    ["waitSecond=1", 'unknown query parameter "waitSecond"; did you mean "waitSeconds"?'],
+    ["tenant=x", 'unknown query parameter "tenant"; known: waitSeconds'],
+  ] as const) {
+    refuses(await server.get(`/tasks/${id}/result?${query}`), 400, text);
+  }
+  const none = 'unknown query parameter "x"; this route has none';
+  refuses(await server.get(`/tasks/${id}?x=1`), 400, none);
 });
 
 test(

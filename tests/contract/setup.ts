@@ -27,6 +27,7 @@ import { createMetrics, type Metrics } from "../../packages/server/src/telemetry
 import { Timestamps } from "../../packages/server/src/timestamps.ts";
 import { newEndpoints } from "../../packages/server/src/transport/endpoints.ts";
 import { engineOf } from "../../packages/server/test/engine-of.ts";
+import { assertDocumented } from "./api-document.ts";
 import { type Caller, producerTokens, workerTokens } from "./tokens.ts";
 
 export interface Options {
@@ -277,6 +278,13 @@ export class RunningServer {
       url: path,
       headers: { ...authorization, ...headers },
       ...(body === undefined ? {} : { payload: isRaw ? (body as string) : JSON.stringify(body) }),
+    });
+    assertDocumented({
+      method,
+      url: path,
+      status: reply.statusCode,
+      headers: reply.headers as Record<string, string | undefined>,
+      text: reply.body,
     });
     return {
       status: reply.statusCode,

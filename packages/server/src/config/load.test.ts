@@ -101,6 +101,7 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   resultWebhookMaxBackoffSeconds: ["600", 600],
   bodyBytesMax: ["8388608", 8_388_608],
   payloadBytesMax: ["2048", 2048],
+  lenientInput: ["true", true],
   createBatchMax: ["100", 100],
   claimBatchMax: ["10", 10],
   resultBatchMax: ["100", 100],

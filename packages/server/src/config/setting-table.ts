@@ -228,6 +228,12 @@ export const settingTable: SettingTable = {
     about:
       "Largest payload of one task; at most bodyBytesMax, and at most 4128768 where workers use streams.",
   },
+  lenientInput: {
+    parser: trueOrFalse,
+    initial: false,
+    about:
+      "Whether fields and query parameters that are not known are ignored instead of refused, for old clients.",
+  },
   createBatchMax: {
     ...count(1, 100_000, limits.createBatchMax),
     about: "Most tasks in one batch create.",

@@ -52,6 +52,7 @@ export interface Settings extends ConnectionSettings, RateLimitSettings, Storage
   readonly resultWebhookMaxBackoffSeconds: number;
   readonly bodyBytesMax: number;
   readonly payloadBytesMax: number;
+  readonly lenientInput: boolean;
   readonly createBatchMax: number;
   readonly claimBatchMax: number;
   readonly resultBatchMax: number;

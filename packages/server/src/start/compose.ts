@@ -40,8 +40,9 @@ import type { Timestamps } from "../timestamps.ts";
 import type { Endpoints } from "../transport/endpoints.ts";
 import { StreamSlots } from "../transport/grpc/stream-slots.ts";
 import { createStreams, type Streams } from "../transport/grpc/streams.ts";
+import { apiPages } from "../transport/http/api-pages.ts";
 import { healthPages } from "../transport/http/health.ts";
-import { createHttpServer } from "../transport/http/http-server.ts";
+import { createHttpServer, routes } from "../transport/http/http-server.ts";
 import { JsonCodec } from "../transport/http/json-codec.ts";
 import type { ServerTls } from "../transport/tls/server-tls.ts";
 import { collectLimiterMetrics, collectStreamMetrics } from "./collect-metrics.ts";
@@ -280,9 +281,13 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
     logger,
     clock,
     bodyBytesMax: config.bodyBytesMax,
+    isLenient: config.lenientInput,
     limits: config,
     tls: parts.tls,
-    pages: healthPages({ queue, authenticator, scrape, config, endpoints }),
+    pages: [
+      ...healthPages({ queue, authenticator, scrape, config, endpoints }),
+      ...apiPages(routes, config.lenientInput),
+    ],
   });
   // Called when new requests are refused already, so that none begins to wait afterwards.
   http.addHook("preClose", async () => {

@@ -6,6 +6,7 @@ import { operations } from "../../operations/index.ts";
 import { CleanUpBody } from "./bodies.ts";
 import type { BodyOf } from "./json-body.ts";
 import { queueBuckets, queueStats } from "./json-codec.ts";
+import { textField } from "./query.ts";
 import { json, route } from "./route.ts";
 
 const base = "/v1/codeq/admin";
@@ -15,6 +16,9 @@ export const adminRoutes = [
     method: "GET",
     path: `${base}/queues`,
     operation: operations.listQueues,
+    name: "listQueues",
+    summary: "Count the tasks of all queues",
+    replies: { 200: { about: "Counts by bucket.", schema: "QueueBuckets" } },
     input: () => ({ ok: true, value: undefined }),
     reply: ({ tenantId, queues }) => json(queueBuckets(tenantId, queues)),
   }),
@@ -22,6 +26,12 @@ export const adminRoutes = [
     method: "GET",
     path: `${base}/queues/:command`,
     operation: operations.getQueue,
+    name: "getQueue",
+    summary: "Count the tasks of a queue",
+    params: { command: "The command of the queue; letter case is ignored." },
+    replies: {
+      200: { about: "Counts by place; zeros for a queue without tasks.", schema: "QueueCounts" },
+    },
     input: ({ params }) => ({ ok: true, value: { command: params["command"] ?? "" } }),
     reply: (counts, _codec, { params }) => json(queueStats(params["command"] ?? "", counts)),
   }),
@@ -29,6 +39,9 @@ export const adminRoutes = [
     method: "POST",
     path: `${base}/tasks/cleanup`,
     operation: operations.cleanUp,
+    name: "cleanUp",
+    summary: "Delete finished tasks before their retention ends",
+    replies: { 200: { about: "How many were deleted.", schema: "CleanedUp" } },
     body: CleanUpBody,
     bodyOptional: true,
     input: ({ body }) => {
@@ -46,6 +59,10 @@ export const adminRoutes = [
     method: "GET",
     path: `${base}/tenants`,
     operation: operations.listTenants,
+    name: "listTenants",
+    summary: "List tenants that have tasks",
+    query: { after: textField("The last name of the page before; empty for the first page.") },
+    replies: { 200: { about: "Names in order.", schema: "Tenants" } },
     input: ({ query }) => ({ ok: true, value: { after: String(query["after"] ?? "") } }),
     reply: ({ tenants, hasMore }) => json(JSON.stringify({ tenants, hasMore })),
   }),

@@ -6,11 +6,12 @@ import { CreateApiKeyBody } from "./bodies.ts";
 import type { BodyOf } from "./json-body.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { pageIn } from "./page-query.ts";
+import { pageFields } from "./query.ts";
 import { type HttpRequest, json, route } from "./route.ts";
 
 const base = "/v1/codeq/admin/keys";
 
-const fieldNames = CreateApiKeyBody.names.join(", ");
+const params = { id: "The id of the key, which its text begins with." };
 
 function shown(known: KnownApiKey, codec: JsonCodec): Record<string, unknown> {
   return apiKeyFields(known, (ms) => codec.instant(ms));
@@ -25,8 +26,11 @@ export const apiKeyRoutes = [
     method: "POST",
     path: base,
     operation: operations.createApiKey,
+    name: "createApiKey",
+    summary: "Create an API key",
+    replies: { 201: { about: "The key with its text.", schema: "CreatedApiKey" } },
+    refusals: ["event_type_not_allowed", "too_many_keys"],
     body: CreateApiKeyBody,
-    invalidBody: `invalid body (its fields are ${fieldNames}; name is required)`,
     input: ({ body }) => {
       const fields = body as BodyOf<typeof CreateApiKeyBody>;
       return {
@@ -50,6 +54,10 @@ export const apiKeyRoutes = [
     method: "GET",
     path: base,
     operation: operations.listApiKeys,
+    name: "listApiKeys",
+    summary: "List API keys",
+    query: pageFields,
+    replies: { 200: { about: "Keys without their text.", schema: "ApiKeys" } },
     input: (request) => ({ ok: true, value: pageIn(request) }),
     reply: ({ keys, next }, codec) =>
       json(JSON.stringify({ keys: keys.map((each) => shown(each, codec)), next })),
@@ -58,6 +66,11 @@ export const apiKeyRoutes = [
     method: "GET",
     path: `${base}/:id`,
     operation: operations.getApiKey,
+    name: "getApiKey",
+    summary: "Get an API key",
+    params,
+    replies: { 200: { about: "The key without its text.", schema: "ApiKey" } },
+    refusals: ["not_found"],
     input: idIn,
     reply: (known, codec) => json(JSON.stringify(shown(known, codec))),
   }),
@@ -65,6 +78,11 @@ export const apiKeyRoutes = [
     method: "DELETE",
     path: `${base}/:id`,
     operation: operations.revokeApiKey,
+    name: "revokeApiKey",
+    summary: "Revoke an API key",
+    params,
+    replies: { 204: { about: "The key is refused from now on." } },
+    refusals: ["not_found"],
     input: idIn,
     reply: () => ({ status: 204, body: undefined }),
   }),

@@ -1,8 +1,9 @@
 /** The route of the audit trail. */
 import { operations } from "../../operations/index.ts";
-import type { AuditRecord } from "../../store/audit-record.ts";
+import { type AuditRecord, auditOutcomes } from "../../store/audit-record.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { pageIn } from "./page-query.ts";
+import { pageFields, textField } from "./query.ts";
 import { json, route } from "./route.ts";
 
 export const auditRoutes = [
@@ -10,6 +11,16 @@ export const auditRoutes = [
     method: "GET",
     path: "/v1/codeq/admin/audit",
     operation: operations.listAudit,
+    name: "listAudit",
+    summary: "List audit records",
+    query: {
+      ...pageFields,
+      from: textField("RFC 3339: only records from then on."),
+      to: textField("RFC 3339: only records before."),
+      action: textField("Only records of this action, such as `create_api_key`."),
+      outcome: textField(`Only records with this outcome: ${auditOutcomes.join(", ")}.`),
+    },
+    replies: { 200: { about: "Records, the newest first.", schema: "AuditRecords" } },
     input: (request) => {
       const text = (name: string): string => String(request.query[name] ?? "");
       const value = { from: text("from"), to: text("to"), action: text("action") };

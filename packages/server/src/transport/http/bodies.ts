@@ -1,5 +1,10 @@
-/** The request bodies. Fields that are not named are ignored. */
+/**
+ * The request bodies: how they are read, and what the document of the API says of them. What a schema
+ * forbids beyond the type of a value is refused by the operation.
+ */
+import { limits } from "@codeq/protocol";
 import {
+  about,
   flag,
   integer,
   list,
@@ -10,61 +15,151 @@ import {
   rawObject,
   rawValue,
   requiredText,
+  requiredValue,
   type Shape,
   text,
 } from "./json-body.ts";
 
+const commandText =
+  "The name of the work. Letter case is kept, and ignored when tasks are claimed.";
+const payloadText = "What the worker needs to know. Stored and delivered as it is written.";
+const leaseToken = about(
+  integer,
+  "The fencing token of the claim. When given, only the delivery with this token is acted on.",
+);
+
 const createFields = {
-  command: text,
-  payload: rawValue,
-  priority: integer,
-  webhook: text,
-  maxAttempts: integer,
-  idempotencyKey: text,
-  runAt: text,
-  delaySeconds: integer,
+  command: about(text, commandText),
+  payload: about(rawValue, payloadText),
+  priority: about(
+    integer,
+    `0 to ${limits.priorityMax}; higher ones are claimed first. Values outside are moved to the nearest.`,
+  ),
+  webhook: about(text, "The URL that gets the result, with http or https.", {
+    maxLength: limits.webhookCharsMax,
+  }),
+  maxAttempts: about(
+    integer,
+    "Deliveries before the task becomes a dead letter; 0 or less is the server's default.",
+    { maximum: limits.maxAttemptsMax },
+  ),
+  idempotencyKey: about(
+    text,
+    "A second task with the same key is not created; the first one is answered.",
+    { maxLength: limits.idempotencyKeyCharsMax },
+  ),
+  runAt: about(text, "RFC 3339: when the task may be claimed. Comes before delaySeconds."),
+  delaySeconds: about(integer, "Seconds before the task may be claimed.", {
+    minimum: 0,
+    maximum: limits.delaySecondsMax,
+  }),
 };
 
 export const CreateItem = object(createFields);
-export const CreateBody = object({ ...createFields, command: nonEmptyText });
-export const CreateBatchBody = object({ tasks: nonEmptyList(CreateItem) });
+/** A payload of null is as good as none here; 0, false and "" are payloads. */
+export const CreateBody = object({
+  ...createFields,
+  command: about(nonEmptyText, commandText),
+  payload: about(requiredValue, payloadText),
+});
+export const CreateBatchBody = object({
+  tasks: about(nonEmptyList(CreateItem), "Each is created or refused by itself."),
+});
 
 const texts: Shape<string[] | undefined> = list(requiredText);
 
-export const ClaimBody = object({ commands: texts, leaseSeconds: integer, waitSeconds: integer });
-export const ClaimBatchBody = object({
-  commands: texts,
-  leaseSeconds: integer,
-  count: positiveInteger,
-});
-
-export const HeartbeatBody = object({ extendSeconds: integer, leaseToken: integer });
-export const NackBody = object({ delaySeconds: integer, reason: text, leaseToken: integer });
-export const AbandonBody = object({ interrupted: flag, leaseToken: integer });
-
-const resultFields = {
-  status: text,
-  result: rawObject,
-  error: text,
-  artifacts: list(object({ name: text, url: text, contentBase64: text, contentType: text })),
-  leaseToken: integer,
+const claimFields = {
+  commands: about(texts, "The commands to claim; empty for every command the token may work on.", {
+    maxItems: limits.commandsPerClaimMax,
+  }),
+  leaseSeconds: about(
+    integer,
+    "Seconds until the lease ends unless it is extended; 0 or less is the server's default.",
+    { maximum: limits.leaseSecondsMax },
+  ),
 };
 
-export const ResultBody = object({ ...resultFields, status: nonEmptyText });
-export const ResultItem = object({ ...resultFields, taskId: text });
-export const ResultBatchBody = object({ results: nonEmptyList(ResultItem) });
+export const ClaimBody = object({
+  ...claimFields,
+  waitSeconds: about(
+    integer,
+    `Seconds to wait for a task when none is ready; at most ${limits.claimWaitSecondsMax} count.`,
+  ),
+});
+export const ClaimBatchBody = object({
+  ...claimFields,
+  count: about(positiveInteger, "How many tasks to take at most."),
+});
 
-export const CleanUpBody = object({ limit: integer, before: text });
+export const HeartbeatBody = object({
+  extendSeconds: about(
+    integer,
+    "Seconds from now until the lease ends; 0 or less is the server's default.",
+    { maximum: limits.leaseSecondsMax },
+  ),
+  leaseToken,
+});
+export const NackBody = object({
+  delaySeconds: about(
+    integer,
+    "Seconds before the next delivery; 0 or less is the backoff policy.",
+  ),
+  reason: about(text, "Why the attempt failed."),
+  leaseToken,
+});
+export const AbandonBody = object({
+  interrupted: about(flag, "The worker is stopping: the attempt does not count."),
+  leaseToken,
+});
+
+const artifact = object({
+  name: about(text, "The file name."),
+  url: about(text, "Where the file is; kept as it is."),
+  contentBase64: about(text, "The file itself, which the server stores."),
+  contentType: about(text, "Accepted and not used."),
+});
+const statusText = "`COMPLETED` or `FAILED`.";
+const resultFields = {
+  status: about(text, statusText),
+  result: about(rawObject, "What the work led to; required for `COMPLETED`."),
+  error: about(text, "Why the work failed; required for `FAILED`."),
+  artifacts: about(list(artifact), "Files that belong to the result."),
+  leaseToken,
+  workerId: about(text, "Accepted and not used: the token says who works."),
+};
+
+export const ResultBody = object({ ...resultFields, status: about(nonEmptyText, statusText) });
+export const ResultItem = object({
+  ...resultFields,
+  taskId: about(text, "The task that the result belongs to."),
+});
+export const ResultBatchBody = object({
+  results: about(nonEmptyList(ResultItem), "Each is accepted or refused by itself."),
+});
+
+export const CleanUpBody = object({
+  limit: about(
+    integer,
+    `How many tasks to delete at most; 0 or less is ${limits.cleanupLimitDefault}.`,
+    { maximum: limits.cleanupLimitMax },
+  ),
+  before: about(text, "RFC 3339: only tasks that finished before are deleted; empty for now."),
+});
 
 /** A field that is not known is refused: passed over, it could make a key that may do too much. */
 export const CreateApiKeyBody = object(
   {
-    name: requiredText,
-    scopes: texts,
-    eventTypes: texts,
-    role: text,
-    expiresAt: text,
-    expiresInSeconds: integer,
+    name: about(requiredText, "What the key is for.", { minLength: 1 }),
+    scopes: about(texts, "What the key may do with tasks, such as `codeq:claim`."),
+    eventTypes: about(texts, "The commands of the key; empty or `*` for all.", {
+      maxItems: limits.apiKeyEventTypesMax,
+    }),
+    role: about(text, "`none`, `admin` or `operator`."),
+    expiresAt: about(text, "RFC 3339: when the key ends; not together with expiresInSeconds."),
+    expiresInSeconds: about(integer, "Seconds until the key ends; 0 for never.", {
+      minimum: 0,
+      maximum: limits.apiKeySecondsMax,
+    }),
   },
   { isClosed: true },
 );

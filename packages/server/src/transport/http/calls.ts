@@ -9,8 +9,9 @@ import type { Origin } from "../../operations/audit-event.ts";
 import type { Credentials, Dispatch } from "../../operations/dispatch.ts";
 import { type Admission, type Answer, refusal } from "../../operations/operation.ts";
 import { bodyText } from "./body-text.ts";
-import { misfit, readBody } from "./json-body.ts";
+import { readBody } from "./json-body.ts";
 import type { JsonCodec } from "./json-codec.ts";
+import { problemOfQuery, type QueryFields, tenantField } from "./query.ts";
 import { rateLimitHeaders } from "./rate-limit-headers.ts";
 import { type AnyRoute, type HttpReply, type HttpRequest, problem, problemOf } from "./route.ts";
 
@@ -33,11 +34,13 @@ export interface CallsParts {
   readonly dispatch: Dispatch;
   readonly authenticator: Authenticator;
   readonly codec: JsonCodec;
+  /** Fields and query parameters that are not known are passed over. */
+  readonly isLenient: boolean;
 }
 
 const jsonType = "application/json; charset=utf-8";
 const eventsType = "text/event-stream; charset=utf-8";
-const notText = "invalid body (it is not valid UTF-8)";
+const notText = "invalid body: it is not valid UTF-8";
 
 export class Calls {
   readonly #parts: CallsParts;
@@ -60,6 +63,19 @@ export class Calls {
     return this.#parts.dispatch.authorize(each.operation, credentials);
   }
 
+  /** What a route reads of the bytes of a body; undefined when there is none that can be used. */
+  readBody(each: AnyRoute, bytes: Buffer | undefined): Answer<unknown> {
+    const text = bytes === undefined ? "" : bodyText(bytes);
+    if (text === undefined) return refusal("invalid_body", notText);
+    const isEmpty = each.bodyOptional === true && text === "";
+    if (each.body === undefined || isEmpty) return { ok: true, value: undefined };
+    const { isLenient } = this.#parts;
+    const read = readBody(text, each.body, isLenient);
+    if (read.ok) return read;
+    if (isLenient && each.bodyOptional === true) return { ok: true, value: undefined };
+    return refusal("invalid_body", `${each.invalidBody ?? "invalid body"}: ${read.why}`);
+  }
+
   /** Before the body is read: what is refused for its number need not be received. */
   admit(each: AnyRoute, identity: Identity): Answer<Admission> {
     return this.#parts.dispatch.admit(each.operation, identity);
@@ -70,6 +86,10 @@ export class Calls {
     request: HttpRequest,
     caller: Permit & { readonly listen: () => Listener },
   ): MaybePromise<HttpReply> {
+    if (request.query !== noQuery && !this.#parts.isLenient) {
+      const problematic = problemOfQuery(queryOf(each), request.query);
+      if (problematic !== undefined) return problem(problematic);
+    }
     const input = each.input(request);
     if (!input.ok) return problem(input);
     const waits = each.waits?.(input.value) === true;
@@ -91,15 +111,13 @@ export class Calls {
   }
 }
 
-/** What a route reads of the bytes of a body; undefined when there is none that can be used. */
-export function readBodyOf(each: AnyRoute, bytes: Buffer | undefined): Answer<unknown> {
-  const text = bytes === undefined ? "" : bodyText(bytes);
-  if (text === undefined) return refusal("invalid_body", notText);
-  if (each.body === undefined) return { ok: true, value: undefined };
-  const value = readBody(text, each.body);
-  if (value !== misfit) return { ok: true, value };
-  const isNeeded = each.bodyOptional !== true;
-  return isNeeded ? refusal("invalid_body", each.invalidBody) : { ok: true, value: undefined };
+/** A request that came without any. */
+export const noQuery: HttpRequest["query"] = {};
+
+/** What may stand in the query of a route. */
+export function queryOf({ query = {}, operation }: AnyRoute): QueryFields {
+  const isForAdmins = operation.access === "admin" || operation.access === "operator";
+  return isForAdmins ? { ...query, tenant: tenantField } : query;
 }
 
 /** The headers of a reply, without those that HTTP itself asks for. */

@@ -1,6 +1,8 @@
 /** The route of the event feed: server-sent events, from now on. */
 import { operations } from "../../operations/index.ts";
+import { taskEventNames } from "../../telemetry/feed.ts";
 import { EventStream } from "./event-stream.ts";
+import { textField } from "./query.ts";
 import { route } from "./route.ts";
 
 export const eventRoutes = [
@@ -8,6 +10,16 @@ export const eventRoutes = [
     method: "GET",
     path: "/v1/codeq/admin/events",
     operation: operations.watchEvents,
+    name: "watchEvents",
+    summary: "Watch what happens to tasks",
+    query: {
+      command: textField("Only events of this command."),
+      type: textField(`Only these events, with commas between them: ${taskEventNames.join(", ")}.`),
+    },
+    replies: {
+      200: { about: "Server-sent events, from now on.", type: "text/event-stream" },
+    },
+    refusals: ["invalid_command", "too_many_feeds"],
     waits: () => true,
     input: ({ query }) => {
       const text = (name: string): string => String(query[name] ?? "");

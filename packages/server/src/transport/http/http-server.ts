@@ -26,7 +26,7 @@ import { adminRoutes } from "./admin-routes.ts";
 import { apiKeyRoutes } from "./api-key-routes.ts";
 import { auditRoutes } from "./audit-routes.ts";
 import { BodyTurns } from "./body-turns.ts";
-import { Calls, headersOf, type Listener, type Permit, readBodyOf } from "./calls.ts";
+import { Calls, headersOf, type Listener, type Permit } from "./calls.ts";
 import { eventRoutes } from "./event-routes.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
@@ -44,6 +44,8 @@ export interface HttpOptions {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly bodyBytesMax: number;
+  /** Fields and query parameters that are not known are passed over. */
+  readonly isLenient: boolean;
   readonly limits: HttpLimits;
   /** Undefined for plain HTTP. */
   readonly tls: ServerTls | undefined;
@@ -132,7 +134,7 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   app.decorateRequest("origin", undefined);
   app.decorateRequest("identity", undefined);
   app.decorateRequest("admission", undefined);
-  readBodies(app);
+  readBodies(app, calls);
   app.addHook("onRequest", (request, reply, done) => {
     reply.header("x-request-id", request.id);
     // The content type is not looked at; one that is not well-formed must not be a reason to refuse.
@@ -185,13 +187,13 @@ function pageNotFound(reply: FastifyReply): FastifyReply {
 }
 
 /** All content types are taken for JSON; what cannot be read is decided on by the route. */
-function readBodies(app: FastifyInstance): void {
+function readBodies(app: FastifyInstance, calls: Calls): void {
   const turns = new BodyTurns();
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "buffer" }, (request, body, done) => {
     const { route } = request.routeOptions.config;
     turns.take(body.length, () =>
-      done(null, route === undefined ? undefined : readBodyOf(route, body as Buffer)),
+      done(null, route === undefined ? undefined : calls.readBody(route, body as Buffer)),
     );
   });
 }
@@ -219,7 +221,7 @@ function addRoute(app: FastifyInstance, each: AnyRoute, calls: Calls): void {
       else decide(answer);
     },
     handler: async (request, reply) => {
-      const body = (request.body as Answer<unknown> | undefined) ?? readBodyOf(each, undefined);
+      const body = (request.body as Answer<unknown> | undefined) ?? calls.readBody(each, undefined);
       if (!body.ok) return send(reply, problem(body));
       const http = {
         params: request.params as Record<string, string>,

@@ -2,18 +2,28 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { CreateApiKeyBody, CreateBatchBody, CreateBody, ResultBody } from "./bodies.ts";
+import {
+  AbandonBody,
+  ClaimBatchBody,
+  ClaimBody,
+  CleanUpBody,
+  CreateApiKeyBody,
+  CreateBatchBody,
+  CreateBody,
+  NackBody,
+  ResultBody,
+} from "./bodies.ts";
 import {
   flag,
   integer,
   list,
-  misfit,
   nonEmptyList,
   nonEmptyText,
   object,
   rawObject,
   rawValue,
   readBody,
+  type Shape,
   text,
 } from "./json-body.ts";
 
@@ -85,12 +95,13 @@ function expectedBody(source: string): Expected {
 
 function assertAgreed(source: string): void {
   const expected = expectedBody(source);
-  const body = readBody(source, Body);
-  if (body === misfit) {
+  const read = readBody(source, Body, true);
+  if (!read.ok) {
     assert.equal(expected.fits, false, source);
     return;
   }
   assert.ok(expected.fits, source);
+  const body = read.value;
   const { payload, result, ...others } = body;
   for (const raw of [payload, result]) if (raw !== undefined) assert.ok(source.includes(raw));
   const parsed = {
@@ -164,55 +175,127 @@ test("members in any order and number are judged by the last of each name", () =
   );
 });
 
+function valueIn<T>(source: string, shape: Shape<T>): T {
+  const read = readBody(source, shape);
+  assert.ok(read.ok, source);
+  return read.value;
+}
+
+function why(source: string, shape: Shape<unknown>, isLenient = false): string {
+  const read = readBody(source, shape, isLenient);
+  assert.ok(!read.ok, source);
+  return read.why;
+}
+
 test("payloads and results are kept letter by letter", () => {
   const blank = fc.constantFrom("", " ", "\n\t ");
   const raws = fc.oneof(
-    fc.jsonValue().map((value) => JSON.stringify(value)),
+    fc
+      .jsonValue()
+      .filter((value) => value !== null)
+      .map((value) => JSON.stringify(value)),
     fc.constantFrom("12345678901234567890", "1.0e+5", '{ "b" : 1 , "a":[ ] }', '"\\u0061é\\/"'),
   );
   fc.assert(
     fc.property(raws, blank, blank, spaces, (raw, before, after, space) => {
       const source = `{"command":"c",${space}"payload":${before}${raw}${after}}`;
-      assert.deepEqual(readBody(source, CreateBody), { command: "c", payload: raw });
+      assert.deepEqual(valueIn(source, CreateBody), { command: "c", payload: raw });
       const batch = `{"tasks":[{"payload":${before}${raw}${after}},${space}{"payload":1}]}`;
       const expected = { tasks: [{ payload: raw }, { payload: "1" }] };
-      assert.deepEqual(readBody(batch, CreateBatchBody), expected);
+      assert.deepEqual(valueIn(batch, CreateBatchBody), expected);
       const result = `{"status":"s","result":${before}{"a":${raw}}${after}}`;
-      assert.deepEqual(readBody(result, ResultBody), { status: "s", result: `{"a":${raw}}` });
+      assert.deepEqual(valueIn(result, ResultBody), { status: "s", result: `{"a":${raw}}` });
     }),
     { numRuns: 1000 },
   );
 });
 
 test("of duplicate names the last one counts, also when it is written with escapes", () => {
-  const source = '{"command":"a","comm\\u0061nd":"b","payload":1,"payload":null}';
-  assert.deepEqual(readBody(source, CreateBody), { command: "b", payload: "null" });
-  assert.deepEqual(readBody('{"command":7,"command":"b"}', CreateBody), { command: "b" });
-  assert.equal(readBody('{"command":"b","command":7}', CreateBody), misfit);
+  const source = '{"command":"a","comm\\u0061nd":"b","payload":null,"payload":1}';
+  assert.deepEqual(valueIn(source, CreateBody), { command: "b", payload: "1" });
+  assert.deepEqual(valueIn('{"reason":7,"reason":"b"}', NackBody), { reason: "b" });
+  const none = '{"command":"a","payload":1,"payload":null}';
+  assert.equal(why(none, CreateBody), "payload must be a value other than null, got null");
+  const changed = '{"command":"b","command":7}';
+  assert.equal(why(changed, CreateBody), "command must be a string, got 7");
 });
 
 test("names of prototypes are names", () => {
-  const source = '{"__proto__":{"priority":1},"constructor":1,"command":"a"}';
-  const body = readBody(source, CreateBody);
-  assert.deepEqual(body, { command: "a" });
-  assert.equal(Object.getPrototypeOf(body), Object.prototype);
+  const source = '{"__proto__":{"priority":1},"constructor":1,"command":"a","payload":1}';
+  const read = readBody(source, CreateBody, true);
+  assert.ok(read.ok);
+  assert.deepEqual(read.value, { command: "a", payload: "1" });
+  assert.equal(Object.getPrototypeOf(read.value), Object.prototype);
+  assert.match(why(source, CreateBody), /^unknown field "__proto__"/);
 });
 
-test("a member that a closed shape does not name is refused, however long the body is", () => {
+test("a field that is not known is named, with the one that was probably meant", () => {
+  const create = '{"command":"a","payload":{"any":1},"dealySeconds":5}';
+  const meant = 'unknown field "dealySeconds"; did you mean "delaySeconds"?';
+  assert.equal(why(create, CreateBody), meant);
+  assert.equal(
+    why('{"command":"x"}', ClaimBody),
+    'unknown field "command"; did you mean "commands"?',
+  );
+  const batch = '{"tasks":[{},{"dealySeconds":1}]}';
+  const inside = 'unknown field "dealySeconds" in tasks[1]; did you mean "delaySeconds"?';
+  assert.equal(why(batch, CreateBatchBody), inside);
+  const far = 'unknown field "zzz"; known fields: limit, before';
+  assert.equal(why('{"zzz":[1,{"limit":2}]}', CleanUpBody), far);
+  assert.match(why(`{"${"é".repeat(5000)}":1}`, CleanUpBody), /^unknown field "é{40}…"; known/);
+  assert.match(why('{"d\\u0065alySeconds":1}', NackBody), /^unknown field "dealySeconds"; did you/);
+});
+
+test("a value of a wrong type is named, with where it stands and what it should be", () => {
+  const cases: [string, Shape<unknown>, string][] = [
+    ['{"delaySeconds":"5"}', NackBody, 'delaySeconds must be a number, got "5"'],
+    ['{"delaySeconds":1.5}', NackBody, "delaySeconds must be a whole number, got 1.5"],
+    ['{"delaySeconds":[5]}', NackBody, "delaySeconds must be a number, got [5]"],
+    ['{"reason":{"a":1}}', NackBody, 'reason must be a string, got {"a":1}'],
+    ['{"interrupted":"yes"}', AbandonBody, 'interrupted must be true or false, got "yes"'],
+    ['{"commands":"a"}', ClaimBody, 'commands must be an array, got "a"'],
+    ['{"commands":["a",2]}', ClaimBody, "commands[1] must be a string, got 2"],
+    ['{"count":0}', ClaimBatchBody, "count must be at least 1, got 0"],
+    ["{}", ClaimBatchBody, "count is required"],
+    ["{}", CreateBody, "command is required"],
+    ['{"command":""}', CreateBody, 'command must be a string that is not empty, got ""'],
+    ['{"tasks":[]}', CreateBatchBody, "tasks must be an array that is not empty, got []"],
+    ['{"tasks":[{},7]}', CreateBatchBody, "tasks[1] must be an object, got 7"],
+    [
+      '{"tasks":[{"priority":"x"}]}',
+      CreateBatchBody,
+      'tasks[0].priority must be a number, got "x"',
+    ],
+    ['{"status":"a","result":[]}', ResultBody, "result must be an object, got []"],
+    [
+      '{"status":"a","artifacts":[{"url":7}]}',
+      ResultBody,
+      "artifacts[0].url must be a string, got 7",
+    ],
+    ["[1]", NackBody, "it must be an object, got [1]"],
+    ["", NackBody, "it is empty; send a JSON object, such as {}"],
+    ['{"reason":', NackBody, "it is not JSON: it ends too early"],
+    ['{"reason" 7}', NackBody, "it is not JSON: unexpected text at position 10"],
+  ];
+  for (const [source, shape, expected] of cases) assert.equal(why(source, shape), expected);
+  const long = why(`{"delaySeconds":"${"x".repeat(5000)}"}`, NackBody);
+  assert.equal(long, `delaySeconds must be a number, got "${"x".repeat(39)}…`);
+});
+
+test("a closed shape refuses what it does not name from lenient callers too", () => {
   const long = "x".repeat(20_000);
-  assert.deepEqual(readBody(`{"name":"${long}"}`, CreateApiKeyBody), { name: long });
-  assert.equal(readBody('{"name":"a","admin":true}', CreateApiKeyBody), misfit);
-  assert.equal(readBody(`{"name":"${long}","admin":true}`, CreateApiKeyBody), misfit);
-  assert.equal(readBody('{"name":"a","__proto__":true}', CreateApiKeyBody), misfit);
+  assert.deepEqual(valueIn(`{"name":"${long}"}`, CreateApiKeyBody), { name: long });
+  for (const source of ['{"name":"a","admin":true}', `{"name":"${long}","__proto__":true}`]) {
+    assert.match(why(source, CreateApiKeyBody, true), /^unknown field /);
+  }
 });
 
 test("nesting costs what its letters cost, and batches end beyond what any may have", () => {
   const deep = `${"[".repeat(200_000)}${"]".repeat(200_000)}`;
-  const body = readBody(`{"command":"c","payload":${deep},"other":${deep}}`, CreateBody);
-  assert.deepEqual(body, { command: "c", payload: deep });
-  assert.equal(readBody(`{"command":"c","payload":${deep}]}`, CreateBody), misfit);
+  const source = `{"command":"c","payload":${deep},"other":${deep}}`;
+  const expected = { ok: true, value: { command: "c", payload: deep } };
+  assert.deepEqual(readBody(source, CreateBody, true), expected);
+  assert.equal(why(`{"command":"c","payload":${deep}]}`, CreateBody), "it is not JSON");
   const many = Array.from({ length: 150_000 }, () => "{}").join(",");
-  const batch = readBody(`{"tasks":[${many}]}`, CreateBatchBody);
-  assert.ok(batch !== misfit);
-  assert.equal(batch.tasks.length, 100_001);
+  assert.equal(valueIn(`{"tasks":[${many}]}`, CreateBatchBody).tasks.length, 100_001);
 });

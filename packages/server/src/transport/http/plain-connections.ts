@@ -16,7 +16,7 @@ import type { Origin } from "../../operations/audit-event.ts";
 import type { Admission, Answer } from "../../operations/operation.ts";
 import { addressOf } from "../address.ts";
 import type { Connection, Connections } from "../connections.ts";
-import { type Calls, headersOf, type Listener, readBodyOf } from "./calls.ts";
+import { type Calls, headersOf, type Listener, noQuery } from "./calls.ts";
 import { type HttpLimits, stalledMs } from "./node-server.ts";
 import { type FoundRoute, type PlainRequest, PlainRoutes, readPlain } from "./plain-request.ts";
 import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
@@ -214,7 +214,7 @@ class PlainConnection {
     if (!admitted.ok) return problem(admitted);
     const admission = admitted.value;
     current.admission = admission;
-    const body = readBodyOf(route, request.body);
+    const body = calls.readBody(route, request.body);
     if (!body.ok) return problem(body);
     const http = { params, query: noQuery, headers, body: body.value };
     return calls.answer(route, http, { identity, admission, from, listen: this.#listen });
@@ -347,8 +347,6 @@ class PlainConnection {
     this.#parts.closed();
   };
 }
-
-const noQuery = {};
 
 function headOf(reply: HttpReply, { id, admission }: Current): string {
   const { status, body } = reply;

@@ -1,6 +1,7 @@
 /**
- * What turns an operation into an HTTP route: where it is, what its body looks like, how a request
- * becomes its input and an answer becomes a reply.
+ * What turns an operation into an HTTP route: where it is, what it takes, what it answers and refuses,
+ * how a request becomes its input and an answer becomes a reply. Requests are read by this description,
+ * and the document of the API and its reference page are made from it.
  */
 import type { Readable } from "node:stream";
 import { type ErrorCode, errors } from "@codeq/protocol";
@@ -8,7 +9,9 @@ import type { Answer, Operation, Refusal } from "../../operations/operation.ts";
 import { wholeSeconds } from "../../operations/over-quota.ts";
 import type { Shape } from "./json-body.ts";
 import type { JsonCodec } from "./json-codec.ts";
+import type { QueryFields } from "./query.ts";
 import { rateLimitHeaders } from "./rate-limit-headers.ts";
+import type { SchemaName } from "./reply-schemas.ts";
 
 export interface HttpRequest {
   readonly params: Readonly<Record<string, string>>;
@@ -25,19 +28,43 @@ export interface HttpReply {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export interface Route<Input, Output> {
+export interface Route<Input, Output> extends RouteDescription {
   readonly method: "GET" | "POST" | "DELETE";
   readonly path: string;
   readonly operation: Operation<Input, Output>;
   readonly body?: Shape<unknown>;
-  /** The text for a body that is not JSON or has another shape. */
+  /** What the text for a body that does not fit begins with. */
   readonly invalidBody?: string;
-  /** A body that cannot be used is taken for a missing one. */
+  /** A request without a body is fine; for lenient callers a body that cannot be used is none. */
   readonly bodyOptional?: boolean;
+  readonly query?: QueryFields;
   /** The operation may wait for an event, so a caller that leaves has to be noticed. */
   readonly waits?: (input: Input) => boolean;
   readonly input: (request: HttpRequest) => Answer<Input>;
   readonly reply: (output: Output, codec: JsonCodec, request: HttpRequest) => HttpReply;
+}
+
+/** What other programs and readers need to know beside what the server runs on. */
+interface RouteDescription {
+  /** Names it for generated clients. */
+  readonly name: string;
+  /** What it does, in one line without a period. */
+  readonly summary: string;
+  readonly about?: string;
+  /** The parts of the path that are not fixed. */
+  readonly params?: Readonly<Record<string, string>>;
+  readonly replies: Readonly<Record<number, DescribedReply>>;
+  /** What it may be refused with beside what all routes like it may be refused with. */
+  readonly refusals?: readonly ErrorCode[];
+}
+
+interface DescribedReply {
+  readonly about: string;
+  /** Without one the answer is empty, or events. */
+  readonly schema?: SchemaName;
+  readonly type?: "text/event-stream";
+  /** Headers that only this reply has. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: a table of routes does not look at their inputs.

@@ -3,7 +3,7 @@ import { limits } from "@codeq/protocol";
 import type { TaskId } from "@codeq/queue";
 import type { CreateTaskInput } from "../../operations/create-task.ts";
 import { operations } from "../../operations/index.ts";
-import { type Answer, type Refusal, refusal } from "../../operations/operation.ts";
+import type { Answer, Refusal } from "../../operations/operation.ts";
 import type { SubmitResultInput } from "../../operations/submit-result.ts";
 import {
   AbandonBody,
@@ -19,20 +19,38 @@ import {
   type ResultItem,
 } from "./bodies.ts";
 import type { BodyOf } from "./json-body.ts";
+import { numberField } from "./query.ts";
 import { type HttpRequest, json, route } from "./route.ts";
 
 const base = "/v1/codeq/tasks";
+const params = { id: "The id of the task." };
+/** Of verbs on a task that somebody works on. */
+const ofOwners = ["task_unknown", "not_owner", "not_in_progress"] as const;
 
 export const taskRoutes = [
   route({
     method: "POST",
     path: base,
     operation: operations.createTask,
+    name: "createTask",
+    summary: "Create a task",
+    replies: {
+      202: {
+        about: "The task, or the one that was created before with the same idempotency key.",
+        schema: "Task",
+        headers: { "Idempotent-Replayed": "`true` when the task had been created before." },
+      },
+    },
+    refusals: [
+      "invalid_argument",
+      "invalid_command",
+      "event_type_not_allowed",
+      "idempotency_key_reused",
+      "payload_too_large",
+    ],
     body: CreateBody,
     input: (request) => {
       const item = request.body as BodyOf<typeof CreateBody>;
-      // A payload of null is as good as none here; 0, false and "" are payloads.
-      if (item.payload === undefined || item.payload === "null") return refusal("invalid_body");
       return { ok: true, value: createInput(item, request) };
     },
     reply: ({ task, payload, replayed }, codec) => ({
@@ -45,6 +63,10 @@ export const taskRoutes = [
     method: "POST",
     path: `${base}/batch`,
     operation: operations.createTasks,
+    name: "createTasks",
+    summary: "Create several tasks",
+    replies: { 200: { about: "A task or a refusal for each, in order.", schema: "CreatedTasks" } },
+    refusals: ["invalid_argument"],
     body: CreateBatchBody,
     input: (request) => {
       const { tasks } = request.body as BodyOf<typeof CreateBatchBody>;
@@ -62,6 +84,14 @@ export const taskRoutes = [
     method: "POST",
     path: `${base}/claim`,
     operation: operations.claimTasks,
+    name: "claimTask",
+    summary: "Claim the next task",
+    about: "An empty object claims any task that the token may work on.",
+    replies: {
+      200: { about: "The task, leased to the caller.", schema: "Task" },
+      204: { about: "No task is ready." },
+    },
+    refusals: ["invalid_argument", "invalid_command", "event_type_not_allowed"],
     body: ClaimBody,
     waits: ({ waitSeconds }) => waitSeconds > 0,
     input: ({ body }) => {
@@ -85,6 +115,13 @@ export const taskRoutes = [
     method: "POST",
     path: `${base}/claim/batch`,
     operation: operations.claimTasks,
+    name: "claimTasks",
+    summary: "Claim several tasks",
+    replies: {
+      200: { about: "The tasks, leased to the caller.", schema: "ClaimedTasks" },
+      204: { about: "No task is ready." },
+    },
+    refusals: ["invalid_argument", "invalid_command", "event_type_not_allowed"],
     body: ClaimBatchBody,
     input: ({ body }) => {
       const { commands, leaseSeconds, count } = body as BodyOf<typeof ClaimBatchBody>;
@@ -107,6 +144,11 @@ export const taskRoutes = [
     method: "POST",
     path: `${base}/:id/heartbeat`,
     operation: operations.extendLease,
+    name: "extendLease",
+    summary: "Extend the lease of a task",
+    params,
+    replies: { 200: { about: "The lease is extended.", schema: "Ok" } },
+    refusals: ["invalid_argument", ...ofOwners],
     body: HeartbeatBody,
     input: ({ params, body }) => {
       const { extendSeconds, leaseToken } = body as BodyOf<typeof HeartbeatBody>;
@@ -121,6 +163,11 @@ export const taskRoutes = [
     method: "POST",
     path: `${base}/:id/abandon`,
     operation: operations.abandonTask,
+    name: "abandonTask",
+    summary: "Give a task back without a result",
+    params,
+    replies: { 200: { about: "Where the task is now.", schema: "Abandoned" } },
+    refusals: ofOwners,
     body: AbandonBody,
     bodyOptional: true,
     input: ({ params, body }) => {
@@ -136,6 +183,11 @@ export const taskRoutes = [
     method: "POST",
     path: `${base}/:id/nack`,
     operation: operations.nackTask,
+    name: "nackTask",
+    summary: "Report a failed attempt",
+    params,
+    replies: { 200: { about: "Where the task is now.", schema: "Nacked" } },
+    refusals: ["invalid_argument", ...ofOwners],
     body: NackBody,
     input: ({ params, body }) => {
       const { delaySeconds, reason, leaseToken } = body as BodyOf<typeof NackBody>;
@@ -149,6 +201,17 @@ export const taskRoutes = [
     method: "POST",
     path: `${base}/:id/result`,
     operation: operations.submitResult,
+    name: "submitResult",
+    summary: "Submit the result of a task",
+    params,
+    replies: {
+      200: {
+        about: "The result as it is stored.",
+        schema: "SubmittedResult",
+        headers: { "Codeq-Body-Differed": "`true` when the stored result says something else." },
+      },
+    },
+    refusals: ["invalid_argument", "task_not_found", "not_owner", "not_in_progress"],
     body: ResultBody,
     invalidBody: "invalid request body",
     input: ({ params, body }) => {
@@ -164,6 +227,12 @@ export const taskRoutes = [
     method: "POST",
     path: `${base}/batch/results`,
     operation: operations.submitResults,
+    name: "submitResults",
+    summary: "Submit several results",
+    replies: {
+      200: { about: "A result or a refusal for each, in order.", schema: "SubmittedResults" },
+    },
+    refusals: ["invalid_argument"],
     body: ResultBatchBody,
     input: ({ body }) => {
       const { results: items } = body as BodyOf<typeof ResultBatchBody>;
@@ -186,6 +255,11 @@ export const taskRoutes = [
     method: "GET",
     path: `${base}/:id`,
     operation: operations.getTask,
+    name: "getTask",
+    summary: "Get a task",
+    params,
+    replies: { 200: { about: "The task.", schema: "Task" } },
+    refusals: ["not_found"],
     input: ({ params }) => ({ ok: true, value: { id: params["id"] as TaskId } }),
     reply: ({ task, payload }, codec) => json(codec.task(task, payload)),
   }),
@@ -193,6 +267,16 @@ export const taskRoutes = [
     method: "GET",
     path: `${base}/:id/result`,
     operation: operations.getResult,
+    name: "getResult",
+    summary: "Get the result of a task",
+    params,
+    query: {
+      waitSeconds: numberField(
+        `Seconds to wait for the result; at most ${limits.resultWaitSecondsMax} count.`,
+      ),
+    },
+    replies: { 200: { about: "The result and its task.", schema: "TaskWithResult" } },
+    refusals: ["task_not_found", "result_not_found"],
     waits: ({ waitSeconds }) => waitSeconds > 0,
     input: ({ params, query }) => {
       const waitSeconds = Number(query["waitSeconds"] ?? 0);

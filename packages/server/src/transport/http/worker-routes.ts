@@ -3,6 +3,7 @@ import { operations } from "../../operations/index.ts";
 import type { WorkingWorker } from "../../operations/list-workers.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { pageIn } from "./page-query.ts";
+import { pageFields } from "./query.ts";
 import { json, route } from "./route.ts";
 
 export const workerRoutes = [
@@ -10,6 +11,12 @@ export const workerRoutes = [
     method: "GET",
     path: "/v1/codeq/admin/workers",
     operation: operations.listWorkers,
+    name: "listWorkers",
+    summary: "List workers",
+    query: pageFields,
+    replies: {
+      200: { about: "Workers that hold leases or have a stream open.", schema: "Workers" },
+    },
     input: (request) => ({ ok: true, value: pageIn(request) }),
     reply: ({ workers, next, isPartial }, codec) => {
       const shown = workers.map((each) => workerFields(each, codec));

@@ -1,0 +1,78 @@
+/**
+ * Query parameters: what each one may be, for the check of a request and for the document of the API.
+ * A name that a route does not have is refused, for what it was meant to narrow down would be shown
+ * whole.
+ */
+import { limits } from "@codeq/protocol";
+import { closestName } from "../../config/closest-name.ts";
+import { type Refusal, refusal } from "../../operations/operation.ts";
+import type { JsonSchema } from "./json-schema.ts";
+
+export interface QueryField {
+  readonly about: string;
+  readonly schema: JsonSchema;
+  /** What a value that does not fit should have been. */
+  readonly mustBe?: { readonly pattern: RegExp; readonly what: string };
+}
+
+export type QueryFields = Readonly<Record<string, QueryField>>;
+
+export function textField(about: string, schema: JsonSchema = {}): QueryField {
+  return { about, schema: { type: "string", ...schema } };
+}
+
+export function numberField(about: string, schema: JsonSchema = {}): QueryField {
+  const mustBe = { pattern: /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i, what: "a number" };
+  return { about, schema: { type: "number", ...schema }, mustBe };
+}
+
+function wholeNumberField(about: string, schema: JsonSchema = {}): QueryField {
+  const mustBe = { pattern: /^-?\d+$/, what: "a whole number" };
+  return { about, schema: { type: "integer", ...schema }, mustBe };
+}
+
+/** Of a listing that is read page by page. */
+export const pageFields: QueryFields = {
+  limit: wholeNumberField(`How many to show; ${limits.pageLimitDefault} by default.`, {
+    minimum: 1,
+    maximum: limits.pageLimitMax,
+  }),
+  after: textField("`next` of the page before; empty for the first page."),
+};
+
+/** Of every route for administrators. */
+export const tenantField: QueryField = textField(
+  "The tenant to act in, for operators; the caller's own by default.",
+);
+
+export function problemOfQuery(
+  fields: QueryFields,
+  query: Readonly<Record<string, unknown>>,
+): Refusal | undefined {
+  for (const [name, value] of Object.entries(query)) {
+    const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
+    if (field === undefined) return refusal("invalid_argument", unknownParameter(name, fields));
+    if (typeof value !== "string") {
+      return refusal("invalid_argument", `query parameter ${name} is given more than once`);
+    }
+    if (field.mustBe?.pattern.test(value) === false) {
+      const got = JSON.stringify(shortened(value));
+      return refusal("invalid_argument", `${name} must be ${field.mustBe.what}, got ${got}`);
+    }
+  }
+  return undefined;
+}
+
+const shownCharsMax = 40;
+
+function shortened(text: string): string {
+  return text.length <= shownCharsMax ? text : `${text.slice(0, shownCharsMax)}…`;
+}
+
+function unknownParameter(name: string, fields: QueryFields): string {
+  const names = Object.keys(fields);
+  const meant = closestName(shortened(name), names);
+  const known = names.length === 0 ? "this route has none" : `known: ${names.join(", ")}`;
+  const hint = meant === undefined ? known : `did you mean "${meant}"?`;
+  return `unknown query parameter ${JSON.stringify(shortened(name))}; ${hint}`;
+}

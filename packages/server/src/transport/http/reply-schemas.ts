@@ -1,0 +1,221 @@
+/**
+ * What the server answers, as the document of the API says it. Readers must ignore fields that they do
+ * not know, for fields are added; the contract tests allow none that is not here.
+ */
+import { errors } from "@codeq/protocol";
+import { auditOutcomes } from "../../store/audit-record.ts";
+import type { JsonSchema } from "./json-schema.ts";
+
+const string: JsonSchema = { type: "string" };
+const count: JsonSchema = { type: "integer", minimum: 0 };
+const time: JsonSchema = { type: "string", format: "date-time" };
+const strings: JsonSchema = { type: "array", items: string };
+
+function described(schema: JsonSchema, description: string): JsonSchema {
+  return { ...schema, description };
+}
+
+export function ref(name: SchemaName): JsonSchema {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+/** All fields are always there, except those that are named as optional. */
+function fields(
+  required: Readonly<Record<string, JsonSchema>>,
+  optional: Readonly<Record<string, JsonSchema>> = {},
+): JsonSchema {
+  return {
+    type: "object",
+    properties: { ...required, ...optional },
+    required: Object.keys(required),
+  };
+}
+
+function listOf(items: JsonSchema): JsonSchema {
+  return { type: "array", items };
+}
+
+const status = { type: "string", enum: ["PENDING", "IN_PROGRESS", "COMPLETED", "FAILED"] };
+const ended = { type: "string", enum: ["COMPLETED", "FAILED"] };
+const place = ["PENDING_LIST", "DELAYED_ZSET", "INPROG_SET", "DLQ_SET", "NONE"];
+
+const requeuedOrBuried = { type: "string", enum: ["requeued", "dlq"] };
+
+const resultRequired = { taskId: string, status: ended, completedAt: time };
+const resultOptional = {
+  result: { type: "object" },
+  error: string,
+  artifacts: listOf(fields({ name: string, url: string })),
+};
+
+const apiKeyRequired = {
+  id: string,
+  name: string,
+  tenantId: string,
+  role: string,
+  scopes: strings,
+  eventTypes: strings,
+  createdAt: time,
+  createdBy: string,
+};
+const apiKeyOptional = { expiresAt: time, lastUsedAt: time };
+
+const itemError = {
+  error: described(string, "Why this item was refused."),
+  code: described({ type: "string", enum: Object.keys(errors) }, "For programs."),
+};
+const errorDetails = {
+  operation: string,
+  scope: string,
+  quota: string,
+  limit: { type: "number" },
+  current: { type: "number" },
+  retryAfterSeconds: { type: "integer" },
+};
+
+const streams = { worker: { type: "integer" }, producer: { type: "integer" } };
+
+export const replySchemas = {
+  Error: fields(
+    { error: described(string, "What is wrong and, where it is known, what to do.") },
+    {
+      ...errorDetails,
+    },
+  ),
+  Task: fields(
+    {
+      id: { type: "string", format: "uuid" },
+      command: string,
+      payload: described(string, "The payload as JSON text."),
+      status,
+      lastKnownLocation: { type: "string", enum: place },
+      maxAttempts: { type: "integer", minimum: 1 },
+      createdAt: time,
+      updatedAt: time,
+    },
+    {
+      priority: { type: "integer", minimum: 1, maximum: 9 },
+      webhook: string,
+      traceParent: string,
+      traceState: string,
+      workerId: string,
+      leaseUntil: time,
+      attempts: { type: "integer", minimum: 1 },
+      error: string,
+      resultKey: string,
+      tenantId: string,
+      leaseToken: described({ type: "integer" }, "The fencing token of this delivery."),
+    },
+  ),
+  Result: fields(resultRequired, resultOptional),
+  SubmittedResult: fields(resultRequired, {
+    ...resultOptional,
+    repeated: described({ const: true }, "The result had been submitted before."),
+    bodyDiffered: described({ const: true }, "The stored result says something else."),
+  }),
+  TaskWithResult: fields({ result: { $ref: "#/components/schemas/Result" }, task: refTask() }),
+  CreatedTasks: fields({
+    results: listOf({
+      oneOf: [
+        fields({ task: refTask() }, { idempotentReplayed: { const: true } }),
+        fields(itemError, errorDetails),
+      ],
+    }),
+  }),
+  Ok: fields({ ok: { const: true } }),
+  Abandoned: fields({ status: requeuedOrBuried }),
+  Nacked: fields({
+    status: requeuedOrBuried,
+    delaySeconds: described({ type: "number" }, "Seconds until the next delivery."),
+  }),
+  ClaimedTasks: fields({ tasks: listOf(refTask()) }),
+  SubmittedResults: fields({
+    results: listOf({
+      oneOf: [
+        fields({ taskId: string, result: { $ref: "#/components/schemas/SubmittedResult" } }),
+        fields({ taskId: string, ...itemError }, errorDetails),
+      ],
+    }),
+  }),
+  QueueBuckets: described(
+    { type: "object", additionalProperties: { type: "integer", minimum: 1 } },
+    "Tasks by bucket, such as `codeq:q:render:acme:pending:0`; only buckets that hold tasks.",
+  ),
+  QueueCounts: fields({
+    command: string,
+    ready: count,
+    delayed: count,
+    inProgress: count,
+    dlq: count,
+  }),
+  CleanedUp: fields({ before: time, deleted: count, limit: { type: "integer" } }),
+  Tenants: fields({ tenants: strings, hasMore: { type: "boolean" } }),
+  ApiKey: fields(apiKeyRequired, apiKeyOptional),
+  CreatedApiKey: fields(
+    { ...apiKeyRequired, token: described(string, "The key itself; it is not shown again.") },
+    apiKeyOptional,
+  ),
+  ApiKeys: fields(
+    { keys: listOf({ $ref: "#/components/schemas/ApiKey" }) },
+    { next: described(string, "Where the next page begins.") },
+  ),
+  AuditRecord: fields(
+    {
+      id: string,
+      time,
+      action: string,
+      outcome: { type: "string", enum: [...auditOutcomes] },
+    },
+    {
+      target: string,
+      detail: string,
+      code: string,
+      tenantId: string,
+      subject: string,
+      homeTenantId: string,
+      issuedBy: string,
+      apiKeyId: string,
+      address: string,
+      requestId: string,
+      count: { type: "integer", minimum: 2 },
+      lastTime: time,
+    },
+  ),
+  AuditRecords: fields(
+    { records: listOf({ $ref: "#/components/schemas/AuditRecord" }) },
+    { next: string },
+  ),
+  Workers: fields(
+    {
+      workers: listOf(
+        fields(
+          { workerId: string, leases: count, streams: count },
+          { oldestLeaseAt: time, lastSeenAt: time, connectedAt: time },
+        ),
+      ),
+    },
+    {
+      next: string,
+      isPartial: described({ const: true }, "There are more leases than were looked at."),
+    },
+  ),
+  Health: fields(
+    {
+      status: string,
+      storage: string,
+      durability: string,
+    },
+    {
+      shards: { type: "array" },
+      instance: string,
+      streams: described(fields({}, streams), "The ports of the gRPC streams."),
+    },
+  ),
+} as const satisfies Readonly<Record<string, JsonSchema>>;
+
+export type SchemaName = keyof typeof replySchemas;
+
+/** Usable while the table of schemas is being made. */
+function refTask(): JsonSchema {
+  return { $ref: "#/components/schemas/Task" };
+}
