@@ -36,6 +36,7 @@ test("packages with install scripts are known to work without them", () => {
   const withScripts = entries.filter(([, each]) => each.hasInstallScript).map(([path]) => path);
   assert.deepEqual(withScripts, [
     "node_modules/classic-level",
+    "node_modules/esbuild",
     "node_modules/msgpackr-extract",
     "node_modules/protobufjs",
   ]);

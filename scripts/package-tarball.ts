@@ -2,7 +2,8 @@
  * Packs a package of the workspace as it is published. What it needs of other published packages is a
  * dependency like any other; packages of the workspace that nobody else needs travel inside it, and
  * what those need from outside becomes its own dependency. So the tarballs install and work from an
- * empty folder.
+ * empty folder. A build server that vouches for where packages come from names its repository in the
+ * environment, and the registry compares it with the one in the manifest.
  */
 import { execFileSync } from "node:child_process";
 import {
@@ -24,6 +25,11 @@ const scope = "@codeq/";
 /** What users install, by the names of their folders; all others travel inside these. */
 export const publishedFolders: readonly string[] = ["client", "server", "cli"];
 
+interface PackOptions {
+  /** The URL of the repository, as the manifest is to have it. */
+  readonly repository?: string | undefined;
+}
+
 interface Manifest {
   readonly name: string;
   readonly version: string;
@@ -36,7 +42,11 @@ interface Manifest {
 }
 
 /** `folder` is the name below `packages`; the path of the tarball is returned. */
-export function packPackage(folder: string, outDirectory: string): string {
+export function packPackage(
+  folder: string,
+  outDirectory: string,
+  { repository }: PackOptions = {},
+): string {
   if (!publishedFolders.includes(folder)) {
     throw new Error(`${folder} is not published; there are ${publishedFolders.join(", ")}`);
   }
@@ -52,6 +62,7 @@ export function packPackage(folder: string, outDirectory: string): string {
     const external = Object.assign({}, ...[manifest, ...bundled.values()].map(externalOf));
     writePackage(stage, folder, {
       ...published(manifest),
+      ...(repository === undefined ? {} : { repository: repositoryOf(folder, repository) }),
       dependencies: { ...external, ...versionsOf(bundled) },
       bundleDependencies: [...bundled.keys()],
     });
@@ -66,6 +77,16 @@ export function packPackage(folder: string, outDirectory: string): string {
   } finally {
     rmSync(stage, { recursive: true, force: true });
   }
+}
+
+/** Of the build server that runs this; undefined elsewhere. */
+export function repositoryInEnvironment(env: NodeJS.ProcessEnv): string | undefined {
+  const { GITHUB_SERVER_URL: server, GITHUB_REPOSITORY: name } = env;
+  return server === undefined || name === undefined ? undefined : `git+${server}/${name}.git`;
+}
+
+function repositoryOf(folder: string, url: string): Record<string, string> {
+  return { type: "git", url, directory: `packages/${folder}` };
 }
 
 const folderOf = (name: string): string => name.slice(scope.length);

@@ -50,6 +50,7 @@ const steps = [
   folder("damage"),
   folder("e2e"),
   folder("cli"),
+  folder("install"),
   folder("guides"),
 ];
 

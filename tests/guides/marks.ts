@@ -29,6 +29,14 @@ export const marks = {
     means: "Is run against a fresh server, and everything it prints is compared.",
     checkedBy: "tests/guides/tours.test.ts",
   },
+  "sh tarballs": {
+    means: "Packs and installs the packages, in a folder beside the checkout.",
+    checkedBy: "tests/install/packages.test.ts",
+  },
+  "sh executable": {
+    means: "Builds and runs the executable, in a folder beside the checkout.",
+    checkedBy: "tests/install/executable.test.ts",
+  },
   yaml: {
     means: "A configuration of the server that starts.",
     checkedBy: "tests/guides/configuration.test.ts",

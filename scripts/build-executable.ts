@@ -1,0 +1,129 @@
+/**
+ * Builds `codeq` as one file that needs no Node on the machine: the command line, the server and its
+ * threads, bundled, with the native part of the storage, inside a copy of the Node that runs this.
+ */
+import { execFileSync } from "node:child_process";
+import {
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { type BuildOptions, build, type Plugin } from "esbuild";
+import { parts, sourceRoot } from "./in-executable/parts.ts";
+
+const root = join(import.meta.dirname, "..");
+const inside = join(import.meta.dirname, "in-executable");
+const native = join(
+  root,
+  `node_modules/classic-level/prebuilds/${process.platform}-${process.arch}/classic-level.node`,
+);
+
+/** The path of the executable is returned. */
+export async function buildExecutable(outDirectory: string): Promise<string> {
+  const stage = mkdtempSync(join(tmpdir(), "codeq-executable-"));
+  try {
+    await bundle(stage);
+    const blob = writeBlob(stage);
+    const path = join(resolve(outDirectory), "codeq");
+    mkdirSync(outDirectory, { recursive: true });
+    // One that runs cannot be written to.
+    rmSync(path, { force: true });
+    copyFileSync(process.execPath, path);
+    inject(blob, path);
+    chmodSync(path, 0o755);
+    return path;
+  } finally {
+    rmSync(stage, { recursive: true, force: true });
+  }
+}
+
+async function bundle(outdir: string): Promise<void> {
+  const shared: BuildOptions = {
+    absWorkingDir: root,
+    outdir,
+    bundle: true,
+    platform: "node",
+    target: "node24",
+    conditions: ["source"],
+    logLevel: "warning",
+  };
+  await build({
+    ...shared,
+    entryPoints: parts,
+    format: "esm",
+    splitting: true,
+    // What older packages ask for is part of Node; everything else is in the bundle.
+    banner: { js: requireBuiltins },
+    plugins: [inExecutable],
+  });
+  await build({ ...shared, entryPoints: { boot: join(inside, "boot.ts") }, format: "cjs" });
+}
+
+const requireBuiltins =
+  'import { createRequire as createRequireOfNode } from "node:module";' +
+  "const require = createRequireOfNode(process.execPath);";
+
+/** What is different in the executable: there are no files beside a module. */
+const inExecutable: Plugin = {
+  name: "in-executable",
+  setup({ onResolve, onLoad }) {
+    for (const name of ["worker-threads", "child-process"]) {
+      onResolve({ filter: new RegExp(`^node:${name.replace("-", "_")}$`) }, ({ importer }) =>
+        importer.startsWith(join(root, "packages")) ? { path: join(inside, `${name}.ts`) } : {},
+      );
+    }
+    onLoad({ filter: /classic-level\/binding\.js$/ }, () => ({
+      contents: `module.exports = require("${join(inside, "native-part.ts")}").loadNativePart();`,
+      resolveDir: inside,
+    }));
+    onLoad({ filter: /packages\/cli\/src\/version\.ts$/ }, () => ({
+      contents: `export const cliVersion = ${JSON.stringify(version())};`,
+    }));
+    onLoad({ filter: /packages\/.*\.ts$/ }, ({ path }) => {
+      const text = readFileSync(path, "utf8");
+      if (!text.includes("import.meta.url")) return undefined;
+      const url = pathToFileURL(join(sourceRoot, relative(root, path))).href;
+      return { contents: text.replaceAll("import.meta.url", JSON.stringify(url)), loader: "ts" };
+    });
+  },
+};
+
+/** Node looks for its program under this name once the fuse is set. */
+function inject(blob: string, path: string): void {
+  const fuse = "NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2";
+  const postject = join(root, "node_modules/postject/dist/cli.js");
+  const args = [postject, path, "NODE_SEA_BLOB", blob, "--sentinel-fuse", fuse];
+  // It prints warnings about names of sections, which Node has no use for.
+  execFileSync(process.execPath, args, { stdio: "pipe" });
+}
+
+function version(): string {
+  return JSON.parse(readFileSync(join(root, "packages/cli/package.json"), "utf8")).version;
+}
+
+function writeBlob(stage: string): string {
+  const modules = readdirSync(stage).map((name) => [name, join(stage, name)]);
+  const output = join(stage, "codeq.blob");
+  const config = join(stage, "config.json");
+  writeFileSync(
+    config,
+    JSON.stringify({
+      main: join(stage, "boot.js"),
+      output,
+      disableExperimentalSEAWarning: true,
+      // The same as where the server is launched by a Node.
+      execArgv: ["--max-semi-space-size=8"],
+      assets: { ...Object.fromEntries(modules), "classic-level.node": native },
+    }),
+  );
+  execFileSync(process.execPath, ["--experimental-sea-config", config], { stdio: "ignore" });
+  return output;
+}
