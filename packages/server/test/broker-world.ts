@@ -21,6 +21,7 @@ import {
 import { SimClock, SimDisk, SimRandom, settle } from "@codeq/simulated";
 import { Broker } from "../src/broker/broker.ts";
 import { Claim, type ClaimRequest } from "../src/broker/claim.ts";
+import type { Queue } from "../src/broker/queue.ts";
 import type {
   ClaimedTask,
   Enqueued,
@@ -30,11 +31,12 @@ import type {
   Waiter,
 } from "../src/broker/verbs.ts";
 import { noQuotas, type Quotas } from "../src/config/quotas.ts";
+import { idsOfShard } from "../src/shards/shard-of.ts";
 import { type Counts, noCounts } from "../src/store/counts.ts";
 import { idOf, parseIndexKey, queuesPrefix, tasksPrefix } from "../src/store/keys.ts";
 import { type Position, Store } from "../src/store/store.ts";
 import { decodeResult, readTask } from "../src/store/task-codec.ts";
-import { TaskIds } from "../src/task-ids.ts";
+import { type DrawId, TaskIds } from "../src/task-ids.ts";
 import { engineOf } from "./engine-of.ts";
 
 export interface BrokerWorldOptions {
@@ -45,6 +47,9 @@ export interface BrokerWorldOptions {
   readonly delayedInMemoryMax?: number;
   readonly contents?: Map<string, Buffer>;
   readonly quotas?: Quotas;
+  readonly clock?: SimClock;
+  /** Which of several it is. */
+  readonly shard?: { readonly shard: number; readonly count: number };
 }
 
 export const acme = "acme" as TenantId;
@@ -52,10 +57,10 @@ export const umbrella = "umbrella" as TenantId;
 export const worker = "worker-1" as WorkerId;
 
 export class BrokerWorld {
-  readonly clock = new SimClock();
+  readonly clock: SimClock;
   readonly random: SimRandom;
   readonly contents: Map<string, Buffer>;
-  readonly ids: TaskIds;
+  readonly ids: DrawId;
   disk: SimDisk;
   beforeWrite: () => Promise<void> = () => Promise.resolve();
   /** Hears of every durable change. */
@@ -64,10 +69,12 @@ export class BrokerWorld {
 
   constructor(options: BrokerWorldOptions = {}) {
     this.#options = options;
+    this.clock = options.clock ?? new SimClock();
     this.random = new SimRandom(options.seed ?? 1);
     this.contents = options.contents ?? new Map();
     const idBytes = this.random.fork("ids");
-    this.ids = new TaskIds((into) => idBytes.bytes(into));
+    const drawn = new TaskIds((into) => idBytes.bytes(into));
+    this.ids = idsOfShard(drawn, options.shard ?? { shard: 0, count: 1 });
     const diskRandom = this.random.fork("disk");
     this.disk = new SimDisk({ random: () => diskRandom.next() });
   }
@@ -195,20 +202,20 @@ function ask<Answer>(verb: (waiter: Waiter<Answer>) => void): Asked<Answer> {
   return asked;
 }
 
-export function create(broker: Broker, fields: Partial<NewTask> = {}): Asked<Enqueued> {
+export function create(broker: Queue, fields: Partial<NewTask> = {}): Asked<Enqueued> {
   return ask((waiter) => broker.enqueue(newTask(fields), waiter));
 }
 
-export function submit(broker: Broker, of: OwnedTask, submission: Submission): Asked<Submitted> {
+export function submit(broker: Queue, of: OwnedTask, submission: Submission): Asked<Submitted> {
   return ask((waiter) => broker.submit(of, submission, waiter));
 }
 
-export function nack(broker: Broker, of: OwnedTask, request: NackRequest): Asked<Returned> {
+export function nack(broker: Queue, of: OwnedTask, request: NackRequest): Asked<Returned> {
   return ask((waiter) => broker.nack(of, request, waiter));
 }
 
 export function abandon(
-  broker: Broker,
+  broker: Queue,
   of: OwnedTask,
   request: { readonly interrupted: boolean },
 ): Asked<Returned> {
@@ -216,7 +223,7 @@ export function abandon(
 }
 
 export function heartbeat(
-  broker: Broker,
+  broker: Queue,
   of: OwnedTask,
   leaseMs: number,
 ): Asked<{ readonly untilMs: number }> {
@@ -246,7 +253,7 @@ export function enqueueNow(broker: Broker, fields: Partial<NewTask> = {}): Task 
   return created?.after as Task;
 }
 
-export async function enqueue(broker: Broker, fields: Partial<NewTask> = {}): Promise<Task> {
+export async function enqueue(broker: Queue, fields: Partial<NewTask> = {}): Promise<Task> {
   return (await create(broker, fields).done).task;
 }
 
@@ -270,7 +277,7 @@ export class AskedClaim extends Claim {
 }
 
 export function claim(
-  broker: Broker,
+  broker: Queue,
   fields: Partial<ClaimFields> = {},
 ): Promise<readonly ClaimedTask[]> {
   const { signal, commands, ...request }: Partial<ClaimFields> = { commands: ["work"], ...fields };
@@ -290,7 +297,7 @@ export function claim(
 }
 
 export async function claimIds(
-  broker: Broker,
+  broker: Queue,
   fields: Partial<ClaimFields> = {},
 ): Promise<TaskId[]> {
   return (await claim(broker, fields)).map(({ task }) => task.id);

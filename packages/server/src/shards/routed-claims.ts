@@ -57,6 +57,10 @@ export class RoutedClaims {
     this.lines = new ClaimLines(parts.clock, this.#queues);
   }
 
+  get knownQueues(): number {
+    return this.#queues.size;
+  }
+
   claim(claim: Claim): void {
     if (claim.isCancelled) {
       claim.durable(nothing);

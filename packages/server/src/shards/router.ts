@@ -335,6 +335,11 @@ export class Router implements Queue, AsyncDisposable {
     return this.#claims.lines.size;
   }
 
+  /** Of how many queues something is known. */
+  get knownQueues(): number {
+    return this.#claims.knownQueues;
+  }
+
   get waitingResults(): number {
     return this.#waits.size;
   }

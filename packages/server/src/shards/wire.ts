@@ -97,7 +97,7 @@ export function readHead(from: MessageReader): ShardHead {
   return { carriedOut, undecided, isOverloaded };
 }
 
-/** Numbers of the caller's choice are any: the rules bring them into their limits. */
+/** The priority is any number: the rules bring it into its limits. */
 export function writeNewTask(to: MessageWriter, task: NewTask): void {
   to.text(task.tenantId);
   to.text(task.command);
@@ -109,7 +109,7 @@ export function writeNewTask(to: MessageWriter, task: NewTask): void {
   to.text(task.payload);
   to.number(task.payloadBytes);
   to.text(task.payloadHash);
-  to.double(task.maxAttempts);
+  to.number(task.maxAttempts);
   to.double(task.visibleMs ?? Number.NaN);
 }
 
@@ -125,7 +125,7 @@ export function readNewTask(from: MessageReader): NewTask {
     payload: from.text(),
     payloadBytes: from.number(),
     payloadHash: from.text(),
-    maxAttempts: from.double(),
+    maxAttempts: from.number(),
   };
   const visibleMs = from.double();
   return { ...task, visibleMs: Number.isNaN(visibleMs) ? undefined : visibleMs };

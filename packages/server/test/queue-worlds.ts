@@ -1,0 +1,283 @@
+/**
+ * Queues of every make on a simulated clock: one broker, and a router over shards whose messages arrive
+ * at once, through real channels, late, or when a test says so.
+ */
+import assert from "node:assert/strict";
+import { MessageChannel, type MessagePort } from "node:worker_threads";
+import { type EngineState, FaultError } from "@codeq/engine";
+// biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
+import { SimClock, SimRandom, settle } from "@codeq/simulated";
+import type { Broker } from "../src/broker/broker.ts";
+import type { Queue } from "../src/broker/queue.ts";
+import { ToldChanges } from "../src/broker/told-changes.ts";
+import { isLimited, noQuotas, type Quotas } from "../src/config/quotas.ts";
+import type { ShardLink } from "../src/shards/link.ts";
+import { LocalLink } from "../src/shards/local-link.ts";
+import { Router } from "../src/shards/router.ts";
+import { ShardHost } from "../src/shards/shard-host.ts";
+import { Events } from "../src/telemetry/events.ts";
+import { Feed } from "../src/telemetry/feed.ts";
+import { createMetrics } from "../src/telemetry/metrics.ts";
+import { BrokerWorld } from "./broker-world.ts";
+
+export interface QueueWorld extends AsyncDisposable {
+  readonly queue: Queue;
+  readonly clock: SimClock;
+  readonly brokers: readonly Broker[];
+  /** Waits for an answer, and lets time pass where messages take some. */
+  done<T>(promise: Promise<T>): Promise<T>;
+  /** Everything under way has arrived. */
+  quiet(): Promise<void>;
+}
+
+export interface QueueWorldOptions {
+  readonly quotas?: Quotas;
+  readonly seed?: number;
+}
+
+const turnsMax = 100_000;
+/** Turns in which whatever is under way between threads arrives. */
+const quietTurns = 40;
+
+async function waitFor<T>(promise: Promise<T>, step: () => Promise<void>): Promise<T> {
+  let isSettled = false;
+  const settled = (): void => {
+    isSettled = true;
+  };
+  promise.then(settled, settled);
+  for (let turn = 0; turn < turnsMax; turn += 1) {
+    await settle(1);
+    if (isSettled) return promise;
+    await step();
+  }
+  assert.fail("there is no answer");
+}
+
+/** The broker itself. */
+export async function openBrokerQueue(options: QueueWorldOptions = {}): Promise<QueueWorld> {
+  const world = new BrokerWorld({ quotas: options.quotas ?? noQuotas });
+  const broker = await world.open();
+  return {
+    queue: broker,
+    clock: world.clock,
+    brokers: [broker],
+    done: (promise) => waitFor(promise, () => Promise.resolve()),
+    quiet: () => settle(quietTurns),
+    [Symbol.asyncDispose]: () => Promise.resolve(broker.store[Symbol.asyncDispose]()),
+  };
+}
+
+/** The two ends of a way between router and shard. */
+interface Way {
+  readonly link: ShardLink & { attach(host: ShardHost): void };
+  /** The shard says something. */
+  readonly deliver: (message: Uint8Array<ArrayBuffer>) => void;
+}
+
+export type MakeWay = (parts: { readonly clock: SimClock; readonly random: SimRandom }) => Way;
+
+/** At once. */
+export function localWay(): Way {
+  const close = (): Promise<void> => Promise.resolve();
+  const link = new LocalLink({ defer: (run) => queueMicrotask(run), close });
+  return { link, deliver: (message) => link.deliver(message) };
+}
+
+/** Through a channel of Node's, as between threads. */
+export function channelWay(): Way {
+  const { port1, port2 } = new MessageChannel();
+  const link = new ChannelLink(port1, port2);
+  return { link, deliver: (message) => port2.postMessage(message, [message.buffer]) };
+}
+
+class ChannelLink implements ShardLink {
+  onMessage: (message: Uint8Array) => void = () => {};
+  onDown: (fault: FaultError) => void = () => {};
+  readonly #own: MessagePort;
+  readonly #other: MessagePort;
+
+  constructor(own: MessagePort, other: MessagePort) {
+    this.#own = own;
+    this.#other = other;
+    own.on("message", (message: Uint8Array) => this.onMessage(message));
+  }
+
+  attach(host: ShardHost): void {
+    this.#other.removeAllListeners("message");
+    this.#other.on("message", (message: Uint8Array) => host.take(message));
+  }
+
+  send(message: Uint8Array<ArrayBuffer>): void {
+    this.#own.postMessage(message, [message.buffer]);
+  }
+
+  stop(): Promise<void> {
+    this.#own.close();
+    return Promise.resolve();
+  }
+}
+
+/** Late: each message takes its time, so shards overtake each other, but no message another of its own. */
+export const lateWay: MakeWay = ({ clock, random }) => {
+  const inOrder = (): ((run: () => void) => void) => {
+    let lastMs = 0;
+    return (run) => {
+      const takesMs = random.next() < 0.5 ? 0 : Math.floor(random.next() * 20);
+      lastMs = Math.max(lastMs, clock.monotonicMs() + takesMs);
+      clock.after(lastMs - clock.monotonicMs(), run);
+    };
+  };
+  return deferredWay(inOrder(), inOrder());
+};
+
+function deferredWay(there: (run: () => void) => void, back: (run: () => void) => void): Way {
+  let host: ShardHost | undefined;
+  const early: Uint8Array[] = [];
+  const link = {
+    onMessage: (_message: Uint8Array): void => {},
+    onDown: (_fault: FaultError): void => {},
+    send: (message: Uint8Array<ArrayBuffer>): void =>
+      there(() => {
+        if (host === undefined) early.push(message);
+        else host.take(message);
+      }),
+    stop: () => Promise.resolve(),
+    attach: (made: ShardHost): void => {
+      host = made;
+      for (const message of early.splice(0)) made.take(message);
+    },
+  };
+  return { link, deliver: (message) => back(() => link.onMessage(message)) };
+}
+
+/** Held back until a test lets them pass. */
+export class HeldWays {
+  readonly #held: (() => void)[][] = [];
+  isHeld = false;
+
+  readonly make: MakeWay = () => {
+    const held: (() => void)[] = [];
+    this.#held.push(held);
+    const hold = (run: () => void): void => {
+      if (this.isHeld) held.push(run);
+      else queueMicrotask(run);
+    };
+    return deferredWay(hold, hold);
+  };
+
+  /** What is under way to and from a shard arrives. */
+  pass(shard: number): void {
+    for (const run of (this.#held[shard] ?? []).splice(0)) run();
+  }
+
+  /** It is lost with whoever was to take it. */
+  lose(shard: number): void {
+    this.#held[shard]?.splice(0);
+  }
+
+  release(): void {
+    this.isHeld = false;
+    for (const shard of this.#held.keys()) this.pass(shard);
+  }
+}
+
+export class ShardedWorld implements QueueWorld {
+  readonly clock: SimClock = new SimClock();
+  readonly brokers: Broker[] = [];
+  readonly feed: Feed = new Feed();
+  readonly states: EngineState[] = [];
+  readonly #worlds: BrokerWorld[] = [];
+  readonly #ways: Way[] = [];
+  readonly #options: QueueWorldOptions;
+  #router: Router | undefined;
+
+  private constructor(options: QueueWorldOptions) {
+    this.#options = options;
+  }
+
+  static async open(
+    count: number,
+    makeWay: MakeWay,
+    options: QueueWorldOptions = {},
+  ): Promise<ShardedWorld> {
+    const world = new ShardedWorld(options);
+    const random = new SimRandom(options.seed ?? 1);
+    for (let shard = 0; shard < count; shard += 1) {
+      const { clock } = world;
+      const seed = (options.seed ?? 1) * 100 + shard;
+      world.#worlds.push(new BrokerWorld({ clock, seed, shard: { shard, count } }));
+      world.#ways.push(makeWay({ clock, random: random.fork(`way-${shard}`) }));
+    }
+    world.#router = new Router({
+      links: world.#ways.map(({ link }) => link),
+      clock: world.clock,
+      quotas: options.quotas ?? noQuotas,
+      feed: world.feed,
+      defer: (run) => queueMicrotask(run),
+      onState: (state) => world.states.push(state),
+      onMissed: () => {},
+    });
+    for (let shard = 0; shard < count; shard += 1) await world.openShard(shard);
+    await world.done(world.#router.opened());
+    return world;
+  }
+
+  get queue(): Router {
+    return this.#router as Router;
+  }
+
+  /** Of one shard. */
+  world(shard: number): BrokerWorld {
+    return this.#worlds[shard] as BrokerWorld;
+  }
+
+  async openShard(shard: number): Promise<void> {
+    const world = this.world(shard);
+    const { link, deliver } = this.#ways[shard] as Way;
+    const feed = new Feed();
+    const events = new Events(createMetrics({ commandsMax: 10 }));
+    const told = new ToldChanges({ events, feed });
+    world.observe = (change) => told.tell(change);
+    const broker = await world.open();
+    this.brokers[shard] = broker;
+    const host = await ShardHost.open({
+      broker,
+      feed,
+      shard,
+      count: this.#worlds.length,
+      isLimited: isLimited(this.#options.quotas ?? noQuotas),
+      defer: (run) => queueMicrotask(run),
+      send: (message) => {
+        // What a shard that has ended would still say is not heard.
+        if (this.brokers[shard] === broker) deliver(message);
+      },
+      scrape: () => "",
+    });
+    link.attach(host);
+  }
+
+  /** The thread of a shard ends from one moment to the next. */
+  crash(shard: number): void {
+    const world = this.world(shard);
+    world.disk = world.disk.crash("process");
+    this.brokers[shard] = undefined as unknown as Broker;
+    const { link } = this.#ways[shard] as Way;
+    link.onDown(new FaultError("storage_failed", `shard ${shard} has ended`));
+  }
+
+  done<T>(promise: Promise<T>): Promise<T> {
+    return waitFor(promise, () => this.clock.advance(1));
+  }
+
+  async quiet(): Promise<void> {
+    for (let turn = 0; turn < quietTurns; turn += 1) {
+      await this.clock.advance(1);
+      await settle(1);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.queue[Symbol.asyncDispose]();
+    for (const broker of this.brokers) await broker?.store[Symbol.asyncDispose]();
+  }
+}
