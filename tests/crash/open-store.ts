@@ -6,7 +6,7 @@ import { deriveCounts } from "../../packages/server/src/store/counts.ts";
 import { taskRows } from "../../packages/server/src/store/task-rows.ts";
 import { readStore, type StoreContents } from "./check-store.ts";
 
-async function openStore(dataDir: string): Promise<Engine> {
+export async function openStore(dataDir: string): Promise<Engine> {
   const files = await openFiles(dataDir, {
     durability: "fsync",
     monotonicMs: () => systemClock.monotonicMs(),

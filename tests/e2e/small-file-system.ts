@@ -1,6 +1,14 @@
 /** A real file system of a few megabytes, so that it can be filled. Needs the right to mount. */
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmdirSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  mkdtempSync,
+  rmdirSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -22,6 +30,11 @@ export class SmallFileSystem {
     if (mounted.status === 0) return new SmallFileSystem(path);
     rmdirSync(path);
     return `mounting is not possible here: ${mounted.error?.message ?? mounted.stderr.trim()}`;
+  }
+
+  freeBytes(): number {
+    const { bavail, bsize } = statfsSync(this.path);
+    return bavail * bsize;
   }
 
   /** Takes up room; fails, with what there was taken, when that is less. */

@@ -11,7 +11,7 @@ const promised = [
   ...["nack", "abandon", "heartbeat", "token show", "token verify", "token decode", "token create"],
   ...["key create", "key list", "key revoke", "bench", "doctor", "config print", "log inspect"],
   ...["version", "completion", "help", "task create", "task get", "task result", "worker start"],
-  ...["queue inspect", "auth set", "auth show", "auth clear"],
+  ...["queue inspect", "auth set", "auth show", "auth clear", "shards migrate"],
 ];
 
 test("every promised command has a row, and every row is promised", () => {

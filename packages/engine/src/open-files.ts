@@ -25,6 +25,10 @@ export interface FilesOptions {
   readonly newIdentity: () => number;
   /** Something was lost that could be made again. */
   readonly onRepair: (what: string) => void;
+  /** The lock of the directory, when the caller has it already and keeps it. */
+  readonly lock?: DataLock | undefined;
+  /** Called when the lock is taken and no file was looked at; throws to leave all as it is. */
+  readonly onLocked?: () => void;
 }
 
 export interface OpenedFiles {
@@ -39,10 +43,11 @@ const epoch = 1;
 /** With less room than this the spare files of the log are given up before anything is opened. */
 const roomyBytes = 64 * 1024 * 1024;
 
-/** The kv holds the lock: whoever closes it, closes it last. */
+/** The kv holds the lock, unless the caller does: whoever closes it, closes it last. */
 export async function openFiles(directory: string, options: FilesOptions): Promise<OpenedFiles> {
   await using stack = new AsyncDisposableStack();
-  const lock = stack.use(await DataLock.take(directory));
+  const lock = options.lock === undefined ? stack.use(await DataLock.take(directory)) : undefined;
+  options.onLocked?.();
   const disk = await NodeDisk.open(directory);
   const logDisk = await NodeDisk.open(join(directory, "log"));
   const witness = await Witness.open(disk);

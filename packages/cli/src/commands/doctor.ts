@@ -1,7 +1,11 @@
 /** `doctor`: looks at what a server here needs, and at the server that commands talk to. */
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
-import { checkDataDirectory, checkStoreFiles } from "../doctor/check-data-directory.ts";
+import {
+  checkDataDirectory,
+  checkShards,
+  checkStoreFiles,
+} from "../doctor/check-data-directory.ts";
 import { checkClock, checkMemory, checkOpenFiles, checkVersions } from "../doctor/check-machine.ts";
 import { checkPorts, checkServer } from "../doctor/check-server.ts";
 import { checkDurability, checkSync } from "../doctor/check-sync.ts";
@@ -20,7 +24,7 @@ export async function run(call: Call): Promise<number> {
   tell(checkVersions());
   const patient = await examine(call, tell);
   if (patient !== undefined) {
-    tell(...checkDataDirectory(patient));
+    tell(...checkDataDirectory(patient), ...checkShards(patient));
     tell(...(await checkStoreFiles(patient)));
     tell(checkSync(patient), checkDurability(patient));
     tell(await checkOpenFiles(patient), checkMemory(), checkClock(patient));

@@ -10,6 +10,7 @@ import { CliError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { dataDirectoryOf } from "../local/data-directory.ts";
 import { serverConfig } from "../local/server-config.ts";
+import { type StoreDirectory, storeName, storesIn } from "../local/shard-directories.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { bytes, count } from "../terminal/units.ts";
 
@@ -17,9 +18,33 @@ const recordsDefault = 20;
 const recordsOfTask = 1000;
 
 export async function inspect(call: Call): Promise<number> {
-  const { inspectLog, ReadOnlyDisk, readLog } = await import("@codeq/server/data-dir");
   const { config } = await serverConfig(call);
-  const directory = join(dataDirectoryOf(call, config), "log");
+  const found: Found[] = [];
+  for (const store of chosenStores(call, dataDirectoryOf(call, config))) {
+    found.push(await inspectStore(call, store));
+  }
+  show(call, found);
+  const isDamaged = found.some(({ log }) => log.verdict.state === "damaged");
+  return isDamaged ? exitCodes.data.code : exitCodes.ok.code;
+}
+
+/** Those of all shards, or the one that was asked for. */
+function chosenStores(call: Call, directory: string): StoreDirectory[] {
+  const stores = storesIn(directory);
+  const wanted = call.options.text("shard");
+  if (wanted === undefined) return stores;
+  const store = stores.find(({ shard }) => String(shard) === wanted);
+  if (store !== undefined) return [store];
+  const names = stores.flatMap(({ shard }) => shard ?? []).join(", ");
+  throw new CliError(`there is no shard ${wanted} in ${directory}`, {
+    exit: "usage",
+    next: names === "" ? "leave out --shard: the data has one log" : `there are ${names}`,
+  });
+}
+
+async function inspectStore(call: Call, store: StoreDirectory): Promise<Found> {
+  const { inspectLog, ReadOnlyDisk, readLog } = await import("@codeq/server/data-dir");
+  const directory = join(store.directory, "log");
   if (!existsSync(directory)) {
     throw new CliError(`there is no log in ${directory}`, {
       exit: "data",
@@ -37,8 +62,7 @@ export async function inspect(call: Call): Promise<number> {
       if (records.length === chosen.limit) break;
     }
   }
-  show(call, { directory, log, records });
-  return log.verdict.state === "damaged" ? exitCodes.data.code : exitCodes.ok.code;
+  return { store, directory, log, records };
 }
 
 interface Choice {
@@ -68,23 +92,40 @@ function choose(call: Call, { segments }: InspectedLog): Choice {
 }
 
 interface Found {
+  readonly store: StoreDirectory;
   readonly directory: string;
   readonly log: InspectedLog;
   readonly records: readonly InspectedRecord[];
 }
 
-function show(call: Call, { directory, log, records }: Found): void {
-  const withOps = call.options.has("ops") || call.options.has("task");
+/** One object for one log, as for a server without shards; a list of them for several. */
+function show(call: Call, found: readonly Found[]): void {
   if (call.json) {
-    const shown = records.map(({ ops, timeMs, ...record }) => ({
-      ...record,
-      time: new Date(timeMs).toISOString(),
-      ...(withOps ? { ops } : {}),
-    }));
-    call.printJson({ directory, ...log, records: shown });
+    const logs = found.map((each) => asJson(call, each));
+    const [only] = logs;
+    call.printJson(logs.length === 1 ? only : { logs });
     return;
   }
-  call.print(directory);
+  for (const [position, each] of found.entries()) {
+    if (position > 0) call.print("");
+    showLog(call, each);
+  }
+}
+
+const withOps = ({ options }: Call): boolean => options.has("ops") || options.has("task");
+
+function asJson(call: Call, { store, directory, log, records }: Found): object {
+  const shown = records.map(({ ops, timeMs, ...record }) => ({
+    ...record,
+    time: new Date(timeMs).toISOString(),
+    ...(withOps(call) ? { ops } : {}),
+  }));
+  return { shard: store.shard, directory, ...log, records: shown };
+}
+
+function showLog(call: Call, { store, directory, log, records }: Found): void {
+  const name = storeName(store);
+  call.print(name === "" ? directory : `${name}: ${directory}`);
   call.print("");
   for (const line of tableLines(segmentColumns, log.segments, call.style)) call.print(line);
   call.print("");
@@ -95,7 +136,8 @@ function show(call: Call, { directory, log, records }: Found): void {
   call.print(head);
   for (const [position, line] of lines.entries()) {
     call.print(line);
-    if (withOps) for (const op of opLines(call, records[position]?.ops)) call.print(`    ${op}`);
+    if (!withOps(call)) continue;
+    for (const op of opLines(call, records[position]?.ops)) call.print(`    ${op}`);
   }
 }
 

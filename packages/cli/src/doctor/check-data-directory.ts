@@ -6,6 +6,7 @@ import { accessSync, constants, existsSync, readFileSync, statfsSync } from "nod
 import { dirname, join } from "node:path";
 import { FaultError, scrubTables } from "@codeq/server/data-dir";
 import { dataDirectoryOf } from "../local/data-directory.ts";
+import { hasMigration, shardsIn, storeName, storesIn } from "../local/shard-directories.ts";
 import { bytes } from "../terminal/units.ts";
 import { type Finding, fail, ok, type Patient, warn } from "./finding.ts";
 
@@ -90,18 +91,50 @@ function checkUse(directory: string): Finding {
   return ok("in use", `by the server with pid ${pid}`);
 }
 
-/** Reads all tables of the store, also while a server uses them. */
+/** Whether the data has as many shards as a server would be told. */
+export function checkShards({ call, config }: Patient): Finding[] {
+  const directory = dataDirectoryOf(call, config);
+  const isNew = !existsSync(join(directory, "kv")) && !hasMigration(directory);
+  if (config.persistenceProvider === "memory" || isNew) return [];
+  if (hasMigration(directory)) {
+    const advice = "run codeq shards migrate again to finish it, or with --abort to give it up";
+    return [fail("shards", "a change of their number is not finished", advice)];
+  }
+  const shards = shardsIn(directory);
+  const found = Math.max(1, (shards.at(-1) ?? 0) + 1);
+  if (shards.length > 0 && shards.length !== found) {
+    const missing = Array.from({ length: found }, (_, shard) => shard).find(
+      (shard) => !shards.includes(shard),
+    );
+    const advice = "put it back, or restore the whole data directory from one backup";
+    return [fail("shards", `the directory of shard ${missing} is missing`, advice)];
+  }
+  if (found === config.shards) return [ok("shards", String(found))];
+  const advice = `set shards to ${found}, or run codeq shards migrate --to ${config.shards}`;
+  const text = `the data has ${found}, the configuration says ${config.shards}`;
+  return [fail("shards", text, advice)];
+}
+
+/** Reads all tables of all stores, also while a server uses them. */
 export async function checkStoreFiles({ call, config }: Patient): Promise<Finding[]> {
   if (config.persistenceProvider === "memory") return [];
-  const directory = join(dataDirectoryOf(call, config), "kv");
-  if (!existsSync(directory)) return [];
+  const findings: Finding[] = [];
+  for (const store of storesIn(dataDirectoryOf(call, config))) {
+    const directory = join(store.directory, "kv");
+    const name = storeName(store);
+    if (existsSync(directory)) findings.push(await checkTables(directory, name && `${name}: `));
+  }
+  return findings;
+}
+
+async function checkTables(directory: string, prefix: string): Promise<Finding> {
   try {
-    const checked = await scrubTables(directory);
-    return [ok("store files", `${checked.tables} tables, ${bytes(checked.bytes)}, all whole`)];
+    const { tables, bytes: size } = await scrubTables(directory);
+    return ok("store files", `${prefix}${tables} tables, ${bytes(size)}, all whole`);
   } catch (error) {
     if (!(error instanceof FaultError)) throw error;
     const advice = "stop the server, keep a copy of the data directory, and restore a backup";
-    return [fail("store files", error.message, advice)];
+    return fail("store files", prefix + error.message, advice);
   }
 }
 

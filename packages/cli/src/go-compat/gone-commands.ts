@@ -8,5 +8,8 @@ export const goneCommands: ReadonlyMap<string, readonly [message: string, next: 
     ],
   ],
   ["install", ["there is nothing to install besides this package", "codeq serve --help"]],
-  ["migrate-shards", ["this server has no shards in Redis to move", "codeq help"]],
+  [
+    "migrate-shards",
+    ["this server has no shards in Redis to move", "codeq shards migrate --to <number>"],
+  ],
 ]);

@@ -28,6 +28,18 @@ test("the data of a server goes, also behind a link, which stays", async () => {
   await wipeData(call, data);
 });
 
+test("shards go too, and so does a change of their number that was not finished", async () => {
+  using world = new CliWorld();
+  const data = join(world.directory, "data");
+  await makeData(data);
+  for (const name of ["shard-0", "shard-1"]) await makeData(join(data, name));
+  await wipeData(call, data);
+  assert.deepEqual(readdirSync(data), []);
+  mkdirSync(join(data, "migration", "old", "kv"), { recursive: true });
+  await wipeData(call, data);
+  assert.deepEqual(readdirSync(data), []);
+});
+
 test("what is not the data of a server stays", async () => {
   using world = new CliWorld();
   const data = join(world.directory, "data");

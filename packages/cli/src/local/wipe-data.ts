@@ -10,21 +10,26 @@ import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";
 
 const store = "kv";
-const ours = [store, "log", "lock", "witness", "artifacts", "codeq.pid"];
+const migrating = "migration";
+const ours = /^(kv|log|lock|witness|artifacts|codeq\.pid|shard-\d+|migration|migration-given-up)$/;
 
 export async function wipeData(call: Call, directory: string): Promise<void> {
   if (!existsSync(directory)) return;
   const names = readdirSync(directory);
   if (names.length === 0) return;
-  const foreign = names.find((name) => !ours.includes(name));
+  const foreign = names.find((name) => !ours.test(name));
   if (foreign !== undefined) throw notOurs(`${directory} holds more than data (${foreign})`);
-  // Others have a folder named log as well; a server makes its store first.
-  if (!names.includes(store)) throw notOurs(`${directory} does not look like data of a server`);
+  // Others have a folder named log as well; a server makes its store first, and its shards are changed
+  // in a folder that nobody else has.
+  if (!names.includes(store) && !names.includes(migrating))
+    throw notOurs(`${directory} does not look like data of a server`);
   await checkUnused(directory);
   if (!call.options.has("yes") && !(await agrees(call, `Remove all tasks in ${directory}?`))) {
     throw new CliError("nothing was removed", { exit: "interrupted", next: "leave out --fresh" });
   }
-  for (const name of ours) rmSync(join(directory, name), { recursive: true, force: true });
+  for (const name of readdirSync(directory).filter((each) => ours.test(each))) {
+    rmSync(join(directory, name), { recursive: true, force: true });
+  }
 }
 
 function notOurs(what: string): CliError {

@@ -50,6 +50,11 @@ export const checkCommands: readonly CommandRow[] = [
       { name: "limit", value: "number", about: "How many records to show; 20 unless told." },
       { name: "ops", about: "Show what each record changes." },
       { name: "task", value: "id", about: "Only records that change something of this task." },
+      {
+        name: "shard",
+        value: "number",
+        about: "Only the log of this shard, or `control` for that of API keys; all unless told.",
+      },
     ],
     serverFlags: "accepted",
     examples: [
@@ -59,6 +64,29 @@ export const checkCommands: readonly CommandRow[] = [
       },
     ],
     run: async (call) => (await import("../commands/log.ts")).inspect(call),
+  },
+  {
+    name: "shards migrate",
+    group: "check",
+    about: "Changes the number of shards of a data directory, while no server uses it.",
+    details: [
+      "Copies all tasks to new stores beside the old ones, compares them, exchanges them and removes",
+      "the old ones. It needs as much free space as the data takes. Interrupted, it goes on with the",
+      "next run; until it is finished, a server refuses to start.",
+    ],
+    options: [
+      { name: "to", value: "number", about: "The new number of shards, from 1 to 64." },
+      { name: "abort", about: "Give up a change that is not finished, and keep the old number." },
+      {
+        name: "set-aside-damaged",
+        about: "Leave out tasks that cannot be read; their bytes are kept in quarantine.",
+      },
+    ],
+    serverFlags: "accepted",
+    examples: [
+      { line: "shards migrate --to 4 --config /etc/codeq.yaml", about: "four shards from now on" },
+    ],
+    run: async (call) => (await import("../commands/shards.ts")).migrate(call),
   },
   {
     name: "version",

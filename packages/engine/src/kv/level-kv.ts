@@ -51,7 +51,7 @@ export interface LevelKvOptions {
   /** The store is known to hold something: one without tables has lost them. */
   readonly mustHaveTables?: boolean;
   /** Released when the store is closed. */
-  readonly lock?: AsyncDisposable;
+  readonly lock?: AsyncDisposable | undefined;
 }
 
 /** What was written to LevelDB while a log of its own was the newest. */

@@ -138,7 +138,8 @@ export const settingTable: SettingTable = {
   },
   shards: {
     ...count(1, 64, 1),
-    about: "Number of shards of this node; fixed when the data directory is first used.",
+    about:
+      "Number of shards: threads with a store each, over which the tasks of this server are spread. Recorded when the data directory is first used; `codeq shards migrate` changes it.",
   },
   minFreeDiskBytes: {
     ...bytes(0, 1024 * gibibyte, 64 * 1024 * 1024),

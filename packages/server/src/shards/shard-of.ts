@@ -45,12 +45,12 @@ export function shardOf(id: TaskId, count: number): number {
   return modulo(hash, count);
 }
 
-/** The one shard of an idempotency key of a tenant. */
+/** The one shard of an idempotency key of a tenant. Keys that the store does not tell apart have one. */
 export function shardOfKey(tenantId: TenantId, key: string, count: number): number {
   const hash = offsetBasis();
   addText(hash, tenantId);
   add(hash, 0);
-  addText(hash, key);
+  addText(hash, key.toWellFormed());
   return modulo(hash, count);
 }
 

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { access, constants, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
+  DataLock,
   FaultError,
   type Kv,
   type LocalLog,
@@ -16,6 +17,7 @@ import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { assertNoMigration } from "./migration-journal.ts";
 
 export interface Storage {
   readonly kv: Kv;
@@ -30,10 +32,18 @@ const inMemory = { writer: 1, epoch: 1, shard: 0 } as const;
 /** What is acknowledged for longer than this is missed when it is cut off the end of the log. */
 const witnessMs = 1000;
 
-export async function openDataDir(
-  config: Config,
-  parts: { readonly clock: Clock; readonly metrics: Metrics; readonly logger: Logger },
-): Promise<Storage> {
+/** The lock of a data directory, held by who works on it for longer than its files are open. */
+export type HeldLock = DataLock;
+
+interface OpenParts {
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+  /** Of whoever changes the number of shards; without it an unfinished change is refused. */
+  readonly lock?: HeldLock | undefined;
+}
+
+export async function openDataDir(config: Config, parts: OpenParts): Promise<Storage> {
   if (config.persistenceProvider === "memory") {
     const freeBytes = (): Promise<number> => Promise.resolve(Number.POSITIVE_INFINITY);
     return { kv: new MemoryKv(), log: new MemoryLog(inMemory), freeBytes };
@@ -78,13 +88,21 @@ async function makeDirectory(directory: string): Promise<void> {
   }
 }
 
-async function open(
+export function lockDataDir(directory: string): Promise<HeldLock> {
+  return unlessInUse(directory, () => DataLock.take(directory));
+}
+
+function open(
   directory: string,
   config: Config,
-  { clock, metrics, logger }: { clock: Clock; metrics: Metrics; logger: Logger },
+  { clock, metrics, logger, lock }: OpenParts,
 ): Promise<OpenedFiles> {
-  try {
-    return await openFiles(directory, {
+  return unlessInUse(directory, () =>
+    openFiles(directory, {
+      lock,
+      onLocked: () => {
+        if (lock === undefined) assertNoMigration(directory);
+      },
       durability: config.durability,
       sizes: { cacheBytes: config.lsmCacheBytes, writeBufferBytes: config.lsmWriteBufferBytes },
       monotonicMs: () => clock.monotonicMs(),
@@ -92,7 +110,13 @@ async function open(
       onSync: (seconds) => metrics.logSyncSeconds.observe(seconds),
       newIdentity: () => 1 + randomBytes(6).readUIntBE(0, 6),
       onRepair: (what) => logger.warn("the data directory was repaired", { what }),
-    });
+    }),
+  );
+}
+
+async function unlessInUse<T>(directory: string, use: () => Promise<T>): Promise<T> {
+  try {
+    return await use();
   } catch (error) {
     if (!(error instanceof FaultError) || error.code !== "locked") throw error;
     const pid = await readFile(pidFile(directory), "utf8").catch(() => "unknown");

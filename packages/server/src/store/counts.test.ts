@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { put } from "@codeq/engine";
 import fc from "fast-check";
 import { unseal } from "../../../engine/src/kv/checked-value.ts";
 import { textOf } from "../../../engine/test/sealed.ts";
@@ -277,4 +278,13 @@ test("the stored sequence is at least that of every ready task, so that a restar
   for (let n = 0; n < 50; n += 1) await enqueue(broker, { priority: n % 10 });
   await broker.store.flushNow();
   assert.equal(textOf(world.contents, sequenceKey), "50");
+});
+
+test("a sequence that is written by itself is never lowered by tasks that are flushed with it", async () => {
+  const { world, broker } = await setup();
+  await enqueue(broker);
+  await engineOf(broker.store).commit([], [put(sequenceKey, "1000")]).done;
+  await enqueue(broker);
+  await broker.store.flushNow();
+  assert.equal(textOf(world.contents, sequenceKey), "1000");
 });

@@ -61,9 +61,11 @@ export function changeOfCounts({ rows, entries }: Unflushed): {
     if (below !== undefined) changes.addTask(below as Task, -1);
     if (row !== undefined) changes.addTask(row as Task, 1);
   }
-  // An index key is removed by itself when the record behind it cannot be read.
   for (const [key, entry] of entries) {
+    // An index key is removed by itself when the record behind it cannot be read.
     if (key.startsWith(queuesPrefix) && entry.isDeleted) changes.removeKey(key);
+    // A store whose tasks came from elsewhere goes on where that was.
+    if (key === sequenceKey) changes.sequence = Math.max(changes.sequence, Number(entry.text));
   }
   return changes;
 }

@@ -1,5 +1,5 @@
 /**
- * What is written once at first start and must match at every later one: the version of the format
+ * What is written once at first start and must match at every later one: the version of the format,
  * the number of shards, and which of them this is. To change the format, raise the version.
  */
 import { type Engine, FaultError, put } from "@codeq/engine";
@@ -24,18 +24,23 @@ export async function writeFormat(engine: Engine, kind: StoreKind): Promise<void
   await engine.commit([], [format]).done;
 }
 
+/** What a store is; undefined for an empty one. Throws when it is of another version. */
+export function readKind(get: (key: string) => Buffer | undefined): StoreKind | undefined {
+  const stored = get(formatKey);
+  if (stored === undefined) return undefined;
+  const found = parseFormat(stored);
+  if (found.version === formatVersion) return found;
+  throw new FaultError(
+    "format",
+    `the data has format version ${found.version}, this server reads ${formatVersion}. ` +
+      "Start the version of codeQ that wrote it, or choose an empty data directory.",
+  );
+}
+
 /** Throws when this version cannot work with what is there. Called before anything is written. */
 export function checkFormat(get: (key: string) => Buffer | undefined, kind: StoreKind): void {
-  const stored = get(formatKey);
-  if (stored === undefined) return;
-  const found = parseFormat(stored);
-  if (found.version !== formatVersion) {
-    throw new FaultError(
-      "format",
-      `the data has format version ${found.version}, this server reads ${formatVersion}. ` +
-        "Start the version of codeQ that wrote it, or choose an empty data directory.",
-    );
-  }
+  const found = readKind(get);
+  if (found === undefined) return;
   if (found.shards !== kind.shards) {
     throw new FaultError(
       "format",

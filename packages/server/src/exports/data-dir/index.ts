@@ -1,4 +1,4 @@
-/** What programs need that look into a data directory without a server. */
+/** What programs need that work on a data directory without a server. */
 export {
   type CheckedTables,
   DataLock,
@@ -10,3 +10,8 @@ export {
   readLog,
   scrubTables,
 } from "@codeq/engine";
+export {
+  abortMigration,
+  type MigrationProgress,
+  migrateShards,
+} from "../../start/migrate-shards.ts";

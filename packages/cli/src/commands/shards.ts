@@ -1,0 +1,102 @@
+/** `shards migrate`: another number of shards for a data directory that no server has open. */
+import type { MigrationProgress } from "@codeq/server/data-dir";
+import type { Call } from "../call.ts";
+import { CliError, usageError } from "../cli-error.ts";
+import { type ExitName, exitCodes } from "../exit-codes.ts";
+import { dataDirectoryOf } from "../local/data-directory.ts";
+import { serverConfig } from "../local/server-config.ts";
+import { ProgressBar } from "../terminal/progress-bar.ts";
+import { count, counted } from "../terminal/units.ts";
+
+const shardsMax = 64;
+const titles = { copy: "copying", verify: "verifying" } as const;
+
+export async function migrate(call: Call): Promise<number> {
+  const { options } = call;
+  const to = options.wholeNumber("to", { min: 1, max: shardsMax });
+  if ((to === undefined) !== options.has("abort")) {
+    throw usageError("give the new number of shards", "codeq shards migrate --to <number>");
+  }
+  const { config: given } = await serverConfig(call);
+  const config = { ...given, dataDir: dataDirectoryOf(call, given) };
+  const { abortMigration, FaultError, migrateShards } = await import("@codeq/server/data-dir");
+  try {
+    if (to === undefined) return aborted(call, await abortMigration({ config }));
+    using shown = new ShownProgress(call);
+    const setsAsideDamaged = options.has("set-aside-damaged");
+    const { clock } = call.host;
+    const onProgress = (progress: MigrationProgress): void => shown.set(progress);
+    const migrated = await migrateShards(to, { config, clock, setsAsideDamaged, onProgress });
+    shown[Symbol.dispose]();
+    return done(call, migrated);
+  } catch (error) {
+    if (!(error instanceof FaultError)) throw error;
+    throw new CliError(error.message, { exit: exitOf(error.code), next: nextOf(error.code) });
+  }
+}
+
+function aborted(call: Call, wasUnderWay: boolean): number {
+  const found = wasUnderWay
+    ? "the change is given up; the data is as it was"
+    : "nothing to give up";
+  if (call.json) call.printJson({ aborted: wasUnderWay });
+  else call.print(found);
+  return exitCodes.ok.code;
+}
+
+interface Migrated {
+  readonly from: number;
+  readonly to: number;
+  readonly tasks: number;
+  readonly setAside: number;
+}
+
+function done(call: Call, migrated: Migrated): number {
+  const { from, to, tasks, setAside } = migrated;
+  if (call.json) call.printJson(migrated);
+  else if (from === to) call.print(`the data has ${counted(to, "shard")} already`);
+  else {
+    call.print(`${from} -> ${to} shards, ${counted(tasks, "task")} moved and verified`);
+    if (setAside > 0) call.print(`${counted(setAside, "record")} could not be read; in quarantine`);
+    call.print(`start the server with shards=${to} from now on`);
+  }
+  return exitCodes.ok.code;
+}
+
+/** A bar on a terminal; elsewhere a line for each part of the work. */
+class ShownProgress implements Disposable {
+  readonly #call: Call;
+  #phase: MigrationProgress["phase"] | undefined;
+  #bar: ProgressBar | undefined;
+
+  constructor(call: Call) {
+    this.#call = call;
+  }
+
+  set({ phase, tasks, total }: MigrationProgress): void {
+    const { host } = this.#call;
+    if (this.#phase !== phase) {
+      this.#phase = phase;
+      this[Symbol.dispose]();
+      const title = titles[phase];
+      if (!host.errors.isTerminal) this.#call.note(`${title} ${count(total)} tasks`);
+      this.#bar = new ProgressBar({ output: host.errors, clock: host.clock, title, total });
+    }
+    this.#bar?.set(tasks);
+  }
+
+  [Symbol.dispose](): void {
+    this.#bar?.[Symbol.dispose]();
+    this.#bar = undefined;
+  }
+}
+
+function exitOf(code: string): ExitName {
+  if (code === "locked") return "locked";
+  return code === "disk_full" ? "full" : "data";
+}
+
+function nextOf(code: string): string | undefined {
+  if (code !== "disk_full") return undefined;
+  return "the old data is as it was: make room and run the command again, or add --abort";
+}
