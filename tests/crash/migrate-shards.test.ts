@@ -138,7 +138,7 @@ test("kill -9 at any moment: the next run goes on, and nothing is lost or double
   const random = new SimRandom(seed);
   let kills = 0;
   for (const to of [3, 2]) {
-    while (!(await migrateAndKill(dataDir, to, 1 + random.int(8)))) kills += 1;
+    while (!(await migrateAndKill(dataDir, to, 1 + random.int(14)))) kills += 1;
     await assertSame(dataDir, to, before);
   }
   t.diagnostic(`${kills} kills, seed ${seed}`);

@@ -228,7 +228,9 @@ class MigrationRun {
       const byStore = new Map<ShardData, MovedKey[]>();
       for (const key of items) {
         for (const store of targets.ofKey(key)) {
-          byStore.set(store, [...(byStore.get(store) ?? []), key]);
+          const keys = byStore.get(store) ?? [];
+          keys.push(key);
+          byStore.set(store, keys);
         }
       }
       for (const [store, keys] of byStore) await store.putKeys(keys);
