@@ -14,12 +14,14 @@ export interface HttpLoad {
   readonly tasksPerSecond: number;
   /** Tasks to create, for `preload`. */
   readonly tasks: number;
+  /** Of the tasks; each of several loads has one. */
+  readonly command?: string;
 }
 
 const base = "/v1/codeq/tasks";
 const payload = JSON.stringify({ data: "x".repeat(88) });
-const createBody = `{"command":"bench","payload":${payload}}`;
-const claimBody = `{"commands":["bench"],"waitSeconds":5}`;
+const createBody = (command: string): string => `{"command":"${command}","payload":${payload}}`;
+const claimBody = (command: string): string => `{"commands":["${command}"],"waitSeconds":5}`;
 const resultBody = `{"status":"COMPLETED","result":{"ok":true}}`;
 const echoBody = "x".repeat(300);
 const batchTasks = 1000;
@@ -36,12 +38,14 @@ async function expect(
 /** One step on a connection that is free; it was due at that moment. */
 type Step = (connection: HttpConnection, dueMs: number) => Promise<void>;
 
-function cycles(meter: Meter): Step {
+function cycles(meter: Meter, { command = "bench" }: HttpLoad): Step {
+  const create = createBody(command);
+  const claim = claimBody(command);
   return async (connection, dueMs) => {
     const startedMs = performance.now();
-    await expect(202, connection.post(base, createBody));
+    await expect(202, connection.post(base, create));
     const createdMs = performance.now();
-    const claimed = await expect(200, connection.post(`${base}/claim`, claimBody));
+    const claimed = await expect(200, connection.post(`${base}/claim`, claim));
     const claimedMs = performance.now();
     const id = claimed.slice(7, 43);
     await expect(200, connection.post(`${base}/${id}/result`, resultBody));
@@ -85,7 +89,7 @@ function pace(connections: readonly HttpConnection[], load: HttpLoad, step: Step
 
 async function preload(load: HttpLoad): Promise<void> {
   const connection = await HttpConnection.open(load.port);
-  const tasks = Array.from({ length: batchTasks }, () => createBody).join(",");
+  const tasks = Array.from({ length: batchTasks }, () => createBody("bench")).join(",");
   for (let done = 0; done < load.tasks; done += batchTasks) {
     await expect(200, connection.post(`${base}/batch`, `{"tasks":[${tasks}]}`));
     if (done % 100_000 === 0) process.stderr.write(`  preloaded ${done} of ${load.tasks}\n`);
@@ -100,7 +104,7 @@ async function run(load: HttpLoad): Promise<void> {
   while (connections.length < load.connections) {
     connections.push(await HttpConnection.open(load.port));
   }
-  const step = load.part === "echo" ? echoes(meter) : cycles(meter);
+  const step = load.part === "echo" ? echoes(meter) : cycles(meter, load);
   if (load.part === "paced") pace(connections, load, step);
   else for (const connection of connections) void repeat(connection, step);
   answerWith(meter);

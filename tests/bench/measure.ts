@@ -2,7 +2,8 @@
 import type { ChildProcess } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type CpuTime, cpuOf, machineBusySeconds } from "./cpu-time.ts";
-import type { LoadReport } from "./load.ts";
+import { median } from "./figures.ts";
+import type { LatencyName, LoadReport } from "./load.ts";
 import { type LoadProcess, type LoadProgram, startLoad } from "./load-process.ts";
 import { type Inside, insideNames, watchServer } from "./server-inside.ts";
 import { syscallsPerSecond } from "./syscalls.ts";
@@ -10,7 +11,8 @@ import type { Workspace } from "./workspace.ts";
 
 export interface Measurement {
   readonly program: LoadProgram;
-  readonly load: object;
+  /** What the load does; of several, each in a process of its own. */
+  readonly load: object | readonly object[];
   readonly server: ChildProcess;
   readonly warmUpSeconds: number;
   readonly seconds: number;
@@ -39,23 +41,47 @@ export interface Measured extends LoadReport {
 
 export async function measure(workspace: Workspace, what: Measurement): Promise<Measured> {
   const { server: child, port } = what;
-  const load = startLoad(workspace, what.program, what.load);
-  const sides = [child, load.child];
-  await load.hear();
-  await Promise.race([sleep(what.warmUpSeconds * 1000), load.ended]);
+  const given: readonly object[] = Array.isArray(what.load) ? what.load : [what.load];
+  const loads = given.map((each) => startLoad(workspace, what.program, each));
+  const [load] = loads as [LoadProcess];
+  const sides = [child, ...loads.map((each) => each.child)];
+  const anyEnded = Promise.race(loads.map(({ ended }) => ended));
+  await Promise.all(loads.map((each) => each.hear()));
+  await Promise.race([sleep(what.warmUpSeconds * 1000), anyEnded]);
   const endWatch = port === undefined ? undefined : await watchServer({ child, port });
-  load.tell("begin");
+  for (const each of loads) each.tell("begin");
   const before = await sample(sides);
-  await Promise.race([sleep(what.seconds * 1000), load.ended]);
-  load.tell("end");
-  const [after, report] = await Promise.all([sample(sides), load.hear() as Promise<LoadReport>]);
+  await Promise.race([sleep(what.seconds * 1000), anyEnded]);
+  for (const each of loads) each.tell("end");
+  const reported = Promise.all(loads.map((each) => each.hear() as Promise<LoadReport>));
+  const [after, reports] = await Promise.all([sample(sides), reported]);
   const inside = await endWatch?.();
   const syscalls = await syscallsPerCycle(load, what);
-  await workspace.stop(load.child);
-  const { cyclesPerSecond, ...summed } = summary(report, before, after);
+  await Promise.all(loads.map((each) => workspace.stop(each.child)));
+  const { cyclesPerSecond, ...summed } = summary(mergedReport(reports), before, after);
   return {
     ...{ ...summed, cyclesPerSecond, inside: { ...perCycle(inside, cyclesPerSecond), syscalls } },
     client: load.isSingleThreaded ? summed.client : { ...summed.client, mainShare: undefined },
+  };
+}
+
+/** What several loads did at the same time: all their tasks, the usual latency, the worst of the rare ones. */
+export function mergedReport(reports: readonly LoadReport[]): LoadReport {
+  const [first] = reports as [LoadReport];
+  if (reports.length === 1) return first;
+  const sum = (of: (report: LoadReport) => number): number =>
+    reports.reduce((total, report) => total + of(report), 0);
+  const names = Object.keys(first.latency) as LatencyName[];
+  const latency = names.map((name) => {
+    const rare = reports.flatMap((report) => report.latency[name].p99Ms ?? []);
+    const p50Ms = median(reports.map((report) => report.latency[name].p50Ms));
+    return [name, { p50Ms, p99Ms: rare.length === 0 ? undefined : Math.max(...rare) }];
+  });
+  return {
+    seconds: sum(({ seconds }) => seconds) / reports.length,
+    finished: sum(({ finished }) => finished),
+    deliveries: sum(({ deliveries }) => deliveries),
+    latency: Object.fromEntries(latency) as LoadReport["latency"],
   };
 }
 
@@ -99,25 +125,29 @@ async function sample(sides: readonly ChildProcess[]): Promise<Sample> {
 function summary(report: LoadReport, before: Sample, after: Sample): Omit<Measured, "inside"> {
   const seconds = (after.atMs - before.atMs) / 1000;
   const cycles = report.finished * (seconds / report.seconds);
-  const used = (index: number): CpuTime => {
-    const first = before.processes[index];
+  const used = before.processes.map((first, index): CpuTime => {
     const last = after.processes[index];
-    if (first === undefined || last === undefined) throw new Error("a process is missing");
+    if (last === undefined) throw new Error("a process is missing");
     return {
       seconds: last.seconds - first.seconds,
       mainSeconds: last.mainSeconds - first.mainSeconds,
     };
-  };
-  const side = (index: number): Side => ({
-    usPerCycle: (used(index).seconds / Math.max(cycles, 1)) * 1e6,
-    mainShare: used(index).mainSeconds / seconds,
+  });
+  // The busiest one is the one that may be full.
+  const side = (processes: readonly CpuTime[]): Side => ({
+    usPerCycle: (totalSeconds(processes) / Math.max(cycles, 1)) * 1e6,
+    mainShare: Math.max(...processes.map(({ mainSeconds }) => mainSeconds)) / seconds,
   });
   const machine = after.machineSeconds - before.machineSeconds;
   return {
     ...report,
     cyclesPerSecond: report.finished / report.seconds,
-    server: side(0),
-    client: side(1),
-    otherCpus: Math.max(0, machine - used(0).seconds - used(1).seconds) / seconds,
+    server: side(used.slice(0, 1)),
+    client: side(used.slice(1)),
+    otherCpus: Math.max(0, machine - totalSeconds(used)) / seconds,
   };
+}
+
+function totalSeconds(processes: readonly CpuTime[]): number {
+  return processes.reduce((total, { seconds }) => total + seconds, 0);
 }

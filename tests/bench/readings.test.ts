@@ -1,7 +1,8 @@
 /** What other programs and the server write, as the benchmarks read it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { perCycle } from "./measure.ts";
+import type { LoadReport } from "./load.ts";
+import { mergedReport, perCycle } from "./measure.ts";
 import { metricValue } from "./server-inside.ts";
 import { perfCount, straceCount } from "./syscalls.ts";
 
@@ -35,4 +36,17 @@ test("rates are divided by that of the cycles, and what is unknown stays so", ()
   assert.equal(shares.logBytes, 500);
   assert.equal(shares.kvWrites, undefined);
   assert.equal(perCycle(undefined, 10).logBytes, undefined);
+});
+
+test("several loads are one: their tasks together, the usual latency and the worst", () => {
+  const report = (finished: number, p50Ms: number | undefined, p99Ms: number | undefined) => {
+    const each = { p50Ms, p99Ms };
+    const latency = { create: each, claim: each, submit: each, pickup: each, cycle: each };
+    return { seconds: 2, finished, deliveries: finished, latency } satisfies LoadReport;
+  };
+  const merged = mergedReport([report(10, 1, 9), report(20, 3, 5), report(30, 2, 7)]);
+  assert.deepEqual([merged.seconds, merged.finished, merged.deliveries], [2, 60, 60]);
+  assert.deepEqual(merged.latency.create, { p50Ms: 2, p99Ms: 9 });
+  const none = mergedReport([report(0, undefined, undefined), report(0, undefined, undefined)]);
+  assert.deepEqual(none.latency.cycle, { p50Ms: undefined, p99Ms: undefined });
 });

@@ -10,6 +10,7 @@ import { UsageError } from "./options.ts";
 import { peersBench, peersHelp } from "./peers-bench.ts";
 import { SetupError } from "./programs.ts";
 import { sdkBench, sdkHelp } from "./sdk-bench.ts";
+import { shardsBench, shardsHelp } from "./shards-bench.ts";
 import { streamsBench, streamsHelp } from "./streams-bench.ts";
 import { webhooksBench, webhooksHelp } from "./webhooks-bench.ts";
 
@@ -25,6 +26,7 @@ const subjects: Record<string, Subject> = {
   http: { help: httpHelp, run: httpBench },
   peers: { help: peersHelp, run: peersBench },
   sdk: { help: sdkHelp, run: sdkBench },
+  shards: { help: shardsHelp, run: shardsBench },
   streams: { help: streamsHelp, run: streamsBench },
   webhooks: { help: webhooksHelp, run: webhooksBench },
 };

@@ -62,9 +62,11 @@ async function readMetrics(
   return { atMs, text: await response.text() };
 }
 
-/** A sample without labels; undefined when there is no such one. */
+/** A sample, added up over its labels; undefined when there is no such one. */
 export function metricValue(text: string, sample: string): number | undefined {
-  const start = `${sample} `;
-  const line = text.split("\n").find((each) => each.startsWith(start));
-  return line === undefined ? undefined : Number(line.slice(start.length));
+  const lines = text
+    .split("\n")
+    .filter((line) => line.startsWith(`${sample} `) || line.startsWith(`${sample}{`));
+  if (lines.length === 0) return undefined;
+  return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
 }

@@ -7,17 +7,17 @@ export interface StreamLoadOptions extends LoadOptions {
   readonly producerPort: number;
   readonly workerPort: number;
   readonly workerStreams: number;
+  /** Of the tasks; each of several loads has one, so that it finishes what it created. */
+  readonly command?: string;
 }
 
 const token = "dev-token";
-const command = "bench";
-const commands = [command];
 const status = "COMPLETED";
 const resultJson: Buffer = Buffer.from('{"ok":true}');
 
 /** Tasks are numbered by who sends them, so that an answer finds its producer without a search. */
-function creator(stream: ProducerStream, options: LoadOptions, meter: Meter): CreateCall {
-  const { batch } = options;
+function creator(stream: ProducerStream, options: StreamLoadOptions, meter: Meter): CreateCall {
+  const { batch, command = "bench" } = options;
   const pending = Array.from({ length: options.producers }, () => ({
     sentMs: 0,
     done: (): void => {},
@@ -62,22 +62,24 @@ class WorkerSlots {
   readonly #stream: WorkerStream;
   readonly #meter: Meter;
   readonly #finished: (count: number) => void;
-  readonly #options: LoadOptions;
+  readonly #options: StreamLoadOptions;
+  readonly #commands: string[];
   /** When each Ready was sent that was not served, oldest first. */
   readonly #readysMs: number[] = [];
-  /** Results that were not acknowledged, oldest first: the server answers in the order of arrival. */
-  readonly #submitted: { readonly sentMs: number; readonly ids: readonly string[] }[] = [];
+  /** When each result was sent that was not acknowledged, by its task: shards answer in any order. */
+  readonly #submittedMs: Map<string, number> = new Map();
 
   constructor(parts: {
     readonly stream: WorkerStream;
     readonly meter: Meter;
     readonly finished: (count: number) => void;
-    readonly options: LoadOptions;
+    readonly options: StreamLoadOptions;
   }) {
     this.#stream = parts.stream;
     this.#meter = parts.meter;
     this.#finished = parts.finished;
     this.#options = parts.options;
+    this.#commands = [parts.options.command ?? "bench"];
   }
 
   start(slots: number): void {
@@ -88,7 +90,10 @@ class WorkerSlots {
   #ready(): void {
     this.#readysMs.push(performance.now());
     const count = this.#options.batchOut;
-    this.#stream.send({ case: "ready", value: { commands, leaseSeconds: 0, count } });
+    this.#stream.send({
+      case: "ready",
+      value: { commands: this.#commands, leaseSeconds: 0, count },
+    });
   }
 
   #take(reply: worker.ServerEvent): void {
@@ -117,7 +122,7 @@ class WorkerSlots {
     if (this.#options.part === "paced") {
       for (const { payload } of tasks) this.#meter.took("pickup", ageOf(textOf(payload)));
     }
-    this.#submitted.push({ sentMs: nowMs, ids: tasks.map(({ id }) => id) });
+    for (const { id } of tasks) this.#submittedMs.set(id, nowMs);
     const results = tasks.map(toResult);
     if (this.#options.batchOut > 1) {
       this.#stream.send({ case: "resultBatch", value: { results } });
@@ -128,14 +133,15 @@ class WorkerSlots {
   }
 
   #acknowledged(acks: readonly worker.ResultAck[]): void {
-    const submitted = this.#submitted.shift();
-    for (const [index, ack] of acks.entries()) {
-      if (!ack.ok) throw new Error(`a result was refused: ${ack.errorMessage}`);
-      if (ack.taskId !== submitted?.ids[index]) {
-        throw new Error("results are acknowledged in another order than they were sent");
-      }
+    let sentMs = 0;
+    for (const { ok, taskId, errorMessage } of acks) {
+      if (!ok) throw new Error(`a result was refused: ${errorMessage}`);
+      const submittedMs = this.#submittedMs.get(taskId);
+      if (submittedMs === undefined) throw new Error(`${taskId} is acknowledged a second time`);
+      this.#submittedMs.delete(taskId);
+      sentMs = submittedMs;
     }
-    this.#meter.took("submit", performance.now() - (submitted?.sentMs ?? 0));
+    this.#meter.took("submit", performance.now() - sentMs);
     this.#finished(acks.length);
   }
 }

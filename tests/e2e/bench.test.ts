@@ -54,6 +54,23 @@ test("another checkout is measured by turns, and medians are compared", async (t
   assert.ok(Math.abs(here / there - ratio) < 0.02, `${here} / ${there} is not ${ratio}`);
 });
 
+test("the benchmark of shards shows how rates grow with them, over streams and over HTTP", async (t) => {
+  const short = ["--seconds", "1", "--warm-up", "0", "--mode", "os", "--clients", "2"];
+  const child = bench("shards", "--shards", "1,3", ...short);
+  t.after(() => child.kill());
+  const { code, stdout, stderr } = await child.exited;
+  assert.equal(code, 0, stderr);
+  assert.deepEqual(column(stdout, "over"), ["streams", "streams", "http", "http"]);
+  assert.deepEqual(column(stdout, "shards"), ["1", "3", "1", "3"]);
+  const rates = column(stdout, "cycles/s").map(Number);
+  const scaling = column(stdout, "scaling").map(Number);
+  for (const [row, rate] of rates.entries()) {
+    const first = rates[row - (row % 2)] ?? 0;
+    assert.ok(rate > 0 && Math.abs(rate / first - (scaling[row] ?? 0)) < 0.05, stdout);
+  }
+  for (const cell of column(stdout, "create")) assert.match(cell, /^[\d.]+\/[\d.]+$/);
+});
+
 test("a benchmark refuses options that it does not know, and says which it has", async (t) => {
   const child = bench("streams", "--slots", "none");
   t.after(() => child.kill());

@@ -251,6 +251,9 @@ export class ShardedWorld implements QueueWorld {
         // What a shard that has ended would still say is not heard.
         if (this.brokers[shard] === broker) deliver(message);
       },
+      onBug: (error) => {
+        throw error;
+      },
       scrape: () => "",
     });
     link.attach(host);
