@@ -34,7 +34,7 @@ test("a stream is not read from while 8 MiB of its events are unanswered", async
   const server = await setup(t, { storage: "sim-disk" });
   const call = await server.producer();
   const release = server.holdWrites();
-  const payload = "x".repeat(256 * kibibyte);
+  const payload = `"${"x".repeat(256 * kibibyte)}"`;
   const total = 60;
   for (let seq = 0; seq < total; seq += 1)
     call.send({ create: { seq, command: "render", payload } });

@@ -124,7 +124,7 @@ test("every fault of a task is told in its acknowledgement, and nothing is store
       { runAt: { seconds: "9223372036854775807" } },
       "invalid 'runAt' (at most 316224000 seconds ahead)",
     ],
-    [{ payload: "x".repeat(1024 * 1024 + 1) }, "payload is larger than 1048576 bytes"],
+    [{ payload: `"${"x".repeat(1024 * 1024)}"` }, "payload is larger than 1048576 bytes"],
     [
       { payload: Buffer.from("22c3 28ff 22".replaceAll(" ", ""), "hex") },
       "invalid payload (must be UTF-8)",
@@ -244,15 +244,49 @@ test("an idempotency key answers with the task it made, per tenant, and not for 
   assert.equal((await server.api.stats()).ready, 2);
 });
 
-test("payloads are kept byte for byte, also such that are not JSON", async (t) => {
+test("payloads are kept byte for byte", async (t) => {
   const server = await setup(t);
   const call = await server.producer();
   const worker = await server.worker();
-  for (const payload of ["{ }", "not json", "\ufeff", "\u0000", "日本語🎉", "1e999", '"\\ud800"']) {
+  for (const payload of ["{ }", " [1 ,2]\n", '"日本語🎉"', "1e999", '"\\ud800"']) {
     await create(call, { payload });
     const { task } = await worker.ask({ ready: {} });
     assert.deepEqual(task.task.payload, Buffer.from(payload));
   }
+});
+
+test("a payload that is not JSON is refused, as over HTTP, and those beside it are not", async (t) => {
+  const server = await setup(t);
+  const call = await server.producer();
+  const long = "x".repeat(20_000);
+  const wrong = [
+    "not json",
+    "{",
+    "{}{}",
+    "{'a':1}",
+    "[1,]",
+    "01",
+    "NaN",
+    " ",
+    "\ufeff{}",
+    "\u0000",
+    '"\u0001"',
+    `{"a":"${long}"`,
+    `["${long}",]`,
+  ];
+  const tasks = [...wrong, "{}"].map((payload, seq) => ({ seq, command: "render", payload }));
+  const { createAckBatch } = await call.ask({ createBatch: { tasks } });
+  const refused = createAckBatch.acks.slice(0, -1);
+  for (const [at, ack] of refused.entries()) {
+    assert.equal(ack.errorMessage, "invalid payload (must be JSON)", tasks[at]?.payload);
+    const body = `{"command":"render","payload":${tasks[at]?.payload}}`;
+    assert.equal((await server.api.post("/tasks", body, "producer-acme")).status, 400, body);
+  }
+  assert.equal(createAckBatch.acks.at(-1).ok, true);
+  assert.equal((await server.api.stats()).ready, 1);
+  const [first] = tasks;
+  const { createAck } = await call.ask({ create: { ...first } });
+  assert.equal(createAck.errorMessage, "invalid payload (must be JSON)");
 });
 
 test("tasks of one stream are claimed in the order in which they were sent", async (t) => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { endOfValue, isJson } from "./json-scan.ts";
+import { endOfValue, isJson, isOneValue } from "./json-scan.ts";
 
 function parses(text: string): boolean {
   try {
@@ -15,7 +15,7 @@ function parses(text: string): boolean {
 }
 
 function assertAgreed(text: string): void {
-  assert.equal(isJson(text), parses(text), JSON.stringify(text));
+  assert.equal(isOneValue(text), parses(text), JSON.stringify(text));
 }
 
 test("scalars, containers and spaces are JSON exactly when a parser says so", () => {
@@ -36,7 +36,7 @@ test("any JSON is found to be JSON, with any spaces", () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.constantFrom(0, 1, 3), (value, indent) => {
       const text = JSON.stringify(value, null, indent);
-      assert.ok(isJson(text));
+      assert.ok(isOneValue(text));
       assert.equal(endOfValue(`xx${text}]`, 2), 2 + text.length);
     }),
   );
@@ -65,8 +65,17 @@ test("text made of the letters of JSON is judged as a parser judges it", () => {
 
 test("nesting may be as deep as the text is long", () => {
   const depth = 1_000_000;
-  assert.ok(isJson("[".repeat(depth) + "]".repeat(depth)));
-  assert.ok(isJson(`${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`));
-  assert.ok(!isJson("[".repeat(depth) + "]".repeat(depth - 1)));
-  assert.ok(!isJson(`${"[".repeat(depth)}}${"]".repeat(depth - 1)}`));
+  assert.ok(isOneValue("[".repeat(depth) + "]".repeat(depth)));
+  assert.ok(isOneValue(`${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`));
+  assert.ok(!isOneValue("[".repeat(depth) + "]".repeat(depth - 1)));
+  assert.ok(!isOneValue(`${"[".repeat(depth)}}${"]".repeat(depth - 1)}`));
+});
+
+test("a text is judged alike whether it is short enough to be built or not", () => {
+  for (const length of [1, 8190, 8191, 20_000]) {
+    const text = "x".repeat(length);
+    assert.ok(isJson(`"${text}"`), String(length));
+    assert.ok(!isJson(`"${text}`), String(length));
+    assert.ok(!isJson(`"${text}" 1`), String(length));
+  }
 });

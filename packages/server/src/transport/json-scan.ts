@@ -4,8 +4,8 @@
  * recurses, so nesting may be as deep as the text is long.
  */
 
-/** Text up to this length is rather built and thrown away than read twice. */
-export const builtCharsMax = 8192;
+/** Text up to this length is rather built and thrown away: the parser is compiled, this file is not. */
+const builtCharsMax = 8192;
 
 /** Where the value that begins at `at` ends; -1 when there is no value. */
 export function endOfValue(text: string, at: number): number {
@@ -17,6 +17,20 @@ export function endOfValue(text: string, at: number): number {
 
 /** Whether the whole text is one value. */
 export function isJson(text: string): boolean {
+  return text.length <= builtCharsMax ? canBeBuilt(text) : isOneValue(text);
+}
+
+function canBeBuilt(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    // Not JSON at all: nothing else can go wrong with so short a text.
+    return false;
+  }
+}
+
+export function isOneValue(text: string): boolean {
   const end = endOfValue(text, skipSpace(text, 0));
   return end >= 0 && skipSpace(text, end) === text.length;
 }

@@ -22,7 +22,7 @@ import {
 } from "../../operations/operation.ts";
 import { refusalOf } from "../../operations/refusal-of.ts";
 import { type SubmitResultInput, submitNow } from "../../operations/submit-result.ts";
-import { builtCharsMax, isJson } from "../json-scan.ts";
+import { isJson } from "../json-scan.ts";
 import { AckOrder, OrderedAcks } from "./ack-order.ts";
 import { echoOf, inMessages } from "./acks.ts";
 import { itemsPerTurnMax } from "./in-turns.ts";
@@ -462,12 +462,5 @@ function quoted(text: string): string {
 }
 
 function isJsonObject(text: string): boolean {
-  if (!text.startsWith("{")) return false;
-  if (text.length > builtCharsMax) return isJson(text);
-  try {
-    return typeof JSON.parse(text) === "object";
-  } catch {
-    // Not JSON at all.
-    return false;
-  }
+  return text.startsWith("{") && isJson(text);
 }
