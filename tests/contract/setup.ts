@@ -141,7 +141,8 @@ export class World {
         this.#options.post ??
         createPostCallback({ secret, allowPrivateNetworks, clock, timestamps }),
       fetchKeySet: this.#options.fetchKeySet ?? fetchKeySet,
-      defer: (run) => queueMicrotask(run),
+      // A shard says that it is there before its router listens, unless that takes a turn.
+      defer: config.shards === 1 ? (run) => queueMicrotask(run) : (run) => setImmediate(run),
       onFailed: () => {},
     });
     const endpoints = newEndpoints("test");

@@ -52,6 +52,12 @@ export function sightingsOf(exchange: AnyExchange): Sighting[] {
       return [{ task: exchange.answer.value.task, result: undefined }];
     case "getResult":
       return [{ task: exchange.answer.value.task, result: exchange.answer.value.result }];
+    case "listTasks":
+      return exchange.answer.value.tasks.map((task) => ({ task, result: undefined }));
+    case "inspectTask":
+      return [{ task: exchange.answer.value.task, result: undefined }];
+    case "replayTask":
+      return [{ task: exchange.answer.value, result: undefined }];
     case "submitResult":
       return [{ task: undefined, result: exchange.answer.value }];
     case "submitResults":
@@ -85,6 +91,9 @@ export function namedTasks(exchange: AnyExchange): {
         answer: answer.ok ? (answer.value[position] as Answer<unknown>) : answer,
       }));
     }
+    case "inspectTask":
+    case "replayTask":
+    case "deleteTask":
     case "getTask":
     case "getResult":
       return [{ id: exchange.input.id, leaseToken: undefined, answer: exchange.answer }];

@@ -16,6 +16,7 @@ export type EventKind =
   | "finish"
   | "comeback"
   | "bury"
+  | "replay"
   | "remove"
   | "other";
 
@@ -189,6 +190,7 @@ const kinds: ReadonlyMap<string, EventKind> = new Map([
   ["leased-ready", "comeback"],
   ["leased-delayed", "comeback"],
   ["leased-dead", "bury"],
+  ["dead-ready", "replay"],
 ]);
 
 /** Names the bucket in which tasks are first in, first out. */

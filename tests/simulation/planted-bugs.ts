@@ -736,6 +736,49 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
+    checker: "replays",
+    bug: "a replay is answered and not carried out",
+    plants: {
+      core: ({ broker }) => {
+        const act = broker.act.bind(broker);
+        broker.act = async (of, action) => {
+          const task = broker.store.task(of.id);
+          const isLie = action.kind === "replay" && task?.place.in === "dead";
+          if (!isLie || task.tenantId !== of.tenantId) return act(of, action);
+          const place = { in: "ready", seq: 1 } as const;
+          return { ok: true, task: { ...task, place, replays: task.replays + 1 } };
+        };
+      },
+    },
+  },
+  {
+    checker: "replays",
+    bug: "a filter replays the dead letters of every tenant",
+    plants: {
+      core: ({ broker }) => {
+        const act = broker.act.bind(broker);
+        broker.act = async (of, action) => {
+          const others = [...broker.queues.all()].filter(({ counts }) => counts.dead > 0);
+          for (const queue of others) {
+            const ids = await broker.store.idsIn(queue, { place: "dead", limit: 1 });
+            for (const id of ids) await act({ tenantId: queue.tenantId, id }, action);
+          }
+          return act(of, action);
+        };
+      },
+    },
+  },
+  {
+    checker: "replays",
+    bug: "a search leaves out the first task of a queue",
+    plants: {
+      core: ({ broker: { store } }) => {
+        const idsIn = store.idsIn.bind(store);
+        store.idsIn = async (queue, wanted) => (await idsIn(queue, wanted)).slice(1);
+      },
+    },
+  },
+  {
     checker: "everythingFinishes",
     bug: "leases never run out",
     plants: {

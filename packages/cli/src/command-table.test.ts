@@ -12,6 +12,7 @@ const promised = [
   ...["key create", "key list", "key revoke", "bench", "doctor", "config print", "log inspect"],
   ...["version", "completion", "help", "task create", "task get", "task result", "worker start"],
   ...["queue inspect", "auth set", "auth show", "auth clear", "shards migrate"],
+  ...["tasks", "dlq list", "dlq show", "dlq replay", "dlq delete", "dlq purge"],
 ];
 
 test("every promised command has a row, and every row is promised", () => {

@@ -6,12 +6,14 @@ import type { CommandRow } from "./command.ts";
 import { goCommands } from "./go-compat/go-commands.ts";
 import { accessCommands } from "./table/access-commands.ts";
 import { checkCommands } from "./table/check-commands.ts";
+import { repairCommands } from "./table/repair-commands.ts";
 import { startCommands } from "./table/start-commands.ts";
 import { taskCommands } from "./table/task-commands.ts";
 
 export const commandTable: readonly CommandRow[] = [
   ...startCommands,
   ...taskCommands,
+  ...repairCommands,
   ...accessCommands,
   ...checkCommands,
   ...goCommands,

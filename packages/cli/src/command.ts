@@ -22,6 +22,8 @@ export interface ArgumentRow {
   readonly name: string;
   readonly about: string;
   readonly optional?: true;
+  /** The last one may be given several times. */
+  readonly multiple?: true;
   /** What a shell offers for it. */
   readonly choices?: readonly string[];
 }
@@ -32,12 +34,21 @@ export interface Example {
   readonly about: string;
 }
 
-export type CommandGroup = "start" | "tasks" | "watch" | "access" | "check" | "go" | "shell";
+export type CommandGroup =
+  | "start"
+  | "tasks"
+  | "watch"
+  | "repair"
+  | "access"
+  | "check"
+  | "go"
+  | "shell";
 
 export const groupTitles: Readonly<Record<CommandGroup, string>> = {
   start: "Start",
   tasks: "Tasks",
   watch: "Watch",
+  repair: "Find and repair",
   access: "Access",
   check: "Check and measure",
   go: "As in the Go command line, for existing scripts",
@@ -68,9 +79,10 @@ export interface CommandRow {
 }
 
 export function usageOf(row: CommandRow): string {
-  const words = (row.arguments ?? []).map(({ name, optional }) =>
-    optional === true ? `[${name}]` : `<${name}>`,
-  );
+  const words = (row.arguments ?? []).map(({ name, optional, multiple }) => {
+    const word = optional === true ? `[${name}]` : `<${name}>`;
+    return multiple === true ? `${word}...` : word;
+  });
   const behind = row.behind === undefined ? [] : [`-- ${row.behind.name}`];
   const flags = row.serverFlags !== undefined ? ["[options] [server flags]"] : ["[options]"];
   return [row.name, ...words, ...flags, ...behind].join(" ");

@@ -222,7 +222,7 @@ function checkWords(row: CommandRow, words: readonly string[]): void {
     throw misuse(row, `<${missing.name}> is missing: ${missing.about}`);
   }
   const extra = words[rows.length];
-  if (extra !== undefined) {
+  if (extra !== undefined && rows.at(-1)?.multiple !== true) {
     throw misuse(
       row,
       `${JSON.stringify(extra)} is one argument too many; quote values with spaces`,

@@ -19,6 +19,8 @@ export interface Dials {
   readonly producer: ProducerDial;
   /** Each worker has a way of its own. */
   readonly worker: () => WorkerDial;
+  /** Requests that have no stream. */
+  readonly api: Pick<HttpApi, "ask">;
 }
 
 export interface DialsOptions {
@@ -49,6 +51,7 @@ export function openDials(options: DialsOptions, runtime: Runtime): Dials {
     http: httpProducer,
   });
   return {
+    api,
     producer: (how, listener) => producer.dial(how, listener),
     worker: () => {
       const way = new Way({ ...shared, kind: "worker", method: workerMethod, http: httpWorker });

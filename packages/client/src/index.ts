@@ -1,4 +1,17 @@
 /** The client library of codeQ: everything that producers and workers use. */
+export type { Admin } from "./admin/admin.ts";
+export type {
+  AdminResult,
+  AdminTask,
+  BulkOptions,
+  BulkOutcome,
+  DeadLetters,
+  InspectedTask,
+  TaskFilter,
+  TaskPage,
+  TaskPageOptions,
+  TaskPlace,
+} from "./admin/admin-task.ts";
 export {
   type Client,
   type ClientOptions,

@@ -8,6 +8,7 @@ import { added, changed, moved, removed, type Thing, thing, things } from "../te
 import { put } from "./batch-codec.ts";
 import type { Engine } from "./engine.ts";
 import { FaultError } from "./fault.ts";
+import type { KvRange } from "./kv/kv.ts";
 import { recordOf } from "./row-codec.ts";
 
 async function setup(
@@ -307,4 +308,29 @@ test("memory that rows are said to take grows with their text", async () => {
   const short = bytes();
   engine.commit([added(thing("b", "", "x".repeat(5000)))]);
   assert.ok(bytes() - short > short + 5000 - 100, `${short}, ${bytes()}`);
+});
+
+test("rows are scanned in either order, from memory and from the kv, without what is gone", async () => {
+  const { world, engine } = await setup();
+  const rows = ["a", "b", "c", "d"].map((id) => thing(id, "low"));
+  const [a, b, c, d] = rows as [Thing, Thing, Thing, Thing];
+  await engine.commit([added(a), added(b), added(c)]).done;
+  await engine.flushNow();
+  const { after: high } = moved(b, "high");
+  engine.commit([{ before: b, after: high }, removed(c), added(d)]);
+  const idsOf = async (range: KvRange, limit = 9): Promise<string[]> =>
+    (await engine.scanRows(range, limit)).map(([id]) => id);
+  const all = { after: "", before: "" };
+  assert.deepEqual(await engine.scanRows(all, 9), [
+    ["a", a],
+    ["b", high],
+    ["d", d],
+  ]);
+  assert.deepEqual(await idsOf({ ...all, isReverse: true }), ["d", "b", "a"]);
+  assert.deepEqual(await idsOf({ ...all, isReverse: true }, 2), ["d", "b"]);
+  assert.deepEqual(await idsOf({ after: "", before: "b", isReverse: true }), ["a"]);
+  assert.deepEqual(await idsOf({ after: "a", before: "" }), ["b", "d"]);
+  world.contents.set("t/a", Buffer.from("rotten"));
+  const [first] = await engine.scanRows(all, 1);
+  assert.deepEqual(first, ["a", undefined]);
 });

@@ -209,6 +209,14 @@ export class Engine implements AsyncDisposable {
     return this.#layers.scanKeys(range, limit);
   }
 
+  /**
+   * Rows whose ids lie strictly inside the range, in order; an empty end is the end of all. The row is
+   * undefined where its bytes cannot be read. Nothing of it is kept in memory.
+   */
+  scanRows(ids: KvRange, limit: number): Promise<(readonly [id: string, row: Row | undefined])[]> {
+    return this.#layers.scanRows(ids, limit);
+  }
+
   /** What the kv does not hold yet, oldest generation first. */
   unflushed(): Unflushed {
     return this.#layers.unflushed();

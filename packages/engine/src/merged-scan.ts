@@ -4,7 +4,7 @@
  * and flushes that happen meanwhile are not seen in part.
  */
 import { type KeyWrites, writeIndexKeys } from "./index-keys.ts";
-import { unseal } from "./kv/checked-value.ts";
+import { sealedEnd, unseal } from "./kv/checked-value.ts";
 import type { Kv, KvCursor, KvEntry, KvRange } from "./kv/kv.ts";
 import type { Overlay } from "./overlay.ts";
 import { type Row, type RowCodec, recordOf } from "./row-codec.ts";
@@ -31,9 +31,42 @@ export async function scanEntries(
 ): Promise<KvEntry[]> {
   const cursor = unsealed(layers.kv.cursor(range), layers.rows);
   const above = newestIn(layers, range);
-  return mergedScan({ cursor, above, limit }, (written) =>
+  return mergedScan({ cursor, above, limit, range }, (written) =>
     Buffer.isBuffer(written) ? written : recordOf(written.row, layers.rows),
   );
+}
+
+/** Rows by their ids, which the range is of; undefined for one whose bytes cannot be read. */
+export async function scanRows(
+  layers: ScannedLayers,
+  ids: KvRange,
+  limit: number,
+): Promise<(readonly [id: string, row: Row | undefined])[]> {
+  const { prefix } = layers.rows;
+  const before = ids.before === "" ? endOfAll : ids.before;
+  const range = { ...ids, after: prefix + ids.after, before: prefix + before };
+  const cursor = rowsOf(layers.kv.cursor(range), layers.rows);
+  const above = newestIn(layers, range);
+  const found = await mergedScan({ cursor, above, limit, range }, (written) =>
+    Buffer.isBuffer(written) ? undefined : written.row,
+  );
+  return found.map(([key, row]) => [key.slice(prefix.length), row]);
+}
+
+/** Behind every id. */
+const endOfAll = "~";
+
+function rowsOf(cursor: KvCursor, codec: RowCodec): KvCursor<Row | undefined> {
+  const rowOf = (key: string, stored: Buffer): Row | undefined => {
+    const end = sealedEnd(key, stored);
+    const id = key.slice(codec.prefix.length);
+    return end === undefined ? undefined : codec.read(stored, 0, end, id, undefined);
+  };
+  return {
+    next: async (count) =>
+      (await cursor.next(count)).map(([key, stored]) => [key, rowOf(key, stored)] as const),
+    close: () => cursor.close(),
+  };
 }
 
 /** Gives the values without their checksums, and throws where one is wrong. */
@@ -55,10 +88,10 @@ export async function scanKeys(
 ): Promise<string[]> {
   const cursor = layers.kv.textCursor(range);
   const above = newestIn(layers, range);
-  return (await mergedScan({ cursor, above, limit }, () => "")).map(([key]) => key);
+  return (await mergedScan({ cursor, above, limit, range }, () => "")).map(([key]) => key);
 }
 
-/** What memory has in the range, in order. */
+/** What memory has in the range, in the order of the range. */
 function newestIn(layers: ScannedLayers, range: KvRange): Entry<Written>[] {
   const newest = new Newest(range);
   for (const overlay of layers.overlays) {
@@ -98,7 +131,7 @@ class Newest implements KeyWrites {
   }
 
   sorted(): Entry<Written>[] {
-    return [...this.#written].sort((a, b) => (a[0] < b[0] ? -1 : 1));
+    return [...this.#written].sort((a, b) => (comesFirst(this.range, a[0], b[0]) ? -1 : 1));
   }
 }
 
@@ -123,7 +156,12 @@ function addIndexKeys(newest: Newest, overlay: Overlay, codec: RowCodec): void {
   }
 }
 
+function comesFirst({ isReverse }: KvRange, key: string, other: string): boolean {
+  return isReverse === true ? key > other : key < other;
+}
+
 interface Merge<Value> {
+  readonly range: KvRange;
   /** A view that was made in the same turn as the rest. */
   readonly cursor: KvCursor<Value>;
   readonly above: readonly Entry<Written>[];
@@ -142,7 +180,7 @@ async function mergedScan<Value>(
 }
 
 async function merge<Value>(
-  { cursor, above, limit }: Merge<Value>,
+  { cursor, above, limit, range }: Merge<Value>,
   read: (written: NonNullable<Written>) => Value,
 ): Promise<Entry<Value>[]> {
   const found: Entry<Value>[] = [];
@@ -156,7 +194,9 @@ async function merge<Value>(
     const piece = await cursor.next(Math.min(limit - found.length, pieceMax));
     if (piece.length === 0) break;
     for (const entry of piece) {
-      while (next < above.length && (above[next]?.[0] as string) < entry[0]) takeAbove();
+      while (next < above.length && comesFirst(range, above[next]?.[0] as string, entry[0])) {
+        takeAbove();
+      }
       if (above[next]?.[0] === entry[0]) takeAbove();
       else found.push(entry);
     }

@@ -40,6 +40,12 @@ export const limits = {
   feedsPerTenantMax: 16,
   pageLimitDefault: 100,
   pageLimitMax: 1000,
+  /** Tasks that one request may replay or delete by a filter, and that it may name. */
+  bulkLimitDefault: 1000,
+  bulkLimitMax: 10_000,
+  bulkIdsMax: 1000,
+  filterCharsMax: 1024,
+  idPartCharsMin: 4,
   cleanupLimitDefault: 1000,
   cleanupLimitMax: 100_000,
 } as const;

@@ -14,6 +14,7 @@ export type Cause =
   | "released"
   | "expired"
   | "promoted"
+  | "replayed"
   | "deleted";
 
 export interface Change {

@@ -26,6 +26,7 @@ test("the package offers its rules and nothing else", () => {
     "queueOf",
     "refuse",
     "release",
+    "replay",
     "resultOf",
     "retryOrBury",
     "statusOf",

@@ -33,4 +33,5 @@ export { extendLease } from "./transitions/extend-lease.ts";
 export { type NackRequest, nack } from "./transitions/nack.ts";
 export { promote } from "./transitions/promote.ts";
 export { release } from "./transitions/release.ts";
+export { replay } from "./transitions/replay.ts";
 export { type Comeback, type Returned, retryOrBury } from "./transitions/retry-or-bury.ts";

@@ -24,7 +24,7 @@ function brokenFields(task: Task): string[] {
 }
 
 function brokenCounts(task: Task): string[] {
-  const { attempts, handBacks, leaseToken, maxAttempts, place } = task;
+  const { attempts, handBacks, leaseToken, maxAttempts, place, replays } = task;
   const isDead = place.in === "dead";
   // Every claim either came back, is still out, or was the last one.
   const stillOut = place.in === "leased" || place.in === "done" ? 1 : 0;
@@ -32,6 +32,7 @@ function brokenCounts(task: Task): string[] {
     [isWhole(maxAttempts, 1), `maxAttempts ${maxAttempts} is not a positive whole number`],
     [isWhole(attempts, 0), `attempts ${attempts} is not a whole number`],
     [isWhole(leaseToken, 0), `leaseToken ${leaseToken} is not a whole number`],
+    [isWhole(replays, 0), `replays ${replays} is not a whole number`],
     [isWhole(handBacks, 0, handBacksMax), `handBacks ${handBacks} is out of range`],
     [isDead || attempts < maxAttempts, `${place.in} with ${attempts} of ${maxAttempts} attempts`],
     [!isDead || attempts === maxAttempts, `dead with ${attempts} of ${maxAttempts} attempts`],

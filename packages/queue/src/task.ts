@@ -5,7 +5,7 @@
  *   ready    waits to be claimed; leaves by claim
  *   delayed  waits for its time; leaves by promote
  *   leased   a worker has it; leaves by complete, nack, abandon or expiry
- *   dead     its deliveries are used up; leaves by retention or an operator
+ *   dead     its deliveries are used up; leaves by replay, retention or an operator
  *   done     a worker finished it; leaves by retention
  *
  * Records are immutable: a transition returns a new task.
@@ -54,6 +54,8 @@ export interface Task {
   readonly attempts: number;
   /** Interrupted hand-backs in a row that did not count as attempts. */
   readonly handBacks: number;
+  /** How often an operator gave the dead letter all its deliveries again. */
+  readonly replays: number;
   /** The fencing token of the latest claim: 0 before the first, one more with every claim. */
   readonly leaseToken: number;
   /** The last failure a worker or the server told. */

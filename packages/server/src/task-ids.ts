@@ -29,6 +29,14 @@ export function timeOfId(id: TaskId): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }
 
+/** In front of every id that is drawn at this time or later. */
+export function idAtMs(ms: number): string {
+  const time = Math.min(Math.max(0, Math.floor(ms)), 2 ** 48 - 1)
+    .toString(16)
+    .padStart(12, "0");
+  return `${time.slice(0, 8)}-${time.slice(8)}`;
+}
+
 export class TaskIds implements DrawId {
   readonly #pool = Buffer.alloc(poolBytes);
   readonly #fill: RandomBytes;

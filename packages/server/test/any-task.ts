@@ -60,6 +60,7 @@ export const anyTask: fc.Arbitrary<Task> = record({
   maxAttempts: fc.integer({ min: 1, max: 1000 }),
   attempts: fc.nat(1000),
   handBacks: fc.nat(3),
+  replays: fc.nat(),
   leaseToken: fc.nat(),
   error: text,
   createdMs: ms,

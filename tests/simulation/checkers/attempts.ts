@@ -65,7 +65,9 @@ export const attempts: MakeChecker = ({ world, report }) => {
       if (before === undefined) {
         if (after.attempts !== 0) report(`${id} was born with ${after.attempts} attempts`);
       } else if (kind === "comeback" || kind === "bury") checkComeback(event, before, after);
-      else if (after.attempts !== before.attempts) {
+      else if (kind === "replay") {
+        if (after.attempts !== 0) report(`${id} was replayed with ${after.attempts} attempts`);
+      } else if (after.attempts !== before.attempts) {
         report(`${id} has other attempts after a ${kind}`);
       }
     },

@@ -1,6 +1,7 @@
 /**
  * Every task is in exactly one place, and it goes away only by a rule with a name: retention, when
- * the time of a terminal task is up, or a clean-up that its tenant's administrator asked for.
+ * the time of a terminal task is up, or because its tenant's administrator asked for a clean-up or a
+ * deletion.
  */
 import { expiresMsOf } from "@codeq/queue";
 import { idOf, parseIndexKey } from "../../../packages/server/src/store/keys.ts";
@@ -13,8 +14,17 @@ export const conservation: MakeChecker = ({ world, report }) => {
     readonly tenant: string;
     readonly beforeMs: number;
   }[] = [];
+  /** Ids, or tenants whose dead letters may all go. */
+  const deletions = new Set<string>();
   return {
     invoked: (request) => {
+      const { tenant } = request.caller;
+      if (request.verb === "deleteTask") deletions.add(`${tenant} ${request.input.id}`);
+      if (request.verb === "deleteDeadLetters" && !request.input.isDryRun) {
+        const { ids } = request.input;
+        if (ids.length === 0) deletions.add(tenant);
+        for (const id of ids) deletions.add(`${tenant} ${id}`);
+      }
       if (request.verb !== "cleanUp") return;
       const { before } = request.input;
       const beforeMs = before === "" ? request.invokedWallMs + 1 : Date.parse(before);
@@ -24,6 +34,9 @@ export const conservation: MakeChecker = ({ world, report }) => {
       if (kind !== "remove") return;
       if (before === undefined) return report(`${id} was removed twice`);
       if (!isTerminal(before)) return report(`${id} was removed while it was ${before.place.in}`);
+      const { tenantId } = before;
+      if (deletions.has(`${tenantId} ${id}`)) return;
+      if (deletions.has(tenantId) && before.place.in === "dead") return;
       const expiresMs = expiresMsOf(before);
       if (expiresMs === undefined) return report(`${id} was removed but is kept for ever`);
       const byAge = expiresMs <= Math.max(record.wallMs, world.wallMsMax);

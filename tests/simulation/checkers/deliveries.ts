@@ -15,9 +15,8 @@ export const deliveries: MakeChecker = ({ world, report }) => {
     for (const { task } of world.ledger.versions.get(id) ?? []) {
       if (task === undefined) continue;
       if (task.place.in === "leased" && previous?.in !== "leased") claims += 1;
-      if (previous?.in === "leased" && (task.place.in === "ready" || task.place.in === "delayed")) {
-        comebacks += 1;
-      }
+      const isBack = ["ready", "delayed", "dead"].includes(task.place.in);
+      if (previous?.in === "leased" && isBack) comebacks += 1;
       previous = { in: task.place.in, attempts: task.attempts };
     }
     return { claims, comebacks };

@@ -20,6 +20,7 @@ import { promotedInTime } from "./promoted-in-time.ts";
 import { quotasHold } from "./quotas-hold.ts";
 import { recovery } from "./recovery.ts";
 import { refusedChangesNothing } from "./refused-changes-nothing.ts";
+import { replays } from "./replays.ts";
 import { resultWhenTerminal } from "./result-when-terminal.ts";
 import { resultsAreKept } from "./results-are-kept.ts";
 import { silentAfterFailure } from "./silent-after-failure.ts";
@@ -59,6 +60,7 @@ export const checkers = {
   silentAfterFailure,
   noInternalError,
   webhooksArrive,
+  replays,
   everythingFinishes,
 } as const satisfies Record<string, MakeChecker>;
 

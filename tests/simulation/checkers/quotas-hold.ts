@@ -1,5 +1,5 @@
 /**
- * In the order of the log, no task is created and no lease begins while the tenant has all that its
+ * In the order of the log, no task is created or replayed and no lease begins while the tenant has all that its
  * quota allows. What was accepted may come back and end all the same.
  */
 import type { Task } from "@codeq/queue";
@@ -18,7 +18,8 @@ export const quotasHold: MakeChecker = ({ world, report }) => {
     Number(place.in === "ready" || place.in === "delayed");
   return {
     event: ({ kind, id, before, after }) => {
-      if (after === undefined || (kind !== "create" && kind !== "claim")) return;
+      if (after === undefined) return;
+      if (kind !== "create" && kind !== "claim" && kind !== "replay") return;
       const { tenantId: tenant } = after;
       const quota = quotaOf(world.plan.config.quotas, tenant);
       if (kind === "claim") {
@@ -31,6 +32,7 @@ export const quotasHold: MakeChecker = ({ world, report }) => {
       if (pending >= quota.pendingTasks) {
         report(`${id} is created although ${tenant} has ${pending} of ${quota.pendingTasks}`);
       }
+      if (kind === "replay") return;
       const bytes = sum(tenant, ({ storedBytes }) => storedBytes) + after.storedBytes;
       if (bytes > quota.storedBytes) {
         report(`${id} is created, and ${tenant} has ${bytes} bytes of ${quota.storedBytes}`);

@@ -10,6 +10,7 @@ import type { MakeChecker } from "./checker.ts";
 const placesAfter: Readonly<Record<TaskEventName, readonly Place["in"][]>> = {
   created: ["ready", "delayed"],
   promoted: ["ready"],
+  replayed: ["ready"],
   claimed: ["leased"],
   completed: ["done"],
   failed: ["done", "dead"],

@@ -1,5 +1,6 @@
 /** Readers and administrators: they look at tasks, results and counts, and clean up. */
-import { admins, producers, workers } from "../plan.ts";
+import type { FilterInput } from "../../../packages/server/src/operations/task-filter-input.ts";
+import { admins, type Caller, commands, producers, workers } from "../plan.ts";
 import type { Fleet } from "./fleet.ts";
 
 export async function readTask(fleet: Fleet): Promise<void> {
@@ -22,7 +23,13 @@ export async function readTask(fleet: Fleet): Promise<void> {
 export async function administer(fleet: Fleet): Promise<void> {
   const { calls, random, world } = fleet;
   const caller = fleet.chance(0.1) ? random.pick(producers) : random.pick(admins);
-  switch (random.int(4)) {
+  switch (random.int(8)) {
+    case 4:
+    case 5:
+      return search(fleet, caller);
+    case 6:
+    case 7:
+      return repair(fleet, caller);
     case 0:
       await calls.send("listQueues", caller, undefined);
       return;
@@ -38,4 +45,74 @@ export async function administer(fleet: Fleet): Promise<void> {
       });
     }
   }
+}
+
+/** Some pages of what matches something. */
+async function search(fleet: Fleet, caller: Caller): Promise<void> {
+  const { calls, random } = fleet;
+  const filter = {
+    ...someFilter(fleet),
+    ...(fleet.chance(0.7) ? { place: somePlace(fleet) } : {}),
+  };
+  const order = fleet.chance(0.5) ? "newest" : "oldest";
+  const limit = fleet.chance(0.5) ? 1 + random.int(5) : 100;
+  let after: string | undefined = "";
+  for (let pages = 0; pages < 3 && after !== undefined; pages++) {
+    const page: Awaited<ReturnType<typeof calls.send<"listTasks">>> = await calls.send(
+      "listTasks",
+      caller,
+      { filter, order, limit, after },
+    );
+    after = page?.ok === true ? page.value.next : undefined;
+  }
+}
+
+/** Looks at a task, and replays or deletes dead letters: one, some, or all. */
+async function repair(fleet: Fleet, caller: Caller): Promise<void> {
+  const { calls, random } = fleet;
+  const dead = [...fleet.world.ledger.tasks.values()].filter(({ place }) => place.in === "dead");
+  const ids = [...dead, ...fleet.known].map(({ id }) => id);
+  if (ids.length === 0) return;
+  const id = random.pick(ids);
+  const owner = fleet.world.ledger.tasks.get(id)?.tenantId;
+  const own = admins.find(({ tenant }) => tenant === owner);
+  const who = fleet.chance(0.9) && own !== undefined ? own : caller;
+  const some = fleet.chance(0.5)
+    ? { ids: [id, random.pick(ids)], filter: {}, isAll: false }
+    : { ids: [], filter: someFilter(fleet), isAll: false };
+  const many = { ...some, limit: random.int(3) * 5, isDryRun: fleet.chance(0.2) };
+  switch (random.int(8)) {
+    case 0:
+      await calls.send("inspectTask", who, { id: fleet.chance(0.5) ? id : id.slice(-8) });
+      return;
+    case 1:
+      await calls.send("deleteTask", who, { id });
+      return;
+    case 2:
+      await calls.send("deleteDeadLetters", who, many);
+      return;
+    case 3:
+      await calls.send("replayDeadLetters", who, many);
+      return;
+    default:
+      await calls.send("replayTask", who, { id });
+  }
+}
+
+function someFilter(fleet: Fleet): FilterInput {
+  const { random } = fleet;
+  switch (random.int(4)) {
+    case 0:
+      return { command: random.pick(commands) };
+    case 1:
+      return { priority: String(random.int(10)) };
+    case 2:
+      return { error: random.pick(["lease", "MAX", "m"]) };
+    default:
+      return { command: random.pick(commands), error: "m" };
+  }
+}
+
+function somePlace(fleet: Fleet): string {
+  return fleet.random.pick(["ready", "delayed", "leased", "dead", "done", "failed"]);
 }

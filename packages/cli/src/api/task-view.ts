@@ -17,6 +17,8 @@ export interface TaskFields {
   readonly leaseToken?: number;
   readonly attempts?: number;
   readonly maxAttempts?: number;
+  /** How often an operator replayed it. */
+  readonly replays?: number;
   readonly error?: string;
   readonly tenantId?: string;
   readonly createdAt: string;
@@ -58,6 +60,7 @@ export function taskLines(task: TaskFields, style: Style): string[] {
     ["status", `${statusText(task.status, style)}${place === "" ? "" : ` (${place})`}`],
     ["worker", lease],
     ["attempts", `${attempts} of ${maxAttempts} came back`],
+    ["replays", task.replays === undefined ? "" : String(task.replays)],
     ["priority", task.priority === undefined ? "" : String(task.priority)],
     ["error", task.error ?? ""],
     ["tenant", task.tenantId ?? ""],

@@ -1,12 +1,14 @@
 /** `get` and `task get`: one task as it is now. */
 
 import { taskIn, taskLines } from "../api/task-view.ts";
+import { wholeId } from "../api/whole-id.ts";
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
 
 export async function run(call: Call): Promise<number> {
   const api = await call.api();
-  const { text } = await api.get(`/tasks/${encodeURIComponent(call.word(0))}`);
+  const id = await wholeId(call, call.word(0));
+  const { text } = await api.get(`/tasks/${encodeURIComponent(id)}`);
   if (call.json || call.row.group === "go") call.print(text);
   else for (const line of taskLines(taskIn(text), call.style)) call.print(line);
   return exitCodes.ok.code;

@@ -1,5 +1,6 @@
 /** `heartbeat`, `nack` and `abandon`: what a worker does with a task it holds, by hand. */
 import { limits } from "@codeq/server/command-line";
+import { wholeId } from "../api/whole-id.ts";
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
 
@@ -36,7 +37,7 @@ async function send(
   const max = Number.MAX_SAFE_INTEGER;
   const leaseToken = call.options.wholeNumber("lease-token", { min: 0, max });
   const body = JSON.stringify({ ...fields, leaseToken });
-  const path = `/tasks/${encodeURIComponent(call.word(0))}/${verb}`;
+  const path = `/tasks/${encodeURIComponent(await wholeId(call, call.word(0)))}/${verb}`;
   return (await api.post(path, body, { as: "worker" })).text;
 }
 

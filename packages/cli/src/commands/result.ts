@@ -3,13 +3,14 @@
 import { parseExact } from "../api/json-text.ts";
 import { type ResultFields, type TaskFields, taskFailure } from "../api/task-view.ts";
 import { noResult, waitForResult } from "../api/wait-for-result.ts";
+import { wholeId } from "../api/whole-id.ts";
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
 
 const waitMsDefault = 60_000;
 
 export async function run(call: Call): Promise<number> {
-  const id = call.word(0);
+  const id = await wholeId(call, call.word(0));
   if (!call.options.has("wait")) {
     const api = await call.api();
     const { text } = await api.get(`/tasks/${encodeURIComponent(id)}/result`);

@@ -13,6 +13,7 @@ const paints: Readonly<Record<string, Paint>> = {
   completed: (style) => style.green,
   failed: (style) => style.red,
   retried: (style) => style.yellow,
+  replayed: (style) => style.cyan,
   lease_expired: (style) => style.yellow,
 };
 

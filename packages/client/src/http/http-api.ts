@@ -4,7 +4,7 @@ import { CodeqError, type ErrorCode, messageOf } from "../codeq-error.ts";
 import type { Runtime } from "../runtime.ts";
 
 export interface HttpRequest {
-  readonly method?: "GET" | "POST";
+  readonly method?: "GET" | "POST" | "DELETE";
   /** Below `/v1/codeq`. */
   readonly path: string;
   readonly token: string;
@@ -66,7 +66,10 @@ export class HttpApi {
         new URL(this.#url.pathname.replace(/\/$/, "") + path, this.#url),
         {
           method,
-          headers: { "content-type": "application/json", ...headers },
+          headers: {
+            ...(body === undefined ? {} : { "content-type": "application/json" }),
+            ...headers,
+          },
           signal: AbortSignal.any([signal, late.signal]),
           redirect: "error",
           ...(body === undefined ? {} : { body }),

@@ -12,6 +12,7 @@ import type { ConversationListener } from "../conversation.ts";
 import type { Dials } from "../dials.ts";
 import { type Duration, inWords, toMs } from "../duration.ts";
 import type { StreamMethod } from "../grpc/grpc-conversation.ts";
+import { HttpApi } from "../http/http-api.ts";
 import { producerMethod } from "../producer/producer.ts";
 import type { Runtime } from "../runtime.ts";
 import { TaskWorker, workerMethod } from "../worker/worker.ts";
@@ -184,6 +185,10 @@ export class TestServer implements AsyncDisposable {
 
   #dials(): Dials {
     return {
+      api: new HttpApi(new URL("http://test-server"), {
+        ...this.#world.runtime,
+        fetch: (input, init) => this.#server.fetch(String(input), init),
+      }),
       producer: (_options, listener) => Promise.resolve(this.#link(producerMethod, listener)),
       worker: () => (_options, listener) => Promise.resolve(this.#link(workerMethod, listener)),
     };

@@ -20,12 +20,15 @@ interface Running {
   readonly fail: (error: unknown) => Promise<void>;
 }
 
+const api = { ask: () => Promise.reject(new Error("no administrators in this test")) };
+
 /** A worker whose server is played by the test, and whose handlers end when the test says so. */
 async function setup(options: WorkerOptions = {}, tasks = [job]) {
   const server = new ScriptedServer<wire.WorkerEvent, wire.ServerEvent>();
   const client = new Client({}, server.runtime, {
     producer: () => Promise.reject(new Error("no producers in this test")),
     worker: () => server.dial,
+    api,
   });
   const running: Running[] = [];
   const refused: CodeqError[] = [];
@@ -496,6 +499,7 @@ test("a worker without tasks closes at once, also when it never got a connection
   const client = new Client({}, lonely.runtime, {
     producer: () => Promise.reject(new Error("no")),
     worker: () => lonely.dial,
+    api,
   });
   const other = client.worker(job.handle(() => 1));
   await settle();
@@ -514,6 +518,7 @@ test("a token that was never good ends the worker; one that was good is tried ag
   const client = new Client({}, stranger.runtime, {
     producer: () => Promise.reject(new Error("no")),
     worker: () => stranger.dial,
+    api,
   });
   const other = client.worker(job.handle(() => 1));
   await settle();

@@ -173,6 +173,21 @@ function describeCursors(open: Open): void {
     assert.deepEqual(await names("x", "~"), []);
   });
 
+  test("a cursor goes from the last key to the first when it is asked to", async () => {
+    const { kv } = await open();
+    const keys = ["a", "a/", "a/b", "a0", "b"];
+    await writeAll(
+      kv,
+      keys.map((key) => putOf(key, key)),
+      sync,
+    );
+    const names = async (after: string, before: string): Promise<string[]> =>
+      (await read(kv, { after, before, isReverse: true })).map(([key]) => key);
+    assert.deepEqual(await names("", "~"), keys.toSorted().reverse());
+    assert.deepEqual(await names("a", "b"), ["a0", "a/b", "a/"]);
+    assert.deepEqual(await names("b", "a"), []);
+  });
+
   test("a cursor sees the moment it was made, whatever is written afterwards", async () => {
     const { kv } = await open();
     await writeAll(kv, [putOf("a", "1"), putOf("b", "1"), putOf("c", "1"), putOf("d", "1")], sync);

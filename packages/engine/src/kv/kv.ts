@@ -26,6 +26,8 @@ export interface KvRange {
   readonly after: string;
   /** Keys less than this. */
   readonly before: string;
+  /** From the last key to the first. */
+  readonly isReverse?: boolean;
 }
 
 export interface KvCursor<Value = Buffer> {

@@ -139,6 +139,7 @@ export class LevelKv implements Kv {
     const iterator = this.#database.iterator<string, Value>({
       gt: range.after,
       lt: range.before,
+      reverse: range.isReverse === true,
       fillCache: false,
       highWaterMarkBytes: mebibyte,
       ...encoding,

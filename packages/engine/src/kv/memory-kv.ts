@@ -43,7 +43,9 @@ export class MemoryKv implements Kv {
     this.#sorted ??= [...this.#contents.keys()].sort();
     const start = firstAfter(this.#sorted, range.after);
     const end = Math.max(start, firstAfter(this.#sorted, range.before, true));
-    const cursor = new MemoryCursor(this.#contents, this.#sorted.slice(start, end), this.#reading);
+    const keys = this.#sorted.slice(start, end);
+    if (range.isReverse === true) keys.reverse();
+    const cursor = new MemoryCursor(this.#contents, keys, this.#reading);
     this.#reading.add(cursor);
     return cursor;
   }

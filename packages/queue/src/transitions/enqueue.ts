@@ -43,6 +43,7 @@ export function enqueue(input: NewTask, at: EnqueueAt): Task {
     maxAttempts: input.maxAttempts,
     attempts: 0,
     handBacks: 0,
+    replays: 0,
     leaseToken: 0,
     error: "",
     createdMs: at.nowMs,

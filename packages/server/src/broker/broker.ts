@@ -54,18 +54,22 @@ import type {
   AbandonRequest,
   CleanUp,
   Extended,
+  FoundTasks,
   MayFinish,
   Queue,
   QueueCounts,
   ResultWait,
   ShardState,
   TenantLeases,
+  WantedTasks,
 } from "./queue.ts";
 import { type QueueState, Queues } from "./queue-state.ts";
 import { nearMax } from "./ready-window.ts";
 import { recoverMemory } from "./recover.ts";
 import { ResultWaiters } from "./result-waiters.ts";
+import { type Acted, addsPending, decide, type TaskAction, type TaskOf } from "./task-actions.ts";
 import { TaskReads } from "./task-reads.ts";
+import { TaskSearch } from "./task-search.ts";
 import { TenantRoom } from "./tenant-room.ts";
 import type {
   ClaimedTask,
@@ -105,6 +109,7 @@ export class Broker implements Queue {
   /** What the quotas leave. */
   readonly room: TenantRoom;
   readonly reads: TaskReads;
+  readonly #search: TaskSearch;
   /** Called when memory was rebuilt, after a full disk undid what was not durable. */
   onRecovered: () => void = () => {};
   readonly #options: BrokerOptions;
@@ -132,6 +137,7 @@ export class Broker implements Queue {
     });
     this.results = new ResultWaiters(clock);
     this.reads = new TaskReads(this);
+    this.#search = new TaskSearch(this);
     this.#outcome = new GroupOutcome(this.#observe);
     store.onRollback = () => this.#recover();
   }
@@ -353,6 +359,35 @@ export class Broker implements Queue {
 
   cleanUp(wanted: CleanUp): Promise<number> {
     return cleanUp(this, wanted);
+  }
+
+  find(wanted: WantedTasks): Promise<FoundTasks | undefined> {
+    return this.#search.find(wanted);
+  }
+
+  async act(of: TaskOf, action: TaskAction): Promise<Acted> {
+    const task = this.reads.find(of);
+    if (task === undefined) {
+      this.store.assertReadable(of.id);
+      return { ok: false, code: "task_unknown" };
+    }
+    if (action.kind === "delete") return this.#deleteOne(task);
+    this.store.assertWritable();
+    const exceeded = addsPending(action) ? this.room.exceededByTask(of.tenantId, 0) : undefined;
+    if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
+    const { clock } = this.#options;
+    const terms = { nowMs: clock.nowMs(), seq: this.#nextSequence() };
+    const decided = decide(task, action, terms);
+    if (!decided.ok) return decided;
+    await this.#applied([decided.value]);
+    return { ok: true, task: decided.value.after as Task };
+  }
+
+  async #deleteOne(task: Task): Promise<Acted> {
+    const { place } = task;
+    if (place.in !== "dead" && place.in !== "done") return { ok: false, code: "not_ended" };
+    await this.delete([task]);
+    return { ok: true, task };
   }
 
   isCrowded(tenantId: TenantId): boolean {

@@ -10,6 +10,8 @@ export function eventsOf(change: Change): readonly TaskEvent[] {
       return [{ event: "created", ...about(after), ...delayOf(after) }];
     case "promoted":
       return [{ event: "promoted", ...about(after) }];
+    case "replayed":
+      return [{ event: "replayed", ...about(after) }];
     case "claimed":
       return [{ event: "claimed", ...about(after), ...workerOf(after) }];
     case "finished":

@@ -10,6 +10,7 @@ import type {
   Result,
   Returned,
   Submission,
+  Task,
   TaskId,
   TenantId,
   WorkerId,
@@ -19,6 +20,8 @@ import type { MaybePromise } from "../maybe-promise.ts";
 import type { References } from "../store/artifact-files.ts";
 import type { Counts } from "../store/counts.ts";
 import type { Claim } from "./claim.ts";
+import type { Acted, TaskAction, TaskOf } from "./task-actions.ts";
+import type { TaskFilter } from "./task-filter.ts";
 import type { ClaimedTask, Enqueued, OwnedTask, Submitted, TaskRefusal, Waiter } from "./verbs.ts";
 
 export interface Queue {
@@ -59,6 +62,11 @@ export interface Queue {
   leasesOf(tenantId: TenantId): MaybePromise<TenantLeases>;
   /** Deletes finished tasks of a tenant before their retention ends; answers how many. */
   cleanUp(wanted: CleanUp): Promise<number>;
+
+  /** A page of tasks; undefined when too many searches wait for their turn. */
+  find(wanted: WantedTasks): Promise<FoundTasks | undefined>;
+  /** What an administrator does to a task. */
+  act(of: TaskOf, action: TaskAction): Promise<Acted>;
 
   /** Whether so many claims wait that no other of the tenant may. */
   isCrowded(tenantId: TenantId): boolean;
@@ -115,4 +123,25 @@ export interface CleanUp {
   readonly tenantId: TenantId;
   readonly beforeMs: number;
   readonly limit: number;
+}
+
+export interface WantedTasks {
+  readonly tenantId: TenantId;
+  readonly filter: TaskFilter;
+  readonly order: TaskOrder;
+  /** `next` of the page before; empty for the first. */
+  readonly after: string;
+  readonly limit: number;
+}
+
+export type TaskOrder = "newest" | "oldest";
+
+export interface FoundTasks {
+  readonly tasks: readonly Task[];
+  /** How many tasks were looked at. */
+  readonly scanned: number;
+  /** Where to go on; undefined when there is nothing more. */
+  readonly next: string | undefined;
+  /** How many there are, where a counter knows. */
+  readonly total: number | undefined;
 }

@@ -30,6 +30,14 @@ export class TaskReads {
     });
   }
 
+  /** Without its payload, and undefined also when it cannot be read. */
+  async settled(tenantId: TenantId, id: TaskId): Promise<Task | undefined> {
+    return await this.#whenSettled(id, () => {
+      const task = this.find({ tenantId, id });
+      return task === undefined ? undefined : this.withLiveLease(task);
+    });
+  }
+
   async result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
     return await this.#whenSettled(id, () => {
       const task = this.#findWhole(tenantId, id);

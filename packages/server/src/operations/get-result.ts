@@ -32,7 +32,10 @@ export const getResult: Operation<GetResultInput, TaskWithResult> = {
     }
     const found = await queue.get(tenantId, input.id);
     if (found === undefined) return refusal("task_not_found");
-    return result === undefined
+    const { place } = found.task;
+    // A dead letter may have been replayed between the two looks.
+    const isOver = place.in === "done" || place.in === "dead";
+    return result === undefined || !isOver
       ? refusal("result_not_found")
       : { ok: true, value: { ...found, result } };
   },

@@ -1,5 +1,7 @@
 /** Every operation there is; transports and tests go through this table. */
 import { abandonTask } from "./abandon-task.ts";
+import { deleteDeadLetters, replayDeadLetters } from "./act-on-dead-letters.ts";
+import { deleteTask, replayTask } from "./act-on-task.ts";
 import { claimTasks } from "./claim-tasks.ts";
 import { cleanUp } from "./clean-up.ts";
 import { createApiKey } from "./create-api-key.ts";
@@ -7,8 +9,10 @@ import { createTask, createTasks } from "./create-task.ts";
 import { extendLease } from "./extend-lease.ts";
 import { getResult } from "./get-result.ts";
 import { getTask } from "./get-task.ts";
+import { inspectTask } from "./inspect-task.ts";
 import { getApiKey, listApiKeys } from "./list-api-keys.ts";
 import { listAudit } from "./list-audit.ts";
+import { listTasks } from "./list-tasks.ts";
 import { listTenants } from "./list-tenants.ts";
 import { listWorkers } from "./list-workers.ts";
 import { nackTask } from "./nack-task.ts";
@@ -39,4 +43,10 @@ export const operations = {
   listAudit,
   watchEvents,
   listWorkers,
+  listTasks,
+  inspectTask,
+  replayTask,
+  deleteTask,
+  replayDeadLetters,
+  deleteDeadLetters,
 } as const;

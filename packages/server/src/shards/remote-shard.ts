@@ -184,13 +184,18 @@ export class RemoteShard {
     });
   }
 
-  /** Asks what travels as JSON. `signal` ends the waiting, not the answer. */
+  /**
+   * Asks what travels as JSON. `signal` ends the waiting, not the answer; `onCall` hears the number of
+   * the call.
+   */
   ask<Name extends keyof Questions, T>(
     name: Name,
     given: Questions[Name],
     signal?: AbortSignal | undefined,
+    onCall?: (number: number) => void,
   ): Promise<T> {
     return this.#promised(call.ask, (number) => {
+      onCall?.(number);
       this.#out.text(name);
       this.#out.text(JSON.stringify(given));
       signal?.addEventListener("abort", () => this.#cancel(number), { once: true });

@@ -11,23 +11,29 @@ import type {
   Result,
   Returned,
   Submission,
+  Task,
   TaskId,
   TenantId,
   WorkerId,
 } from "@codeq/queue";
 import type { Claim } from "../broker/claim.ts";
+import { firstOf, mergeRuns } from "../broker/merge-runs.ts";
 import type {
   AbandonRequest,
   CleanUp,
   Extended,
+  FoundTasks,
   MayFinish,
   Queue,
   QueueCounts,
   ResultWait,
   ShardState,
   TenantLeases,
+  WantedTasks,
   WorkerLeases,
 } from "../broker/queue.ts";
+import { type Acted, addsPending, type TaskAction, type TaskOf } from "../broker/task-actions.ts";
+import { orderOf } from "../broker/task-search.ts";
 import type {
   ClaimedTask,
   Enqueued,
@@ -321,6 +327,38 @@ export class Router implements Queue, AsyncDisposable {
       deleted += await shard.ask<"cleanUp", number>("cleanUp", [{ ...wanted, limit }]);
     }
     return deleted;
+  }
+
+  /** A page of each, put together as far as all of them have looked. */
+  async find(wanted: WantedTasks): Promise<FoundTasks | undefined> {
+    const pages = await this.#askAll<"find", FoundTasks | null>("find", [wanted]);
+    const found = pages.filter((page) => page !== null);
+    if (found.length < pages.length) return undefined;
+    const runs = found.map(({ tasks, next }) => ({ items: tasks, reached: next }));
+    const idOf = ({ id }: Task): string => id;
+    const merged = mergeRuns(runs, { idOf, comesFirst: orderOf(wanted.order) });
+    const { items, reached } = firstOf(merged, wanted.limit, idOf);
+    const totals = found.map(({ total }) => total);
+    return {
+      tasks: items,
+      scanned: found.reduce((sum, { scanned }) => sum + scanned, 0),
+      next: reached,
+      total: totals.reduce(
+        (sum, each) => (each === undefined ? sum : (sum ?? 0) + each),
+        undefined,
+      ),
+    };
+  }
+
+  async act(of: TaskOf, action: TaskAction): Promise<Acted> {
+    const { tenantId, id } = of;
+    const isCounted = addsPending(action);
+    const exceeded = isCounted ? this.#room.exceededByTask(tenantId, 0) : undefined;
+    if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
+    const shard = this.shardOf(id);
+    return this.#of(id).ask<"act", Acted>("act", [of, action], undefined, (number) => {
+      if (isCounted) this.#room.send(shard, number, tenantId, { pending: 1 });
+    });
   }
 
   isCrowded(tenantId: TenantId): boolean {

@@ -7,8 +7,9 @@ import { FaultError } from "@codeq/engine";
 import type { Returned, TaskId, TenantId } from "@codeq/queue";
 import type { Broker } from "../broker/broker.ts";
 import { Claim } from "../broker/claim.ts";
-import type { CleanUp, Extended, ResultWait } from "../broker/queue.ts";
+import type { CleanUp, Extended, ResultWait, WantedTasks } from "../broker/queue.ts";
 import type { QueueState } from "../broker/queue-state.ts";
+import type { TaskAction, TaskOf } from "../broker/task-actions.ts";
 import type {
   ClaimedTask,
   Enqueued,
@@ -66,6 +67,8 @@ export interface Questions {
   tenants: [];
   leasesOf: [tenantId: TenantId];
   cleanUp: [wanted: CleanUp];
+  find: [wanted: WantedTasks];
+  act: [of: TaskOf, action: TaskAction];
   scrape: [];
 }
 
@@ -274,6 +277,9 @@ export class ShardHost {
       tenants: () => [...broker.tenants()],
       leasesOf: (tenantId) => broker.leasesOf(tenantId),
       cleanUp: (wanted) => broker.cleanUp(wanted),
+      // JSON has no word for a missing answer.
+      find: async (wanted) => (await broker.find(wanted)) ?? null,
+      act: (of, action) => broker.act(of, action),
       scrape,
     };
     return (answers[name] as (...of: unknown[]) => unknown)(...(given as unknown[]));

@@ -10,10 +10,11 @@ import type { Config } from "../config/settings.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
+import { Timestamps } from "../timestamps.ts";
 import { newEndpoints } from "../transport/endpoints.ts";
 import type { GrpcStream } from "../transport/grpc/grpc-stream.ts";
 import type { Streams } from "../transport/grpc/streams.ts";
-import { type Core, composeCore, composeStreams } from "./compose.ts";
+import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
 import { openDataDir } from "./open-data-dir.ts";
 
 export interface InProcessOptions {
@@ -39,16 +40,27 @@ export interface InProcessCounts {
   readonly dead: number;
 }
 
+type Http = ReturnType<typeof composeHttp>;
+
 export class InProcessServer implements AsyncDisposable {
   readonly #core: Core;
   readonly #streams: Streams;
   /** Of all shards. */
   readonly #brokers: readonly Broker[];
+  readonly #openHttp: () => Http;
+  /** Made when it is first asked. */
+  #http: Http | undefined;
 
-  constructor(core: Core, streams: Streams, brokers: readonly Broker[]) {
-    this.#core = core;
-    this.#streams = streams;
-    this.#brokers = brokers;
+  constructor(parts: {
+    readonly core: Core;
+    readonly streams: Streams;
+    readonly brokers: readonly Broker[];
+    readonly openHttp: () => Http;
+  }) {
+    this.#core = parts.core;
+    this.#streams = parts.streams;
+    this.#brokers = parts.brokers;
+    this.#openHttp = parts.openHttp;
   }
 
   /** Answers a gRPC call that did not come over a port. */
@@ -56,6 +68,23 @@ export class InProcessServer implements AsyncDisposable {
     const handler = this.#streams.methods.get(stream.path);
     if (handler === undefined) stream.end("UNIMPLEMENTED", `unknown path ${stream.path}`);
     else handler(stream);
+  }
+
+  /** Answers a request to the HTTP API, which has no port either. */
+  async fetch(url: string, { method = "GET", headers, body }: RequestInit = {}): Promise<Response> {
+    this.#http ??= this.#openHttp();
+    const { pathname, search } = new URL(url);
+    const reply = await this.#http.inject({
+      method: method as "GET",
+      url: pathname + search,
+      headers: Object.fromEntries(new Headers(headers)),
+      ...(typeof body === "string" ? { payload: body } : {}),
+    });
+    const isEmpty = reply.statusCode === 204;
+    return new Response(isEmpty ? null : reply.body, {
+      status: reply.statusCode,
+      headers: codeOf(reply.headers["codeq-error"]),
+    });
   }
 
   /** How many tasks are where, for every queue, by its name. */
@@ -73,8 +102,9 @@ export class InProcessServer implements AsyncDisposable {
     return found;
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return Promise.resolve(this.#core[Symbol.asyncDispose]());
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#http?.close();
+    await this.#core[Symbol.asyncDispose]();
   }
 }
 
@@ -103,7 +133,10 @@ export async function openInProcess(options: InProcessOptions): Promise<InProces
     sleepMsMax: Number.POSITIVE_INFINITY,
   });
   const endpoints = newEndpoints("in-process");
-  return new InProcessServer(core, composeStreams({ ...parts, core, endpoints }), brokers);
+  const streams = composeStreams({ ...parts, core, endpoints });
+  const timestamps = new Timestamps(config.timezone);
+  const openHttp = (): Http => composeHttp({ ...parts, core, endpoints, timestamps });
+  return new InProcessServer({ core, streams, brokers, openHttp });
 }
 
 function readConfig(env: Readonly<Record<string, string>>): Config {
@@ -111,4 +144,8 @@ function readConfig(env: Readonly<Record<string, string>>): Config {
   const loaded = loadConfig({ argv: [], env: { ...env, ...memory }, readFile: () => "" });
   if (loaded.ok) return loaded.config;
   throw new Error(`the configuration has problems: ${loaded.problems.join("; ")}`);
+}
+
+function codeOf(header: unknown): Record<string, string> {
+  return typeof header === "string" ? { "codeq-error": header } : {};
 }

@@ -24,7 +24,7 @@ async function setup(stored?: string): Promise<Setup> {
 test("the first start writes down what every later one finds", async () => {
   const { world, start } = await setup();
   await start(4);
-  assert.equal(textOf(world.contents, formatKey), '{"version":4,"shards":4}');
+  assert.equal(textOf(world.contents, formatKey), '{"version":5,"shards":4}');
   await start(4);
 });
 

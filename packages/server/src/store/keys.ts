@@ -86,6 +86,7 @@ export function queuePrefix(queue: string, tenant: TenantId): string {
 
 export const pendingPrefix = (prefix: string, priority: number): string =>
   `${prefix}${pendingName}${priorityMax - priority}/`;
+export const allPendingPrefix = (prefix: string): string => prefix + pendingName;
 export const delayedPrefix = (prefix: string): string => `${prefix}delayed/`;
 export const inProgressPrefix = (prefix: string): string => `${prefix}inprog/`;
 export const deadPrefix = (prefix: string): string => `${prefix}dlq/`;

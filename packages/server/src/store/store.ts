@@ -42,6 +42,7 @@ import {
 import { checkFormat, type StoreKind, writeFormat } from "./format.ts";
 import { decodeIdempotency, encodeIdempotency } from "./idempotency-record.ts";
 import {
+  allPendingPrefix,
   apiKeyKey,
   apiKeysOf,
   apiKeysPrefix,
@@ -50,6 +51,7 @@ import {
   auditPrefix,
   countsKey,
   countsPrefix,
+  deadPrefix,
   delayedPrefix,
   endOf,
   idempotencyKeyOf,
@@ -68,6 +70,7 @@ import {
   sortable,
   storedBytesPrefix,
   taskKey,
+  tasksPrefix,
   tenantOfStoredBytes,
   webhookKey,
 } from "./keys.ts";
@@ -103,6 +106,13 @@ export interface AuditRange {
 
 /** What a record makes of the keys; made by the files of the records, and not looked into by others. */
 export type RecordWrite = Op;
+
+const placePrefixes = {
+  ready: allPendingPrefix,
+  delayed: delayedPrefix,
+  leased: inProgressPrefix,
+  dead: deadPrefix,
+} as const;
 
 const noOps: readonly Op[] = [];
 const noTries = "0";
@@ -319,6 +329,40 @@ export class Store implements AsyncDisposable {
     return (await this.#engine.scanKeys(range, limit)).map(positionIn);
   }
 
+  /** The ids of tasks of a queue in one place; behind an id only where the index is in their order. */
+  async idsIn(
+    queue: QueueName,
+    wanted: {
+      readonly place: "ready" | "delayed" | "leased" | "dead";
+      readonly limit: number;
+      readonly after?: string;
+      readonly order?: "newest" | "oldest";
+    },
+  ): Promise<TaskId[]> {
+    const { place, limit, after = "", order = "oldest" } = wanted;
+    const prefix = placePrefixes[place](prefixOf(queue));
+    const range =
+      order === "oldest"
+        ? { after: prefix + after, before: endOf(prefix) }
+        : { after: prefix, before: after === "" ? endOf(prefix) : prefix + after, isReverse: true };
+    return (await this.#engine.scanKeys(range, limit)).map(idOf);
+  }
+
+  /** Tasks of all tenants whose ids lie in the range; undefined for one that cannot be read. */
+  tasksBetween(
+    ids: KvRange,
+    limit: number,
+  ): Promise<(readonly [id: string, task: Task | undefined])[]> {
+    return this.#engine.scanRows(ids, limit) as Promise<[string, Task | undefined][]>;
+  }
+
+  async idsBetween(ids: KvRange, limit: number): Promise<TaskId[]> {
+    const { after, before, isReverse = false } = ids;
+    const end = before === "" ? endOf(tasksPrefix) : tasksPrefix + before;
+    const range = { after: tasksPrefix + after, before: end, isReverse };
+    return (await this.#engine.scanKeys(range, limit)).map(idOf);
+  }
+
   /** The tasks of a queue that workers have. */
   async *leased(queue: QueueName): AsyncGenerator<Task> {
     for await (const [key] of this.#scan(inProgressPrefix(prefixOf(queue)))) {
@@ -510,8 +554,13 @@ function addBeside(ops: Op[], change: Change): void {
     addOfNew(ops, after, change);
   } else if (after.place.in === "done" || after.place.in === "dead") {
     if (result !== undefined) ops.push(create(resultKey(after.id), encodeResult(result)));
-    if (after.webhook !== "") ops.push(create(webhookKey(after.place.atMs, after.id), noTries));
+    if (after.webhook !== "") ops.push(webhookOf(after, after.place.atMs));
   }
+}
+
+/** That of an earlier end may still be there when a dead letter was replayed. */
+function webhookOf({ id, replays }: Task, atMs: number): Op {
+  return (replays === 0 ? create : put)(webhookKey(atMs, id), noTries);
 }
 
 function addOfNew(ops: Op[], task: Task, { payload, payloadHash }: Change): void {

@@ -20,6 +20,7 @@ function setup(): Task {
     maxAttempts: 3,
     attempts: 1,
     handBacks: 0,
+    replays: 1,
     leaseToken: 2,
     error: "broken",
     createdMs: 1,

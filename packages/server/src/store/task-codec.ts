@@ -85,6 +85,7 @@ const columns: Columns = {
     write: writeResult,
     read: readResult,
   },
+  replays: number((task) => task.replays),
 };
 
 const names = Object.keys(columns) as (keyof Columns)[];
@@ -106,6 +107,7 @@ const blankTask: Task = {
   maxAttempts: columns.maxAttempts.blank,
   attempts: columns.attempts.blank,
   handBacks: columns.handBacks.blank,
+  replays: columns.replays.blank,
   leaseToken: columns.leaseToken.blank,
   error: columns.error.blank,
   createdMs: columns.createdMs.blank,

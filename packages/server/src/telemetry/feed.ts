@@ -9,6 +9,7 @@ import type { TaskId, TenantId, WorkerId } from "@codeq/queue";
 export const taskEventNames = [
   "created",
   "promoted",
+  "replayed",
   "claimed",
   "completed",
   "failed",

@@ -66,7 +66,7 @@ export const metricTable = {
       { name: "scope", values: ["producer", "worker", "admin", "webhook"] },
       {
         name: "operation",
-        values: ["create_task", "claim", "cleanup", "queue_ready", "task_result"],
+        values: ["create_task", "claim", "cleanup", "tasks", "queue_ready", "task_result"],
       },
     ],
   },

@@ -137,6 +137,31 @@ export const ResultBatchBody = object({
   results: about(nonEmptyList(ResultItem), "Each is accepted or refused by itself."),
 });
 
+/** Filters of dead letters; one that is passed over would hit what was not meant. */
+export const DeadLettersBody = object(
+  {
+    ids: about(texts, "Ids of dead letters, whole or the beginning of one."),
+    all: about(
+      flag,
+      "Every dead letter that the filters let through; without it ids or a filter is required.",
+    ),
+    limit: about(integer, "How many to touch at most."),
+    dryRun: about(flag, "Only count."),
+    command: about(text, "Of this command."),
+    priority: about(integer, "Of this priority."),
+    worker: about(text, "That this worker had last."),
+    createdAfter: about(text, "RFC 3339: created at this moment or later."),
+    createdBefore: about(text, "RFC 3339: created before."),
+    endedAfter: about(text, "RFC 3339: dead since this moment or later."),
+    endedBefore: about(text, "RFC 3339: dead since before."),
+    error: about(text, "Whose error contains this text."),
+    idempotencyKey: about(text, "Created with this idempotency key."),
+    payload: about(text, "A value inside the payload: `customer.id:42`."),
+    id: about(text, "Whose id begins like this."),
+  },
+  { isClosed: true },
+);
+
 export const CleanUpBody = object({
   limit: about(
     integer,

@@ -33,6 +33,7 @@ import { createNodeServer, type HttpLimits } from "./node-server.ts";
 import { type Answered, PlainConnections } from "./plain-connections.ts";
 import { RequestIds } from "./request-ids.ts";
 import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
+import { taskAdminRoutes } from "./task-admin-routes.ts";
 import { taskRoutes } from "./task-routes.ts";
 import { workerRoutes } from "./worker-routes.ts";
 
@@ -94,6 +95,7 @@ export const routes: readonly AnyRoute[] = [
   ...auditRoutes,
   ...eventRoutes,
   ...workerRoutes,
+  ...taskAdminRoutes,
 ];
 
 const requestIdPattern = /^[\x21-\x7e]{1,128}$/;

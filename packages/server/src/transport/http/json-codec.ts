@@ -3,6 +3,7 @@
  * objects first; only strings that users choose need escaping.
  */
 import { type Place, type Result, statusOf, type Task } from "@codeq/queue";
+import { placeOf } from "../../broker/task-filter.ts";
 import type { SubmittedResult } from "../../operations/submit-result.ts";
 import type { Counts } from "../../store/counts.ts";
 import type { TaskEvent } from "../../telemetry/feed.ts";
@@ -29,8 +30,29 @@ export class JsonCodec {
   }
 
   task(task: Task, payload: string): string {
+    return `${this.#open(task, payload)}}`;
+  }
+
+  /** A task as administrators see it, with its place and its times; long payloads are left out. */
+  listedTask(task: Task, payload: string | undefined): string {
     const { place } = task;
-    let text = `{"id":"${task.id}","command":"${task.command}","payload":${JSON.stringify(payload)}`;
+    let text = `${this.#open(task, payload)},"place":"${placeOf(task)}"`;
+    if (payload === undefined) text += `,"payloadOmitted":true`;
+    text += optional("idempotencyKey", task.idempotencyKey);
+    if (place.in === "delayed") text += `,"dueAt":"${this.instant(place.dueMs)}"`;
+    if (place.in === "done") text += optional("workerId", place.workerId);
+    if (place.in === "dead" || place.in === "done") {
+      text += `,"endedAt":"${this.instant(place.atMs)}"`;
+      if (place.expiresMs !== undefined) text += `,"expiresAt":"${this.instant(place.expiresMs)}"`;
+    }
+    return `${text}}`;
+  }
+
+  /** All but the closing brace. */
+  #open(task: Task, payload: string | undefined): string {
+    const { place } = task;
+    let text = `{"id":"${task.id}","command":"${task.command}"`;
+    if (payload !== undefined) text += `,"payload":${JSON.stringify(payload)}`;
     if (task.priority !== 0) text += `,"priority":${task.priority}`;
     text += optional("webhook", task.webhook);
     text += optional("traceParent", task.traceParent);
@@ -49,7 +71,8 @@ export class JsonCodec {
     text += `,"createdAt":"${this.#timestamps.local(task.createdMs)}"`;
     text += `,"updatedAt":"${this.#timestamps.local(task.updatedMs)}"`;
     if (place.in === "leased") text += `,"leaseToken":${task.leaseToken}`;
-    return `${text}}`;
+    if (task.replays !== 0) text += `,"replays":${task.replays}`;
+    return text;
   }
 
   result(result: Result): string {

@@ -3,6 +3,7 @@
  * not know, for fields are added; the contract tests allow none that is not here.
  */
 import { errors } from "@codeq/protocol";
+import { taskPlaces } from "../../operations/task-filter-input.ts";
 import { auditOutcomes } from "../../store/audit-record.ts";
 import type { JsonSchema } from "./json-schema.ts";
 
@@ -75,6 +76,39 @@ const errorDetails = {
 
 const streams = { worker: { type: "integer" }, producer: { type: "integer" } };
 
+const taskRequired = {
+  id: { type: "string", format: "uuid" },
+  command: string,
+  status,
+  lastKnownLocation: { type: "string", enum: place },
+  maxAttempts: { type: "integer", minimum: 1 },
+  createdAt: time,
+  updatedAt: time,
+};
+const taskOptional = {
+  priority: { type: "integer", minimum: 1, maximum: 9 },
+  webhook: string,
+  traceParent: string,
+  traceState: string,
+  workerId: string,
+  leaseUntil: time,
+  attempts: { type: "integer", minimum: 1 },
+  error: string,
+  resultKey: string,
+  tenantId: string,
+  leaseToken: described({ type: "integer" }, "The fencing token of this delivery."),
+  replays: described(
+    { type: "integer", minimum: 1 },
+    "How often it was a dead letter and replayed.",
+  ),
+};
+
+const deadLettersDone = {
+  matched: described(count, "How many were found."),
+  failed: listOf(fields({ id: string, code: { type: "string", enum: Object.keys(errors) } })),
+  hasMore: described({ type: "boolean" }, "There may be more that match."),
+};
+
 export const replySchemas = {
   Error: fields(
     { error: described(string, "What is wrong and, where it is known, what to do.") },
@@ -83,30 +117,35 @@ export const replySchemas = {
     },
   ),
   Task: fields(
+    { ...taskRequired, payload: described(string, "The payload as JSON text.") },
+    taskOptional,
+  ),
+  ListedTask: fields(
+    { ...taskRequired, place: { type: "string", enum: [...taskPlaces] } },
     {
-      id: { type: "string", format: "uuid" },
-      command: string,
+      ...taskOptional,
       payload: described(string, "The payload as JSON text."),
-      status,
-      lastKnownLocation: { type: "string", enum: place },
-      maxAttempts: { type: "integer", minimum: 1 },
-      createdAt: time,
-      updatedAt: time,
-    },
-    {
-      priority: { type: "integer", minimum: 1, maximum: 9 },
-      webhook: string,
-      traceParent: string,
-      traceState: string,
-      workerId: string,
-      leaseUntil: time,
-      attempts: { type: "integer", minimum: 1 },
-      error: string,
-      resultKey: string,
-      tenantId: string,
-      leaseToken: described({ type: "integer" }, "The fencing token of this delivery."),
+      payloadOmitted: described({ const: true }, "The payload is long; it is shown with the task."),
+      idempotencyKey: string,
+      dueAt: time,
+      endedAt: time,
+      expiresAt: time,
     },
   ),
+  FoundTasks: fields(
+    {
+      tasks: listOf({ $ref: "#/components/schemas/ListedTask" }),
+      scanned: described(count, "How many tasks were looked at."),
+    },
+    { next: described(string, "Where the next page begins."), total: count },
+  ),
+  InspectedTask: fields(
+    { task: { $ref: "#/components/schemas/ListedTask" } },
+    { result: { $ref: "#/components/schemas/Result" } },
+  ),
+  ReplayedTask: fields({ task: { $ref: "#/components/schemas/ListedTask" } }),
+  ReplayedDeadLetters: fields({ replayed: count, ...deadLettersDone }),
+  DeletedDeadLetters: fields({ deleted: count, ...deadLettersDone }),
   Result: fields(resultRequired, resultOptional),
   SubmittedResult: fields(resultRequired, {
     ...resultOptional,

@@ -1,0 +1,119 @@
+/** Rows of the commands by which operators find tasks and do something about them. */
+import type { ArgumentRow, CommandRow, OptionRow } from "../command.ts";
+import { yes } from "../shared-options.ts";
+
+const id: ArgumentRow = {
+  name: "id",
+  about: "The id of a task, or at least 4 characters of its beginning or end.",
+};
+const filters: readonly OptionRow[] = [
+  { name: "priority", value: "0-9", about: "Of this priority." },
+  { name: "worker-id", value: "id", about: "That this worker has or finished." },
+  { name: "error", value: "text", about: "With this text in the error, letter case ignored." },
+  { name: "key", value: "key", about: "With this idempotency key." },
+  {
+    name: "payload",
+    value: "path:value",
+    about: "With this value in the payload, such as customer.id:42.",
+  },
+  { name: "created-after", value: "instant", about: "Created at this moment or later." },
+  { name: "created-before", value: "instant", about: "Created before this moment." },
+  { name: "ended-after", value: "instant", about: "Ended at this moment or later." },
+  { name: "ended-before", value: "instant", about: "Ended before this moment." },
+];
+const ofCommand: OptionRow = { name: "command", value: "command", about: "Of this queue." };
+const listing: readonly OptionRow[] = [
+  { name: "limit", value: "number", about: "How many to show; default: 50." },
+  { name: "oldest", about: "The oldest first; default: the newest first." },
+];
+const bulk: readonly OptionRow[] = [
+  ofCommand,
+  ...filters,
+  { name: "all", about: "All dead letters of the tenant." },
+  { name: "limit", value: "number", about: "At most this many at once; default: 1000." },
+  { name: "dry-run", about: "Count them, and change nothing." },
+];
+const oneQueue: ArgumentRow = { name: "command", about: "Only this queue.", optional: true };
+const administrator = "Of the token's tenant; the token has to be an administrator's.";
+
+export const repairCommands: readonly CommandRow[] = [
+  {
+    name: "tasks",
+    group: "repair",
+    about: "Lists tasks that match a filter.",
+    details: [administrator, "Ids are cut to their last eight characters; commands accept that."],
+    arguments: [oneQueue],
+    options: [
+      {
+        name: "place",
+        value: "place",
+        choices: ["ready", "delayed", "leased", "dead", "done", "failed"],
+        about: "Where they are.",
+      },
+      ...filters,
+      ...listing,
+    ],
+    connects: true,
+    examples: [
+      { line: "tasks mail --place failed --error timeout", about: "what failed, and why" },
+      { line: "tasks --payload customer.id:42", about: "everything of a customer" },
+    ],
+    run: async (call) => (await import("../commands/tasks.ts")).run(call),
+  },
+  {
+    name: "dlq list",
+    group: "repair",
+    about: "Lists dead letters: tasks that used up their attempts.",
+    details: [administrator],
+    arguments: [oneQueue],
+    options: [...filters, ...listing],
+    connects: true,
+    run: async (call) => (await import("../commands/dead-letters.ts")).list(call),
+  },
+  {
+    name: "dlq show",
+    group: "repair",
+    about: "Shows a dead letter, or any other task, with its payload and error.",
+    arguments: [id],
+    connects: true,
+    run: async (call) => (await import("../commands/dead-letters.ts")).show(call),
+  },
+  {
+    name: "dlq replay",
+    group: "repair",
+    about: "Gives dead letters all their attempts again; they keep their ids.",
+    details: [administrator],
+    arguments: [{ ...id, optional: true, multiple: true }],
+    options: bulk,
+    connects: true,
+    examples: [
+      { line: "dlq replay 3f2a9c1e", about: "one of them" },
+      { line: "dlq replay --command mail --error 'no such host'", about: "those that match" },
+    ],
+    run: async (call) => (await import("../commands/dead-letters.ts")).replay(call),
+  },
+  {
+    name: "dlq delete",
+    group: "repair",
+    about: "Deletes dead letters before their retention ends.",
+    details: [administrator],
+    arguments: [{ ...id, optional: true, multiple: true }],
+    options: bulk,
+    connects: true,
+    run: async (call) => (await import("../commands/dead-letters.ts")).remove(call),
+  },
+  {
+    name: "dlq purge",
+    group: "repair",
+    about: "Deletes all dead letters, or all of one queue, also those that are kept for ever.",
+    details: [administrator],
+    arguments: [oneQueue],
+    options: [
+      yes,
+      { name: "limit", value: "number", about: "At most this many at once; default: 1000." },
+      { name: "dry-run", about: "Count them, and change nothing." },
+    ],
+    connects: true,
+    run: async (call) => (await import("../commands/dead-letters.ts")).purge(call),
+  },
+];

@@ -1,0 +1,125 @@
+/** Tasks as administrators see them. */
+
+/** Where a task is. A `failed` one ended without being a dead letter. */
+export type TaskPlace = "ready" | "delayed" | "leased" | "dead" | "done" | "failed";
+
+/** A task, whoever's it is in the tenant. */
+export interface AdminTask {
+  /** The id of the task. */
+  readonly id: string;
+  /** The name of the task, as its producer wrote it. */
+  readonly command: string;
+  readonly place: TaskPlace;
+  readonly status: "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";
+  /** JSON text; lists leave out a long one, `admin.task(id)` has it. */
+  readonly payload?: string;
+  /** From 0 to 9; 0 when it is left out. */
+  readonly priority?: number;
+  /** Who has it, or who finished it. */
+  readonly workerId?: string;
+  /** Deliveries that came back; 0 when it is left out. */
+  readonly attempts?: number;
+  readonly maxAttempts: number;
+  /** How often it was replayed; 0 when it is left out. */
+  readonly replays?: number;
+  /** The last failure. */
+  readonly error?: string;
+  readonly idempotencyKey?: string;
+  readonly tenantId?: string;
+  /** Moments are texts, as in RFC 3339. */
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  /** When a delayed task becomes ready. */
+  readonly dueAt?: string;
+  /** When its lease ends, unless it is extended. */
+  readonly leaseUntil?: string;
+  readonly endedAt?: string;
+  /** When it is removed; a dead letter that is kept for ever has none. */
+  readonly expiresAt?: string;
+}
+
+/** What became of a task. */
+export interface AdminResult {
+  readonly taskId: string;
+  readonly status: "COMPLETED" | "FAILED";
+  /** What the worker gave back. */
+  readonly result?: unknown;
+  readonly error?: string;
+  readonly artifacts?: readonly { readonly name: string; readonly url: string }[];
+  readonly completedAt: string;
+}
+
+/** A task with its payload and, once it has ended, its result. */
+export interface InspectedTask {
+  readonly task: AdminTask;
+  readonly result?: AdminResult;
+}
+
+/** Which tasks; every condition that is given has to hold. */
+export interface TaskFilter {
+  /** The name of the task, letter case ignored. */
+  readonly command?: string | undefined;
+  readonly place?: TaskPlace | undefined;
+  readonly priority?: number | undefined;
+  /** The id of the worker that has it or finished it. */
+  readonly worker?: string | undefined;
+  /** From this moment on, and before that one. */
+  readonly createdAfter?: Date | string | undefined;
+  readonly createdBefore?: Date | string | undefined;
+  readonly endedAfter?: Date | string | undefined;
+  readonly endedBefore?: Date | string | undefined;
+  /** A part of the error, letter case ignored. */
+  readonly error?: string | undefined;
+  readonly idempotencyKey?: string | undefined;
+  /** A path into the payload and the value there: `"customer.id:42"`. */
+  readonly payload?: string | undefined;
+  /** How the id begins or ends. */
+  readonly id?: string | undefined;
+}
+
+/** Which part of what matches. */
+export interface TaskPageOptions {
+  /** The newest first unless told. */
+  readonly order?: "newest" | "oldest" | undefined;
+  /** At most 1,000; 100 unless told. */
+  readonly limit?: number | undefined;
+  /** `next` of the page before. */
+  readonly after?: string | undefined;
+}
+
+/** Some of the tasks that match. */
+export interface TaskPage {
+  readonly tasks: readonly AdminTask[];
+  /** How many tasks the server has looked at. */
+  readonly scanned: number;
+  /** Where to go on: a page may be short, or empty, and still have a next one. */
+  readonly next?: string;
+  /** How many there are in all, where a counter knows. */
+  readonly total?: number;
+}
+
+/** Which dead letters: some by their ids, those that match, or all. */
+export type DeadLetters =
+  | { readonly ids: readonly string[] }
+  | { readonly all: true }
+  | Omit<TaskFilter, "place">;
+
+/** How far to go at once. */
+export interface BulkOptions {
+  /** At most 10,000; 1,000 unless told. */
+  readonly limit?: number | undefined;
+  /** Count what matches, and change nothing. */
+  readonly dryRun?: boolean | undefined;
+}
+
+/** What came of a request about many tasks. */
+export interface BulkOutcome {
+  /** How many matched, up to the limit. */
+  readonly matched: number;
+  /** How many of them were changed. */
+  readonly changed: number;
+  /** The first of those that were not, with the reason. */
+  readonly failed: readonly { readonly id: string; readonly code: string }[];
+  /** There may be more; ask again for the rest. */
+  readonly hasMore: boolean;
+}

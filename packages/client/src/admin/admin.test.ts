@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type CodeqError, Permanent, task } from "../index.ts";
+import { type TestServer, testServer } from "../test-server/index.ts";
+
+const mail = task<{ readonly to: string }>("mail", { retry: { maxAttempts: 1 } });
+
+/** A server with so many dead letters of the same name. */
+async function setup(count: number): Promise<{ server: TestServer; ids: string[] }> {
+  const server = await testServer();
+  const worker = server.client.worker(
+    mail.handle(() => {
+      throw new Error("no such host");
+    }),
+  );
+  const items = Array.from({ length: count }, (_, n) => ({ input: { to: `user-${n}` } }));
+  const runs = await server.client.enqueueMany(mail, items);
+  await server.runUntilIdle();
+  await worker.close();
+  return { server, ids: runs.map(({ id }) => id) };
+}
+
+test("tasks are found by a filter, over as many pages as there are", async () => {
+  const { server, ids } = await setup(5);
+  await using _ = server;
+  const { admin } = server.client;
+  const found: string[] = [];
+  const filter = { place: "dead", command: "MAIL", error: "HOST" } as const;
+  for await (const { id } of admin.tasks(filter, { order: "oldest", limit: 2 })) found.push(id);
+  assert.deepEqual(found, ids);
+  const page = await admin.findTasks({ payload: "to:user-3", createdAfter: new Date(0) });
+  assert.deepEqual(
+    page.tasks.map(({ id }) => id),
+    [ids[3]],
+  );
+  assert.equal((await admin.findTasks({ place: "dead" }, { limit: 1 })).total, 5);
+});
+
+test("a dead letter is looked at, replayed, and done", async () => {
+  const { server, ids } = await setup(1);
+  await using _ = server;
+  const { admin } = server.client;
+  const [id = ""] = ids;
+  const { task: dead, result } = await admin.task(id.slice(-8));
+  assert.deepEqual([dead.id, dead.place, dead.payload], [id, "dead", '{"to":"user-0"}']);
+  assert.deepEqual([result?.status, result?.error], ["FAILED", dead.error]);
+  const again = await admin.replay(id);
+  assert.deepEqual([again.place, again.replays], ["ready", 1]);
+  server.client.worker(mail.handle(() => undefined));
+  await server.runUntilIdle();
+  assert.equal(await server.client.run(mail, id).result(), undefined);
+});
+
+test("dead letters are replayed and deleted by ids, by a filter, or all", async () => {
+  const { server, ids } = await setup(4);
+  await using _ = server;
+  const { admin } = server.client;
+  const done = { failed: [], hasMore: false };
+  const dry = await admin.replayDeadLetters({ error: "host" }, { dryRun: true });
+  assert.deepEqual(dry, { ...done, matched: 4, changed: 0 });
+  const replayed = await admin.replayDeadLetters({ ids: ids.slice(0, 1) });
+  assert.deepEqual(replayed, { ...done, matched: 1, changed: 1 });
+  const deleted = await admin.deleteDeadLetters({ command: "mail" }, { limit: 2 });
+  assert.deepEqual(deleted, { failed: [], hasMore: true, matched: 2, changed: 2 });
+  const purged = await admin.deleteDeadLetters({ all: true });
+  assert.deepEqual(purged, { ...done, matched: 1, changed: 1 });
+  assert.deepEqual(server.counts(mail), { ready: 1, delayed: 0, leased: 0, dead: 0 });
+});
+
+test("a task that ended is deleted, and what cannot be done is refused with a code", async () => {
+  await using server = await testServer();
+  const { admin } = server.client;
+  const worker = server.client.worker(
+    mail.handle(() => {
+      throw new Permanent("unknown address");
+    }),
+  );
+  const { id } = await server.client.enqueue(mail, { to: "ada" });
+  await server.runUntilIdle();
+  await worker.close();
+  const [failed] = (await admin.findTasks({ place: "failed" })).tasks;
+  assert.equal(failed?.id, id);
+  await assert.rejects(admin.replay(id), (error: CodeqError) => error.code === "not_dead");
+  await admin.deleteTask(id);
+  await assert.rejects(admin.task(id), (error: CodeqError) => error.code === "not_found");
+  const waiting = await server.client.enqueue(mail, { to: "ada" });
+  await assert.rejects(
+    admin.deleteTask(waiting.id),
+    (error: CodeqError) => error.code === "not_ended",
+  );
+  await assert.rejects(
+    admin.findTasks({ error: "" }),
+    (error: CodeqError) => error.code === "invalid_argument",
+  );
+});
+
+test("a closed client asks nothing", async () => {
+  await using server = await testServer();
+  const client = server.newClient();
+  await client.close();
+  await assert.rejects(client.admin.findTasks(), (error: CodeqError) => error.code === "closed");
+});

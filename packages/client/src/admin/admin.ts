@@ -1,0 +1,112 @@
+/** What administrators do: find tasks, look at them, and do something about them. */
+import type {
+  AdminTask,
+  BulkOptions,
+  BulkOutcome,
+  DeadLetters,
+  InspectedTask,
+  TaskFilter,
+  TaskPage,
+  TaskPageOptions,
+} from "./admin-task.ts";
+
+/** A request of an administrator, below `/v1/codeq/admin`. */
+export interface AdminRequest {
+  readonly method: "GET" | "POST" | "DELETE";
+  readonly path: string;
+  /** JSON text. */
+  readonly body?: string;
+}
+
+export type AskAdmin = (request: AdminRequest) => Promise<unknown>;
+
+/**
+ * The administrator's side of a client; the token has to be an administrator's. Ids may be cut to at
+ * least four characters of their beginning or end.
+ *
+ * ```ts
+ * for await (const { id, error } of client.admin.tasks({ place: "dead", command: "mail" })) {
+ *   console.log(id, error);
+ * }
+ * await client.admin.replayDeadLetters({ command: "mail", error: "no such host" });
+ * ```
+ */
+export class Admin {
+  readonly #ask: AskAdmin;
+
+  /** @internal Use `client.admin`. */
+  constructor(ask: AskAdmin) {
+    this.#ask = ask;
+  }
+
+  /** All tasks that match, page after page. */
+  async *tasks(
+    filter: TaskFilter = {},
+    options: TaskPageOptions = {},
+  ): AsyncGenerator<AdminTask, void, undefined> {
+    for (let after = options.after; ; ) {
+      const page = await this.findTasks(filter, { ...options, after });
+      yield* page.tasks;
+      if (page.next === undefined) return;
+      after = page.next;
+    }
+  }
+
+  /** One page of the tasks that match. */
+  async findTasks(filter: TaskFilter = {}, options: TaskPageOptions = {}): Promise<TaskPage> {
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries({ ...filter, ...options })) {
+      if (value !== undefined) query.set(name, textOf(value));
+    }
+    return (await this.#ask({ method: "GET", path: `/tasks?${query}` })) as TaskPage;
+  }
+
+  /** A task with its payload, and its result once it has ended. */
+  async task(id: string): Promise<InspectedTask> {
+    return (await this.#ask({ method: "GET", path: taskPath(id) })) as InspectedTask;
+  }
+
+  /** Gives a dead letter all its deliveries again; it keeps its id. */
+  async replay(id: string): Promise<AdminTask> {
+    return this.#act(id, "replay");
+  }
+
+  /** Removes a task that has ended. */
+  async deleteTask(id: string): Promise<void> {
+    await this.#ask({ method: "DELETE", path: taskPath(id) });
+  }
+
+  /** Replays dead letters, a bounded number at once. */
+  async replayDeadLetters(which: DeadLetters, options: BulkOptions = {}): Promise<BulkOutcome> {
+    return this.#bulk("replay", "replayed", { ...which, ...options });
+  }
+
+  /** Deletes dead letters, a bounded number at once. */
+  async deleteDeadLetters(which: DeadLetters, options: BulkOptions = {}): Promise<BulkOutcome> {
+    return this.#bulk("delete", "deleted", { ...which, ...options });
+  }
+
+  async #act(id: string, verb: string, body?: object): Promise<AdminTask> {
+    const answer = await this.#ask({
+      method: "POST",
+      path: `${taskPath(id)}/${verb}`,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return (answer as { readonly task: AdminTask }).task;
+  }
+
+  async #bulk(verb: string, counter: string, body: object): Promise<BulkOutcome> {
+    const path = `/dead-letters/${verb}`;
+    const answer = await this.#ask({ method: "POST", path, body: JSON.stringify(body) });
+    const { [counter]: changed, ...rest } = answer as Record<string, unknown>;
+    return { ...rest, changed } as unknown as BulkOutcome;
+  }
+}
+
+function taskPath(id: string): string {
+  return `/tasks/${encodeURIComponent(id)}`;
+}
+
+function textOf(value: Date | string | number): string {
+  return value instanceof Date ? value.toISOString() : String(value);
+}

@@ -1,0 +1,89 @@
+/**
+ * Which tasks an administrator asks for. Every condition that is given has to hold; a filter travels to
+ * shards as JSON.
+ */
+import { queueOf, type Task } from "@codeq/queue";
+
+/** Where a task is, with the two ways to be done told apart. */
+export const taskPlaces = ["ready", "delayed", "leased", "dead", "done", "failed"] as const;
+export type TaskPlace = (typeof taskPlaces)[number];
+
+export interface TaskFilter {
+  /** The queue's name: the command in lower case. */
+  readonly queue?: string | undefined;
+  readonly place?: TaskPlace | undefined;
+  readonly priority?: number | undefined;
+  /** Who has it, or who finished it. */
+  readonly worker?: string | undefined;
+  /** From this moment on, and before that one. */
+  readonly createdFromMs?: number | undefined;
+  readonly createdToMs?: number | undefined;
+  readonly endedFromMs?: number | undefined;
+  readonly endedToMs?: number | undefined;
+  /** A part of the error, letter case ignored. */
+  readonly error?: string | undefined;
+  readonly idempotencyKey?: string | undefined;
+  readonly payload?: PayloadCondition | undefined;
+  /** How the id begins or ends. */
+  readonly idPart?: string | undefined;
+}
+
+/** What stands in the payload at a path of names and positions. */
+export interface PayloadCondition {
+  readonly path: readonly string[];
+  readonly value: string;
+}
+
+export function placeOf({ place }: Task): TaskPlace {
+  return place.in === "done" && place.how === "failed" ? "failed" : place.in;
+}
+
+/** Everything but the payload, which may have to be read. */
+export function matches(task: Task, filter: TaskFilter): boolean {
+  const { queue, place, priority, worker, error, idempotencyKey, idPart } = filter;
+  if (queue !== undefined && queueOf(task.command) !== queue) return false;
+  if (place !== undefined && placeOf(task) !== place) return false;
+  if (priority !== undefined && task.priority !== priority) return false;
+  if (worker !== undefined && workerOf(task) !== worker) return false;
+  if (error !== undefined && !task.error.toLowerCase().includes(error.toLowerCase())) return false;
+  if (idempotencyKey !== undefined && task.idempotencyKey !== idempotencyKey) return false;
+  if (idPart !== undefined && !hasPart(task.id, idPart)) return false;
+  return (
+    isBetween(task.createdMs, filter.createdFromMs, filter.createdToMs) && hasEnded(task, filter)
+  );
+}
+
+export function hasPart(id: string, part: string): boolean {
+  return id.startsWith(part) || id.endsWith(part);
+}
+
+/** Whether the payload has the value; a payload that is not JSON has none. */
+export function payloadMatches(payload: string, { path, value }: PayloadCondition): boolean {
+  let found: unknown;
+  try {
+    found = JSON.parse(payload);
+  } catch {
+    // Too deep to be built, or damaged; it matches nothing.
+    return false;
+  }
+  for (const name of path) {
+    if (typeof found !== "object" || found === null || !Object.hasOwn(found, name)) return false;
+    found = (found as Record<string, unknown>)[name];
+  }
+  return typeof found === "object" && found !== null ? false : String(found) === value;
+}
+
+function workerOf({ place }: Task): string | undefined {
+  return place.in === "leased" || place.in === "done" ? place.workerId : undefined;
+}
+
+function hasEnded({ place }: Task, { endedFromMs, endedToMs }: TaskFilter): boolean {
+  if (endedFromMs === undefined && endedToMs === undefined) return true;
+  return (
+    (place.in === "done" || place.in === "dead") && isBetween(place.atMs, endedFromMs, endedToMs)
+  );
+}
+
+function isBetween(ms: number, fromMs: number | undefined, toMs: number | undefined): boolean {
+  return (fromMs === undefined || ms >= fromMs) && (toMs === undefined || ms < toMs);
+}

@@ -1,0 +1,26 @@
+/** A task with everything that is known of it, for an administrator. */
+import type { Result } from "@codeq/queue";
+import type { ClaimedTask } from "../broker/verbs.ts";
+import { type Operation, refusal } from "./operation.ts";
+import { wholeId } from "./whole-id.ts";
+
+export interface InspectedTask extends ClaimedTask {
+  /** Undefined while there is none. */
+  readonly result: Result | undefined;
+}
+
+export const inspectTask: Operation<{ readonly id: string }, InspectedTask> = {
+  name: "inspect_task",
+  access: "admin",
+  scope: undefined,
+  audit: { of: "other tenants", target: ({ id }) => id },
+  run: async (server, call, input) => {
+    const id = await wholeId(server, call, input.id);
+    if (!id.ok) return id;
+    const { tenantId } = call.identity;
+    const found = await server.queue.get(tenantId, id.value);
+    if (found === undefined) return refusal("not_found");
+    const result = await server.queue.result(tenantId, id.value);
+    return { ok: true, value: { ...found, result } };
+  },
+};

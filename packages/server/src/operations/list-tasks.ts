@@ -1,0 +1,39 @@
+/** Tasks of the caller's tenant that match a filter, a page at a time. */
+import type { FoundTasks } from "../broker/queue.ts";
+import { type Operation, refusal } from "./operation.ts";
+import { type PageInput, pageLimitOf } from "./page-limit.ts";
+import { type FilterInput, readFilter } from "./task-filter-input.ts";
+
+export interface ListTasksInput extends PageInput {
+  readonly filter: FilterInput;
+  /** `newest` or `oldest`; empty for the newest first. */
+  readonly order: string;
+}
+
+export const listTasks: Operation<ListTasksInput, FoundTasks> = {
+  name: "list_tasks",
+  access: "admin",
+  scope: undefined,
+  audit: { of: "other tenants" },
+  run: async ({ queue }, call, input) => {
+    const limit = pageLimitOf(input);
+    if (!limit.ok) return limit;
+    const filter = readFilter(input.filter);
+    if (!filter.ok) return filter;
+    const order = input.order === "" ? "newest" : input.order;
+    if (order !== "newest" && order !== "oldest") {
+      return refusal("invalid_argument", "invalid 'order': it must be newest or oldest");
+    }
+    if (!/^([0-9a-f-]{36})?$/.test(input.after)) {
+      return refusal("invalid_argument", "invalid 'after' (use 'next' of the page before)");
+    }
+    const found = await queue.find({
+      tenantId: call.identity.tenantId,
+      filter: filter.value,
+      order,
+      after: input.after,
+      limit: limit.value,
+    });
+    return found === undefined ? refusal("overloaded") : { ok: true, value: found };
+  },
+};

@@ -1,0 +1,145 @@
+/** Routes by which administrators find tasks and do something about them. */
+import type { DeadLettersInput } from "../../operations/act-on-dead-letters.ts";
+import { operations } from "../../operations/index.ts";
+import type { ListTasksInput } from "../../operations/list-tasks.ts";
+import type { Answer } from "../../operations/operation.ts";
+import { type FilterInput, filterNames, taskPlaces } from "../../operations/task-filter-input.ts";
+import { DeadLettersBody } from "./bodies.ts";
+import type { BodyOf } from "./json-body.ts";
+import { pageIn } from "./page-query.ts";
+import { pageFields, type QueryField, textField } from "./query.ts";
+import { type HttpRequest, json, route } from "./route.ts";
+
+const base = "/v1/codeq/admin/tasks";
+const deadLetters = "/v1/codeq/admin/dead-letters";
+
+const filterFields: Readonly<Record<(typeof filterNames)[number], QueryField>> = {
+  command: textField("Of this command."),
+  place: textField(`Where they are: ${taskPlaces.join(", ")}.`, { enum: [...taskPlaces] }),
+  priority: textField("Of this priority, 0 to 9."),
+  worker: textField("That this worker has, or had last."),
+  createdAfter: textField("RFC 3339: created at this moment or later."),
+  createdBefore: textField("RFC 3339: created before."),
+  endedAfter: textField("RFC 3339: finished or dead since this moment or later."),
+  endedBefore: textField("RFC 3339: finished or dead since before."),
+  error: textField("Whose error contains this text."),
+  idempotencyKey: textField("Created with this idempotency key."),
+  payload: textField("A value inside the payload: `customer.id:42`."),
+  id: textField("Whose id begins like this, with at least four characters."),
+};
+const idParam = { id: "The id of the task, or its beginning where only one begins like it." };
+const ofOneTask = ["task_not_found", "ambiguous_id"] as const;
+const ofDeadLetter = [...ofOneTask, "not_dead"] as const;
+
+export const taskAdminRoutes = [
+  route({
+    method: "GET",
+    path: base,
+    operation: operations.listTasks,
+    name: "listTasks",
+    summary: "Find tasks",
+    about:
+      "A page takes a bounded amount of work. One with fewer tasks than asked for, or none, has `next` when " +
+      "there is more to look at.",
+    query: {
+      ...filterFields,
+      ...pageFields,
+      order: textField("`newest` or `oldest` first.", { enum: ["newest", "oldest"] }),
+    },
+    replies: { 200: { about: "A page of tasks.", schema: "FoundTasks" } },
+    input: listInput,
+    reply: ({ tasks, scanned, next, total }, codec) => {
+      const shown = tasks.map((task) => codec.listedTask(task, task.payload));
+      const rest = JSON.stringify({ scanned, next, total });
+      return json(`{"tasks":[${shown.join(",")}],${rest.slice(1)}`);
+    },
+  }),
+  route({
+    method: "GET",
+    path: `${base}/:id`,
+    operation: operations.inspectTask,
+    name: "inspectTask",
+    summary: "Show a task with its payload and result",
+    params: idParam,
+    refusals: ofOneTask,
+    replies: { 200: { about: "The task.", schema: "InspectedTask" } },
+    input: idIn,
+    reply: ({ task, payload, result }, codec) => {
+      const ended = result === undefined ? "" : `,"result":${codec.result(result)}`;
+      return json(`{"task":${codec.listedTask(task, payload)}${ended}}`);
+    },
+  }),
+  route({
+    method: "POST",
+    path: `${base}/:id/replay`,
+    operation: operations.replayTask,
+    name: "replayTask",
+    summary: "Give a dead letter back to its queue",
+    params: idParam,
+    refusals: ofDeadLetter,
+    replies: { 200: { about: "The task as it is now.", schema: "ReplayedTask" } },
+    input: idIn,
+    reply: (task, codec) => json(`{"task":${codec.listedTask(task, task.payload)}}`),
+  }),
+  route({
+    method: "DELETE",
+    path: `${base}/:id`,
+    operation: operations.deleteTask,
+    name: "deleteTask",
+    summary: "Delete a dead letter",
+    params: idParam,
+    refusals: ofDeadLetter,
+    replies: { 204: { about: "It is gone." } },
+    input: idIn,
+    reply: () => ({ status: 204, body: undefined }),
+  }),
+  route({
+    method: "POST",
+    path: `${deadLetters}/replay`,
+    operation: operations.replayDeadLetters,
+    name: "replayDeadLetters",
+    summary: "Give dead letters back to their queues",
+    replies: { 200: { about: "What was done.", schema: "ReplayedDeadLetters" } },
+    body: DeadLettersBody,
+    input: ({ body }) => ({ ok: true, value: deadLettersInput(body) }),
+    reply: ({ changed, ...rest }) => json(JSON.stringify({ replayed: changed, ...rest })),
+  }),
+  route({
+    method: "POST",
+    path: `${deadLetters}/delete`,
+    operation: operations.deleteDeadLetters,
+    name: "deleteDeadLetters",
+    summary: "Delete dead letters",
+    replies: { 200: { about: "What was done.", schema: "DeletedDeadLetters" } },
+    body: DeadLettersBody,
+    input: ({ body }) => ({ ok: true, value: deadLettersInput(body) }),
+    reply: ({ changed, ...rest }) => json(JSON.stringify({ deleted: changed, ...rest })),
+  }),
+] as const;
+
+function listInput(request: HttpRequest): Answer<ListTasksInput> {
+  const { query } = request;
+  const filter = filterIn((name) => query[name]);
+  return { ok: true, value: { ...pageIn(request), filter, order: String(query["order"] ?? "") } };
+}
+
+function filterIn(read: (name: (typeof filterNames)[number]) => unknown): FilterInput {
+  const given = filterNames.map((name) => [name, read(name)] as const);
+  const texts = given.filter(([, value]) => value !== undefined && value !== null);
+  return Object.fromEntries(texts.map(([name, value]) => [name, String(value)]));
+}
+
+function idIn({ params }: HttpRequest): Answer<{ readonly id: string }> {
+  return { ok: true, value: { id: params["id"] ?? "" } };
+}
+
+function deadLettersInput(body: unknown): DeadLettersInput {
+  const { ids, all, limit, dryRun, ...filter } = body as BodyOf<typeof DeadLettersBody>;
+  return {
+    ids: ids ?? [],
+    isAll: all ?? false,
+    limit: limit ?? 0,
+    isDryRun: dryRun ?? false,
+    filter: filterIn((name) => (name === "place" ? undefined : filter[name])),
+  };
+}

@@ -1,0 +1,99 @@
+/** Finding tasks and repairing dead letters from the command line. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type CliServer, jsonLines, setup } from "./setup.ts";
+
+/** Makes a dead letter and gives its id. */
+async function bury(world: ReturnType<CliServer["world"]>, ...more: string[]): Promise<string> {
+  const created = await world.run("enqueue", "mail", ...more, "--max-attempts", "1", "--json");
+  assert.equal(created.code, 0, created.errors);
+  const failing = ["--", "sh", "-c", 'echo "no such host" >&2; exit 1'];
+  await world.run("work", "mail", "--max", "1", ...failing);
+  return JSON.parse(created.output).id;
+}
+
+test("dead letters are listed, shown by a short id, replayed and done", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const id = await bury(cli, '{"to":"ada"}');
+  const short = id.slice(-8);
+  const listed = await cli.run("dlq", "list");
+  assert.match(listed.output, /^ID +COMMAND +PLACE +TRIES +CREATED +ERROR\n/);
+  assert.match(listed.output, new RegExp(`${short} +mail +dead +1/1 .*no such host`));
+  const shown = await cli.run("dlq", "show", short);
+  assert.match(shown.output, new RegExp(`id +${id}\n`));
+  assert.match(shown.output, /error +exit code 1: no such host\n/);
+  assert.match(shown.output, /"to": "ada"/);
+  assert.match((await cli.run("get", short)).output, new RegExp(`id +${id}\n`));
+  const replayed = await cli.run("dlq", "replay", short);
+  assert.equal(replayed.output, "replayed 1 dead letter\n");
+  assert.match((await cli.run("get", short)).output, /status +PENDING \(ready\)\n/);
+  assert.match((await cli.run("get", short)).output, /replays +1\n/);
+  await cli.run("work", "mail", "--max", "1", "--", "cat");
+  assert.equal((await cli.run("result", short)).output, '{"to":"ada"}\n');
+});
+
+test("dead letters are replayed by a filter, and purged when that is confirmed", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  for (const to of ["ada", "bob"]) await bury(cli, JSON.stringify({ to }));
+  const dry = await cli.run("dlq", "replay", "--payload", "to:bob", "--dry-run");
+  assert.equal(dry.output, "1 dead letter would be replayed\n");
+  const one = await cli.run("dlq", "replay", "--command", "mail", "--limit", "1");
+  assert.equal(one.output, "replayed 1 dead letter\nthere are more; run it again for the rest\n");
+  const unconfirmed = await cli.run("dlq", "purge", "mail");
+  assert.equal(unconfirmed.code, 2);
+  assert.match(unconfirmed.errors, /codeq dlq purge mail --yes/);
+  const purged = await cli.run("dlq", "purge", "mail", "--yes", "--json");
+  assert.deepEqual(JSON.parse(purged.output), {
+    deleted: 1,
+    matched: 1,
+    failed: [],
+    hasMore: false,
+  });
+  assert.equal((await cli.run("dlq", "list")).output, "no tasks match\n");
+});
+
+test("what does not fit is refused, and nothing is deleted", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const id = await bury(cli);
+  for (const args of [[], ["--all", "--command", "mail"], [id, "--all"]]) {
+    const refused = await cli.run("dlq", "delete", ...args);
+    assert.equal(refused.code, 2, refused.errors);
+    assert.match(refused.errors, /give ids, or a filter/);
+  }
+  const unknown = await cli.run("dlq", "show", "ffffffff");
+  assert.equal(unknown.code, 8);
+  const waiting = JSON.parse((await cli.run("enqueue", "mail", "--json")).output).id;
+  const partly = await cli.run("dlq", "delete", waiting, "ffffffff");
+  assert.equal(partly.code, 11);
+  assert.match(partly.output, /^deleted 0 dead letters\n/);
+  assert.match(partly.output, new RegExp(`${waiting} was not: not_dead\n`));
+  assert.match(partly.output, /ffffffff was not: not_found\n/);
+  const ambiguous = await cli.run("get", id.slice(0, 5));
+  assert.equal(ambiguous.code, 11);
+  assert.match(ambiguous.errors, /several tasks have an id like/);
+});
+
+test("tasks are listed by place, queue and text, in either order", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const ids: string[] = [];
+  for (const n of [1, 2, 3]) {
+    const created = await cli.run("enqueue", n === 2 ? "other" : "mail", `{"n":${n}}`, "--json");
+    ids.push(JSON.parse(created.output).id);
+  }
+  const idsIn = async (...args: string[]): Promise<unknown[]> => {
+    const { code, output, errors } = await cli.run("tasks", ...args, "--json");
+    assert.equal(code, 0, errors);
+    return jsonLines(output).map(({ id }) => id);
+  };
+  assert.deepEqual(await idsIn(), ids.toReversed());
+  assert.deepEqual(await idsIn("mail", "--oldest"), [ids[0], ids[2]]);
+  assert.deepEqual(await idsIn("--payload", "n:2", "--place", "ready"), [ids[1]]);
+  assert.deepEqual(await idsIn("--place", "dead"), []);
+  const cut = await cli.run("tasks", "--limit", "1", "--place", "ready");
+  assert.match(cut.output, new RegExp(`^ID .*\n${ids[2]?.slice(-8)} +mail +ready +0/5 `));
+  assert.equal(cut.errors, "the first 1 of 3; --limit shows more\n");
+});

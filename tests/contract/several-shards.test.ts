@@ -1,0 +1,56 @@
+/** What administrators do, where the tasks of a tenant are in several shards. */
+import assert from "node:assert/strict";
+import test, { type TestContext } from "node:test";
+import { noQuotas } from "../../packages/server/src/config/quotas.ts";
+import type { Config } from "../../packages/server/src/config/settings.ts";
+import { type RunningServer, setup } from "./setup.ts";
+
+function open(t: TestContext, settings: Partial<Config> = {}): Promise<RunningServer> {
+  return setup(t, {
+    storage: "files",
+    settings: { shards: 3, persistenceProvider: "memory", ...settings },
+  });
+}
+
+test("pages are put together from all shards, in order and without gaps", async (t) => {
+  const server = await open(t);
+  const ids: string[] = [];
+  for (let n = 0; n < 30; n++) ids.push(await server.create());
+  ids.sort();
+  for (const order of ["oldest", "newest"]) {
+    const seen: string[] = [];
+    for (let after: string | undefined = ""; after !== undefined; ) {
+      const query = `order=${order}&limit=7&after=${after}`;
+      const { json } = await server.get(`/admin/tasks?${query}`, "admin-acme");
+      seen.push(...json.tasks.map(({ id }: { id: string }) => id));
+      after = json.next;
+    }
+    assert.deepEqual(seen, order === "oldest" ? ids : ids.toReversed());
+  }
+  const { json } = await server.get("/admin/tasks?place=ready&limit=1", "admin-acme");
+  assert.equal(json.total, 30);
+});
+
+test("dead letters of all shards are replayed and deleted, within the quota", async (t) => {
+  const quotas = { ...noQuotas, default: { ...noQuotas.default, pendingTasks: 4 } };
+  const server = await open(t, { quotas });
+  const ids: string[] = [];
+  for (let n = 0; n < 9; n++) ids.push(await server.buried());
+  const bulk = (verb: string, body: object) =>
+    server.post(`/admin/dead-letters/${verb}`, body, "admin-acme");
+  const replayed = (await bulk("replay", { command: "render" })).json;
+  assert.deepEqual([replayed.replayed, replayed.failed.length], [4, 5]);
+  assert.deepEqual((await bulk("delete", { all: true })).json, {
+    deleted: 5,
+    matched: 5,
+    failed: [],
+    hasMore: false,
+  });
+  const { json } = await server.get("/admin/tasks", "admin-acme");
+  assert.equal(json.tasks.length, 4);
+  const [{ id }] = json.tasks;
+  const one = await server.get(`/admin/tasks/${id.slice(-8)}`, "admin-acme");
+  assert.equal(one.json.task.id, id);
+  const again = await server.post(`/admin/tasks/${id}/replay`, undefined, "admin-acme");
+  assert.equal(again.headers["codeq-error"], "quota_exceeded");
+});
