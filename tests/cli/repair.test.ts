@@ -76,6 +76,30 @@ test("what does not fit is refused, and nothing is deleted", async (t) => {
   assert.match(ambiguous.errors, /several tasks have an id like/);
 });
 
+test("a queue is paused, seen to be paused, and resumed", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  await cli.run("enqueue", "mail");
+  const paused = await cli.run("pause", "mail", "--reason", "the provider is down");
+  assert.equal(paused.output, "paused mail; codeq resume mail lets it go on\n", paused.errors);
+  const line = /^mail is paused by \S+ since \S+: the provider is down$/m;
+  for (const args of [["queues"], ["queues", "mail"]]) {
+    assert.match((await cli.run(...args)).output, line);
+  }
+  await cli.run("pause", "empty");
+  const { queues } = JSON.parse((await cli.run("queues", "--json")).output);
+  assert.deepEqual(
+    queues.map(({ command, ready }: { command: string; ready: number }) => [command, ready]),
+    [
+      ["empty", 0],
+      ["mail", 1],
+    ],
+  );
+  assert.equal((await cli.run("resume", "mail")).output, "resumed mail\n");
+  assert.doesNotMatch((await cli.run("queues")).output, line);
+  assert.equal((await cli.run("work", "mail", "--max", "1", "--", "cat")).code, 0);
+});
+
 test("tasks are listed by place, queue and text, in either order", async (t) => {
   const { world } = await setup(t);
   const cli = world();

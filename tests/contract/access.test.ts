@@ -228,6 +228,25 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: 200,
   },
+  "POST /v1/codeq/admin/queues/:command/pause": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/queues/print/pause",
+    body: () => ({ reason: "a reason" }),
+    ok: 200,
+    foreign: 200,
+  },
+  "POST /v1/codeq/admin/queues/:command/resume": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/queues/print/resume",
+    ok: 200,
+    foreign: 200,
+  },
+  "GET /v1/codeq/admin/pauses": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/pauses",
+    ok: 200,
+    foreign: 200,
+  },
   "DELETE /v1/codeq/admin/keys/:id": {
     access: "admin",
     path: ({ apiKey }) => `/v1/codeq/admin/keys/${apiKey}`,

@@ -31,6 +31,19 @@ test("pages are put together from all shards, in order and without gaps", async 
   assert.equal(json.total, 30);
 });
 
+test("a queue is paused in all shards, and resumed in all of them", async (t) => {
+  const server = await open(t);
+  for (let n = 0; n < 9; n++) await server.create({ command: "mail" });
+  await server.post("/admin/queues/mail/pause", undefined, "admin-acme");
+  assert.equal(await server.claim({}), undefined);
+  const { pauses } = (await server.get("/admin/pauses", "admin-acme")).json;
+  assert.deepEqual([pauses.length, pauses[0].by], [1, "boss"]);
+  const waiting = server.claim({ waitSeconds: 10 });
+  await server.post("/admin/queues/mail/resume", undefined, "admin-acme");
+  assert.notEqual(await waiting, undefined);
+  for (let n = 0; n < 8; n++) assert.notEqual(await server.claim({}), undefined);
+});
+
 test("dead letters of all shards are replayed and deleted, within the quota", async (t) => {
   const quotas = { ...noQuotas, default: { ...noQuotas.default, pendingTasks: 4 } };
   const server = await open(t, { quotas });

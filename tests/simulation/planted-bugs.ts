@@ -779,6 +779,31 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
+    checker: "pausedStandsStill",
+    bug: "a claim for every queue takes tasks of paused ones",
+    plants: {
+      core: (core) =>
+        onQueue(core, (queue) => {
+          const { waiters } = queue;
+          Object.defineProperty(queue, "topPriority", {
+            get: () => {
+              const ready = queue.counts.ready.findLastIndex((count) => count > 0);
+              return waiters === queue.waiters ? ready : -1;
+            },
+          });
+        }),
+    },
+  },
+  {
+    checker: "pausedStandsStill",
+    bug: "a pause is forgotten when the server starts again",
+    plants: {
+      core: ({ broker }) => {
+        for (const queue of broker.queues.all()) queue.pause = undefined;
+      },
+    },
+  },
+  {
     checker: "everythingFinishes",
     bug: "leases never run out",
     plants: {

@@ -9,6 +9,7 @@ import { CheckerBoard, type Finding } from "./checkers/checker-board.ts";
 import { type CheckerName, checkers } from "./checkers/index.ts";
 import { actOnce, finishAll, finishers } from "./clients/crowd.ts";
 import { Fleet } from "./clients/fleet.ts";
+import { resumeAll } from "./clients/look.ts";
 import { Faults } from "./faults.ts";
 import { isTerminal } from "./ledger.ts";
 import { planFor } from "./plan.ts";
@@ -138,6 +139,7 @@ class Run {
     const world = this.#world;
     this.#faults.cease();
     const endMs = world.nowMs + finishMsMax;
+    void resumeAll(this.#fleet, () => this.#isOver);
     for (const worker of finishers) void finishAll(this.#fleet, worker, () => this.#isOver);
     let servedMs = world.nowMs;
     while (world.nowMs < endMs && this.#board.finding === undefined) {

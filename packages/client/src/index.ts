@@ -7,6 +7,7 @@ export type {
   BulkOutcome,
   DeadLetters,
   InspectedTask,
+  QueuePause,
   TaskFilter,
   TaskPage,
   TaskPageOptions,

@@ -69,6 +69,11 @@ export const errors = {
   not_ended: row(409, "ABORTED", "the task has not ended"),
   ambiguous_id: row(409, "ABORTED", "several tasks have an id like this; give more of it"),
   idempotency_key_reused: row(409, "ALREADY_EXISTS", "idempotency key reused"),
+  too_many_pauses: row(
+    409,
+    "RESOURCE_EXHAUSTED",
+    "too many queues of this tenant are paused; resume some of them",
+  ),
   too_many_keys: row(
     409,
     "RESOURCE_EXHAUSTED",

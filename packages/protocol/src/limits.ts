@@ -44,6 +44,7 @@ export const limits = {
   bulkLimitDefault: 1000,
   bulkLimitMax: 10_000,
   bulkIdsMax: 1000,
+  pausesPerTenantMax: 1000,
   filterCharsMax: 1024,
   idPartCharsMin: 4,
   cleanupLimitDefault: 1000,

@@ -15,6 +15,7 @@ import { noInternalError } from "./no-internal-error.ts";
 import { notBeforeDue } from "./not-before-due.ts";
 import { oneLease } from "./one-lease.ts";
 import { oneTaskPerKey } from "./one-task-per-key.ts";
+import { pausedStandsStill } from "./paused-stands-still.ts";
 import { priorityOrder } from "./priority-order.ts";
 import { promotedInTime } from "./promoted-in-time.ts";
 import { quotasHold } from "./quotas-hold.ts";
@@ -61,6 +62,7 @@ export const checkers = {
   noInternalError,
   webhooksArrive,
   replays,
+  pausedStandsStill,
   everythingFinishes,
 } as const satisfies Record<string, MakeChecker>;
 

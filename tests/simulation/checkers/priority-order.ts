@@ -3,6 +3,7 @@
  * has been ready longest.
  */
 import { queueOf, type Task } from "@codeq/queue";
+import { pausedKey } from "../../../packages/server/src/store/keys.ts";
 import type { LedgerEvent } from "../ledger.ts";
 import { workers } from "../plan.ts";
 import type { MakeChecker } from "./checker.ts";
@@ -23,6 +24,7 @@ export const priorityOrder: MakeChecker = ({ world, report }) => {
       if (task.tenantId !== before.tenantId || task.place.in !== "ready") continue;
       const head = headOf(task, task.place.seq);
       const queue = queueOf(task.command);
+      if (world.ledger.keys.has(pausedKey(queue, task.tenantId))) continue;
       const best = heads.get(queue);
       if (best === undefined || comesBefore(head, best)) heads.set(queue, head);
     }

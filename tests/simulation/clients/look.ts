@@ -23,7 +23,13 @@ export async function readTask(fleet: Fleet): Promise<void> {
 export async function administer(fleet: Fleet): Promise<void> {
   const { calls, random, world } = fleet;
   const caller = fleet.chance(0.1) ? random.pick(producers) : random.pick(admins);
-  switch (random.int(8)) {
+  switch (random.int(10)) {
+    case 8:
+      await calls.send("pauseQueue", caller, { command: random.pick(commands), reason: "x" });
+      return;
+    case 9:
+      await calls.send("resumeQueue", caller, { command: random.pick(commands) });
+      return;
     case 4:
     case 5:
       return search(fleet, caller);
@@ -115,4 +121,19 @@ function someFilter(fleet: Fleet): FilterInput {
 
 function somePlace(fleet: Fleet): string {
   return fleet.random.pick(["ready", "delayed", "leased", "dead", "done", "failed"]);
+}
+
+/** Lets every queue go on, however often it takes until the server agrees. */
+export async function resumeAll(fleet: Fleet, isOver: () => boolean): Promise<void> {
+  for (const admin of admins) {
+    for (const command of commands) {
+      for (let isDone = false; !isDone && !isOver(); ) {
+        isDone = (await fleet.calls.send("resumeQueue", admin, { command }))?.ok === true;
+        if (isDone) continue;
+        await new Promise<void>((resolve) => {
+          fleet.world.clock.after(200, resolve);
+        });
+      }
+    }
+  }
 }

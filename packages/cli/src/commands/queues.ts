@@ -6,6 +6,7 @@ import { Screen } from "../terminal/screen.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
 import { count, timeOfDay } from "../terminal/units.ts";
 import { intervalOf, lookAgain } from "../watch/look.ts";
+import { type PauseFields, pauseLine } from "./pause.ts";
 
 export interface QueueCounts {
   readonly command: string;
@@ -13,6 +14,7 @@ export interface QueueCounts {
   readonly delayed: number;
   readonly inProgress: number;
   readonly dlq: number;
+  readonly paused?: Omit<PauseFields, "command">;
 }
 
 export async function run(call: Call): Promise<number> {
@@ -69,7 +71,26 @@ async function readQueues(call: Call, signal?: AbortSignal): Promise<readonly Qu
     return [JSON.parse(text) as QueueCounts];
   }
   const { text } = await api.get("/admin/queues", { signal });
-  return queuesIn(JSON.parse(text) as Record<string, number>);
+  const queues = queuesIn(JSON.parse(text) as Record<string, number>);
+  const { text: paused } = await api.get("/admin/pauses", { signal });
+  return withPauses(queues, (JSON.parse(paused) as { pauses: readonly PauseFields[] }).pauses);
+}
+
+/** A paused queue is shown also when it is empty. */
+function withPauses(
+  queues: readonly QueueCounts[],
+  pauses: readonly PauseFields[],
+): readonly QueueCounts[] {
+  const paused = new Map(pauses.map(({ command, ...pause }) => [command, pause]));
+  const empty = { ready: 0, delayed: 0, inProgress: 0, dlq: 0 };
+  const known = new Set(queues.map(({ command }) => command));
+  const others = [...paused.keys()].filter((command) => !known.has(command));
+  const all = [...queues, ...others.map((command) => ({ command, ...empty }))];
+  const marked = all.map((queue) => {
+    const pause = paused.get(queue.command);
+    return pause === undefined ? queue : { ...queue, paused: pause };
+  });
+  return marked.sort((a, b) => (a.command < b.command ? -1 : 1));
 }
 
 /** Reads the flat map of buckets: `codeq:q:<queue>:<tenant>:pending:<priority>` and so on. */
@@ -80,7 +101,8 @@ export function queuesIn(buckets: Readonly<Record<string, number>>): readonly Qu
     inprog: "inProgress",
     dlq: "dlq",
   } as const;
-  const queues = new Map<string, { -readonly [Name in keyof QueueCounts]: QueueCounts[Name] }>();
+  type Counted = Omit<QueueCounts, "paused">;
+  const queues = new Map<string, { -readonly [Name in keyof Counted]: Counted[Name] }>();
   for (const [label, number] of Object.entries(buckets)) {
     const [, command, place] =
       /^codeq:q:(.+):[^:]+:(pending|delayed|inprog|dlq)(?::\d)?$/.exec(label) ?? [];
@@ -107,7 +129,10 @@ function linesOf(call: Call, queues: readonly QueueCounts[]): string[] {
     number("RUNNING", ({ inProgress }) => inProgress),
     { title: "DEAD", align: "right", show: ({ dlq }) => (dlq > 0 ? style.red(count(dlq)) : "0") },
   ];
-  return tableLines(columns, queues, style);
+  const pauses = queues.flatMap(({ command, paused }) =>
+    paused === undefined ? [] : [style.yellow(pauseLine({ command, ...paused }))],
+  );
+  return [...tableLines(columns, queues, style), ...pauses];
 }
 
 /** As the Go command line prints it. */

@@ -116,4 +116,23 @@ export const repairCommands: readonly CommandRow[] = [
     connects: true,
     run: async (call) => (await import("../commands/dead-letters.ts")).purge(call),
   },
+  {
+    name: "pause",
+    group: "repair",
+    about: "Stops the deliveries of a queue; tasks can still be enqueued.",
+    details: ["Workers keep the tasks that they have. A pause survives restarts.", administrator],
+    arguments: [{ name: "command", about: "The queue." }],
+    options: [{ name: "reason", value: "text", about: "Why, for whoever looks at the queue." }],
+    connects: true,
+    run: async (call) => (await import("../commands/pause.ts")).pause(call),
+  },
+  {
+    name: "resume",
+    group: "repair",
+    about: "Lets a paused queue go on.",
+    details: [administrator],
+    arguments: [{ name: "command", about: "The queue." }],
+    connects: true,
+    run: async (call) => (await import("../commands/pause.ts")).resume(call),
+  },
 ];

@@ -123,3 +123,14 @@ export interface BulkOutcome {
   /** There may be more; ask again for the rest. */
   readonly hasMore: boolean;
 }
+
+/** A queue that is paused. */
+export interface QueuePause {
+  /** The name of the queue, in lower case. */
+  readonly command: string;
+  /** Who paused it. */
+  readonly by: string;
+  /** When, as in RFC 3339. */
+  readonly at: string;
+  readonly reason?: string;
+}

@@ -94,6 +94,26 @@ test("a task that ended is deleted, and what cannot be done is refused with a co
   );
 });
 
+test("a paused queue stands still until it is resumed", async () => {
+  await using server = await testServer();
+  const { admin } = server.client;
+  const { by, reason } = await admin.pause("Mail", { reason: "maintenance" });
+  assert.deepEqual([by, reason], ["static", "maintenance"]);
+  assert.deepEqual(
+    (await admin.pauses()).map(({ command }) => command),
+    ["mail"],
+  );
+  const done: string[] = [];
+  server.client.worker(mail.handle(({ to }) => void done.push(to)));
+  await server.client.enqueue(mail, { to: "ada" });
+  await server.advance("1m");
+  assert.deepEqual(done, []);
+  await admin.resume("mail");
+  await server.runUntilIdle();
+  assert.deepEqual(done, ["ada"]);
+  assert.deepEqual(await admin.pauses(), []);
+});
+
 test("a closed client asks nothing", async () => {
   await using server = await testServer();
   const client = server.newClient();

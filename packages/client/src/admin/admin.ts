@@ -5,6 +5,7 @@ import type {
   BulkOutcome,
   DeadLetters,
   InspectedTask,
+  QueuePause,
   TaskFilter,
   TaskPage,
   TaskPageOptions,
@@ -86,6 +87,27 @@ export class Admin {
     return this.#bulk("delete", "deleted", { ...which, ...options });
   }
 
+  /**
+   * Stops the deliveries of a queue: claims pass it over, and tasks can still be enqueued. Workers keep
+   * what they have.
+   */
+  async pause(command: string, options: { readonly reason?: string } = {}): Promise<QueuePause> {
+    const path = `${queuePath(command)}/pause`;
+    const body = JSON.stringify(options);
+    return (await this.#ask({ method: "POST", path, body })) as QueuePause;
+  }
+
+  /** Lets a paused queue go on. */
+  async resume(command: string): Promise<void> {
+    await this.#ask({ method: "POST", path: `${queuePath(command)}/resume` });
+  }
+
+  /** The queues that are paused. */
+  async pauses(): Promise<readonly QueuePause[]> {
+    const answer = await this.#ask({ method: "GET", path: "/pauses" });
+    return (answer as { readonly pauses: readonly QueuePause[] }).pauses;
+  }
+
   async #act(id: string, verb: string, body?: object): Promise<AdminTask> {
     const answer = await this.#ask({
       method: "POST",
@@ -101,6 +123,10 @@ export class Admin {
     const { [counter]: changed, ...rest } = answer as Record<string, unknown>;
     return { ...rest, changed } as unknown as BulkOutcome;
   }
+}
+
+function queuePath(command: string): string {
+  return `/queues/${encodeURIComponent(command)}`;
 }
 
 function taskPath(id: string): string {

@@ -40,8 +40,9 @@ import type { Clock } from "../clock.ts";
 import type { Exceeded, Quotas } from "../config/quotas.ts";
 import type { References } from "../store/artifact-files.ts";
 import { type Counts, isEmpty, noCounts } from "../store/counts.ts";
+import { type PausedQueue, type QueuePause, writeOfPause } from "../store/pause-record.ts";
 import { isShort, isShortResult } from "../store/short-texts.ts";
-import type { Position, Store } from "../store/store.ts";
+import type { Position, QueueName, Store } from "../store/store.ts";
 import type { DrawId } from "../task-ids.ts";
 import type { Claim } from "./claim.ts";
 import { Claims } from "./claims.ts";
@@ -388,6 +389,25 @@ export class Broker implements Queue {
     if (place.in !== "dead" && place.in !== "done") return { ok: false, code: "not_ended" };
     await this.delete([task]);
     return { ok: true, task };
+  }
+
+  async pause(of: QueueName, pause: QueuePause | undefined): Promise<void> {
+    this.store.assertWritable();
+    const queue = this.queues.queue(of.tenantId, of.name);
+    const { done } = this.store.commitRecords([writeOfPause(of, pause)]);
+    // From now on, like every decision; a full disk that undoes it has memory read again.
+    queue.pause = pause;
+    this.#index.onMoved?.(queue);
+    if (pause === undefined) this.claims.serve(queue);
+    await done;
+  }
+
+  pausesOf(tenantId: TenantId): readonly PausedQueue[] {
+    const found: PausedQueue[] = [];
+    for (const { name: queue, pause } of this.queues.ofTenant(tenantId)) {
+      if (pause !== undefined) found.push({ queue, ...pause });
+    }
+    return found;
   }
 
   isCrowded(tenantId: TenantId): boolean {

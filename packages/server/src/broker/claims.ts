@@ -104,7 +104,8 @@ export class Claims {
 
   /** Who has waited longest for work of the queue, or of all queues of a tenant, while there is some. */
   #next(work: QueueState | TenantState): Claim | undefined {
-    if (work instanceof QueueState) return work.readyTotal > 0 ? this.lines.next(work) : undefined;
+    if (work instanceof QueueState)
+      return work.topPriority >= 0 ? this.lines.next(work) : undefined;
     let oldest: Claim | undefined;
     for (const queue of work.queues.values()) {
       const claim = this.#next(queue);

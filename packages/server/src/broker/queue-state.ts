@@ -4,6 +4,7 @@
  */
 import type { TaskId, TenantId } from "@codeq/queue";
 import { type Counts, isEmpty, noCounts } from "../store/counts.ts";
+import type { QueuePause } from "../store/pause-record.ts";
 import type { Position } from "../store/store.ts";
 import { ClaimLine } from "./claim-line.ts";
 import { ReadyWindow } from "./ready-window.ts";
@@ -27,6 +28,9 @@ export class QueueState {
   /** A bit for each priority that has ready tasks. */
   #readyBits = 0;
   #readyTotal = 0;
+  #pause: QueuePause | undefined;
+  /** Of the ready bits, those of which something may be claimed: all, or none of a paused queue. */
+  #claimable = -1;
   /** Position up to which delayed tasks are in memory; `everything` when all are. */
   delayedCoveredTo: Position | undefined = everything;
   /** The refills under way, by priority. */
@@ -67,9 +71,18 @@ export class QueueState {
     return this.#readyTotal;
   }
 
-  /** The highest priority that has ready tasks; -1 when none has. */
+  /** The highest priority that has tasks to claim; -1 when none has, and of a paused queue. */
   get topPriority(): number {
-    return 31 - Math.clz32(this.#readyBits);
+    return 31 - Math.clz32(this.#readyBits & this.#claimable);
+  }
+
+  get pause(): QueuePause | undefined {
+    return this.#pause;
+  }
+
+  set pause(pause: QueuePause | undefined) {
+    this.#pause = pause;
+    this.#claimable = pause === undefined ? -1 : 0;
   }
 
   addReady(priority: number, change: number): void {
@@ -104,7 +117,8 @@ export class QueueState {
   }
 
   get isIdle(): boolean {
-    return this.waiters.size === 0 && isEmpty(this.#counts) && !this.refills.some(Boolean);
+    if (this.waiters.size > 0 || this.#pause !== undefined) return false;
+    return isEmpty(this.#counts) && !this.refills.some(Boolean);
   }
 }
 

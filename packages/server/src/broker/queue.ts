@@ -19,6 +19,8 @@ import type { Exceeded } from "../config/quotas.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { References } from "../store/artifact-files.ts";
 import type { Counts } from "../store/counts.ts";
+import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
+import type { QueueName } from "../store/store.ts";
 import type { Claim } from "./claim.ts";
 import type { Acted, TaskAction, TaskOf } from "./task-actions.ts";
 import type { TaskFilter } from "./task-filter.ts";
@@ -67,6 +69,10 @@ export interface Queue {
   find(wanted: WantedTasks): Promise<FoundTasks | undefined>;
   /** What an administrator does to a task. */
   act(of: TaskOf, action: TaskAction): Promise<Acted>;
+
+  /** Claims pass the queue over until it is resumed, which is to pause it with undefined. */
+  pause(of: QueueName, pause: QueuePause | undefined): Promise<void>;
+  pausesOf(tenantId: TenantId): MaybePromise<readonly PausedQueue[]>;
 
   /** Whether so many claims wait that no other of the tenant may. */
   isCrowded(tenantId: TenantId): boolean;

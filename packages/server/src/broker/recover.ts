@@ -32,6 +32,9 @@ export async function recoverMemory(memory: Memory): Promise<number> {
     if (counts.delayed > 0) delayed.recover(queue);
     if (counts.leased > 0) await readLeases(memory, queue);
   }
+  for await (const { tenantId, name, pause } of store.pauses()) {
+    queues.queue(tenantId, name).pause = pause;
+  }
   return sequence;
 }
 

@@ -16,6 +16,7 @@ import { listTasks } from "./list-tasks.ts";
 import { listTenants } from "./list-tenants.ts";
 import { listWorkers } from "./list-workers.ts";
 import { nackTask } from "./nack-task.ts";
+import { listPauses, pauseQueue, resumeQueue } from "./pause-queue.ts";
 import { getQueue, listQueues } from "./queue-counts.ts";
 import { revokeApiKey } from "./revoke-api-key.ts";
 import { submitResult, submitResults } from "./submit-result.ts";
@@ -49,4 +50,7 @@ export const operations = {
   deleteTask,
   replayDeadLetters,
   deleteDeadLetters,
+  pauseQueue,
+  resumeQueue,
+  listPauses,
 } as const;

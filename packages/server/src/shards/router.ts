@@ -46,6 +46,8 @@ import type { Clock } from "../clock.ts";
 import type { Exceeded, Quotas } from "../config/quotas.ts";
 import type { References } from "../store/artifact-files.ts";
 import { addCounts, type Counts, noCounts } from "../store/counts.ts";
+import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
+import type { QueueName } from "../store/store.ts";
 import type { Feed } from "../telemetry/feed.ts";
 import type { ShardLink } from "./link.ts";
 import {
@@ -359,6 +361,15 @@ export class Router implements Queue, AsyncDisposable {
     return this.#of(id).ask<"act", Acted>("act", [of, action], undefined, (number) => {
       if (isCounted) this.#room.send(shard, number, tenantId, { pending: 1 });
     });
+  }
+
+  async pause(of: QueueName, pause: QueuePause | undefined): Promise<void> {
+    await this.#askAll<"pause", null>("pause", [of, pause ?? null]);
+  }
+
+  async pausesOf(tenantId: TenantId): Promise<readonly PausedQueue[]> {
+    const all = await this.#askAll<"pausesOf", readonly PausedQueue[]>("pausesOf", [tenantId]);
+    return [...new Map(all.flat().map((each) => [each.queue, each])).values()];
   }
 
   isCrowded(tenantId: TenantId): boolean {

@@ -18,6 +18,8 @@ import type {
   Submitted,
   Waiter,
 } from "../broker/verbs.ts";
+import type { QueuePause } from "../store/pause-record.ts";
+import type { QueueName } from "../store/store.ts";
 import type { Feed, TaskEvent } from "../telemetry/feed.ts";
 import { DamagedMessage, MessageReader, MessageWriter } from "./message.ts";
 import { shardOf } from "./shard-of.ts";
@@ -69,6 +71,9 @@ export interface Questions {
   cleanUp: [wanted: CleanUp];
   find: [wanted: WantedTasks];
   act: [of: TaskOf, action: TaskAction];
+  /** Null to resume. */
+  pause: [of: QueueName, pause: QueuePause | null];
+  pausesOf: [tenantId: TenantId];
   scrape: [];
 }
 
@@ -280,6 +285,11 @@ export class ShardHost {
       // JSON has no word for a missing answer.
       find: async (wanted) => (await broker.find(wanted)) ?? null,
       act: (of, action) => broker.act(of, action),
+      pause: async (of, pause) => {
+        await broker.pause(of, pause ?? undefined);
+        return null;
+      },
+      pausesOf: (tenantId) => broker.pausesOf(tenantId),
       scrape,
     };
     return (answers[name] as (...of: unknown[]) => unknown)(...(given as unknown[]));
@@ -424,10 +434,12 @@ export class ShardHost {
     if (this.#isAnew) to.byte(answer.anew);
     this.#isAnew = false;
     for (const { tenantId, name, readyTotal, topPriority } of this.#queues) {
+      // Of a paused queue nothing can be claimed.
+      const ready = topPriority < 0 ? 0 : readyTotal;
       to.byte(answer.hint);
       to.text(tenantId);
       to.text(name);
-      to.number(readyTotal);
+      to.number(ready);
       to.number(topPriority + 1);
       tenants.add(tenantId);
     }

@@ -13,6 +13,7 @@
  *   codeq/q/<queue>/<tenant>/delayed/<ms>/<id>
  *   codeq/q/<queue>/<tenant>/dlq/<id>
  *   codeq/counts/<queue>/<tenant>                           how many of each, written with every flush
+ *   codeq/paused/<queue>/<tenant>                           who paused it, when and why
  *   codeq/keys/<tenant>/<id>                                an API key, without its secret
  *   codeq/key-uses/<id>                                     when an API key was last used, about
  *   codeq/bytes/<tenant>                                    bytes of its payloads and results
@@ -94,6 +95,10 @@ export const deadPrefix = (prefix: string): string => `${prefix}dlq/`;
 export const countsPrefix = "codeq/counts/";
 export const countsKey = (queue: string, tenant: TenantId): string =>
   `${countsPrefix}${queue}/${tenant || "_"}`;
+
+export const pausedPrefix = "codeq/paused/";
+export const pausedKey = (queue: string, tenant: TenantId): string =>
+  `${pausedPrefix}${queue}/${tenant || "_"}`;
 
 export const apiKeysPrefix = "codeq/keys/";
 export const apiKeysOf = (tenant: TenantId): string => `${apiKeysPrefix}${tenant}/`;

@@ -59,6 +59,7 @@ import {
   inProgressPrefix,
   newestFirst,
   numberOf,
+  pausedPrefix,
   payloadKey,
   pendingPrefix,
   quarantineKey,
@@ -74,6 +75,7 @@ import {
   tenantOfStoredBytes,
   webhookKey,
 } from "./keys.ts";
+import { decodePause, type QueuePause } from "./pause-record.ts";
 import { StoredBytes } from "./stored-bytes.ts";
 import { decodeResult, encodeResult } from "./task-codec.ts";
 import { taskRows } from "./task-rows.ts";
@@ -412,6 +414,16 @@ export class Store implements AsyncDisposable {
       }
       const sequence = Math.max(stored, unflushed.sequence);
       return { queues: [...queues.values()], sequence };
+    }
+  }
+
+  /** Every queue that is paused. */
+  async *pauses(): AsyncGenerator<QueueName & { readonly pause: QueuePause }> {
+    for await (const [key, value] of this.#scan(pausedPrefix)) {
+      const pause = decodePause(value.toString("utf8"));
+      const [name, tenant] = key.slice(pausedPrefix.length).split("/") as [string, string];
+      if (pause === undefined) this.#quarantine(key);
+      else yield { name, tenantId: (tenant === "_" ? "" : tenant) as TenantId, pause };
     }
   }
 

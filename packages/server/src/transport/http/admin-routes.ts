@@ -3,13 +3,15 @@
  * operator names in the query.
  */
 import { operations } from "../../operations/index.ts";
-import { CleanUpBody } from "./bodies.ts";
+import type { PausedQueue, QueuePause } from "../../store/pause-record.ts";
+import { CleanUpBody, PauseBody } from "./bodies.ts";
 import type { BodyOf } from "./json-body.ts";
-import { queueBuckets, queueStats } from "./json-codec.ts";
+import { type JsonCodec, queueBuckets, queueStats } from "./json-codec.ts";
 import { textField } from "./query.ts";
 import { json, route } from "./route.ts";
 
 const base = "/v1/codeq/admin";
+const queueParam = { command: "The command of the queue; letter case is ignored." };
 
 export const adminRoutes = [
   route({
@@ -28,12 +30,56 @@ export const adminRoutes = [
     operation: operations.getQueue,
     name: "getQueue",
     summary: "Count the tasks of a queue",
-    params: { command: "The command of the queue; letter case is ignored." },
+    params: queueParam,
     replies: {
       200: { about: "Counts by place; zeros for a queue without tasks.", schema: "QueueCounts" },
     },
     input: ({ params }) => ({ ok: true, value: { command: params["command"] ?? "" } }),
-    reply: (counts, _codec, { params }) => json(queueStats(params["command"] ?? "", counts)),
+    reply: ({ counts, pause }, codec, { params }) => {
+      const paused = pause === undefined ? undefined : pauseFields(pause, codec);
+      return json(queueStats(params["command"] ?? "", counts, paused));
+    },
+  }),
+  route({
+    method: "POST",
+    path: `${base}/queues/:command/pause`,
+    operation: operations.pauseQueue,
+    name: "pauseQueue",
+    summary: "Pause a queue",
+    about: "Nothing of it is claimed until it is resumed; tasks are still created.",
+    params: queueParam,
+    refusals: ["invalid_command", "too_many_pauses"],
+    replies: { 200: { about: "Who paused it, when and why.", schema: "Pause" } },
+    body: PauseBody,
+    bodyOptional: true,
+    input: ({ params, body }) => {
+      const { reason } = (body ?? {}) as BodyOf<typeof PauseBody>;
+      return { ok: true, value: { command: params["command"] ?? "", reason: reason ?? "" } };
+    },
+    reply: (pause, codec) => json(JSON.stringify(pausedFields(pause, codec))),
+  }),
+  route({
+    method: "POST",
+    path: `${base}/queues/:command/resume`,
+    operation: operations.resumeQueue,
+    name: "resumeQueue",
+    summary: "Resume a queue",
+    params: queueParam,
+    refusals: ["invalid_command"],
+    replies: { 200: { about: "It is not paused.", schema: "Resumed" } },
+    input: ({ params }) => ({ ok: true, value: { command: params["command"] ?? "" } }),
+    reply: ({ queue }) => json(JSON.stringify({ command: queue, paused: false })),
+  }),
+  route({
+    method: "GET",
+    path: `${base}/pauses`,
+    operation: operations.listPauses,
+    name: "listPauses",
+    summary: "List paused queues",
+    replies: { 200: { about: "All queues that are paused.", schema: "Pauses" } },
+    input: () => ({ ok: true, value: undefined }),
+    reply: (pauses, codec) =>
+      json(JSON.stringify({ pauses: pauses.map((each) => pausedFields(each, codec)) })),
   }),
   route({
     method: "POST",
@@ -67,6 +113,14 @@ export const adminRoutes = [
     reply: ({ tenants, hasMore }) => json(JSON.stringify({ tenants, hasMore })),
   }),
 ] as const;
+
+function pausedFields({ queue, ...pause }: PausedQueue, codec: JsonCodec): object {
+  return { command: queue, ...pauseFields(pause, codec) };
+}
+
+function pauseFields({ by, atMs, reason }: QueuePause, codec: JsonCodec): object {
+  return { by, at: codec.instant(atMs), ...(reason === "" ? {} : { reason }) };
+}
 
 /** Keeps the caller's offset. */
 function withoutFraction(instant: string): string {

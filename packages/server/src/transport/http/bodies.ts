@@ -162,6 +162,11 @@ export const DeadLettersBody = object(
   { isClosed: true },
 );
 
+export const PauseBody = object(
+  { reason: about(text, `Why, for whoever wonders; at most ${limits.reasonCharsMax} characters.`) },
+  { isClosed: true },
+);
+
 export const CleanUpBody = object({
   limit: about(
     integer,

@@ -114,13 +114,14 @@ export class JsonCodec {
   }
 }
 
-export function queueStats(command: string, counts: Counts): string {
+export function queueStats(command: string, counts: Counts, paused: object | undefined): string {
   return JSON.stringify({
     command,
     ready: counts.ready.reduce((sum, count) => sum + count, 0),
     delayed: counts.delayed,
     inProgress: counts.leased,
     dlq: counts.dead,
+    paused,
   });
 }
 

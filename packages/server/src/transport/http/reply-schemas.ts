@@ -103,6 +103,9 @@ const taskOptional = {
   ),
 };
 
+const pause = fields({ by: string, at: time }, { reason: string });
+const pausedQueue = fields({ command: string, by: string, at: time }, { reason: string });
+
 const deadLettersDone = {
   matched: described(count, "How many were found."),
   failed: listOf(fields({ id: string, code: { type: "string", enum: Object.keys(errors) } })),
@@ -180,13 +183,13 @@ export const replySchemas = {
     { type: "object", additionalProperties: { type: "integer", minimum: 1 } },
     "Tasks by bucket, such as `codeq:q:render:acme:pending:0`; only buckets that hold tasks.",
   ),
-  QueueCounts: fields({
-    command: string,
-    ready: count,
-    delayed: count,
-    inProgress: count,
-    dlq: count,
-  }),
+  QueueCounts: fields(
+    { command: string, ready: count, delayed: count, inProgress: count, dlq: count },
+    { paused: described(pause, "Who paused the queue, when and why.") },
+  ),
+  Pause: pausedQueue,
+  Pauses: fields({ pauses: listOf(pausedQueue) }),
+  Resumed: fields({ command: string, paused: { const: false } }),
   CleanedUp: fields({ before: time, deleted: count, limit: { type: "integer" } }),
   Tenants: fields({ tenants: strings, hasMore: { type: "boolean" } }),
   ApiKey: fields(apiKeyRequired, apiKeyOptional),
