@@ -37,6 +37,14 @@ export const marks = {
     means: "Builds and runs the executable, in a folder beside the checkout.",
     checkedBy: "tests/install/executable.test.ts",
   },
+  "sh image": {
+    means: "Builds and runs containers; a stand-in for docker checks files, names and flags.",
+    checkedBy: "tests/install/image.test.ts",
+  },
+  "sh chart": {
+    means: "Installs the chart, with Helm and without a cluster.",
+    checkedBy: "tests/install/chart.test.ts",
+  },
   yaml: {
     means: "A configuration of the server that starts.",
     checkedBy: "tests/guides/configuration.test.ts",

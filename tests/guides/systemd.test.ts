@@ -1,12 +1,12 @@
 /** The unit of the deployment guide is one that systemd takes without a complaint. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { chmodSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { ensureProgram } from "../cli/programs.ts";
-import { temporaryDirectory } from "../e2e/server-process.ts";
+import { root, temporaryDirectory } from "../e2e/server-process.ts";
 import { blocksOf } from "./marks.ts";
 
 const run = promisify(execFile);
@@ -40,4 +40,10 @@ test("systemd finds nothing wrong with the unit", async (t) => {
   assert.match(await complaints(mistyped), /kill mode .*gentle/);
   const unknown = block.text.replace("RestartSec=", "RestartSeconds=");
   assert.match(await complaints(unknown), /RestartSeconds/);
+});
+
+test("the unit in deploy/systemd is that of the guide", () => {
+  const [block] = blocksOf("ini");
+  const [, ...lines] = block?.text.split("\n") ?? [];
+  assert.equal(readFileSync(join(root, "deploy/systemd/codeq.service"), "utf8"), lines.join("\n"));
 });
