@@ -1,10 +1,11 @@
 /**
  * The one place that hears of every durable change of a task, in the order of the commits, and passes
- * it on to whoever is interested: metrics, feeds, retention and callbacks.
+ * it on to whoever is interested: metrics, traces, feeds, retention and callbacks.
  */
 import type { Change } from "@codeq/queue";
 import type { Events } from "../telemetry/events.ts";
 import type { Feed } from "../telemetry/feed.ts";
+import { noTracing, type Tracing } from "../telemetry/tracing/tracing.ts";
 import { eventsOf } from "./feed-events.ts";
 
 export class ToldChanges {
@@ -14,14 +15,21 @@ export class ToldChanges {
   onWebhook: (dueMs: number) => void = () => {};
   readonly #events: Events;
   readonly #feed: Feed;
+  readonly #tracing: Tracing;
 
-  constructor(parts: { readonly events: Events; readonly feed: Feed }) {
+  constructor(parts: {
+    readonly events: Events;
+    readonly feed: Feed;
+    readonly tracing?: Tracing | undefined;
+  }) {
     this.#events = parts.events;
     this.#feed = parts.feed;
+    this.#tracing = parts.tracing ?? noTracing;
   }
 
   tell(change: Change): void {
     this.#events.changed(change);
+    this.#tracing.changed(change);
     if (this.#feed.isHeard) for (const event of eventsOf(change)) this.#feed.tell(event);
     const { after } = change;
     if (after?.place.in !== "done" && after?.place.in !== "dead") return;

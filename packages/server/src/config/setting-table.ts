@@ -13,6 +13,7 @@ import { rateLimitSettings } from "./rate-limit-settings.ts";
 import { bytes, count, type SettingRow, seconds } from "./setting-row.ts";
 import type { SettingName, Settings } from "./settings.ts";
 import { storageSettings } from "./storage-settings.ts";
+import { tracingSettings } from "./tracing-settings.ts";
 
 export type SettingTable = { readonly [K in SettingName]: SettingRow<Settings[K]> };
 
@@ -267,6 +268,7 @@ export const settingTable: SettingTable = {
     about:
       "What one tenant may have: a `default` for all and `tenants` by name, each with pendingTasks, storedBytes, requestsPerSecond and concurrentLeases; 0 is no limit.",
   },
+  ...tracingSettings,
   ...rateLimitSettings,
 };
 

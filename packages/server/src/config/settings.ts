@@ -5,7 +5,11 @@
  */
 import type { Quotas } from "./quotas.ts";
 
-export interface Settings extends ConnectionSettings, RateLimitSettings, StorageSettings {
+export interface Settings
+  extends ConnectionSettings,
+    RateLimitSettings,
+    StorageSettings,
+    TracingSettings {
   readonly port: number;
   readonly host: string;
   readonly workerStreamAddr: string;
@@ -90,6 +94,17 @@ export interface StorageSettings {
   readonly scrubIntervalSeconds: number;
 }
 
+export interface TracingSettings {
+  readonly tracingEnabled: boolean;
+  readonly tracingServiceName: string;
+  readonly tracingOtlpEndpoint: string;
+  readonly tracingOtlpProtocol: OtlpProtocol;
+  readonly tracingOtlpInsecure: boolean;
+  readonly tracingOtlpHeaders: string;
+  readonly tracingSampleRatio: number;
+  readonly tracingResourceAttributes: string;
+}
+
 export type RateScope = "producer" | "worker" | "admin" | "webhook";
 export type RateLimitField =
   | "requestsPerMinute"
@@ -115,6 +130,7 @@ export type LogLevel = "debug" | "info" | "warn" | "error";
 export type LogFormat = "json" | "text";
 export type PersistenceProvider = "embedded" | "memory";
 export type Durability = "fsync" | "interval" | "os";
+export type OtlpProtocol = "grpc" | "http/protobuf";
 export type ClientAuth = "required" | "optional";
 export type AuthProvider = "static" | "jwks" | "multi";
 export type BackoffPolicy =

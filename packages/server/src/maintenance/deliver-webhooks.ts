@@ -26,8 +26,12 @@ import {
 import { openMsMax } from "./circuit-breaker.ts";
 import type { Job } from "./ticker.ts";
 
-/** Posts a callback; the answer's status, or undefined when none came. */
-export type PostCallback = (task: Task, result: Result) => Promise<number | undefined>;
+/** Posts a callback for the n-th time; the answer's status, or undefined when none came. */
+export type PostCallback = (
+  task: Task,
+  result: Result,
+  attempt: number,
+) => Promise<number | undefined>;
 
 const pageMax = 128;
 
@@ -218,8 +222,8 @@ export class DeliverWebhooks implements Job {
       await this.#putOff(callback, this.#clock.nowMs() + waitMs);
       return "untried";
     }
-    const status = await this.#try(task, result);
     const tries = callback.tries + 1;
+    const status = await this.#try(task, result, tries);
     const dueMs = this.#decide(task, status, tries);
     if (dueMs !== undefined) this.plan(dueMs);
     const next = dueMs === undefined ? undefined : { dueMs, id, tries };
@@ -228,9 +232,9 @@ export class DeliverWebhooks implements Job {
   }
 
   /** However sending goes wrong, it is a try without an answer. */
-  async #try(task: Task, result: Result): Promise<number | undefined> {
+  async #try(task: Task, result: Result, attempt: number): Promise<number | undefined> {
     try {
-      return await this.#post(task, result);
+      return await this.#post(task, result, attempt);
     } catch (error) {
       this.#warnings.warn("webhook could not be sent", { taskId: task.id, error: String(error) });
       return undefined;

@@ -32,7 +32,7 @@ function setup() {
     ...{ taskId: id, status: "COMPLETED", resultJson: "{}", error: "", artifacts: [] },
     ...{ attempts: 0, completedMs: 0 },
   };
-  const send = (webhook: string) => post({ ...task, webhook }, result);
+  const send = (webhook: string) => post({ ...task, webhook }, result, 1);
   return { clock, send };
 }
 

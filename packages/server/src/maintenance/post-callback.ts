@@ -9,6 +9,7 @@ import { request as requestHttps } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import type { Result, Task } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
+import { noTracing, type Tracing } from "../telemetry/tracing/tracing.ts";
 import type { Timestamps } from "../timestamps.ts";
 import { createLookup } from "./callback-lookup.ts";
 import type { PostCallback } from "./deliver-webhooks.ts";
@@ -19,6 +20,7 @@ export interface CallbackOptions {
   readonly allowPrivateNetworks: boolean;
   readonly clock: Clock;
   readonly timestamps: Timestamps;
+  readonly tracing?: Tracing | undefined;
 }
 
 /** Until the connection stands, name lookup and TLS included. */
@@ -30,16 +32,24 @@ const answerBytesMax = 64 * 1024;
 export function createPostCallback(options: CallbackOptions): PostCallback {
   const isAllowed = options.allowPrivateNetworks ? () => true : isPublicAddress;
   const lookup = createLookup({ isAllowed });
-  return async (task, result) => {
+  const tracing = options.tracing ?? noTracing;
+  return async (task, result, attempt) => {
+    const traced = tracing.posting(task, attempt);
     const body = callbackBody(task, result, options.timestamps);
     const headers: Record<string, string> = {
       "content-type": "application/json",
       "content-length": String(Buffer.byteLength(body)),
       ...sign(options, body),
     };
-    if (task.traceParent !== "") headers["traceparent"] = task.traceParent;
-    if (task.traceState !== "") headers["tracestate"] = task.traceState;
-    return post(task.webhook, { ...options, headers, body, lookup });
+    if (traced.traceParent !== "") headers["traceparent"] = traced.traceParent;
+    if (traced.traceState !== "") headers["tracestate"] = traced.traceState;
+    let status: number | undefined;
+    try {
+      status = await post(task.webhook, { ...options, headers, body, lookup });
+    } finally {
+      traced.end(status);
+    }
+    return status;
   };
 }
 

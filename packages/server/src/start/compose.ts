@@ -36,6 +36,7 @@ import { Feed } from "../telemetry/feed.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { mergedScrape } from "../telemetry/merged-scrape.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
+import { noTracing, type Tracing } from "../telemetry/tracing/tracing.ts";
 import type { Timestamps } from "../timestamps.ts";
 import type { Endpoints } from "../transport/endpoints.ts";
 import { StreamSlots } from "../transport/grpc/stream-slots.ts";
@@ -236,6 +237,7 @@ export function composeStreams(parts: {
   readonly clock: Clock;
   readonly endpoints: Endpoints;
   readonly tls?: ServerTls | undefined;
+  readonly tracing?: Tracing | undefined;
 }): Streams {
   const { core, config, logger, clock, tls } = parts;
   const { instance } = parts.endpoints;
@@ -252,6 +254,7 @@ export function composeStreams(parts: {
     instance,
     logger,
     clock,
+    tracing: parts.tracing ?? noTracing,
   };
   const streams = createStreams({ ...session, limits: config, tls });
   collectStreamMetrics(parts.metrics, streams);
@@ -267,6 +270,7 @@ export interface HttpParts {
   readonly timestamps: Timestamps;
   readonly clock: Clock;
   readonly tls?: ServerTls | undefined;
+  readonly tracing?: Tracing | undefined;
   readonly endpoints: Endpoints;
 }
 
@@ -278,6 +282,7 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
     authenticator: core.authenticator,
     codec: new JsonCodec(timestamps),
     metrics,
+    tracing: parts.tracing ?? noTracing,
     logger,
     clock,
     bodyBytesMax: config.bodyBytesMax,

@@ -18,6 +18,8 @@ import { createPostCallback } from "../maintenance/post-callback.ts";
 import { createLogger, type Logger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { collectProcessMetrics, openProcessProbe } from "../telemetry/process-metrics.ts";
+import { openTracing } from "../telemetry/tracing/open-tracing.ts";
+import type { Tracing } from "../telemetry/tracing/tracing.ts";
 import { Timestamps } from "../timestamps.ts";
 import { type Endpoints, newEndpoints } from "../transport/endpoints.ts";
 import type { Streams } from "../transport/grpc/streams.ts";
@@ -91,6 +93,7 @@ interface Running {
   readonly http: FastifyInstance;
   readonly streams: Streams;
   readonly endpoints: Endpoints;
+  readonly tracing: Tracing;
 }
 
 async function start(given: Given, logger: Logger): Promise<Running> {
@@ -100,6 +103,7 @@ async function start(given: Given, logger: Logger): Promise<Running> {
   const timestamps = new Timestamps(config.timezone);
   const probe = openProcessProbe(clock.nowMs());
   collectProcessMetrics(metrics, probe);
+  const tracing = await openTracing({ config, clock, logger, metrics });
   const core = await composeCore({
     config,
     clock,
@@ -113,7 +117,9 @@ async function start(given: Given, logger: Logger): Promise<Running> {
       allowPrivateNetworks: config.webhookAllowPrivateNetworks,
       clock,
       timestamps,
+      tracing,
     }),
+    tracing,
     fetchKeySet,
     defer: (run) => void setImmediate(run),
     openShards: async ({ identity, mustExist }) => {
@@ -126,11 +132,11 @@ async function start(given: Given, logger: Logger): Promise<Running> {
     },
   });
   const endpoints = newEndpoints(randomBytes(12).toString("base64url"));
-  const shared = { core, config, logger, metrics, endpoints, tls };
+  const shared = { core, config, logger, metrics, endpoints, tls, tracing };
   const http = composeHttp({ ...shared, timestamps, clock });
   const streams = composeStreams({ ...shared, clock });
   collectConnectionMetrics(metrics, { http, streams, tls });
-  return { core, http, streams, endpoints };
+  return { core, http, streams, endpoints, tracing };
 }
 
 async function listen(running: Running, config: Config): Promise<Listening> {
@@ -158,6 +164,7 @@ async function stop(
   await listening.close(graceMs);
   cancel();
   await running.core[Symbol.asyncDispose]();
+  await running.tracing[Symbol.asyncDispose]();
   logger.info("stopped");
   process.exit(0);
 }

@@ -25,6 +25,7 @@ import type { Feed } from "../telemetry/feed.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { SpacedWarnings } from "../telemetry/spaced-warnings.ts";
+import type { Tracing } from "../telemetry/tracing/tracing.ts";
 import { collectBrokerMetrics, collectStoreMetrics } from "./collect-metrics.ts";
 import type { Storage } from "./open-data-dir.ts";
 
@@ -56,6 +57,7 @@ export interface ShardParts extends StoreParts {
   readonly post: PostCallback;
   /** Hears what happens to the tasks. */
   readonly feed: Feed;
+  readonly tracing?: Tracing | undefined;
   /** Of callbacks. */
   readonly limiter: Limiter;
   /** Is given the broker of each shard that is opened in this thread. */
@@ -82,7 +84,7 @@ export async function openShard(parts: ShardParts): Promise<Shard> {
   const { config, clock, metrics, feed } = parts;
   const store = await openStore(parts);
   const events = new Events(metrics);
-  const told = new ToldChanges({ events, feed });
+  const told = new ToldChanges({ events, feed, tracing: parts.tracing });
   const artifacts = new ArtifactFiles(config.localArtifactsDir);
   const broker = await openBroker(parts, { store, told, artifacts });
   parts.onBroker?.(broker);

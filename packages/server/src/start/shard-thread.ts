@@ -16,6 +16,8 @@ import { ShardHost } from "../shards/shard-host.ts";
 import { Feed } from "../telemetry/feed.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
+import { openTracing } from "../telemetry/tracing/open-tracing.ts";
+import type { Tracing } from "../telemetry/tracing/tracing.ts";
 import { Timestamps } from "../timestamps.ts";
 import { drawUniform } from "./draw-uniform.ts";
 import { openDataDir } from "./open-data-dir.ts";
@@ -49,10 +51,11 @@ function say(word: ShardThreadWord): void {
   port.postMessage(word);
 }
 
-async function open(): Promise<Shard> {
+async function open(): Promise<Shard & { readonly tracing: Tracing }> {
+  const tracing = await openTracing({ config, clock, logger, metrics, shard: shard.number });
   const directory = join(config.dataDir, `shard-${shard.number}`);
   const storage = await openDataDir({ ...config, dataDir: directory }, { clock, metrics, logger });
-  return openShard({
+  const opened = await openShard({
     config,
     clock,
     logger,
@@ -60,6 +63,7 @@ async function open(): Promise<Shard> {
     storage,
     shard,
     feed,
+    tracing,
     limiter: webhookLimiterOfShard(config, clock),
     randomBytes: (into) => void randomFillSync(into),
     draw: drawUniform,
@@ -68,10 +72,17 @@ async function open(): Promise<Shard> {
       allowPrivateNetworks: config.webhookAllowPrivateNetworks,
       clock,
       timestamps: new Timestamps(config.timezone),
+      tracing,
     }),
     defer: (run) => void setImmediate(run),
     onState: (_state, fault) => host?.tellState(fault),
   });
+  return { ...opened, tracing };
+}
+
+async function stop(opened: Awaited<ReturnType<typeof open>>): Promise<void> {
+  await opened[Symbol.asyncDispose]();
+  await opened.tracing[Symbol.asyncDispose]();
 }
 
 try {
@@ -95,7 +106,7 @@ try {
       made.take(message);
       return;
     }
-    void opened[Symbol.asyncDispose]().then(() => {
+    void stop(opened).then(() => {
       say({ word: "stopped" });
       port.close();
     });

@@ -330,6 +330,12 @@ export const metricTable = {
     help: "1 for the state the storage is in, 0 for the others.",
     labels: [{ name: "state", values: ["ok", "disk_full", "failed"] }],
   },
+  spans: {
+    name: "codeq_spans_total",
+    type: "counter",
+    help: "Spans for the collector of traces: exported, or lost because it did not take them.",
+    labels: [{ name: "outcome", values: ["exported", "lost"] }],
+  },
   eventLoopLagSeconds: {
     name: "codeq_event_loop_lag_seconds",
     type: "gauge",

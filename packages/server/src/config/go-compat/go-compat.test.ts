@@ -207,7 +207,6 @@ test("settings without effect load from a file with one warning each", () => {
   const { warnings } = accepted({
     yaml: `
 redisAddr: localhost:6379
-tracingEnabled: true
 raft: { enabled: false, peers: { a: "x:1" }, peerHTTPAddrs: { a: "x:2" } }
 cluster: { enabled: false, nodes: [{ id: a, grpcAddr: ":1" }] }
 sharding: { enabled: false, backends: { default: { address: x, poolSize: 1 } } }
@@ -220,7 +219,6 @@ sharding: { enabled: false, backends: { default: { address: x, poolSize: 1 } } }
     "raft.peers",
     "redisAddr",
     "sharding.backends",
-    "tracingEnabled",
   ]);
 });
 

@@ -16,11 +16,6 @@ const alone = "this version runs as a single node; remove it, or set it to false
 export const inactiveSettings: readonly InactiveSetting[] = [
   inactive("redisAddr", "REDIS_ADDR"),
   inactive("redisPassword", "REDIS_PASSWORD", "KVROCKS_PASSWORD"),
-  inactive("tracingEnabled", "TRACING_ENABLED"),
-  inactive("tracingServiceName", "TRACING_SERVICE_NAME", "OTEL_SERVICE_NAME"),
-  inactive("tracingOtlpEndpoint", "TRACING_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
-  inactive("tracingOtlpInsecure", "TRACING_OTLP_INSECURE", "OTEL_EXPORTER_OTLP_INSECURE"),
-  inactive("tracingSampleRatio", "TRACING_SAMPLE_RATIO"),
   inactive("identityServiceApiKey", "IDENTITY_SERVICE_API_KEY"),
   inactive("requeueInspectLimit", "REQUEUE_INSPECT_LIMIT"),
   inactive("subscriptionMinIntervalSeconds", "SUBSCRIPTION_MIN_INTERVAL_SECONDS"),

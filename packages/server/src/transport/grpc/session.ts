@@ -20,6 +20,7 @@ import type { ConnectedWorkers } from "../../operations/connected-workers.ts";
 import type { Dispatch } from "../../operations/dispatch.ts";
 import { refusal } from "../../operations/operation.ts";
 import type { Logger } from "../../telemetry/logger.ts";
+import type { Tracing } from "../../telemetry/tracing/tracing.ts";
 import { addressOf } from "../address.ts";
 import type { GrpcStream } from "./grpc-stream.ts";
 import { inTurns } from "./in-turns.ts";
@@ -33,6 +34,7 @@ export interface SessionParts {
   readonly workers: ConnectedWorkers;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly tracing: Tracing;
   readonly slots: StreamSlots;
   readonly claimBatchMax: number;
   /** Another one with every start of a server. */
@@ -336,6 +338,7 @@ export function serveStream<Event, Reply>(
     if (isFinishing) begun.finish();
   };
   counts.open += 1;
+  const startedMs = parts.clock.monotonicMs();
   stream.onMessage((bytes) => {
     if (session.isClosed) return;
     counts.messagesIn += 1;
@@ -356,11 +359,22 @@ export function serveStream<Event, Reply>(
   stream.onClosed((reason) => {
     counts.open -= 1;
     counts.closed[reason] += 1;
+    parts.tracing.streamed({
+      path: stream.path,
+      traceParent: textOf(stream.metadata["traceparent"]),
+      traceState: textOf(stream.metadata["tracestate"]),
+      ended: reason,
+      ms: parts.clock.monotonicMs() - startedMs,
+    });
     session.slot.giveBack();
     cancelTimeout();
     session.close();
   });
   if (!session.slot.take()) turnAwayFull(session, "too many streams are open");
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
 }
 
 function turnAwayFull<Reply>(session: Session<Reply>, text: string): void {

@@ -19,6 +19,7 @@ import type { Credentials, Dispatch } from "../../operations/dispatch.ts";
 import type { Admission, Answer } from "../../operations/operation.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
+import type { Tracing } from "../../telemetry/tracing/tracing.ts";
 import { addressOf } from "../address.ts";
 import { type Connection, Connections } from "../connections.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
@@ -30,7 +31,7 @@ import { Calls, headersOf, type Listener, type Permit } from "./calls.ts";
 import { eventRoutes } from "./event-routes.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
-import { type Answered, PlainConnections } from "./plain-connections.ts";
+import { PlainConnections, type TellAnswered } from "./plain-connections.ts";
 import { RequestIds } from "./request-ids.ts";
 import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
 import { taskAdminRoutes } from "./task-admin-routes.ts";
@@ -42,6 +43,7 @@ export interface HttpOptions {
   readonly authenticator: Authenticator;
   readonly codec: JsonCodec;
   readonly metrics: Metrics;
+  readonly tracing: Tracing;
   readonly logger: Logger;
   readonly clock: Clock;
   readonly bodyBytesMax: number;
@@ -154,7 +156,9 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     request.held?.release();
     const { method, id } = request;
     const route = request.routeOptions.url ?? "unknown";
-    tell({ requestId: id, method, route, status: reply.statusCode, ms: reply.elapsedTime });
+    const { headers, url: path } = request.raw;
+    const sent = { path: path ?? "", headers };
+    tell({ requestId: id, method, route, status: reply.statusCode, ms: reply.elapsedTime }, sent);
     done();
   });
   app.setErrorHandler((error: FastifyError, request, reply) =>
@@ -176,10 +180,11 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   return app;
 }
 
-function tellOf({ metrics, logger }: HttpOptions): (answered: Answered) => void {
-  return (answered) => {
+function tellOf({ metrics, logger, tracing }: HttpOptions): TellAnswered {
+  return (answered, sent) => {
     const { route, method, status } = answered;
     metrics.httpRequests.inc(route, method, String(status));
+    tracing.requested(answered, sent);
     logger[status >= 500 ? "warn" : "debug"]("request", { ...answered });
   };
 }

@@ -14,6 +14,7 @@ import type { Clock } from "../../clock.ts";
 import type { MaybePromise } from "../../maybe-promise.ts";
 import type { Origin } from "../../operations/audit-event.ts";
 import type { Admission, Answer } from "../../operations/operation.ts";
+import type { SentRequest } from "../../telemetry/tracing/tracing.ts";
 import { addressOf } from "../address.ts";
 import type { Connection, Connections } from "../connections.ts";
 import { type Calls, headersOf, type Listener, noQuery } from "./calls.ts";
@@ -29,9 +30,11 @@ export interface PlainParts {
   readonly bodyBytesMax: number;
   readonly limits: HttpLimits;
   readonly requestIdOf: (sent: string | undefined) => string;
-  readonly tell: (answered: Answered) => void;
+  readonly tell: TellAnswered;
   readonly tellFailure: (error: unknown, request: { id: string; route: string }) => void;
 }
+
+export type TellAnswered = (answered: Answered, sent: SentRequest) => void;
 
 /** A request that was answered. */
 export interface Answered {
@@ -105,6 +108,7 @@ interface ConnectionParts extends PlainParts {
 interface Current {
   readonly id: string;
   readonly route: AnyRoute;
+  readonly sent: SentRequest;
   readonly startedMs: number;
   admission: Admission | undefined;
   isHeld: boolean;
@@ -173,7 +177,8 @@ class PlainConnection {
     const { route } = found;
     const id = requestIdOf(headers["x-request-id"]);
     const startedMs = clock.monotonicMs();
-    const current: Current = { id, route, startedMs, admission: undefined, isHeld: false };
+    const admission = undefined;
+    const current: Current = { id, route, sent: request, startedMs, admission, isHeld: false };
     this.#current = current;
     this.#connection?.begin(Number.POSITIVE_INFINITY);
     const from: Origin = { address: this.#address, requestId: id };
@@ -250,8 +255,8 @@ class PlainConnection {
     if (current.isHeld) this.#connection?.release();
     this.#connection?.end();
     const ms = clock.monotonicMs() - current.startedMs;
-    const { id: requestId, route } = current;
-    tell({ requestId, method: route.method, route: route.path, status: reply.status, ms });
+    const { id: requestId, route, sent } = current;
+    tell({ requestId, method: route.method, route: route.path, status: reply.status, ms }, sent);
     if (!socket.writable) return;
     if (this.#early !== undefined && !isClosing) {
       this.#leave(this.#early);

@@ -1,0 +1,231 @@
+/**
+ * Tracing with OpenTelemetry. Spans of a task are children of the context that its producer sent, and are
+ * made when a change is durable: from the decision to that moment. What the caller decided about sampling
+ * is followed; without a caller's word, a share of the traces is kept.
+ */
+import type { Change, Task } from "@codeq/queue";
+import {
+  type Attributes,
+  type Context,
+  ROOT_CONTEXT,
+  type SpanContext,
+  SpanKind,
+  SpanStatusCode,
+  TraceFlags,
+  trace,
+} from "@opentelemetry/api";
+import { resourceFromAttributes } from "@opentelemetry/resources";
+import {
+  ParentBasedSampler,
+  RandomIdGenerator,
+  SamplingDecision,
+  type SpanExporter,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from "@opentelemetry/sdk-trace";
+import type { Clock } from "../../clock.ts";
+import { SpacedWarnings } from "../spaced-warnings.ts";
+import type { TracingParts } from "./open-tracing.ts";
+import { pairsOf } from "./otlp-exporter.ts";
+import { SpanQueue } from "./span-queue.ts";
+import { taskSpans } from "./task-spans.ts";
+import { ownContext, parentHeader, remoteContext } from "./task-trace.ts";
+import type {
+  AnsweredRequest,
+  SentContext,
+  SentRequest,
+  TracedPost,
+  TracedStream,
+  Tracing,
+} from "./tracing.ts";
+
+export class OtelTracing implements Tracing {
+  readonly #clock: Clock;
+  readonly #service: string;
+  readonly #ids: TaskIdGenerator = new TaskIdGenerator();
+  readonly #ratio: TraceIdRatioBasedSampler;
+  readonly #queue: SpanQueue;
+  readonly #provider: TracerProvider;
+
+  constructor({ config, clock, logger, metrics, shard }: TracingParts, exporter: SpanExporter) {
+    this.#clock = clock;
+    this.#service = config.tracingServiceName;
+    this.#ratio = new TraceIdRatioBasedSampler(config.tracingSampleRatio);
+    const warnings = new SpacedWarnings(logger, clock);
+    this.#queue = new SpanQueue({
+      exporter,
+      clock,
+      onSent: (spans) => metrics.spans.add(spans, "exported"),
+      onLost: (spans, why) => {
+        metrics.spans.add(spans, "lost");
+        warnings.warn("spans were lost", { why });
+      },
+    });
+    this.#provider = new TracerProvider({
+      resource: resourceFromAttributes({
+        "deployment.environment.name": config.env,
+        ...pairsOf(config.tracingResourceAttributes),
+        "service.name": config.tracingServiceName,
+        ...(shard === undefined ? {} : { "codeq.shard": shard }),
+      }),
+      sampler: new ParentBasedSampler({ root: this.#ratio }),
+      idGenerator: this.#ids,
+      spanProcessors: [this.#queue],
+    });
+  }
+
+  changed(change: Change): void {
+    const { after, because } = change;
+    const row = taskSpans[because];
+    if (after === undefined || row === undefined) return;
+    const parent = this.#parentOf(after);
+    if (parent === undefined) return;
+    const isFirst = because === "created" && parent.isOwn;
+    if (isFirst) this.#ids.next = parent.context;
+    const span = this.#provider.getTracer(row.tracer).startSpan(
+      row.name,
+      {
+        kind: row.kind,
+        startTime: after.updatedMs,
+        attributes: { ...taskAttributes(after), ...row.attributes(change, after) },
+      },
+      isFirst ? ROOT_CONTEXT : inContext(parent.context),
+    );
+    this.#ids.next = undefined;
+    if (hasFailed(after)) span.setStatus({ code: SpanStatusCode.ERROR, message: after.error });
+    span.end(Math.max(this.#clock.nowMs(), after.updatedMs));
+  }
+
+  requested({ method, route, status, ms }: AnsweredRequest, { path, headers }: SentRequest): void {
+    const traceParent = textOf(headers["traceparent"]);
+    const traceState = textOf(headers["tracestate"]);
+    this.#served({
+      ...{ traceParent, traceState, ms },
+      name: `HTTP ${method} ${route}`,
+      tracer: `${this.#service}/http`,
+      isError: status >= 500,
+      attributes: {
+        "http.method": method,
+        "http.path": path.split("?", 1)[0] ?? "",
+        "http.host": textOf(headers["host"]) ?? "",
+        "http.route": route,
+        "http.status_code": status,
+      },
+    });
+  }
+
+  streamed(stream: TracedStream): void {
+    const [, service = "", method = ""] = stream.path.split("/");
+    this.#served({
+      ...stream,
+      name: `${service}/${method}`,
+      tracer: `${this.#service}/grpc`,
+      isError: stream.ended === "failed",
+      attributes: {
+        "rpc.system": "grpc",
+        "rpc.service": service,
+        "rpc.method": method,
+        "codeq.stream.ended": stream.ended,
+      },
+    });
+  }
+
+  posting(task: Task, attempt: number): TracedPost {
+    const parent = this.#parentOf(task);
+    if (parent === undefined) {
+      const { traceParent, traceState } = task;
+      return { traceParent, traceState, end: () => {} };
+    }
+    const span = this.#provider.getTracer("codeq/result_callback").startSpan(
+      "codeq.webhook.task_result",
+      {
+        kind: SpanKind.CLIENT,
+        startTime: this.#clock.nowMs(),
+        attributes: {
+          ...taskAttributes(task),
+          "codeq.webhook.kind": "task_result",
+          "codeq.webhook.host": URL.parse(task.webhook)?.host ?? "",
+          "codeq.webhook.attempt": attempt,
+        },
+      },
+      inContext(parent.context),
+    );
+    return {
+      traceParent: parentHeader(span.spanContext()),
+      traceState: task.traceState,
+      end: (status) => {
+        if (status !== undefined) span.setAttribute("http.status_code", status);
+        const isError = status === undefined || status >= 400;
+        if (isError) span.setStatus({ code: SpanStatusCode.ERROR });
+        span.end(this.#clock.nowMs());
+      },
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#queue.shutdown();
+  }
+
+  #served(of: Served): void {
+    const parent = remoteContext(of);
+    if (parent !== undefined && parent.traceFlags === TraceFlags.NONE) return;
+    const nowMs = this.#clock.nowMs();
+    const span = this.#provider
+      .getTracer(of.tracer)
+      .startSpan(
+        of.name,
+        { kind: SpanKind.SERVER, startTime: nowMs - of.ms, attributes: of.attributes },
+        parent === undefined ? ROOT_CONTEXT : inContext(parent),
+      );
+    if (of.isError) span.setStatus({ code: SpanStatusCode.ERROR });
+    span.end(nowMs);
+  }
+
+  /** Undefined when the trace of the task is not kept. */
+  #parentOf(task: Task): { readonly context: SpanContext; readonly isOwn: boolean } | undefined {
+    const remote = task.traceParent === "" ? undefined : remoteContext(task);
+    if (remote !== undefined) {
+      return remote.traceFlags === TraceFlags.NONE ? undefined : { context: remote, isOwn: false };
+    }
+    const context = ownContext(task);
+    const { decision } = this.#ratio.shouldSample(ROOT_CONTEXT, context.traceId);
+    return decision === SamplingDecision.NOT_RECORD ? undefined : { context, isOwn: true };
+  }
+}
+
+/** What a span of a server is made of. */
+interface Served extends SentContext {
+  readonly name: string;
+  readonly tracer: string;
+  readonly isError: boolean;
+  readonly attributes: Attributes;
+  readonly ms: number;
+}
+
+/** Gives the first span of a task the ids that follow from its own. */
+class TaskIdGenerator extends RandomIdGenerator {
+  next: SpanContext | undefined;
+
+  constructor() {
+    super();
+    const { generateTraceId, generateSpanId } = this;
+    this.generateTraceId = () => this.next?.traceId ?? generateTraceId();
+    this.generateSpanId = () => this.next?.spanId ?? generateSpanId();
+  }
+}
+
+function textOf(header: string | readonly string[] | undefined): string | undefined {
+  return typeof header === "string" ? header : header?.[0];
+}
+
+function inContext(context: SpanContext): Context {
+  return trace.setSpanContext(ROOT_CONTEXT, context);
+}
+
+function taskAttributes({ id, command, tenantId }: Task): Attributes {
+  return { "codeq.task_id": id, "codeq.command": command, "codeq.tenant_id": tenantId };
+}
+
+function hasFailed({ place }: Task): boolean {
+  return place.in === "dead" || (place.in === "done" && place.how === "failed");
+}

@@ -1,0 +1,92 @@
+/** Which span a change of a task leaves, and what it says. What is not in the table leaves none. */
+import type { Cause, Change, Task } from "@codeq/queue";
+import { type Attributes, SpanKind } from "@opentelemetry/api";
+
+export interface TaskSpan {
+  readonly name: string;
+  readonly tracer: string;
+  readonly kind: SpanKind;
+  readonly attributes: (change: Change, after: Task) => Attributes;
+}
+
+const changes = { tracer: "codeq/repository", kind: SpanKind.INTERNAL } as const;
+
+export const taskSpans: Readonly<Partial<Record<Cause, TaskSpan>>> = {
+  created: {
+    name: "codeq.task.create",
+    tracer: "codeq/scheduler",
+    kind: SpanKind.PRODUCER,
+    attributes: (_change, { priority, webhook, idempotencyKey }) => ({
+      "codeq.priority": priority,
+      "codeq.has_webhook": webhook !== "",
+      "codeq.has_idempotency_key": idempotencyKey !== "",
+    }),
+  },
+  claimed: {
+    ...changes,
+    name: "codeq.task.claim",
+    kind: SpanKind.CONSUMER,
+    attributes: (_change, { place, attempts }) => ({
+      ...workerOf(place),
+      "codeq.lease_seconds": place.in === "leased" ? place.leaseMs / 1000 : 0,
+      "codeq.attempts": attempts,
+    }),
+  },
+  extended: {
+    ...changes,
+    name: "codeq.task.heartbeat",
+    attributes: (_change, { place }) => ({
+      ...workerOf(place),
+      "codeq.extend_seconds": place.in === "leased" ? place.leaseMs / 1000 : 0,
+    }),
+  },
+  finished: {
+    name: "codeq.task.submit_result",
+    tracer: "codeq/results",
+    kind: SpanKind.INTERNAL,
+    attributes: (_change, { place }) => ({
+      ...workerOf(place),
+      "codeq.submit.status":
+        place.in === "done" && place.how === "completed" ? "COMPLETED" : "FAILED",
+    }),
+  },
+  nacked: {
+    ...changes,
+    name: "codeq.task.nack",
+    attributes: ({ before, reason }, after) => ({
+      ...workerOf(before?.place),
+      ...comebackOf(after),
+      "codeq.reason": reason,
+    }),
+  },
+  abandoned: {
+    ...changes,
+    name: "codeq.task.abandon",
+    attributes: ({ before }, after) => ({ ...workerOf(before?.place), ...comebackOf(after) }),
+  },
+  released: {
+    ...changes,
+    name: "codeq.task.release",
+    attributes: ({ before }) => workerOf(before?.place),
+  },
+  expired: {
+    ...changes,
+    name: "codeq.task.expire",
+    attributes: ({ before }, after) => ({ ...workerOf(before?.place), ...comebackOf(after) }),
+  },
+  promoted: { ...changes, name: "codeq.task.promote", attributes: () => ({}) },
+};
+
+function workerOf(place: Task["place"] | undefined): Attributes {
+  const hasWorker = place?.in === "leased" || place?.in === "done";
+  return hasWorker ? { "codeq.worker_id": place.workerId } : {};
+}
+
+/** What became of a delivery that came back. */
+function comebackOf({ place, attempts, updatedMs }: Task): Attributes {
+  return {
+    "codeq.attempts": attempts,
+    "codeq.dead_letter": place.in === "dead",
+    "codeq.delay_seconds": place.in === "delayed" ? (place.dueMs - updatedMs) / 1000 : 0,
+  };
+}

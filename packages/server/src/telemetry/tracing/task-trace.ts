@@ -1,0 +1,35 @@
+/**
+ * The trace that a task belongs to. It is that of the producer, when it sent a context. Otherwise it is
+ * one of the task's own: the id of the trace is that of the task, so that all threads and all starts of
+ * the server agree on it without storing anything, and the span of the creation has the second half of it.
+ */
+
+import type { Task } from "@codeq/queue";
+import { createTraceState, type SpanContext, TraceFlags } from "@opentelemetry/api";
+import type { SentContext } from "./tracing.ts";
+
+const parentPattern = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/;
+const none = /^0+$/;
+
+/** Undefined when there is no context, or one that means nothing. */
+export function remoteContext({ traceParent, traceState }: SentContext): SpanContext | undefined {
+  const [, traceId = "", spanId = "", flags = ""] = parentPattern.exec(traceParent ?? "") ?? [];
+  if (traceId === "" || none.test(traceId) || none.test(spanId)) return undefined;
+  return {
+    traceId,
+    spanId,
+    isRemote: true,
+    traceFlags: Number.parseInt(flags, 16) & TraceFlags.SAMPLED,
+    ...(traceState ? { traceState: createTraceState(traceState) } : {}),
+  };
+}
+
+export function ownContext({ id }: Pick<Task, "id">): SpanContext {
+  const traceId = id.replaceAll("-", "");
+  return { traceId, spanId: traceId.slice(16), isRemote: true, traceFlags: TraceFlags.SAMPLED };
+}
+
+/** The context as a header. */
+export function parentHeader({ traceId, spanId, traceFlags }: SpanContext): string {
+  return `00-${traceId}-${spanId}-0${traceFlags & TraceFlags.SAMPLED}`;
+}

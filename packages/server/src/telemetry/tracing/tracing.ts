@@ -1,0 +1,67 @@
+/** What is traced. Whoever calls does not know whether tracing is on; when it is off, nothing happens. */
+import type { Change, Task } from "@codeq/queue";
+
+export interface Tracing extends AsyncDisposable {
+  /** A durable change of a task. */
+  changed(change: Change): void;
+  /** A request over HTTP was answered. */
+  requested(answered: AnsweredRequest, sent: SentRequest): void;
+  /** A stream of a gRPC client is over. */
+  streamed(stream: TracedStream): void;
+  /** A result is about to be posted. */
+  posting(task: Task, attempt: number): TracedPost;
+}
+
+/** What the operator decides about it. */
+export interface TracingConfig {
+  readonly env: string;
+  readonly tracingEnabled: boolean;
+  readonly tracingServiceName: string;
+  readonly tracingOtlpEndpoint: string;
+  readonly tracingOtlpProtocol: "grpc" | "http/protobuf";
+  readonly tracingOtlpInsecure: boolean;
+  readonly tracingOtlpHeaders: string;
+  readonly tracingSampleRatio: number;
+  readonly tracingResourceAttributes: string;
+}
+
+/** Trace context as a caller sent it; empty or undefined where there is none. */
+export interface SentContext {
+  readonly traceParent: string | undefined;
+  readonly traceState: string | undefined;
+}
+
+export interface AnsweredRequest {
+  readonly method: string;
+  /** The pattern of the path. */
+  readonly route: string;
+  readonly status: number;
+  readonly ms: number;
+}
+
+export interface SentRequest {
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+}
+
+export interface TracedStream extends SentContext {
+  readonly path: string;
+  readonly ended: string;
+  readonly ms: number;
+}
+
+export interface TracedPost {
+  /** What the receiver gets. */
+  readonly traceParent: string;
+  readonly traceState: string;
+  /** The status of the answer; undefined when there was none. */
+  end(status: number | undefined): void;
+}
+
+export const noTracing: Tracing = {
+  changed: () => {},
+  requested: () => {},
+  streamed: () => {},
+  posting: ({ traceParent, traceState }) => ({ traceParent, traceState, end: () => {} }),
+  [Symbol.asyncDispose]: () => Promise.resolve(),
+};
