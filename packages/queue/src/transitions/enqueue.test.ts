@@ -14,6 +14,7 @@ test("a new task is ready with its position and nothing behind it", () => {
     ...fields,
     attempts: 0,
     handBacks: 0,
+    replays: 0,
     leaseToken: 0,
     error: "",
     createdMs: 1000,
