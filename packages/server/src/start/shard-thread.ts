@@ -114,5 +114,6 @@ try {
 } catch (error) {
   const code = error instanceof FaultError ? error.code : "storage_failed";
   say({ word: "failed", code, message: (error as Error).message });
-  port.close();
+  // Ends this thread only, with whatever it had opened by then.
+  process.exit(1);
 }
