@@ -20,7 +20,7 @@ import {
 } from "../e2e/server-process.ts";
 import { History } from "./history.ts";
 import { runLoad } from "./http-load.ts";
-import { readDataDirectory } from "./open-store.ts";
+import { readDataDirectory, readShards } from "./open-store.ts";
 
 const seed = process.env["CODEQ_SEED"] ?? String(Date.now());
 const rounds = Number(process.env["CODEQ_ROUNDS"] ?? 20);
@@ -28,28 +28,41 @@ const rounds = Number(process.env["CODEQ_ROUNDS"] ?? 20);
 const lookInsideEvery = 5;
 const startupKills = 4;
 const olderTasksLookedAt = 60;
+/** With several shards every log is cut at a moment of its own. */
+const runs: readonly Run[] = [
+  { durability: "fsync", shards: 1 },
+  { durability: "interval", shards: 1 },
+  { durability: "os", shards: 1 },
+  { durability: "fsync", shards: 4 },
+];
 
 describe("a server that is killed with kill -9", { concurrency: 3 }, () => {
   // Compiled code is kept by a process that ends by itself, and none of the others does.
   before(() => endOfServer({ dataDir: "", args: ["--help"] }));
 
-  for (const durability of ["fsync", "interval", "os"] as const) {
-    const name = `has everything it acknowledged when durability is ${durability}`;
+  for (const { durability, shards } of runs) {
+    const many = shards === 1 ? "" : ` and there are ${shards} shards`;
+    const name = `has everything it acknowledged when durability is ${durability}${many}`;
     test(name, { timeout: 240_000 }, async (t) => {
       const directory = temporaryDirectory();
       t.after(() => directory.dispose());
-      const run = new KillRun({ durability, dataDir: directory.path });
+      const run = new KillRun({ durability, shards, dataDir: directory.path });
       t.after(() => run.dispose());
       await run.allRounds();
       const { acknowledged, acknowledgements, looks, stories } = run.history;
       t.diagnostic(
-        `${durability}: ${run.kills} kills, ${acknowledgements} acknowledgements ` +
+        `${durability}, ${shards} shards: ${run.kills} kills, ${acknowledgements} acknowledgements ` +
           `${JSON.stringify(Object.fromEntries(acknowledged))}, ` +
           `${stories.length} tasks, ${looks} looks, seed ${seed}`,
       );
     });
   }
 });
+
+interface Run {
+  readonly durability: "fsync" | "interval" | "os";
+  readonly shards: number;
+}
 
 class KillRun {
   readonly history: History = new History();
@@ -59,16 +72,24 @@ class KillRun {
   /** Ends whatever a failed test leaves behind. */
   #cleanUp: () => Promise<void> = () => Promise.resolve();
 
-  constructor(options: { readonly durability: string; readonly dataDir: string }) {
-    const { durability, dataDir } = options;
-    this.#random = new SimRandom(`${seed}/${durability}`);
+  readonly #shards: number;
+
+  constructor(options: Run & { readonly dataDir: string }) {
+    const { durability, shards, dataDir } = options;
+    this.#shards = shards;
+    this.#random = new SimRandom(`${seed}/${durability}/${shards}`);
     const backoff = { BACKOFF_POLICY: "fixed", BACKOFF_BASE_SECONDS: "1" };
-    this.#options = { dataDir, env: { CODEQ_DURABILITY: durability, ...backoff } };
+    this.#options = {
+      dataDir,
+      env: { CODEQ_DURABILITY: durability, CODEQ_SHARDS: String(shards), ...backoff },
+    };
   }
 
   async allRounds(): Promise<void> {
-    for (let round = 1; round <= rounds; round += 1) {
-      if (round % Math.ceil(rounds / startupKills) === 0) await this.#killWhileStarting();
+    // A start of several shards takes its time.
+    const all = this.#shards === 1 ? rounds : Math.ceil(rounds / 4);
+    for (let round = 1; round <= all; round += 1) {
+      if (round % Math.ceil(all / startupKills) === 0) await this.#killWhileStarting();
       await this.#killUnderLoad();
       if (round % lookInsideEvery === 0) await this.#lookInside(`round ${round}`);
       this.#assertSound(`round ${round}`);
@@ -116,14 +137,18 @@ class KillRun {
 
   /** Kills when the files of the directory have changed so many times. */
   async #killWhileStarting(): Promise<void> {
-    for (const name of ["kv", "log"]) {
-      mkdirSync(join(this.#options.dataDir, name), { recursive: true });
+    const { dataDir } = this.#options;
+    const stores = [dataDir];
+    for (let shard = 0; this.#shards > 1 && shard < this.#shards; shard += 1) {
+      stores.push(join(dataDir, `shard-${shard}`));
     }
+    const names = stores.flatMap((store) => [store, join(store, "kv"), join(store, "log")]);
+    for (const name of names) mkdirSync(name, { recursive: true });
     const server = spawnServer(this.#options);
     this.#cleanUp = () => server.kill();
-    let left = 1 + this.#random.int(40);
-    const watchers = [".", "kv", "log"].map((name) =>
-      watch(join(this.#options.dataDir, name), () => {
+    let left = 1 + this.#random.int(40 * stores.length);
+    const watchers = names.map((name) =>
+      watch(name, () => {
         left -= 1;
         if (left === 0) server.signal("SIGKILL");
       }),
@@ -147,7 +172,10 @@ class KillRun {
   }
 
   async #lookInside(when: string): Promise<void> {
-    this.history.verifyStore(await readDataDirectory(this.#options.dataDir));
+    const { dataDir } = this.#options;
+    const contents =
+      this.#shards === 1 ? readDataDirectory(dataDir) : readShards(dataDir, this.#shards);
+    this.history.verifyStore(await contents);
     this.#assertSound(when);
   }
 
