@@ -1,0 +1,109 @@
+/**
+ * The steps of `npm test`, which of them the arguments ask for, and the order in which they run. Plain
+ * JavaScript for Node 18 and later.
+ */
+import { existsSync, statSync } from "node:fs";
+import { join, relative, resolve } from "node:path";
+import { root } from "./ensure-ready.mjs";
+
+const tool = (script, ...args) => [join(root, "node_modules", script), ...args];
+const tests = (...args) => ["--conditions=source", "--test", ...args];
+const folder = (name, more = {}) => ({
+  name,
+  args: tests(`tests/${name}/**/*.test.ts`),
+  isAlone: false,
+  ...more,
+});
+
+/** Each is a run of Node. Those that measure time or memory run alone, after all others. */
+export const steps = [
+  {
+    name: "lint",
+    args: tool("@biomejs/biome/bin/biome", "check", "--error-on-warnings"),
+    isAlone: false,
+  },
+  { name: "types", args: tool("typescript/bin/tsc", "-b"), isAlone: false },
+  {
+    name: "knip",
+    args: tool("knip/bin/knip.js", "--config", "scripts/knip.json"),
+    isAlone: false,
+  },
+  {
+    name: "unit",
+    args: tests(
+      "--test-isolation=none",
+      "packages/*/src/**/*.test.ts",
+      "scripts/*.test.{mjs,ts}",
+      "tests/tidy/*.test.ts",
+      "tests/bench/*.test.ts",
+      "examples/*/*.test.ts",
+    ),
+    isAlone: false,
+  },
+  folder("contract"),
+  folder("grpc"),
+  {
+    name: "shards",
+    env: { CODEQ_TEST_SHARDS: "3" },
+    args: tests(
+      "tests/contract/*.test.ts",
+      "tests/grpc/{access,additions,api-keys,audit,malformed,outcomes,quotas}.test.ts",
+    ),
+    isAlone: false,
+  },
+  folder("client"),
+  folder("simulation"),
+  folder("crash"),
+  folder("damage"),
+  folder("install"),
+  folder("guides"),
+  folder("connections", { isAlone: true }),
+  folder("e2e", { isAlone: true }),
+  folder("cli", { isAlone: true }),
+];
+
+/**
+ * The steps for these arguments: names of steps or parts of names, files of tests, folders. All steps
+ * without arguments. Returns `{ problem }` for a word that means nothing.
+ */
+export function chooseSteps(words, directory = process.cwd()) {
+  if (words.length === 0) return { steps };
+  const chosen = [];
+  for (const word of words) {
+    const named = steps.filter(({ name }) => name.includes(word));
+    const path = resolve(directory, word);
+    if (named.length > 0) chosen.push(...named.filter((step) => !chosen.includes(step)));
+    else if (existsSync(path)) chosen.push(pathStep(path));
+    else {
+      const names = steps.map(({ name }) => name).join(", ");
+      return { problem: `${word} is neither a step nor a file; the steps are ${names}` };
+    }
+  }
+  return { steps: steps.filter((step) => chosen.includes(step)).concat(chosen.filter(isPath)) };
+}
+
+const isPath = (step) => !steps.includes(step);
+
+function pathStep(path) {
+  const name = relative(root, path);
+  const pattern = statSync(path).isDirectory() ? join(name, "**/*.test.{mjs,ts}") : name;
+  return { name, args: tests(pattern), isAlone: false };
+}
+
+/**
+ * Runs steps side by side in lanes, and those that want to be alone one by one afterwards. `run` returns
+ * a promise of whether a step passed. After a failure no step is started. Resolves with true when all
+ * have passed.
+ */
+export async function runSteps(chosen, { lanes, run }) {
+  let allPassed = true;
+  const runNext = async (waiting) => {
+    for (let step = waiting.shift(); step !== undefined && allPassed; step = waiting.shift()) {
+      if (!(await run(step))) allPassed = false;
+    }
+  };
+  const shared = chosen.filter(({ isAlone }) => !isAlone);
+  await Promise.all(Array.from({ length: lanes }, () => runNext(shared)));
+  await runNext(chosen.filter(({ isAlone }) => isAlone));
+  return allPassed;
+}

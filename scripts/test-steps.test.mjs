@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { root } from "./ensure-ready.mjs";
+import { chooseSteps, runSteps, steps } from "./test-steps.mjs";
+
+const namesOf = (chosen) => chosen.map(({ name }) => name);
+
+test("without words all steps run, and every folder of tests belongs to one", () => {
+  assert.deepEqual(chooseSteps([]).steps, steps);
+  const folders = readdirSync(join(root, "tests"), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .filter(({ name }) =>
+      readdirSync(join(root, "tests", name), { recursive: true }).some((file) =>
+        file.endsWith(".test.ts"),
+      ),
+    );
+  const patterns = steps.flatMap(({ args }) => args);
+  for (const { name } of folders) {
+    assert.ok(
+      patterns.some((pattern) => pattern.startsWith(`tests/${name}/`)),
+      name,
+    );
+  }
+});
+
+test("a word chooses the steps with such a name, in their own order and once", () => {
+  assert.deepEqual(namesOf(chooseSteps(["unit", "lint", "un"]).steps), ["lint", "unit"]);
+});
+
+test("a file or a folder chooses its tests, from the folder where the command was typed", () => {
+  const [file] = chooseSteps(["tests/e2e/life.test.ts"], root).steps;
+  assert.equal(file.args.at(-1), "tests/e2e/life.test.ts");
+  const [folder] = chooseSteps(["src/wire"], join(root, "packages/protocol")).steps;
+  assert.equal(folder.args.at(-1), "packages/protocol/src/wire/**/*.test.{mjs,ts}");
+  const both = chooseSteps(["scripts/start.test.mjs", "lint"], root).steps;
+  assert.deepEqual(namesOf(both), ["lint", "scripts/start.test.mjs"]);
+});
+
+test("a word that means nothing is refused, with the steps that there are", () => {
+  const { problem } = chooseSteps(["untit"]);
+  assert.match(problem, /untit is neither a step nor a file; the steps are lint, types/);
+});
+
+test("npm test with a file runs that file and prints how long it took", () => {
+  const args = [join(root, "scripts/test.mjs"), "scripts/ensure-ready.test.mjs"];
+  const env = { ...process.env, NODE_TEST_CONTEXT: undefined };
+  const { status, stdout } = spawnSync(process.execPath, args, {
+    cwd: root,
+    encoding: "utf8",
+    env,
+  });
+  assert.equal(status, 0, stdout);
+  assert.match(stdout, /all passed: scripts\/ensure-ready\.test\.mjs \d+\.\d s; together/);
+});
+
+/** Runs steps by hand: each ends when the test says so. */
+function controlled(chosen, lanes) {
+  const running = new Map();
+  const events = [];
+  const run = ({ name }) => {
+    events.push(name);
+    return new Promise((resolve) => running.set(name, resolve));
+  };
+  const all = runSteps(chosen, { lanes, run });
+  const end = async (name, passed = true) => {
+    running.get(name)(passed);
+    running.delete(name);
+    await new Promise(setImmediate);
+  };
+  return { all, end, running, events };
+}
+
+const shared = (name) => ({ name, isAlone: false });
+const alone = (name) => ({ name, isAlone: true });
+
+test("steps share two lanes, and those that measure run alone at the end", async () => {
+  const chosen = [shared("a"), alone("m"), shared("b"), shared("c"), alone("n")];
+  const { all, end, running, events } = controlled(chosen, 2);
+  assert.deepEqual([...running.keys()], ["a", "b"]);
+  await end("b");
+  assert.deepEqual([...running.keys()], ["a", "c"]);
+  await end("a");
+  assert.deepEqual([...running.keys()], ["c"]);
+  await end("c");
+  assert.deepEqual([...running.keys()], ["m"]);
+  await end("m");
+  assert.deepEqual([...running.keys()], ["n"]);
+  await end("n");
+  assert.equal(await all, true);
+  assert.deepEqual(events, ["a", "b", "c", "m", "n"]);
+});
+
+test("after a failure what runs is finished, and nothing else is started", async () => {
+  const { all, end, events } = controlled([shared("a"), shared("b"), shared("c"), alone("m")], 2);
+  await end("a", false);
+  await end("b");
+  assert.equal(await all, false);
+  assert.deepEqual(events, ["a", "b"]);
+});
+
+test("what measures time or memory is marked", () => {
+  const measuring = steps.filter(({ isAlone }) => isAlone);
+  assert.deepEqual(namesOf(measuring), ["connections", "e2e", "cli"]);
+  assert.ok(existsSync(join(root, "tests/connections/hostile/memory.test.ts")));
+});
