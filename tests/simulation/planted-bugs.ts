@@ -176,6 +176,27 @@ export const plantedBugs: readonly PlantedBug[] = [
     durability: "interval",
   },
   {
+    checker: "acknowledgedIsKept",
+    bug: "a kv trusts its own log, which has lost its middle",
+    plants: { ownLog: (batches) => batches.filter((_, at) => at !== batches.length >> 1) },
+  },
+  {
+    checker: "recovery",
+    bug: "the log is given up as far as the kv was written, not as far as it is durable",
+    plants: {
+      kv: (kv) => ({
+        ...kv,
+        files: {
+          ...(kv.files as NonNullable<Kv["files"]>),
+          noteWritten: async (index) => {
+            await kv.files?.noteWritten(index);
+            return index;
+          },
+        },
+      }),
+    },
+  },
+  {
     checker: "conservation",
     bug: "a sweep removes tasks that wait",
     plants: {

@@ -1,8 +1,11 @@
 /**
- * A kv that outlives its process: the contents are handed from life to life. A batch takes its time,
+ * A kv that outlives its process: its tables are handed from life to life. A batch takes its time,
  * may be refused for lack of space, may be kept although it was reported as failed, at once or when
- * the kv is opened anew, and may be the last thing that a process does. Reads of a range may take
+ * the kv has recovered, and may be the last thing that a process does. Reads of a range may take
  * their time, too.
+ *
+ * Batches are in a log of its own first, which is not trusted with anything and is gone with the process;
+ * from time to time tables are made of everything that was written.
  */
 import {
   CollectedBatch,
@@ -25,6 +28,8 @@ export interface KvFaults {
   /** The fault that the next batch meets, if any. */
   next(): KvFault | undefined;
   isFull(): boolean;
+  /** Whether tables are made now, of what was written. */
+  makesTables(): boolean;
   /** May end the process, before or after the batch took effect. */
   mayCrash(when: "before" | "after"): void;
 }
@@ -36,19 +41,57 @@ export function keptOf(draw: number): KvFault["kept"] {
 }
 
 /** What is in the files of a kv. */
-export interface KvFiles {
-  readonly contents: Map<string, Buffer>;
-  /** What shows when they are opened. */
-  hidden: readonly KvWrite[];
+export class SimKvFiles {
+  /** As a process sees it. */
+  readonly contents: Map<string, Buffer> = new Map();
+  /** What shows when the kv has recovered. */
+  hidden: readonly KvWrite[] = [];
+  /** Batches that are in no table, oldest first. */
+  #ownLog: (readonly KvWrite[])[] = [];
+  #tables: ReadonlyMap<string, Buffer> = new Map();
+
+  logged(writes: readonly KvWrite[]): void {
+    this.#ownLog.push(writes);
+  }
+
+  makeTables(): void {
+    this.#tables = new Map(this.contents);
+    this.#ownLog = [];
+  }
+
+  /** A process has ended: what is in no table is gone, but for batches of the own log that are trusted. */
+  reopen(
+    trusted: (ownLog: readonly (readonly KvWrite[])[]) => readonly (readonly KvWrite[])[],
+  ): void {
+    const kept = trusted(this.#ownLog);
+    this.contents.clear();
+    for (const [key, value] of this.#tables) this.contents.set(key, value);
+    for (const { key, value } of kept.flat()) {
+      if (value === undefined) this.contents.delete(key);
+      else this.contents.set(key, value);
+    }
+    this.#ownLog = [];
+    this.hidden = [];
+    if (kept.length > 0) this.makeTables();
+  }
 }
 
-export async function openSimKv(files: KvFiles, faults: KvFaults): Promise<Kv> {
+export async function openSimKv(files: SimKvFiles, faults: KvFaults): Promise<Kv> {
   const kv = new MemoryKv(files);
+  let writtenIndex = 0;
+  let durableIndex = 0;
+  const makeTables = (): void => {
+    files.makeTables();
+    durableIndex = writtenIndex;
+  };
+  const keep = async (writes: readonly KvWrite[]): Promise<void> => {
+    files.logged(writes);
+    await kv.write(writes);
+  };
   const show = async (): Promise<void> => {
-    await kv.write(files.hidden);
+    await keep(files.hidden);
     files.hidden = [];
   };
-  await show();
   const slowly = <Value>(cursor: KvCursor<Value>): KvCursor<Value> => ({
     next: async (count) => {
       await faults.pause();
@@ -61,12 +104,26 @@ export async function openSimKv(files: KvFiles, faults: KvFaults): Promise<Kv> {
     faults.mayCrash("before");
     await faults.pause();
     if (fault?.kept === "later") files.hidden = writes;
-    else if (fault?.kept !== "no") await kv.write(writes);
+    else if (fault?.kept !== "no") await keep(writes);
     faults.mayCrash("after");
     await faults.pause();
     if (fault !== undefined) throw new FaultError(fault.code, "simulated kv fault");
   };
   return {
+    files: {
+      noteWritten: async (index) => {
+        writtenIndex = index;
+        if (faults.makesTables()) makeTables();
+        return durableIndex;
+      },
+      makeDurable: async () => {
+        await faults.pause();
+        if (!faults.isFull()) makeTables();
+        return durableIndex;
+      },
+      reclaim: () => faults.pause(),
+      scrub: () => faults.pause(),
+    },
     get: (key) => kv.get(key),
     getText: (key) => kv.getText(key),
     cursor: (range) => slowly(kv.cursor(range)),

@@ -22,6 +22,8 @@ export interface WeatherOptions {
 }
 
 const latencyMsMax = 0.8;
+/** How often a flush makes tables of what the kv holds. */
+const tablesChance = 0.25;
 
 export class Weather {
   isKvFull = false;
@@ -87,6 +89,7 @@ export class Weather {
         return this.kvFaults.shift();
       },
       isFull: () => this.isKvFull,
+      makesTables: () => isAlive() && random.next() < tablesChance,
       mayCrash: (when) => {
         if (isAlive()) this.#burn(when === "before" ? "kv-before" : "kv-after");
       },

@@ -3,7 +3,7 @@
  * composition of the server over the simulated clock, disk, kv, random source and webhook target.
  * Disk and kv contents go from one life to the next as a crash leaves them.
  */
-import { type EngineOptions, type Kv, LocalLog, type Log } from "@codeq/engine";
+import { type EngineOptions, type Kv, type KvWrite, LocalLog, type Log } from "@codeq/engine";
 import { type SimClock, SimDisk, type SimRandom } from "@codeq/simulated";
 import { type Core, composeCore } from "../../packages/server/src/start/compose.ts";
 import type { Logger } from "../../packages/server/src/telemetry/logger.ts";
@@ -14,7 +14,7 @@ import { Ledger } from "./ledger.ts";
 import { LifeClock } from "./life-clock.ts";
 import { type TappedLog, tapLog } from "./log-tap.ts";
 import type { Plan } from "./plan.ts";
-import { type KvFiles, openSimKv } from "./sim-kv.ts";
+import { openSimKv, SimKvFiles } from "./sim-kv.ts";
 import type { Trace } from "./trace.ts";
 import { type CrashMode, Weather } from "./weather.ts";
 import { WebhookTarget } from "./webhook-target.ts";
@@ -29,6 +29,8 @@ export interface Plants {
   /** Stands in for the log, below the ledger. */
   readonly log?: (log: Log, world: World) => Log;
   readonly kv?: (kv: Kv, world: World) => Kv;
+  /** Which batches of its own log a kv trusts after the end of a process; none but in a test. */
+  readonly ownLog?: (batches: readonly (readonly KvWrite[])[]) => readonly (readonly KvWrite[])[];
   /** Changes what the engine is given. */
   readonly engine?: (options: EngineOptions) => EngineOptions;
   /** The log syncs less than the mode promises. */
@@ -70,13 +72,15 @@ export class World {
   readonly weather: Weather;
   readonly target: WebhookTarget;
   readonly board: CheckerBoard;
-  readonly kvFiles: KvFiles = { contents: new Map(), hidden: [] };
+  readonly kvFiles: SimKvFiles = new SimKvFiles();
   disk: SimDisk;
   life: Life | undefined;
   /** Since when nothing has disturbed the server. */
   healthySinceMs = 0;
   /** Since when there is room on the disk; undefined while there is none. */
   roomSinceMs: number | undefined = 0;
+  /** When nothing ran for the last time. */
+  stalledMs = 0;
   /** How often a disk was made full or said so. */
   fullFaults = 0;
   readonly #plants: Plants;
@@ -185,6 +189,7 @@ export class World {
   stall(ms: number): void {
     this.trace.add(`stall ${ms}`);
     this.clock.stall(ms);
+    this.stalledMs = this.nowMs;
     this.disturb();
     this.board.stalled(ms);
   }
@@ -229,6 +234,7 @@ export class World {
       onLie: (finding) => this.board.report("recovery", finding),
     });
     life.tap = tapEngine(life.log, this.#plants.engine);
+    this.kvFiles.reopen(this.#plants.ownLog ?? (() => []));
     const kv = await openSimKv(this.kvFiles, this.weather.kvFaultsOf(isAlive));
     const { disk } = this;
     life.core = await composeCore({

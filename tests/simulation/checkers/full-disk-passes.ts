@@ -5,10 +5,10 @@ const reopenMsMax = 3000;
 
 export const fullDiskPasses: MakeChecker = ({ world, report }) => ({
   stepped: () => {
-    const { serving, roomSinceMs, weather } = world;
+    const { serving, roomSinceMs, weather, stalledMs } = world;
     if (serving?.core.store.state !== "full") return;
     if (roomSinceMs === undefined) return;
-    const sinceMs = Math.max(serving.changedMs, roomSinceMs, weather.slowUntilMs);
+    const sinceMs = Math.max(serving.changedMs, roomSinceMs, weather.slowUntilMs, stalledMs);
     if (world.nowMs - sinceMs > reopenMsMax) {
       report(`there has been room since ${sinceMs} and writes are still refused`);
     }

@@ -52,14 +52,15 @@ export const stallsDoNotCount: MakeChecker = ({ world, report }) => {
     answered: ({ number }) => {
       unanswered.delete(number);
     },
-    event: ({ id, before, after }) => {
+    event: ({ kind, id, before, after }) => {
       const each = spared.get(id);
-      if (each === undefined || after?.place.in === "leased") return;
+      if (each === undefined || kind === "extend") return;
+      // Also by a claim, when a full disk has undone the one before.
       spared.delete(id);
       const isCounted = (after?.attempts ?? 0) > (before?.attempts ?? 0);
       if (before?.leaseToken !== each.token || !isCounted) return;
       if (world.nowMs < each.untilMs) {
-        report(`the lease of ${id} ended at ${world.nowMs}, ${each.untilMs} after a stall`);
+        report(`after a stall, ${id} was taken back at ${world.nowMs} instead of ${each.untilMs}`);
       }
     },
     died: forget,
