@@ -4,6 +4,7 @@
  */
 import { parseArgs } from "node:util";
 import type { Durability } from "../../packages/server/src/config/settings.ts";
+import { shardedStepsDefault, simulateShards } from "./sharded-run.ts";
 import { type SimulationOutcome, simulate, stepsDefault } from "./simulation.ts";
 
 const usage = `npm run sim -- [options]
@@ -12,6 +13,7 @@ const usage = `npm run sim -- [options]
   --seconds S       stop after so many seconds
   --steps K         steps of trouble in each run (${stepsDefault})
   --mode M          fsync, interval or os (drawn from the seed unless given)
+  --shards          a router over 1, 2, 3 or 8 shards instead of a whole server
   --trace           print everything that happens
   --help            this text
 Ends with 1 when a promise is broken.`;
@@ -23,13 +25,14 @@ const { values } = parseArgs({
     seconds: { type: "string" },
     steps: { type: "string" },
     mode: { type: "string" },
+    shards: { type: "boolean" },
     trace: { type: "boolean" },
     help: { type: "boolean" },
   },
 });
 
 if (values.help === true) console.log(usage);
-else process.exitCode = await main();
+else process.exitCode = values.shards === true ? await runShards() : await main();
 
 async function main(): Promise<number> {
   const startMs = performance.now();
@@ -58,6 +61,28 @@ async function main(): Promise<number> {
   }
   const rate = Math.round(totals.steps / elapsed());
   console.log(`${JSON.stringify(totals)} in ${elapsed().toFixed(1)} s, ${rate} steps/s`);
+  return totals.failed === 0 ? 0 : 1;
+}
+
+async function runShards(): Promise<number> {
+  const startMs = performance.now();
+  const first = number(values.seed) ?? Math.floor(performance.timeOrigin) % 1_000_000_000;
+  const count = number(values.seeds) ?? 1;
+  const totals = { seeds: 0, acknowledged: 0, claimed: 0, crashes: 0, failed: 0 };
+  for (let seed = first; seed < first + count; seed += 1) {
+    const steps = number(values.steps) ?? shardedStepsDefault;
+    const outcome = await simulateShards({ seed, steps });
+    totals.seeds += 1;
+    totals.acknowledged += outcome.acknowledged;
+    totals.claimed += outcome.claimed;
+    totals.crashes += outcome.crashes;
+    if (outcome.finding === undefined) continue;
+    totals.failed += 1;
+    console.log(`seed ${seed} (${outcome.shards} shards): ${outcome.finding}`);
+    console.log(`  replay with: npm run sim -- --shards --seed ${seed}`);
+  }
+  const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
+  console.log(`${JSON.stringify(totals)} in ${seconds} s`);
   return totals.failed === 0 ? 0 : 1;
 }
 

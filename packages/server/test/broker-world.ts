@@ -66,6 +66,8 @@ export class BrokerWorld {
   /** Hears of every durable change. */
   observe: (change: Change) => void = () => {};
   readonly #options: BrokerWorldOptions;
+  /** What an earlier process left behind writes nothing any more. */
+  #life = 1;
 
   constructor(options: BrokerWorldOptions = {}) {
     this.#options = options;
@@ -81,6 +83,9 @@ export class BrokerWorld {
 
   async openStore(shards = 1): Promise<Store> {
     const { clock, disk } = this;
+    const life = this.#life;
+    const beforeWrite = (): Promise<void> =>
+      life === this.#life ? this.beforeWrite() : new Promise(() => {});
     const log = await LocalLog.open(disk, {
       durability: "fsync",
       segmentBytes: this.#options.segmentBytes ?? 64 * 1024,
@@ -92,7 +97,7 @@ export class BrokerWorld {
     return Store.open({
       shards,
       log,
-      kv: new MemoryKv({ contents: this.contents, beforeWrite: () => this.beforeWrite() }),
+      kv: new MemoryKv({ contents: this.contents, beforeWrite }),
       observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
       freeBytes: () => disk.freeBytes(),
       clock,
@@ -129,8 +134,13 @@ export class BrokerWorld {
 
   /** The process ends; the next one finds what it had written. */
   async kill(): Promise<Broker> {
-    this.disk = this.disk.crash("process");
+    this.crash("process");
     return this.open();
+  }
+
+  crash(mode: "process" | "power"): void {
+    this.#life += 1;
+    this.disk = this.disk.crash(mode);
   }
 }
 

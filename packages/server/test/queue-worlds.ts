@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { MessageChannel, type MessagePort } from "node:worker_threads";
 import { type EngineState, FaultError } from "@codeq/engine";
+import type { Change } from "@codeq/queue";
 // biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
 import { SimClock, SimRandom, settle } from "@codeq/simulated";
 import type { Broker } from "../src/broker/broker.ts";
@@ -72,6 +73,8 @@ interface Way {
   readonly link: ShardLink & { attach(host: ShardHost): void };
   /** The shard says something. */
   readonly deliver: (message: Uint8Array<ArrayBuffer>) => void;
+  /** What is under way is lost with the shard. */
+  readonly cut?: () => void;
 }
 
 export type MakeWay = (parts: { readonly clock: SimClock; readonly random: SimRandom }) => Way;
@@ -132,22 +135,39 @@ export const lateWay: MakeWay = ({ clock, random }) => {
 
 function deferredWay(there: (run: () => void) => void, back: (run: () => void) => void): Way {
   let host: ShardHost | undefined;
+  let life = 1;
+  const inLife = (run: () => void): (() => void) => {
+    const begun = life;
+    return () => {
+      if (begun === life) run();
+    };
+  };
   const early: Uint8Array[] = [];
   const link = {
     onMessage: (_message: Uint8Array): void => {},
     onDown: (_fault: FaultError): void => {},
     send: (message: Uint8Array<ArrayBuffer>): void =>
-      there(() => {
-        if (host === undefined) early.push(message);
-        else host.take(message);
-      }),
+      there(
+        inLife(() => {
+          if (host === undefined) early.push(message);
+          else host.take(message);
+        }),
+      ),
     stop: () => Promise.resolve(),
     attach: (made: ShardHost): void => {
       host = made;
       for (const message of early.splice(0)) made.take(message);
     },
   };
-  return { link, deliver: (message) => back(() => link.onMessage(message)) };
+  return {
+    link,
+    deliver: (message) => back(inLife(() => link.onMessage(message))),
+    cut: () => {
+      life += 1;
+      host = undefined;
+      early.length = 0;
+    },
+  };
 }
 
 /** Held back until a test lets them pass. */
@@ -186,6 +206,8 @@ export class ShardedWorld implements QueueWorld {
   readonly brokers: Broker[] = [];
   readonly feed: Feed = new Feed();
   readonly states: EngineState[] = [];
+  /** Hears of every durable change of every shard. */
+  observe: (shard: number, change: Change) => void = () => {};
   readonly #worlds: BrokerWorld[] = [];
   readonly #ways: Way[] = [];
   readonly #options: QueueWorldOptions;
@@ -237,7 +259,10 @@ export class ShardedWorld implements QueueWorld {
     const feed = new Feed();
     const events = new Events(createMetrics({ commandsMax: 10 }));
     const told = new ToldChanges({ events, feed });
-    world.observe = (change) => told.tell(change);
+    world.observe = (change) => {
+      told.tell(change);
+      this.observe(shard, change);
+    };
     const broker = await world.open();
     this.brokers[shard] = broker;
     const host = await ShardHost.open({
@@ -260,11 +285,11 @@ export class ShardedWorld implements QueueWorld {
   }
 
   /** The thread of a shard ends from one moment to the next. */
-  crash(shard: number): void {
-    const world = this.world(shard);
-    world.disk = world.disk.crash("process");
+  crash(shard: number, mode: "process" | "power" = "process"): void {
+    this.world(shard).crash(mode);
     this.brokers[shard] = undefined as unknown as Broker;
-    const { link } = this.#ways[shard] as Way;
+    const { link, cut } = this.#ways[shard] as Way;
+    cut?.();
     link.onDown(new FaultError("storage_failed", `shard ${shard} has ended`));
   }
 

@@ -59,7 +59,7 @@ import {
 import { RoutedClaims } from "./routed-claims.ts";
 import type { Questions } from "./shard-host.ts";
 import { shardOf, shardOfKey } from "./shard-of.ts";
-import { SharedRoom } from "./shared-room.ts";
+import { type Held, SharedRoom } from "./shared-room.ts";
 
 /** So many new tasks without a key go to one shard before it is the next one's turn. */
 const turnTasksMax = 64;
@@ -378,6 +378,11 @@ export class Router implements Queue, AsyncDisposable {
 
   exceededByLease(tenantId: TenantId): Exceeded | undefined {
     return this.#room.exceededByLease(tenantId);
+  }
+
+  /** What the tenant has, as the quotas see it. */
+  held(tenantId: TenantId): Held {
+    return this.#room.held(tenantId);
   }
 
   get waitingClaims(): number {

@@ -1,7 +1,9 @@
 /**
  * What quotas leave a tenant, over all shards: what they told, and what was sent to them since. A call
  * that a shard has carried out is part of what it tells, so nothing is counted twice and nothing is
- * forgotten. While a shard is away, what it had and what was on its way to it still counts.
+ * forgotten. While a shard is away, what it had and what was on its way to it still counts. The end of a
+ * lease that was told and not durable is undone when its shard ends; where another shard gave its place to
+ * somebody meanwhile, the tenant is above its quota until a lease ends.
  */
 import type { TenantId } from "@codeq/queue";
 import { type Exceeded, isLimited, type Quotas, quotaOf } from "../config/quotas.ts";
@@ -76,7 +78,7 @@ export class SharedRoom {
   exceededByTask(tenantId: TenantId, bytes: number): Exceeded | undefined {
     if (!this.isLimited) return undefined;
     const { pendingTasks, storedBytes } = quotaOf(this.#quotas, tenantId);
-    const held = this.#held(tenantId);
+    const held = this.held(tenantId);
     if (held.pending >= pendingTasks) {
       return { quota: "pendingTasks", limit: pendingTasks, current: held.pending };
     }
@@ -88,7 +90,7 @@ export class SharedRoom {
   exceededByLease(tenantId: TenantId): Exceeded | undefined {
     if (this.leases(tenantId) > 0) return undefined;
     const { concurrentLeases: limit } = quotaOf(this.#quotas, tenantId);
-    return { quota: "concurrentLeases", limit, current: this.#held(tenantId).leased };
+    return { quota: "concurrentLeases", limit, current: this.held(tenantId).leased };
   }
 
   /** How many more leases it may have. */
@@ -96,10 +98,11 @@ export class SharedRoom {
     if (!this.isLimited) return Number.POSITIVE_INFINITY;
     const { concurrentLeases } = quotaOf(this.#quotas, tenantId);
     if (concurrentLeases === Number.POSITIVE_INFINITY) return concurrentLeases;
-    return Math.max(concurrentLeases - this.#held(tenantId).leased, 0);
+    return Math.max(concurrentLeases - this.held(tenantId).leased, 0);
   }
 
-  #held(tenantId: TenantId): Held {
+  /** What it has and what is on its way. */
+  held(tenantId: TenantId): Held {
     let held = this.#underWay.get(tenantId) ?? nothing;
     for (const told of this.#told) {
       const there = told.get(tenantId);

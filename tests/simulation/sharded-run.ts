@@ -1,0 +1,450 @@
+/**
+ * A router over shards for one seed: messages that are late, shards that are slow, that fail and that end
+ * and come back, and clients that ask for everything. The seed chooses how many shards there are. What
+ * clients were told is compared with what the shards have.
+ */
+import assert from "node:assert/strict";
+import { FaultError } from "@codeq/engine";
+import { type Change, queueOf, type TaskId, type TenantId, type WorkerId } from "@codeq/queue";
+import { SimRandom, settle } from "@codeq/simulated";
+import type { Broker } from "../../packages/server/src/broker/broker.ts";
+import type { ClaimedTask } from "../../packages/server/src/broker/verbs.ts";
+import {
+  isLimited,
+  noQuotas,
+  type Quotas,
+  quotaOf,
+} from "../../packages/server/src/config/quotas.ts";
+import { shardOf } from "../../packages/server/src/shards/shard-of.ts";
+import {
+  AskedClaim,
+  abandon,
+  acme,
+  create,
+  heartbeat,
+  nack,
+  owned,
+  runDue,
+  submit,
+  success,
+  umbrella,
+} from "../../packages/server/test/broker-world.ts";
+import { lateWay, ShardedWorld } from "../../packages/server/test/queue-worlds.ts";
+
+export interface ShardedOptions {
+  readonly seed: number;
+  readonly steps?: number;
+  /** Changes the world before anything happens. */
+  readonly plant?: (world: ShardedWorld) => void;
+}
+
+export interface ShardedOutcome {
+  readonly shards: number;
+  readonly acknowledged: number;
+  readonly claimed: number;
+  readonly crashes: number;
+  /** The first promise that was broken. */
+  readonly finding: string | undefined;
+}
+
+export const shardedStepsDefault = 300;
+const stepsBetweenLooks = 25;
+const tenants: readonly TenantId[] = [acme, umbrella];
+const commands = ["a", "b"] as const;
+const leaseMs = 20_000;
+
+export async function simulateShards(options: ShardedOptions): Promise<ShardedOutcome> {
+  const random = new SimRandom(`shards/${options.seed}`);
+  const count = random.pick([1, 2, 2, 3, 3, 8]);
+  const all = Number.POSITIVE_INFINITY;
+  const quota = {
+    ...noQuotas.default,
+    pendingTasks: random.pick([10, 40, all]),
+    storedBytes: random.pick([400, all]),
+    concurrentLeases: random.pick([2, 8, all]),
+  };
+  const quotas: Quotas = { ...noQuotas, tenants: new Map([[acme as string, quota]]) };
+  const world = await ShardedWorld.open(count, lateWay, { seed: options.seed, quotas });
+  options.plant?.(world);
+  const run = new ShardedRun(world, random, { count, quotas });
+  const stray = (error: unknown): void => {
+    run.finding ??= `nobody caught ${String(error)}`;
+  };
+  process.on("uncaughtException", stray);
+  process.on("unhandledRejection", stray);
+  try {
+    await run.toEnd(options.steps ?? shardedStepsDefault);
+  } catch (error) {
+    if (!(error instanceof assert.AssertionError)) throw error;
+    run.finding ??= error.message;
+  } finally {
+    await settle(1);
+    process.off("uncaughtException", stray);
+    process.off("unhandledRejection", stray);
+  }
+  const { acknowledged, claimed, crashes, finding } = run;
+  return { shards: count, acknowledged: acknowledged.size, claimed, crashes, finding };
+}
+
+interface Known {
+  readonly tenantId: TenantId;
+  isDone: boolean;
+  /** Of the last lease that anybody was told of. */
+  token: number;
+}
+
+interface Held {
+  readonly id: TaskId;
+  readonly tenantId: TenantId;
+  readonly workerId: WorkerId;
+  readonly leaseToken: number;
+}
+
+class ShardedRun {
+  readonly acknowledged: Map<TaskId, Known> = new Map();
+  claimed = 0;
+  crashes = 0;
+  finding: string | undefined;
+  readonly #world: ShardedWorld;
+  readonly #random: SimRandom;
+  readonly #count: number;
+  readonly #leasesMax: number;
+  readonly #isLimited: boolean;
+  readonly #keys: Map<string, TaskId> = new Map();
+  readonly #held: Held[] = [];
+  readonly #waiting: Set<AskedClaim> = new Set();
+  /** Tasks that were never claimed, of this life of each shard, by bucket in their order. */
+  readonly #order: Map<string, TaskId[]>[];
+  readonly #down: Map<number, number> = new Map();
+  /** The end of a lease that was not durable is undone with its shard; others may have its place. */
+  #mayExceed = false;
+  #workers = 0;
+
+  constructor(
+    world: ShardedWorld,
+    random: SimRandom,
+    { count, quotas }: { readonly count: number; readonly quotas: Quotas },
+  ) {
+    this.#world = world;
+    this.#random = random;
+    this.#count = count;
+    this.#leasesMax = quotaOf(quotas, acme).concurrentLeases;
+    this.#isLimited = isLimited(quotas);
+    this.#order = Array.from({ length: count }, () => new Map());
+    world.observe = (shard, change) => this.#observe(shard, change);
+  }
+
+  async toEnd(steps: number): Promise<void> {
+    for (let step = 1; step <= steps && this.finding === undefined; step += 1) {
+      await this.#trouble();
+      for (let acts = this.#random.int(4); acts > 0; acts -= 1) this.#act();
+      await this.#pass(
+        this.#random.next() < 0.97 ? this.#random.int(15) : this.#random.int(30_000),
+      );
+      this.#checkLeases();
+      if (step % stepsBetweenLooks === 0) await this.#look();
+    }
+    if (this.finding === undefined) await this.#finish();
+  }
+
+  async #pass(ms: number): Promise<void> {
+    await this.#world.clock.advance(ms);
+    await settle(2);
+    for (const broker of this.#brokers()) {
+      if (broker.state === "open") await this.#maintain(broker);
+    }
+  }
+
+  async #maintain(broker: Broker): Promise<void> {
+    const due = runDue(broker, this.#world.clock).catch((error: unknown) => {
+      if (!(error instanceof FaultError)) throw error;
+    });
+    // A disk that is slow or gone answers later, or never.
+    await Promise.race([due, settle(20)]);
+  }
+
+  #brokers(): Broker[] {
+    return this.#world.brokers.filter((broker) => broker !== undefined);
+  }
+
+  async #trouble(): Promise<void> {
+    const world = this.#world;
+    for (const [shard, atMs] of [...this.#down]) {
+      if (world.clock.monotonicMs() < atMs) continue;
+      this.#down.delete(shard);
+      await world.openShard(shard);
+    }
+    const draw = this.#random.next();
+    const shard = this.#random.int(this.#count);
+    if (draw > 0.06 || this.#down.has(shard)) return;
+    const { disk } = world.world(shard);
+    if (draw < 0.03) {
+      const until = Promise.withResolvers<void>();
+      world.clock.after(this.#random.int(300), () => until.resolve());
+      disk.slow(this.#random.pick(["sync", "write"]), until.promise);
+    } else if (draw < 0.04) {
+      disk.failNext("sync", "EIO");
+      this.#crash(shard, 200 + this.#random.int(500));
+    } else this.#crash(shard, 0);
+  }
+
+  /** Ends a shard after a while, and starts it again some time later. */
+  #crash(shard: number, afterMs: number): void {
+    const world = this.#world;
+    const end = (): void => {
+      if (this.#down.has(shard)) return;
+      this.crashes += 1;
+      this.#mayExceed = true;
+      this.#order[shard]?.clear();
+      this.#down.set(shard, world.clock.monotonicMs() + this.#random.int(400));
+      world.crash(shard, this.#random.next() < 0.5 ? "process" : "power");
+    };
+    if (afterMs === 0) end();
+    else world.clock.after(afterMs, end);
+  }
+
+  #act(): void {
+    const draw = this.#random.next();
+    if (draw < 0.4) this.#create();
+    else if (draw < 0.65) this.#claim();
+    else if (draw < 0.72) this.#cancel();
+    else this.#work();
+  }
+
+  #create(): void {
+    const random = this.#random;
+    const tenantId = random.pick(tenants);
+    const idempotencyKey = random.next() < 0.4 ? `key-${random.int(60)}` : "";
+    const priority = random.int(3);
+    const delayMs = random.next() < 0.1 ? random.int(5000) : undefined;
+    const visibleMs = delayMs === undefined ? undefined : this.#world.clock.nowMs() + delayMs;
+    const command = idempotencyKey === "" ? random.pick(commands) : "a";
+    const fields = { tenantId, idempotencyKey, priority, visibleMs, command };
+    create(this.#world.queue, fields).done.then(
+      ({ task, replayed }) => {
+        const key = `${tenantId}/${idempotencyKey}`;
+        const before = idempotencyKey === "" ? undefined : this.#keys.get(key);
+        if (before !== undefined && before !== task.id) {
+          this.#broken(`${key} stands for ${before} and for ${task.id}`);
+        }
+        if (idempotencyKey !== "") this.#keys.set(key, task.id);
+        if (this.acknowledged.has(task.id)) {
+          if (!replayed) this.#broken(`${task.id} was created twice`);
+          return;
+        }
+        this.acknowledged.set(task.id, { tenantId, isDone: false, token: 0 });
+      },
+      () => {},
+    );
+  }
+
+  #claim(): void {
+    const random = this.#random;
+    this.#workers += 1;
+    const workerId = `w-${this.#workers}` as WorkerId;
+    const claim = new AskedClaim({
+      tenantId: random.pick(tenants),
+      workerId,
+      queues: random.next() < 0.3 ? undefined : [random.pick(commands)],
+      leaseMs,
+      count: 1 + random.int(4),
+      waitMs: random.next() < 0.3 ? 0 : random.int(10_000),
+    });
+    this.#waiting.add(claim);
+    const over = (): void => void this.#waiting.delete(claim);
+    claim.asked.done
+      .then(
+        (tasks) => this.#given(claim, tasks),
+        () => {},
+      )
+      .finally(over);
+    this.#world.queue.claim(claim);
+  }
+
+  #given(claim: AskedClaim, tasks: readonly ClaimedTask[]): void {
+    if (tasks.length > claim.count) this.#broken(`a claim for ${claim.count} got ${tasks.length}`);
+    for (const { task } of tasks) {
+      const { id, tenantId, leaseToken } = task;
+      this.claimed += 1;
+      if (tenantId !== claim.tenantId) this.#broken(`${id} was given to another tenant`);
+      const known = this.acknowledged.get(id) ?? { tenantId, isDone: false, token: 0 };
+      this.acknowledged.set(id, known);
+      if (known.isDone) this.#broken(`${id} was given out after its end`);
+      if (leaseToken <= known.token) this.#broken(`${id} was given out twice with ${leaseToken}`);
+      known.token = leaseToken;
+      this.#held.push({ id, tenantId, workerId: claim.workerId, leaseToken });
+    }
+  }
+
+  #cancel(): void {
+    const [claim] = this.#waiting;
+    if (claim !== undefined) this.#world.queue.cancelClaim(claim);
+  }
+
+  #work(): void {
+    const random = this.#random;
+    const at = random.int(Math.max(this.#held.length, 1));
+    const held = this.#held[at];
+    if (held === undefined) return;
+    const { queue } = this.#world;
+    const { id, leaseToken } = held;
+    const of = owned(held, held.workerId);
+    const mine = { ...of, owner: { workerId: held.workerId, leaseToken } };
+    const draw = random.next();
+    if (draw < 0.15) {
+      heartbeat(queue, mine, leaseMs).done.catch(() => {});
+      return;
+    }
+    this.#held.splice(at, 1);
+    if (draw < 0.3) nack(queue, mine, { delaySeconds: random.int(3), reason: "" });
+    else if (draw < 0.4) abandon(queue, mine, { interrupted: true });
+    else if (draw < 0.45) queue.release(mine);
+    else {
+      submit(queue, mine, success).done.then(
+        () => {
+          const known = this.acknowledged.get(id);
+          if (known !== undefined) known.isDone = true;
+        },
+        () => {},
+      );
+    }
+  }
+
+  /** Inside a shard, of tasks that were never claimed, the oldest of a bucket goes first. */
+  #observe(shard: number, { before, after, because }: Change): void {
+    const task = after ?? before;
+    if (task === undefined) return;
+    if (shardOf(task.id, this.#count) !== shard) this.#broken(`${task.id} is in shard ${shard}`);
+    const name = `${task.tenantId}/${queueOf(task.command)}/${task.priority}`;
+    const order = this.#order[shard]?.get(name) ?? [];
+    this.#order[shard]?.set(name, order);
+    if (because === "created" && after?.place.in === "ready") order.push(task.id);
+    if (because !== "claimed") return;
+    const at = order.indexOf(task.id);
+    if (at > 0) this.#broken(`${task.id} was claimed before ${order[0]} of the same bucket`);
+    if (at === 0) order.shift();
+  }
+
+  #checkLeases(): void {
+    let leased = 0;
+    for (const { queues } of this.#brokers()) leased += queues.findTenant(acme)?.leased ?? 0;
+    if (leased > this.#leasesMax && !this.#mayExceed) {
+      this.#broken(`${leased} leases, the quota is ${this.#leasesMax}`);
+    }
+    if (leased <= this.#leasesMax && this.#down.size === 0) this.#mayExceed = false;
+  }
+
+  /** Everything comes to rest, and what the router believes is compared with what the shards have. */
+  async #look(): Promise<void> {
+    await this.#rest();
+    const { queue } = this.#world;
+    for (const tenantId of tenants) {
+      const sum = { pending: 0, leased: 0, storedBytes: 0 };
+      for (const { queues, store } of this.#brokers()) {
+        sum.pending += queues.findTenant(tenantId)?.pending ?? 0;
+        sum.leased += queues.findTenant(tenantId)?.leased ?? 0;
+        sum.storedBytes += store.storedBytes(tenantId);
+      }
+      const held = JSON.stringify(queue.held(tenantId));
+      // Without quotas nobody counts.
+      if (!this.#isLimited || held === JSON.stringify(sum)) continue;
+      this.#broken(`what the router counts of ${tenantId} is ${held}, not ${JSON.stringify(sum)}`);
+    }
+    this.#checkWaiting();
+    for (const [id, { tenantId, isDone }] of this.acknowledged) {
+      const broker = this.#world.brokers[shardOf(id, this.#count)] as Broker;
+      const task = broker.store.task(id);
+      if (task?.tenantId !== tenantId) this.#broken(`${id} was acknowledged and is gone`);
+      if (isDone && task?.place.in !== "done") this.#broken(`${id} ended and is ${task?.place.in}`);
+    }
+  }
+
+  /** Nobody waits beside work that it may have. */
+  #checkWaiting(): void {
+    const { queue } = this.#world;
+    for (const { tenantId, queues, isCancelled } of this.#waiting) {
+      if (isCancelled || queue.exceededByLease(tenantId) !== undefined) continue;
+      for (const broker of this.#brokers()) {
+        for (const { name, readyTotal } of broker.queues.ofTenant(tenantId)) {
+          if (readyTotal === 0 || (queues !== undefined && !queues.includes(name))) continue;
+          this.#broken(`a claim of ${tenantId} waits beside ${readyTotal} tasks of ${name}`);
+        }
+      }
+    }
+  }
+
+  /** All shards are up and every message has arrived. */
+  async #rest(): Promise<void> {
+    for (let turn = 0; turn < 1000; turn += 1) {
+      for (const [shard, atMs] of this.#down) this.#down.set(shard, Math.min(atMs, 0));
+      for (const [shard, broker] of this.#world.brokers.entries()) {
+        if (broker?.state === "failed") this.#crash(shard, 0);
+      }
+      for (const shard of [...this.#down.keys()]) {
+        this.#down.delete(shard);
+        await this.#world.openShard(shard);
+      }
+      await this.#pass(20);
+      if (turn < 40) continue;
+      if (!this.#world.queue.shards.every(({ state }) => state === "open")) continue;
+      // What maintenance has done arrives, too, and nothing new is done.
+      for (let last = 0; last < 5; last += 1) {
+        await this.#world.clock.advance(20);
+        await settle(5);
+      }
+      return;
+    }
+    this.#broken("the shards do not come to rest");
+  }
+
+  /** Good workers only, until every task has ended. */
+  async #finish(): Promise<void> {
+    await this.#look();
+    this.#world.queue.stopWaiting();
+    for (let round = 0; round < 2000; round += 1) {
+      const held = this.#held.splice(0);
+      for (const each of held) {
+        const { workerId, leaseToken, id } = each;
+        const mine = { ...owned(each, workerId), owner: { workerId, leaseToken } };
+        submit(this.#world.queue, mine, success).done.then(
+          () => {
+            const known = this.acknowledged.get(id);
+            if (known !== undefined) known.isDone = true;
+          },
+          () => {},
+        );
+      }
+      for (const tenantId of tenants) {
+        const workerId = `finisher-${round}` as WorkerId;
+        const request = { tenantId, workerId, queues: undefined, leaseMs, count: 50, waitMs: 0 };
+        const claim = new AskedClaim(request);
+        claim.asked.done.then(
+          (tasks) => this.#given(claim, tasks),
+          () => {},
+        );
+        this.#world.queue.claim(claim);
+      }
+      await this.#pass(500);
+      if (this.#held.length === 0 && this.#isEmpty()) break;
+    }
+    await this.#look();
+    for (const [id, { tenantId }] of this.acknowledged) {
+      const found = await this.#world.done(this.#world.queue.get(tenantId, id));
+      const place = found?.task.place.in;
+      if (place !== "done" && place !== "dead") this.#broken(`${id} does not end: ${place}`);
+    }
+  }
+
+  #isEmpty(): boolean {
+    return this.#brokers().every(({ queues }) =>
+      tenants.every((each) => {
+        const tenant = queues.findTenant(each);
+        return (tenant?.pending ?? 0) === 0 && (tenant?.leased ?? 0) === 0;
+      }),
+    );
+  }
+
+  #broken(text: string): void {
+    this.finding ??= text;
+  }
+}

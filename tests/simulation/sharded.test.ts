@@ -1,0 +1,104 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { ClaimRequest } from "../../packages/server/src/broker/claim.ts";
+import { RemoteShard } from "../../packages/server/src/shards/remote-shard.ts";
+import { Router } from "../../packages/server/src/shards/router.ts";
+import { SharedRoom } from "../../packages/server/src/shards/shared-room.ts";
+import { type ShardedOptions, simulateShards } from "./sharded-run.ts";
+
+const seedsEach = Number(process.env["CODEQ_SHARD_SEEDS"] ?? 15);
+
+test(`${seedsEach} seeds of routers and shards are sound`, async (context) => {
+  const found = new Set<number>();
+  const totals = { acknowledged: 0, claimed: 0, crashes: 0 };
+  for (let seed = 1; seed <= seedsEach; seed += 1) {
+    const outcome = await simulateShards({ seed });
+    assert.equal(outcome.finding, undefined, `seed ${seed} with ${outcome.shards} shards`);
+    found.add(outcome.shards);
+    totals.acknowledged += outcome.acknowledged;
+    totals.claimed += outcome.claimed;
+    totals.crashes += outcome.crashes;
+  }
+  context.diagnostic(JSON.stringify(totals));
+  assert.deepEqual([...found].sort(), [1, 2, 3, 8]);
+});
+
+/** Replaces a method while a seed runs. */
+interface PlantedBug {
+  readonly bug: string;
+  readonly says: RegExp;
+  readonly plant: () => Disposable;
+}
+
+function replace<T extends object, Name extends keyof T>(
+  of: T,
+  name: Name,
+  make: (before: T[Name]) => T[Name],
+): Disposable {
+  const before = of[name];
+  of[name] = make(before);
+  return {
+    [Symbol.dispose]: () => {
+      of[name] = before;
+    },
+  };
+}
+
+const plantedBugs: readonly PlantedBug[] = [
+  {
+    bug: "a claim is offered to two shards",
+    says: /answered once|leases, the quota is|given out twice|what the router counts/,
+    plant: () => {
+      const shards = new Set<RemoteShard>();
+      return replace(RemoteShard.prototype, "claim", (claim) => {
+        return function offered(this: RemoteShard, request: ClaimRequest, waiter) {
+          shards.add(this);
+          for (const other of shards) if (other !== this) claim.call(other, request, waiter);
+          return claim.call(this, request, waiter);
+        };
+      });
+    },
+  },
+  {
+    bug: "what a shard has carried out is counted twice",
+    says: /what the router counts/,
+    plant: () => replace(SharedRoom.prototype, "carriedOut", () => () => {}),
+  },
+  {
+    bug: "an idempotency key has a task in two shards",
+    says: /stands for/,
+    plant: () => {
+      let turn = 0;
+      return replace(Router.prototype, "enqueue", () => {
+        return function anywhere(this: Router, input, waiter, item = 0) {
+          turn += 1;
+          this.enqueueAt(turn % this.shards.length, input, waiter as never, item);
+        };
+      });
+    },
+  },
+  {
+    bug: "leases under way to a shard are not counted",
+    says: /leases, the quota is/,
+    plant: () =>
+      replace(SharedRoom.prototype, "send", () => () => {
+        // Nothing is noted.
+      }),
+  },
+];
+
+for (const { bug, says, plant } of plantedBugs) {
+  test(`it is noticed when ${bug}`, async () => {
+    for (let seed = 1; seed <= 60; seed += 1) {
+      const options: ShardedOptions = { seed };
+      const planted = plant();
+      const { finding } = await simulateShards(options).finally(() => planted[Symbol.dispose]());
+      if (finding === undefined) continue;
+      assert.match(finding, says);
+      const without = await simulateShards(options);
+      assert.equal(without.finding, undefined, "the same seed is sound without the bug");
+      return;
+    }
+    assert.fail("60 seeds passed with the bug");
+  });
+}
