@@ -1,7 +1,7 @@
 /**
  * Loaded into a server and into the threads of its shards before anything else: on SIGUSR2 the shard named
  * in CODEQ_TEST_SHARD throws outside of every handler, or its log can no longer be synced, as
- * CODEQ_TEST_FAULT says.
+ * CODEQ_TEST_FAULT says. With CODEQ_TEST_STARTS=fail the first thread after that does not start either.
  */
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
@@ -14,13 +14,24 @@ const channel = new BroadcastChannel("codeq-test");
 channel.unref();
 
 if (isMainThread) {
-  process.on("SIGUSR2", () => channel.postMessage("break"));
+  const failing = process.env["CODEQ_TEST_STARTS"];
+  delete process.env["CODEQ_TEST_STARTS"];
+  process.on("SIGUSR2", () => {
+    // Threads are given the variables of the moment.
+    if (failing !== undefined) process.env["CODEQ_TEST_STARTS"] = failing;
+    channel.postMessage("break");
+  });
   channel.onmessage = (event) => {
     const { data } = event as { data: string };
+    if (data === "not started") delete process.env["CODEQ_TEST_STARTS"];
     if (data === "broken") process.stdout.write("the shard is broken\n");
   };
 } else if (String(workerData?.shard?.number) === process.env["CODEQ_TEST_SHARD"]) {
   let isBroken = false;
+  if (process.env["CODEQ_TEST_STARTS"] === "fail") {
+    channel.postMessage("not started");
+    throw new Error("planted");
+  }
   if (fault === "fdatasync") failSyncs(() => isBroken);
   channel.onmessage = (event) => {
     if ((event as { data: string }).data !== "break" || isBroken) return;

@@ -84,7 +84,7 @@ test("a shard whose thread ends is started again, and the others go on meanwhile
   const claimed = JSON.parse((await api.post("/tasks/claim", {})).text) as TaskJson;
   assert.ok([0, 1, 2].every((shard) => ids.some(of(shard))));
   const isOpen = server.line((line) => line.includes("the shard is open again"));
-  const ended = server.line((line) => line.includes("a shard has ended and is started again"));
+  const ended = server.line((line) => line.includes("a shard has ended"));
   // Requests are under way all the time.
   const replies: Reply[] = [];
   let isOver = false;
@@ -117,6 +117,20 @@ test("a shard whose thread ends is started again, and the others go on meanwhile
   assert.equal(exit.code, 0, exit.stderr);
   const again = await world.start({ CODEQ_SHARDS: "3" });
   for (const id of ids) assert.notEqual(await again.api.task(id), undefined, id);
+});
+
+test("a shard that cannot be started again at once is tried again", async (t) => {
+  const world = setup(t);
+  const faults = { CODEQ_TEST_FAULT: "throw", CODEQ_TEST_STARTS: "fail" };
+  const env = { CODEQ_SHARDS: "3", CODEQ_TEST_SHARD: "0", ...faults };
+  const { server, api } = await world.start(env, [`--import=${preload}`]);
+  const ids = await createMany(api, 30);
+  const failed = server.line((line) => line.includes("could not be opened again"));
+  const isOpen = server.line((line) => line.includes("the shard is open again"));
+  await breakShard(server);
+  await failed;
+  await isOpen;
+  for (const id of ids) assert.notEqual(await api.task(id), undefined, id);
 });
 
 test("a shard whose storage fails stops its tasks and no others, and health names it", async (t) => {

@@ -185,11 +185,14 @@ class ShardedRun {
     } else if (draw < 0.04) {
       disk.failNext("sync", "EIO");
       this.#crash(shard, 200 + this.#random.int(500));
+    } else if (draw < 0.044) {
+      // The machine loses its power: every log is cut where it was.
+      for (let each = 0; each < this.#count; each += 1) this.#crash(each, 0, "power");
     } else this.#crash(shard, 0);
   }
 
   /** Ends a shard after a while, and starts it again some time later. */
-  #crash(shard: number, afterMs: number): void {
+  #crash(shard: number, afterMs: number, how?: "power"): void {
     const world = this.#world;
     const end = (): void => {
       if (this.#down.has(shard)) return;
@@ -197,7 +200,7 @@ class ShardedRun {
       this.#mayExceed = true;
       this.#order[shard]?.clear();
       this.#down.set(shard, world.clock.monotonicMs() + this.#random.int(400));
-      world.crash(shard, this.#random.next() < 0.5 ? "process" : "power");
+      world.crash(shard, how ?? (this.#random.next() < 0.5 ? "process" : "power"));
     };
     if (afterMs === 0) end();
     else world.clock.after(afterMs, end);

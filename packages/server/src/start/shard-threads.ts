@@ -1,7 +1,7 @@
 /**
  * Starts the threads of the shards and watches over them. One that ends unasked is started again, since
- * its data is as a crash leaves it, unless that happens too often or its storage had failed; the
- * others go on meanwhile.
+ * its data is as a crash leaves it, unless that happens too often; the others go on meanwhile. A shard
+ * whose storage has failed does not end: it refuses what is asked of it.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -141,25 +141,34 @@ class ShardThread implements ShardLink {
   }
 
   #ended(fault: FaultError): void {
-    const { clock, logger } = this.#parts;
-    const nowMs = clock.monotonicMs();
-    const recent = this.#startedMs.filter((atMs) => nowMs - atMs < startsWithinMs).length;
-    const isAgain = recent < startsMax;
-    logger.error(isAgain ? "a shard has ended and is started again" : "a shard has ended", {
+    this.#parts.logger.error("a shard has ended", {
       shard: this.#number,
       error: (fault.cause as Error | undefined)?.stack ?? fault.message,
     });
     this.onDown(fault);
-    if (!isAgain) return;
+    this.#startAgain();
+  }
+
+  /** Unless it was started too often lately. */
+  #startAgain(): void {
+    const { clock, logger } = this.#parts;
+    const shard = this.#number;
+    const nowMs = clock.monotonicMs();
+    const recent = this.#startedMs.filter((atMs) => nowMs - atMs < startsWithinMs).length;
+    if (recent >= startsMax) {
+      logger.error("a shard ends again and again; it stays down until the server is restarted", {
+        shard,
+      });
+      return;
+    }
     clock.after(startAfterMs, () => {
       if (this.#isStopping) return;
       this.open().then(
-        () => logger.info("the shard is open again", { shard: this.#number }),
-        (error: FaultError) =>
-          logger.error("the shard could not be opened again", {
-            shard: this.#number,
-            error: error.message,
-          }),
+        () => logger.info("the shard is open again", { shard }),
+        (error: FaultError) => {
+          logger.error("the shard could not be opened again", { shard, error: error.message });
+          this.#startAgain();
+        },
       );
     });
   }
