@@ -22,6 +22,14 @@ test("connections are lowered to what storage leaves of the open files", () => {
   assert.equal(connectionsThatFit(configOf("--connections-max=100"), 1024), 100);
 });
 
+test("every shard has files of its own", () => {
+  const config = configOf("--connections-max=2000", "--shards=4");
+  assert.equal(connectionsThatFit(config, 5096), 2000);
+  assert.equal(connectionsThatFit(config, 5094), 1999);
+  assert.equal(connectionsThatFit(configOf("--shards=64"), 1024), 1);
+  assert.match(openFilesAdvice(config, 1024) ?? "", /allow 5096 open files/);
+});
+
 test("what was lowered is told with what to change", () => {
   const config = configOf("--connections-max=2000");
   assert.equal(openFilesAdvice(config, 5000), undefined);

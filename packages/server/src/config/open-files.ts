@@ -8,12 +8,15 @@ import type { Config } from "./settings.ts";
 /** For storage, log, artifacts, callbacks and what Node needs: LevelDB alone may take a fifth. */
 const restPercent = 55;
 const restMax = 1000;
+/** A shard has 16 before it holds a task: its log, its store, their locks and its thread. */
+const filesOfShard = 24;
 
 /** How many connections each listener may have: as many as configured, or as there are files for. */
 export function connectionsThatFit(config: Config, openFilesMax: number | undefined): number {
   const { connectionsMax } = config;
   if (openFilesMax === undefined) return connectionsMax;
-  const rest = Math.min(restMax, Math.ceil((openFilesMax * restPercent) / 100));
+  const rest =
+    Math.min(restMax, Math.ceil((openFilesMax * restPercent) / 100)) + filesOfShards(config);
   const fitting = Math.floor((openFilesMax - rest) / listenersOf(config));
   return Math.max(1, Math.min(connectionsMax, fitting));
 }
@@ -26,12 +29,17 @@ export function openFilesAdvice(
   const fitting = connectionsThatFit(config, openFilesMax);
   const { connectionsMax } = config;
   if (fitting === connectionsMax) return undefined;
-  const needed = connectionsMax * listenersOf(config) + restMax;
+  const needed = connectionsMax * listenersOf(config) + restMax + filesOfShards(config);
   return (
     `the system allows ${openFilesMax} open files, so each listener accepts ${fitting} connections ` +
     `instead of ${connectionsMax} (connectionsMax); allow ${needed} open files (ulimit -n, ` +
     "LimitNOFILE) for all of them"
   );
+}
+
+/** Beyond what one store needs. */
+function filesOfShards({ shards }: Config): number {
+  return shards === 1 ? 0 : shards * filesOfShard;
 }
 
 function listenersOf({ workerStreamAddr, producerStreamAddr }: Config): number {
