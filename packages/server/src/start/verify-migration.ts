@@ -41,10 +41,12 @@ async function compareTasks(
 ): Promise<void> {
   for await (const { items, damaged } of data.tasks("")) {
     noteDamaged(data, damaged, found);
-    for (const moved of items) {
-      const { id } = moved.task;
-      if (!targets.ofTask(id).isSameTask(moved)) throw different(`task ${id}`);
-      found.sums.addTask(moved.task);
+    for (const [store, tasks] of Map.groupBy(items, ({ task }) => targets.ofTask(task.id))) {
+      await store.readAhead(tasks);
+      for (const moved of tasks) {
+        if (!store.isSameTask(moved)) throw different(`task ${moved.task.id}`);
+        found.sums.addTask(moved.task);
+      }
     }
     onVerified(found.sums.tasks);
   }
