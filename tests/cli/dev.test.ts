@@ -2,11 +2,14 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { createServer as createHttpServer } from "node:http";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
+import { freePorts } from "../../packages/cli/src/local/free-ports.ts";
 import { CliWorld } from "../../packages/cli/test/cli-world.ts";
+import { loadConfig } from "../../packages/server/src/config/load.ts";
 import { type Child, root, temporaryDirectory } from "../e2e/server-process.ts";
 import { bareEnvironment, cliMain, jsonLines, startCommand } from "./setup.ts";
 
@@ -76,6 +79,62 @@ test("dev says where it is, and what it prints can be pasted as it stands", asyn
   for (const event of ["created", "claimed", "completed"]) {
     await child.anyLine((text) => new RegExp(`hello  \\w{8}  ${event}`).test(text));
   }
+});
+
+test("dev takes free ports where the default ones are taken, and leaves chosen ones alone", async (t) => {
+  const taken = createServer();
+  await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
+  t.after(() => taken.close());
+  const { port } = taken.address() as AddressInfo;
+  const loaded = loadConfig({ argv: [], env: {}, readFile: () => "" });
+  assert.ok(loaded.ok);
+  const workerStreamAddr = `:${port}`;
+  const config = { ...loaded.config, port: 0, workerStreamAddr, producerStreamAddr: ":0" };
+  const flags = ["--worker-stream-addr=:0"];
+  assert.deepEqual(await freePorts(config), { flags, taken: [port] });
+  const sources = { ...config.sources, workerStreamAddr: "flag --worker-stream-addr" };
+  assert.deepEqual(await freePorts({ ...config, sources }), { flags: [], taken: [] });
+  assert.deepEqual(await freePorts({ ...config, port }), {
+    flags: ["--port=0", ...flags],
+    taken: [port, port],
+  });
+});
+
+test("callbacks to this machine arrive in dev", async (t) => {
+  const arrived = Promise.withResolvers<string>();
+  const receiver = createHttpServer((request, response) => {
+    response.end();
+    arrived.resolve(request.url ?? "");
+  });
+  await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
+  t.after(() => receiver.close());
+  const { port } = receiver.address() as AddressInfo;
+  const { url } = await startDev(t, folder(t));
+  using cli = new CliWorld({ env: { CODEQ_BASE_URL: url } });
+  const webhook = `http://127.0.0.1:${port}/hook`;
+  assert.equal((await cli.run("enqueue", "hello", "--webhook", webhook)).code, 0);
+  assert.equal((await cli.run("work", "hello", "--max", "1", "--", "cat")).code, 0);
+  assert.equal(await arrived.promise, "/hook");
+});
+
+test("keys are made in the files of a stopped server by the installed command", async (t) => {
+  const directory = folder(t);
+  const bin = join(root, "packages/cli/bin/codeq.js");
+  const env = bareEnvironment(directory);
+  const keys = async (...argv: string[]): Promise<string> =>
+    (
+      await run(process.execPath, [bin, "keys", ...argv, "--data-dir", "data"], {
+        env,
+        cwd: directory,
+      })
+    ).stdout;
+  const made = await keys("create", "--tenant", "acme", "--name", "rescue", "--role", "admin");
+  const { id, token, role } = JSON.parse(made);
+  assert.deepEqual([role, token.startsWith("cq_")], ["admin", true]);
+  assert.equal(JSON.parse(await keys("list", "--tenant", "acme")).id, id);
+  assert.equal(JSON.parse(await keys("revoke", id)).id, id);
+  assert.equal(await keys("list"), "");
+  await assert.rejects(keys("revoke", id), { code: 1 });
 });
 
 test("dev keeps its data over a restart, and --fresh begins anew", async (t) => {

@@ -52,6 +52,8 @@ test("a delayed task waits, and a key makes no second task", async (t) => {
   const cli = world();
   const delayed = JSON.parse((await cli.run("enqueue", "later", "--delay", "1h", "--json")).output);
   assert.equal(delayed.lastKnownLocation, "DELAYED_ZSET");
+  const shown = await cli.run("get", delayed.id);
+  assert.match(shown.output, /^status +PENDING \(delayed\)\ndue +\d{4}-\d\d-\d\dT\d\d:\d\d/m);
   const first = await cli.run("enqueue", "once", "--key", "k");
   const second = await cli.run("enqueue", "once", "--key", "k");
   assert.match(first.output, /^enqueued /);
@@ -84,6 +86,21 @@ test("a failed task ends the command as failed, with the reason", async (t) => {
   const parsed = JSON.parse(result.output);
   assert.deepEqual(Object.keys(parsed), ["result", "task"]);
   assert.equal(parsed.result.status, "FAILED");
+});
+
+test("a task that ends as a dead letter ends the command as failed, with the reason", async (t) => {
+  const { world } = await setup(t);
+  const script = "echo no >&2; exit 7";
+  const working = world().run("work", "bad", "--max", "1", "--", "sh", "-c", script);
+  const waited = await world().run("enqueue", "bad", "--wait", "--max-attempts", "1");
+  await working;
+  assert.equal(waited.code, 9, waited.errors);
+  const told = /error: the task ([0-9a-f-]+) failed after 1 attempt\(s\): exit code 7: no/;
+  const [, id = ""] = told.exec(waited.errors) ?? [];
+  assert.notEqual(id, "", waited.errors);
+  const result = await world().run("result", id);
+  assert.equal(result.code, 9);
+  assert.match(result.errors, told);
 });
 
 test("every way to fail has its exit code, and says what to do next", async (t) => {

@@ -1,7 +1,7 @@
 /** Workers from the command line, and what they do with a task by hand. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { createReadStream, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { type Child, startServer } from "../e2e/server-process.ts";
@@ -151,6 +151,42 @@ test("a server that goes away and comes back is trouble, and the work goes on", 
   const exit = await child.exited;
   assert.equal(exit.code, 0, exit.stderr);
   assert.equal((await cli.run("result", id)).output, '{"n":1}\n');
+});
+
+test("a program that is not there keeps a worker from starting, and no task is claimed", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const id = await enqueue(cli, "x");
+  writeFileSync(join(cli.directory, "plain.txt"), "no program");
+  for (const program of ["/no/such/prog", "no-such-program", "./plain.txt", "."]) {
+    const { code, errors } = await cli.run("work", "x", "--max", "1", "--", program);
+    assert.equal(code, 2, program);
+    assert.match(errors, /there is no program .* that can be run; no task was claimed/);
+  }
+  const task = JSON.parse((await cli.run("get", id, "--json")).output);
+  assert.deepEqual([task.status, task.attempts], ["PENDING", undefined]);
+});
+
+test("kill -9 of a worker ends its command too", async (t) => {
+  const { world, server } = await setup(t);
+  const cli = world();
+  await enqueue(cli, "long");
+  const pipe = join(cli.directory, "pipe");
+  execFileSync("mkfifo", [pipe]);
+  // The end of the pipe is the end of the command: nothing else writes into it.
+  const reading = createReadStream(pipe);
+  const ended = new Promise<void>((resolve) => reading.once("end", resolve));
+  const script = 'exec >"$0"; echo begun; exec tail -f /dev/null';
+  const child = startCommand(["work", "long", "--", "sh", "-c", script, pipe], {
+    directory: cli.directory,
+    env: { CODEQ_BASE_URL: server.url },
+  });
+  t.after(() => child.kill());
+  await new Promise((resolve) => reading.once("data", resolve));
+  reading.resume();
+  child.signal("SIGKILL");
+  await child.exited;
+  await ended;
 });
 
 test("a worker without a command, a bad lease or a wrong token says so at once", async (t) => {

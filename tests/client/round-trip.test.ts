@@ -49,6 +49,7 @@ for (const transport of transports) {
     await assert.rejects(never!.result(), (error: unknown) => {
       assert.ok(error instanceof TaskFailedError);
       assert.deepEqual([error.code, error.reason], ["task_failed", "it cannot be"]);
+      assert.equal(error.attempts, 1);
       return true;
     });
     assert.equal(await later!.result({ timeout: "30s" }), "later done");

@@ -90,9 +90,9 @@ test("a key is shown whole once, and afterwards everything but its secret", asyn
     role: "admin",
     scopes: ["codeq:claim"],
     eventTypes: ["Render", "print"],
-    createdAt: "2026-01-02T00:04:05.12-03:00",
+    createdAt: "2026-01-02T03:04:05.12Z",
     createdBy: "boss",
-    expiresAt: "2026-01-02T01:00:00-03:00",
+    expiresAt: "2026-01-02T04:00:00Z",
   });
   assert.deepEqual((await server.get(`/admin/keys/${id}`, "admin-acme")).json, rest);
   assert.deepEqual((await server.get("/admin/keys", "admin-acme")).json, { keys: [rest] });
@@ -400,14 +400,14 @@ test("the last use of a key is shown, and written once a while", async (t) => {
   assert.equal(await lastUsed(server), undefined);
   const before = await server.dump();
   await isGood(server, token);
-  assert.equal(await lastUsed(server), "2026-01-02T00:04:05.12-03:00");
+  assert.equal(await lastUsed(server), "2026-01-02T03:04:05.12Z");
   assert.deepEqual(await server.dump(), before, "a request writes nothing");
   await server.clock.advance(60_000);
   await until(async () => (await server.dump()).get(`codeq/key-uses/${id}`) === String(startMs));
   await isGood(server, token);
   const restarted = await server.restart();
   t.after(() => restarted.stop());
-  assert.equal(await lastUsed(restarted), "2026-01-02T00:04:05.12-03:00");
+  assert.equal(await lastUsed(restarted), "2026-01-02T03:04:05.12Z");
 });
 
 test("the secret is in the answer to its creation and nowhere else", async (t) => {

@@ -30,7 +30,7 @@ async function readLater(
 }
 
 const everything = "?tenant=*";
-const at = "2026-01-02T00:04:05.12-03:00";
+const at = "2026-01-02T03:04:05.12Z";
 
 function withoutId({ id, ...rest }: Shown): Shown {
   assert.match(id, /^[0-9a-f]{14}\/[0-9a-f]{16}$/);

@@ -108,8 +108,20 @@ test("timestamps are in the configured zone with the fraction trimmed", async (t
     const task = await server.task(await server.create());
     assert.equal(task.createdAt, text);
     assert.equal(Date.parse(text), startMs + laterMs);
-    assert.match((await server.claim()).leaseUntil, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
+    const { leaseUntil } = await server.claim();
+    assert.match(leaseUntil, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(Z|[+-]\d\d:\d\d)$/);
+    const zoneOf = (instant: string): string => instant.replace(/^[^T]+T[\d:.]+/, "");
+    assert.equal(zoneOf(leaseUntil), zoneOf(text), "one object is in one zone");
+    assert.equal(Date.parse(leaseUntil), Math.floor((startMs + laterMs) / 1000) * 1000 + 300_000);
   }
+});
+
+test("timestamps are UTC unless a zone is configured, and a delayed task says when it is due", async (t) => {
+  const server = await setup(t);
+  const later = await server.task(await server.create({ delaySeconds: 60 }));
+  assert.equal(later.createdAt, "2026-01-02T03:04:05.12Z");
+  assert.equal(later.runAt, "2026-01-02T03:05:05.12Z");
+  assert.equal((await server.task(await server.create())).runAt, undefined);
 });
 
 test("updatedAt follows every transition and createdAt none", async (t) => {

@@ -28,8 +28,8 @@ test("a created task is answered with 202 and the record in the order of the con
     lastKnownLocation: "PENDING_LIST",
     maxAttempts: 5,
     tenantId: "acme",
-    createdAt: "2026-01-02T00:04:05.12-03:00",
-    updatedAt: "2026-01-02T00:04:05.12-03:00",
+    createdAt: "2026-01-02T03:04:05.12Z",
+    updatedAt: "2026-01-02T03:04:05.12Z",
   };
   assert.equal(reply.text, JSON.stringify(expected));
   assert.equal((await server.get(`/tasks/${expected.id}`)).text, JSON.stringify(expected));
@@ -221,7 +221,7 @@ test("a task for later is delayed until its time, one for the past is ready at o
   const place = async (fields: object) =>
     (await server.task(await server.create(fields))).lastKnownLocation;
   assert.equal(await place({ delaySeconds: 1 }), "DELAYED_ZSET");
-  assert.equal(await place({ runAt: "2026-01-02T00:04:05.121-03:00" }), "DELAYED_ZSET");
+  assert.equal(await place({ runAt: "2026-01-02T03:04:05.121Z" }), "DELAYED_ZSET");
   assert.equal(await place({ runAt: "2026-01-02T03:04:05.12Z" }), "PENDING_LIST");
   assert.equal(await place({ runAt: "2020-01-01T00:00:00Z", delaySeconds: 50 }), "PENDING_LIST");
 });

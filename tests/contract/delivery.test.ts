@@ -84,7 +84,7 @@ test("D17: a buried task has a result that says why", async (t) => {
     taskId: id,
     status: "FAILED",
     error: "no paper",
-    completedAt: "2026-01-02T00:04:05.12-03:00",
+    completedAt: "2026-01-02T03:04:05.12Z",
   });
   assert.equal(json.task.lastKnownLocation, "DLQ_SET");
 });

@@ -26,7 +26,7 @@ test("a feed is server-sent events that nothing in between may keep", async (t) 
   assert.equal(
     feed.text,
     "retry: 1000\n\nevent: created\n" +
-      `data: {"event":"created","time":"2026-01-02T00:04:05.12-03:00","tenantId":"acme",` +
+      `data: {"event":"created","time":"2026-01-02T03:04:05.12Z","tenantId":"acme",` +
       `"taskId":"${id}","command":"Render","priority":3,"attempt":1}\n\n`,
   );
   feed.leave();

@@ -75,7 +75,7 @@ const createFields = {
   webhook: mostly(fc.constantFrom("http://a.example/", "https://b.example/x")),
   maxAttempts: mostly(fc.integer({ min: 1, max: 3 })),
   idempotencyKey: mostly(fc.constantFrom("k1", "k2", "k3")),
-  runAt: mostly(fc.constantFrom("2026-01-02T03:04:06Z", "2026-01-02T00:04:07.5-03:00", "soon")),
+  runAt: mostly(fc.constantFrom("2026-01-02T03:04:06Z", "2026-01-02T03:04:07.5Z", "soon")),
   delaySeconds: mostly(fc.integer({ min: 0, max: 3 })),
 };
 const resultFields = {

@@ -63,6 +63,34 @@ test("creations are counted, replays and refusals are not", async (t) => {
   assert.equal(await changes(server, series, batch), 1);
 });
 
+test(
+  "counters and gauges name a command as its producers wrote it last",
+  onlyWith.spelling,
+  async (t) => {
+    const server = await setup(t);
+    await server.create({ command: "render" });
+    await server.create({ command: "GENERATE_Master" });
+    await server.create({ command: "GENERATE_MASTER" });
+    await server.claim({ commands: ["generate_master"] });
+    const named = 'command="GENERATE_MASTER"';
+    assert.equal(await server.metric(`codeq_task_created_total{${named}}`), 2);
+    assert.equal(await server.metric(`codeq_task_claimed_total{${named}}`), 1);
+    assert.equal(await server.metric(`codeq_queue_depth{${named},queue="ready"}`), 1);
+    assert.equal(await server.metric(`codeq_dlq_depth{${named}}`), 0);
+    const { text } = await server.ask("/metrics", {});
+    const others = [...text.matchAll(/command="(generate\w+)"/gi)].map(([, name]) => name);
+    assert.deepEqual([...new Set(others)], ["GENERATE_MASTER"]);
+    assert.match(text, /codeq_queue_depth\{command="render",/);
+  },
+);
+
+test("the end of a certificate is absent without TLS", async (t) => {
+  const server = await setup(t);
+  const { text } = await server.ask("/metrics", {});
+  assert.match(text, /^# TYPE codeq_tls_certificate_expiry_seconds gauge$/m);
+  assert.doesNotMatch(text, /^codeq_tls_certificate_expiry_seconds/m);
+});
+
 test("deliveries are counted one by one", onlyWith.batch, async (t) => {
   const server = await setup(t);
   const series = 'codeq_task_claimed_total{command="render"}';

@@ -27,7 +27,7 @@ test("a result is answered with its record and ends the task", async (t) => {
   const reply = await server.post(`/tasks/${id}/result`, body, "worker-acme");
   const record =
     `{"taskId":"${id}","status":"COMPLETED","result":{ "n": 12345678901234567890 },` +
-    `"completedAt":"2026-01-02T00:04:05.12-03:00"}`;
+    `"completedAt":"2026-01-02T03:04:05.12Z"}`;
   assert.equal(reply.text, record);
   assert.equal(reply.status, 200);
   const read = await server.get(`/tasks/${id}/result`);

@@ -67,6 +67,7 @@ export const onlyWith = {
   health: oneShard("with several shards the page tells how each of them is"),
   shards: oneShard("it says how many there are"),
   series: oneShard("each shard bounds its own series"),
+  spelling: oneShard("each shard has its own last spelling of a command"),
   callbacks: oneShard("each shard bounds its own callbacks"),
 } as const;
 

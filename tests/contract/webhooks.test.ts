@@ -50,7 +50,8 @@ const open: Options = {
 
 async function finished(server: RunningServer, outcome: "success" | "failure"): Promise<void> {
   const labels = `kind="task_result",command="render",outcome="${outcome}"`;
-  await until(async () => (await server.metric(`codeq_webhook_deliveries_total{${labels}}`)) > 0);
+  const series = new RegExp(`^codeq_webhook_deliveries_total\\{${labels}\\} [1-9]`, "im");
+  await until(async () => series.test((await server.ask("/metrics", {})).text));
 }
 
 /** A server whose callbacks get the given answers; undefined is no answer at all. */
@@ -166,6 +167,21 @@ test("a failed callback is tried again with growing waits and given up after the
     [...(await server.dump()).keys()].some((key) => key.includes("/webhook/")),
     false,
   );
+});
+
+test("a callback that is not sent or given up says why", async (t) => {
+  const settings = { resultWebhookMaxAttempts: 2, webhookAllowPrivateNetworks: false };
+  const server = await setup(t, { settings });
+  const id = await server.leased({ webhook: "http://127.0.0.1:1/hook" });
+  await server.complete(id);
+  const warned = (msg: string) =>
+    server.lines.map((line) => JSON.parse(line)).find((line) => line.msg === msg);
+  await server.clock.advance(1);
+  const why = /^127\.0\.0\.1 is a loopback or private address; set webhookAllowPrivateNetworks/;
+  assert.match(warned("webhook not sent").why, why);
+  await server.clock.advance(120_000);
+  assert.match(warned("webhook given up").why, why);
+  assert.equal(warned("webhook given up").taskId, id);
 });
 
 test("the wait between two tries has a ceiling", async (t) => {

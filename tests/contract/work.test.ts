@@ -27,8 +27,8 @@ test("a claim answers 200 with the leased task in the order of the contract", as
     leaseUntil: "2026-01-02T03:05:05Z",
     maxAttempts: 5,
     tenantId: "acme",
-    createdAt: "2026-01-02T00:04:05.12-03:00",
-    updatedAt: "2026-01-02T00:04:05.12-03:00",
+    createdAt: "2026-01-02T03:04:05.12Z",
+    updatedAt: "2026-01-02T03:04:05.12Z",
     leaseToken: 1,
   };
   assert.equal(reply.text, JSON.stringify(expected));

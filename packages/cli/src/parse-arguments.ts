@@ -34,7 +34,9 @@ export function parseArguments(argv: readonly string[], rows: readonly CommandRo
   const { row, rest } = found;
   const known = optionsOf(row);
   const { own, serverArgs } =
-    row.serverFlags !== undefined ? splitServerFlags(rest, known) : { own: rest, serverArgs: [] };
+    row.serverFlags !== undefined
+      ? splitServerFlags(rest, { row, known })
+      : { own: rest, serverArgs: [] };
   const { options, words, behind } = readWords(row, own, known);
   if (options.has("help")) return { kind: "help", about: row, asked: true };
   checkWords(row, words);
@@ -126,7 +128,7 @@ function didYouMean(name: string, known: Iterable<string>, dashes: string): stri
 /** Flags that are not the command's own are the server's, each with the word that follows it. */
 function splitServerFlags(
   argv: readonly string[],
-  known: readonly OptionRow[],
+  { row: command, known }: { readonly row: CommandRow; readonly known: readonly OptionRow[] },
 ): { own: string[]; serverArgs: string[] } {
   const own: string[] = [];
   const serverArgs: string[] = [];
@@ -134,7 +136,9 @@ function splitServerFlags(
     const word = argv[position] as string;
     const [flag] = word.split("=", 1);
     const row = known.find(({ name, short }) => flag === `--${name}` || flag === `-${short}`);
-    const target = row === undefined ? serverArgs : own;
+    // A word that is the value of no flag is an argument of the command, if it has any.
+    const isArgument = command.arguments !== undefined && !word.startsWith("-");
+    const target = row === undefined && !isArgument ? serverArgs : own;
     target.push(word);
     const next = argv[position + 1];
     const takesNext = row === undefined ? next?.startsWith("-") === false : row.value !== undefined;

@@ -75,7 +75,7 @@ export class TaskFailedError extends CodeqError {
   override readonly name: string = "TaskFailedError";
   /** What the worker gave as the reason, or `LEASE_EXPIRED` or `MAX_ATTEMPTS`. */
   readonly reason: string;
-  /** Deliveries that came back without a result. */
+  /** How many times a worker was given the task. */
   readonly attempts: number;
 
   constructor(taskId: string, reason: string, attempts: number) {

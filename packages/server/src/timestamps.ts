@@ -9,6 +9,8 @@ const offsetsKept = 4096;
 export class Timestamps {
   readonly #format: Intl.DateTimeFormat;
   readonly #offsets: Map<number, number> = new Map();
+  #lastSecond: number = Number.NaN;
+  #lastText = "";
 
   constructor(timezone: string) {
     this.#format = new Intl.DateTimeFormat("en-US", {
@@ -22,6 +24,16 @@ export class Timestamps {
     const text = new Date(ms + offsetMinutes * 60_000).toISOString();
     const fraction = text.slice(19, 23).replace(/\.?0+$/, "");
     return text.slice(0, 19) + fraction + zone(offsetMinutes);
+  }
+
+  /** Whole seconds. The last one is kept: tasks handed out together have leases that end together. */
+  seconds(ms: number): string {
+    const second = Math.floor(ms / 1000);
+    if (second !== this.#lastSecond) {
+      this.#lastText = this.local(second * 1000);
+      this.#lastSecond = second;
+    }
+    return this.#lastText;
   }
 
   #offsetMinutes(ms: number): number {

@@ -15,6 +15,8 @@ export interface TaskFields {
   readonly workerId?: string;
   readonly leaseUntil?: string;
   readonly leaseToken?: number;
+  /** When a delayed task becomes ready. */
+  readonly runAt?: string;
   readonly attempts?: number;
   readonly maxAttempts?: number;
   /** How often an operator replayed it. */
@@ -58,6 +60,7 @@ export function taskLines(task: TaskFields, style: Style): string[] {
     ["id", task.id],
     ["command", task.command],
     ["status", `${statusText(task.status, style)}${place === "" ? "" : ` (${place})`}`],
+    ["due", task.runAt === undefined ? "" : localMoment(task.runAt)],
     ["worker", lease],
     ["attempts", `${attempts} of ${maxAttempts} came back`],
     ["replays", task.replays === undefined ? "" : String(task.replays)],
@@ -81,9 +84,10 @@ function statusText(status: string, style: Style): string {
 
 /** How a task that has ended in failure is told. */
 export function taskFailure(result: ResultFields, task: TaskFields): CliError {
-  const times = task.attempts === undefined ? "" : ` after ${task.attempts} attempt(s)`;
+  const isBuried = task.lastKnownLocation === "DLQ_SET";
+  const times = (task.attempts ?? 0) + (isBuried ? 0 : 1);
   const why = result.error ?? task.error ?? "no reason given";
-  return new CliError(`the task ${task.id} failed${times}: ${why}`, {
+  return new CliError(`the task ${task.id} failed after ${times} attempt(s): ${why}`, {
     exit: "taskFailed",
     next: `codeq get ${task.id} shows the task`,
   });

@@ -7,11 +7,13 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { getCompileCacheDir } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
 import { developmentToken, launchServer, standInFor } from "@codeq/server/command-line";
+import type { Config } from "@codeq/server/config";
 import { ApiClient } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { devDataDirectory } from "../local/data-directory.ts";
+import { freePorts } from "../local/free-ports.ts";
 import { type LogLine, readLogLines } from "../local/read-log-lines.ts";
 import { serverConfig } from "../local/server-config.ts";
 import { count, timeOfDay } from "../terminal/units.ts";
@@ -19,7 +21,7 @@ import { CalmLines } from "../watch/event-lines.ts";
 import { followFeed } from "../watch/follow-feed.ts";
 import { devReady, type Ready, welcomeLines } from "./dev-welcome.ts";
 
-/** A server has three of them, so another `--port` alone is not enough. */
+/** For ports that were chosen and are taken; a server has three. */
 const anyPorts = "--port 0 --worker-stream-addr :0 --producer-stream-addr :0";
 
 export async function run(call: Call): Promise<number> {
@@ -35,10 +37,17 @@ export async function run(call: Call): Promise<number> {
     await wipeData(call, dataDir);
   }
   if (isOurs) makeFolder(dirname(dataDir));
+  const { flags, taken } = await freePorts(given.config);
+  if (taken.length > 0) {
+    const [ports, are] = taken.length === 1 ? ["port", "is"] : ["ports", "are"];
+    const numbers = taken.join(", ");
+    call.note(`${ports} ${numbers} ${are} taken by another process; using free ports instead`);
+  }
   const args = [
     ...call.serverArgs,
     "--log-format=json",
     ...(isOurs ? [`--data-dir=${dataDir}`] : []),
+    ...flags,
     ...unlessSet(given.config.sources),
   ];
   // The next start takes half the time when compiled code is kept.
@@ -61,12 +70,14 @@ export async function run(call: Call): Promise<number> {
 }
 
 /** What suits a machine for development better than the defaults of production. */
-function unlessSet(sources: Readonly<Record<"connectionsMax" | "timezone", string>>): string[] {
-  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+function unlessSet(sources: Config["sources"]): string[] {
   return [
     // As many as there are open files for, without asking for more.
     ...(sources.connectionsMax === "default" ? ["--connections-max=1000"] : []),
-    ...(sources.timezone === "default" ? [`--timezone=${timeZone}`] : []),
+    // What is being developed and gets callbacks runs on this machine too.
+    ...(sources.webhookAllowPrivateNetworks === "default"
+      ? ["--webhook-allow-private-networks=true"]
+      : []),
   ];
 }
 

@@ -24,7 +24,7 @@ export async function run(call: Call): Promise<number> {
 
 /** Prints the answer of the API for a task that has ended. A failed task ends the command as failed. */
 export function showResult(call: Call, text: string): number {
-  const { result, task } = parseExact(text) as { result: ResultFields; task: TaskFields };
+  const { result, task } = JSON.parse(text) as { result: ResultFields; task: TaskFields };
   const isDone = result.status === "COMPLETED";
   if (call.json) {
     call.print(text);
@@ -32,7 +32,9 @@ export function showResult(call: Call, text: string): number {
   }
   if (!isDone) throw taskFailure(result, task);
   const { isTerminal } = call.host.output;
-  call.print(JSON.stringify(result.result ?? {}, undefined, isTerminal ? 2 : undefined));
+  // What the worker wrote keeps its digits.
+  const exact = (parseExact(text) as { result: ResultFields }).result.result;
+  call.print(JSON.stringify(exact ?? {}, undefined, isTerminal ? 2 : undefined));
   for (const { name, url } of result.artifacts ?? []) call.note(`artifact ${name}: ${url}`);
   return exitCodes.ok.code;
 }

@@ -7,6 +7,7 @@ import { usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { duration, timeOfDay } from "../terminal/units.ts";
 import { doTasks, type WorkEvent } from "../work/do-tasks.ts";
+import { findProgram } from "../work/find-program.ts";
 import { runCommand } from "../work/run-command.ts";
 import { runModule } from "../work/run-module.ts";
 import type { RunTask } from "../work/run-task.ts";
@@ -68,6 +69,13 @@ async function runnerOf(call: Call): Promise<RunTask> {
     );
   }
   if (module !== undefined) return runModule(module, host.directory);
+  const [program = ""] = behind;
+  if (findProgram(program, host) === undefined) {
+    throw usageError(
+      `there is no program ${program} that can be run; no task was claimed`,
+      "give its path, or a name that is in PATH",
+    );
+  }
   return runCommand({
     words: behind,
     env: host.env,

@@ -94,6 +94,53 @@ export const accessCommands: readonly CommandRow[] = [
     run: async (call) => (await import("../commands/key.ts")).revoke(call),
   },
   {
+    name: "keys create",
+    group: "access",
+    about: "Makes an API key in the data directory of a server that is stopped.",
+    details: [
+      "It needs no token, only the files: for the first key, and when all keys are lost. The key is",
+      "printed as JSON; its text is shown this once.",
+    ],
+    options: [
+      { name: "tenant", value: "tenant", about: "The tenant that the key is for." },
+      { name: "name", value: "name", about: "What the key is for." },
+      { name: "scopes", value: "scopes", about: "Such as codeq:create,codeq:claim." },
+      { name: "event-types", value: "commands", about: "Commands it is for, with commas; all." },
+      {
+        name: "role",
+        value: "role",
+        choices: ["none", "admin", "operator"],
+        about: "A role; none.",
+      },
+      { name: "expires-in", value: "time", about: "When it ends, such as 30d; never unless told." },
+      { name: "expires-at", value: "instant", about: "The same as a moment." },
+    ],
+    serverFlags: "accepted",
+    examples: [
+      {
+        line: "keys create --tenant acme --name rescue --role admin --data-dir ./data",
+        about: "to get in again",
+      },
+    ],
+    run: async (call) => (await import("../commands/keys.ts")).run(call),
+  },
+  {
+    name: "keys list",
+    group: "access",
+    about: "Lists the API keys in the data directory of a server that is stopped.",
+    options: [{ name: "tenant", value: "tenant", about: "Only those of this tenant." }],
+    serverFlags: "accepted",
+    run: async (call) => (await import("../commands/keys.ts")).run(call),
+  },
+  {
+    name: "keys revoke",
+    group: "access",
+    about: "Ends an API key in the data directory of a server that is stopped.",
+    arguments: [keyId],
+    serverFlags: "accepted",
+    run: async (call) => (await import("../commands/keys.ts")).run(call),
+  },
+  {
     name: "auth set",
     group: "access",
     about: "Keeps a server and tokens in a profile.",

@@ -4,8 +4,10 @@
  * sysexits), everything else is to be tried again.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import type { Writable } from "node:stream";
 import type { Clock } from "@codeq/server/command-line";
 import { isJson } from "../api/json-text.ts";
+import { CommandGuard } from "./command-guard.ts";
 import type { RunEnd, RunnableTask, RunTask } from "./run-task.ts";
 
 const failedForGood = 65;
@@ -13,6 +15,10 @@ const failedForGood = 65;
 const killAfterMs = 4000;
 const outputBytesMax = 1024 * 1024;
 const reasonChars = 2000;
+
+const isGuarded = process.platform !== "win32";
+/** The command begins when the guard knows of it: a worker that is killed before leaves nothing. */
+const guarded = ["/bin/sh", "-c", 'read -r go <&3 || exit 1; exec 3<&-; exec "$@"', "sh"];
 
 export interface RunCommandOptions {
   readonly words: readonly string[];
@@ -24,23 +30,30 @@ export interface RunCommandOptions {
 }
 
 export function runCommand(options: RunCommandOptions): RunTask {
-  return (task) => new Promise((resolve) => start(options, task, resolve));
+  const guard = new CommandGuard();
+  return (task) => new Promise((resolve) => start({ ...options, guard }, task, resolve));
 }
 
 function start(
-  options: RunCommandOptions,
+  options: RunCommandOptions & { readonly guard: CommandGuard },
   task: RunnableTask,
   resolve: (end: RunEnd) => void,
 ): void {
   const { signal } = task;
-  const [program = "", ...args] = options.words;
+  const [program = "", ...args] = isGuarded ? [...guarded, ...options.words] : options.words;
   const child = spawn(program, args, {
     cwd: options.directory,
     env: { ...options.env, ...variablesOf(task) },
-    stdio: ["pipe", "pipe", "pipe"],
+    stdio: ["pipe", "pipe", "pipe", "pipe"],
     // A Ctrl-C of the terminal is for the worker, which lets the command finish.
     detached: process.platform !== "win32",
   });
+  const { pid } = child;
+  if (pid !== undefined) options.guard.watch(pid);
+  const go = child.stdio[3] as Writable;
+  // What could not be started does not read it.
+  go.on("error", () => {});
+  go.end("go\n");
   const output = new Collected(outputBytesMax);
   const errors = new Collected(reasonChars * 4);
   child.stdout.on("data", (piece: Buffer) => output.add(piece));
@@ -65,11 +78,12 @@ function start(
   if (signal.aborted) onStop();
   const end = (how: RunEnd): void => {
     cancelKill();
+    if (pid !== undefined) options.guard.ended(pid);
     signal.removeEventListener("abort", onStop);
     resolve(how);
   };
   child.on("error", (error) => {
-    end({ as: "retry", reason: `${program} cannot be started: ${error.message}` });
+    end({ as: "retry", reason: `${options.words[0]} cannot be started: ${error.message}` });
   });
   child.on("close", (code, killedBy) => end(endOf({ code, killedBy, output, errors })));
 }

@@ -57,7 +57,7 @@ test("the exit code decides: another try, or failed for good", async () => {
 test("a command that cannot be started is tried again, because another machine may have it", async () => {
   const end = await runner(["/does/not/exist"])(task);
   assert.equal(end.as, "retry");
-  assert.match(end.as === "retry" ? end.reason : "", /cannot be started/);
+  assert.match(end.as === "retry" ? end.reason : "", /not found/);
 });
 
 test("what a command writes on its error output is shown", async () => {

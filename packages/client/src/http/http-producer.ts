@@ -103,7 +103,7 @@ function itemOf(task: producer.CreateTask): string {
 
 interface ResultAnswer {
   readonly result: { readonly status: string; readonly result?: object; readonly error?: string };
-  readonly task: { readonly attempts?: number };
+  readonly task: { readonly attempts?: number; readonly lastKnownLocation?: string };
 }
 
 async function result(
@@ -121,7 +121,8 @@ async function result(
     value.status = found.status;
     value.resultJson = found.result === undefined ? "" : JSON.stringify(found.result);
     value.error = found.error ?? "";
-    value.attempts = task.attempts ?? 0;
+    // A delivery that ended with a result did not come back, and is one all the same.
+    value.attempts = (task.attempts ?? 0) + (task.lastKnownLocation === "DLQ_SET" ? 0 : 1);
   } catch (thrown) {
     const { code, message } = asCodeqError(thrown, "unavailable");
     if (code === "unavailable") throw thrown;

@@ -382,7 +382,7 @@ export interface TaskResult {
   resultJson: WireBytes;
   /** What a failed task failed with. */
   error: string;
-  /** Deliveries that came back without a result. */
+  /** Deliveries, with the one that ended in this result. */
   attempts: number;
   errorCode: string;
 }

@@ -90,8 +90,9 @@ export const settingTable: SettingTable = {
       example: "America/Sao_Paulo",
       test: isTimeZone,
     }),
-    initial: "America/Sao_Paulo",
-    about: "Time zone of the timestamps that callers see.",
+    initial: "UTC",
+    about:
+      "Time zone of the timestamps that callers see; the Go server had `America/Sao_Paulo` by default.",
   },
   shutdownGraceSeconds: {
     ...seconds(0, 3600, 10),

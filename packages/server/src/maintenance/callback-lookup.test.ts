@@ -62,7 +62,10 @@ test("a name is looked up, and only addresses that are allowed are handed on", a
   const all = createLookup({ isAllowed: () => true, servers });
   assert.equal(await ask(all, "hooks.example"), "192.0.2.7");
   const none = createLookup({ isAllowed: () => false, servers });
-  assert.equal(await ask(none, "hooks.example"), "hooks.example has no address to connect to");
+  assert.match(
+    await ask(none, "hooks.example"),
+    /^hooks\.example is a loopback or private address/,
+  );
 });
 
 test("a name server that is silent takes no thread and ends with an error", async (t) => {

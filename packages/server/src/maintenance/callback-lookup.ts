@@ -26,6 +26,17 @@ export interface LookupOptions {
   readonly servers?: readonly string[];
 }
 
+/** Where a connection is not allowed to. */
+export class ForbiddenAddressError extends Error {
+  override readonly name = "ForbiddenAddressError";
+
+  constructor(host: string) {
+    super(
+      `${host} is a loopback or private address; set webhookAllowPrivateNetworks to allow callbacks to it`,
+    );
+  }
+}
+
 /** Hands on only addresses that are allowed, which are then the ones connected to. */
 export function createLookup({ isAllowed, servers }: LookupOptions): LookupFunction {
   const resolver = new Resolver({ timeout: answerMs, tries: 1 });
@@ -52,7 +63,7 @@ export function createLookup({ isAllowed, servers }: LookupOptions): LookupFunct
       (addresses) => {
         const open = addresses.filter(({ address }) => isAllowed(address));
         const [first] = open;
-        if (first === undefined) callback(new Error(`${name} has no address to connect to`), "");
+        if (first === undefined) callback(new ForbiddenAddressError(name), "");
         else if (options.all) callback(null, open);
         else callback(null, first.address, first.family);
       },

@@ -26,12 +26,18 @@ import {
 import { openMsMax } from "./circuit-breaker.ts";
 import type { Job } from "./ticker.ts";
 
-/** Posts a callback for the n-th time; the answer's status, or undefined when none came. */
+/** Posts a callback for the n-th time; the answer's status, or why there is none, if that is known. */
 export type PostCallback = (
   task: Task,
   result: Result,
   attempt: number,
-) => Promise<number | undefined>;
+) => Promise<number | NoAnswer | undefined>;
+
+export interface NoAnswer {
+  readonly why: string;
+  /** The address is inside the network, which the configuration does not allow. */
+  readonly isForbidden?: true;
+}
 
 const pageMax = 128;
 
@@ -223,21 +229,25 @@ export class DeliverWebhooks implements Job {
       return "untried";
     }
     const tries = callback.tries + 1;
-    const status = await this.#try(task, result, tries);
-    const dueMs = this.#decide(task, status, tries);
+    const answer = await this.#try(task, result, tries);
+    const dueMs = this.#decide(task, answer, tries);
     if (dueMs !== undefined) this.plan(dueMs);
     const next = dueMs === undefined ? undefined : { dueMs, id, tries };
     await store.endWebhooks([callback], next).done;
-    return status === undefined ? "unanswered" : "answered";
+    return typeof answer === "number" ? "answered" : "unanswered";
   }
 
   /** However sending goes wrong, it is a try without an answer. */
-  async #try(task: Task, result: Result, attempt: number): Promise<number | undefined> {
+  async #try(task: Task, result: Result, attempt: number): Promise<number | NoAnswer> {
     try {
-      return await this.#post(task, result, attempt);
+      const answer = (await this.#post(task, result, attempt)) ?? { why: "there was no answer" };
+      if (typeof answer !== "number" && answer.isForbidden === true) {
+        this.#warnings.warn("webhook not sent", { taskId: task.id, why: answer.why });
+      }
+      return answer;
     } catch (error) {
       this.#warnings.warn("webhook could not be sent", { taskId: task.id, error: String(error) });
-      return undefined;
+      return { why: String(error) };
     }
   }
 
@@ -259,8 +269,9 @@ export class DeliverWebhooks implements Job {
   }
 
   /** When to try again; undefined when it is over. */
-  #decide(task: Task, status: number | undefined, tries: number): number | undefined {
+  #decide(task: Task, answer: number | NoAnswer, tries: number): number | undefined {
     const command = queueOf(task.command);
+    const status = typeof answer === "number" ? answer : undefined;
     if (status !== undefined && status >= 200 && status < 300) {
       this.#events.webhookDelivered(command, "success");
       return undefined;
@@ -268,7 +279,8 @@ export class DeliverWebhooks implements Job {
     const isFinal = status !== undefined && status >= 400 && status < 500 && !retried.has(status);
     if (isFinal || tries >= this.#config.resultWebhookMaxAttempts) {
       this.#events.webhookDelivered(command, "failure");
-      this.#warnings.warn("webhook given up", { taskId: task.id, status, tries });
+      const why = typeof answer === "number" ? `the answer was ${answer}` : answer.why;
+      this.#warnings.warn("webhook given up", { taskId: task.id, status, tries, why });
       return undefined;
     }
     return this.#clock.nowMs() + this.#backoffMs(tries);
@@ -279,7 +291,8 @@ export class DeliverWebhooks implements Job {
     for (const { id, tries, endpoint } of callbacks) {
       const task = this.#broker.store.task(id);
       if (task !== undefined) this.#events.webhookDelivered(queueOf(task.command), "failure");
-      this.#warnings.warn("webhook given up", { taskId: id, tries, endpoint });
+      const why = "the endpoint did not answer for too long";
+      this.#warnings.warn("webhook given up", { taskId: id, tries, endpoint, why });
     }
     this.#remove(callbacks);
   }

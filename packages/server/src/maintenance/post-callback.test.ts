@@ -20,10 +20,10 @@ async function silent(t: TestContext): Promise<{ port: number; connected: Promis
   return { port: await listen(t, server), connected };
 }
 
-function setup() {
+function setup({ allowPrivateNetworks = true }: { allowPrivateNetworks?: boolean } = {}) {
   const clock = new SimClock();
   const post = createPostCallback({
-    ...{ secret: "", allowPrivateNetworks: true, clock },
+    ...{ secret: "", allowPrivateNetworks, clock },
     timestamps: new Timestamps("UTC"),
   });
   const id = "0199" as TaskId;
@@ -44,7 +44,7 @@ test("a connection that does not come about is given up after 3 seconds", async 
   await clock.advance(2999);
   assert.equal(socket.readyState, "open");
   await clock.advance(1);
-  assert.equal(await status, undefined);
+  assert.deepEqual(await status, { why: "there was no answer in time" });
   assert.equal(clock.timers, 0);
 });
 
@@ -56,7 +56,7 @@ test("an answer that does not come is given up after 15 seconds", async (t) => {
   await clock.advance(14_999);
   assert.equal(socket.readyState, "open");
   await clock.advance(1);
-  assert.equal(await status, undefined);
+  assert.deepEqual(await status, { why: "there was no answer in time" });
 });
 
 test("an answer without end is cut, and its status counts", async (t) => {
@@ -74,8 +74,19 @@ test("an answer without end is cut, and its status counts", async (t) => {
   assert.equal(clock.timers, 0);
 });
 
-test("an endpoint where nobody listens gives no answer", async () => {
-  assert.equal(await setup().send("http://127.0.0.1:1/"), undefined);
+test("an endpoint where nobody listens gives no answer, and says why", async () => {
+  const why = "connect ECONNREFUSED 127.0.0.1:1";
+  assert.deepEqual(await setup().send("http://127.0.0.1:1/"), { why });
+});
+
+test("an address that is not allowed is told with the setting that allows it", async () => {
+  const { send } = setup({ allowPrivateNetworks: false });
+  for (const host of ["127.0.0.1", "localhost"]) {
+    const why =
+      `${host} is a loopback or private address; ` +
+      "set webhookAllowPrivateNetworks to allow callbacks to it";
+    assert.deepEqual(await send(`http://${host}:1/`), { why, isForbidden: true });
+  }
 });
 
 test("what the HTTP client does not take is a rejection", async () => {

@@ -11,8 +11,8 @@ import type { Result, Task } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import { noTracing, type Tracing } from "../telemetry/tracing/tracing.ts";
 import type { Timestamps } from "../timestamps.ts";
-import { createLookup } from "./callback-lookup.ts";
-import type { PostCallback } from "./deliver-webhooks.ts";
+import { createLookup, ForbiddenAddressError } from "./callback-lookup.ts";
+import type { NoAnswer, PostCallback } from "./deliver-webhooks.ts";
 import { isPublicAddress } from "./public-addresses.ts";
 
 export interface CallbackOptions {
@@ -43,13 +43,13 @@ export function createPostCallback(options: CallbackOptions): PostCallback {
     };
     if (traced.traceParent !== "") headers["traceparent"] = traced.traceParent;
     if (traced.traceState !== "") headers["tracestate"] = traced.traceState;
-    let status: number | undefined;
+    let answer: number | NoAnswer | undefined;
     try {
-      status = await post(task.webhook, { ...options, headers, body, lookup });
+      answer = await post(task.webhook, { ...options, headers, body, lookup });
     } finally {
-      traced.end(status);
+      traced.end(typeof answer === "number" ? answer : undefined);
     }
-    return status;
+    return answer;
   };
 }
 
@@ -76,13 +76,13 @@ interface PostOptions extends CallbackOptions {
   readonly lookup: LookupFunction;
 }
 
-function post(target: string, options: PostOptions): Promise<number | undefined> {
+function post(target: string, options: PostOptions): Promise<number | NoAnswer> {
   const url = new URL(target);
   const { allowPrivateNetworks: allowPrivate, headers, body, clock, lookup } = options;
   const host = url.hostname.replace(/^\[|\]$/g, "");
   // An address that is written out is connected to without being looked up.
   const isPrivate = isIP(host) !== 0 && !isPublicAddress(host);
-  if (isPrivate && !allowPrivate) return Promise.resolve(undefined);
+  if (isPrivate && !allowPrivate) return Promise.resolve(forbidden(host));
   const send = url.protocol === "https:" ? requestHttps : requestHttp;
   const outgoing = send(url, { method: "POST", headers, agent: false, lookup });
   const answer = statusOf(outgoing, url.protocol === "https:" ? "secureConnect" : "connect", clock);
@@ -90,15 +90,23 @@ function post(target: string, options: PostOptions): Promise<number | undefined>
   return answer;
 }
 
-/** The status of the answer once the call is over; undefined when there was none. */
+function forbidden(host: string): NoAnswer {
+  return { why: new ForbiddenAddressError(host).message, isForbidden: true };
+}
+
+/** The status of the answer once the call is over, or why there is none. */
 function statusOf(
   outgoing: ClientRequest,
   connected: "connect" | "secureConnect",
   clock: Clock,
-): Promise<number | undefined> {
+): Promise<number | NoAnswer> {
   return new Promise((resolve) => {
     let status: number | undefined;
-    const cut = (): void => void outgoing.destroy();
+    let failure: NoAnswer | undefined;
+    const cut = (): void => {
+      failure = { why: "there was no answer in time" };
+      outgoing.destroy();
+    };
     const cancelConnect = clock.after(connectMs, cut);
     const cancelAnswer = clock.after(answerMs, cut);
     outgoing.on("socket", (socket) => socket.once(connected, cancelConnect));
@@ -112,13 +120,15 @@ function statusOf(
       // It was cut, by either side; the status is known.
       response.on("error", () => {});
     });
-    outgoing.on("error", () => {
-      // It ends with `close`, without an answer.
+    // It ends with `close`, without an answer.
+    outgoing.on("error", (error) => {
+      const isForbidden = error instanceof ForbiddenAddressError;
+      failure ??= { why: error.message, ...(isForbidden ? { isForbidden } : {}) };
     });
     outgoing.on("close", () => {
       cancelConnect();
       cancelAnswer();
-      resolve(status);
+      resolve(status ?? failure ?? { why: "the connection was closed" });
     });
   });
 }

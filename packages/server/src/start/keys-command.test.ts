@@ -58,9 +58,9 @@ test("keys are created, listed and revoked, one JSON object per line", async (t)
     role: "none",
     scopes: ["codeq:claim", "codeq:nack"],
     eventTypes: ["Render", "print"],
-    createdAt: "2026-01-02T00:04:05-03:00",
+    createdAt: "2026-01-02T03:04:05Z",
     createdBy: "offline",
-    expiresAt: "2026-01-02T00:04:14-03:00",
+    expiresAt: "2026-01-02T03:04:14Z",
   });
   await clock.advance(1);
   const root = await keys("create", "--tenant=globex", "--name=root", "--role=operator");

@@ -2,7 +2,7 @@
  * One function per thing that happened, called after it became durable, and counted in the metrics.
  */
 import type { ErrorCode } from "@codeq/protocol";
-import type { Change, Task } from "@codeq/queue";
+import { type Change, queueOf, type Task } from "@codeq/queue";
 import type { Metrics } from "./metrics.ts";
 
 export type OperationOutcome = "ok" | "refused" | "failed";
@@ -21,11 +21,15 @@ export class Events {
   /** A durable change of a task. */
   changed({ before, after, because }: Change): void {
     if (after === undefined) return;
-    if (because === "created") this.#metrics.taskCreated.inc(after.command);
-    else if (because === "claimed") this.#metrics.taskClaimed.inc(after.command);
-    else if (because === "expired") this.#metrics.leaseExpired.inc(after.command);
+    const queue = queueOf(after.command);
+    const { spellings } = this.#metrics;
+    if (because === "created" || !spellings.has(queue)) spellings.note(queue, after.command);
+    if (because === "created") this.#metrics.taskCreated.inc(queue);
+    else if (because === "claimed") this.#metrics.taskClaimed.inc(queue);
+    else if (because === "expired") this.#metrics.leaseExpired.inc(queue);
     const { place } = after;
-    if (before !== undefined && (place.in === "done" || place.in === "dead")) this.#ended(after);
+    const isEnd = place.in === "done" || place.in === "dead";
+    if (before !== undefined && isEnd) this.#ended(after, queue);
   }
 
   /** An event reached the reader of a feed, or did not. */
@@ -55,11 +59,11 @@ export class Events {
   }
 
   /** Completed, failed or buried. */
-  #ended(task: Task): void {
+  #ended(task: Task, queue: string): void {
     const isCompleted = task.place.in === "done" && task.place.how === "completed";
     const status = isCompleted ? "COMPLETED" : "FAILED";
-    this.#metrics.taskCompleted.inc(task.command, status);
+    this.#metrics.taskCompleted.inc(queue, status);
     const seconds = (task.updatedMs - task.createdMs) / 1000;
-    this.#metrics.taskProcessingLatency.observe(Math.max(seconds, 0), task.command, status);
+    this.#metrics.taskProcessingLatency.observe(Math.max(seconds, 0), queue, status);
   }
 }

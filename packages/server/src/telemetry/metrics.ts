@@ -12,6 +12,7 @@ import {
   type LabelValues,
   type MetricRow,
   OpenLabel,
+  Spellings,
 } from "./registry.ts";
 import { createSeries } from "./series.ts";
 import { streamMetricTable } from "./stream-metrics.ts";
@@ -159,6 +160,7 @@ export const metricTable = {
     type: "gauge",
     help: "End of the TLS certificate in use, in seconds since 1970; absent without TLS.",
     labels: [],
+    isOptional: true,
   },
   waiters: {
     name: "codeq_waiters",
@@ -379,6 +381,8 @@ type RecorderOf<R extends MetricRow> = R["type"] extends "counter"
 export type Metrics = { readonly [K in keyof MetricTable]: RecorderOf<MetricTable[K]> } & {
   /** The whole scrape, in the text format 0.0.4. */
   readonly render: () => string;
+  /** Commands as labels show them; recorders get the names of queues. */
+  readonly spellings: Spellings;
 };
 
 export const metricsContentType = "text/plain; version=0.0.4; charset=utf-8";
@@ -401,6 +405,7 @@ export function createMetrics(options: { readonly commandsMax: number }): Metric
     open.set(name, label);
     return label;
   };
+  const spellings = new Spellings(options.commandsMax);
   const rows: [string, MetricRow][] = Object.entries(metricTable);
   const all = rows.map(([key, row]) => {
     const admits = row.labels.map((label) => {
@@ -408,7 +413,7 @@ export function createMetrics(options: { readonly commandsMax: number }): Metric
       const shared = openLabel(label.name);
       return (value: string) => shared.admit(value);
     });
-    return { key, row, series: createSeries(row, admits) };
+    return { key, row, series: createSeries(row, admits, spellings) };
   });
   const render = (): string =>
     all
@@ -421,5 +426,5 @@ export function createMetrics(options: { readonly commandsMax: number }): Metric
       .concat("\n");
   // The table's types decide which recorder each row has; `createSeries` makes it from the same row.
   const recorders = Object.fromEntries(all.map(({ key, series }) => [key, series.recordable]));
-  return { ...recorders, render } as unknown as Metrics;
+  return { ...recorders, render, spellings } as unknown as Metrics;
 }

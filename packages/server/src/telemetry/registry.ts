@@ -16,6 +16,8 @@ export interface MetricRow {
   readonly labels: readonly LabelRow[];
   /** What a callback reports twice for the same labels is added up, or the largest of it counts. */
   readonly sameLabels?: "largest";
+  /** There is no line until something is recorded or collected. */
+  readonly isOptional?: true;
   /** Upper bounds, ascending, without the infinite one; histograms only. */
   readonly buckets?: readonly number[];
 }
@@ -65,6 +67,31 @@ export class OpenLabel {
     if (this.#admitted.size >= this.#max) return otherLabel;
     this.#admitted.add(value);
     return value;
+  }
+}
+
+/** How producers write the names of queues: the spelling that was seen last. */
+export class Spellings {
+  readonly #written = new Map<string, string>();
+  readonly #max: number;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** `queue` is the command without its letter case. */
+  note(queue: string, command: string): void {
+    if (this.#written.get(queue) === command) return;
+    if (this.#written.size >= this.#max && !this.#written.has(queue)) return;
+    this.#written.set(queue, command);
+  }
+
+  has(queue: string): boolean {
+    return this.#written.has(queue);
+  }
+
+  of(queue: string): string {
+    return this.#written.get(queue) ?? queue;
   }
 }
 

@@ -2,7 +2,7 @@
  * The three kinds of metric, and how each is written out. `recordable` is what the code that
  * measures sees; its label values are typed by the table and are at most three.
  */
-import { Cells, type LabelRow, type MetricRow } from "./registry.ts";
+import { Cells, type LabelRow, type MetricRow, type Spellings } from "./registry.ts";
 
 type Admit = (value: string) => string;
 type Entry = readonly [value: number, ...labels: string[]];
@@ -13,18 +13,27 @@ export interface Series {
   lines(): string[];
 }
 
-export function createSeries(row: MetricRow, admits: readonly Admit[]): Series {
-  return row.type === "histogram" ? histogram(row, admits) : numbers(row, admits);
+export function createSeries(
+  row: MetricRow,
+  admits: readonly Admit[],
+  spellings: Spellings,
+): Series {
+  const show = (labels: readonly LabelRow[], values: readonly string[]): string =>
+    labelText(labels, values, spellings);
+  return row.type === "histogram" ? histogram(row, admits, show) : numbers(row, admits, show);
 }
+
+type Show = (labels: readonly LabelRow[], values: readonly string[]) => string;
 
 interface NumberCell {
   value: number;
 }
 
 /** Counters and gauges: one number per combination of labels. */
-function numbers(row: MetricRow, admits: readonly Admit[]): Series {
+function numbers(row: MetricRow, admits: readonly Admit[], show: Show): Series {
   const cells = new Cells<NumberCell>(admits, () => ({ value: 0 }));
   let callback: (() => Iterable<Entry>) | undefined;
+  let isThere = row.isOptional !== true;
   const recordable = {
     inc(a = "", b = "", c = ""): void {
       cells.at(a, b, c).value += 1;
@@ -36,6 +45,7 @@ function numbers(row: MetricRow, admits: readonly Admit[]): Series {
       cells.at(a, b, c).value = value;
     },
     collect(next: () => Iterable<Entry>): void {
+      isThere = true;
       callback = next;
     },
   };
@@ -52,9 +62,10 @@ function numbers(row: MetricRow, admits: readonly Admit[]): Series {
   return {
     recordable,
     lines() {
+      if (!isThere) return [];
       refresh();
       return [...cells.entries()].map(
-        ([labels, cell]) => `${row.name}${labelText(row.labels, labels)} ${numberText(cell.value)}`,
+        ([labels, cell]) => `${row.name}${show(row.labels, labels)} ${numberText(cell.value)}`,
       );
     },
   };
@@ -66,7 +77,7 @@ interface HistogramCell {
   sum: number;
 }
 
-function histogram(row: MetricRow, admits: readonly Admit[]): Series {
+function histogram(row: MetricRow, admits: readonly Admit[], show: Show): Series {
   const bounds = row.buckets ?? [];
   const cells = new Cells<HistogramCell>(admits, () => ({
     counts: new Float64Array(bounds.length + 1),
@@ -87,10 +98,10 @@ function histogram(row: MetricRow, admits: readonly Admit[]): Series {
     for (const [index, count] of cell.counts.entries()) {
       total += count;
       const bound = bounds[index] ?? Number.POSITIVE_INFINITY;
-      const text = labelText([...row.labels, { name: "le" }], [...labels, numberText(bound)]);
+      const text = show([...row.labels, { name: "le" }], [...labels, numberText(bound)]);
       lines.push(`${row.name}_bucket${text} ${total}`);
     }
-    const text = labelText(row.labels, labels);
+    const text = show(row.labels, labels);
     lines.push(
       `${row.name}_sum${text} ${numberText(cell.sum)}`,
       `${row.name}_count${text} ${total}`,
@@ -103,9 +114,16 @@ function histogram(row: MetricRow, admits: readonly Admit[]): Series {
   };
 }
 
-function labelText(rows: readonly LabelRow[], values: readonly string[]): string {
+function labelText(
+  rows: readonly LabelRow[],
+  values: readonly string[],
+  spellings: Spellings,
+): string {
   if (rows.length === 0) return "";
-  const pairs = rows.map((label, index) => `${label.name}="${escapeLabel(values[index] ?? "")}"`);
+  const pairs = rows.map(({ name }, index) => {
+    const value = values[index] ?? "";
+    return `${name}="${escapeLabel(name === "command" ? spellings.of(value) : value)}"`;
+  });
   return `{${pairs.join(",")}}`;
 }
 

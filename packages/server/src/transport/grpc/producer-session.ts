@@ -245,7 +245,8 @@ const tooMany = refusal("overloaded", `more than ${awaitsMax} results are waited
 
 function resultOf(taskId: string, { task, result }: TaskWithResult): producer.TaskResult {
   const { status, resultJson, error } = result;
-  const { attempts } = task;
+  // A delivery that ended with a result did not come back, and is one all the same.
+  const attempts = task.attempts + (task.place.in === "done" ? 1 : 0);
   const ok = { ok: true, errorMessage: "", errorCode: "" };
   return { taskId, ...ok, status, resultJson, error, attempts };
 }

@@ -7,7 +7,7 @@ import { placeOf } from "../../broker/task-filter.ts";
 import type { SubmittedResult } from "../../operations/submit-result.ts";
 import type { Counts } from "../../store/counts.ts";
 import type { TaskEvent } from "../../telemetry/feed.ts";
-import { type Timestamps, utcSeconds } from "../../timestamps.ts";
+import type { Timestamps } from "../../timestamps.ts";
 
 const locations = {
   ready: "PENDING_LIST",
@@ -58,9 +58,10 @@ export class JsonCodec {
     text += optional("traceParent", task.traceParent);
     text += optional("traceState", task.traceState);
     text += `,"status":"${statusOf(place)}","lastKnownLocation":"${locations[place.in]}"`;
+    if (place.in === "delayed") text += `,"runAt":"${this.#timestamps.local(place.dueMs)}"`;
     if (place.in === "leased") {
       text += optional("workerId", place.workerId);
-      text += `,"leaseUntil":"${utcSeconds(place.untilMs)}"`;
+      text += `,"leaseUntil":"${this.#timestamps.seconds(place.untilMs)}"`;
     }
     if (task.attempts !== 0) text += `,"attempts":${task.attempts}`;
     text += `,"maxAttempts":${task.maxAttempts}`;
@@ -110,7 +111,7 @@ export class JsonCodec {
 
   /** Whole seconds in the configured time zone. */
   seconds(ms: number): string {
-    return this.#timestamps.local(Math.floor(ms / 1000) * 1000);
+    return this.#timestamps.seconds(ms);
   }
 }
 

@@ -90,6 +90,7 @@ const taskOptional = {
   webhook: string,
   traceParent: string,
   traceState: string,
+  runAt: described(time, "When the task becomes ready; only while it is delayed."),
   workerId: string,
   leaseUntil: time,
   attempts: { type: "integer", minimum: 1 },

@@ -1,0 +1,39 @@
+/** Which flags a server needs to find free ports where its default ones are taken. */
+import { createServer } from "node:net";
+import type { Config } from "@codeq/server/config";
+
+/** A setting with a port, and the flag that takes any free one instead. */
+const ports = [
+  { setting: "port", flag: "--port=0" },
+  { setting: "workerStreamAddr", flag: "--worker-stream-addr=:0" },
+  { setting: "producerStreamAddr", flag: "--producer-stream-addr=:0" },
+] as const;
+
+export interface FreePorts {
+  readonly flags: readonly string[];
+  /** The ports that are taken by other programs. */
+  readonly taken: readonly number[];
+}
+
+/** Ports that the user chose are left alone: that they are taken is the user's to know. */
+export async function freePorts(config: Config): Promise<FreePorts> {
+  const flags: string[] = [];
+  const taken: number[] = [];
+  for (const { setting, flag } of ports) {
+    const port = Number(String(config[setting]).replace(/^.*:/, ""));
+    const isDefault = config.sources[setting] === "default";
+    if (!isDefault || (await isFree(port, config.host))) continue;
+    flags.push(flag);
+    taken.push(port);
+  }
+  return { flags, taken };
+}
+
+function isFree(port: number, host: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    // Whatever else is wrong with the address, the server itself says it better.
+    server.once("error", ({ code }: NodeJS.ErrnoException) => resolve(code !== "EADDRINUSE"));
+    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(true)));
+  });
+}
