@@ -138,8 +138,11 @@ function published(manifest: Manifest): Manifest {
 function writePackage(target: string, folder: string, manifest: Manifest): void {
   mkdirSync(target, { recursive: true });
   writeFileSync(join(target, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
-  const bin = join(root, "packages", folder, "bin");
-  if (existsSync(bin)) cpSync(bin, join(target, "bin"), { recursive: true });
+  // Beside what is compiled: programs, and files that the server hands out as they are.
+  for (const name of ["bin", "api-page"]) {
+    const path = join(root, "packages", folder, name);
+    if (existsSync(path)) cpSync(path, join(target, name), { recursive: true });
+  }
   const from = join(root, "packages", folder, "dist");
   const sources = join(root, "packages", folder, "src");
   cpSync(from, join(target, "dist"), {

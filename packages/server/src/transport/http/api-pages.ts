@@ -1,18 +1,46 @@
-/** The document that describes the API. It needs no token: it tells what is public about every server. */
+/**
+ * The document that describes the API, and a page to try it. They need no token: they tell what is public
+ * about every server. The page runs nothing but its own files.
+ */
 import { readFileSync } from "node:fs";
 import type { Page } from "./http-server.ts";
 import { openApiOf } from "./openapi.ts";
 import type { AnyRoute } from "./route.ts";
 
-const manifest = new URL("../../../package.json", import.meta.url);
+const ofPackage = new URL("../../../", import.meta.url);
+
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+const guarded = {
+  "content-security-policy": policy,
+  "x-content-type-options": "nosniff",
+  "referrer-policy": "no-referrer",
+};
+
+const files = [
+  { path: "/docs", file: "index.html", type: "text/html; charset=utf-8" },
+  { path: "/docs/page.css", file: "page.css", type: "text/css; charset=utf-8" },
+  { path: "/docs/page.js", file: "page.js", type: "text/javascript; charset=utf-8" },
+] as const;
 
 export function apiPages(routes: readonly AnyRoute[], isLenient: boolean): Page[] {
-  const { version } = JSON.parse(readFileSync(manifest, "utf8")) as { version: string };
-  const body = JSON.stringify(openApiOf(routes, { version, isLenient }));
+  const read = (name: string): string => readFileSync(new URL(name, ofPackage), "utf8");
+  const { version } = JSON.parse(read("package.json")) as { version: string };
+  const document = JSON.stringify(openApiOf(routes, { version, isLenient }));
+  const page = (path: string, type: string, body: string): Page => ({
+    path,
+    show: () => ({ status: 200, type, body, headers: guarded }),
+  });
   return [
-    {
-      path: "/openapi.json",
-      show: () => ({ status: 200, type: "application/json; charset=utf-8", body }),
-    },
+    page("/openapi.json", "application/json; charset=utf-8", document),
+    ...files.map(({ path, file, type }) => page(path, type, read(`api-page/${file}`))),
   ];
 }

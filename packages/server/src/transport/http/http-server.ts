@@ -65,6 +65,7 @@ export interface ShownPage {
   readonly status: number;
   readonly type: string;
   readonly body: string;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface PageCaller {
@@ -169,11 +170,16 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     app.get(page.path, async ({ headers, socket }, reply) => {
       const isForwarded = "x-forwarded-for" in headers || "forwarded" in headers;
       const isOnThisMachine = !isForwarded && isLoopback(addressOf(socket.remoteAddress ?? ""));
-      const { status, type, body } = await page.show({
+      const {
+        status,
+        type,
+        body,
+        headers: more = {},
+      } = await page.show({
         authorization: headers.authorization,
         isOnThisMachine,
       });
-      return reply.code(status).type(type).send(body);
+      return reply.code(status).headers(more).type(type).send(body);
     });
   }
   for (const each of routes) addRoute(app, each, calls);
