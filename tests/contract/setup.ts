@@ -124,7 +124,8 @@ export class World {
     });
     const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
     const timestamps = new Timestamps(config.timezone);
-    const { webhookHmacSecret: secret, webhookAllowPrivateNetworks: allowPrivateNetworks } = config;
+    const { webhookHmacSecret: secret, webhookSecrets: secrets } = config;
+    const { webhookAllowPrivateNetworks: allowPrivateNetworks } = config;
     const core = await composeCore({
       config,
       clock,
@@ -140,7 +141,7 @@ export class World {
       draw: () => this.random.next(),
       post:
         this.#options.post ??
-        createPostCallback({ secret, allowPrivateNetworks, clock, timestamps }),
+        createPostCallback({ secret, secrets, allowPrivateNetworks, clock, timestamps }),
       fetchKeySet: this.#options.fetchKeySet ?? fetchKeySet,
       // A shard says that it is there before its router listens, unless that takes a turn.
       defer: config.shards === 1 ? (run) => queueMicrotask(run) : (run) => setImmediate(run),

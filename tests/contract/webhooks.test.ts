@@ -4,6 +4,7 @@ import { createHmac } from "node:crypto";
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 import test, { type TestContext } from "node:test";
+import { verifyWebhook } from "@codeq/client";
 import { type Options, onlyWith, type RunningServer, setup, startMs, until } from "./setup.ts";
 
 interface Delivery {
@@ -101,6 +102,40 @@ test("a callback carries every key, its signature and the trace of the task", as
   assert.equal(timestamp, String(Math.floor(startMs / 1000)));
   const signature = createHmac("sha256", "s3cret").update(`${timestamp}.${delivery.body}`);
   assert.equal(headers["x-codeq-signature"], signature.digest("hex"));
+});
+
+test("both secrets of a tenant sign, every try anew, and a receiver can verify either", async (t) => {
+  const secretOf = (fill: number): string => `whsec_${Buffer.alloc(32, fill).toString("base64")}`;
+  const [newer, older, others] = [secretOf(1), secretOf(2), secretOf(3)];
+  const tenants = new Map([["acme", [newer, older]]]);
+  const statuses = [500, 200];
+  const hook = await receiver(t, () => ({ status: statuses.shift() ?? 200 }));
+  const webhookSecrets = { default: [others], tenants };
+  const server = await setup(t, { settings: { ...open.settings, webhookSecrets } });
+  const id = await server.leased({ webhook: hook.url });
+  await server.complete(id);
+  await server.clock.advance(1);
+  await until(() => hook.deliveries.length === 1);
+  await until(async () => {
+    await server.clock.advance(1000);
+    return hook.deliveries.length === 2;
+  });
+  const ids = hook.deliveries.map(({ headers }) => headers["webhook-id"]);
+  assert.match(ids[0] as string, new RegExp(`^msg_${id}_[0-9a-z]+$`));
+  assert.equal(ids[1], ids[0]);
+  for (const { body, headers } of hook.deliveries) {
+    const nowMs = Number(headers["webhook-timestamp"]) * 1000;
+    for (const secret of [newer, older]) {
+      assert.equal(verifyWebhook({ body, headers }, { secret, nowMs }).taskId, id);
+    }
+    assert.throws(() => verifyWebhook({ body, headers }, { secret: others, nowMs }), {
+      code: "webhook_refused",
+    });
+  }
+  const [first, second] = hook.deliveries.map(({ headers }) =>
+    Number(headers["webhook-timestamp"]),
+  );
+  assert.ok((second ?? 0) > (first ?? 0));
 });
 
 test("a failed and a buried task call back with their error and no result", async (t) => {

@@ -49,6 +49,14 @@ export const marks = {
     means: "A configuration of the server that starts.",
     checkedBy: "tests/guides/configuration.test.ts",
   },
+  python: {
+    means: "A module of Python that tells webhooks from forgeries.",
+    checkedBy: "tests/guides/webhooks.test.ts",
+  },
+  go: {
+    means: "A package of Go that does the same.",
+    checkedBy: "tests/guides/webhooks.test.ts",
+  },
   ini: {
     means: "A unit of systemd without mistakes.",
     checkedBy: "tests/guides/systemd.test.ts",

@@ -34,6 +34,8 @@ const clientErrors = {
   lease_lost: false,
   /** The worker is shutting down. */
   worker_closing: false,
+  /** A webhook is not from the server, was changed on its way, or is too old. */
+  webhook_refused: false,
   /** The handler took longer than the `timeout` of its task. */
   handler_timeout: true,
 } as const satisfies Record<string, boolean>;

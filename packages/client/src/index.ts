@@ -39,6 +39,12 @@ export {
   task,
 } from "./task.ts";
 export type { TraceContext, TracedRun, Tracing } from "./trace-context.ts";
+export {
+  type VerifyOptions,
+  verifyWebhook,
+  type WebhookMessage,
+  type WebhookRequest,
+} from "./verify-webhook.ts";
 export type { Middleware, TaskContext } from "./worker/task-context.ts";
 export type {
   CloseOptions,

@@ -55,6 +55,7 @@ export function closeConfig(
 
 function checkSecret(settings: Settings, touched: ReadonlySet<SettingName>): string[] {
   if (settings.env === "dev" || touched.has("webhookHmacSecret")) return [];
+  if (settings.webhookSecrets.default.length > 0) return [];
   return [
     `webhookHmacSecret: required because env is ${settings.env}; set WEBHOOK_HMAC_SECRET in the ` +
       "environment to a long random text",

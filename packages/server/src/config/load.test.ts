@@ -103,6 +103,7 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   backoffBaseSeconds: ["3", 3],
   backoffMaxSeconds: ["100", 100],
   webhookHmacSecret: ["hush", "hush"],
+  webhookSecrets: [`{"default":["whsec_${"a".repeat(40)}"]}`, undefined],
   webhookAllowPrivateNetworks: ["true", true],
   resultWebhookMaxAttempts: ["9", 9],
   resultWebhookBaseBackoffSeconds: ["1", 1],
@@ -172,6 +173,8 @@ function assertTaken(config: Config, name: SettingName, place: string): void {
     assert.deepEqual(tokensOf(config.workerAuth), ["w"]);
   } else if (name === "quotas") {
     assert.equal(config.quotas.default.pendingTasks, 7);
+  } else if (name === "webhookSecrets") {
+    assert.deepEqual(config.webhookSecrets.default, [`whsec_${"a".repeat(40)}`]);
   } else {
     assert.equal(config[name], samples[name][1]);
   }

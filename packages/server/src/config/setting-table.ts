@@ -14,6 +14,7 @@ import { bytes, count, type SettingRow, seconds } from "./setting-row.ts";
 import type { SettingName, Settings } from "./settings.ts";
 import { storageSettings } from "./storage-settings.ts";
 import { tracingSettings } from "./tracing-settings.ts";
+import { noWebhookSecrets, webhookSecretsBlob } from "./webhook-secrets.ts";
 
 export type SettingTable = { readonly [K in SettingName]: SettingRow<Settings[K]> };
 
@@ -201,6 +202,14 @@ export const settingTable: SettingTable = {
     initialInWords: "none when env is `dev`, otherwise required",
     secret: true,
     about: "Key that signs webhooks and callbacks.",
+  },
+  webhookSecrets: {
+    parser: webhookSecretsBlob,
+    initial: noWebhookSecrets,
+    initialInWords: "none: webhookHmacSecret signs",
+    secret: true,
+    about:
+      "Keys that sign webhooks in the form of Standard Webhooks (`whsec_` and base64): a `default` for all and `tenants` by name, each one secret or two, the newest first; both sign.",
   },
   webhookAllowPrivateNetworks: {
     parser: trueOrFalse,

@@ -4,6 +4,7 @@
  * with the spellings of the Go server resolved.
  */
 import type { Quotas } from "./quotas.ts";
+import type { WebhookSecrets } from "./webhook-secrets.ts";
 
 export interface Settings
   extends ConnectionSettings,
@@ -50,6 +51,7 @@ export interface Settings
   readonly backoffBaseSeconds: number;
   readonly backoffMaxSeconds: number;
   readonly webhookHmacSecret: string;
+  readonly webhookSecrets: WebhookSecrets;
   readonly webhookAllowPrivateNetworks: boolean;
   readonly resultWebhookMaxAttempts: number;
   readonly resultWebhookBaseBackoffSeconds: number;

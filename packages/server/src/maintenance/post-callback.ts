@@ -3,7 +3,6 @@
  * unless it is allowed to, does not connect to addresses inside the network it runs in. A call takes a
  * bounded time, and hardly more of an answer is read than its status.
  */
-import { createHmac } from "node:crypto";
 import { type ClientRequest, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
@@ -14,9 +13,9 @@ import type { Timestamps } from "../timestamps.ts";
 import { createLookup, ForbiddenAddressError } from "./callback-lookup.ts";
 import type { NoAnswer, PostCallback } from "./deliver-webhooks.ts";
 import { isPublicAddress } from "./public-addresses.ts";
+import { type SigningSecrets, signatureHeaders } from "./webhook-signature.ts";
 
-export interface CallbackOptions {
-  readonly secret: string;
+export interface CallbackOptions extends SigningSecrets {
   readonly allowPrivateNetworks: boolean;
   readonly clock: Clock;
   readonly timestamps: Timestamps;
@@ -39,7 +38,13 @@ export function createPostCallback(options: CallbackOptions): PostCallback {
     const headers: Record<string, string> = {
       "content-type": "application/json",
       "content-length": String(Buffer.byteLength(body)),
-      ...sign(options, body),
+      ...signatureHeaders(options, {
+        tenantId: task.tenantId,
+        // Another result of the same task is another message.
+        id: `msg_${task.id}_${result.completedMs.toString(36)}`,
+        timestampSeconds: Math.floor(options.clock.nowMs() / 1000),
+        body,
+      }),
     };
     if (traced.traceParent !== "") headers["traceparent"] = traced.traceParent;
     if (traced.traceState !== "") headers["tracestate"] = traced.traceState;
@@ -61,13 +66,6 @@ function callbackBody(task: Task, result: Result, timestamps: Timestamps): strin
     `"artifacts":${JSON.stringify(result.artifacts)},` +
     `"completedAt":"${timestamps.local(result.completedMs)}"}`
   );
-}
-
-function sign({ secret, clock }: CallbackOptions, body: string): Record<string, string> {
-  if (secret.trim() === "") return {};
-  const timestamp = String(Math.floor(clock.nowMs() / 1000));
-  const signature = createHmac("sha256", secret).update(`${timestamp}.${body}`).digest("hex");
-  return { "x-codeq-timestamp": timestamp, "x-codeq-signature": signature };
 }
 
 interface PostOptions extends CallbackOptions {

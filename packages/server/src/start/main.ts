@@ -114,6 +114,7 @@ async function start(given: Given, logger: Logger): Promise<Running> {
     draw: drawUniform,
     post: createPostCallback({
       secret: config.webhookHmacSecret,
+      secrets: config.webhookSecrets,
       allowPrivateNetworks: config.webhookAllowPrivateNetworks,
       clock,
       timestamps,

@@ -69,6 +69,7 @@ async function open(): Promise<Shard & { readonly tracing: Tracing }> {
     draw: drawUniform,
     post: createPostCallback({
       secret: config.webhookHmacSecret,
+      secrets: config.webhookSecrets,
       allowPrivateNetworks: config.webhookAllowPrivateNetworks,
       clock,
       timestamps: new Timestamps(config.timezone),

@@ -1,0 +1,65 @@
+/**
+ * How a callback is signed: with the headers of the Go server, and with those of Standard Webhooks
+ * (https://www.standardwebhooks.com), which hold one signature for each secret that is valid.
+ */
+import { createHmac } from "node:crypto";
+import { noWebhookSecrets, type WebhookSecrets } from "../config/webhook-secrets.ts";
+
+export interface SigningSecrets {
+  /** Of all tenants, any text; empty for none. */
+  readonly secret: string;
+  readonly secrets?: WebhookSecrets | undefined;
+}
+
+export interface SignedMessage {
+  readonly tenantId: string;
+  /** The same with every try, and no other message has it. */
+  readonly id: string;
+  readonly timestampSeconds: number;
+  readonly body: string;
+}
+
+const standardPrefix = "whsec_";
+
+/** Without a secret only the id of the message. */
+export function signatureHeaders(
+  options: SigningSecrets,
+  { tenantId, id, timestampSeconds, body }: SignedMessage,
+): Record<string, string> {
+  const secrets = secretsOf(options, tenantId);
+  const [newest] = secrets;
+  if (newest === undefined) return { "webhook-id": id };
+  const timestamp = String(timestampSeconds);
+  const standard = secrets.map(
+    (secret) => `v1,${hmac(keyOf(secret), `${id}.${timestamp}.${body}`).toString("base64")}`,
+  );
+  return {
+    "x-codeq-timestamp": timestamp,
+    "x-codeq-signature": hmac(newest, `${timestamp}.${body}`).toString("hex"),
+    "webhook-id": id,
+    "webhook-timestamp": timestamp,
+    "webhook-signature": standard.join(" "),
+  };
+}
+
+/** The newest first. */
+function secretsOf(
+  { secret, secrets = noWebhookSecrets }: SigningSecrets,
+  tenantId: string,
+): readonly string[] {
+  const own = secrets.tenants.get(tenantId);
+  if (own !== undefined) return own;
+  if (secrets.default.length > 0) return secrets.default;
+  return secret.trim() === "" ? [] : [secret];
+}
+
+/** A secret in the form of Standard Webhooks stands for bytes; any other is its own text. */
+function keyOf(secret: string): Buffer {
+  return secret.startsWith(standardPrefix)
+    ? Buffer.from(secret.slice(standardPrefix.length), "base64")
+    : Buffer.from(secret);
+}
+
+function hmac(key: string | Buffer, text: string): Buffer {
+  return createHmac("sha256", key).update(text).digest();
+}
