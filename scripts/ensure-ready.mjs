@@ -92,7 +92,9 @@ function install(reason) {
 function npm(words) {
   // NODE_ENV=production would leave out the compiler, which a start from source needs.
   const kinds = ["--include=dev", "--include=optional"];
-  const args = [...words, ...kinds, "--ignore-scripts", "--no-audit", "--no-fund"];
+  // Warnings are about packages of others, which need a newer Node than the one that npm runs on.
+  const quiet = ["--no-audit", "--no-fund", "--loglevel=error"];
+  const args = [...words, ...kinds, "--ignore-scripts", ...quiet];
   const fromNpm = process.env.npm_execpath;
   const viaNode = fromNpm !== undefined && /\.c?js$/.test(fromNpm) && existsSync(fromNpm);
   const [command, first] = viaNode ? [process.execPath, [fromNpm]] : ["npm", []];

@@ -11,6 +11,7 @@ import {
   endOfServer,
   type ServerOptions,
   type ServerProcess,
+  spawnServer,
   startServer,
   temporaryDirectory,
 } from "./server-process.ts";
@@ -219,6 +220,23 @@ test("a data directory that cannot be used is refused with what to change", asyn
     assert.equal(exit.code, 4, exit.stderr);
     assert.match(exit.stderr, /the data directory .*file.* cannot be used: .*CODEQ_DATA_DIR/);
     assert.doesNotMatch(exit.stderr, /^\s+at /m);
+  }
+});
+
+test("a data directory below /proc is refused, and does not hang", {
+  skip: process.platform === "linux" ? false : "only Linux has /proc",
+  timeout: 30_000,
+}, async (t) => {
+  for (const dataDir of ["/proc/codeq", "/proc/codeq/below"]) {
+    const server = spawnServer({ dataDir });
+    t.after(() => server.kill());
+    const exit = await server.exited;
+    assert.equal(exit.code, 4, exit.stderr);
+    assert.match(
+      exit.stderr,
+      /the data directory \/proc\/codeq.* cannot be used: .*CODEQ_DATA_DIR/,
+    );
+    assert.equal(exit.stdout, "", "and nothing else is said at default settings");
   }
 });
 

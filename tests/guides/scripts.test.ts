@@ -16,7 +16,7 @@ const scripts: readonly Mark[] = [
 
 /** What has to be there before a page begins; false, with the reason told, where it cannot be. */
 const before: Readonly<Record<string, (t: TestContext, run: PageRun) => Promise<boolean>>> = {
-  "README.md": async (_t, { directory }) => {
+  "docs/guide/http-api.md": async (_t, { directory }) => {
     symlinkSync(join(root, "examples"), join(directory, "examples"));
     return true;
   },

@@ -26,12 +26,12 @@ async function tour(t: TestContext, page: string): Promise<string[]> {
 test("every tour has a test here", () => {
   assert.deepEqual(
     tours.map(({ page }) => page),
-    ["README.md", "docs/guide/api-keys.md"],
+    ["docs/guide/api-keys.md", "docs/guide/http-api.md"],
   );
 });
 
-test("the tour of the README does what it says", async (t) => {
-  const lines = await tour(t, "README.md");
+test("the tour of the HTTP API does what it says", async (t) => {
+  const lines = await tour(t, "docs/guide/http-api.md");
   const [, id] = /^enqueued ([0-9a-f-]{36})$/.exec(lines[0] ?? "") ?? [];
   assert.ok(id !== undefined, lines.join("\n"));
   const [claimed, beat, submitted, read, stats] = lines.slice(1).map((line) => JSON.parse(line));

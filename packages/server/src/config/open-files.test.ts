@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { loadConfig } from "./load.ts";
-import { connectionsThatFit, openFilesAdvice, readOpenFilesMax } from "./open-files.ts";
+import {
+  connectionsThatFit,
+  isLoweredNotably,
+  openFilesAdvice,
+  readOpenFilesMax,
+} from "./open-files.ts";
 import type { Config } from "./settings.ts";
 
 function configOf(...argv: readonly string[]): Config {
@@ -44,4 +49,15 @@ test("the limit is read from the system, where it can be", () => {
   const found = readOpenFilesMax();
   assert.ok(found === undefined || (Number.isInteger(found) && found > 0));
   assert.equal(readOpenFilesMax("/nowhere/limits"), undefined);
+});
+
+test("a start says so when connections were asked for, or few are left of the default", () => {
+  const asked = configOf("--connections-max=9000");
+  assert.equal(isLoweredNotably(asked, 19_000), false);
+  assert.equal(isLoweredNotably(asked, 18_000), true);
+  const byDefault = configOf();
+  assert.equal(isLoweredNotably(byDefault, undefined), false);
+  assert.equal(isLoweredNotably(byDefault, 20_000), false);
+  assert.equal(isLoweredNotably(byDefault, 3000), false);
+  assert.equal(isLoweredNotably(byDefault, 2999), true);
 });

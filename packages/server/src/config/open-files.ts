@@ -3,6 +3,7 @@
  * open one more file fails for good, so its share is set aside first, and connections get the rest.
  */
 import { readFileSync } from "node:fs";
+import { connectionSettings } from "./connection-settings.ts";
 import type { Config } from "./settings.ts";
 
 /** For storage, log, artifacts, callbacks and what Node needs: LevelDB alone may take a fifth. */
@@ -10,6 +11,8 @@ const restPercent = 55;
 const restMax = 1000;
 /** A shard has 16 before it holds a task: its log, its store, their locks and its thread. */
 const filesOfShard = 24;
+const fewConnections = 1000;
+const defaultConnectionsMax = connectionSettings.connectionsMax.initial;
 
 /** How many connections each listener may have: as many as configured, or as there are files for. */
 export function connectionsThatFit(config: Config, openFilesMax: number | undefined): number {
@@ -40,6 +43,16 @@ export function openFilesAdvice(
 /** Beyond what one store needs. */
 function filesOfShards({ shards }: Config): number {
   return shards === 1 ? 0 : shards * filesOfShard;
+}
+
+/**
+ * Whether a start is to say so: nobody asked for the default, and thousands of connections are enough for
+ * most. What was configured and does not fit is said, and so is a limit that leaves few connections.
+ */
+export function isLoweredNotably(config: Config, openFilesMax: number | undefined): boolean {
+  const fitting = connectionsThatFit(config, openFilesMax);
+  if (fitting === config.connectionsMax) return false;
+  return config.connectionsMax !== defaultConnectionsMax || fitting < fewConnections;
 }
 
 function listenersOf({ workerStreamAddr, producerStreamAddr }: Config): number {

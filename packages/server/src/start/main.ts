@@ -11,7 +11,12 @@ import type { FastifyInstance } from "fastify";
 import { fetchKeySet } from "../access/fetch-key-set.ts";
 import { systemClock as clock } from "../clock.ts";
 import { renderHelp } from "../config/describe.ts";
-import { connectionsThatFit, openFilesAdvice, readOpenFilesMax } from "../config/open-files.ts";
+import {
+  connectionsThatFit,
+  isLoweredNotably,
+  openFilesAdvice,
+  readOpenFilesMax,
+} from "../config/open-files.ts";
 import { loadProcessConfig } from "../config/process-config.ts";
 import type { Config } from "../config/settings.ts";
 import { createPostCallback } from "../maintenance/post-callback.ts";
@@ -71,7 +76,8 @@ function readConfig(argv: readonly string[]): Given {
   for (const warning of loaded.warnings) process.stderr.write(`codeq: warning: ${warning}\n`);
   const openFilesMax = readOpenFilesMax();
   const connectionsMax = connectionsThatFit(loaded.config, openFilesMax);
-  const advice = openFilesAdvice(loaded.config, openFilesMax);
+  const isTold = isLoweredNotably(loaded.config, openFilesMax);
+  const advice = isTold ? openFilesAdvice(loaded.config, openFilesMax) : undefined;
   return { config: { ...loaded.config, connectionsMax }, certificates, advice };
 }
 

@@ -1,7 +1,8 @@
 /** Opens the files of a data directory, or their twins in memory. */
 import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
 import { access, constants, mkdir, readFile, writeFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import {
   DataLock,
   FaultError,
@@ -76,7 +77,7 @@ function noteProgress(log: LocalLog, clock: Clock): void {
 async function makeDirectory(directory: string): Promise<void> {
   try {
     // What tasks carry is for nobody else on the machine; files in it are made with other rights.
-    await mkdir(directory, { recursive: true, mode: 0o750 });
+    await makeWithParents(directory, 0o750);
     await access(directory, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (cause) {
     throw new FaultError(
@@ -90,6 +91,17 @@ async function makeDirectory(directory: string): Promise<void> {
 
 export function lockDataDir(directory: string): Promise<HeldLock> {
   return unlessInUse(directory, () => DataLock.take(directory));
+}
+
+/** One by one: the recursive mkdir of Node never ends below a directory such as /proc. */
+async function makeWithParents(directory: string, mode: number): Promise<void> {
+  const parent = dirname(directory);
+  if (!existsSync(parent)) await makeWithParents(parent, mode);
+  try {
+    await mkdir(directory, { mode });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
 }
 
 function open(
