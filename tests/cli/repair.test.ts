@@ -100,6 +100,19 @@ test("a queue is paused, seen to be paused, and resumed", async (t) => {
   assert.equal((await cli.run("work", "mail", "--max", "1", "--", "cat")).code, 0);
 });
 
+test("a task is cancelled by a short id, whether it waits or runs", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const id = JSON.parse((await cli.run("enqueue", "mail", "--json")).output).id;
+  const cancelled = await cli.run("cancel", id.slice(-8));
+  assert.equal(cancelled.output, `cancelled ${id}\n`, cancelled.errors);
+  const result = await cli.run("tasks", "--place", "failed", "--json");
+  assert.equal(JSON.parse(result.output).error, "CANCELLED");
+  const again = await cli.run("cancel", id);
+  assert.equal(again.code, 11);
+  assert.match(again.errors, /the task has ended already/);
+});
+
 test("tasks are listed by place, queue and text, in either order", async (t) => {
   const { world } = await setup(t);
   const cli = world();

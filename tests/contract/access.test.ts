@@ -247,6 +247,18 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: 200,
   },
+  "POST /v1/codeq/tasks/:id/cancel": {
+    access: "producer",
+    path: ({ leased }) => `/v1/codeq/tasks/${leased}/cancel`,
+    ok: 200,
+    foreign: [404, "not found"],
+  },
+  "POST /v1/codeq/admin/tasks/:id/cancel": {
+    access: "admin",
+    path: ({ leased }) => `/v1/codeq/admin/tasks/${leased}/cancel`,
+    ok: 200,
+    foreign: [404, "not found"],
+  },
   "DELETE /v1/codeq/admin/keys/:id": {
     access: "admin",
     path: ({ apiKey }) => `/v1/codeq/admin/keys/${apiKey}`,

@@ -44,6 +44,19 @@ test("a queue is paused in all shards, and resumed in all of them", async (t) =>
   for (let n = 0; n < 8; n++) assert.notEqual(await server.claim({}), undefined);
 });
 
+test("a task is cancelled in its shard, and its worker hears of it there", async (t) => {
+  const server = await open(t);
+  const waiting = await server.create({ command: "other" });
+  const running = await server.leased();
+  for (const id of [waiting, running]) {
+    const reply = await server.post(`/tasks/${id}/cancel`, { graceSeconds: 5 }, "producer-acme");
+    assert.equal(reply.status, 200, reply.text);
+  }
+  assert.equal((await server.task(waiting)).error, "CANCELLED");
+  const beat = await server.post(`/tasks/${running}/heartbeat`, {}, "worker-acme");
+  assert.equal(beat.text, '{"ok":true,"cancelled":true}');
+});
+
 test("dead letters of all shards are replayed and deleted, within the quota", async (t) => {
   const quotas = { ...noQuotas, default: { ...noQuotas.default, pendingTasks: 4 } };
   const server = await open(t, { quotas });

@@ -54,7 +54,7 @@ test(
 test("a worker is there while it has a stream, and each stream counts", async (t) => {
   const server = await setup(t);
   const add = (tenantId: TenantId, workerId: string) =>
-    server.core.workers.add({ tenantId, workerId: workerId as WorkerId });
+    server.core.workers.add({ tenantId, workerId: workerId as WorkerId }, () => {});
   const leave = add(acme, "b");
   await server.clock.advance(1000);
   const leaveToo = add(acme, "b");
@@ -77,7 +77,7 @@ test("a worker is there while it has a stream, and each stream counts", async (t
 test("workers are listed page by page, and leases survive a restart", onlyWith.batch, async (t) => {
   const server = await setup(t);
   for (const id of ["a", "b", "c"]) {
-    server.core.workers.add({ tenantId: acme, workerId: id as WorkerId });
+    server.core.workers.add({ tenantId: acme, workerId: id as WorkerId }, () => {});
   }
   const ids = ({ workers: list, next }: { workers: { workerId: string }[]; next?: string }) => [
     list.map(({ workerId }) => workerId),

@@ -56,6 +56,8 @@ export function sightingsOf(exchange: AnyExchange): Sighting[] {
       return exchange.answer.value.tasks.map((task) => ({ task, result: undefined }));
     case "inspectTask":
       return [{ task: exchange.answer.value.task, result: undefined }];
+    case "cancelTask":
+    case "cancelAnyTask":
     case "replayTask":
       return [{ task: exchange.answer.value, result: undefined }];
     case "submitResult":
@@ -93,6 +95,8 @@ export function namedTasks(exchange: AnyExchange): {
     }
     case "inspectTask":
     case "replayTask":
+    case "cancelTask":
+    case "cancelAnyTask":
     case "deleteTask":
     case "getTask":
     case "getResult":
@@ -108,8 +112,10 @@ export function touchedBy(request: AnyRequest): string[] {
     case "nackTask":
     case "abandonTask":
     case "extendLease":
+    case "cancelTask":
+    case "cancelAnyTask":
     case "submitResult":
-      return [request.input.id];
+      return [request.input.id as string];
     case "submitResults":
       return request.input.map(({ id }) => id);
     default:

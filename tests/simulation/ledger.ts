@@ -17,6 +17,7 @@ export type EventKind =
   | "comeback"
   | "bury"
   | "replay"
+  | "cancel"
   | "remove"
   | "other";
 
@@ -191,6 +192,8 @@ const kinds: ReadonlyMap<string, EventKind> = new Map([
   ["leased-delayed", "comeback"],
   ["leased-dead", "bury"],
   ["dead-ready", "replay"],
+  ["ready-done", "cancel"],
+  ["delayed-done", "cancel"],
 ]);
 
 /** Names the bucket in which tasks are first in, first out. */

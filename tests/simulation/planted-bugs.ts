@@ -825,6 +825,33 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
+    checker: "cancelledIsOver",
+    bug: "that a task was cancelled while a worker has it is not kept",
+    plants: {
+      core: (core) =>
+        onCommit(core, (change) =>
+          change.because === "cancelled" && change.after !== undefined
+            ? { ...change, after: { ...change.after, cancelMs: 0 } }
+            : change,
+        ),
+    },
+  },
+  {
+    checker: "cancelledIsOver",
+    bug: "cancelling a task that waits is answered and not carried out",
+    plants: {
+      core: ({ broker }) => {
+        const act = broker.act.bind(broker);
+        broker.act = async (of, action) => {
+          const task = broker.store.task(of.id);
+          const isLie = action.kind === "cancel" && task?.place.in === "ready";
+          if (!isLie || task.tenantId !== of.tenantId) return act(of, action);
+          return { ok: true, task };
+        };
+      },
+    },
+  },
+  {
     checker: "everythingFinishes",
     bug: "leases never run out",
     plants: {

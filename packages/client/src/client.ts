@@ -5,11 +5,12 @@ import { CodeqError, messageOf } from "./codeq-error.ts";
 import { type Dials, openDials } from "./dials.ts";
 import { type Duration, toMs } from "./duration.ts";
 import type { TlsOptions } from "./grpc/http2-connection.ts";
+import type { HttpRequest } from "./http/http-api.ts";
 import type { TokenSource } from "./line.ts";
 import { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.ts";
 import { createFields, type EnqueueOptions, payloadOf } from "./producer/enqueue-options.ts";
 import { Producer } from "./producer/producer.ts";
-import { createRun, type Run } from "./producer/run.ts";
+import { createRun, graceBody, type Run } from "./producer/run.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
 import type { Handler, TaskDefinition, TaskType } from "./task.ts";
 import { passOn, type Tracing } from "./trace-context.ts";
@@ -147,9 +148,13 @@ export class Client implements AsyncDisposable {
 
   /** A task that was enqueued before, by its id. */
   run<Input, Output>(task: TaskType<Input, Output>, id: string): Run<Output> {
-    return createRun(definitionOf(task), id, (taskId, options) =>
-      this.#producer.result(taskId, options),
-    );
+    return createRun(definitionOf(task), id, {
+      wait: (taskId, options) => this.#producer.result(taskId, options),
+      cancel: async (taskId, options) => {
+        const path = `/tasks/${encodeURIComponent(taskId)}/cancel`;
+        await this.#ask({ method: "POST", path, body: graceBody(options) });
+      },
+    });
   }
 
   /**
@@ -227,13 +232,17 @@ export class Client implements AsyncDisposable {
     });
   }
 
-  async #askAsAdmin({ path, ...request }: AdminRequest): Promise<unknown> {
-    if (this.#isClosed) throw new CodeqError("closed", "the client is closed");
-    const token = await this.#token();
+  #askAsAdmin({ path, ...request }: AdminRequest): Promise<unknown> {
     // A server for development believes it; every other one looks at the token.
     const headers = { "x-role": "ADMIN" };
+    return this.#ask({ ...request, path: `/admin${path}`, headers });
+  }
+
+  async #ask(request: Omit<HttpRequest, "token" | "signal">): Promise<unknown> {
+    if (this.#isClosed) throw new CodeqError("closed", "the client is closed");
+    const token = await this.#token();
     const { signal } = new AbortController();
-    return this.#dials.api.ask({ ...request, path: `/admin${path}`, token, headers, signal });
+    return this.#dials.api.ask({ ...request, token, signal });
   }
 
   #nextKey(): string {

@@ -32,6 +32,8 @@ const clientErrors = {
   some_refused: false,
   /** The task may belong to another worker by now. */
   lease_lost: false,
+  /** Somebody cancelled the task; its handler should stop. */
+  task_cancelled: false,
   /** The worker is shutting down. */
   worker_closing: false,
   /** A webhook is not from the server, was changed on its way, or is too old. */
@@ -75,7 +77,7 @@ export class CodeqError extends Error {
 /** What `run.result()` rejects with when the task failed for good. */
 export class TaskFailedError extends CodeqError {
   override readonly name: string = "TaskFailedError";
-  /** What the worker gave as the reason, or `LEASE_EXPIRED` or `MAX_ATTEMPTS`. */
+  /** What the worker gave as the reason, or `LEASE_EXPIRED`, `MAX_ATTEMPTS` or `CANCELLED`. */
   readonly reason: string;
   /** How many times a worker was given the task. */
   readonly attempts: number;

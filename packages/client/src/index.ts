@@ -27,7 +27,7 @@ export type { TlsOptions } from "./grpc/http2-connection.ts";
 export { JsonText } from "./json-text.ts";
 export { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.ts";
 export type { EnqueueOptions } from "./producer/enqueue-options.ts";
-export type { ResultOptions, Run } from "./producer/run.ts";
+export type { CancelOptions, ResultOptions, Run } from "./producer/run.ts";
 export { type SchemaIssue, type StandardSchema, ValidationError } from "./standard-schema.ts";
 export {
   type Handler,

@@ -66,6 +66,7 @@ export const errors = {
   not_owner: row(403, "PERMISSION_DENIED", "not-owner"),
   not_in_progress: row(409, "ABORTED", "not-in-progress"),
   not_dead: row(409, "ABORTED", "the task is not a dead letter"),
+  has_ended: row(409, "ABORTED", "the task has ended already"),
   not_ended: row(409, "ABORTED", "the task has not ended"),
   ambiguous_id: row(409, "ABORTED", "several tasks have an id like this; give more of it"),
   idempotency_key_reused: row(409, "ALREADY_EXISTS", "idempotency key reused"),

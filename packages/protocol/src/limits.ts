@@ -44,6 +44,8 @@ export const limits = {
   bulkLimitDefault: 1000,
   bulkLimitMax: 10_000,
   bulkIdsMax: 1000,
+  cancelGraceSecondsDefault: 30,
+  cancelGraceSecondsMax: 3600,
   pausesPerTenantMax: 1000,
   filterCharsMax: 1024,
   idPartCharsMin: 4,

@@ -15,6 +15,7 @@ export type Cause =
   | "expired"
   | "promoted"
   | "replayed"
+  | "cancelled"
   | "deleted";
 
 export interface Change {

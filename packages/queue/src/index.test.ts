@@ -8,6 +8,8 @@ test("the package offers its rules and nothing else", () => {
     "accept",
     "backoffPolicies",
     "backoffSeconds",
+    "cancel",
+    "cancelled",
     "changeOf",
     "checkOwner",
     "claim",

@@ -6,6 +6,7 @@
 import { priorityMax } from "./priority.ts";
 import type { Place, Task } from "./task.ts";
 import { handBacksMax } from "./transitions/abandon.ts";
+import { cancelled } from "./transitions/cancel.ts";
 
 /** One sentence for each rule the task breaks; empty when it is sound. */
 export function violations(task: Task): string[] {
@@ -24,14 +25,17 @@ function brokenFields(task: Task): string[] {
 }
 
 function brokenCounts(task: Task): string[] {
-  const { attempts, handBacks, leaseToken, maxAttempts, place, replays } = task;
+  const { attempts, handBacks, leaseToken, maxAttempts, place, replays, cancelMs } = task;
   const isDead = place.in === "dead";
   // Every claim either came back, is still out, or was the last one.
-  const stillOut = place.in === "leased" || place.in === "done" ? 1 : 0;
+  const isFinished = place.in === "done" && place.workerId !== "";
+  const stillOut = place.in === "leased" || isFinished ? 1 : 0;
   return broken([
     [isWhole(maxAttempts, 1), `maxAttempts ${maxAttempts} is not a positive whole number`],
     [isWhole(attempts, 0), `attempts ${attempts} is not a whole number`],
     [isWhole(leaseToken, 0), `leaseToken ${leaseToken} is not a whole number`],
+    [isWhole(cancelMs, 0), `cancelMs ${cancelMs} is not a whole number`],
+    [cancelMs === 0 || place.in === "leased", `${place.in} and still to be cancelled`],
     [isWhole(replays, 0), `replays ${replays} is not a whole number`],
     [isWhole(handBacks, 0, handBacksMax), `handBacks ${handBacks} is out of range`],
     [isDead || attempts < maxAttempts, `${place.in} with ${attempts} of ${maxAttempts} attempts`],
@@ -72,7 +76,7 @@ function brokenPlace(task: Task): string[] {
     case "done":
       return [
         ...brokenEnd(place, updatedMs),
-        ...broken([[place.workerId !== "", "finished by nobody"]]),
+        ...broken([[place.workerId !== "" || error === cancelled, "finished by nobody"]]),
       ];
   }
 }

@@ -2,11 +2,11 @@
  * A task and where it is. The place decides everything else: the status shown to users, the index
  * keys in the store and the transitions that are possible are all derived from it.
  *
- *   ready    waits to be claimed; leaves by claim
- *   delayed  waits for its time; leaves by promote
- *   leased   a worker has it; leaves by complete, nack, abandon or expiry
+ *   ready    waits to be claimed; leaves by claim or cancel
+ *   delayed  waits for its time; leaves by promote or cancel
+ *   leased   a worker has it; leaves by complete, nack, abandon, expiry or cancel
  *   dead     its deliveries are used up; leaves by replay, retention or an operator
- *   done     a worker finished it; leaves by retention
+ *   done     a worker finished it, or it was cancelled; leaves by retention
  *
  * Records are immutable: a transition returns a new task.
  */
@@ -56,6 +56,8 @@ export interface Task {
   readonly handBacks: number;
   /** How often an operator gave the dead letter all its deliveries again. */
   readonly replays: number;
+  /** When its lease is revoked because somebody cancelled it; 0 when nobody did. */
+  readonly cancelMs: number;
   /** The fencing token of the latest claim: 0 before the first, one more with every claim. */
   readonly leaseToken: number;
   /** The last failure a worker or the server told. */

@@ -46,6 +46,7 @@ export function taskIn(where: Place["in"], over: Partial<Task> = {}): Task {
     attempts: where === "dead" ? fields.maxAttempts : 1,
     handBacks: 0,
     replays: 0,
+    cancelMs: 0,
     leaseToken: where === "dead" ? fields.maxAttempts : 2,
     error: where === "dead" ? "MAX_ATTEMPTS" : "",
     createdMs: 1000,

@@ -61,6 +61,7 @@ export const anyTask: fc.Arbitrary<Task> = record({
   attempts: fc.nat(1000),
   handBacks: fc.nat(3),
   replays: fc.nat(),
+  cancelMs: ms,
   leaseToken: fc.nat(),
   error: text,
   createdMs: ms,

@@ -1,6 +1,7 @@
 /** Every promise that is watched, by the name of its checker. */
 import { acknowledgedIsKept } from "./acknowledged-is-kept.ts";
 import { attempts } from "./attempts.ts";
+import { cancelledIsOver } from "./cancelled-is-over.ts";
 import type { MakeChecker } from "./checker.ts";
 import { conservation } from "./conservation.ts";
 import { counters } from "./counters.ts";
@@ -63,6 +64,7 @@ export const checkers = {
   webhooksArrive,
   replays,
   pausedStandsStill,
+  cancelledIsOver,
   everythingFinishes,
 } as const satisfies Record<string, MakeChecker>;
 

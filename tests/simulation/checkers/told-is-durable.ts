@@ -16,7 +16,7 @@ const placesAfter: Readonly<Record<TaskEventName, readonly Place["in"][]>> = {
   failed: ["done", "dead"],
   retried: ["ready", "delayed"],
   released: ["ready"],
-  lease_expired: ["ready", "delayed", "dead"],
+  lease_expired: ["ready", "delayed", "dead", "done"],
 };
 
 interface Told {

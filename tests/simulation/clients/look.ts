@@ -23,7 +23,10 @@ export async function readTask(fleet: Fleet): Promise<void> {
 export async function administer(fleet: Fleet): Promise<void> {
   const { calls, random, world } = fleet;
   const caller = fleet.chance(0.1) ? random.pick(producers) : random.pick(admins);
-  switch (random.int(10)) {
+  switch (random.int(12)) {
+    case 10:
+    case 11:
+      return cancelSome(fleet, caller);
     case 8:
       await calls.send("pauseQueue", caller, { command: random.pick(commands), reason: "x" });
       return;
@@ -103,6 +106,22 @@ async function repair(fleet: Fleet, caller: Caller): Promise<void> {
     default:
       await calls.send("replayTask", who, { id });
   }
+}
+
+/** Mostly a task of its own, whatever it is doing. */
+async function cancelSome(fleet: Fleet, caller: Caller): Promise<void> {
+  const { calls, random } = fleet;
+  if (fleet.known.length === 0) return;
+  const { id, tenant } = random.pick(fleet.known);
+  const graceSeconds = fleet.chance(0.3) ? 0 : 1 + random.int(8);
+  const isOwn = fleet.chance(0.9);
+  if (fleet.chance(0.5)) {
+    const admin = isOwn ? admins.find((each) => each.tenant === tenant) : caller;
+    await calls.send("cancelAnyTask", admin ?? caller, { id, graceSeconds });
+    return;
+  }
+  const producer = isOwn ? producers.find((each) => each.tenant === tenant) : caller;
+  await calls.send("cancelTask", producer ?? caller, { id, graceSeconds });
 }
 
 function someFilter(fleet: Fleet): FilterInput {

@@ -135,4 +135,18 @@ export const repairCommands: readonly CommandRow[] = [
     connects: true,
     run: async (call) => (await import("../commands/pause.ts")).resume(call),
   },
+  {
+    name: "cancel",
+    group: "repair",
+    about: "Ends a task as failed with CANCELLED.",
+    details: [
+      "A task that waits ends at once. A worker that has it is told, and when the grace is over the",
+      "task is taken away from it.",
+      administrator,
+    ],
+    arguments: [id],
+    options: [{ name: "grace", value: "time", about: "How long a worker may take; default: 30s." }],
+    connects: true,
+    run: async (call) => (await import("../commands/cancel.ts")).run(call),
+  },
 ];

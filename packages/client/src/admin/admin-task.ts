@@ -33,6 +33,8 @@ export interface AdminTask {
   readonly dueAt?: string;
   /** When its lease ends, unless it is extended. */
   readonly leaseUntil?: string;
+  /** When it is taken away from its worker, because somebody cancelled it. */
+  readonly cancelledUntil?: string;
   readonly endedAt?: string;
   /** When it is removed; a dead letter that is kept for ever has none. */
   readonly expiresAt?: string;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type CodeqError, Permanent, task } from "../index.ts";
+import { type CodeqError, Permanent, type TaskFailedError, task } from "../index.ts";
 import { type TestServer, testServer } from "../test-server/index.ts";
 
 const mail = task<{ readonly to: string }>("mail", { retry: { maxAttempts: 1 } });
@@ -112,6 +112,62 @@ test("a paused queue stands still until it is resumed", async () => {
   await server.runUntilIdle();
   assert.deepEqual(done, ["ada"]);
   assert.deepEqual(await admin.pauses(), []);
+});
+
+test("a task that waits is cancelled, and its producer is told why", async () => {
+  await using server = await testServer();
+  const run = await server.client.enqueue(mail, { to: "ada" });
+  await run.cancel();
+  await assert.rejects(
+    run.result(),
+    (error: TaskFailedError) => error.code === "task_failed" && error.reason === "CANCELLED",
+  );
+  await assert.rejects(run.cancel(), (error: CodeqError) => error.code === "has_ended");
+  const other = await server.client.enqueue(mail, { to: "bob" });
+  const cancelled = await server.client.admin.cancel(other.id.slice(-8));
+  assert.deepEqual([cancelled.place, cancelled.error], ["failed", "CANCELLED"]);
+});
+
+test("a handler is told over its stream at once, and what it throws ends the task", async () => {
+  await using server = await testServer();
+  const started = Promise.withResolvers<AbortSignal>();
+  server.client.worker(
+    mail.handle(async (_input, { signal }) => {
+      started.resolve(signal);
+      await new Promise<void>((resolve) => {
+        signal.addEventListener("abort", () => resolve(), { once: true });
+      });
+      throw signal.reason;
+    }),
+  );
+  const run = await server.client.enqueue(mail, { to: "ada" });
+  const signal = await started.promise;
+  await run.cancel({ grace: "10m" });
+  await assert.rejects(run.result(), (error: TaskFailedError) => error.reason === "CANCELLED");
+  assert.equal((signal.reason as CodeqError).code, "task_cancelled");
+  assert.deepEqual(server.counts(mail), { ready: 0, delayed: 0, leased: 0, dead: 0 });
+});
+
+test("a handler that does not stop loses its task when the grace is over", async () => {
+  await using server = await testServer();
+  const started = Promise.withResolvers<void>();
+  const going = Promise.withResolvers<void>();
+  const worker = server.client.worker(
+    mail.handle(async () => {
+      started.resolve();
+      await going.promise;
+    }),
+  );
+  const run = await server.client.enqueue(mail, { to: "ada" });
+  await started.promise;
+  await run.cancel({ grace: "5s" });
+  await server.advance("4s");
+  assert.equal(server.counts(mail).leased, 1);
+  await server.advance("2s");
+  assert.equal(server.counts(mail).leased, 0);
+  await assert.rejects(run.result(), (error: TaskFailedError) => error.reason === "CANCELLED");
+  going.resolve();
+  await worker.close();
 });
 
 test("a closed client asks nothing", async () => {

@@ -1,4 +1,5 @@
 /** What administrators do: find tasks, look at them, and do something about them. */
+import { type CancelOptions, graceBody } from "../producer/run.ts";
 import type {
   AdminTask,
   BulkOptions,
@@ -72,6 +73,14 @@ export class Admin {
     return this.#act(id, "replay");
   }
 
+  /**
+   * Ends a task that waits. A worker that has it is told, and gets a time of grace before the task is
+   * taken away.
+   */
+  async cancel(id: string, options: CancelOptions = {}): Promise<AdminTask> {
+    return this.#act(id, "cancel", graceBody(options));
+  }
+
   /** Removes a task that has ended. */
   async deleteTask(id: string): Promise<void> {
     await this.#ask({ method: "DELETE", path: taskPath(id) });
@@ -108,11 +117,11 @@ export class Admin {
     return (answer as { readonly pauses: readonly QueuePause[] }).pauses;
   }
 
-  async #act(id: string, verb: string, body?: object): Promise<AdminTask> {
+  async #act(id: string, verb: string, body?: string): Promise<AdminTask> {
     const answer = await this.#ask({
       method: "POST",
       path: `${taskPath(id)}/${verb}`,
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(body === undefined ? {} : { body }),
     });
     return (answer as { readonly task: AdminTask }).task;
   }

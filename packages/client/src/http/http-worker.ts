@@ -49,8 +49,11 @@ async function handle(event: Event, talk: Talk<Reply>): Promise<void> {
     }
     case "heartbeat": {
       const { taskId, extendSeconds, leaseToken } = event.value;
-      const value = await tell(talk, taskId, "heartbeat", { extendSeconds, leaseToken });
-      talk.reply({ case: "heartbeatAck", value });
+      const { cancelled = false, ...ack } = await tell(talk, taskId, "heartbeat", {
+        extendSeconds,
+        leaseToken,
+      });
+      talk.reply({ case: "heartbeatAck", value: { ...ack, cancelled } });
       return;
     }
     case "abandon": {
@@ -152,19 +155,24 @@ function resultOf({ taskId, status, error, resultJson, leaseToken }: worker.Resu
 }
 
 /** One of the verbs that concern a single task. */
+interface Told {
+  readonly status?: string | undefined;
+  readonly cancelled?: boolean | undefined;
+}
+
 async function tell(
   talk: Talk<Reply>,
   taskId: string,
   verb: "nack" | "heartbeat" | "abandon",
   fields: Readonly<Record<string, unknown>> & { readonly leaseToken: WireUint64 },
-): Promise<worker.AbandonAck & { readonly status?: string | undefined }> {
+): Promise<worker.AbandonAck & Told> {
   const { leaseToken } = fields;
   const body = JSON.stringify({ ...fields, leaseToken: Number(leaseToken) });
   try {
     const path = `/tasks/${encodeURIComponent(taskId)}/${verb}`;
     const answer = await talk.ask({ method: "POST", path, body });
-    const { status } = (answer ?? {}) as { readonly status?: string };
-    return { taskId, ok: true, errorMessage: "", errorCode: "", leaseToken, status };
+    const { status, cancelled } = (answer ?? {}) as Told;
+    return { taskId, ok: true, errorMessage: "", errorCode: "", leaseToken, status, cancelled };
   } catch (thrown) {
     const { code, message } = asCodeqError(thrown, "unavailable");
     if (code === "unavailable") throw thrown;

@@ -26,16 +26,31 @@ export interface Run<Output> {
    * failed for good, and with the code `timeout` when it has not ended in time.
    */
   result(options?: ResultOptions): Promise<Output>;
+  /**
+   * Ends the task as failed with the reason `CANCELLED`. A task that waits ends at once. When a worker
+   * has it, its `ctx.signal` aborts, and after a time of grace the task is taken away from it. Rejects
+   * with the code `has_ended` when the task has ended already.
+   */
+  cancel(options?: CancelOptions): Promise<void>;
 }
+
+/** How a task is cancelled. */
+export interface CancelOptions {
+  /** How long a worker that has the task may take to stop; 30 seconds unless told. */
+  readonly grace?: Duration | undefined;
+}
+
+type Cancel = (taskId: string, options: CancelOptions) => Promise<void>;
 
 type WaitForResult = (taskId: string, options: WaitOptions) => Promise<producer.TaskResult>;
 
 export function createRun<Output>(
   definition: TaskDefinition,
   id: string,
-  wait: WaitForResult,
+  { wait, cancel }: { readonly wait: WaitForResult; readonly cancel: Cancel },
 ): Run<Output> {
   return {
+    cancel: (options = {}) => cancel(id, options),
     id,
     task: definition.name,
     result: async ({ timeout, signal } = {}) => {
@@ -53,4 +68,10 @@ export function createRun<Output>(
 async function parse({ name, output: schema }: TaskDefinition, output: unknown): Promise<unknown> {
   if (schema === undefined) return output;
   return validate(schema, output, { code: "invalid_output", of: `the output of ${name}` });
+}
+
+/** The body of a request to cancel a task. */
+export function graceBody({ grace }: CancelOptions): string {
+  if (grace === undefined) return "{}";
+  return JSON.stringify({ graceSeconds: Math.ceil(toMs(grace, "grace") / 1000) });
 }

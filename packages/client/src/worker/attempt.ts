@@ -73,10 +73,13 @@ function textOf(output: unknown): string {
   return output instanceof JsonText ? output.text : JSON.stringify(output);
 }
 
+/** Reasons to stop that say nothing about the task. */
+const stops: ReadonlySet<string> = new Set(["worker_closing", "lease_lost", "task_cancelled"]);
+
 function outcomeOfFailure(delivery: Delivery, error: unknown): Outcome {
   const reason = delivery.abortReason;
   // It did not fail: it was told to stop.
-  if (reason?.code === "worker_closing" || reason?.code === "lease_lost") return handBack;
+  if (reason !== undefined && stops.has(reason.code)) return handBack;
   const { definition } = delivery.handler;
   return outcomeOf(reason ?? error, definition, delivery.attempt);
 }

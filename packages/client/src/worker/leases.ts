@@ -66,11 +66,14 @@ export class Leases {
   }
 
   acknowledged(ack: worker.HeartbeatAck): void {
-    const { taskId, ok, errorCode, errorMessage } = ack;
+    const { taskId, ok, errorCode, errorMessage, cancelled } = ack;
     const isMeant = (each: Delivery): boolean => each.isLeaseKept && isFor(ack, each);
     const delivery = this.#parts.deliveries.find(taskId, isMeant);
     if (delivery === undefined) return;
-    if (ok) delivery.confirmedMs = delivery.beatMs;
+    if (cancelled) {
+      const text = `task ${taskId} was cancelled; its handler should stop`;
+      delivery.abort(new CodeqError("task_cancelled", text, { taskId }));
+    } else if (ok) delivery.confirmedMs = delivery.beatMs;
     else if (!isRetryable(errorCode)) {
       const text = `the lease of task ${taskId} is lost: ${errorMessage}`;
       this.#lost(delivery, new CodeqError("lease_lost", text, { taskId }));

@@ -88,12 +88,13 @@ function taskMessage(more: Partial<wire.Task>): wire.Task {
   };
 }
 
-const ok = { ok: true, errorMessage: "", errorCode: "", leaseToken: 0 };
+const ok = { ok: true, errorMessage: "", errorCode: "", leaseToken: 0, cancelled: false };
 const no = (errorCode: string) => ({
   ok: false,
   errorMessage: `no: ${errorCode}`,
   errorCode,
   leaseToken: 0,
+  cancelled: false,
 });
 
 test("it asks for as many tasks as it has free slots, and not for more", async () => {

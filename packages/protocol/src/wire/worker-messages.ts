@@ -693,12 +693,15 @@ export function readResultAckBatch(reader: WireReader): ResultAckBatch {
   return message;
 }
 
+/** Also sent without a heartbeat when somebody cancels a task that the worker may have. */
 export interface HeartbeatAck {
   taskId: string;
   ok: boolean;
   errorMessage: string;
   errorCode: string;
   leaseToken: WireUint64;
+  /** The task is not wanted any more: the worker should stop, and loses it soon. */
+  cancelled: boolean;
 }
 
 export function newHeartbeatAck(): HeartbeatAck {
@@ -708,6 +711,7 @@ export function newHeartbeatAck(): HeartbeatAck {
     errorMessage: "",
     errorCode: "",
     leaseToken: 0,
+    cancelled: false,
   };
 }
 
@@ -717,6 +721,7 @@ export function writeHeartbeatAck(message: HeartbeatAck, writer: WireWriter): vo
   writer.stringField(26, message.errorMessage);
   writer.stringField(802, message.errorCode);
   writer.uint64Field(808, message.leaseToken);
+  writer.boolField(816, message.cancelled);
 }
 
 export function readHeartbeatAck(reader: WireReader): HeartbeatAck {
@@ -738,6 +743,9 @@ export function readHeartbeatAck(reader: WireReader): HeartbeatAck {
         break;
       case 808:
         message.leaseToken = reader.uint64();
+        break;
+      case 816:
+        message.cancelled = reader.bool();
         break;
       default:
         reader.skip(tag);
@@ -934,7 +942,7 @@ export function writeServerEvent(message: ServerEvent, writer: WireWriter): void
       writer.messageMember(26, 1, writeResultAck, message.value);
       break;
     case "heartbeatAck":
-      writer.messageMember(34, 1, writeHeartbeatAck, message.value);
+      writer.messageMember(34, 2, writeHeartbeatAck, message.value);
       break;
     case "nackAck":
       writer.messageMember(42, 2, writeNackAck, message.value);

@@ -22,7 +22,9 @@ export function abandon(
 ): Outcome<Returned, "not_owner" | "not_in_progress"> {
   const owned = checkOwner(task, by);
   if (!owned.ok) return owned;
-  if (request.interrupted && task.handBacks < handBacksMax) return accept(handBack(task, at));
+  const isCancelled = task.cancelMs !== 0;
+  if (!isCancelled && request.interrupted && task.handBacks < handBacksMax)
+    return accept(handBack(task, at));
   return accept(
     retryOrBury(owned.value, {
       nowMs: at.nowMs,

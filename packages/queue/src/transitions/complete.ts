@@ -34,6 +34,7 @@ export function complete(
   return accept({
     ...owned.value,
     error: request.error,
+    cancelMs: 0,
     updatedMs: at.nowMs,
     storedBytes: task.storedBytes + request.resultBytes,
     result: at.keepsResult ? request.result : undefined,

@@ -15,6 +15,7 @@ test("a new task is ready with its position and nothing behind it", () => {
     attempts: 0,
     handBacks: 0,
     replays: 0,
+    cancelMs: 0,
     leaseToken: 0,
     error: "",
     createdMs: 1000,

@@ -44,6 +44,7 @@ export function enqueue(input: NewTask, at: EnqueueAt): Task {
     attempts: 0,
     handBacks: 0,
     replays: 0,
+    cancelMs: 0,
     leaseToken: 0,
     error: "",
     createdMs: at.nowMs,

@@ -4,7 +4,7 @@ import type { Task } from "../task.ts";
 
 /**
  * The lease starts anew from now. A worker may ask for less than is left, which shortens it: the
- * worker knows best how long it still needs.
+ * worker knows best how long it still needs. One that was cancelled is not extended beyond its grace.
  */
 export function extendLease(
   task: Task,
@@ -13,9 +13,12 @@ export function extendLease(
 ): Outcome<Task, "not_owner" | "not_in_progress"> {
   const owned = checkOwner(task, by);
   if (!owned.ok) return owned;
+  const { cancelMs } = task;
+  const leaseMs =
+    cancelMs === 0 ? at.leaseMs : Math.max(1, Math.min(at.leaseMs, cancelMs - at.nowMs));
   return accept({
     ...owned.value,
     updatedMs: at.nowMs,
-    place: { ...owned.value.place, untilMs: at.nowMs + at.leaseMs, leaseMs: at.leaseMs },
+    place: { ...owned.value.place, untilMs: at.nowMs + leaseMs, leaseMs },
   });
 }

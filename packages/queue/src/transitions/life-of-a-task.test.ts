@@ -271,7 +271,7 @@ function apply(task: Task, step: Step, { owner, life, ...at }: Moment & { owner:
     case "abandon":
       return returned(abandon(task, owner, step, around));
     case "release":
-      return changed(release(task, owner, at));
+      return changed(release(task, owner, around));
     case "expire":
       return returned(expireLease(task, around));
     case "promote":

@@ -5,13 +5,14 @@ import {
   nobody,
   otherWorker,
   placeNames,
+  retention,
   taskIn,
   worker,
 } from "../../test/build-task.ts";
 import { violations } from "../invariants.ts";
 import { release } from "./release.ts";
 
-const at = { nowMs: 10_000, seq: 50 };
+const at = { nowMs: 10_000, seq: 50, retention };
 
 test("a task that was never handed over is ready again and nothing is counted", () => {
   const task = leasedTask({ attempts: 4, handBacks: 3, leaseToken: 8 });

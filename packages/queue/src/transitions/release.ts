@@ -1,6 +1,8 @@
 import { accept, type Outcome } from "../outcome.ts";
 import { checkOwner, type Owner } from "../owner.ts";
+import type { Retention } from "../retention.ts";
 import type { Task } from "../task.ts";
+import { endCancelled } from "./cancel.ts";
 
 /**
  * A claimed task could not be handed to its worker, because the worker was gone before it was sent.
@@ -9,9 +11,10 @@ import type { Task } from "../task.ts";
 export function release(
   task: Task,
   by: Owner,
-  at: { readonly nowMs: number; readonly seq: number },
+  at: { readonly nowMs: number; readonly seq: number; readonly retention: Retention },
 ): Outcome<Task, "not_owner" | "not_in_progress"> {
   const owned = checkOwner(task, by);
   if (!owned.ok) return owned;
+  if (task.cancelMs !== 0) return accept(endCancelled(task, at));
   return accept({ ...task, updatedMs: at.nowMs, place: { in: "ready", seq: at.seq } });
 }

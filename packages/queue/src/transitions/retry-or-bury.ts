@@ -8,6 +8,7 @@ import { isLeased } from "../owner.ts";
 import { emptyResult } from "../result.ts";
 import type { Retention } from "../retention.ts";
 import type { Place, Task } from "../task.ts";
+import { endCancelled } from "./cancel.ts";
 
 /** The error of a task that is buried when nobody gave a reason. */
 export const attemptsUsedUp = "MAX_ATTEMPTS";
@@ -37,6 +38,7 @@ export interface Comeback extends ComebackAt {
 
 export interface Returned {
   readonly task: Task;
+  /** It has ended: its attempts are used up, or it was cancelled. */
   readonly buried: boolean;
   /** The delay that was applied; 0 when the task is ready at once or buried. */
   readonly delaySeconds: number;
@@ -45,6 +47,9 @@ export interface Returned {
 /** The caller has made sure that the task is leased; anything else is a bug, not a refusal. */
 export function retryOrBury(task: Task, comeback: Comeback): Returned {
   if (!isLeased(task)) throw new Error(`a ${task.place.in} task cannot come back`);
+  if (task.cancelMs !== 0) {
+    return { task: endCancelled(task, comeback), buried: true, delaySeconds: 0 };
+  }
   const attempts = attemptsAfter(task);
   const counted = { ...task, attempts, handBacks: 0, updatedMs: comeback.nowMs };
   if (attempts >= task.maxAttempts) {

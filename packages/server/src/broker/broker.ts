@@ -222,7 +222,11 @@ export class Broker implements Queue {
       return this.#fault() ?? { code: "not_in_progress" };
     }
     const change = changeOf(task, outcome.value, "extended");
-    const answer = { untilMs: clock.nowMs() + leaseMs };
+    const isCancelled = task.cancelMs !== 0;
+    const untilMs = isCancelled
+      ? Math.min(task.cancelMs, clock.nowMs() + leaseMs)
+      : clock.nowMs() + leaseMs;
+    const answer = { untilMs, isCancelled };
     if (store.state === "open") {
       this.#apply([change], waiter, answer, item);
     } else {
@@ -260,7 +264,8 @@ export class Broker implements Queue {
     if (this.store.state !== "open") return;
     const task = this.reads.find(of);
     if (task === undefined) return;
-    const at = { nowMs: this.#options.clock.nowMs(), seq: this.#nextSequence() };
+    const { clock, retention } = this.#options;
+    const at = { nowMs: clock.nowMs(), seq: this.#nextSequence(), retention };
     const outcome = release(task, of.owner, at);
     if (outcome.ok) this.#apply([changeOf(task, outcome.value, "released")]);
   }
@@ -376,8 +381,8 @@ export class Broker implements Queue {
     this.store.assertWritable();
     const exceeded = addsPending(action) ? this.room.exceededByTask(of.tenantId, 0) : undefined;
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
-    const { clock } = this.#options;
-    const terms = { nowMs: clock.nowMs(), seq: this.#nextSequence() };
+    const { clock, retention } = this.#options;
+    const terms = { nowMs: clock.nowMs(), seq: this.#nextSequence(), retention };
     const decided = decide(task, action, terms);
     if (!decided.ok) return decided;
     await this.#applied([decided.value]);

@@ -8,7 +8,7 @@ import assert from "node:assert/strict";
 import type { FaultError } from "@codeq/engine";
 import { type Change, changeOf, claim as claimTask } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
-import type { Store } from "../store/store.ts";
+import type { Position, Store } from "../store/store.ts";
 import type { Claim } from "./claim.ts";
 import { ClaimLines } from "./claim-lines.ts";
 import { QueueState, type Queues, type TenantState } from "./queue-state.ts";
@@ -207,6 +207,11 @@ export class Claims {
     return { task, payload };
   }
 
+  #isReady({ id, number }: Position): boolean {
+    const place = this.#parts.store.task(id)?.place;
+    return place?.in === "ready" && place.seq === number;
+  }
+
   /** Reads what comes next of every queue that may have the next task and has none in memory. */
   #refillAll(queues: readonly QueueState[], priority: number): Promise<void> {
     const reading = queues
@@ -230,6 +235,7 @@ export class Claims {
     const generation = this.#generation;
     const window = queue.window(priority);
     const newest = window.beginRefill();
+    const { departures } = window;
     // The exact count keeps the scan from walking on over deleted keys behind the last live one.
     const onDisk = queue.ready(priority) - window.size;
     const isFirst = window.coveredTo === 0;
@@ -240,10 +246,16 @@ export class Claims {
     await store.readAhead(found.map(({ id }) => id));
     if (generation !== this.#generation) return;
     const last = found.at(-1);
-    assert(last !== undefined, `${queue.name} counts ${onDisk} ready tasks that are not there`);
+    const haveLeft = window.departures !== departures;
+    assert(
+      last !== undefined || haveLeft,
+      `${queue.name} counts ${onDisk} ready tasks that are not there`,
+    );
+    if (last === undefined) return;
     const reached = found.length < onDisk ? last.number : newest;
-    window.endRefill(found, reached);
-    queues.windowEntries += found.length;
+    const there = haveLeft ? found.filter((each) => this.#isReady(each)) : found;
+    window.endRefill(there, reached);
+    queues.windowEntries += there.length;
   }
 }
 

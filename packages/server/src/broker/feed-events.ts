@@ -1,5 +1,5 @@
 /** What a feed is told of a change. */
-import type { Change, Task, WorkerId } from "@codeq/queue";
+import { type Change, cancelled, type Task, type WorkerId } from "@codeq/queue";
 import type { TaskEvent } from "../telemetry/feed.ts";
 
 export function eventsOf(change: Change): readonly TaskEvent[] {
@@ -14,6 +14,10 @@ export function eventsOf(change: Change): readonly TaskEvent[] {
       return [{ event: "replayed", ...about(after) }];
     case "claimed":
       return [{ event: "claimed", ...about(after), ...workerOf(after) }];
+    case "cancelled":
+      return after.place.in === "done"
+        ? [{ event: "failed", ...about(after), how: "cancelled", reason: after.error }]
+        : [];
     case "finished":
     case "nacked":
     case "abandoned":
@@ -37,10 +41,17 @@ function eventsOfDelivery(change: Change, before: Task, after: Task): readonly T
   if (place.in === "done" && place.how === "completed") {
     events.push({ event: "completed", ...known });
   } else {
-    const how = place.in === "dead" ? "dead_letter" : "permanent";
+    const how = howItFailed(after);
     events.push({ event: "failed", ...known, how, reason: after.error });
   }
   return events;
+}
+
+function howItFailed({ place, error }: Task): NonNullable<TaskEvent["how"]> {
+  if (place.in === "dead") return "dead_letter";
+  return place.in === "done" && place.workerId === "" && error === cancelled
+    ? "cancelled"
+    : "permanent";
 }
 
 function wayBack(change: Change, after: Task): Pick<TaskEvent, "event"> & Partial<TaskEvent> {

@@ -2,7 +2,7 @@
  * What the broker holds in memory about where tasks are. Like the keys on disk it is a function of
  * the task's place: a change leaves the old place and enters the new one, and nothing else changes it.
  */
-import { type Change, queueOf, type Task } from "@codeq/queue";
+import { type Cause, type Change, queueOf, type Task } from "@codeq/queue";
 import type { DelayedTasks } from "./delayed-tasks.ts";
 import type { Leases } from "./leases.ts";
 import type { QueueState, Queues } from "./queue-state.ts";
@@ -31,7 +31,7 @@ export class MemoryIndex {
       if (after !== undefined) this.leases.extend(after);
       return queue;
     }
-    if (before !== undefined) this.#leave(queue, before);
+    if (before !== undefined) this.#leave(queue, before, because);
     if (after !== undefined) this.#enter(queue, after);
     this.onMoved?.(queue);
     return queue;
@@ -59,10 +59,11 @@ export class MemoryIndex {
     }
   }
 
-  #leave(queue: QueueState, task: Task): void {
+  #leave(queue: QueueState, task: Task, because: Cause): void {
     switch (task.place.in) {
       case "ready":
-        // Whoever took it out of its window has accounted for it.
+        // A claim has taken it out of its window and has accounted for it.
+        if (because !== "claimed") this.queues.depart(queue, task.priority, task.place.seq);
         return;
       case "delayed":
         queue.addDelayed(-1);

@@ -214,6 +214,12 @@ export class Queues {
     queue.addReady(priority, 1);
   }
 
+  /** A task is not ready any more, and no claim has taken it. */
+  depart(queue: QueueState, priority: number, seq: number): void {
+    if (queue.window(priority).leave(seq)) this.windowEntries -= 1;
+    queue.addReady(priority, -1);
+  }
+
   /** Takes the oldest task of the window; the caller accounts for it. */
   take(queue: QueueState, priority: number): Position | undefined {
     const taken = queue.window(priority).take();

@@ -91,6 +91,8 @@ export interface ShardState {
 
 export interface Extended {
   readonly untilMs: number;
+  /** Somebody does not want the task any more; its worker should stop. */
+  readonly isCancelled: boolean;
 }
 
 export interface AbandonRequest {

@@ -223,3 +223,32 @@ test("near, far and on disk: nothing is lost or given twice, in order, whatever 
     { numRuns: 30 },
   );
 });
+
+test("tasks that leave without being taken are passed over, wherever they stand", () => {
+  const window = new ReadyWindow();
+  const idOf = (n: number): TaskId =>
+    `00000000-0000-7000-8000-${String(n).padStart(12, "0")}` as TaskId;
+  const count = 10_000;
+  for (let seq = 1; seq <= count; seq++) assert.ok(window.arrive(seq, idOf(seq), true));
+  // The head, the near, and the far ones; the whole of the near part as well.
+  const gone = new Set([1, 2, 7, 5000, count]);
+  for (let seq = 3000; seq <= 4500; seq++) gone.add(seq);
+  for (const seq of gone) assert.equal(window.leave(seq), true);
+  assert.equal(window.size, count - gone.size);
+  assert.equal(window.headSeq, 3);
+  const taken: number[] = [];
+  for (let next = window.take(); next !== undefined; next = window.take()) {
+    taken.push(next.number);
+    window.bringNear();
+  }
+  const left = Array.from({ length: count }, (_, at) => at + 1).filter((seq) => !gone.has(seq));
+  assert.deepEqual(taken, left);
+  assert.equal(window.size, 0);
+});
+
+test("a task behind the window leaves it as it is", () => {
+  const window = new ReadyWindow();
+  window.recover(9);
+  assert.equal(window.leave(5), false);
+  assert.deepEqual([window.size, window.departures], [0, 1]);
+});

@@ -28,9 +28,13 @@ export class ReadyWindow {
   #ids: TaskId[] = [];
   #head = 0;
   readonly #far: PackedPositions = new PackedPositions();
+  /** Sequence numbers of tasks that left without being taken; never that of the head. */
+  readonly #gone: Set<number> = new Set();
+  /** How many left that were on disk only; a refill under way may still bring them. */
+  departures = 0;
 
   get size(): number {
-    return this.#ids.length - this.#head + this.#far.size;
+    return this.#ids.length - this.#head + this.#far.size - this.#gone.size;
   }
 
   /** The oldest task in the window; undefined when the window is empty. */
@@ -60,12 +64,34 @@ export class ReadyWindow {
     const id = this.#ids[this.#head];
     if (number === undefined || id === undefined) return undefined;
     this.#head += 1;
+    if (this.#gone.size > 0) this.#passOver();
     if (this.#head >= compactAt && this.#head * 2 > this.#ids.length) {
       this.#seqs = this.#seqs.slice(this.#head);
       this.#ids = this.#ids.slice(this.#head);
       this.#head = 0;
     }
     return { number, id };
+  }
+
+  /** A task is not ready any more without having been taken; whether it was in the window. */
+  leave(seq: number): boolean {
+    if (seq > this.coveredTo) {
+      this.departures += 1;
+      return false;
+    }
+    this.#gone.add(seq);
+    this.#passOver();
+    return true;
+  }
+
+  /** Whoever looks at the head finds a task that is there. */
+  #passOver(): void {
+    for (;;) {
+      if (this.#head === this.#ids.length) this.bringNear();
+      const seq = this.#seqs[this.#head];
+      if (seq === undefined || !this.#gone.delete(seq)) return;
+      this.#head += 1;
+    }
   }
 
   /** Brings far tasks near when few are left; returns which, so that they can be read ahead. */

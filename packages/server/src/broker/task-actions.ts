@@ -1,12 +1,22 @@
 /** What administrators do to single tasks. An action travels to shards as JSON, and so does its answer. */
-
-import type { TenantId } from "@codeq/queue";
-import { type Change, changeOf, type Outcome, replay, type Task, type TaskId } from "@codeq/queue";
+import {
+  type Change,
+  cancel,
+  changeOf,
+  type Outcome,
+  type Retention,
+  replay,
+  type Task,
+  type TaskId,
+  type TenantId,
+} from "@codeq/queue";
 import type { Exceeded } from "../config/quotas.ts";
 
 export type TaskAction =
   /** Gives a dead letter all its deliveries again. */
   | { readonly kind: "replay" }
+  /** Ends a task that waits; one that a worker has gets so long to stop. */
+  | { readonly kind: "cancel"; readonly graceMs: number }
   /** Removes a task that has ended, before its retention does. */
   | { readonly kind: "delete" };
 
@@ -15,7 +25,7 @@ export interface TaskOf {
   readonly id: TaskId;
 }
 
-export type ActRefusal = "task_unknown" | "not_dead" | "not_ended";
+export type ActRefusal = "task_unknown" | "not_dead" | "not_ended" | "has_ended";
 
 export type Acted =
   /** The task as it is now, or as it was when it is gone. */
@@ -26,6 +36,7 @@ export type Acted =
 export interface ActTerms {
   readonly nowMs: number;
   readonly seq: number;
+  readonly retention: Retention;
 }
 
 /** The change that an action makes of a task. */
@@ -38,6 +49,13 @@ export function decide(
     case "replay": {
       const outcome = replay(task, terms);
       return outcome.ok ? { ok: true, value: changeOf(task, outcome.value, "replayed") } : outcome;
+    }
+    case "cancel": {
+      const outcome = cancel(task, { ...terms, graceMs: action.graceMs });
+      if (!outcome.ok) return outcome;
+      const hasEnded = outcome.value.place.in === "done";
+      const change = changeOf(task, outcome.value, "cancelled");
+      return { ok: true, value: { ...change, keep: !hasEnded } };
     }
   }
 }

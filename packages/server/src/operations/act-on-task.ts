@@ -1,4 +1,5 @@
 /** What administrators do to one task, which they name by its id or by a part of it. */
+import { limits } from "@codeq/protocol";
 import type { Task } from "@codeq/queue";
 import type { Acted, TaskAction } from "../broker/task-actions.ts";
 import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
@@ -11,6 +12,53 @@ export interface TaskInput {
 
 export const replayTask: Operation<TaskInput, Task> = actOnTask("replay_task", { kind: "replay" });
 export const deleteTask: Operation<TaskInput, Task> = actOnTask("delete_task", { kind: "delete" });
+
+export interface CancelTaskInput extends TaskInput {
+  /** Undefined for the default. */
+  readonly graceSeconds: number | undefined;
+}
+
+/** For administrators. */
+export const cancelAnyTask: Operation<CancelTaskInput, Task> = {
+  name: "cancel_any_task",
+  access: "admin",
+  scope: undefined,
+  rate: { scope: "admin", operation: "tasks" },
+  audit: { of: "all", target: ({ id }) => id, detail: ({ id }) => id },
+  run: cancelTaskOf,
+};
+
+/** For producers. */
+export const cancelTask: Operation<CancelTaskInput, Task> = {
+  name: "cancel_task",
+  access: "producer",
+  scope: "codeq:create",
+  rate: { scope: "producer", operation: "create_task" },
+  run: (server, call, input) => {
+    if (input.id.length !== idChars) return refusal("not_found");
+    return cancelTaskOf(server, call, input);
+  },
+};
+
+/** Producers know their tasks by whole ids. */
+const idChars = 36;
+
+async function cancelTaskOf(
+  server: Server,
+  call: Call,
+  { id, graceSeconds = limits.cancelGraceSecondsDefault }: CancelTaskInput,
+): Promise<Answer<Task>> {
+  const max = limits.cancelGraceSecondsMax;
+  if (graceSeconds < 0 || graceSeconds > max) {
+    return refusal("invalid_argument", `invalid 'graceSeconds' (0 to ${max})`);
+  }
+  const answer = await act(server, call, id, { kind: "cancel", graceMs: graceSeconds * 1000 });
+  if (answer.ok && answer.value.place.in === "leased") {
+    const { id: taskId, tenantId, place } = answer.value;
+    server.workers.tellCancelled(tenantId, place.workerId, taskId);
+  }
+  return answer;
+}
 
 function actOnTask(name: string, action: TaskAction): Operation<TaskInput, Task> {
   return {

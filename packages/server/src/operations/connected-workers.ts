@@ -1,5 +1,5 @@
 /** Which workers have a stream open, and since when. Transports that keep streams tell of them. */
-import type { TenantId, WorkerId } from "@codeq/queue";
+import type { TaskId, TenantId, WorkerId } from "@codeq/queue";
 import type { Identity } from "../access/identity.ts";
 import type { Clock } from "../clock.ts";
 
@@ -9,22 +9,31 @@ export interface ConnectedWorker {
   readonly sinceMs: number;
 }
 
+interface OpenStream {
+  readonly atMs: number;
+  /** Tells the worker that somebody cancelled a task that it has. */
+  readonly tellCancelled: (id: TaskId) => void;
+}
+
 export class ConnectedWorkers {
   readonly #clock: Clock;
   /** When each stream was opened. */
-  readonly #opened: Map<TenantId, Map<WorkerId, Set<{ readonly atMs: number }>>> = new Map();
+  readonly #opened: Map<TenantId, Map<WorkerId, Set<OpenStream>>> = new Map();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   /** Returns how to say that the stream is gone. */
-  add({ tenantId, workerId }: Pick<Identity, "tenantId" | "workerId">): () => void {
-    const workers = this.#opened.get(tenantId) ?? new Map<WorkerId, Set<{ atMs: number }>>();
+  add(
+    { tenantId, workerId }: Pick<Identity, "tenantId" | "workerId">,
+    tellCancelled: (id: TaskId) => void,
+  ): () => void {
+    const workers = this.#opened.get(tenantId) ?? new Map<WorkerId, Set<OpenStream>>();
     this.#opened.set(tenantId, workers);
     const streams = workers.get(workerId) ?? new Set();
     workers.set(workerId, streams);
-    const stream = { atMs: this.#clock.nowMs() };
+    const stream = { atMs: this.#clock.nowMs(), tellCancelled };
     streams.add(stream);
     return () => {
       streams.delete(stream);
@@ -33,6 +42,11 @@ export class ConnectedWorkers {
         this.#opened.delete(tenantId);
       }
     };
+  }
+
+  /** On all its streams: which of them has the task is not known. */
+  tellCancelled(tenantId: TenantId, workerId: WorkerId, id: TaskId): void {
+    for (const stream of this.#opened.get(tenantId)?.get(workerId) ?? []) stream.tellCancelled(id);
   }
 
   *of(tenantId: TenantId): Generator<readonly [WorkerId, ConnectedWorker]> {

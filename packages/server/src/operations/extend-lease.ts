@@ -1,4 +1,5 @@
 /** A heartbeat: the lease now ends the given time from now. */
+import type { Extended } from "../broker/queue.ts";
 import { leaseMsOf } from "./lease-ms.ts";
 import type { Operation } from "./operation.ts";
 import { type OwnedTaskInput, ownedTask } from "./owned-task.ts";
@@ -9,7 +10,7 @@ export interface ExtendLeaseInput extends OwnedTaskInput {
   readonly extendSeconds: number;
 }
 
-export const extendLease: Operation<ExtendLeaseInput, { readonly untilMs: number }> = {
+export const extendLease: Operation<ExtendLeaseInput, Extended> = {
   name: "extend_lease",
   access: "worker",
   scope: "codeq:heartbeat",

@@ -1,7 +1,7 @@
 /** Every operation there is; transports and tests go through this table. */
 import { abandonTask } from "./abandon-task.ts";
 import { deleteDeadLetters, replayDeadLetters } from "./act-on-dead-letters.ts";
-import { deleteTask, replayTask } from "./act-on-task.ts";
+import { cancelAnyTask, cancelTask, deleteTask, replayTask } from "./act-on-task.ts";
 import { claimTasks } from "./claim-tasks.ts";
 import { cleanUp } from "./clean-up.ts";
 import { createApiKey } from "./create-api-key.ts";
@@ -53,4 +53,6 @@ export const operations = {
   pauseQueue,
   resumeQueue,
   listPauses,
+  cancelTask,
+  cancelAnyTask,
 } as const;

@@ -320,7 +320,8 @@ export class RemoteShard {
         return () => waiter?.durable(tasks, item);
       }
       case answer.extended: {
-        const extended: Extended = { untilMs: from.double() };
+        const untilMs = from.double();
+        const extended: Extended = { untilMs, isCancelled: from.flag() };
         return () => waiter?.durable(extended, item);
       }
       case answer.returned: {

@@ -354,9 +354,10 @@ export class ShardHost {
   };
 
   readonly #extended: Waiter<Extended> = {
-    durable: ({ untilMs }, number) => {
+    durable: ({ untilMs, isCancelled }, number) => {
       this.#begin(answer.extended, number);
       this.#out.double(untilMs);
+      this.#out.flag(isCancelled);
     },
     refused: this.#refused,
   };

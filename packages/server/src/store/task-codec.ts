@@ -86,6 +86,7 @@ const columns: Columns = {
     read: readResult,
   },
   replays: number((task) => task.replays),
+  cancelMs: number((task) => task.cancelMs),
 };
 
 const names = Object.keys(columns) as (keyof Columns)[];
@@ -108,6 +109,7 @@ const blankTask: Task = {
   attempts: columns.attempts.blank,
   handBacks: columns.handBacks.blank,
   replays: columns.replays.blank,
+  cancelMs: columns.cancelMs.blank,
   leaseToken: columns.leaseToken.blank,
   error: columns.error.blank,
   createdMs: columns.createdMs.blank,

@@ -32,7 +32,13 @@ export interface TaskEvent {
   readonly attempt: number;
   readonly workerId?: WorkerId;
   /** How a task failed, or came to be ready again without an attempt of its own. */
-  readonly how?: "permanent" | "dead_letter" | "abandoned" | "interrupted" | "undelivered";
+  readonly how?:
+    | "cancelled"
+    | "permanent"
+    | "dead_letter"
+    | "abandoned"
+    | "interrupted"
+    | "undelivered";
   readonly delaySeconds?: number;
   readonly reason?: string;
 }

@@ -175,7 +175,10 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     this.#session = session;
     this.call = { identity, signal: undefined, from: session.from };
     this.#name = name;
-    this.#disconnect = parts.workers.add(identity);
+    this.#disconnect = parts.workers.add(identity, (taskId) => {
+      const value = { ...worker.newHeartbeatAck(), taskId, ok: true, cancelled: true };
+      session.send({ case: "heartbeatAck", value });
+    });
     this.#readys = new ReadyDesk(parts, this);
   }
 
@@ -356,10 +359,10 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
 
   #heartbeat(event: worker.Heartbeat): Promise<void> {
     const input = { ...owned(event), extendSeconds: event.extendSeconds };
-    return this.#answer(event, this.#run(operations.extendLease, input), (answer) => ({
-      case: "heartbeatAck",
-      value: ackOf(event, answer),
-    }));
+    return this.#answer(event, this.#run(operations.extendLease, input), (answer) => {
+      const cancelled = answer.ok && answer.value.isCancelled;
+      return { case: "heartbeatAck", value: { ...ackOf(event, answer), cancelled } };
+    });
   }
 
   #abandon(event: worker.Abandon): Promise<void> {

@@ -167,6 +167,17 @@ export const PauseBody = object(
   { isClosed: true },
 );
 
+export const CancelBody = object(
+  {
+    graceSeconds: about(
+      integer,
+      `Seconds that a worker which has the task gets to stop; ${limits.cancelGraceSecondsDefault} by default.`,
+      { minimum: 0, maximum: limits.cancelGraceSecondsMax },
+    ),
+  },
+  { isClosed: true },
+);
+
 export const CleanUpBody = object({
   limit: about(
     integer,

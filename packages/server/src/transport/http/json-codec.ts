@@ -39,6 +39,7 @@ export class JsonCodec {
     let text = `${this.#open(task, payload)},"place":"${placeOf(task)}"`;
     if (payload === undefined) text += `,"payloadOmitted":true`;
     text += optional("idempotencyKey", task.idempotencyKey);
+    if (task.cancelMs !== 0) text += `,"cancelledUntil":"${this.instant(task.cancelMs)}"`;
     if (place.in === "delayed") text += `,"dueAt":"${this.instant(place.dueMs)}"`;
     if (place.in === "done") text += optional("workerId", place.workerId);
     if (place.in === "dead" || place.in === "done") {

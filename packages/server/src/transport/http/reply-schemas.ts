@@ -131,6 +131,7 @@ export const replySchemas = {
       payload: described(string, "The payload as JSON text."),
       payloadOmitted: described({ const: true }, "The payload is long; it is shown with the task."),
       idempotencyKey: string,
+      cancelledUntil: described(time, "When its worker loses it, of a task that was cancelled."),
       dueAt: time,
       endedAt: time,
       expiresAt: time,
@@ -147,7 +148,7 @@ export const replySchemas = {
     { task: { $ref: "#/components/schemas/ListedTask" } },
     { result: { $ref: "#/components/schemas/Result" } },
   ),
-  ReplayedTask: fields({ task: { $ref: "#/components/schemas/ListedTask" } }),
+  ActedOnTask: fields({ task: { $ref: "#/components/schemas/ListedTask" } }),
   ReplayedDeadLetters: fields({ replayed: count, ...deadLettersDone }),
   DeletedDeadLetters: fields({ deleted: count, ...deadLettersDone }),
   Result: fields(resultRequired, resultOptional),
@@ -166,6 +167,10 @@ export const replySchemas = {
     }),
   }),
   Ok: fields({ ok: { const: true } }),
+  Extended: fields(
+    { ok: { const: true } },
+    { cancelled: described({ const: true }, "The task was cancelled: the worker should stop.") },
+  ),
   Abandoned: fields({ status: requeuedOrBuried }),
   Nacked: fields({
     status: requeuedOrBuried,

@@ -4,7 +4,7 @@ import { operations } from "../../operations/index.ts";
 import type { ListTasksInput } from "../../operations/list-tasks.ts";
 import type { Answer } from "../../operations/operation.ts";
 import { type FilterInput, filterNames, taskPlaces } from "../../operations/task-filter-input.ts";
-import { DeadLettersBody } from "./bodies.ts";
+import { CancelBody, DeadLettersBody } from "./bodies.ts";
 import type { BodyOf } from "./json-body.ts";
 import { pageIn } from "./page-query.ts";
 import { pageFields, type QueryField, textField } from "./query.ts";
@@ -77,8 +77,25 @@ export const taskAdminRoutes = [
     summary: "Give a dead letter back to its queue",
     params: idParam,
     refusals: ofDeadLetter,
-    replies: { 200: { about: "The task as it is now.", schema: "ReplayedTask" } },
+    replies: { 200: { about: "The task as it is now.", schema: "ActedOnTask" } },
     input: idIn,
+    reply: (task, codec) => json(`{"task":${codec.listedTask(task, task.payload)}}`),
+  }),
+  route({
+    method: "POST",
+    path: `${base}/:id/cancel`,
+    operation: operations.cancelAnyTask,
+    name: "cancelAnyTask",
+    summary: "Cancel a task of any producer",
+    params: idParam,
+    refusals: ["invalid_argument", ...ofOneTask, "has_ended"],
+    replies: { 200: { about: "The task as it is now.", schema: "ActedOnTask" } },
+    body: CancelBody,
+    bodyOptional: true,
+    input: ({ params, body }) => {
+      const { graceSeconds } = (body ?? {}) as BodyOf<typeof CancelBody>;
+      return { ok: true, value: { id: params["id"] ?? "", graceSeconds } };
+    },
     reply: (task, codec) => json(`{"task":${codec.listedTask(task, task.payload)}}`),
   }),
   route({

@@ -7,6 +7,7 @@ import type { Answer, Refusal } from "../../operations/operation.ts";
 import type { SubmitResultInput } from "../../operations/submit-result.ts";
 import {
   AbandonBody,
+  CancelBody,
   ClaimBatchBody,
   ClaimBody,
   CreateBatchBody,
@@ -147,7 +148,7 @@ export const taskRoutes = [
     name: "extendLease",
     summary: "Extend the lease of a task",
     params,
-    replies: { 200: { about: "The lease is extended.", schema: "Ok" } },
+    replies: { 200: { about: "The lease is extended.", schema: "Extended" } },
     refusals: ["invalid_argument", ...ofOwners],
     body: HeartbeatBody,
     input: ({ params, body }) => {
@@ -157,7 +158,27 @@ export const taskRoutes = [
         value: { ...owned(params, leaseToken), extendSeconds: extendSeconds ?? 0 },
       };
     },
-    reply: () => json(`{"ok":true}`),
+    reply: ({ isCancelled }) => json(isCancelled ? `{"ok":true,"cancelled":true}` : `{"ok":true}`),
+  }),
+  route({
+    method: "POST",
+    path: `${base}/:id/cancel`,
+    operation: operations.cancelTask,
+    name: "cancelTask",
+    summary: "Cancel a task",
+    about:
+      "A task that waits ends as FAILED with CANCELLED. The worker of one that runs is told to stop, and " +
+      "loses it after the grace.",
+    params,
+    replies: { 200: { about: "The task as it is now.", schema: "ActedOnTask" } },
+    refusals: ["invalid_argument", "not_found", "has_ended"],
+    body: CancelBody,
+    bodyOptional: true,
+    input: ({ params, body }) => {
+      const { graceSeconds } = (body ?? {}) as BodyOf<typeof CancelBody>;
+      return { ok: true, value: { id: params["id"] ?? "", graceSeconds } };
+    },
+    reply: (task, codec) => json(`{"task":${codec.listedTask(task, task.payload)}}`),
   }),
   route({
     method: "POST",
