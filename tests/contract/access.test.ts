@@ -26,6 +26,8 @@ interface Row {
   readonly ok: number;
   /** What a caller of the other tenant gets for the ids of this one. */
   readonly foreign: number | Refused;
+  /** Which command it is about is only known from the task. */
+  readonly readsTask?: true;
   /** It goes on until the server ends it. */
   readonly isEndless?: true;
   /** What another worker of the same tenant gets for a task that is not its own. */
@@ -250,6 +252,7 @@ const table: Readonly<Record<string, Row>> = {
   "POST /v1/codeq/tasks/:id/cancel": {
     access: "producer",
     path: ({ leased }) => `/v1/codeq/tasks/${leased}/cancel`,
+    readsTask: true,
     ok: 200,
     foreign: [404, "not found"],
   },
@@ -379,7 +382,10 @@ for (const [route, row] of Object.entries(table)) {
           const call = () => ask(server, route, ids, { token, headers });
           assertRefused(await untouched(server, why, call), refused, why);
           // The command is in the body, which is only looked at when the token is good.
-          assert.equal(await readsDuring(server, call), 0, `${why} read the store`);
+          const mayRead = row.readsTask === true && refused[1] === "event type not allowed";
+          if (!mayRead) {
+            assert.equal(await readsDuring(server, call), 0, `${why} read the store`);
+          }
         }
       }
     }
@@ -484,7 +490,7 @@ for (const [route, row] of Object.entries(table)) {
 
 /** What was answered but for who made it and in which request. */
 function unsigned({ text }: Reply): string {
-  return text.replaceAll(/"(createdBy|requestId)":"\w+"/g, "");
+  return text.replaceAll(/"(createdBy|requestId|by)":"\w+"/g, "");
 }
 
 test("the scheme of the header is compared without case", async (t) => {

@@ -1,8 +1,15 @@
 /** What administrators do to one task, which they name by its id or by a part of it. */
 import { limits } from "@codeq/protocol";
-import type { Task } from "@codeq/queue";
+import { queueOf, type Task, type TaskId } from "@codeq/queue";
 import type { Acted, TaskAction } from "../broker/task-actions.ts";
-import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
+import {
+  type Answer,
+  type Call,
+  type Operation,
+  type Refusal,
+  refusal,
+  type Server,
+} from "./operation.ts";
 import { overQuota } from "./over-quota.ts";
 import { wholeId } from "./whole-id.ts";
 
@@ -34,11 +41,25 @@ export const cancelTask: Operation<CancelTaskInput, Task> = {
   access: "producer",
   scope: "codeq:create",
   rate: { scope: "producer", operation: "create_task" },
-  run: (server, call, input) => {
+  run: async (server, call, input) => {
     if (input.id.length !== idChars) return refusal("not_found");
-    return cancelTaskOf(server, call, input);
+    const problem = await problemOfProducer(server, call, input.id as TaskId);
+    return problem ?? cancelTaskOf(server, call, input);
   },
 };
+
+/** Who may not create tasks of a command may not end them either. */
+async function problemOfProducer(
+  { queue }: Server,
+  { identity: { tenantId, creates } }: Call,
+  id: TaskId,
+): Promise<Refusal | undefined> {
+  if (creates === undefined) return undefined;
+  const found = await queue.get(tenantId, id);
+  if (found === undefined) return refusal("not_found");
+  const isAllowed = creates.has(queueOf(found.task.command));
+  return isAllowed ? undefined : refusal("event_type_not_allowed");
+}
 
 /** Producers know their tasks by whole ids. */
 const idChars = 36;
