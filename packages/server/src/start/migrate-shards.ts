@@ -262,18 +262,33 @@ class MigrationRun {
   }
 
   async #verify(): Promise<void> {
+    const verified = await this.#compare();
+    this.#syncNew();
+    this.#write({ phase: "moveOut", ...verified });
+  }
+
+  async #compare(): Promise<Pick<Migration, "tasks" | "setAside">> {
     const { tasks: total, from } = this.migration;
     await using targets = await this.#openNew();
-    const verified = await verifyMigration(oldStores(this.#parts, from), targets, (tasks) => {
+    return await verifyMigration(oldStores(this.#parts, from), targets, (tasks) => {
       this.#step("tasks verified");
       this.#parts.onProgress?.({ phase: "verify", tasks, total });
     });
-    this.#write({ phase: "moveOut", ...verified });
+  }
+
+  /** The stores have made their files durable; their directories are, before the old ones go. */
+  #syncNew(): void {
+    for (const folder of ["", ...shardFolders(this.migration.to)]) {
+      for (const inside of ["kv", "log", ""])
+        syncDirectory(join(this.#path("new"), folder, inside));
+    }
+    syncDirectory(this.#path(""));
   }
 
   #moveOut(): void {
     const old = this.#path("old");
     mkdirSync(old, { recursive: true });
+    syncDirectory(this.#path(""));
     for (const name of [...rootFiles, ...shardFolders(this.migration.from)]) {
       this.#rename(join(this.#directory, name), join(old, name));
     }
