@@ -67,6 +67,7 @@ function withoutAdditions(value: unknown): unknown {
   const isAck = "ok" in value;
   const known = Object.entries(value).filter(([name, field]) => {
     if (isAck && name === "leaseToken") return false;
+    if (name === "cancelled") return field === true;
     return !additions.has(name) || typeof field === "number";
   });
   return Object.fromEntries(known.map(([name, field]) => [name, withoutAdditions(field)]));

@@ -474,3 +474,16 @@ test(
     assert.deepEqual({ ready, inProgress }, { ready: 0, inProgress: 50 });
   },
 );
+
+test("a worker hears on its stream at once that a task of its own was cancelled", async (t) => {
+  const server = await setup(t);
+  const { call, task } = await server.leased();
+  const taskId = task["id"];
+  const told = call.next();
+  const reply = await server.api.post(`/tasks/${taskId}/cancel`, undefined, "producer-acme");
+  assert.equal(reply.status, 200, reply.text);
+  const heartbeatAck = { taskId, ok: true, errorMessage: "", cancelled: true };
+  assert.deepEqual(await told, { heartbeatAck });
+  const beat = await call.ask({ heartbeat: { taskId, extendSeconds: 600 } });
+  assert.deepEqual(beat, { heartbeatAck });
+});

@@ -33,7 +33,7 @@ const workerMessages = {
   TaskBatch: "tasks=1 repeated Task",
   ResultAck: `${ack}, ${code}, ${token}`,
   ResultAckBatch: "acks=1 repeated ResultAck",
-  HeartbeatAck: `${ack}, ${code}, ${token}`,
+  HeartbeatAck: `${ack}, ${code}, ${token}, cancelled=102 bool`,
   NackAck: `${ack}, applied_delay_seconds=4 int32, dlq=5 bool, ${code}, ${token}`,
   AbandonAck: `${ack}, ${code}, ${token}`,
   ServerError: `message=1 string, code=2 string, ${code}`,
