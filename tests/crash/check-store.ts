@@ -110,6 +110,7 @@ class Reading {
         if (key === sequenceKey) this.#sequence = Number(value.toString("latin1"));
         return;
       case "webhook":
+      case "paused":
       case "keys":
       case "key-uses":
       case "audit":
