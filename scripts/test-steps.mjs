@@ -41,6 +41,7 @@ export const steps = [
     isAlone: false,
   },
   folder("contract"),
+  folder("api"),
   folder("grpc"),
   {
     name: "shards",

@@ -1,0 +1,56 @@
+/**
+ * Judges from outside: a validator of OpenAPI documents, and a tester that makes requests from the
+ * document. The server must not fail, and must not answer what the document does not say.
+ */
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { startServer, temporaryDirectory } from "../e2e/server-process.ts";
+import { installTools } from "./python-tools.ts";
+
+const checks = [
+  "not_a_server_error",
+  "status_code_conformance",
+  "content_type_conformance",
+  "response_headers_conformance",
+  "response_schema_conformance",
+];
+
+/** Nobody waits for a task in a test. */
+function withoutWaiting(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutWaiting);
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).map(([name, each]) => [
+    name,
+    name === "waitSeconds" ? { const: 0 } : withoutWaiting(each),
+  ]);
+  const object = Object.fromEntries(entries);
+  return object.name === "waitSeconds" ? { ...object, schema: { const: 0 } } : object;
+}
+
+test("the document is valid, and the server answers only what it says", async (t) => {
+  const directory = temporaryDirectory();
+  t.after(() => directory.dispose());
+  const tool = await installTools(directory.path);
+  if (tool === undefined) {
+    t.skip("Python 3 with venv and pip is not available; run npm run schemathesis where it is");
+    return;
+  }
+  const server = await startServer({ dataDir: join(directory.path, "data") });
+  t.after(() => server.kill());
+  const document = await (await fetch(`${server.url}/openapi.json`)).json();
+  const path = (name: string): string => join(directory.path, name);
+  writeFileSync(path("openapi.json"), JSON.stringify(document));
+  writeFileSync(path("asked.json"), JSON.stringify(withoutWaiting(document)));
+  assert.match(await tool("openapi-spec-validator", "openapi.json"), /OK/);
+  const report = await tool(
+    "schemathesis",
+    ...["run", "asked.json", "--url", server.url, "--checks", checks.join()],
+    ...["--header", "Authorization: Bearer dev-token", "--phases", "coverage,fuzzing"],
+    // A feed has no end.
+    ...["--exclude-operation-id", "watchEvents", "--max-examples", "15", "--seed", "1"],
+    ...["--request-timeout", "30", "--warnings", "off", "--no-color"],
+  );
+  assert.match(report, /No issues found/);
+});
