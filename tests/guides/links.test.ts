@@ -13,6 +13,8 @@ const folders = [
   "docs/reference",
   "packages/client",
   "examples/thumbnails",
+  "examples/python",
+  "examples/go",
 ];
 const documents = folders.flatMap((folder) =>
   readdirSync(join(root, folder))
