@@ -247,6 +247,12 @@ test("log inspect reads the log of a running server and of a stopped one, and kn
   assert.match(stopped.output, /SEGMENT +RECORDS +LAST +USED +FILE\n/);
   assert.match(stopped.output, /\nsound\n/);
   assert.match(stopped.output, /INDEX +TIME/);
+  const salvaged = await cli.run("salvage", ...flags);
+  assert.equal(salvaged.code, 0, salvaged.errors);
+  const [line = ""] = salvaged.output.split("\n");
+  const { id: foundId, command, place, payload } = JSON.parse(line);
+  assert.deepEqual([foundId, command, place, payload], [id, "x", "ready", {}]);
+  assert.match(salvaged.errors, /^1 task can be read, 0 damages found\n$/);
   const segment = join(directory, ".codeq/data/log", found.segments[0].name);
   const bytes = readFileSync(segment);
   bytes[70] = (bytes[70] ?? 0) ^ 0xff;
@@ -257,6 +263,9 @@ test("log inspect reads the log of a running server and of a stopped one, and kn
   const none = await cli.run("log", "inspect", "--data-dir", "/does/not/exist");
   assert.equal(none.code, 4);
   assert.match(none.errors, /there is no log in/);
+  const nothing = await cli.run("salvage", "--data-dir", "/does/not/exist");
+  assert.equal(nothing.code, 4);
+  assert.match(nothing.errors, /there is no directory/);
 });
 
 test("the installed command runs the compiled program, and survives a reader that leaves", async (t) => {

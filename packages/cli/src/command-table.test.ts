@@ -10,7 +10,7 @@ const promised = [
   ...["dev", "serve", "init", "enqueue", "get", "result", "work", "queues", "top", "tail"],
   ...["nack", "abandon", "heartbeat", "token show", "token verify", "token decode", "token create"],
   ...["key create", "key list", "key revoke", "bench", "doctor", "config print", "log inspect"],
-  ...["keys create", "keys list", "keys revoke"],
+  ...["keys create", "keys list", "keys revoke", "salvage"],
   ...["version", "completion", "help", "task create", "task get", "task result", "worker start"],
   ...["queue inspect", "auth set", "auth show", "auth clear", "shards migrate"],
   ...["tasks", "dlq list", "dlq show", "dlq replay", "dlq delete", "dlq purge"],

@@ -17,7 +17,7 @@ import type { Log } from "./log/log.ts";
 import type { Overlay, Unflushed } from "./overlay.ts";
 import type { Row, RowCodec } from "./row-codec.ts";
 
-const positionKey = "codeq/meta/position";
+export const positionKey = "codeq/meta/position";
 /** Writes that are made in one turn: less than a millisecond of work. */
 const pieceWritesMin = 200;
 const scratchBytes = 64 * 1024;

@@ -1,4 +1,4 @@
-export { create, type Op, put, remove } from "./batch-codec.ts";
+export { create, type DecodedOp, type Op, opKinds, put, remove } from "./batch-codec.ts";
 export type { Disk, DiskDone, DiskFile } from "./disk/disk.ts";
 export { NodeDisk } from "./disk/node-disk.ts";
 export { ReadOnlyDisk } from "./disk/read-only-disk.ts";
@@ -31,3 +31,4 @@ export { MemoryLog } from "./log/memory-log.ts";
 export { type FilesOptions, type OpenedFiles, openFiles } from "./open-files.ts";
 export type { OverlayEntry, RowEntry, Unflushed } from "./overlay.ts";
 export { type Row, type RowChange, type RowCodec, recordOf } from "./row-codec.ts";
+export { salvageLog, salvageTables, type TellDamage } from "./salvage.ts";

@@ -89,6 +89,23 @@ export const checkCommands: readonly CommandRow[] = [
     run: async (call) => (await import("../commands/shards.ts")).migrate(call),
   },
   {
+    name: "salvage",
+    group: "check",
+    about: "Prints the tasks of a damaged data directory that can still be read, as JSON lines.",
+    details: [
+      "For a directory that no server opens any more and of which there is no backup. Changes nothing.",
+      "Stop the server first. Says on standard error what cannot be read, and ends with 4 then.",
+    ],
+    serverFlags: "accepted",
+    examples: [
+      {
+        line: "salvage --data-dir /var/lib/codeq > tasks.jsonl",
+        about: "what is left of a server's tasks",
+      },
+    ],
+    run: async (call) => (await import("../commands/salvage.ts")).run(call),
+  },
+  {
     name: "version",
     group: "check",
     about: "Says which versions run here.",

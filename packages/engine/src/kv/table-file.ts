@@ -39,7 +39,45 @@ export function checkTable(path: string, table: Omit<LiveTable, "name">): string
   }
 }
 
+/**
+ * The entries of all blocks that are whole, in order; what is skipped is told. Keys are internal ones.
+ * Entries are valid until the next one.
+ */
+export function* soundEntries(
+  path: string,
+  onDamage: (what: string) => void,
+): Generator<{ readonly key: Buffer; readonly value: Buffer }, void, void> {
+  const file = readFileSync(path);
+  for (const handle of orTell(() => dataHandles(file), onDamage) ?? []) {
+    yield* orTell(() => [...entriesOf(contentsOf(file, handle))], onDamage) ?? [];
+  }
+}
+
+/** Undefined when the bytes are damaged. */
+function orTell<Value>(read: () => Value, onDamage: (what: string) => void): Value | undefined {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof Finding || error instanceof RangeError)) throw error;
+    onDamage(error instanceof Finding ? error.message : "has a block that cannot be read");
+    return undefined;
+  }
+}
+
 class Finding extends Error {}
+
+function dataHandles(file: Buffer): Handle[] {
+  const footerAt = file.length - footerBytes;
+  if (footerAt < 0 || !file.subarray(-magicBytes).equals(magic)) {
+    throw new Finding("has no footer");
+  }
+  const footer = new EditReader(file.subarray(footerAt, file.length - magicBytes));
+  handleIn(footer);
+  const index = handleIn(footer);
+  return [...entriesOf(contentsOf(file, index))].map(({ value }) =>
+    handleIn(new EditReader(value)),
+  );
+}
 
 function checkBlocks(file: Buffer, table: Omit<LiveTable, "name">): void {
   const footerAt = file.length - footerBytes;

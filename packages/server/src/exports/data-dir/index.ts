@@ -15,3 +15,4 @@ export {
   type MigrationProgress,
   migrateShards,
 } from "../../start/migrate-shards.ts";
+export { type SalvagedTask, salvageTasks } from "../../store/salvage-tasks.ts";
