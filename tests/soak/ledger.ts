@@ -12,6 +12,8 @@ export interface Story {
   readonly fillChars: number;
   /** Empty when the producer gave none. */
   readonly key: string;
+  /** Where its result is to be posted; empty for nowhere. */
+  readonly webhook: string;
   /** Empty until somebody was told. */
   id: string;
   told: Told;
@@ -46,14 +48,15 @@ export class Ledger {
     if (this.#problems === problemsShown + 1) this.problems.push("... and more");
   }
 
-  add(fields: Pick<Story, "command" | "fillChars" | "key">): Story {
-    const { command, fillChars, key } = fields;
+  add(fields: Omit<Story, "n" | "id" | "told" | "endedBy" | "tokens">): Story {
+    const { command, fillChars, key, webhook } = fields;
     const n = this.stories.length;
     const story: Story = {
       n,
       command,
       fillChars,
       key,
+      webhook,
       id: "",
       told: "nothing",
       endedBy: "",

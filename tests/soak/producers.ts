@@ -84,6 +84,7 @@ export class Producer {
       priority: random.int(10),
       maxAttempts: random.pick([2, 3, 5]),
       idempotencyKey: story.key,
+      webhook: story.webhook,
       delaySeconds: random.next() < 0.05 ? 1 : 0,
     };
   }

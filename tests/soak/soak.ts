@@ -20,6 +20,7 @@ import {
 } from "./checks.ts";
 import { Ledger } from "./ledger.ts";
 import { MemoryWindows } from "./memory-windows.ts";
+import { Receivers } from "./receivers.ts";
 import { SteadyClients } from "./steady-clients.ts";
 import { Troublemakers } from "./troublemakers.ts";
 import type { SoakWorld } from "./world.ts";
@@ -63,6 +64,8 @@ const tickMs = 100;
 const progressMs = 10_000;
 /** Longer than the longest lease and everything that follows from it. */
 const drainMsMore = 30_000;
+/** How long callbacks may take after the last task. */
+const toldMsMax = 5000;
 /** No more is created while so much is waiting. */
 const backlogMax = 20_000;
 /** From this on the leases and pauses are long enough to overlap with everything else. */
@@ -76,14 +79,19 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
       BACKOFF_POLICY: "fixed",
       BACKOFF_BASE_SECONDS: "1",
       DEFAULT_LEASE_SECONDS: "5",
+      CODEQ_WEBHOOK_ALLOW_PRIVATE_NETWORKS: "true",
       MALLOC_ARENA_MAX: "2",
       UV_THREADPOOL_SIZE: "8",
     },
     nodeArgs: ["--max-semi-space-size=8", ...measurable],
   });
+  const ledger = new Ledger();
+  const receivers = new Receivers(ledger);
   try {
-    return await new Soak(options, server, directory.path).run();
+    await receivers.listen();
+    return await new Soak(options, server, { dataDir: directory.path, ledger, receivers }).run();
   } finally {
+    await receivers[Symbol.asyncDispose]();
     await server.kill();
     directory.dispose();
   }
@@ -97,14 +105,19 @@ class Soak {
   readonly #steady: SteadyClients;
   readonly #trouble: Troublemakers;
 
-  constructor(options: SoakOptions, server: ServerProcess, dataDir: string) {
+  constructor(
+    options: SoakOptions,
+    server: ServerProcess,
+    of: { readonly dataDir: string; readonly ledger: Ledger; readonly receivers: Receivers },
+  ) {
     this.#options = options;
     this.#server = server;
-    this.#dataDir = dataDir;
+    this.#dataDir = of.dataDir;
     const isLong = options.seconds >= longSeconds;
     this.#world = {
       api: new ApiClient(server.port, 16),
-      ledger: new Ledger(),
+      ledger: of.ledger,
+      receivers: of.receivers,
       random: new SimRandom(options.seed),
       workerPort: server.workerStreamPort,
       producerPort: server.producerStreamPort,
@@ -122,6 +135,7 @@ class Soak {
     this.#steady.start();
     const { early, late } = await this.#load();
     const drainSeconds = await this.#drain();
+    await this.#untilTold();
     await this.#steady.end();
     const scrape = await this.#atRest();
     api.close();
@@ -208,6 +222,22 @@ class Soak {
         return passedMs / 1000;
       }
     }
+  }
+
+  /** Receivers that do not answer hold up nobody's callbacks to the good one. */
+  async #untilTold(): Promise<void> {
+    const { ledger, receivers } = this.#world;
+    const prefix = receivers.urlOf("good", 0).slice(0, -1);
+    const wanted = ledger.stories.filter(
+      ({ webhook, id, told }) =>
+        webhook.startsWith(prefix) && id !== "" && told !== "created" && told !== "nothing",
+    );
+    const startedMs = performance.now();
+    const isMissing = (): boolean => wanted.some(({ id }) => !receivers.told.has(id));
+    while (isMissing() && performance.now() - startedMs < toldMsMax) await this.#scrape();
+    const missing = wanted.filter(({ id }) => !receivers.told.has(id)).length;
+    ledger.count("callbacks that the good receiver waits for", wanted.length);
+    if (missing > 0) ledger.problem(`${missing} of ${wanted.length} callbacks did not arrive`);
   }
 
   /** The last scrape, once the server has noticed that everybody is gone. */

@@ -138,8 +138,8 @@ export class SteadyClients {
   async #createOverHttp(): Promise<void> {
     const { api, ledger } = this.#world;
     const story = newStory(this.#world);
-    const { command, key } = story;
-    const more = key === "" ? "" : `,"idempotencyKey":"${key}"`;
+    const { command, key, webhook } = story;
+    const more = `,"idempotencyKey":"${key}","webhook":"${webhook}"`;
     ledger.count("creates sent");
     const body = `{"command":"${command}","payload":${payloadOf(story)}${more}}`;
     const reply = await api.create(body);

@@ -1,5 +1,5 @@
 /** A worker on a stream: keeps Readys waiting, and ends every task it gets in one way or another. */
-import { textOf, type worker } from "@codeq/protocol/wire";
+import { textOf, type WireUint64, type worker } from "@codeq/protocol/wire";
 import { type ClientConnection, type WorkerStream, workerWire } from "./stream-client.ts";
 import { commands, type SoakWorld, token } from "./world.ts";
 
@@ -154,16 +154,20 @@ export class Worker {
 
   #result(task: worker.Task, outcome: "complete" | "fail"): worker.Result {
     const { id: taskId, leaseToken } = task;
-    this.#submitted.set(taskId, outcome === "complete" ? "completed" : "failed");
+    this.#submitted.set(
+      leaseOf(task.id, leaseToken),
+      outcome === "complete" ? "completed" : "failed",
+    );
     return outcome === "complete"
       ? { taskId, leaseToken, status: "COMPLETED", resultJson, error: "" }
       : { taskId, leaseToken, status: "FAILED", resultJson: "", error: failure };
   }
 
-  #ended({ taskId, ok, errorMessage }: worker.ResultAck): void {
+  #ended({ taskId, ok, errorMessage, leaseToken }: worker.ResultAck): void {
     const { ledger } = this.#world;
-    const submitted = this.#submitted.get(taskId);
-    this.#submitted.delete(taskId);
+    const lease = leaseOf(taskId, leaseToken);
+    const submitted = this.#submitted.get(lease);
+    this.#submitted.delete(lease);
     if (!ok) this.#late("results", errorMessage);
     else if (submitted !== undefined) ledger.ended(taskId, submitted, this.name);
     else ledger.problem(`${this.name} never sent the result of ${taskId}`);
@@ -179,4 +183,9 @@ export class Worker {
     if (lateTexts.includes(text)) ledger.count(`${what} that came late`);
     else ledger.problem(`${this.name}: ${what} were refused: ${text}`);
   }
+}
+
+/** A worker may have had the same task before, and hears of both. */
+function leaseOf(taskId: string, leaseToken: WireUint64): string {
+  return `${taskId} ${leaseToken}`;
 }

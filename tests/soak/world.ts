@@ -2,11 +2,13 @@
 import type { SimRandom } from "@codeq/simulated";
 import type { ApiClient } from "../e2e/api-client.ts";
 import type { Ledger, Story } from "./ledger.ts";
+import { type Receivers, receiverKinds } from "./receivers.ts";
 
 export interface SoakWorld {
   readonly api: ApiClient;
   readonly ledger: Ledger;
   readonly random: SimRandom;
+  readonly receivers: Receivers;
   readonly workerPort: number;
   readonly producerPort: number;
   /** From short to long; a task that is left alone comes back after it. */
@@ -28,6 +30,7 @@ export const idleCommand = "idle";
 
 const bulkChars = 60_000;
 const keyShare = 0.1;
+const webhookShare = 0.1;
 
 /** A task to create, of the usual mix. */
 export function newStory(world: SoakWorld): Story {
@@ -35,9 +38,13 @@ export function newStory(world: SoakWorld): Story {
   const command = random.pick(commands);
   const fillChars = random.int(random.pick([50, 200, 2000]));
   const key = random.next() < keyShare ? `key-${ledger.stories.length}` : "";
-  return ledger.add({ command, fillChars, key });
+  const { receivers } = world;
+  const n = ledger.stories.length;
+  const webhook =
+    random.next() < webhookShare ? receivers.urlOf(random.pick(receiverKinds), n) : "";
+  return ledger.add({ command, fillChars, key, webhook });
 }
 
 export function newBulkStory({ ledger }: SoakWorld): Story {
-  return ledger.add({ command: bulkCommand, fillChars: bulkChars, key: "" });
+  return ledger.add({ command: bulkCommand, fillChars: bulkChars, key: "", webhook: "" });
 }
