@@ -618,8 +618,11 @@ test("S3: an operator sees and cleans the tenant it names, and nothing else chan
   assert.equal(acmes.json.deleted, 1, "what is left of the other tenant");
   // Only administration crosses tenants: an operator reads and creates where it is at home.
   const id = await server.create();
-  assert.equal((await server.get(`/tasks/${id}?tenant=acme`, "operator")).status, 404);
-  const made = await server.post("/tasks?tenant=acme", { command: "x", payload: 1 }, "operator");
+  const task = { command: "x", payload: 1 };
+  assert.equal((await server.get(`/tasks/${id}?tenant=acme`, "operator")).status, 400);
+  assert.equal((await server.post("/tasks?tenant=acme", task, "operator")).status, 400);
+  assert.equal((await server.get(`/tasks/${id}`, "operator")).status, 404);
+  const made = await server.post("/tasks", task, "operator");
   assert.equal(made.json.tenantId, "ops-team");
 });
 

@@ -62,7 +62,7 @@ test("a worker is there while it has a stream, and each stream counts", async (t
   add(globex, "c");
   const shown = async () =>
     ((await workers(server)) as { workers: object[] }).workers.map((each) => Object.values(each));
-  const at = (seconds: string) => `2026-01-02T00:04:${seconds}.12-03:00`;
+  const at = (seconds: string) => `2026-01-02T03:04:${seconds}.12Z`;
   assert.deepEqual(await shown(), [
     ["a", 0, 1, at("06")],
     ["b", 0, 2, at("05")],

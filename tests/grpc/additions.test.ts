@@ -93,7 +93,7 @@ test("a result that is waited for comes when the task ends", async (t) => {
     status: "COMPLETED",
     error: "",
     resultJson: Buffer.from('{"n":1}'),
-    attempts: 0,
+    attempts: 1,
   });
   const again = await producer.ask({ awaitResult: { taskId } });
   assert.deepEqual(again["taskResult"], taskResult);
