@@ -217,7 +217,8 @@ test("S1: the id of a task opens nothing for another tenant, not even for a work
   }
   const result = { status: "COMPLETED", result: {}, leaseToken: 1 };
   for (const verb of ["heartbeat", "nack", "abandon", "result"]) {
-    const send = (task: string) => server.post(`/tasks/${task}/${verb}`, result, "worker-globex");
+    const body = verb === "result" ? result : { leaseToken: 1 };
+    const send = (task: string) => server.post(`/tasks/${task}/${verb}`, body, "worker-globex");
     const [foreign, unknown] = [await send(id), await send("unknown")];
     assert.equal(foreign.status, 404);
     assert.equal(foreign.text, unknown.text);
