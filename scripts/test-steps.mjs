@@ -60,6 +60,7 @@ export const steps = [
   folder("guides"),
   folder("connections", { isAlone: true }),
   folder("e2e", { isAlone: true }),
+  folder("memory", { isAlone: true }),
   folder("cli", { isAlone: true }),
 ];
 
