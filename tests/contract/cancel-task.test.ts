@@ -94,7 +94,8 @@ test("what is no request to cancel is refused", async (t) => {
   const id = await server.create();
   for (const body of [{ grace: 1 }, { graceSeconds: "1" }]) {
     const reply = await cancel(server, id, body);
-    assert.equal(reply.text, '{"error":"invalid body (its only field is graceSeconds, a number)"}');
+    assert.equal(reply.status, 400);
+    assert.match(reply.json.error, /^invalid body: .*grace/);
   }
   for (const graceSeconds of [-1, 3601]) {
     const reply = await cancel(server, id, { graceSeconds });

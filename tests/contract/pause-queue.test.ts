@@ -16,7 +16,7 @@ test("claims pass a paused queue over, and producers notice nothing", async (t) 
   assert.deepEqual(reply.json, {
     command: "mail",
     by: "boss",
-    at: "2026-01-02T00:04:05.12-03:00",
+    at: "2026-01-02T03:04:05.12Z",
     reason: "the provider is down",
   });
   const second = await server.create({ command: "mail" });
@@ -77,7 +77,8 @@ test("what cannot be paused is refused", async (t) => {
   assert.deepEqual([bad.status, bad.headers["codeq-error"]], [400, "invalid_command"]);
   for (const body of [{ why: "x" }, { reason: 1 }, "[]", "x"]) {
     const reply = await halt(server, "mail", body);
-    assert.equal(reply.text, '{"error":"invalid body (its only field is reason, a text)"}');
+    assert.equal(reply.status, 400);
+    assert.match(reply.json.error, /^invalid body: /);
   }
   const long = await halt(server, "mail", { reason: "x".repeat(4097) });
   assert.equal(long.status, 400);

@@ -166,7 +166,6 @@ export const replySchemas = {
       ],
     }),
   }),
-  Ok: fields({ ok: { const: true } }),
   Extended: fields(
     { ok: { const: true } },
     { cancelled: described({ const: true }, "The task was cancelled: the worker should stop.") },

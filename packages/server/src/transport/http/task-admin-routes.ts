@@ -28,7 +28,7 @@ const filterFields: Readonly<Record<(typeof filterNames)[number], QueryField>> =
   id: textField("Whose id begins like this, with at least four characters."),
 };
 const idParam = { id: "The id of the task, or its beginning where only one begins like it." };
-const ofOneTask = ["task_not_found", "ambiguous_id"] as const;
+const ofOneTask = ["not_found", "ambiguous_id"] as const;
 const ofDeadLetter = [...ofOneTask, "not_dead"] as const;
 
 export const taskAdminRoutes = [
@@ -103,9 +103,9 @@ export const taskAdminRoutes = [
     path: `${base}/:id`,
     operation: operations.deleteTask,
     name: "deleteTask",
-    summary: "Delete a dead letter",
+    summary: "Delete a task that has ended",
     params: idParam,
-    refusals: ofDeadLetter,
+    refusals: [...ofOneTask, "not_ended"],
     replies: { 204: { about: "It is gone." } },
     input: idIn,
     reply: () => ({ status: 204, body: undefined }),

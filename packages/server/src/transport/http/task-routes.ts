@@ -171,7 +171,7 @@ export const taskRoutes = [
       "loses it after the grace.",
     params,
     replies: { 200: { about: "The task as it is now.", schema: "ActedOnTask" } },
-    refusals: ["invalid_argument", "not_found", "has_ended"],
+    refusals: ["invalid_argument", "not_found", "has_ended", "event_type_not_allowed"],
     body: CancelBody,
     bodyOptional: true,
     input: ({ params, body }) => {
