@@ -1,7 +1,7 @@
 /** Cancelling tasks that wait, that run, and that have ended. */
 import assert from "node:assert/strict";
 import test from "node:test";
-import { type Reply, type RunningServer, setup } from "./setup.ts";
+import { onlyWith, type Reply, type RunningServer, setup } from "./setup.ts";
 
 const cancel = (server: RunningServer, id: string, body?: object): Promise<Reply> =>
   server.post(`/tasks/${id}/cancel`, body, "producer-acme");
@@ -122,22 +122,26 @@ test("a cancelled task stays so after a power failure, also one that a worker ha
   assert.equal((await next.task(running)).error, "CANCELLED");
 });
 
-test("many tasks of a long queue are cancelled, and the others come in their order", async (t) => {
-  const server = await setup(t);
-  const tasks = Array.from({ length: 300 }, () => ({ command: "render", payload: 1 }));
-  const created = await server.post("/tasks/batch", { tasks }, "producer-acme");
-  const ids: string[] = created.json.results.map(({ task }: { task: { id: string } }) => task.id);
-  // After a restart nothing of the queue is in memory yet.
-  const next = await server.restart();
-  t.after(() => next.stop());
-  const gone = ids.filter((_, at) => at % 3 !== 0);
-  await Promise.all(gone.map((id) => cancel(next, id)));
-  const left: string[] = [];
-  for (let task = await next.claim(); task !== undefined; task = await next.claim()) {
-    left.push(task.id);
-  }
-  assert.deepEqual(
-    left,
-    ids.filter((id) => !gone.includes(id)),
-  );
-});
+test(
+  "many tasks of a long queue are cancelled, and the others come in their order",
+  onlyWith.order,
+  async (t) => {
+    const server = await setup(t);
+    const tasks = Array.from({ length: 300 }, () => ({ command: "render", payload: 1 }));
+    const created = await server.post("/tasks/batch", { tasks }, "producer-acme");
+    const ids: string[] = created.json.results.map(({ task }: { task: { id: string } }) => task.id);
+    // After a restart nothing of the queue is in memory yet.
+    const next = await server.restart();
+    t.after(() => next.stop());
+    const gone = ids.filter((_, at) => at % 3 !== 0);
+    await Promise.all(gone.map((id) => cancel(next, id)));
+    const left: string[] = [];
+    for (let task = await next.claim(); task !== undefined; task = await next.claim()) {
+      left.push(task.id);
+    }
+    assert.deepEqual(
+      left,
+      ids.filter((id) => !gone.includes(id)),
+    );
+  },
+);

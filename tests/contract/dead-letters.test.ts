@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { noQuotas } from "../../packages/server/src/config/quotas.ts";
-import { type Reply, type RunningServer, setup, until } from "./setup.ts";
+import { onlyWith, type Reply, type RunningServer, setup, until } from "./setup.ts";
 
 const replay = (server: RunningServer, id: string): Promise<Reply> =>
   server.post(`/admin/tasks/${id}/replay`, undefined, "admin-acme");
@@ -168,7 +168,7 @@ test("a request has to say which dead letters it means", async (t) => {
   assert.equal((await server.stats()).dlq, 1);
 });
 
-test("a replay counts in the quota of tasks that wait", async (t) => {
+test("a replay counts in the quota of tasks that wait", onlyWith.order, async (t) => {
   const pendingTasks = 2;
   const quotas = { ...noQuotas, default: { ...noQuotas.default, pendingTasks } };
   const server = await setup(t, { settings: { quotas } });

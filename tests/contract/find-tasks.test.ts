@@ -1,7 +1,7 @@
 /** Finding tasks: filters, pages, short ids, and what is refused. */
 import assert from "node:assert/strict";
 import test from "node:test";
-import { type RunningServer, setup } from "./setup.ts";
+import { onlyWith, type RunningServer, setup } from "./setup.ts";
 
 const idsOf = (page: { readonly tasks: readonly { readonly id: string }[] }): string[] =>
   page.tasks.map(({ id }) => id);
@@ -29,43 +29,47 @@ async function populated(server: RunningServer): Promise<Record<string, string>>
   return { done, failed, dead, delayed, leased, ready };
 }
 
-test("every filter finds the tasks that match, and none of another tenant", async (t) => {
-  const server = await setup(t);
-  const { done, failed, dead, delayed, leased, ready } = await populated(server);
-  const all = [done, failed, dead, delayed, leased, ready];
-  const cases: readonly (readonly [string, readonly (string | undefined)[]])[] = [
-    ["", all],
-    ["command=READY", [ready]],
-    ["place=ready", [ready]],
-    ["place=delayed", [delayed]],
-    ["place=leased", [leased]],
-    ["place=dead", [dead]],
-    ["place=done", [done]],
-    ["place=failed", [failed]],
-    ["priority=3", [dead]],
-    ["worker=worker-of-acme", [done, failed, leased]],
-    ["error=no+such+host", [failed]],
-    ["idempotencyKey=order+7", [ready]],
-    ["idempotencyKey=order+8", []],
-    ["payload=customer.id:42", [ready]],
-    ["payload=customer.id:43", []],
-    ["payload=customer.tags.1:b", [ready]],
-    ["payload=customer:42", []],
-    ["createdBefore=2026-01-02T03:04:05Z", []],
-    ["createdAfter=2026-01-02T03:04:05Z", all],
-    ["endedAfter=2026-01-02T03:04:05Z", [done, failed, dead]],
-    ["endedBefore=2026-01-02T03:04:05Z", []],
-    ["place=dead&command=ready", []],
-    [`id=${dead?.slice(-6)}`, [dead]],
-    [`id=${dead}`, [dead]],
-  ];
-  const worker = (await server.task(leased ?? "")).workerId;
-  for (const [query, expected] of cases) {
-    const page = await find(server, `?order=oldest&${query.replace("worker-of-acme", worker)}`);
-    assert.deepEqual(idsOf(page), expected, query);
-    assert.equal(page.next, undefined, query);
-  }
-});
+test(
+  "every filter finds the tasks that match, and none of another tenant",
+  onlyWith.order,
+  async (t) => {
+    const server = await setup(t);
+    const { done, failed, dead, delayed, leased, ready } = await populated(server);
+    const all = [done, failed, dead, delayed, leased, ready];
+    const cases: readonly (readonly [string, readonly (string | undefined)[]])[] = [
+      ["", all],
+      ["command=READY", [ready]],
+      ["place=ready", [ready]],
+      ["place=delayed", [delayed]],
+      ["place=leased", [leased]],
+      ["place=dead", [dead]],
+      ["place=done", [done]],
+      ["place=failed", [failed]],
+      ["priority=3", [dead]],
+      ["worker=worker-of-acme", [done, failed, leased]],
+      ["error=no+such+host", [failed]],
+      ["idempotencyKey=order+7", [ready]],
+      ["idempotencyKey=order+8", []],
+      ["payload=customer.id:42", [ready]],
+      ["payload=customer.id:43", []],
+      ["payload=customer.tags.1:b", [ready]],
+      ["payload=customer:42", []],
+      ["createdBefore=2026-01-02T03:04:05Z", []],
+      ["createdAfter=2026-01-02T03:04:05Z", all],
+      ["endedAfter=2026-01-02T03:04:05Z", [done, failed, dead]],
+      ["endedBefore=2026-01-02T03:04:05Z", []],
+      ["place=dead&command=ready", []],
+      [`id=${dead?.slice(-6)}`, [dead]],
+      [`id=${dead}`, [dead]],
+    ];
+    const worker = (await server.task(leased ?? "")).workerId;
+    for (const [query, expected] of cases) {
+      const page = await find(server, `?order=oldest&${query.replace("worker-of-acme", worker)}`);
+      assert.deepEqual(idsOf(page), expected, query);
+      assert.equal(page.next, undefined, query);
+    }
+  },
+);
 
 test("a listed task says where it is, and long payloads are left out", async (t) => {
   const server = await setup(t);
@@ -85,27 +89,31 @@ test("a listed task says where it is, and long payloads are left out", async (t)
   assert.deepEqual([long.id, long.payload, long.payloadOmitted], [ready, undefined, true]);
 });
 
-test("pages go on where they ended, in both orders, while tasks move", async (t) => {
-  const server = await setup(t);
-  const ids: string[] = [];
-  for (let n = 0; n < 25; n++) ids.push(await server.create({ command: n % 2 ? "odd" : "even" }));
-  for (const order of ["newest", "oldest"]) {
-    const seen: string[] = [];
-    let after: string | undefined = "";
-    while (after !== undefined) {
-      const page: Awaited<ReturnType<typeof find>> = await find(
-        server,
-        `?order=${order}&limit=4&after=${after}`,
-      );
-      seen.push(...idsOf(page));
-      after = page.next;
-      // From one place to the next between the pages.
-      const claimed = await server.claim({});
-      if (claimed !== undefined) await server.complete(claimed.id);
+test(
+  "pages go on where they ended, in both orders, while tasks move",
+  onlyWith.order,
+  async (t) => {
+    const server = await setup(t);
+    const ids: string[] = [];
+    for (let n = 0; n < 25; n++) ids.push(await server.create({ command: n % 2 ? "odd" : "even" }));
+    for (const order of ["newest", "oldest"]) {
+      const seen: string[] = [];
+      let after: string | undefined = "";
+      while (after !== undefined) {
+        const page: Awaited<ReturnType<typeof find>> = await find(
+          server,
+          `?order=${order}&limit=4&after=${after}`,
+        );
+        seen.push(...idsOf(page));
+        after = page.next;
+        // From one place to the next between the pages.
+        const claimed = await server.claim({});
+        if (claimed !== undefined) await server.complete(claimed.id);
+      }
+      assert.deepEqual(seen, order === "oldest" ? ids : ids.toReversed());
     }
-    assert.deepEqual(seen, order === "oldest" ? ids : ids.toReversed());
-  }
-});
+  },
+);
 
 test("a total is told where a counter knows it", async (t) => {
   const server = await setup(t);
@@ -117,7 +125,7 @@ test("a total is told where a counter knows it", async (t) => {
   assert.equal((await find(server, "?place=dead&error=broken")).total, undefined);
 });
 
-test("a page that has looked at enough says where to go on", async (t) => {
+test("a page that has looked at enough says where to go on", onlyWith.order, async (t) => {
   const server = await setup(t);
   const tasks = Array.from({ length: 1000 }, () => ({ command: "render", payload: 1 }));
   for (let n = 0; n < 6; n++) await server.post("/tasks/batch", { tasks }, "producer-acme");
@@ -159,13 +167,17 @@ test("what is no filter is refused with the reason", async (t) => {
   }
 });
 
-test("the cursor of another tenant is a place to go on from, and shows nothing of it", async (t) => {
-  const server = await setup(t);
-  const foreign = await server.create({ command: "x" }, "producer-globex");
-  const own = await server.create({ command: "x" });
-  assert.deepEqual(idsOf(await find(server, `?order=oldest&after=${foreign}`)), [own]);
-  assert.deepEqual(idsOf(await find(server, `?order=newest&after=${foreign}`)), []);
-});
+test(
+  "the cursor of another tenant is a place to go on from, and shows nothing of it",
+  onlyWith.order,
+  async (t) => {
+    const server = await setup(t);
+    const foreign = await server.create({ command: "x" }, "producer-globex");
+    const own = await server.create({ command: "x" });
+    assert.deepEqual(idsOf(await find(server, `?order=oldest&after=${foreign}`)), [own]);
+    assert.deepEqual(idsOf(await find(server, `?order=newest&after=${foreign}`)), []);
+  },
+);
 
 test("a part of an id finds its task, unless there are several", async (t) => {
   const server = await setup(t);

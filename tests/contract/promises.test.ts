@@ -32,19 +32,23 @@ test("P4: a waiting claim sets one timer, runs none, and is answered by the even
   assert.equal(server.clock.fired, fired, "no timer had to run");
 });
 
-test("P4: a reader who waits sets one timer, runs none, and is answered by the event itself", async (t) => {
-  const server = await setup(t);
-  const id = await server.leased({}, "worker-acme");
-  await server.post(`/tasks/${id}/heartbeat`, { extendSeconds: 86_400 }, "worker-acme");
-  const timers = server.clock.timers;
-  const pending = server.get(`/tasks/${id}/result?waitSeconds=60`);
-  await server.untilWaiting(1, "results");
-  assert.equal(server.clock.timers, timers + 1);
-  await server.complete(id);
-  const fired = server.clock.fired;
-  assert.equal((await pending).json.result.status, "COMPLETED");
-  assert.equal(server.clock.fired, fired);
-});
+test(
+  "P4: a reader who waits sets one timer, runs none, and is answered by the event itself",
+  onlyWith.timers,
+  async (t) => {
+    const server = await setup(t);
+    const id = await server.leased({}, "worker-acme");
+    await server.post(`/tasks/${id}/heartbeat`, { extendSeconds: 86_400 }, "worker-acme");
+    const timers = server.clock.timers;
+    const pending = server.get(`/tasks/${id}/result?waitSeconds=60`);
+    await server.untilWaiting(1, "results");
+    assert.equal(server.clock.timers, timers + 1);
+    await server.complete(id);
+    const fired = server.clock.fired;
+    assert.equal((await pending).json.result.status, "COMPLETED");
+    assert.equal(server.clock.fired, fired);
+  },
+);
 
 test(
   "P4: a result is not missed whenever it comes while a reader begins to wait",

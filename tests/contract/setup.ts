@@ -67,6 +67,8 @@ export const onlyWith = {
   health: oneShard("with several shards the page tells how each of them is"),
   shards: oneShard("it says how many there are"),
   series: oneShard("each shard bounds its own series"),
+  timers: oneShard("each shard has timers of its own"),
+  race: oneShard("the messages between router and shard decide which of the two comes first"),
   spelling: oneShard("each shard has its own last spelling of a command"),
   callbacks: oneShard("each shard bounds its own callbacks"),
 } as const;

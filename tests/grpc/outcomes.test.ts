@@ -389,7 +389,7 @@ test("P7: the error of the worker stream has the message first on the wire", asy
   assert.ok(received.includes(Buffer.concat(fields)), received.toString("latin1"));
 });
 
-test("events are applied in the order in which they were sent", async (t) => {
+test("events are applied in the order in which they were sent", onlyWith.order, async (t) => {
   const server = await setup(t);
   const { call, task } = await server.leased({ priority: 9 });
   const taskId = task["id"];
