@@ -17,6 +17,7 @@ import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type BuildOptions, build, type Plugin } from "esbuild";
+import type { PackageFile } from "../packages/server/src/transport/http/package-file.ts";
 import { parts, sourceRoot } from "./in-executable/parts.ts";
 
 const root = join(import.meta.dirname, "..");
@@ -87,6 +88,10 @@ const inExecutable: Plugin = {
     onLoad({ filter: /packages\/cli\/src\/version\.ts$/ }, () => ({
       contents: `export const cliVersion = ${JSON.stringify(version())};`,
     }));
+    onLoad({ filter: /packages\/server\/src\/transport\/http\/package-file\.ts$/ }, () => ({
+      contents: `const files = ${JSON.stringify(serverFiles())};
+        export const packageFile = (name) => files[name];`,
+    }));
     onLoad({ filter: /packages\/.*\.ts$/ }, ({ path }) => {
       const text = readFileSync(path, "utf8");
       if (!text.includes("import.meta.url")) return undefined;
@@ -107,6 +112,18 @@ function inject(blob: string, path: string): void {
 
 function version(): string {
   return JSON.parse(readFileSync(join(root, "packages/cli/package.json"), "utf8")).version;
+}
+
+/** What the server reads of its own package. */
+function serverFiles(): Readonly<Record<PackageFile, string>> {
+  const read = (name: PackageFile): string =>
+    readFileSync(join(root, "packages/server", name), "utf8");
+  return {
+    "package.json": read("package.json"),
+    "api-page/index.html": read("api-page/index.html"),
+    "api-page/page.css": read("api-page/page.css"),
+    "api-page/page.js": read("api-page/page.js"),
+  };
 }
 
 function writeBlob(stage: string): string {

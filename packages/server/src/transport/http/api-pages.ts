@@ -2,12 +2,10 @@
  * The document that describes the API, and a page to try it. They need no token: they tell what is public
  * about every server. The page runs nothing but its own files.
  */
-import { readFileSync } from "node:fs";
 import type { Page } from "./http-server.ts";
 import { openApiOf } from "./openapi.ts";
+import { packageFile } from "./package-file.ts";
 import type { AnyRoute } from "./route.ts";
-
-const ofPackage = new URL("../../../", import.meta.url);
 
 const policy = [
   "default-src 'none'",
@@ -32,8 +30,7 @@ const files = [
 ] as const;
 
 export function apiPages(routes: readonly AnyRoute[], isLenient: boolean): Page[] {
-  const read = (name: string): string => readFileSync(new URL(name, ofPackage), "utf8");
-  const { version } = JSON.parse(read("package.json")) as { version: string };
+  const { version } = JSON.parse(packageFile("package.json")) as { version: string };
   const document = JSON.stringify(openApiOf(routes, { version, isLenient }));
   const page = (path: string, type: string, body: string): Page => ({
     path,
@@ -41,6 +38,6 @@ export function apiPages(routes: readonly AnyRoute[], isLenient: boolean): Page[
   });
   return [
     page("/openapi.json", "application/json; charset=utf-8", document),
-    ...files.map(({ path, file, type }) => page(path, type, read(`api-page/${file}`))),
+    ...files.map(({ path, file, type }) => page(path, type, packageFile(`api-page/${file}`))),
   ];
 }
