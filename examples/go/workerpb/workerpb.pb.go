@@ -948,7 +948,9 @@ type ResultAck struct {
 	Ok           bool                   `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
 	ErrorMessage string                 `protobuf:"bytes,3,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
 	// The name of the refusal in the table of errors; here and in the other acknowledgements.
-	ErrorCode     string `protobuf:"bytes,100,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	ErrorCode string `protobuf:"bytes,100,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	// As in the event that is answered, so zero when the event had none; here and in the others.
+	LeaseToken    uint64 `protobuf:"varint,101,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1011,6 +1013,13 @@ func (x *ResultAck) GetErrorCode() string {
 	return ""
 }
 
+func (x *ResultAck) GetLeaseToken() uint64 {
+	if x != nil {
+		return x.LeaseToken
+	}
+	return 0
+}
+
 // In the order of the batch that it answers.
 type ResultAckBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1056,12 +1065,16 @@ func (x *ResultAckBatch) GetAcks() []*ResultAck {
 	return nil
 }
 
+// Also sent without a heartbeat when somebody cancels a task that the worker may have.
 type HeartbeatAck struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	TaskId        string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	Ok            bool                   `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
-	ErrorMessage  string                 `protobuf:"bytes,3,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
-	ErrorCode     string                 `protobuf:"bytes,100,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	TaskId       string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	Ok           bool                   `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
+	ErrorMessage string                 `protobuf:"bytes,3,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
+	ErrorCode    string                 `protobuf:"bytes,100,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	LeaseToken   uint64                 `protobuf:"varint,101,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
+	// The task is not wanted any more: the worker should stop, and loses it soon.
+	Cancelled     bool `protobuf:"varint,102,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1124,6 +1137,20 @@ func (x *HeartbeatAck) GetErrorCode() string {
 	return ""
 }
 
+func (x *HeartbeatAck) GetLeaseToken() uint64 {
+	if x != nil {
+		return x.LeaseToken
+	}
+	return 0
+}
+
+func (x *HeartbeatAck) GetCancelled() bool {
+	if x != nil {
+		return x.Cancelled
+	}
+	return false
+}
+
 type NackAck struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
 	TaskId              string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -1133,6 +1160,7 @@ type NackAck struct {
 	// The task had no attempt left and became a dead letter.
 	Dlq           bool   `protobuf:"varint,5,opt,name=dlq,proto3" json:"dlq,omitempty"`
 	ErrorCode     string `protobuf:"bytes,100,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	LeaseToken    uint64 `protobuf:"varint,101,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1209,12 +1237,20 @@ func (x *NackAck) GetErrorCode() string {
 	return ""
 }
 
+func (x *NackAck) GetLeaseToken() uint64 {
+	if x != nil {
+		return x.LeaseToken
+	}
+	return 0
+}
+
 type AbandonAck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TaskId        string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	Ok            bool                   `protobuf:"varint,2,opt,name=ok,proto3" json:"ok,omitempty"`
 	ErrorMessage  string                 `protobuf:"bytes,3,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
 	ErrorCode     string                 `protobuf:"bytes,100,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	LeaseToken    uint64                 `protobuf:"varint,101,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1275,6 +1311,13 @@ func (x *AbandonAck) GetErrorCode() string {
 		return x.ErrorCode
 	}
 	return ""
+}
+
+func (x *AbandonAck) GetLeaseToken() uint64 {
+	if x != nil {
+		return x.LeaseToken
+	}
+	return 0
 }
 
 // An event that could not be handled; the session goes on. The producer stream has a message of this
@@ -1610,21 +1653,26 @@ const file_workerpb_proto_rawDesc = "" +
 	"\x0eTaskAssignment\x12\"\n" +
 	"\x04task\x18\x01 \x01(\v2\x0e.workerpb.TaskR\x04task\"1\n" +
 	"\tTaskBatch\x12$\n" +
-	"\x05tasks\x18\x01 \x03(\v2\x0e.workerpb.TaskR\x05tasks\"x\n" +
+	"\x05tasks\x18\x01 \x03(\v2\x0e.workerpb.TaskR\x05tasks\"\x99\x01\n" +
 	"\tResultAck\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x0e\n" +
 	"\x02ok\x18\x02 \x01(\bR\x02ok\x12#\n" +
 	"\rerror_message\x18\x03 \x01(\tR\ferrorMessage\x12\x1d\n" +
 	"\n" +
-	"error_code\x18d \x01(\tR\terrorCode\"9\n" +
+	"error_code\x18d \x01(\tR\terrorCode\x12\x1f\n" +
+	"\vlease_token\x18e \x01(\x04R\n" +
+	"leaseToken\"9\n" +
 	"\x0eResultAckBatch\x12'\n" +
-	"\x04acks\x18\x01 \x03(\v2\x13.workerpb.ResultAckR\x04acks\"{\n" +
+	"\x04acks\x18\x01 \x03(\v2\x13.workerpb.ResultAckR\x04acks\"\xba\x01\n" +
 	"\fHeartbeatAck\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x0e\n" +
 	"\x02ok\x18\x02 \x01(\bR\x02ok\x12#\n" +
 	"\rerror_message\x18\x03 \x01(\tR\ferrorMessage\x12\x1d\n" +
 	"\n" +
-	"error_code\x18d \x01(\tR\terrorCode\"\xbc\x01\n" +
+	"error_code\x18d \x01(\tR\terrorCode\x12\x1f\n" +
+	"\vlease_token\x18e \x01(\x04R\n" +
+	"leaseToken\x12\x1c\n" +
+	"\tcancelled\x18f \x01(\bR\tcancelled\"\xdd\x01\n" +
 	"\aNackAck\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x0e\n" +
 	"\x02ok\x18\x02 \x01(\bR\x02ok\x12#\n" +
@@ -1632,14 +1680,18 @@ const file_workerpb_proto_rawDesc = "" +
 	"\x15applied_delay_seconds\x18\x04 \x01(\x05R\x13appliedDelaySeconds\x12\x10\n" +
 	"\x03dlq\x18\x05 \x01(\bR\x03dlq\x12\x1d\n" +
 	"\n" +
-	"error_code\x18d \x01(\tR\terrorCode\"y\n" +
+	"error_code\x18d \x01(\tR\terrorCode\x12\x1f\n" +
+	"\vlease_token\x18e \x01(\x04R\n" +
+	"leaseToken\"\x9a\x01\n" +
 	"\n" +
 	"AbandonAck\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x0e\n" +
 	"\x02ok\x18\x02 \x01(\bR\x02ok\x12#\n" +
 	"\rerror_message\x18\x03 \x01(\tR\ferrorMessage\x12\x1d\n" +
 	"\n" +
-	"error_code\x18d \x01(\tR\terrorCode\"Z\n" +
+	"error_code\x18d \x01(\tR\terrorCode\x12\x1f\n" +
+	"\vlease_token\x18e \x01(\x04R\n" +
+	"leaseToken\"Z\n" +
 	"\vServerError\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\tR\x04code\x12\x1d\n" +
