@@ -5,7 +5,7 @@
 import type { Engine, EngineOptions, Group, Kv, KvBatch, Log, Row, RowCodec } from "@codeq/engine";
 import { FaultError } from "@codeq/engine";
 import { type Change, changeOf, type Task } from "@codeq/queue";
-import { sealedEnd } from "../../packages/engine/src/kv/checked-value.ts";
+import { checksumBytes, seal, sealedEnd } from "../../packages/engine/src/kv/checked-value.ts";
 import { eventsOf } from "../../packages/server/src/broker/feed-events.ts";
 import { GroupOutcome } from "../../packages/server/src/broker/group-outcome.ts";
 import type { QueueState } from "../../packages/server/src/broker/queue-state.ts";
@@ -858,6 +858,49 @@ export const plantedBugs: readonly PlantedBug[] = [
       core: ({ broker: { leases } }) => {
         leases.first = () => undefined;
       },
+    },
+  },
+  {
+    checker: "rottenIsNotServed",
+    bug: "nobody looks at the checksums of values",
+    plants: {
+      kv: (kv) => ({
+        ...kv,
+        get: (key) => {
+          const stored = kv.get(key);
+          if (stored === undefined || sealedEnd(key, stored) !== undefined) return stored;
+          const accepted = Buffer.from(stored);
+          seal(key, accepted, accepted.length - checksumBytes);
+          return accepted;
+        },
+      }),
+    },
+  },
+  {
+    checker: "rottenIsNotServed",
+    bug: "a damaged value is taken for one that is not there",
+    plants: {
+      kv: (kv) => ({
+        ...kv,
+        get: (key) => {
+          const stored = kv.get(key);
+          return stored !== undefined && sealedEnd(key, stored) === undefined ? undefined : stored;
+        },
+      }),
+    },
+  },
+  {
+    checker: "rottenIsNotServed",
+    bug: "a damaged key of a producer is taken for a free one",
+    plants: {
+      kv: (kv) => ({
+        ...kv,
+        get: (key) => {
+          const stored = kv.get(key);
+          if (stored === undefined || !key.startsWith("codeq/idempo/")) return stored;
+          return sealedEnd(key, stored) === undefined ? undefined : stored;
+        },
+      }),
     },
   },
 ];

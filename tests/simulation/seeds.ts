@@ -74,4 +74,8 @@ export const seeds: readonly { readonly seed: number; readonly showed: string }[
     seed: 7910260,
     showed: "a record that was cut came back in front of the segment that took its place",
   },
+  {
+    seed: 175,
+    showed: "time in which a start stood still counted against the leases that it had read",
+  },
 ];

@@ -15,6 +15,7 @@ import {
   type KvWrite,
   MemoryKv,
 } from "@codeq/engine";
+import type { SimRandom } from "@codeq/simulated";
 
 export interface KvFault {
   readonly code: "disk_full" | "storage_failed";
@@ -40,12 +41,18 @@ export function keptOf(draw: number): KvFault["kept"] {
   return draw < 0.25 ? "later" : "now";
 }
 
+/** Keys with values that readers are answered with; what indexes hold is checked with their tables. */
+const rotting = ["codeq/tasks/", "codeq/payload/", "codeq/results/", "codeq/idempo/"];
+const rottenMax = 6;
+
 /** What is in the files of a kv. */
 export class SimKvFiles {
   /** As a process sees it. */
   readonly contents: Map<string, Buffer> = new Map();
   /** What shows when the kv has recovered. */
   hidden: readonly KvWrite[] = [];
+  /** Keys whose values are no longer what was written. */
+  readonly rotten: Set<string> = new Set();
   /** Batches that are in no table, oldest first. */
   #ownLog: (readonly KvWrite[])[] = [];
   #tables: ReadonlyMap<string, Buffer> = new Map();
@@ -57,6 +64,25 @@ export class SimKvFiles {
   makeTables(): void {
     this.#tables = new Map(this.contents);
     this.#ownLog = [];
+  }
+
+  /** Changes a bit in each of some values, while no process has them open; returns their keys. */
+  rot(random: SimRandom): readonly string[] {
+    const keys = [...this.#tables.keys()].filter((key) =>
+      rotting.some((kind) => key.startsWith(kind)),
+    );
+    const tables = new Map(this.#tables);
+    for (let count = 1 + random.int(rottenMax); count > 0 && keys.length > 0; count -= 1) {
+      const key = random.pick(keys);
+      const value = Buffer.from(tables.get(key) as Buffer);
+      const at = random.int(value.length);
+      value[at] = (value[at] as number) ^ (1 << random.int(8));
+      tables.set(key, value);
+      keys.splice(keys.indexOf(key), 1);
+      this.rotten.add(key);
+    }
+    this.#tables = tables;
+    return [...this.rotten];
   }
 
   /** A process has ended: what is in no table is gone, but for batches of the own log that are trusted. */

@@ -13,6 +13,7 @@ import { resumeAll } from "./clients/look.ts";
 import { Faults } from "./faults.ts";
 import { isTerminal } from "./ledger.ts";
 import { planFor } from "./plan.ts";
+import { rotAndRead } from "./rot.ts";
 import { viewStore } from "./store-view.ts";
 import { Trace } from "./trace.ts";
 import { type Plants, World } from "./world.ts";
@@ -47,6 +48,9 @@ const stepsBetweenLooks = 20;
 const finishMsMax = 15 * 60_000;
 /** How long a server may take to come back when nothing stands in its way. */
 const startMsMax = 30_000;
+/** Of all runs, those after which blocks of the kv rot. */
+const rotShare = 0.3;
+const finisherWaitMs = 2000;
 
 export async function simulate(options: SimulationOptions): Promise<SimulationOutcome> {
   const run = new Run(options);
@@ -68,6 +72,7 @@ class Run {
   readonly #faults: Faults;
   readonly #fleet: Fleet;
   readonly #calls: Calls;
+  readonly #rot: SimRandom;
   #steps = 0;
   #isOver = false;
 
@@ -75,6 +80,7 @@ class Run {
     this.#options = options;
     const random = new SimRandom(options.seed);
     this.#random = random.fork("steps");
+    this.#rot = random.fork("rot");
     const clock = this.#clock;
     const startMs = clock.monotonicMs();
     const trace = new Trace(() => clock.monotonicMs() - startMs, options.onLine);
@@ -111,6 +117,7 @@ class Run {
     await this.#trouble();
     if (this.#board.finding === undefined) await this.#finish();
     this.#isOver = true;
+    if (this.#board.finding === undefined && this.#rot.next() < rotShare) await this.#decay();
     return {
       seed: this.#options.seed,
       durability: world.plan.config.durability,
@@ -151,6 +158,17 @@ class Run {
     const view = viewStore(world);
     if (view !== undefined) this.#board.ended(view);
     else this.#board.report("everythingFinishes", "there is no server that could be looked at");
+  }
+
+  async #decay(): Promise<void> {
+    const step = (ms: number): Promise<void> => this.#step(ms);
+    // The good workers notice that they are no longer needed.
+    await step(finisherWaitMs);
+    const world = this.#world;
+    const isServing = await rotAndRead({ world, fleet: this.#fleet, random: this.#rot, step });
+    const view = viewStore(world);
+    if (isServing && view !== undefined) this.#board.ended(view);
+    else this.#board.report("rottenIsNotServed", "no server came back that could be asked");
   }
 
   #isDone(): boolean {

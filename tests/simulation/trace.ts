@@ -9,6 +9,7 @@ export class Trace {
   readonly #write: ((line: string) => void) | undefined;
   readonly #timeMs: () => number;
   lines = 0;
+  #isOver = false;
 
   constructor(timeMs: () => number, write: ((line: string) => void) | undefined) {
     this.#timeMs = timeMs;
@@ -16,6 +17,8 @@ export class Trace {
   }
 
   add(line: string): void {
+    // Somebody may still wait for an answer when a run has ended.
+    if (this.#isOver) return;
     const whole = `${this.#timeMs().toFixed(3)} ${line}`;
     this.lines += 1;
     this.#hash.update(whole);
@@ -25,6 +28,7 @@ export class Trace {
 
   /** To be called once, at the end. */
   digest(): string {
+    this.#isOver = true;
     return this.#hash.digest("hex");
   }
 }

@@ -22,7 +22,7 @@ interface Death {
 export class CheckerBoard {
   finding: Finding | undefined;
   onDeath: () => void = () => {};
-  #checkers: Checker[] = [];
+  #checkers = new Map<string, Checker>();
   #only: readonly string[] | undefined;
   #world: World | undefined;
   /** Ends of processes since the log was last read. */
@@ -39,9 +39,14 @@ export class CheckerBoard {
     this.#only = only;
     for (const [name, make] of Object.entries(makers)) {
       if (only !== undefined && !only.includes(name)) continue;
-      this.#checkers.push(make({ world, report: (text) => this.report(name, text) }));
+      this.#checkers.set(name, make({ world, report: (text) => this.report(name, text) }));
     }
     world.target.onPost = (task, result) => this.#posted(task, result);
+  }
+
+  /** The others have seen everything that they promise something about. */
+  leaveOnly(name: string): void {
+    for (const each of [...this.#checkers.keys()]) if (each !== name) this.#checkers.delete(each);
   }
 
   report(checker: string, text: string): void {
@@ -51,15 +56,15 @@ export class CheckerBoard {
   }
 
   event(event: LedgerEvent): void {
-    for (const checker of this.#checkers) checker.event?.(event);
+    for (const checker of this.#checkers.values()) checker.event?.(event);
   }
 
   invoked(request: AnyRequest): void {
-    for (const checker of this.#checkers) checker.invoked?.(request);
+    for (const checker of this.#checkers.values()) checker.invoked?.(request);
   }
 
   answered(exchange: AnyExchange): void {
-    for (const checker of this.#checkers) checker.answered?.(exchange);
+    for (const checker of this.#checkers.values()) checker.answered?.(exchange);
   }
 
   /** `workedUntilMs` is when the process last did its work: before it ended, or its storage failed. */
@@ -69,13 +74,13 @@ export class CheckerBoard {
       this.#deaths.push({ mode, atMs: workedUntilMs, slowestMs: world.weather.slowestMs });
     }
     this.onDeath();
-    for (const checker of this.#checkers) checker.died?.(mode);
+    for (const checker of this.#checkers.values()) checker.died?.(mode);
   }
 
   stalled(ms: number): void {
     const world = this.#world;
     if (world !== undefined) this.#stalls.push({ endMs: world.nowMs, ms });
-    for (const checker of this.#checkers) checker.stalled?.(ms);
+    for (const checker of this.#checkers.values()) checker.stalled?.(ms);
   }
 
   recovered(lastIndex: number): void {
@@ -91,32 +96,32 @@ export class CheckerBoard {
     for (const record of ledger.records) record.durableMs ??= world.nowMs;
     world.trace.add(`recovered ${lastIndex}, lost ${lost.length}`);
     const recovery: Recovery = { lastIndex, lost, mayHaveLost: this.#allowance() };
-    for (const checker of this.#checkers) checker.recovered?.(recovery);
+    for (const checker of this.#checkers.values()) checker.recovered?.(recovery);
     this.#deaths = [];
   }
 
   started(life: Life): void {
-    for (const checker of this.#checkers) checker.started?.(life);
+    for (const checker of this.#checkers.values()) checker.started?.(life);
   }
 
   notStarted(error: unknown): void {
-    for (const checker of this.#checkers) checker.notStarted?.(error);
+    for (const checker of this.#checkers.values()) checker.notStarted?.(error);
   }
 
   stepped(): void {
-    for (const checker of this.#checkers) checker.stepped?.();
+    for (const checker of this.#checkers.values()) checker.stepped?.();
   }
 
   looked(view: StoreView): void {
-    for (const checker of this.#checkers) checker.looked?.(view);
+    for (const checker of this.#checkers.values()) checker.looked?.(view);
   }
 
   ended(view: StoreView): void {
-    for (const checker of this.#checkers) checker.ended?.(view);
+    for (const checker of this.#checkers.values()) checker.ended?.(view);
   }
 
   #posted(task: Task, result: Result): void {
-    for (const checker of this.#checkers) checker.posted?.(task, result);
+    for (const checker of this.#checkers.values()) checker.posted?.(task, result);
   }
 
   /** What the durability mode allows to be lost by the deaths since the last start. */

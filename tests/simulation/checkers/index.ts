@@ -25,6 +25,7 @@ import { refusedChangesNothing } from "./refused-changes-nothing.ts";
 import { replays } from "./replays.ts";
 import { resultWhenTerminal } from "./result-when-terminal.ts";
 import { resultsAreKept } from "./results-are-kept.ts";
+import { rottenIsNotServed } from "./rotten-is-not-served.ts";
 import { silentAfterFailure } from "./silent-after-failure.ts";
 import { stallsDoNotCount } from "./stalls-do-not-count.ts";
 import { storedBytes } from "./stored-bytes.ts";
@@ -66,6 +67,7 @@ export const checkers = {
   pausedStandsStill,
   cancelledIsOver,
   everythingFinishes,
+  rottenIsNotServed,
 } as const satisfies Record<string, MakeChecker>;
 
 export type CheckerName = keyof typeof checkers;

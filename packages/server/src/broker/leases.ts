@@ -107,7 +107,11 @@ export class Leases {
     const byMs = Math.ceil(stalledMs);
     // All of them before the heap compares any.
     for (const lease of this.#byId.values()) moveEnd(lease, byMs);
-    if (stalledMs < longStallMs) return;
+    if (stalledMs >= longStallMs) this.giveGrace();
+  }
+
+  /** Every lease has the grace of a restart at least, from now on. */
+  giveGrace(): void {
     const nowMs = this.#clock.monotonicMs();
     for (const lease of this.#byId.values()) {
       const missingMs = Math.ceil(nowMs + graceMsOf(lease.leaseMs) - lease.dueMs);

@@ -174,6 +174,8 @@ function startMaintenance(parts: MaintenanceParts): Maintenance {
     wake();
   };
   webhooks.onIdle = wake;
+  // Until now nobody could hear a heartbeat, however long the start took.
+  broker.leases.giveGrace();
   stalls.wake();
   wake();
   return { ticker, webhooks, stalls };
