@@ -61,7 +61,10 @@ async function roundTrip(
   await worker.close();
 }
 
-test("the streams can be had over TLS, and only with a certificate that is trusted", async (t) => {
+async function overTls(
+  t: TestContext,
+  clients?: "required",
+): Promise<{ files: TlsWorld; url: string; streams: string }> {
   const files = new TlsWorld(t);
   files.writeServer(files.issue("first"));
   const server = await startServer({
@@ -71,24 +74,46 @@ test("the streams can be had over TLS, and only with a certificate that is trust
       CODEQ_TLS_KEY_FILE: files.settings.tlsKeyFile,
       WORKER_STREAM_ADDR: "127.0.0.1:0",
       PRODUCER_STREAM_ADDR: "off",
+      CODEQ_TLS_CLIENT_CA_FILE: clients === undefined ? "" : files.mutual(clients).tlsClientCaFile,
     },
   });
   t.after(() => server.kill());
   const url = `https://127.0.0.1:${server.port}`;
-  const streams = `127.0.0.1:${streamPort(server)}`;
-  await roundTrip(t, { url, streams, transport: "streams", tls: { ca: files.ca.cert } });
+  return { files, url, streams: `127.0.0.1:${streamPort(server)}` };
+}
+
+test("streams and HTTP work over TLS, and only with a certificate that is trusted", async (t) => {
+  const { files, url, streams } = await overTls(t);
+  const tls = { ca: files.ca.cert };
+  await roundTrip(t, { url, streams, transport: "streams", tls });
+  await roundTrip(t, { url, transport: "http", tls });
+  await roundTrip(t, { url, tls });
   const suspicious = codeq({ url, streams, transport: "streams" });
   await assert.rejects(suspicious.enqueue(double, 1, { timeout: "1s" }), {
     code: "timeout",
     message: /no answer within 1s: cannot connect to https:.*certificate/,
   });
   await suspicious.close({ timeout: 0 });
-  const overHttp = codeq({ url, transport: "http", tls: { ca: files.ca.cert } });
+  const overHttp = codeq({ url, transport: "http" });
   await assert.rejects(overHttp.enqueue(double, 1, { timeout: "1s" }), {
     code: "timeout",
-    message: /cannot reach https:.*certificate.*; name its CA with NODE_EXTRA_CA_CERTS=ca\.crt$/,
+    message: /cannot reach https:.*certificate.*; name the CA of the server: .*tls\.ca/,
   });
   await overHttp.close({ timeout: 0 });
+});
+
+test("a server that wants client certificates is shown one, over streams and over HTTP", async (t) => {
+  const { files, url } = await overTls(t, "required");
+  const { cert, key } = files.issue("client");
+  const tls = { ca: files.ca.cert, cert, key };
+  await roundTrip(t, { url, tls });
+  await roundTrip(t, { url, transport: "http", tls });
+  const bare = codeq({ url, transport: "http", tls: { ca: files.ca.cert } });
+  await assert.rejects(bare.enqueue(double, 1, { timeout: "1s" }), {
+    code: "timeout",
+    message: /cannot reach https:.*; the server may want a client certificate/,
+  });
+  await bare.close({ timeout: 0 });
 });
 
 test("a server without streams is used over HTTP", async (t) => {

@@ -10,7 +10,7 @@ const usage = `npm run memory -- [options]
   --payload-bytes N   of each task (100)
   --durability M      fsync, interval or os (os)
   --limit-mb N        memory of the control group in which the server runs (512)
-  --max-rss N         MB that the process may hold itself (350)
+  --max-rss N         MB that the process may hold itself (450)
   --help              this text
 The limit needs control groups that can be written; without them only --max-rss is checked, by
 /proc. Ends with 1 when the server was ended or held more.`;
@@ -21,7 +21,7 @@ const { values } = parseArgs({
     "payload-bytes": { type: "string", default: "100" },
     durability: { type: "string", default: "os" },
     "limit-mb": { type: "string", default: "512" },
-    "max-rss": { type: "string", default: "350" },
+    "max-rss": { type: "string", default: "450" },
     help: { type: "boolean" },
   },
 });

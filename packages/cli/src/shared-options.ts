@@ -45,6 +45,24 @@ export const connection: readonly OptionRow[] = [
     about: "Ask as an administrator (X-Role); on for a server on this machine unless told.",
   },
   {
+    name: "ca-file",
+    value: "file",
+    env: "CODEQ_CA_FILE",
+    about: "CA of the server, when it is not one that Node trusts.",
+  },
+  {
+    name: "cert-file",
+    value: "file",
+    env: "CODEQ_CERT_FILE",
+    about: "Certificate to show to the server.",
+  },
+  {
+    name: "key-file",
+    value: "file",
+    env: "CODEQ_KEY_FILE",
+    about: "Private key of the certificate.",
+  },
+  {
     name: "iam-base-url",
     value: "url",
     env: "CODEQ_IAM_BASE_URL",

@@ -37,7 +37,7 @@ export interface ClientOptions {
   readonly transport?: "auto" | "streams" | "http" | undefined;
   /** `host:port` of the streams, when it is not what the server tells. */
   readonly streams?: string | undefined;
-  /** Certificates for the streams. Over HTTP Node's own apply (`NODE_EXTRA_CA_CERTS`). */
+  /** Certificates, of the CA of the server and of this client; in addition to what Node trusts. */
   readonly tls?: TlsOptions | undefined;
   /** Hooks for a tracing library; without any, trace contexts are passed on and no spans are made. */
   readonly tracing?: Tracing | undefined;

@@ -42,7 +42,7 @@ export function openDials(options: DialsOptions, runtime: Runtime): Dials {
   }
   const { streams } = options;
   if (streams !== undefined) checkAddress(streams);
-  const api = new HttpApi(url, runtime);
+  const api = new HttpApi({ url, tls, clock: runtime.clock, fetch: runtime.fetch });
   const shared = { api, url, tls, transport, streams, runtime };
   const producer = new Way({
     ...shared,

@@ -11,7 +11,8 @@ export interface Runtime {
   readonly defer: (run: () => void) => void;
   /** How long to wait before another try; `tries` is 1 after the first. */
   readonly pauseMs: (tries: number) => number;
-  readonly fetch: typeof fetch;
+  /** Instead of Node's own. */
+  readonly fetch?: typeof fetch;
   /** Tells something that nobody listens for. */
   readonly warn: (code: string, message: string) => void;
 }
@@ -24,6 +25,5 @@ export const systemRuntime: Runtime = {
   uniqueId: () => randomBytes(16).toString("base64url"),
   defer: (run) => void setImmediate(run),
   pauseMs: (tries) => pauseMs(tries, random),
-  fetch: (input, init) => fetch(input, init),
   warn: (code, message) => process.emitWarning(message, { type: "CodeqWarning", code }),
 };

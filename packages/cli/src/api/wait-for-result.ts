@@ -2,11 +2,12 @@
  * Waits until a task has a result. The server is asked to hold the question until there is an answer;
  * when it goes away in between, it is asked again until the time is over.
  */
+import { codeIn, type Reply } from "@codeq/client/command-line";
 import { limits } from "@codeq/server/command-line";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 import { pause } from "../pause.ts";
-import { type ApiClient, codeOf, type Reply } from "./api-client.ts";
+import type { ApiClient } from "./api-client.ts";
 
 const askAgainMs = 500;
 
@@ -44,7 +45,7 @@ async function ask(
   try {
     const reply = await api.ask("GET", path, { waitMs, signal: stopped });
     if (reply.status === 200) return reply;
-    if (codeOf(reply) === "result_not_found") return "none yet";
+    if (codeIn(reply) === "result_not_found") return "none yet";
     throw api.refusal(reply);
   } catch (error) {
     if (stopped.aborted) return "none yet";

@@ -102,6 +102,7 @@ function welcome(call: Call, ready: Ready, ended: AbortSignal): void {
     workerToken: token,
     workerTokenOf: "producer",
     admin: true,
+    tls: {},
   } as const;
   const api = new ApiClient(connection, call.host.clock);
   const { style, host } = call;

@@ -1,6 +1,7 @@
 /** `token`: which token is used, what is in it, what it may do, and a new one for a server's config. */
 
-import type { ApiClient, Reply } from "../api/api-client.ts";
+import type { Reply } from "@codeq/client/command-line";
+import type { ApiClient } from "../api/api-client.ts";
 import { messageIn } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";

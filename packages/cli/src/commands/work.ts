@@ -31,7 +31,11 @@ export async function run(call: Call): Promise<number> {
   }
   const api = await call.api();
   const url = api.connection.baseUrl.value;
-  await using client = codeq({ url, token: api.token("worker").value });
+  await using client = codeq({
+    url,
+    token: api.token("worker").value,
+    tls: api.connection.tls,
+  });
   const concurrency = options.wholeNumber("concurrency", { min: 1, max: concurrencyMax }) ?? 1;
   const graceMs = options.durationMs("grace") ?? graceMsDefault;
   const tasksMax = options.wholeNumber("max", { min: 1, max: 1e9 });

@@ -1,7 +1,8 @@
 /** The ports of a server here, and the server that commands talk to: is it there, well, and in time. */
 import { createServer } from "node:net";
+import type { Reply } from "@codeq/client/command-line";
 import { streamAddressOf } from "@codeq/server/config";
-import type { ApiClient, Reply } from "../api/api-client.ts";
+import type { ApiClient } from "../api/api-client.ts";
 import { dataDirectoryOf } from "../local/data-directory.ts";
 import { duration } from "../terminal/units.ts";
 import { pidIn } from "./check-data-directory.ts";

@@ -6,6 +6,7 @@ import { developmentToken } from "@codeq/server/command-line";
 import { CliError, usageError } from "../cli-error.ts";
 import type { Host } from "../host.ts";
 import type { Options } from "../options.ts";
+import { type Certificates, readCertificates } from "./certificates.ts";
 import { defaultProfile, type Profile, profilePath, readProfiles } from "./profile-file.ts";
 
 /** A value and where it came from, in words. */
@@ -24,6 +25,7 @@ export interface Connection {
   /** Whose token that is. */
   readonly workerTokenOf: "worker" | "producer";
   readonly admin: boolean;
+  readonly tls: Certificates;
 }
 
 const defaultBaseUrl = "http://localhost:8080";
@@ -57,6 +59,7 @@ export async function resolveConnection(
     workerToken: workerToken ?? producerToken,
     workerTokenOf: workerToken === undefined ? "producer" : "worker",
     admin: isOn(choose("admin", "CODEQ_ADMIN", "admin")?.value) ?? local,
+    tls: await readCertificates(host, options),
   };
 }
 

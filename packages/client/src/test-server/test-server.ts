@@ -185,8 +185,9 @@ export class TestServer implements AsyncDisposable {
 
   #dials(): Dials {
     return {
-      api: new HttpApi(new URL("http://test-server"), {
-        ...this.#world.runtime,
+      api: new HttpApi({
+        url: new URL("http://test-server"),
+        clock: this.#world.runtime.clock,
         fetch: (input, init) => this.#server.fetch(String(input), init),
       }),
       producer: (_options, listener) => Promise.resolve(this.#link(producerMethod, listener)),

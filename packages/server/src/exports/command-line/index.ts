@@ -3,7 +3,7 @@
  * it. Importing it loads none of the server itself. What takes longer to load is exported apart:
  * `@codeq/server/config` reads configuration, `@codeq/server/data-dir` looks into data directories.
  */
-export { errors, isUnknownIssuer, limits } from "@codeq/protocol";
+export { errors, limits } from "@codeq/protocol";
 export { type Clock, systemClock } from "../../clock.ts";
 export { developmentToken } from "../../config/choose-auth.ts";
 export { closestName } from "../../config/closest-name.ts";

@@ -1,0 +1,216 @@
+/**
+ * A request over HTTP and its answer, whatever the answer says. The library and the command line are both
+ * built on this: it has the deadlines, the certificates, and what is known about a request that failed.
+ */
+import { isUnknownIssuer } from "@codeq/protocol";
+import type { Clock } from "../clock.ts";
+import { messageOf } from "../codeq-error.ts";
+import type { TlsOptions } from "../grpc/http2-connection.ts";
+import { fetchOverTls } from "./tls-fetch.ts";
+
+export interface CoreRequest {
+  readonly method?: string;
+  /** Below the address of the server, with a slash before it. */
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** JSON text. */
+  readonly body?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** How long the server may hold the request on purpose. */
+  readonly waitMs?: number;
+  /** Most that is read of the answer. */
+  readonly bytesMax?: number;
+}
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Headers;
+  /** Empty when there is no body. */
+  readonly text: string;
+}
+
+export interface CoreOptions {
+  readonly url: URL;
+  readonly clock: Clock;
+  readonly tls?: TlsOptions | undefined;
+  /** Instead of Node's own. */
+  readonly fetch?: typeof fetch | undefined;
+}
+
+/** How long an answer may take besides what the server was asked to wait. */
+const answerMsMax = 30_000;
+/** More than any answer has; whatever else listens at the address may never stop talking. */
+const answerBytesMax = 256 * 1024 * 1024;
+
+/** Errors that come before a request can have been sent. */
+const neverSent = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+]);
+/** Something is there, and does not speak what was expected. */
+const otherLanguage = new Set(["UND_ERR_SOCKET", "HTTPParserError"]);
+
+/** No answer came. */
+export class NoAnswerError extends Error {
+  /** Of the system or of the TLS library; empty when there is none. */
+  readonly code: string;
+  /** The server may have carried out the request. */
+  readonly mayHaveArrived: boolean;
+  /** What to do about it, when the reason tells. */
+  readonly advice: string | undefined;
+
+  constructor(cause: unknown, isLate: boolean) {
+    const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
+    const { code = "", name = "" } = inner as { code?: string; name?: string };
+    super(isLate ? `no answer within ${answerMsMax / 1000} s` : reasonOf(code, inner), { cause });
+    this.name = "NoAnswerError";
+    this.code = code || name;
+    this.mayHaveArrived = !neverSent.has(this.code);
+    this.advice = isLate ? undefined : adviceFor(this.code);
+  }
+}
+
+/** The answer is longer than anything that a codeQ server sends. */
+export class EndlessAnswerError extends Error {}
+
+export class HttpCore {
+  readonly #url: URL;
+  readonly #clock: Clock;
+  readonly #fetch: typeof fetch;
+
+  constructor({ url, clock, tls, fetch: given }: CoreOptions) {
+    this.#url = url;
+    this.#clock = clock;
+    const isSecure = url.protocol === "https:" && tls !== undefined && Object.keys(tls).length > 0;
+    this.#fetch = given ?? (isSecure ? fetchOverTls(tls) : (input, init) => fetch(input, init));
+  }
+
+  /** Throws a `NoAnswerError`, or what the signal was aborted with. */
+  async send(request: CoreRequest): Promise<Reply> {
+    const { waitMs = 0, signal, bytesMax = answerBytesMax } = request;
+    const late = new AbortController();
+    const cancel = this.#clock.after(answerMsMax + waitMs, () => late.abort());
+    try {
+      const response = await this.#ask(request, late.signal);
+      const text = await textOf(response, bytesMax);
+      return { status: response.status, headers: response.headers, text };
+    } catch (error) {
+      throw failureOf(error, { signal, late: late.signal });
+    } finally {
+      cancel();
+    }
+  }
+
+  /**
+   * An answer that stays open, piece by piece. It fails when the server is silent for so long; an answer
+   * other than 200 is given to `onRefused`, which throws.
+   */
+  async *follow(
+    request: CoreRequest & { readonly silentMsMax: number },
+    onRefused: (reply: Reply) => never,
+  ): AsyncGenerator<string> {
+    const { signal, silentMsMax, bytesMax = answerBytesMax } = request;
+    const late = new AbortController();
+    let cancel = this.#clock.after(answerMsMax, () => late.abort());
+    let refused: Reply | undefined;
+    try {
+      const response = await this.#ask(request, late.signal);
+      const { status, headers, body } = response;
+      if (status !== 200 || body === null) {
+        refused = { status, headers, text: await textOf(response, bytesMax) };
+      } else {
+        const decoder = new TextDecoder();
+        for await (const bytes of body) {
+          cancel();
+          cancel = this.#clock.after(silentMsMax, () => late.abort());
+          yield decoder.decode(bytes, { stream: true });
+        }
+      }
+    } catch (error) {
+      throw failureOf(error, { signal, late: late.signal });
+    } finally {
+      cancel();
+      late.abort();
+    }
+    if (refused !== undefined) onRefused(refused);
+  }
+
+  #ask(request: CoreRequest, late: AbortSignal): Promise<Response> {
+    const { method = "GET", path, headers = {}, body, signal } = request;
+    return this.#fetch(new URL(this.#url.pathname.replace(/\/$/, "") + path, this.#url), {
+      method,
+      headers: {
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body }),
+      // Combining two costs as much as the request itself.
+      signal: signal === undefined ? late : AbortSignal.any([signal, late]),
+      // A redirect to another host would lose the token, and whoever asks should know of it.
+      redirect: "manual",
+    });
+  }
+}
+
+/** The server's code for what it refused; undefined when something else answered. */
+export function codeIn({ headers }: Pick<Reply, "headers">): string | undefined {
+  return headers.get("codeq-error") ?? undefined;
+}
+
+/** The `error` of an answer; undefined when the answer is not one of the API. */
+export function errorIn(text: string): string | undefined {
+  try {
+    const { error } = JSON.parse(text) as { error?: unknown };
+    return typeof error === "string" ? error : undefined;
+  } catch {
+    // Of something in between.
+    return undefined;
+  }
+}
+
+async function textOf({ body }: Response, bytesMax: number): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of body ?? []) {
+    bytes += piece.length;
+    if (bytes > bytesMax) throw new EndlessAnswerError(`more than ${bytesMax} bytes`);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString("utf8");
+}
+
+function failureOf(
+  error: unknown,
+  { signal, late }: { signal: AbortSignal | undefined; late: AbortSignal },
+): unknown {
+  if (error instanceof EndlessAnswerError || signal?.aborted === true) return error;
+  return new NoAnswerError(error, late.aborted);
+}
+
+function adviceFor(code: string): string | undefined {
+  if (isUnknownIssuer(code)) {
+    return "name the CA of the server: --ca-file, the option tls.ca of the library, or NODE_EXTRA_CA_CERTS";
+  }
+  if (code.startsWith("ERR_SSL_TLSV1") || code === "ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE") {
+    return "the server may want a client certificate: --cert-file and --key-file, or the option tls of the library";
+  }
+  if (code === "EPIPE") {
+    return "it hung up in the middle of the request, as it does when the payload is too large";
+  }
+  if (otherLanguage.has(code) || code.startsWith("ERR_SSL_")) {
+    return "is this the port of the HTTP API, and are http and https right? codeq doctor looks at it";
+  }
+  return undefined;
+}
+
+function reasonOf(code: string, error: unknown): string {
+  if (code === "ECONNREFUSED") return "nothing listens there";
+  if (code === "ENOTFOUND" || code === "EAI_AGAIN") return "the name cannot be resolved";
+  if (code === "ERR_SSL_WRONG_VERSION_NUMBER") return "it does not speak TLS";
+  // What OpenSSL says has the line of its source in it; the reason is the part for people.
+  const { reason } = error as { reason?: unknown };
+  return typeof reason === "string" ? reason : messageOf(error) || code;
+}
