@@ -12,10 +12,11 @@ import type { Broker } from "../src/broker/broker.ts";
 import type { Queue } from "../src/broker/queue.ts";
 import { ToldChanges } from "../src/broker/told-changes.ts";
 import { isLimited, noQuotas, type Quotas } from "../src/config/quotas.ts";
+import { hostAlone } from "../src/shards/host-alone.ts";
 import type { ShardLink } from "../src/shards/link.ts";
 import { LocalLink } from "../src/shards/local-link.ts";
 import { Router } from "../src/shards/router.ts";
-import { ShardHost } from "../src/shards/shard-host.ts";
+import type { ShardHost } from "../src/shards/shard-host.ts";
 import { Events } from "../src/telemetry/events.ts";
 import { Feed } from "../src/telemetry/feed.ts";
 import { createMetrics } from "../src/telemetry/metrics.ts";
@@ -265,7 +266,7 @@ export class ShardedWorld implements QueueWorld {
     };
     const broker = await world.open();
     this.brokers[shard] = broker;
-    const host = await ShardHost.open({
+    const host = await hostAlone({
       broker,
       feed,
       shard,

@@ -95,26 +95,38 @@ export class ShardHost {
   #stopListening: (() => void) | undefined;
   #missed = 0;
 
-  static async open(parts: ShardHostParts): Promise<ShardHost> {
-    return new ShardHost(parts, await storingTenants(parts));
+  /** `onMade` sees to it that the host hears of what happens to the broker, from the first moment on. */
+  static async open(parts: ShardHostParts, onMade: (host: ShardHost) => void): Promise<ShardHost> {
+    const host = new ShardHost(parts, await storingTenants(parts));
+    onMade(host);
+    return host;
   }
 
   private constructor(parts: ShardHostParts, storing: readonly TenantId[]) {
     this.#parts = parts;
-    const { broker } = parts;
-    broker.onMoved = (queue) => {
-      this.#queues.add(queue);
-      this.#schedule();
-    };
-    broker.onRecovered = () => {
-      storingTenants(parts).then(
-        (tenants) => this.#noteAll(tenants),
-        // Those who cannot be read now are told with their next change.
-        () => this.#noteAll([]),
-      );
-    };
     this.#noteAll(storing);
     this.tellState();
+  }
+
+  /** Something of the queue has changed. */
+  moved(queue: QueueState): void {
+    this.#queues.add(queue);
+    this.#schedule();
+  }
+
+  /** The memory of the broker was made anew. */
+  recovered(): void {
+    storingTenants(this.#parts).then(
+      (tenants) => this.#noteAll(tenants),
+      // Those who cannot be read now are told with their next change.
+      () => this.#noteAll([]),
+    );
+  }
+
+  /** Nobody hears what it says any more. */
+  close(): void {
+    this.#listen(false);
+    for (const wait of this.#waits.values()) wait.abort();
   }
 
   /** The storage begins or ceases to accept writes. */

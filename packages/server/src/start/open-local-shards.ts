@@ -1,8 +1,9 @@
 /** Shards in memory and in this thread, for a server inside another process. */
 import { isLimited } from "../config/quotas.ts";
+import { hostAlone } from "../shards/host-alone.ts";
 import type { ShardLink } from "../shards/link.ts";
 import { LocalLink } from "../shards/local-link.ts";
-import { ShardHost } from "../shards/shard-host.ts";
+import type { ShardHost } from "../shards/shard-host.ts";
 import { Feed } from "../telemetry/feed.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { openDataDir, type Storage } from "./open-data-dir.ts";
@@ -35,7 +36,7 @@ async function openLocalShard(parts: LocalShardParts, number: number): Promise<S
   });
   const close = async (): Promise<void> => opened[Symbol.asyncDispose]();
   const link = new LocalLink({ defer, close });
-  host = await ShardHost.open({
+  host = await hostAlone({
     broker: opened.broker,
     feed,
     shard: number,

@@ -12,7 +12,8 @@ import { systemClock as clock } from "../clock.ts";
 import { isLimited } from "../config/quotas.ts";
 import type { Config } from "../config/settings.ts";
 import { createPostCallback } from "../maintenance/post-callback.ts";
-import { ShardHost } from "../shards/shard-host.ts";
+import { hostAlone } from "../shards/host-alone.ts";
+import type { ShardHost } from "../shards/shard-host.ts";
 import { Feed } from "../telemetry/feed.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
@@ -88,7 +89,7 @@ async function stop(opened: Awaited<ReturnType<typeof open>>): Promise<void> {
 
 try {
   const opened = await open();
-  const made = await ShardHost.open({
+  const made = await hostAlone({
     broker: opened.broker,
     feed,
     shard: shard.number,

@@ -1,0 +1,10 @@
+/** The side of a shard that one router alone talks to. */
+import { ShardHost, type ShardHostParts } from "./shard-host.ts";
+
+export function hostAlone(parts: ShardHostParts): Promise<ShardHost> {
+  const { broker } = parts;
+  return ShardHost.open(parts, (host) => {
+    broker.onMoved = (queue) => host.moved(queue);
+    broker.onRecovered = () => host.recovered();
+  });
+}
