@@ -54,6 +54,7 @@ export const steps = [
   },
   folder("client"),
   folder("simulation"),
+  folder("cluster"),
   folder("crash"),
   folder("damage"),
   folder("install"),

@@ -35,6 +35,7 @@ const layers: readonly (readonly string[])[] = [
   ["transport", "maintenance"],
   ["operations"],
   ["access"],
+  ["cluster"],
   ["shards"],
   ["broker"],
   ["store"],
@@ -95,7 +96,7 @@ interface Ignorance {
 const ignorances: readonly Ignorance[] = [
   {
     of: "the engine below the store",
-    who: /^(?!store\/|start\/open-data-dir\.ts|exports\/)/,
+    who: /^(?!store\/|cluster\/|start\/open-data-dir\.ts|exports\/)/,
     files: /^@codeq\/engine$/,
     except: /^(FaultError|EngineState|CommitWaiter)$/,
   },

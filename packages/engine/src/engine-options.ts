@@ -14,6 +14,8 @@ export interface EngineObserver {
 export interface EngineOptions {
   readonly log: Log;
   readonly kv: Kv;
+  /** The kv stays open when the engine is closed. */
+  readonly isKvLent?: boolean | undefined;
   /** Of the store that log and kv belong to; undefined when they cannot be mixed up. */
   readonly identity?: number | undefined;
   readonly rows: RowCodec;

@@ -320,7 +320,7 @@ export class Engine implements AsyncDisposable {
     await this.#kvIdle();
     await this.#rollingBack;
     await this.#options.log.close();
-    await this.#options.kv.close();
+    if (this.#options.isKvLent !== true) await this.#options.kv.close();
   }
 
   #onDurable(group: Group): void {
@@ -398,6 +398,7 @@ export class Engine implements AsyncDisposable {
 
   #onFault(fault: FaultError): void {
     if (fault.code !== "disk_full") {
+      this.#isAhead = true;
       this.#fail(fault);
       return;
     }
@@ -525,7 +526,9 @@ export class Engine implements AsyncDisposable {
   #fail(fault: FaultError): void {
     if (this.#state === "failed" || this.#state === "closed") return;
     this.#state = "failed";
-    this.#fault = new FaultError("storage_failed", fault.message, fault);
+    const isElsewhere = fault.code === "not_leader" || fault.code === "unknown";
+    const code = isElsewhere ? "not_leader" : "storage_failed";
+    this.#fault = new FaultError(code, fault.message, fault);
     this.#groups.fail(this.#fault);
     this.#options.observer.stateChanged("failed", fault);
   }

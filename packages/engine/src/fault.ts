@@ -3,8 +3,18 @@
  * may succeed. `storage_failed`: what reached the disk is unknown; nothing may be acknowledged any
  * more. `corrupt`: what was read is not what was written. `locked`, `format`: the directory
  * cannot be opened, and the message says what to do. `closed`: the engine is shutting down.
+ * `not_leader`: another node leads; nothing of the failed commit was kept, and nothing of it will be.
+ * `unknown`: another node may have kept it; nobody here can tell.
  */
-export type FaultCode = "disk_full" | "storage_failed" | "corrupt" | "locked" | "format" | "closed";
+export type FaultCode =
+  | "disk_full"
+  | "storage_failed"
+  | "corrupt"
+  | "locked"
+  | "format"
+  | "closed"
+  | "not_leader"
+  | "unknown";
 
 export class FaultError extends Error {
   readonly code: FaultCode;

@@ -35,6 +35,11 @@ export function readPosition(kv: Kv): number {
   return storedPosition(kv)?.index ?? 0;
 }
 
+/** Where in a shared log that record is, as the log wrote it; undefined for an empty kv. */
+export function readStoredPlace(kv: Kv): string | undefined {
+  return storedPosition(kv)?.place;
+}
+
 /** Throws when the kv was written from the log of another store. */
 export function assertSameStore(kv: Kv, identity: number | undefined): void {
   const stored = storedPosition(kv);
@@ -46,11 +51,17 @@ export function assertSameStore(kv: Kv, identity: number | undefined): void {
   );
 }
 
-function storedPosition(kv: Kv): { readonly index: number; readonly identity: number } | undefined {
+interface StoredPosition {
+  readonly index: number;
+  readonly identity: number;
+  readonly place: string | undefined;
+}
+
+function storedPosition(kv: Kv): StoredPosition | undefined {
   const stored = kv.get(positionKey);
   if (stored === undefined) return undefined;
-  const [index, identity] = unseal(positionKey, stored).toString("latin1").split(" ");
-  return { index: Number(index), identity: Number(identity ?? 0) };
+  const [index, identity, place] = unseal(positionKey, stored).toString("latin1").split(" ");
+  return { index: Number(index), identity: Number(identity ?? 0), place };
 }
 
 /** What is in the log up to an index and not in the kv yet. */
@@ -59,9 +70,12 @@ export interface Generation {
   readonly throughIndex: number;
 }
 
+/** What a flush asks of the log. */
+export type FlushedLog = Pick<Log, "sync" | "trim" | "bytes" | "placeOf">;
+
 export interface FlushParts {
   readonly kv: Kv;
-  readonly log: Log;
+  readonly log: FlushedLog;
   readonly rows: RowCodec;
   readonly derive: Derive;
   /** Runs a function after what arrived in the same turn. */
@@ -89,7 +103,8 @@ export async function flush(generation: Generation, into: FlushParts): Promise<v
       const sealed = new SealedWrites(batch);
       await addNetEffect(sealed, overlay, into);
       for (const write of derived) sealed.add(write.key, write.value);
-      const position = `${throughIndex} ${into.identity ?? 0}`;
+      const place = log.placeOf === undefined ? "" : ` ${log.placeOf(throughIndex)}`;
+      const position = `${throughIndex} ${into.identity ?? 0}${place}`;
       sealed.add(positionKey, Buffer.from(position, "latin1"));
     } catch (error) {
       await batch.close();
@@ -181,7 +196,7 @@ function nextTurn({ defer }: FlushParts): Promise<void> {
   return new Promise(defer);
 }
 
-async function trim(log: Log, index: number): Promise<void> {
+async function trim(log: FlushedLog, index: number): Promise<void> {
   try {
     await log.trim(index);
   } catch (error) {

@@ -12,9 +12,11 @@ export type {
 } from "./engine-options.ts";
 export { FaultError } from "./fault.ts";
 export type { Derive } from "./flusher.ts";
+export { Follower, type FollowerOptions } from "./follower.ts";
 export type { Commit, CommitWaiter, Group } from "./group.ts";
 export { type KeyWrites, writeIndexKeys } from "./index-keys.ts";
 export { type CheckedTables, scrubTables } from "./kv/check-tables.ts";
+export { unseal } from "./kv/checked-value.ts";
 export { DataLock } from "./kv/data-lock.ts";
 export type { Kv, KvBatch, KvCursor, KvEntry, KvRange, KvStats, KvWrite } from "./kv/kv.ts";
 export { LevelKv, type LevelSizes, levelSizes } from "./kv/level-kv.ts";
@@ -28,6 +30,16 @@ export {
 export { LocalLog } from "./log/local-log.ts";
 export type { Log } from "./log/log.ts";
 export { MemoryLog } from "./log/memory-log.ts";
+export type { LeaderLog } from "./log/replicated/leader-log.ts";
+export { MemoryLogServer, type Way } from "./log/replicated/memory-shared-log.ts";
+export {
+  type LeaderName,
+  Replica,
+  type ReplicaRole,
+  type ReplicaStatus,
+  type ReplicaTiming,
+} from "./log/replicated/replica.ts";
+export type { SharedLog } from "./log/replicated/shared-log.ts";
 export { type FilesOptions, type OpenedFiles, openFiles } from "./open-files.ts";
 export type { OverlayEntry, RowEntry, Unflushed } from "./overlay.ts";
 export { type Row, type RowChange, type RowCodec, recordOf } from "./row-codec.ts";

@@ -11,8 +11,11 @@ import type { Log, LogRecord } from "./log/log.ts";
 import { Overlay, type RowEntry } from "./overlay.ts";
 import type { Row, RowChange, RowCodec } from "./row-codec.ts";
 
-interface ReplayParts {
+interface ReplayParts extends ApplyParts {
   readonly log: Log;
+}
+
+export interface ApplyParts {
   /** As it was before the record. */
   readonly kv: Kv;
   readonly rows: RowCodec;
@@ -40,12 +43,7 @@ export async function replay(
   let overlay = new Overlay();
   let bytesMax = pieces?.bytesMax ?? Number.POSITIVE_INFINITY;
   for await (const record of parts.log.readFrom(fromIndex)) {
-    try {
-      applyRecord(record, overlay, parts);
-    } catch (error) {
-      if (!(error instanceof FaultError)) throw error;
-      throw new FaultError(error.code, `log record ${record.index}: ${error.message}`, error);
-    }
+    applyRecord(record, overlay, parts);
     if (overlay.bytes < bytesMax) continue;
     const isFlushed = await pieces?.flush({ overlay, throughIndex: record.index });
     if (isFlushed === true) overlay = new Overlay();
@@ -54,7 +52,19 @@ export async function replay(
   return overlay;
 }
 
-function applyRecord(record: LogRecord, overlay: Overlay, parts: ReplayParts): void {
+type AppliedRecord = Pick<LogRecord, "index" | "body" | "opCount">;
+
+/** Throws `corrupt`, with the index of the record, when it does not fit what is there. */
+export function applyRecord(record: AppliedRecord, overlay: Overlay, parts: ApplyParts): void {
+  try {
+    apply(record, overlay, parts);
+  } catch (error) {
+    if (!(error instanceof FaultError)) throw error;
+    throw new FaultError(error.code, `log record ${record.index}: ${error.message}`, error);
+  }
+}
+
+function apply(record: AppliedRecord, overlay: Overlay, parts: ApplyParts): void {
   const { index, body, opCount } = record;
   let count = 0;
   // The body is only valid until the next record; the overlay refers to it.
@@ -73,7 +83,7 @@ function applyRecord(record: LogRecord, overlay: Overlay, parts: ReplayParts): v
 }
 
 /** What whoever committed the op said of its row. */
-function changeOf(op: DecodedOp, overlay: Overlay, parts: ReplayParts): RowChange {
+function changeOf(op: DecodedOp, overlay: Overlay, parts: ApplyParts): RowChange {
   const { kind, key: id, value } = op;
   const entry = overlay.rows.get(id);
   if (kind === opKinds.rowCreated && entry?.row !== undefined) {
@@ -87,7 +97,7 @@ function changeOf(op: DecodedOp, overlay: Overlay, parts: ReplayParts): RowChang
 }
 
 /** The row in the kv, unless the overlay knows that it is gone. */
-function stored(id: string, entry: RowEntry | undefined, { kv, rows }: ReplayParts): Row {
+function stored(id: string, entry: RowEntry | undefined, { kv, rows }: ApplyParts): Row {
   const key = rows.prefix + id;
   const bytes = entry === undefined ? kv.get(key) : undefined;
   if (bytes === undefined) throw corrupt(`row ${id} is changed though it is not there`);

@@ -90,6 +90,18 @@ export const errors = {
   quota_exceeded: row(429, "RESOURCE_EXHAUSTED", "quota exceeded", true),
   disk_full: row(507, "RESOURCE_EXHAUSTED", "the server's disk is full; nothing was written", true),
   storage_failed: row(503, "UNAVAILABLE", "storage failed; the server is stopping", true),
+  no_leader: row(
+    503,
+    "UNAVAILABLE",
+    "no node leads these tasks at the moment; nothing was changed, try again",
+    true,
+  ),
+  outcome_unknown: row(
+    503,
+    "UNAVAILABLE",
+    "the node that worked on it is gone; it may have been done or not, try again",
+    true,
+  ),
   shutting_down: row(503, "UNAVAILABLE", "the server is shutting down; try again", true),
   overloaded: row(503, "UNAVAILABLE", "too many requests are waiting; try again", true),
   keys_unavailable: row(

@@ -64,5 +64,7 @@ export interface Log {
   trim(index: number): Promise<void>;
   /** Gives back the room that was prepared for later records, if there is any. */
   release?(): Promise<void>;
+  /** Of a log that is shared: where the record is, as text that is kept with the position of the kv. */
+  placeOf?(index: number): string;
   close(): Promise<void>;
 }

@@ -18,6 +18,10 @@ function codeOf(fault: FaultError): ErrorCode {
       return "shutting_down";
     case "corrupt":
       return "data_damaged";
+    case "not_leader":
+      return "no_leader";
+    case "unknown":
+      return "outcome_unknown";
     case "storage_failed":
     case "locked":
     case "format":
@@ -28,6 +32,8 @@ function codeOf(fault: FaultError): ErrorCode {
 /** What a storage that takes nothing is answered with; the rules refuse with none of these. */
 const faultCodes: ReadonlySet<ErrorCode> = new Set([
   "disk_full",
+  "no_leader",
+  "outcome_unknown",
   "shutting_down",
   "storage_failed",
 ]);

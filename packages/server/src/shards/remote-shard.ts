@@ -117,7 +117,7 @@ export class RemoteShard {
 
   /** From now on what the shard says is heard. */
   hear(): void {
-    this.#link.onDown = (fault) => this.#down(fault);
+    this.#link.onDown = (fault, meanwhile) => this.#down(fault, meanwhile ?? fault);
     this.#link.onMessage = (message) => this.#take(message);
   }
 
@@ -398,14 +398,14 @@ export class RemoteShard {
     }
   }
 
-  #down(fault: FaultError): void {
+  #down(fault: FaultError, meanwhile: FaultError): void {
     if (this.#fault !== undefined) return;
-    this.#fault = fault;
+    this.#fault = meanwhile;
     this.#out.take();
     this.#unread = [];
     this.#unreadBytes = 0;
     this.#isOverloadedThere = false;
-    this.#notes.down(fault);
+    this.#notes.down(meanwhile);
     const waiting = [...this.#waiting.values()];
     this.#waiting.clear();
     for (const { waiter, item } of waiting) waiter.refused(fault as Refused, item);

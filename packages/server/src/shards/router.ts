@@ -96,6 +96,8 @@ export class Router implements Queue, AsyncDisposable {
     this.#room = new SharedRoom(quotas, links.length);
     this.#states = links.map(() => ({ state: "closed", error: undefined }));
     this.#opened = links.map(() => Promise.withResolvers());
+    // A shard that ends early ends the start only where somebody waits for it.
+    for (const { promise } of this.#opened) promise.catch(() => {});
     this.#shards = links.map((link, number) => {
       return new RemoteShard({ number, link, defer, notes: this.#notesOf(number, parts) });
     });
@@ -133,7 +135,9 @@ export class Router implements Queue, AsyncDisposable {
         onState(this.state, fault);
       },
       down: (fault) => {
-        this.#states[shard] = { state: "failed", error: fault.message };
+        // Another node may lead it soon, which is no failure.
+        const state = fault.code === "not_leader" ? "closed" : "failed";
+        this.#states[shard] = { state, error: fault.message };
         this.#opened[shard]?.reject(fault);
         this.#claims.down(shard);
         onState(this.state, fault);
@@ -230,7 +234,8 @@ export class Router implements Queue, AsyncDisposable {
   }
 
   claim(claim: Claim): void {
-    if (this.state === "open") this.#claims.claim(claim);
+    // While nobody leads there may be work in a moment.
+    if (this.state === "open" || this.state === "closed") this.#claims.claim(claim);
     else claim.refused(this.#fault());
   }
 

@@ -22,6 +22,8 @@ import { assertNoMigration } from "./migration-journal.ts";
 
 export interface Storage {
   readonly kv: Kv;
+  /** Whoever opened the kv closes it. */
+  readonly isKvLent?: boolean;
   readonly log: Log;
   /** Of the store on disk. */
   readonly identity?: number;

@@ -14,11 +14,14 @@ import {
   type EngineState,
   type EngineStats,
   FaultError,
+  Follower,
+  type FollowerOptions,
   type Group,
   type KvRange,
   type Op,
   put,
   remove,
+  unseal,
 } from "@codeq/engine";
 import {
   type Change,
@@ -81,6 +84,7 @@ import { decodeResult, encodeResult } from "./task-codec.ts";
 import { taskRows } from "./task-rows.ts";
 import type { WebhookJob } from "./webhook-job.ts";
 
+export type FollowOptions = Omit<FollowerOptions, "rows" | "derive"> & StoreKind;
 export type StoreOptions = Omit<EngineOptions, "rows" | "derive" | "verify"> & StoreKind;
 
 /** The tasks of one tenant with the same command. */
@@ -148,6 +152,17 @@ export class Store implements AsyncDisposable {
     });
     await writeFormat(engine, options);
     return new Store(engine);
+  }
+
+  /** Keeps a kv in step with a log that another node writes. Throws when it is not of this kind. */
+  static follow(options: FollowOptions): Follower {
+    const { kv } = options;
+    const follower = new Follower({ ...options, rows: taskRows, derive: deriveCounts });
+    checkFormat((key) => {
+      const stored = kv.get(key);
+      return stored && unseal(key, stored);
+    }, options);
+    return follower;
   }
 
   get state(): EngineState {

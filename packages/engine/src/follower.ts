@@ -1,0 +1,82 @@
+/**
+ * Keeps a kv in step with a log that somebody else writes. Records are applied in their order and
+ * flushed as an engine flushes them, with the place in the log that was reached, so that an engine can
+ * be opened on the same kv as soon as nothing is left to flush.
+ *
+ * The kv need not be durable: after a crash it is at an earlier record, and the log is read from there.
+ */
+import { FaultError } from "./fault.ts";
+import { assertSameStore, type Derive, flush, readPosition, readStoredPlace } from "./flusher.ts";
+import type { Kv } from "./kv/kv.ts";
+import { firstPlace, type LogPlace, placeText, readPlace } from "./log/replicated/slot-rules.ts";
+import { Overlay } from "./overlay.ts";
+import { applyRecord } from "./replay.ts";
+import type { RowCodec } from "./row-codec.ts";
+
+export interface FollowerOptions {
+  readonly kv: Kv;
+  /** Of the log. */
+  readonly identity: number;
+  readonly rows: RowCodec;
+  readonly derive: Derive;
+  readonly defer: (run: () => void) => void;
+  /** Overlay size at which a flush begins. */
+  readonly flushBytes: number;
+}
+
+export interface FollowedRecord {
+  readonly body: Buffer;
+  readonly opCount: number;
+}
+
+export class Follower {
+  readonly #options: FollowerOptions;
+  #overlay: Overlay = new Overlay();
+  /** Bytes of records since the kv was last made durable. */
+  #bytes = 0;
+
+  /** Throws `corrupt` when the kv was written from another log. */
+  constructor(options: FollowerOptions) {
+    assertSameStore(options.kv, options.identity);
+    this.#options = options;
+  }
+
+  /** Where the kv is; what was applied beyond it is in memory only. */
+  get storedPlace(): LogPlace {
+    const { kv } = this.#options;
+    const text = readStoredPlace(kv);
+    const index = readPosition(kv);
+    if (text === undefined && index === 0) return firstPlace;
+    const place = text === undefined ? undefined : readPlace(text, index);
+    if (place !== undefined) return place;
+    throw new FaultError(
+      "format",
+      "the store was written without a shared log. Choose an empty data directory for a cluster node.",
+    );
+  }
+
+  /** Applies one record; `place` is where it is. Resolves at once, or when memory has room again. */
+  async apply(record: FollowedRecord, place: LogPlace): Promise<void> {
+    const { index } = place;
+    applyRecord({ ...record, index }, this.#overlay, this.#options);
+    this.#bytes += record.body.length;
+    if (this.#overlay.bytes >= this.#options.flushBytes) await this.settle(place);
+  }
+
+  /** Brings everything that was applied into the kv. */
+  async settle(place: LogPlace): Promise<void> {
+    if (readPosition(this.#options.kv) >= place.index) return;
+    const overlay = this.#overlay;
+    const log = {
+      bytes: this.#bytes,
+      sync: () => Promise.resolve(),
+      trim: async (index: number) => {
+        if (index > place.index) this.#bytes = 0;
+      },
+      placeOf: () => placeText(place),
+    };
+    const parts = { ...this.#options, log, activeBytes: () => 0 };
+    await flush({ overlay, throughIndex: place.index }, parts);
+    this.#overlay = new Overlay();
+  }
+}

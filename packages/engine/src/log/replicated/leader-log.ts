@@ -1,0 +1,352 @@
+/**
+ * The log of a node that leads: a `Log` for its engine, kept in the shared log.
+ *
+ * - A record is acknowledged when a quorum of the log servers has synced it, and every record before it.
+ * - When nobody knows whether a record was kept, the same bytes are sent again for the same slot until
+ *   that is known. Nothing else is written meanwhile.
+ * - When another node has taken over, whatever was not kept never will be: it is refused with `not_leader`,
+ *   and so is everything after it.
+ * - One append is under way at a time, heartbeats included.
+ *
+ * States: leading; lost (deposed, diverged or given up), which is left by no one.
+ */
+import assert from "node:assert/strict";
+import type { EngineClock } from "../../engine-options.ts";
+import { FaultError } from "../../fault.ts";
+import {
+  type Appended,
+  type Frame,
+  headerBytes,
+  type Log,
+  type LogRecord,
+  recordTypes,
+} from "../log.ts";
+import { trimmed } from "../log-fault.ts";
+import { type Appending, type SharedLog, sharedRecordTypes } from "./shared-log.ts";
+import { type LogPlace, placeText, readSlot } from "./slot-rules.ts";
+import { stamp } from "./stamp.ts";
+
+export interface LeaderLogParts {
+  readonly shared: SharedLog;
+  /** Behind the takeover of this node. */
+  readonly place: LogPlace;
+  readonly shard: number;
+  readonly clock: EngineClock;
+  /** How long after a record that was kept no other node can have taken over. */
+  readonly leaseMs: number;
+  /** A log that is idle for so long gets a heartbeat; a busy one, too, after some of these. */
+  readonly beatMs: number;
+  /** What every heartbeat says: who leads, for those who have not read the takeover. */
+  readonly beat: Buffer;
+}
+
+/** Why a node leads no longer. */
+export type Lost = "deposed" | "diverged" | "given up";
+
+const retryMinMs = 20;
+const retryMaxMs = 500;
+/** How long a log server may be behind one that has refused an append. */
+const shorterMs = 5000;
+/** A busy log gets a heartbeat after so many times that an idle one would. */
+const busyBeats = 4;
+
+interface KeptRecord {
+  readonly place: LogPlace;
+  /** Of the log up to this record, since it was opened. */
+  readonly endBytes: number;
+}
+
+export class LeaderLog implements Log {
+  /** Resolves when this node leads no longer. */
+  readonly lost: Promise<Lost>;
+  readonly #parts: LeaderLogParts;
+  readonly #writer: number;
+  readonly #epoch: number;
+  /** The oldest first; the first one is where the engine may begin. */
+  readonly #kept: KeptRecord[];
+  #place: LogPlace;
+  #leaseUntilMs: number;
+  #isWorking = false;
+  #pending: { readonly frame: Frame; readonly appended: Appended } | undefined;
+  #fault: FaultError | undefined;
+  #lose: (why: Lost) => void = () => {};
+  #cancelBeat: () => void = () => {};
+  #beatMs = Number.NEGATIVE_INFINITY;
+  #isClosed = false;
+
+  constructor(parts: LeaderLogParts) {
+    this.#parts = parts;
+    this.#place = parts.place;
+    this.#writer = parts.place.writer;
+    this.#epoch = parts.place.epoch;
+    this.#kept = [{ place: parts.place, endBytes: 0 }];
+    // The takeover may have been kept long before it was read.
+    this.#leaseUntilMs = 0;
+    this.lost = new Promise((resolve) => {
+      this.#lose = resolve;
+    });
+    this.#planBeat(0);
+  }
+
+  get place(): LogPlace {
+    return this.#place;
+  }
+
+  /** Whether no other node can lead now. While this is false, nothing may be told of what is stored. */
+  get isSure(): boolean {
+    return this.#fault === undefined && this.#parts.clock.monotonicMs() < this.#leaseUntilMs;
+  }
+
+  /** Called whenever `isSure` may have become true. */
+  onSure: () => void = () => {};
+
+  get firstIndex(): number {
+    return (this.#kept[0] as KeptRecord).place.index + 1;
+  }
+
+  get lastIndex(): number {
+    return (this.#kept.at(-1) as KeptRecord).place.index;
+  }
+
+  get bytes(): number {
+    return (this.#kept.at(-1) as KeptRecord).endBytes - (this.#kept[0] as KeptRecord).endBytes;
+  }
+
+  get canAppend(): boolean {
+    return this.#pending === undefined;
+  }
+
+  append(frame: Frame, appended: Appended): void {
+    assert(this.canAppend, "append is called only when it can be");
+    this.#pending = { frame, appended };
+    void this.#work();
+  }
+
+  placeOf(index: number): string {
+    return placeText(this.#keptAt(index).place);
+  }
+
+  async sync(): Promise<void> {
+    // What was acknowledged is synced by a quorum.
+  }
+
+  readFrom(index: number): AsyncIterable<LogRecord> {
+    return this.#read(index, this.lastIndex);
+  }
+
+  async trim(index: number): Promise<void> {
+    const keep = Math.min(index - 1, this.lastIndex);
+    const removed = keep - (this.#kept[0] as KeptRecord).place.index;
+    if (removed > 0) this.#kept.splice(0, removed);
+  }
+
+  /** Ends the leadership from this side; what is under way is refused as unknown. */
+  giveUp(why: string): void {
+    this.#losing("given up", new FaultError("unknown", why));
+  }
+
+  /** Says that this node leads no longer, and who may take over without waiting. */
+  async handOff(target: string): Promise<void> {
+    while (this.#isWorking && this.#fault === undefined) await this.#pause(retryMinMs);
+    if (this.#fault !== undefined) return;
+    this.#isWorking = true;
+    await this.#put({
+      type: sharedRecordTypes.handoff,
+      timeMs: this.#parts.clock.nowMs(),
+      opCount: 0,
+      body: Buffer.from(JSON.stringify({ target })),
+    });
+    this.#isWorking = false;
+    this.#losing("given up", new FaultError("not_leader", "this node has handed over"));
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancelBeat();
+  }
+
+  async #work(): Promise<void> {
+    if (this.#isWorking) return;
+    this.#isWorking = true;
+    while (this.#pending !== undefined) {
+      const { frame, appended } = this.#pending;
+      const fault = await this.#append(frame);
+      this.#pending = undefined;
+      appended(fault, this.lastIndex + (fault === undefined ? 0 : 1));
+      await this.#beatWhenBusy();
+    }
+    this.#isWorking = false;
+    this.#planBeat();
+  }
+
+  async #append(frame: Frame): Promise<FaultError | undefined> {
+    const { buffer, bodyBytes, type, timeMs, opCount } = frame;
+    const { recordBytesMax } = this.#parts.shared;
+    if (headerBytes + bodyBytes > recordBytesMax) {
+      const text = `a record of ${bodyBytes} bytes is more than the log servers take`;
+      const todo = "raise max_payload of nats-server to 8 MB or more";
+      return new FaultError("disk_full", `${text} (${recordBytesMax}); ${todo}`);
+    }
+    const body = buffer.subarray(headerBytes, headerBytes + bodyBytes);
+    return await this.#put({ type, timeMs, opCount, body });
+  }
+
+  /** Writes one record; resolves when it is known to be kept, or never to be. */
+  async #put(what: {
+    readonly type: number;
+    readonly timeMs: number;
+    readonly opCount: number;
+    readonly body: Buffer;
+  }): Promise<FaultError | undefined> {
+    const { shard, clock } = this.#parts;
+    const record = { ...what, shard, epoch: this.#epoch, writer: this.#writer };
+    // Not before the caller has returned.
+    await Promise.resolve();
+    for (;;) {
+      if (this.#fault !== undefined) return this.#fault;
+      const bytes = stamp(record, this.#place);
+      const sentMs = clock.monotonicMs();
+      const outcome = await this.#sendUntilKnown(bytes);
+      if (this.#fault !== undefined) return this.#fault;
+      if (outcome.kind === "full") {
+        return new FaultError("disk_full", `the log servers take no more: ${outcome.why}`);
+      }
+      const taken = outcome.kind === "kept" ? bytes : await this.#readTaken();
+      if (taken === undefined) return this.#fault;
+      if (bytes.equals(taken)) {
+        this.#keep(bytes, sentMs);
+        return undefined;
+      }
+      if (!this.#passOver(taken)) return this.#fault;
+    }
+  }
+
+  async #sendUntilKnown(bytes: Buffer): Promise<Appending> {
+    let retryMs = retryMinMs;
+    for (;;) {
+      const outcome = await this.#parts.shared.append(bytes, this.#place.slot + 1);
+      if (outcome.kind !== "unknown" || this.#fault !== undefined) return outcome;
+      await this.#pause(retryMs);
+      if (this.#fault !== undefined) return outcome;
+      retryMs = Math.min(retryMs * 2, retryMaxMs);
+    }
+  }
+
+  /** Something else is in the slot; true when that is a dead record. */
+  #passOver(taken: Uint8Array): boolean {
+    const { meaning, place } = readSlot(this.#place, taken);
+    if (meaning.kind === "dead") {
+      this.#place = place;
+      return true;
+    }
+    if (meaning.kind === "live" && meaning.header.type === sharedRecordTypes.takeover) {
+      this.#losing("deposed", new FaultError("not_leader", "another node has taken over"));
+    } else {
+      const why = meaning.kind === "diverged" ? meaning.why : "somebody else writes as this node";
+      this.#losing("diverged", new FaultError("unknown", why));
+    }
+    return false;
+  }
+
+  /** The record in the slot that was wanted; undefined when the leadership has ended. */
+  async #readTaken(): Promise<Uint8Array | undefined> {
+    const { shared, clock } = this.#parts;
+    const startedMs = clock.monotonicMs();
+    while (this.#fault === undefined) {
+      try {
+        const [found] = await shared.read(this.#place.slot + 1);
+        if (found !== undefined) return found;
+        if (clock.monotonicMs() - startedMs > shorterMs) {
+          const { last } = await shared.bounds();
+          if (last < this.#place.slot) {
+            const why = `the log ends at slot ${last}, before ${this.#place.slot}`;
+            this.#losing("diverged", new FaultError("unknown", why));
+          }
+        }
+      } catch (error) {
+        if ((error as FaultError).code === "corrupt") {
+          // The slot was given up already: what had been in it, nobody can say.
+          const why = "the log has gone on without this node";
+          this.#losing("deposed", new FaultError("unknown", why));
+        }
+        // Otherwise nobody answers now; the answer is worth waiting for.
+      }
+      if (this.#fault === undefined) await this.#pause(retryMinMs);
+    }
+    return undefined;
+  }
+
+  #keep(bytes: Buffer, sentMs: number): void {
+    const before = this.#place;
+    this.#place = readSlot(before, bytes).place;
+    if (this.#place.index > before.index) {
+      const endBytes = (this.#kept.at(-1) as KeptRecord).endBytes + bytes.length;
+      this.#kept.push({ place: this.#place, endBytes });
+    }
+    this.#leaseUntilMs = sentMs + this.#parts.leaseMs;
+    this.#parts.shared.poke();
+    this.onSure();
+  }
+
+  #planBeat(afterMs: number = this.#parts.beatMs): void {
+    this.#cancelBeat();
+    if (this.#isClosed || this.#fault !== undefined) return;
+    this.#cancelBeat = this.#parts.clock.after(afterMs, () => void this.#beat());
+  }
+
+  async #beat(): Promise<void> {
+    if (this.#isWorking || this.#isClosed || this.#fault !== undefined) return;
+    this.#isWorking = true;
+    await this.#putBeat();
+    this.#isWorking = false;
+    if (this.#pending === undefined) this.#planBeat();
+    else void this.#work();
+  }
+
+  async #beatWhenBusy(): Promise<void> {
+    if (this.#parts.clock.monotonicMs() - this.#beatMs < this.#parts.beatMs * busyBeats) return;
+    if (this.#fault === undefined) await this.#putBeat();
+  }
+
+  async #putBeat(): Promise<void> {
+    const { clock, beat } = this.#parts;
+    this.#beatMs = clock.monotonicMs();
+    const timeMs = clock.nowMs();
+    await this.#put({ type: sharedRecordTypes.heartbeat, timeMs, opCount: 0, body: beat });
+  }
+
+  #losing(why: Lost, fault: FaultError): void {
+    if (this.#fault !== undefined) return;
+    this.#fault = fault;
+    this.#cancelBeat();
+    this.#lose(why);
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.#parts.clock.after(ms, resolve));
+  }
+
+  #keptAt(index: number): KeptRecord {
+    const first = (this.#kept[0] as KeptRecord).place.index;
+    const found = this.#kept[index - first];
+    if (found === undefined) throw trimmed(index, first + 1);
+    return found;
+  }
+
+  async *#read(from: number, last: number): AsyncGenerator<LogRecord, void, void> {
+    let { place } = this.#keptAt(from - 1);
+    while (place.index < last) {
+      for (const bytes of await this.#parts.shared.read(place.slot + 1)) {
+        const reading = readSlot(place, bytes);
+        const { meaning } = reading;
+        if (meaning.kind === "diverged") throw new FaultError("corrupt", meaning.why);
+        place = reading.place;
+        if (meaning.kind !== "live" || meaning.header.type !== recordTypes.batches) continue;
+        const { type, shard, epoch, writer, timeMs, opCount } = meaning.header;
+        const { index } = place;
+        yield { index, type, shard, epoch, writer, timeMs, opCount, body: meaning.body };
+        if (index >= last) return;
+      }
+    }
+  }
+}

@@ -1,0 +1,150 @@
+/**
+ * The shared log in memory. Nodes of one process open handles to it; a handle can be made to lose
+ * answers, to delay and to be cut off, as the network between a node and its log servers does.
+ */
+
+import { FaultError } from "../../fault.ts";
+import { closed, trimmed } from "../log-fault.ts";
+import type { Appending, LogBounds, SharedLog } from "./shared-log.ts";
+
+/** Records that one `read` answers with. */
+const readMax = 64;
+const recordBytesMax = 8 * 1024 * 1024;
+
+/** What the log servers of all nodes hold. */
+export class MemoryLogServer {
+  readonly logId: number;
+  /** Takes no more bytes than this. */
+  bytesMax: number = Number.POSITIVE_INFINITY;
+  readonly #records: Uint8Array[] = [];
+  #trimmed = 0;
+  readonly #handles: Set<MemorySharedLog> = new Set();
+
+  constructor(logId: number) {
+    this.logId = logId;
+  }
+
+  /** A node begins to use the log; what it asks travels as `way` says. */
+  connect(way: Way = straightWay): MemorySharedLog {
+    const handle = new MemorySharedLog(this, way);
+    this.#handles.add(handle);
+    return handle;
+  }
+
+  disconnect(handle: MemorySharedLog): void {
+    this.#handles.delete(handle);
+  }
+
+  get bounds(): LogBounds {
+    return { first: this.#trimmed + 1, last: this.#trimmed + this.#records.length };
+  }
+
+  append(record: Uint8Array, slot: number): Appending {
+    if (slot !== this.bounds.last + 1) return { kind: "fenced" };
+    return this.force(record);
+  }
+
+  /** Takes whatever comes, as a log without the compare would. */
+  force(record: Uint8Array): Appending {
+    const bytes = this.#records.reduce((sum, { length }) => sum + length, record.length);
+    if (bytes > this.bytesMax) return { kind: "full", why: `it holds ${this.bytesMax} bytes` };
+    this.#records.push(Uint8Array.from(record));
+    return { kind: "kept" };
+  }
+
+  read(slot: number): readonly Uint8Array[] {
+    if (slot <= this.#trimmed) throw trimmed(slot, this.bounds.first);
+    const from = slot - this.#trimmed - 1;
+    return this.#records.slice(from, from + readMax).map((each) => Uint8Array.from(each));
+  }
+
+  trim(slot: number): void {
+    const removed = Math.min(slot - 1, this.bounds.last - 1) - this.#trimmed;
+    if (removed <= 0) return;
+    this.#records.splice(0, removed);
+    this.#trimmed += removed;
+  }
+
+  /** Loses the newest records, as servers that did not sync them may. */
+  forget(count: number): void {
+    this.#records.splice(this.#records.length - count);
+  }
+
+  poke(from: MemorySharedLog): void {
+    for (const handle of this.#handles) if (handle !== from) handle.poked();
+  }
+}
+
+/**
+ * How a question travels. `there` carries it out; the promise is what the node hears, or an error when
+ * it hears nothing. It may be carried out late, or without an answer.
+ */
+export type Way = <T>(there: () => T) => Promise<T>;
+
+const straightWay: Way = async (there) => there();
+
+export class MemorySharedLog implements SharedLog {
+  onPoke: () => void = () => {};
+  readonly logId: number;
+  readonly recordBytesMax: number = recordBytesMax;
+  readonly #server: MemoryLogServer;
+  readonly #way: Way;
+  #isClosed = false;
+
+  constructor(server: MemoryLogServer, way: Way) {
+    this.#server = server;
+    this.logId = server.logId;
+    this.#way = way;
+  }
+
+  async append(record: Uint8Array, slot: number): Promise<Appending> {
+    this.#check();
+    const sent = Uint8Array.from(record);
+    try {
+      return await this.#way(() => this.#server.append(sent, slot));
+    } catch (error) {
+      return { kind: "unknown", why: (error as Error).message };
+    }
+  }
+
+  read(slot: number): Promise<readonly Uint8Array[]> {
+    return this.#ask(() => this.#server.read(slot));
+  }
+
+  bounds(): Promise<LogBounds> {
+    return this.#ask(() => this.#server.bounds);
+  }
+
+  trim(slot: number): Promise<void> {
+    return this.#ask(() => this.#server.trim(slot));
+  }
+
+  poke(): void {
+    if (this.#isClosed) return;
+    // A poke that is lost is made up for by the next look.
+    this.#way(() => this.#server.poke(this)).catch(() => {});
+  }
+
+  poked(): void {
+    if (!this.#isClosed) this.onPoke();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#server.disconnect(this);
+  }
+
+  async #ask<T>(there: () => T): Promise<T> {
+    this.#check();
+    try {
+      return await this.#way(there);
+    } catch (error) {
+      if (error instanceof FaultError) throw error;
+      throw new FaultError("storage_failed", `the log servers do not answer: ${String(error)}`);
+    }
+  }
+
+  #check(): void {
+    if (this.#isClosed) throw closed();
+  }
+}

@@ -1,0 +1,318 @@
+/**
+ * The shared log as a stream of NATS JetStream: a slot is a sequence number of the stream.
+ *
+ * Records are published with `Nats-Expected-Last-Sequence`, the compare of compare-and-append, and read by
+ * DIRECT.GET, which any of the servers answers. No consumer is used: ordered ones stayed stuck for a long
+ * time behind a server that was paused. A publish that meets a change of the stream's leader is dropped
+ * without an answer, so timeouts are short.
+ *
+ * A stream is made by `create` only. Whoever opens one that is missing hears so.
+ */
+import {
+  connect,
+  headers,
+  type Msg,
+  type NatsConnection,
+  type Subscription,
+} from "@nats-io/transport-node";
+import { FaultError } from "../../fault.ts";
+import { trimmed } from "../log-fault.ts";
+import type { Appending, LogBounds, SharedLog } from "./shared-log.ts";
+
+export interface NatsServersOptions {
+  /** Such as `nats://10.0.0.1:4222`; a user and password may stand in front of the host. */
+  readonly urls: readonly string[];
+  /** Shown by the servers. */
+  readonly name: string;
+}
+
+export interface NewLog {
+  readonly logId: number;
+  readonly replicas: number;
+  readonly bytesMax: number;
+}
+
+/** The name of the stream's setting that says which log it is. */
+const logIdKey = "codeq_log_id";
+const batchMax = 256;
+const batchBytesMax = 4 * 1024 * 1024;
+const readTimeoutMs = 2000;
+const manageTimeoutMs = 5000;
+const appendTimeoutMinMs = 300;
+const appendTimeoutMaxMs = 2000;
+/** What the headers of a publish take of the payload that a server allows. */
+const headerRoomBytes = 1024;
+const errorCodes = {
+  wrongLastSequence: 10071,
+  wrongLastSequenceConstant: 10164,
+  storeFailed: 10077,
+  streamNotFound: 10059,
+  nameInUse: 10058,
+} as const;
+const endOfBatch = 204;
+const notFound = 404;
+
+/** A connection to the log servers. It finds them again by itself, for as long as it takes. */
+export class NatsServers implements AsyncDisposable {
+  readonly #connection: NatsConnection;
+
+  private constructor(connection: NatsConnection) {
+    this.#connection = connection;
+  }
+
+  static async connect(options: NatsServersOptions): Promise<NatsServers> {
+    const { user, pass } = credentialsOf(options.urls);
+    const connection = await connect({
+      servers: options.urls.map(withoutCredentials),
+      name: options.name,
+      ...(user === "" ? {} : { user, pass }),
+      waitOnFirstConnect: true,
+      maxReconnectAttempts: -1,
+      reconnectTimeWait: 100,
+      reconnectJitter: 50,
+      pingInterval: 1000,
+      maxPingOut: 2,
+    });
+    return new NatsServers(connection);
+  }
+
+  /** The server that answers now. */
+  get version(): string {
+    return this.#connection.info?.version ?? "unknown";
+  }
+
+  get server(): string {
+    return this.#connection.getServer();
+  }
+
+  /** Makes the stream of a new log; returns false when there is one of this name. */
+  async create(name: string, log: NewLog): Promise<boolean> {
+    const answer = await this.#manage(`STREAM.CREATE.${name}`, {
+      name,
+      subjects: [subjectOf(name)],
+      retention: "limits",
+      storage: "file",
+      discard: "new",
+      num_replicas: log.replicas,
+      max_bytes: log.bytesMax,
+      max_consumers: 0,
+      duplicate_window: 0,
+      allow_direct: true,
+      deny_delete: true,
+      metadata: { [logIdKey]: String(log.logId) },
+    });
+    if (answer.error === undefined) return true;
+    if (answer.error.err_code === errorCodes.nameInUse) return false;
+    throw refused(name, "could not be made", answer.error);
+  }
+
+  /** Undefined when there is no stream of this name. */
+  async open(name: string): Promise<SharedLog | undefined> {
+    const info = await this.#info(name);
+    if (info === undefined) return undefined;
+    const logId = Number(info.config?.metadata?.[logIdKey]);
+    if (!(logId > 0)) {
+      const why = `stream ${name} was not made by codeQ: its metadata has no ${logIdKey}`;
+      throw new FaultError("format", `${why}. Choose another cluster name, or remove the stream.`);
+    }
+    const connection = this.#connection;
+    const info$ = async (): Promise<StreamInfo> => {
+      const found = await this.#info(name);
+      if (found !== undefined) return found;
+      throw new FaultError("corrupt", `stream ${name} is gone; the log servers lost it`);
+    };
+    const purge = async (slot: number): Promise<void> => {
+      const answer = await this.#manage(`STREAM.PURGE.${name}`, { seq: slot });
+      if (answer.error !== undefined) throw refused(name, "could not be trimmed", answer.error);
+    };
+    return new NatsSharedLog({ connection, name, logId, info: info$, purge });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#connection.close();
+  }
+
+  async #info(name: string): Promise<StreamInfo | undefined> {
+    const answer = await this.#manage(`STREAM.INFO.${name}`, {});
+    if (answer.error === undefined) return answer;
+    if (answer.error.err_code === errorCodes.streamNotFound) return undefined;
+    throw refused(name, "cannot be looked at", answer.error);
+  }
+
+  async #manage(what: string, request: unknown): Promise<StreamInfo> {
+    const options = { timeout: manageTimeoutMs };
+    try {
+      const text = JSON.stringify(request);
+      return (await this.#connection.request(`$JS.API.${what}`, text, options)).json();
+    } catch (error) {
+      throw silent(error);
+    }
+  }
+}
+
+interface StreamInfo {
+  readonly error?: ApiError;
+  readonly config?: { readonly metadata?: Readonly<Record<string, string>> };
+  readonly state?: {
+    readonly messages: number;
+    readonly first_seq: number;
+    readonly last_seq: number;
+  };
+}
+
+interface ApiError {
+  readonly code: number;
+  readonly err_code: number;
+  readonly description: string;
+}
+
+interface PublishAnswer {
+  readonly seq?: number;
+  readonly error?: ApiError;
+}
+
+interface NatsSharedLogParts {
+  readonly connection: NatsConnection;
+  readonly name: string;
+  readonly logId: number;
+  readonly info: () => Promise<StreamInfo>;
+  readonly purge: (slot: number) => Promise<void>;
+}
+
+class NatsSharedLog implements SharedLog {
+  onPoke: () => void = () => {};
+  readonly logId: number;
+  readonly #parts: NatsSharedLogParts;
+  readonly #pokes: Subscription;
+  #appendTimeoutMs = appendTimeoutMinMs;
+
+  constructor(parts: NatsSharedLogParts) {
+    this.#parts = parts;
+    this.logId = parts.logId;
+    this.#pokes = parts.connection.subscribe(pokeOf(parts.name), {
+      callback: (error) => {
+        if (error === null) this.onPoke();
+      },
+    });
+  }
+
+  get recordBytesMax(): number {
+    return (this.#parts.connection.info?.max_payload ?? 0) - headerRoomBytes;
+  }
+
+  async append(record: Uint8Array, slot: number): Promise<Appending> {
+    const { connection, name } = this.#parts;
+    const expected = headers();
+    expected.set("Nats-Expected-Last-Sequence", String(slot - 1));
+    expected.set("Nats-Expected-Stream", name);
+    const options = { headers: expected, timeout: this.#appendTimeoutMs };
+    try {
+      const message = await connection.request(subjectOf(name), record, options);
+      this.#appendTimeoutMs = appendTimeoutMinMs;
+      return outcomeOf(message.json<PublishAnswer>(), slot);
+    } catch (error) {
+      this.#appendTimeoutMs = Math.min(this.#appendTimeoutMs * 2, appendTimeoutMaxMs);
+      return { kind: "unknown", why: (error as Error).message };
+    }
+  }
+
+  async read(slot: number): Promise<readonly Uint8Array[]> {
+    const { connection, name } = this.#parts;
+    const request = JSON.stringify({ seq: slot, batch: batchMax, max_bytes: batchBytesMax });
+    const records: Uint8Array[] = [];
+    try {
+      const answers = await connection.requestMany(`$JS.API.DIRECT.GET.${name}`, request, {
+        strategy: "sentinel",
+        maxWait: readTimeoutMs,
+      });
+      for await (const message of answers) {
+        if (isEnd(message)) break;
+        const found = Number(message.headers?.get("Nats-Sequence"));
+        if (found !== slot + records.length) {
+          if (records.length === 0) throw trimmed(slot, found);
+          break;
+        }
+        records.push(message.data);
+      }
+    } catch (error) {
+      if (error instanceof FaultError) throw error;
+      throw silent(error);
+    }
+    return records;
+  }
+
+  async bounds(): Promise<LogBounds> {
+    const { state } = await this.#parts.info();
+    if (state === undefined) throw silent(new Error("the stream tells nothing of its state"));
+    const last = state.last_seq;
+    return { first: state.messages === 0 ? last + 1 : state.first_seq, last };
+  }
+
+  async trim(slot: number): Promise<void> {
+    const { first, last } = await this.bounds();
+    const keep = Math.min(slot, last);
+    if (keep > first) await this.#parts.purge(keep);
+  }
+
+  poke(): void {
+    const { connection, name } = this.#parts;
+    if (!connection.isClosed()) connection.publish(pokeOf(name));
+  }
+
+  async close(): Promise<void> {
+    this.#pokes.unsubscribe();
+  }
+}
+
+function outcomeOf({ seq, error }: PublishAnswer, slot: number): Appending {
+  if (error === undefined) {
+    if (seq === slot) return { kind: "kept" };
+    return { kind: "unknown", why: `the stream answered with ${seq} instead of ${slot}` };
+  }
+  switch (error.err_code) {
+    case errorCodes.wrongLastSequence:
+    case errorCodes.wrongLastSequenceConstant:
+      return { kind: "fenced" };
+    case errorCodes.storeFailed:
+      return { kind: "full", why: error.description };
+    default:
+      return { kind: "unknown", why: error.description };
+  }
+}
+
+function isEnd(message: Msg): boolean {
+  const status = message.headers?.code ?? 0;
+  if (status === endOfBatch || status === notFound) return true;
+  if (status === 0 || status === 200) return false;
+  throw new Error(`${status} ${message.headers?.description ?? ""}`);
+}
+
+const subjectOf = (name: string): string => `codeq.log.${name}`;
+const pokeOf = (name: string): string => `codeq.poke.${name}`;
+
+function credentialsOf(urls: readonly string[]): { readonly user: string; readonly pass: string } {
+  const { username, password } = new URL(urls[0] ?? "nats://localhost");
+  return { user: decodeURIComponent(username), pass: decodeURIComponent(password) };
+}
+
+function withoutCredentials(text: string): string {
+  const url = new URL(text);
+  url.username = "";
+  url.password = "";
+  return url.href;
+}
+
+function silent(error: unknown): FaultError {
+  const why = (error as Error).message;
+  const text = `the log servers do not answer: ${why}. Check that nats-server runs with JetStream`;
+  return new FaultError(
+    "storage_failed",
+    `${text} and that a majority of the servers is up.`,
+    error,
+  );
+}
+
+function refused(name: string, what: string, error: ApiError): FaultError {
+  const text = `stream ${name} ${what}: ${error.description} (${error.err_code})`;
+  return new FaultError("storage_failed", text, error);
+}

@@ -1,0 +1,331 @@
+/**
+ * One node's part in a shared log: it follows the log, and leads when nobody else does.
+ *
+ * States, and what leads out of each:
+ * - following: reads the log and applies it. After a time without any record it becomes a candidate.
+ * - candidate: asks for the slot behind the last one it has read, to put its takeover there. Whoever gets
+ *   the slot has read everything and fences everybody before: no lock and no clock is needed. When it
+ *   reads its own takeover it opens; when it reads another record it follows.
+ * - opening: memory is rebuilt on top of what was applied. Leads to leading, or back to following.
+ * - leading: its engine writes. It steps down when it is deposed, when it cannot go on, and when it is
+ *   asked to.
+ * - steppingDown: the engine is closed, and then the log followed from where the kv is.
+ * - diverged: the log is not the one that was read; left by no one. The message says what to do.
+ * - closed: left by no one.
+ */
+import type { EngineClock } from "../../engine-options.ts";
+import { FaultError } from "../../fault.ts";
+import type { Follower } from "../../follower.ts";
+import { recordTypes } from "../log.ts";
+import { LeaderLog } from "./leader-log.ts";
+import { type SharedLog, sharedRecordTypes } from "./shared-log.ts";
+import { type LogPlace, type Meaning, readSlot } from "./slot-rules.ts";
+import { stamp } from "./stamp.ts";
+
+/** Who leads, as its takeover says. */
+export interface LeaderName {
+  readonly id: string;
+  /** Where other nodes reach it. */
+  readonly address: string;
+}
+
+export type ReplicaRole =
+  | "following"
+  | "candidate"
+  | "opening"
+  | "leading"
+  | "steppingDown"
+  | "diverged"
+  | "closed";
+
+export interface ReplicaStatus {
+  readonly role: ReplicaRole;
+  /** Undefined until the log says who, and between two leaders. */
+  readonly leader: LeaderName | undefined;
+  readonly epoch: number;
+  /** The last slot that was read. */
+  readonly slot: number;
+  /** How many records of changes were applied. */
+  readonly index: number;
+  /** How long nothing has been heard of the leader, in milliseconds. */
+  readonly silentMs: number;
+  /** Why it does not follow. */
+  readonly problem: string | undefined;
+}
+
+export interface ReplicaTiming {
+  /** Without a record for so long, the leader is taken to be gone. */
+  readonly patienceMs: number;
+  /** Candidates of lower rank wait this much longer, each. */
+  readonly rankStepMs: number;
+  readonly pollMs: number;
+  readonly leaseMs: number;
+  readonly beatMs: number;
+}
+
+const replicaTiming: ReplicaTiming = {
+  patienceMs: 2500,
+  rankStepMs: 400,
+  pollMs: 250,
+  leaseMs: 2000,
+  beatMs: 500,
+};
+
+export interface ReplicaParts {
+  readonly shared: SharedLog;
+  readonly shard: number;
+  readonly self: LeaderName;
+  /** 0 for the node that should lead. */
+  readonly rank: number;
+  readonly clock: EngineClock;
+  /** Any whole number above zero that no other takeover has. */
+  readonly drawWriter: () => number;
+  readonly follower: Follower;
+  /** Opens what leads on this log; it is closed when this node leads no longer. */
+  readonly open: (log: LeaderLog) => Promise<AsyncDisposable>;
+  readonly onChange: () => void;
+  readonly timing?: ReplicaTiming;
+}
+
+/** After an engine that could not be opened, another node is given the time to try. */
+const afterFailureMs = 5000;
+
+export class Replica implements AsyncDisposable {
+  readonly #parts: ReplicaParts;
+  readonly #timing: ReplicaTiming;
+  readonly #ended: Promise<void>;
+  #role: ReplicaRole = "following";
+  #place: LogPlace;
+  #leader: LeaderName | undefined;
+  #heardMs: number;
+  #problem: string | undefined;
+  /** The takeover that this node has asked for, while it may still get its slot. */
+  #candidacy:
+    | { readonly slot: number; readonly writer: number; readonly bytes: Buffer }
+    | undefined;
+  #isStopping = false;
+  #wake: () => void = () => {};
+  #leaderLog: LeaderLog | undefined;
+  #stopLeading: (() => void) | undefined;
+  #target = "";
+
+  constructor(parts: ReplicaParts) {
+    this.#parts = parts;
+    this.#timing = parts.timing ?? replicaTiming;
+    this.#place = parts.follower.storedPlace;
+    this.#heardMs = parts.clock.monotonicMs();
+    parts.shared.onPoke = () => this.#wake();
+    this.#ended = this.#run();
+  }
+
+  get status(): ReplicaStatus {
+    const { slot, epoch, index } = this.#leaderLog?.place ?? this.#place;
+    const silentMs = this.#parts.clock.monotonicMs() - this.#heardMs;
+    return {
+      role: this.#role,
+      leader: this.#leader,
+      epoch,
+      slot,
+      index,
+      silentMs: this.#leaderLog === undefined ? Math.max(0, silentMs) : 0,
+      problem: this.#problem,
+    };
+  }
+
+  /** Steps down in favour of another node, or of any; does nothing when this one does not lead. */
+  handOff(target: string): void {
+    this.#target = target;
+    this.#stopLeading?.();
+  }
+
+  /** Hands over what it leads, and ends. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isStopping = true;
+    this.#stopLeading?.();
+    this.#wake();
+    await this.#ended;
+    await this.#parts.shared.close();
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#isStopping) {
+      try {
+        await this.#drain();
+        this.#problem = undefined;
+        if (this.#hasTakenOver) await this.#lead();
+        else if (this.#isSilent) await this.#campaign();
+        else await this.#pause(this.#timing.pollMs);
+      } catch (error) {
+        if (!(error instanceof FaultError)) throw error;
+        if (error.code === "corrupt" || error.code === "format") {
+          this.#diverge(error.message);
+          return;
+        }
+        // A log that does not answer says nothing of its leader.
+        this.#heardMs = this.#parts.clock.monotonicMs();
+        this.#problem = error.message;
+        await this.#pause(this.#timing.pollMs);
+      }
+    }
+    await this.#parts.follower.settle(this.#place).catch(() => {
+      // The log has it; the next start reads it again.
+    });
+    this.#become("closed");
+  }
+
+  /** Reads and applies everything that the log has. */
+  async #drain(): Promise<void> {
+    const { shared } = this.#parts;
+    for (;;) {
+      const records = await shared.read(this.#place.slot + 1);
+      for (const bytes of records) {
+        const { meaning, place } = readSlot(this.#place, bytes);
+        if (meaning.kind === "diverged") throw new FaultError("corrupt", meaning.why);
+        if (meaning.kind === "live") await this.#follow(meaning, place);
+        this.#place = place;
+      }
+      if (records.length === 0) return;
+    }
+  }
+
+  async #follow(
+    { header, body }: Extract<Meaning, { kind: "live" }>,
+    place: LogPlace,
+  ): Promise<void> {
+    const { clock, follower, self } = this.#parts;
+    this.#heardMs = clock.monotonicMs();
+    if (header.type === recordTypes.batches) {
+      await follower.apply({ body, opCount: header.opCount }, place);
+    } else if (header.type === sharedRecordTypes.handoff) {
+      this.#know(undefined);
+      const { target } = JSON.parse(body.toString()) as { readonly target: string };
+      if (target === self.id) this.#heardMs -= this.#patienceMs;
+      else if (target === "") this.#heardMs -= this.#timing.patienceMs;
+    } else this.#know(JSON.parse(body.toString()) as LeaderName);
+  }
+
+  get #hasTakenOver(): boolean {
+    return this.#candidacy !== undefined && this.#place.writer === this.#candidacy.writer;
+  }
+
+  #know(leader: LeaderName | undefined): void {
+    if (leader?.id === this.#leader?.id && leader?.address === this.#leader?.address) return;
+    this.#leader = leader;
+    this.#parts.onChange();
+  }
+
+  get #patienceMs(): number {
+    return this.#timing.patienceMs + this.#parts.rank * this.#timing.rankStepMs;
+  }
+
+  get #isSilent(): boolean {
+    return this.#parts.clock.monotonicMs() - this.#heardMs >= this.#patienceMs;
+  }
+
+  async #campaign(): Promise<void> {
+    const { shared, shard, self, clock } = this.#parts;
+    this.#become("candidate");
+    const slot = this.#place.slot + 1;
+    if (this.#candidacy?.slot !== slot) {
+      await this.#assertWhole();
+      const writer = this.#parts.drawWriter();
+      const bytes = stamp(
+        {
+          type: sharedRecordTypes.takeover,
+          shard,
+          epoch: this.#place.epoch + 1,
+          writer,
+          timeMs: clock.nowMs(),
+          opCount: 0,
+          body: Buffer.from(JSON.stringify(self)),
+        },
+        this.#place,
+      );
+      this.#candidacy = { slot, writer, bytes };
+    }
+    const outcome = await shared.append(this.#candidacy.bytes, slot);
+    if (outcome.kind === "kept") shared.poke();
+    else this.#become("following");
+    if (outcome.kind === "full") {
+      throw new FaultError("storage_failed", `the log servers take no more: ${outcome.why}`);
+    }
+    // Whoever has the slot is read from the log. A server that is behind may not know it yet.
+    if (outcome.kind !== "kept") await this.#pause(this.#timing.pollMs);
+  }
+
+  /** A log that is shorter than what was read has lost records that were acknowledged. */
+  async #assertWhole(): Promise<void> {
+    const { last } = await this.#parts.shared.bounds();
+    if (last >= this.#place.slot) return;
+    const text = `the log ends at slot ${last}, and this node has read up to ${this.#place.slot}`;
+    throw new FaultError("corrupt", `${text}: the log servers lost records`);
+  }
+
+  async #lead(): Promise<void> {
+    const { shared, shard, clock, follower, self } = this.#parts;
+    const { leaseMs, beatMs } = this.#timing;
+    this.#candidacy = undefined;
+    this.#become("opening");
+    const place = this.#place;
+    const beat = Buffer.from(JSON.stringify(self));
+    const log = new LeaderLog({ shared, place, shard, clock, leaseMs, beatMs, beat });
+    this.#leaderLog = log;
+    const stopped = new Promise<"stopped">((resolve) => {
+      this.#stopLeading = () => resolve("stopped");
+      if (this.#isStopping) resolve("stopped");
+    });
+    this.#target = "";
+    try {
+      await follower.settle(this.#place);
+      const led = await this.#parts.open(log);
+      this.#become("leading");
+      const why = await Promise.race([log.lost, stopped]);
+      this.#become("steppingDown");
+      await led[Symbol.asyncDispose]();
+      if (why === "diverged")
+        throw new FaultError("corrupt", "the log is not as this node wrote it");
+      if (why === "stopped") await log.handOff(this.#target);
+    } catch (error) {
+      if (!(error instanceof FaultError)) throw error;
+      log.giveUp(error.message);
+      if (error.code === "corrupt" || error.code === "format") throw error;
+      this.#problem = error.message;
+      if (error.code !== "not_leader") await this.#pause(afterFailureMs);
+    } finally {
+      await log.close();
+      this.#leaderLog = undefined;
+      this.#stopLeading = undefined;
+      this.#heardMs = clock.monotonicMs();
+      if (this.#leader?.id === self.id) this.#know(undefined);
+      this.#place = follower.storedPlace;
+      this.#become("following");
+    }
+  }
+
+  #diverge(why: string): void {
+    this.#leader = undefined;
+    this.#problem =
+      `${why}. This node stops to follow the log, and its data is as it was. ` +
+      "Check which node and which log servers have the newest data before anything is removed.";
+    this.#become("diverged");
+  }
+
+  #become(role: ReplicaRole): void {
+    if (this.#role === role) return;
+    this.#role = role;
+    this.#parts.onChange();
+  }
+
+  /** Waits, or until something is heard. */
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#parts.clock.after(ms, () => this.#wake());
+      this.#wake = () => {
+        this.#wake = () => {};
+        cancel();
+        resolve();
+      };
+      if (this.#isStopping) this.#wake();
+    });
+  }
+}

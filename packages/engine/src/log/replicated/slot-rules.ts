@@ -1,0 +1,111 @@
+/**
+ * What a record in a slot means: the one rule by which every replica reads the shared log, the leader
+ * included. It is a function of the place before the slot and the bytes in it, so that all replicas come
+ * to the same state.
+ *
+ * Compare-and-append does not fence a leader alone: a record that it sent before it was deposed can land
+ * behind the takeover of the next one. Such a record is dead, on every replica: it was never acknowledged.
+ */
+import { headerBytes, recordTypes } from "../log.ts";
+import {
+  chainAfter,
+  chainStart,
+  checksumMatches,
+  decodeHeader,
+  hasMagic,
+  type RecordHeader,
+  readBodyBytes,
+} from "../record.ts";
+import { sharedRecordTypes } from "./shared-log.ts";
+
+/** Where a replica is in the log: behind a slot. */
+export interface LogPlace {
+  readonly slot: number;
+  readonly epoch: number;
+  /** Who leads the epoch; 0 before the first takeover. */
+  readonly writer: number;
+  /** Of the record in the slot; what the next record has to carry. */
+  readonly chain: Buffer;
+  /** How many live records of batches there are up to here: the index that the engine knows. */
+  readonly index: number;
+}
+
+export type Meaning =
+  /** The record of the one who leads; it is to be applied. */
+  | { readonly kind: "live"; readonly header: RecordHeader; readonly body: Buffer }
+  /** Written by somebody who was deposed; it is passed over. */
+  | { readonly kind: "dead" }
+  /** The log is not the one that was read so far, or lost some of it. */
+  | { readonly kind: "diverged"; readonly why: string };
+
+export interface SlotReading {
+  readonly meaning: Meaning;
+  /** Behind the slot. Of a diverged log, as before. */
+  readonly place: LogPlace;
+}
+
+export const firstPlace: LogPlace = { slot: 0, epoch: 0, writer: 0, chain: chainStart, index: 0 };
+
+export function readSlot(before: LogPlace, bytes: Uint8Array): SlotReading {
+  const record = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const slot = before.slot + 1;
+  if (!isWhole(record)) return diverged(before, `slot ${slot} does not hold a whole record`);
+  const header = decodeHeader(record, 0);
+  const meaning = meaningOf(before, header, record);
+  if (meaning.kind === "diverged") return { meaning, place: before };
+  // The chain goes on also behind a dead record, since the log has it.
+  const place = { ...before, slot, chain: chainAfter(record.subarray(0, headerBytes)) };
+  if (meaning.kind === "dead") return { meaning, place };
+  const { epoch, writer } = header;
+  const index = before.index + (header.type === recordTypes.batches ? 1 : 0);
+  return { meaning, place: { ...place, epoch, writer, index } };
+}
+
+function meaningOf(before: LogPlace, header: RecordHeader, record: Buffer): Meaning {
+  const slot = before.slot + 1;
+  const isTakeover = header.type === sharedRecordTypes.takeover;
+  const isNext = header.index === slot && header.chain.equals(before.chain);
+  if (!isNext && isTakeover) {
+    return { kind: "diverged", why: `the takeover in slot ${slot} follows another log` };
+  }
+  const epochMax = before.epoch + (isTakeover ? 1 : 0);
+  if (header.epoch > epochMax) {
+    const why = `slot ${slot} is of epoch ${header.epoch}, and the log is in ${before.epoch}`;
+    return { kind: "diverged", why };
+  }
+  const isOfLeader = isTakeover || header.writer === before.writer;
+  if (!isNext || header.epoch < epochMax || !isOfLeader) return { kind: "dead" };
+  return { kind: "live", header, body: record.subarray(headerBytes) };
+}
+
+function isWhole(record: Buffer): boolean {
+  return (
+    record.length >= headerBytes &&
+    hasMagic(record, 0) &&
+    record.length === headerBytes + readBodyBytes(record, 0) &&
+    checksumMatches(record, 0)
+  );
+}
+
+function diverged(place: LogPlace, why: string): SlotReading {
+  return { meaning: { kind: "diverged", why }, place };
+}
+
+/** A place as text, to be kept with the position of the store; the index is kept beside it. */
+export function placeText({ slot, epoch, writer, chain }: LogPlace): string {
+  return `${slot}.${epoch}.${writer}.${chain.toString("hex")}`;
+}
+
+/** Undefined for what is no place. */
+export function readPlace(text: string, index: number): LogPlace | undefined {
+  const found = /^(\d+)\.(\d+)\.(\d+)\.([0-9a-f]{16})$/.exec(text);
+  if (found === null) return undefined;
+  const [, slot, epoch, writer, chain] = found;
+  return {
+    slot: Number(slot),
+    epoch: Number(epoch),
+    writer: Number(writer),
+    chain: Buffer.from(chain as string, "hex"),
+    index,
+  };
+}

@@ -1,0 +1,60 @@
+/**
+ * The configuration of a nats-server that keeps the logs of a cluster: every append is synced before it
+ * is acknowledged, and both clients and other servers have to know a password.
+ */
+export interface NatsConfig {
+  /** Of the node that it belongs to; unique in the cluster. */
+  readonly serverName: string;
+  readonly clientAddress: string;
+  /** Where other servers reach it, and where it reaches them; undefined for a server alone. */
+  readonly routes: NatsRoutes | undefined;
+  readonly directory: string;
+  readonly password: string;
+  readonly storeBytesMax: number;
+}
+
+export interface NatsRoutes {
+  readonly address: string;
+  /** Of all servers, this one included. */
+  readonly all: readonly string[];
+}
+
+/** Room for the largest group of changes: one that is full but for a last large task. */
+const payloadBytesMax = 8 * 1024 * 1024;
+const natsUser = "codeq";
+
+export function natsConfigText(config: NatsConfig): string {
+  const { serverName, clientAddress, directory, password, routes } = config;
+  const login = `user: ${natsUser}, password: ${quoted(password)}`;
+  const lines = [
+    `server_name: ${quoted(serverName)}`,
+    `listen: ${quoted(clientAddress)}`,
+    `max_payload: ${payloadBytesMax}`,
+    `authorization { ${login} }`,
+    "jetstream {",
+    `  store_dir: ${quoted(directory)}`,
+    // The default syncs every two minutes: servers that lose power together then lose what they had.
+    "  sync_interval: always",
+    `  max_file_store: ${config.storeBytesMax}`,
+    "  max_memory_store: 0",
+    "}",
+  ];
+  if (routes !== undefined) {
+    const urls = routes.all.map((address) => quoted(natsUrl(address, password)));
+    lines.push(
+      "cluster {",
+      "  name: codeq",
+      `  listen: ${quoted(routes.address)}`,
+      `  authorization { ${login} }`,
+      `  routes: [${urls.join(", ")}]`,
+      "}",
+    );
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+export function natsUrl(address: string, password: string): string {
+  return `nats://${natsUser}:${encodeURIComponent(password)}@${address}`;
+}
+
+const quoted = (text: string): string => JSON.stringify(text);

@@ -1,0 +1,250 @@
+/**
+ * One shard on a node of a cluster: a copy of its data that follows the shared log and, while this node
+ * leads, the broker with everything around it. Routers of all nodes, this one included, talk to it
+ * through a `ShardHost` each.
+ *
+ * A node that cannot be sure to lead any more keeps what it is asked until it is sure again, or has been
+ * deposed, so nobody is told of a state that another leader has changed meanwhile.
+ */
+import {
+  FaultError,
+  type Kv,
+  type LeaderLog,
+  type LeaderName,
+  Replica,
+  type ReplicaStatus,
+  type ReplicaTiming,
+  type SharedLog,
+} from "@codeq/engine";
+import type { Broker } from "../broker/broker.ts";
+import type { Clock } from "../clock.ts";
+import { ShardHost } from "../shards/shard-host.ts";
+import { Store } from "../store/store.ts";
+import { Feed } from "../telemetry/feed.ts";
+
+export interface ReplicatedShardParts {
+  readonly number: number;
+  readonly count: number;
+  readonly shared: SharedLog;
+  readonly kv: Kv;
+  readonly self: LeaderName;
+  readonly rank: number;
+  readonly clock: Clock;
+  readonly drawWriter: () => number;
+  readonly flushBytes: number;
+  /** Whether tenants have quotas that the routers have to know about. */
+  readonly isLimited: boolean;
+  readonly defer: (run: () => void) => void;
+  /** Opens the shard on this log. */
+  readonly openShard: (opening: Opening) => Promise<OpenedShard>;
+  readonly onBug: (error: unknown) => void;
+  /** The role, or who leads, has changed. */
+  readonly onChange: () => void;
+  readonly timing?: ReplicaTiming | undefined;
+}
+
+export interface Opening {
+  readonly log: LeaderLog;
+  readonly feed: Feed;
+  /** The storage begins or ceases to accept writes. */
+  readonly onState: (fault: FaultError | undefined) => void;
+}
+
+export interface OpenedShard extends AsyncDisposable {
+  readonly broker: Broker;
+  readonly scrape: () => string;
+}
+
+/** The router on the other side. */
+export interface Caller {
+  hear(message: Uint8Array<ArrayBuffer>): void;
+  /** Nobody answers any more. */
+  end(): void;
+}
+
+/** What a router talks to. */
+export interface Hosting {
+  take(message: Uint8Array): void;
+  close(): void;
+}
+
+interface Led {
+  readonly log: LeaderLog;
+  readonly feed: Feed;
+  readonly broker: Broker;
+  readonly scrape: () => string;
+  readonly hosts: Set<ShardHost>;
+}
+
+export class ReplicatedShard implements AsyncDisposable {
+  readonly #parts: ReplicatedShardParts;
+  readonly #replica: Replica;
+  readonly #calls: Set<Conversation> = new Set();
+  #led: Led | undefined;
+
+  constructor(parts: ReplicatedShardParts) {
+    this.#parts = parts;
+    const { shared, number: shard, self, rank, clock, drawWriter } = parts;
+    const { kv, count, flushBytes, defer, timing } = parts;
+    const kind = { shards: count, shard: shardName(parts) };
+    const identity = shared.logId;
+    this.#replica = new Replica({
+      shared,
+      shard,
+      self,
+      rank,
+      clock,
+      drawWriter,
+      follower: Store.follow({ kv, identity, flushBytes, defer, ...kind }),
+      open: (log) => this.#open(log),
+      onChange: () => parts.onChange(),
+      ...(timing === undefined ? {} : { timing }),
+    });
+  }
+
+  get number(): number {
+    return this.#parts.number;
+  }
+
+  get status(): ReplicaStatus {
+    return this.#replica.status;
+  }
+
+  /** The broker, while this node leads. */
+  get broker(): Broker | undefined {
+    return this.#led?.broker;
+  }
+
+  /** Lets another node lead, or any. */
+  handOff(target: string): void {
+    this.#replica.handOff(target);
+  }
+
+  /** A router begins to talk to the shard. Undefined when this node does not lead. */
+  call(caller: Caller): Hosting | undefined {
+    const led = this.#led;
+    if (led === undefined) return undefined;
+    const { number: shard, count, isLimited, defer, onBug } = this.#parts;
+    const conversation = new Conversation(caller, led.log, () => this.#calls.delete(conversation));
+    this.#calls.add(conversation);
+    const { broker, feed, scrape } = led;
+    const send = (message: Uint8Array<ArrayBuffer>): void => conversation.say(message);
+    ShardHost.open({ broker, feed, shard, count, isLimited, defer, send, onBug, scrape }, (host) =>
+      led.hosts.add(host),
+    ).then(
+      (host) =>
+        conversation.open(host, () => {
+          led.hosts.delete(host);
+          host.close();
+        }),
+      () => conversation.end(),
+    );
+    return conversation;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#replica[Symbol.asyncDispose]();
+  }
+
+  async #open(log: LeaderLog): Promise<AsyncDisposable> {
+    const hosts: Set<ShardHost> = new Set();
+    const feed = new Feed();
+    const onState = (fault: FaultError | undefined): void => {
+      for (const host of hosts) host.tellState(fault);
+    };
+    const opened = await this.#parts.openShard({ log, feed, onState });
+    const { broker, scrape } = opened;
+    broker.onMoved = (queue) => {
+      for (const host of hosts) host.moved(queue);
+    };
+    broker.onRecovered = () => {
+      for (const host of hosts) host.recovered();
+    };
+    log.onSure = () => {
+      for (const call of this.#calls) call.goOn();
+    };
+    this.#led = { log, feed, broker, scrape, hosts };
+    return { [Symbol.asyncDispose]: () => this.#close(opened) };
+  }
+
+  async #close(opened: OpenedShard): Promise<void> {
+    this.#led = undefined;
+    await opened[Symbol.asyncDispose]();
+    // What was refused is told before the routers hear that nobody answers.
+    await new Promise<void>(this.#parts.defer);
+    for (const call of [...this.#calls]) call.end();
+  }
+}
+
+/** A shard that is the only one has no number in its store. */
+function shardName({ number, count }: ReplicatedShardParts): number | undefined {
+  return count === 1 ? undefined : number;
+}
+
+class Conversation implements Hosting {
+  readonly #caller: Caller;
+  readonly #log: LeaderLog;
+  readonly #onEnd: () => void;
+  #host: ShardHost | undefined;
+  #closeHost: () => void = () => {};
+  /** What was asked while there was no host, or while it was not sure who leads. */
+  #kept: Uint8Array[] = [];
+  #hasEnded = false;
+
+  constructor(caller: Caller, log: LeaderLog, onEnd: () => void) {
+    this.#caller = caller;
+    this.#log = log;
+    this.#onEnd = onEnd;
+  }
+
+  open(host: ShardHost, close: () => void): void {
+    if (this.#hasEnded) {
+      close();
+      return;
+    }
+    this.#host = host;
+    this.#closeHost = close;
+    this.goOn();
+  }
+
+  take(message: Uint8Array): void {
+    if (this.#hasEnded) return;
+    this.#kept.push(message);
+    this.goOn();
+  }
+
+  /** Carries out what was kept, as far as this node is sure to lead. */
+  goOn(): void {
+    if (this.#host === undefined || this.#kept.length === 0 || !this.#log.isSure) return;
+    for (const message of this.#kept.splice(0)) this.#host.take(message);
+  }
+
+  say(message: Uint8Array<ArrayBuffer>): void {
+    if (!this.#hasEnded) this.#caller.hear(message);
+  }
+
+  /** The router has gone. */
+  close(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#closeHost();
+    this.#onEnd();
+  }
+
+  /** This node leads no longer. */
+  end(): void {
+    if (this.#hasEnded) return;
+    this.close();
+    this.#caller.end();
+  }
+}
+
+/** What is answered while no node is known to lead. */
+export function noLeader(shard: number): FaultError {
+  return new FaultError("not_leader", `no node leads shard ${shard} at the moment`);
+}
+
+/** What becomes of calls that were under way when their leader was gone. */
+export function leaderGone(shard: number): FaultError {
+  return new FaultError("unknown", `the node that led shard ${shard} is gone`);
+}

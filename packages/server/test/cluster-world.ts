@@ -1,0 +1,345 @@
+/**
+ * Nodes of a cluster on a simulated clock, with a log whose answers may be late, lost or repeated. Nodes
+ * can be killed, paused and cut off from the log or from each other; what their kv held outlives them, as
+ * far as it was durable.
+ */
+import {
+  type LeaderLog,
+  type LeaderName,
+  MemoryKv,
+  MemoryLogServer,
+  type Way,
+} from "@codeq/engine";
+// biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
+import { SimClock, SimRandom } from "@codeq/simulated";
+import { Broker } from "../src/broker/broker.ts";
+import type { Clock } from "../src/clock.ts";
+import { ClusterLink } from "../src/cluster/cluster-link.ts";
+import {
+  type Caller,
+  type Hosting,
+  type OpenedShard,
+  type Opening,
+  ReplicatedShard,
+} from "../src/cluster/replicated-shard.ts";
+import { noQuotas } from "../src/config/quotas.ts";
+import { Router } from "../src/shards/router.ts";
+import { idsOfShard } from "../src/shards/shard-of.ts";
+import { Store } from "../src/store/store.ts";
+import { TaskIds } from "../src/task-ids.ts";
+import { Feed } from "../src/telemetry/feed.ts";
+
+export interface ClusterWorldOptions {
+  readonly seed: number;
+  readonly nodes?: number;
+  readonly shards?: number;
+  /** Chances that a question to the log is lost, its answer is lost, or it is late or repeated. */
+  readonly trouble?: number;
+}
+
+const answerTimeoutMs = 300;
+const lateMsMax = 4000;
+const logId = 99;
+
+export class ClusterWorld {
+  readonly clock: SimClock = new SimClock();
+  readonly random: SimRandom;
+  readonly logs: readonly MemoryLogServer[];
+  readonly nodes: SimNode[] = [];
+  trouble: number;
+
+  constructor(options: ClusterWorldOptions) {
+    this.random = new SimRandom(`cluster/${options.seed}`);
+    this.trouble = options.trouble ?? 0.02;
+    const shards = options.shards ?? 1;
+    this.logs = Array.from({ length: shards }, (_, shard) => new MemoryLogServer(logId + shard));
+    for (let at = 0; at < (options.nodes ?? 3); at += 1) this.nodes.push(new SimNode(this, at));
+    for (const node of this.nodes) node.start();
+  }
+
+  /** The node that leads a shard, if one does. */
+  leaderOf(shard: number): SimNode | undefined {
+    return this.nodes.find((node) => node.shards[shard]?.broker !== undefined);
+  }
+
+  /** Whether a message gets from one node to another. */
+  areConnected(one: SimNode, other: SimNode): boolean {
+    return one === other || (!one.isCutOff && !other.isCutOff);
+  }
+}
+
+/** What a node is made of while it runs. */
+export class SimNode {
+  readonly at: number;
+  readonly name: LeaderName;
+  isPaused = false;
+  /** From the log servers. */
+  isWithoutLog = false;
+  /** From the other nodes. */
+  isCutOff = false;
+  shards: readonly ReplicatedShard[] = [];
+  router: Router | undefined;
+  readonly #world: ClusterWorld;
+  /** What each shard's kv holds, and what it held at earlier flushes. */
+  readonly contents: Map<string, Buffer>[];
+  readonly #earlier: Map<string, Buffer>[][];
+  readonly #held: (() => void)[] = [];
+  #life = 0;
+  #rankMin = 0;
+
+  constructor(world: ClusterWorld, at: number) {
+    this.#world = world;
+    this.at = at;
+    this.name = { id: `node-${at}`, address: `${at}` };
+    this.contents = world.logs.map(() => new Map());
+    this.#earlier = world.logs.map(() => []);
+  }
+
+  get isUp(): boolean {
+    return this.router !== undefined;
+  }
+
+  start(): void {
+    this.#life += 1;
+    this.#rankMin = 0;
+    const clock = this.#clock();
+    const links = this.#world.logs.map((_, shard) => {
+      return new ClusterLink({
+        shard,
+        clock,
+        status: () => (this.shards[shard] as ReplicatedShard).status,
+        dial: (leader, number, caller) => this.#dial(leader, number, caller),
+      });
+    });
+    this.shards = this.#world.logs.map((_, shard) => this.#openShard(shard, links));
+    this.router = new Router({
+      links,
+      clock,
+      quotas: noQuotas,
+      feed: new Feed(),
+      defer: (run) => queueMicrotask(run),
+      onState: () => {},
+      onMissed: () => {},
+    });
+  }
+
+  /** Reads what the log has and leads nothing. */
+  catchUp(): void {
+    this.#life += 1;
+    this.#rankMin = Number.POSITIVE_INFINITY;
+    this.shards = this.#world.logs.map((_, shard) => this.#openShard(shard, []));
+  }
+
+  /** Ends from one moment to the next; the kv may go back to an earlier flush. */
+  kill(): void {
+    this.#life += 1;
+    this.router = undefined;
+    this.shards = [];
+    this.isPaused = false;
+    this.#held.length = 0;
+    for (const [shard, contents] of this.contents.entries()) {
+      const earlier = this.#earlier[shard] ?? [];
+      const found = this.#world.random.pick([contents, contents, ...earlier]);
+      this.contents[shard] = new Map(found);
+      this.#earlier[shard] = [];
+    }
+  }
+
+  pause(): void {
+    this.isPaused = true;
+  }
+
+  goOn(): void {
+    this.isPaused = false;
+    for (const run of this.#held.splice(0)) run();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.shards.map((shard) => shard[Symbol.asyncDispose]()));
+    await this.router?.[Symbol.asyncDispose]();
+  }
+
+  /** Runs in this life of the node, and when it is not paused. */
+  inLife<Args extends unknown[]>(
+    run: (...args: Args) => void,
+    life: number = this.#life,
+  ): (...args: Args) => void {
+    const guarded = (...args: Args): void => {
+      if (life !== this.#life) return;
+      if (this.isPaused) this.#held.push(() => guarded(...args));
+      else run(...args);
+    };
+    return guarded;
+  }
+
+  #clock(): Clock {
+    const { clock } = this.#world;
+    const life = this.#life;
+    return {
+      nowMs: () => clock.nowMs(),
+      monotonicMs: () => clock.monotonicMs(),
+      after: (ms, run) => clock.after(ms, this.inLife(run, life)),
+    };
+  }
+
+  #openShard(shard: number, links: readonly ClusterLink[]): ReplicatedShard {
+    const { random, logs } = this.#world;
+    const contents = this.contents[shard] as Map<string, Buffer>;
+    const life = this.#life;
+    const beforeWrite = async (): Promise<void> => {
+      // A process that has ended writes nothing.
+      if (life !== this.#life) await new Promise(() => {});
+      this.#earlier[shard]?.push(new Map(contents));
+    };
+    const kv = new MemoryKv({ contents, beforeWrite });
+    const look = this.inLife(() => links[shard]?.look());
+    return new ReplicatedShard({
+      number: shard,
+      count: logs.length,
+      shared: (logs[shard] as MemoryLogServer).connect(this.#way()),
+      kv,
+      self: this.name,
+      rank: Math.max(this.#rankMin, (this.at + shard) % this.#world.nodes.length),
+      clock: this.#clock(),
+      drawWriter: () => 1 + random.int(2 ** 47),
+      flushBytes: 2000,
+      isLimited: false,
+      defer: (run) => queueMicrotask(run),
+      openShard: ({ log, onState }) => this.#openBroker(shard, { log, kv, onState }),
+      onBug: (error) => {
+        throw error;
+      },
+      onChange: () => queueMicrotask(look),
+    });
+  }
+
+  async #openBroker(
+    shard: number,
+    parts: { readonly log: LeaderLog; readonly kv: MemoryKv; readonly onState: Opening["onState"] },
+  ): Promise<OpenedShard> {
+    const { random, logs } = this.#world;
+    const clock = this.#clock();
+    const count = logs.length;
+    const store = await Store.open({
+      shards: count,
+      shard: count === 1 ? undefined : shard,
+      log: parts.log,
+      kv: parts.kv,
+      isKvLent: true,
+      identity: logId + shard,
+      observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
+      freeBytes: () => Promise.resolve(Number.POSITIVE_INFINITY),
+      clock,
+      defer: (run) => queueMicrotask(run),
+      minFreeBytes: 0,
+      flushBytes: 4000,
+      syncIntervalMs: undefined,
+    });
+    const ids = new TaskIds((into) => random.bytes(into));
+    const broker = await Broker.open({
+      store,
+      clock,
+      ids: idsOfShard(ids, { shard, count }),
+      draw: () => 0.5,
+      policy: { backoff: "fixed", baseSeconds: 5, maxSeconds: 900 },
+      retention: { doneMs: 3_600_000, deadMs: 7_200_000 },
+      delayedInMemoryMax: 1000,
+      quotas: noQuotas,
+      removeArtifacts: () => Promise.resolve(),
+      observe: () => {},
+    });
+    return {
+      broker,
+      scrape: () => "",
+      [Symbol.asyncDispose]: async () => {
+        broker.stopWaiting();
+        await store[Symbol.asyncDispose]();
+      },
+    };
+  }
+
+  /** How a question to the log servers travels. */
+  #way(): Way {
+    const { random, clock } = this.#world;
+    const takesMs = (): number => 1 + random.int(5);
+    const life = this.#life;
+    return <T>(there: () => T) =>
+      new Promise<T>((resolve, reject) => {
+        const heard = this.inLife(resolve, life);
+        const failed = this.inLife(reject, life);
+        const isBad = (): boolean => random.next() < this.#world.trouble;
+        clock.after(answerTimeoutMs, () => failed(new Error("timeout")));
+        if (this.isWithoutLog || isBad()) return;
+        const lateMs = isBad() ? random.int(lateMsMax) : 0;
+        if (isBad()) clock.after(random.int(lateMsMax), () => ignored(there));
+        clock.after(takesMs() + lateMs, () => {
+          let answer: T;
+          try {
+            answer = there();
+          } catch (error) {
+            clock.after(takesMs(), () => failed(error as Error));
+            return;
+          }
+          if (this.isWithoutLog || isBad()) return;
+          clock.after(takesMs(), () => heard(answer));
+        });
+      });
+  }
+
+  #dial(leader: LeaderName, shard: number, caller: Caller): Hosting | undefined {
+    const world = this.#world;
+    const other = world.nodes[Number(leader.address)] as SimNode;
+    if (!other.isUp || !world.areConnected(this, other)) return undefined;
+    const { random, clock } = world;
+    const there = inOrder(() => random.int(4), clock);
+    const back = inOrder(() => random.int(4), clock);
+    let isOpen = true;
+    const travels = (to: SimNode, run: () => void): (() => void) => {
+      const arrive = to.inLife(run);
+      return () => {
+        if (isOpen && world.areConnected(this, other)) arrive();
+      };
+    };
+    const end = this.inLife(() => caller.end());
+    const hosting = other.shards[shard]?.call({
+      hear: (message) => back(travels(this, () => caller.hear(message))),
+      end: () => back(travels(this, end)),
+    });
+    if (hosting === undefined) return undefined;
+    // A connection whose other end is gone breaks.
+    const life = other.#life;
+    const watch = (): void => {
+      if (!isOpen) return;
+      if (life !== other.#life || !world.areConnected(this, other)) {
+        isOpen = false;
+        hosting.close();
+        end();
+      } else clock.after(500, watch);
+    };
+    if (other !== this) clock.after(500, watch);
+    return {
+      take: (message) => there(travels(other, () => hosting.take(message))),
+      close: () => {
+        isOpen = false;
+        hosting.close();
+      },
+    };
+  }
+}
+
+function ignored(run: () => unknown): void {
+  try {
+    run();
+  } catch {
+    // A repeat that nobody waits for; whoever asked first was told.
+  }
+}
+
+/** Later messages do not overtake earlier ones. */
+function inOrder(takesMs: () => number, clock: SimClock): (run: () => void) => void {
+  let lastMs = 0;
+  return (run) => {
+    lastMs = Math.max(lastMs, clock.monotonicMs() + takesMs());
+    clock.after(lastMs - clock.monotonicMs(), run);
+  };
+}

@@ -1,0 +1,105 @@
+/** Real log servers for tests: one, or three that keep every stream together, on ports of their own. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { natsConfigText, natsUrl } from "../../packages/server/src/cluster/nats-config.ts";
+
+const password = "of the tests";
+const storeBytesMax = 1024 ** 3;
+
+export class NatsServersOfTest implements AsyncDisposable {
+  readonly urls: readonly string[];
+  readonly #binary: string;
+  readonly #directory: string;
+  readonly #configs: readonly string[];
+  readonly #processes: (ChildProcess | undefined)[];
+
+  private constructor(parts: {
+    readonly binary: string;
+    readonly directory: string;
+    readonly urls: readonly string[];
+    readonly configs: readonly string[];
+  }) {
+    this.#binary = parts.binary;
+    this.#directory = parts.directory;
+    this.urls = parts.urls;
+    this.#configs = parts.configs;
+    this.#processes = parts.configs.map(() => undefined);
+  }
+
+  static async start(binary: string, count: 1 | 3): Promise<NatsServersOfTest> {
+    const directory = await mkdtemp(join(tmpdir(), "codeq-nats-"));
+    const clients = await freeAddresses(count);
+    const routes = await freeAddresses(count);
+    const configs: string[] = [];
+    for (const [at, clientAddress] of clients.entries()) {
+      const path = join(directory, `nats-${at}.conf`);
+      const text = natsConfigText({
+        serverName: `server-${at}`,
+        clientAddress,
+        routes: count === 1 ? undefined : { address: routes[at] as string, all: routes },
+        directory: join(directory, `store-${at}`),
+        password,
+        storeBytesMax,
+      });
+      await writeFile(path, text);
+      configs.push(path);
+    }
+    const urls = clients.map((address) => natsUrl(address, password));
+    const servers = new NatsServersOfTest({ binary, directory, urls, configs });
+    await Promise.all(configs.map((_, at) => servers.startServer(at)));
+    return servers;
+  }
+
+  /** Resolves when it takes connections. */
+  async startServer(at: number): Promise<void> {
+    const child = spawn(this.#binary, ["-c", this.#configs[at] as string], {
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    this.#processes[at] = child;
+    const lines: string[] = [];
+    const output = createInterface({ input: child.stderr });
+    const ready = new Promise<void>((resolve, reject) => {
+      output.on("line", (line) => {
+        lines.push(line);
+        if (line.includes("Server is ready")) resolve();
+      });
+      child.once("exit", () => reject(new Error(`nats-server ended:\n${lines.join("\n")}`)));
+    });
+    await ready;
+  }
+
+  signal(at: number, signal: NodeJS.Signals): void {
+    this.#processes[at]?.kill(signal);
+  }
+
+  async kill(at: number): Promise<void> {
+    const child = this.#processes[at];
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, "exit");
+    child.kill("SIGKILL");
+    await ended;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#processes.map((_, at) => this.kill(at)));
+    await rm(this.#directory, { recursive: true, force: true });
+  }
+}
+
+/** Addresses on loopback that nobody uses now. */
+async function freeAddresses(count: number): Promise<string[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
+  await Promise.all(servers.map((server) => once(server, "listening")));
+  const addresses = servers.map((server) => {
+    const address = server.address();
+    if (address === null || typeof address === "string") throw new Error("no port");
+    return `127.0.0.1:${address.port}`;
+  });
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return addresses;
+}

@@ -1,0 +1,389 @@
+/**
+ * A cluster for one seed: nodes that are killed, paused and cut off, a log whose answers are late, lost
+ * and repeated, and clients that ask any node. What clients were told is compared with what the replicas
+ * have, and the replicas with each other.
+ */
+import assert from "node:assert/strict";
+import { FaultError } from "@codeq/engine";
+import type { TaskId, TenantId, WorkerId } from "@codeq/queue";
+import { SimRandom, settle } from "@codeq/simulated";
+import type { ClaimedTask } from "../../packages/server/src/broker/verbs.ts";
+import type { Router } from "../../packages/server/src/shards/router.ts";
+import { shardOf } from "../../packages/server/src/shards/shard-of.ts";
+import {
+  AskedClaim,
+  acme,
+  create,
+  heartbeat,
+  nack,
+  owned,
+  runDue,
+  submit,
+  success,
+  umbrella,
+} from "../../packages/server/test/broker-world.ts";
+import { ClusterWorld, type SimNode } from "../../packages/server/test/cluster-world.ts";
+
+export interface ClusterOptions {
+  readonly seed: number;
+  readonly steps?: number;
+}
+
+export interface ClusterOutcome {
+  readonly shards: number;
+  readonly acknowledged: number;
+  readonly claimed: number;
+  readonly reads: number;
+  readonly faults: number;
+  readonly epochs: number;
+  /** The first promise that was broken. */
+  readonly finding: string | undefined;
+}
+
+const stepsDefault = 250;
+const tenants: readonly TenantId[] = [acme, umbrella];
+const leaseMs = 20_000;
+/** Follow from when each replica flushed: how far it is, and the last number that a flush saw in use. */
+const ownKeys: ReadonlySet<string> = new Set(["codeq/meta/position", "codeq/meta/sequence"]);
+
+export async function simulateCluster(options: ClusterOptions): Promise<ClusterOutcome> {
+  const random = new SimRandom(`cluster-run/${options.seed}`);
+  const shards = random.pick([1, 1, 2, 3]);
+  const trouble = random.pick([0, 0.01, 0.04]);
+  const world = new ClusterWorld({ seed: options.seed, shards, trouble });
+  const run = new ClusterRun(world, random);
+  const stray = (error: unknown): void => {
+    run.finding ??= `nobody caught ${error instanceof Error ? error.stack : String(error)}`;
+  };
+  process.on("uncaughtException", stray);
+  process.on("unhandledRejection", stray);
+  try {
+    await run.toEnd(options.steps ?? stepsDefault);
+  } catch (error) {
+    if (!(error instanceof assert.AssertionError)) throw error;
+    run.finding ??= error.message;
+  } finally {
+    await settle(1);
+    process.off("uncaughtException", stray);
+    process.off("unhandledRejection", stray);
+  }
+  const { acknowledged, claimed, reads, faults, epochs, finding } = run;
+  return { shards, acknowledged: acknowledged.size, claimed, reads, faults, epochs, finding };
+}
+
+interface Known {
+  readonly tenantId: TenantId;
+  isDone: boolean;
+  /** Of all leases that somebody was told of. */
+  readonly tokens: Set<number>;
+}
+
+interface Held {
+  readonly id: TaskId;
+  readonly tenantId: TenantId;
+  readonly workerId: WorkerId;
+  readonly leaseToken: number;
+}
+
+class ClusterRun {
+  readonly acknowledged: Map<TaskId, Known> = new Map();
+  claimed = 0;
+  reads = 0;
+  faults = 0;
+  epochs = 0;
+  finding: string | undefined;
+  readonly #world: ClusterWorld;
+  readonly #random: SimRandom;
+  readonly #keys: Map<string, TaskId> = new Map();
+  readonly #held: Held[] = [];
+  readonly #comesBack: Map<SimNode, number> = new Map();
+  #workers = 0;
+
+  constructor(world: ClusterWorld, random: SimRandom) {
+    this.#world = world;
+    this.#random = random;
+  }
+
+  async toEnd(steps: number): Promise<void> {
+    for (let step = 1; step <= steps && this.finding === undefined; step += 1) {
+      this.#trouble();
+      for (let acts = this.#random.int(5); acts > 0; acts -= 1) this.#act();
+      await this.#pass(this.#random.next() < 0.95 ? this.#random.int(60) : this.#random.int(4000));
+    }
+    if (this.finding === undefined) await this.#finish();
+  }
+
+  async #pass(ms: number): Promise<void> {
+    await this.#world.clock.advance(ms);
+    for (const node of this.#world.nodes) if (!node.isPaused) await this.#maintain(node);
+  }
+
+  async #maintain(node: SimNode): Promise<void> {
+    for (const { broker } of node.shards) {
+      if (broker?.state !== "open") continue;
+      const due = runDue(broker, this.#world.clock).catch((error: unknown) => {
+        if (!(error instanceof FaultError)) throw error;
+      });
+      // What the log does not answer is over when the node leads no longer.
+      await Promise.race([due, settle(3)]);
+    }
+  }
+
+  #trouble(): void {
+    const { nodes, clock } = this.#world;
+    for (const [node, atMs] of [...this.#comesBack]) {
+      if (clock.monotonicMs() < atMs) continue;
+      this.#comesBack.delete(node);
+      this.#heal(node);
+    }
+    const node = this.#random.pick(nodes);
+    if (this.#random.next() > 0.06 || this.#comesBack.size > 0) return;
+    this.faults += 1;
+    this.#comesBack.set(node, clock.monotonicMs() + this.#random.int(12_000));
+    const kind = this.#random.pick(["kill", "pause", "log", "network", "both"]);
+    if (kind === "kill") node.kill();
+    else if (kind === "pause") node.pause();
+    else {
+      node.isWithoutLog = kind !== "network";
+      node.isCutOff = kind !== "log";
+    }
+  }
+
+  #heal(node: SimNode): void {
+    node.isWithoutLog = false;
+    node.isCutOff = false;
+    if (node.isPaused) node.goOn();
+    if (!node.isUp) node.start();
+  }
+
+  /** Of a node that answers. */
+  #queue(): Router | undefined {
+    const node = this.#random.pick(this.#world.nodes);
+    return node.isPaused ? undefined : node.router;
+  }
+
+  #act(): void {
+    const queue = this.#queue();
+    if (queue === undefined) return;
+    const draw = this.#random.next();
+    if (draw < 0.35) this.#create(queue);
+    else if (draw < 0.6) this.#claim(queue);
+    else if (draw < 0.75) this.#read(queue);
+    else this.#work(queue);
+  }
+
+  #create(queue: Router): void {
+    const random = this.#random;
+    const tenantId = random.pick(tenants);
+    const idempotencyKey = random.next() < 0.4 ? `key-${random.int(40)}` : "";
+    const priority = random.int(3);
+    const fields = { tenantId, idempotencyKey, priority, command: "a", maxAttempts: 1000 };
+    create(queue, fields).done.then(
+      ({ task }) => {
+        const key = `${tenantId}/${idempotencyKey}`;
+        const before = idempotencyKey === "" ? undefined : this.#keys.get(key);
+        if (before !== undefined && before !== task.id) {
+          this.#broken(`${key} stands for ${before} and for ${task.id}`);
+        }
+        if (idempotencyKey !== "") this.#keys.set(key, task.id);
+        this.#know(task.id, tenantId);
+      },
+      () => {},
+    );
+  }
+
+  #know(id: TaskId, tenantId: TenantId): Known {
+    const known = this.acknowledged.get(id) ?? { tenantId, isDone: false, tokens: new Set() };
+    this.acknowledged.set(id, known);
+    return known;
+  }
+
+  #claim(queue: Router): void {
+    const random = this.#random;
+    this.#workers += 1;
+    const claim = new AskedClaim({
+      tenantId: random.pick(tenants),
+      workerId: `w-${this.#workers}` as WorkerId,
+      queues: ["a"],
+      leaseMs,
+      count: 1 + random.int(3),
+      waitMs: random.next() < 0.3 ? 0 : random.int(6000),
+    });
+    claim.asked.done.then(
+      (tasks) => this.#given(claim, tasks),
+      () => {},
+    );
+    queue.claim(claim);
+  }
+
+  #given(claim: AskedClaim, tasks: readonly ClaimedTask[]): void {
+    for (const { task } of tasks) {
+      const { id, tenantId, leaseToken } = task;
+      this.claimed += 1;
+      const known = this.#know(id, tenantId);
+      if (known.tokens.has(leaseToken)) {
+        this.#broken(`${id} was given out twice with lease ${leaseToken}`);
+      }
+      known.tokens.add(leaseToken);
+      this.#held.push({ id, tenantId, workerId: claim.workerId, leaseToken });
+    }
+  }
+
+  /** What was acknowledged before the question is in the answer, whichever node is asked. */
+  #read(queue: Router): void {
+    const ids = [...this.acknowledged.keys()];
+    if (ids.length === 0) return;
+    const id = this.#random.pick(ids);
+    const known = this.acknowledged.get(id) as Known;
+    const { isDone } = known;
+    queue.get(known.tenantId, id).then(
+      (found) => {
+        this.reads += 1;
+        if (found === undefined) this.#broken(`${id} was acknowledged and is not found`);
+        const place = found?.task.place.in;
+        if (isDone && place !== "done") this.#broken(`${id} has ended, and a read says ${place}`);
+      },
+      () => {},
+    );
+  }
+
+  #work(queue: Router): void {
+    const random = this.#random;
+    const at = random.int(Math.max(this.#held.length, 1));
+    const held = this.#held[at];
+    if (held === undefined) return;
+    const mine = ownedBy(held);
+    const draw = random.next();
+    if (draw < 0.2) {
+      heartbeat(queue, mine, leaseMs).done.catch(() => {});
+      return;
+    }
+    this.#held.splice(at, 1);
+    if (draw < 0.35) nack(queue, mine, { delaySeconds: random.int(3), reason: "" });
+    else this.#submit(queue, held);
+  }
+
+  #submit(queue: Router, held: Held): void {
+    submit(queue, ownedBy(held), success).done.then(
+      () => {
+        (this.acknowledged.get(held.id) as Known).isDone = true;
+      },
+      (why: { readonly code?: string }) => {
+        // Nothing was changed, or nobody knows: the worker asks again.
+        if (why.code === "not_leader" || why.code === "unknown") this.#held.push(held);
+      },
+    );
+  }
+
+  /** Everything is healed; good workers end every task; the replicas are compared. */
+  async #finish(): Promise<void> {
+    const { nodes } = this.#world;
+    this.#world.trouble = 0;
+    this.#comesBack.clear();
+    for (const node of nodes) this.#heal(node);
+    for (let round = 0; round < 600 && this.finding === undefined; round += 1) {
+      await this.#pass(200);
+      const { router } = nodes[round % nodes.length] as SimNode;
+      if (router === undefined) continue;
+      for (const held of this.#held.splice(0)) this.#submit(router, held);
+      for (const tenantId of tenants) this.#claimAll(router, tenantId);
+      if (round > 100 && [...this.acknowledged].every(([id, known]) => this.#isOver(id, known))) {
+        break;
+      }
+    }
+    if (this.finding !== undefined) return;
+    for (const [id, known] of this.acknowledged) {
+      const place = this.#placeOf(id);
+      if (place !== "done") this.#broken(`${id} was acknowledged, and is ${place} in the end`);
+      known.isDone = true;
+    }
+    for (const shard of this.#world.logs.keys()) {
+      const [, ...others] = nodes.map((node) => node.shards[shard]?.status.leader?.id);
+      const leader = nodes[0]?.shards[shard]?.status.leader?.id;
+      if (leader === undefined || others.some((each) => each !== leader)) {
+        this.#broken(`the nodes do not agree who leads shard ${shard}`);
+      }
+      this.epochs += nodes[0]?.shards[shard]?.status.epoch ?? 0;
+    }
+    await this.#compare();
+  }
+
+  /** Whoever was told so may have been killed. */
+  #isOver(id: TaskId, known: Known): boolean {
+    return known.isDone || this.#placeOf(id) === "done";
+  }
+
+  #placeOf(id: TaskId): string {
+    const shard = shardOf(id, this.#world.logs.length);
+    const broker = this.#world.leaderOf(shard)?.shards[shard]?.broker;
+    return broker?.store.task(id)?.place.in ?? "gone";
+  }
+
+  #claimAll(queue: Router, tenantId: TenantId): void {
+    this.#workers += 1;
+    const claim = new AskedClaim({
+      tenantId,
+      workerId: `w-${this.#workers}` as WorkerId,
+      queues: undefined,
+      leaseMs,
+      count: 10,
+      waitMs: 0,
+    });
+    claim.asked.done.then(
+      (tasks) => this.#given(claim, tasks),
+      () => {},
+    );
+    queue.claim(claim);
+  }
+
+  /** All replicas hold the same, byte for byte. */
+  async #compare(): Promise<void> {
+    const { nodes, clock } = this.#world;
+    let isOver = false;
+    const stopping = Promise.all(nodes.map((node) => node.stop())).then(() => {
+      isOver = true;
+    });
+    for (let turn = 0; turn < 2000 && !isOver; turn += 1) await clock.advance(20);
+    assert.ok(isOver, "the nodes do not stop");
+    await stopping;
+    // Whoever stopped first has not read the last words of the others.
+    for (const node of nodes) node.catchUp();
+    await clock.advance(5000);
+    for (const { shards, name } of nodes) {
+      for (const { number, status } of shards) {
+        const { role, slot, problem } = status;
+        const last = this.#world.logs[number]?.bounds.last;
+        if (role === "following" && slot === last) continue;
+        this.#broken(`${name.id} is ${role} at slot ${slot} of ${last}: ${problem ?? ""}`);
+      }
+    }
+    for (const node of nodes) void node.stop();
+    await clock.advance(1000);
+    for (const shard of this.#world.logs.keys()) {
+      const [first = [], ...others] = nodes.map((node) => contentsOf(node, shard));
+      for (const lines of others) {
+        const differing = [
+          ...lines.filter((line) => !first.includes(line)),
+          ...first.filter((line) => !lines.includes(line)),
+        ];
+        if (differing.length > 0) {
+          this.#broken(`the replicas of shard ${shard} differ:\n${differing.join("\n")}`);
+        }
+      }
+    }
+  }
+
+  #broken(what: string): void {
+    this.finding ??= what;
+  }
+}
+
+function contentsOf(node: SimNode, shard: number): string[] {
+  const entries = [...(node.contents[shard] ?? [])].filter(([key]) => !ownKeys.has(key));
+  return entries.map(([key, value]) => `${key} ${value.toString("latin1")}`);
+}
+
+function ownedBy(held: Held): ReturnType<typeof owned> {
+  const { workerId, leaseToken } = held;
+  return { ...owned(held, workerId), owner: { workerId, leaseToken } };
+}
