@@ -1,6 +1,6 @@
 /** How much CPU processes have used, as the Linux kernel counts it. */
 import type { ChildProcess } from "node:child_process";
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 
 /** Of the counters, on every common build of the kernel. */
 const ticksPerSecond = 100;
@@ -9,13 +9,26 @@ export interface CpuTime {
   readonly seconds: number;
   /** The share of the thread that runs the event loop. */
   readonly mainSeconds: number;
+  /** Those of threads that the server has for shards and fronts, by their names. */
+  readonly threads: ReadonlyMap<string, number>;
 }
 
 export async function cpuOf({ pid }: ChildProcess): Promise<CpuTime> {
   return {
     seconds: await ticksOf(`/proc/${pid}/stat`),
     mainSeconds: await ticksOf(`/proc/${pid}/task/${pid}/stat`),
+    threads: await threadsOf(`/proc/${pid}/task`),
   };
+}
+
+async function threadsOf(tasks: string): Promise<ReadonlyMap<string, number>> {
+  const found = new Map<string, number>();
+  for (const task of await readdir(tasks)) {
+    const name = (await readProc(`${tasks}/${task}/comm`).catch(() => "")).trim();
+    if (!/^(shard|front)-\d+$/.test(name)) continue;
+    found.set(name, await ticksOf(`${tasks}/${task}/stat`));
+  }
+  return found;
 }
 
 async function ticksOf(path: string): Promise<number> {

@@ -29,10 +29,18 @@ export interface Side {
   readonly mainShare: number | undefined;
 }
 
+/** A thread for a shard or a front, and how much of one CPU it had. */
+export interface ThreadShare {
+  readonly name: string;
+  readonly share: number;
+}
+
 export interface Measured extends LoadReport {
   readonly cyclesPerSecond: number;
   readonly server: Side;
   readonly client: Side;
+  /** Of the server, besides its main thread. */
+  readonly threads: readonly ThreadShare[];
   /** CPUs that were kept busy by neither of the two. */
   readonly otherCpus: number;
   /** Per cycle. */
@@ -131,6 +139,9 @@ function summary(report: LoadReport, before: Sample, after: Sample): Omit<Measur
     return {
       seconds: last.seconds - first.seconds,
       mainSeconds: last.mainSeconds - first.mainSeconds,
+      threads: new Map(
+        [...last.threads].map(([name, spent]) => [name, spent - (first.threads.get(name) ?? 0)]),
+      ),
     };
   });
   // The busiest one is the one that may be full.
@@ -144,6 +155,10 @@ function summary(report: LoadReport, before: Sample, after: Sample): Omit<Measur
     cyclesPerSecond: report.finished / report.seconds,
     server: side(used.slice(0, 1)),
     client: side(used.slice(1)),
+    threads: [...(used[0]?.threads ?? [])].map(([name, spent]) => ({
+      name,
+      share: spent / seconds,
+    })),
     otherCpus: Math.max(0, machine - totalSeconds(used)) / seconds,
   };
 }

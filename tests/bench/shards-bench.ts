@@ -3,7 +3,7 @@
  * every number of shards, in one table.
  */
 import { availableParallelism } from "node:os";
-import { cycleFigures, type Figure, figure, latencyFigure } from "./figures.ts";
+import { cycleFigures, type Figure, figure, latencyFigure, threadFigures } from "./figures.ts";
 import { type ClientName, clientOption, ensureClients, loadProgram } from "./go-client.ts";
 import { type Measured, measure } from "./measure.ts";
 import { batchSizes, choice, choices, readOptions, wholeNumber, wholeNumbers } from "./options.ts";
@@ -18,6 +18,7 @@ const clientsTried = Math.max(1, Math.floor(cores / 4));
 
 export const shardsHelp = `full cycles with several numbers of shards, over streams and over HTTP
     --shards ${shardsTried.join(",")}${" ".repeat(Math.max(1, 18 - shardsTried.join(",").length))}numbers of shards; up to the cores of this machine unless told
+    --fronts 0                 threads for the connections of HTTP
     --over streams,http        what clients talk over
     --mode fsync               fsync, interval or os
     --client own               own: lean ones in Node; go: Go's, which it builds; or both
@@ -28,9 +29,10 @@ export const shardsHelp = `full cycles with several numbers of shards, over stre
     --connections 64           of HTTP, each doing one request after the other
     --seconds 10               per measurement
     --warm-up 3                seconds before each
-  Scaling is the rate in relation to that of the first number of shards. Server % is the thread with the
-  transports, and client % the busiest client: "full" tells which of them is the limit. Latencies are
-  in ms, p50/p99: of the three steps and, over HTTP, of the cycle; claim has the wait for a task in it.
+  Scaling is the rate in relation to that of the first number of shards. Server % is the main thread, which
+  has the transports unless there are fronts, and client % the busiest client: "full" tells which of them
+  is the limit. Shards % and fronts % are the CPU of each of these threads, and "full threads" names
+  those of the server that have no more than a tenth of a CPU left. Latencies are in ms, p50/p99: of the three steps and, over HTTP, of the cycle; claim has the wait for a task in it.
   With several clients p50 is their median and p99 the worst of them. See streams for the other columns.`;
 
 interface ShardsRun {
@@ -38,6 +40,7 @@ interface ShardsRun {
   readonly client: ClientName;
   readonly mode: string;
   readonly clients: number;
+  readonly fronts: number;
   readonly seconds: number;
   readonly warmUpSeconds: number;
   /** What one client does. */
@@ -47,6 +50,7 @@ interface ShardsRun {
 export async function shardsBench(args: readonly string[]): Promise<void> {
   const values = readOptions(args, {
     shards: wholeNumbers(shardsTried.join(",")),
+    fronts: wholeNumber("0", 0),
     over: choices(["streams", "http"], "streams,http"),
     mode: choice(["fsync", "interval", "os"], "fsync"),
     client: clientOption(),
@@ -60,7 +64,13 @@ export async function shardsBench(args: readonly string[]): Promise<void> {
   });
   ensureClients(values.client);
   const { mode, clients, seconds, producers, slots, connections } = values;
-  const shared = { mode, clients, seconds, warmUpSeconds: values["warm-up"] };
+  const shared = {
+    mode,
+    clients,
+    seconds,
+    fronts: values.fronts,
+    warmUpSeconds: values["warm-up"],
+  };
   const closed = { part: "closed", tasksPerSecond: 0 } as const;
   const http = { batch: "-", load: { ...closed, kind: "http", connections, tasks: 0 } };
   const streams = values.batch.map((sizes) => ({
@@ -91,7 +101,11 @@ async function measureShards(
   run: ShardsRun,
   shards: number,
 ): Promise<Measured> {
-  const env = { CODEQ_DURABILITY: run.mode, CODEQ_SHARDS: String(shards) };
+  const env = {
+    CODEQ_DURABILITY: run.mode,
+    CODEQ_SHARDS: String(shards),
+    CODEQ_FRONTS: String(run.fronts),
+  };
   const server = await workspace.startServer(env);
   const { child, port, workerStreamPort: workerPort, producerStreamPort: producerPort } = server;
   const file = run.over === "http" ? "http-load.ts" : "stream-load.ts";
@@ -117,6 +131,7 @@ function figuresOf(measured: Measured, first: Measured): Figure[] {
     ...(rate === undefined ? [] : [rate]),
     figure("scaling", scaling, 2),
     ...others,
+    ...threadFigures(measured),
     latencyFigure("create", latency.create),
     latencyFigure("claim", latency.claim),
     latencyFigure("submit", latency.submit),
