@@ -52,6 +52,16 @@ export const steps = [
     ),
     isAlone: false,
   },
+  {
+    name: "fronts",
+    env: { CODEQ_TEST_FRONTS: "2" },
+    args: tests(
+      "tests/contract/*.test.ts",
+      "tests/connections/{plain-requests,tls}.test.ts",
+      "tests/connections/hostile/http.test.ts",
+    ),
+    isAlone: false,
+  },
   folder("client"),
   folder("simulation"),
   folder("cluster"),

@@ -220,7 +220,7 @@ test("a shutdown closes idle connections, answers what waits and says that it is
   waiting.socket.write(textOf({ path: "/tasks/claim", token: "worker-acme", body }));
   await until(() => server.api.core.broker.claims.lines.size === 1);
   const closed = [once(idle.socket, "close"), once(waiting.socket, "close")];
-  await server.http.close();
+  await server.close();
   await Promise.all(closed);
   assert.match(waiting.received, /^HTTP\/1.1 204 [\s\S]*\r\nConnection: close\r\n/);
 });
@@ -229,7 +229,7 @@ test("a shutdown closes idle connections, answers what waits and says that it is
 async function stalled(t: TestContext) {
   const { server, dial } = await setup(t);
   const accepted: Socket[] = [];
-  server.http.server.on("connection", (socket: Socket) => accepted.push(socket));
+  server.onSocket((socket) => accepted.push(socket));
   for (let n = 0; n < 24; n += 1) {
     const task = { command: "big", payload: "x".repeat(900_000) };
     await server.api.post("/tasks", task, "producer-acme");
@@ -261,7 +261,7 @@ test("who does not read its answer is cut off after a time, and kept when it goe
 
 test("a shutdown lets a slow reader have the whole answer", async (t) => {
   const { server, client } = await stalled(t);
-  const closed = server.http.close();
+  const closed = server.close();
   client.socket.resume();
   await once(client.socket, "close");
   for (let n = 0; client.received !== ""; n += 1) {

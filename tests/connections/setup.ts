@@ -2,6 +2,7 @@
  * A whole server in this process on real ports, with TLS or without. Storage and tokens are those of
  * the contract tests.
  */
+import type { Socket } from "node:net";
 import type { TestContext } from "node:test";
 import type { SimClock } from "@codeq/simulated";
 import { systemClock } from "../../packages/server/src/clock.ts";
@@ -18,6 +19,7 @@ import {
   type TlsSettings,
 } from "../../packages/server/src/transport/tls/certificates.ts";
 import { ServerTls } from "../../packages/server/src/transport/tls/server-tls.ts";
+import { LocalFronts, testFronts } from "../contract/local-fronts.ts";
 import { type RunningServer, World } from "../contract/setup.ts";
 import { producerAuth, workerAuth } from "../grpc/tokens.ts";
 
@@ -36,6 +38,13 @@ export interface Server {
   /** One for each gRPC port. */
   readonly grpc: readonly GrpcServer[];
   readonly tls: ServerTls | undefined;
+  /** Calls back with every socket that is accepted for HTTP. */
+  onSocket(run: (socket: Socket) => void): void;
+  /** How many connections for HTTP are open, and how many were given up. */
+  readonly connections: number;
+  readonly givenUp: number;
+  /** Stops listening, and resolves when all connections are closed. */
+  close(): Promise<void>;
   /** The first line with such a message, now or later. */
   line(message: string): Promise<string>;
 }
@@ -47,7 +56,13 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
     workerStreamAddr: ":0",
     producerStreamAddr: ":0",
   };
-  const settings = { producerAuth, workerAuth, ...addresses, ...options.settings };
+  const settings = {
+    producerAuth,
+    workerAuth,
+    ...addresses,
+    fronts: testFronts,
+    ...options.settings,
+  };
   const api = await new World({ settings }).start();
   const { core, config } = api;
   const log = new Log();
@@ -76,11 +91,13 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
       return server;
     },
   };
-  const { ports, close } = await listenAll({ http, streams: counted, endpoints }, config);
+  const fronts = config.fronts === 0 ? undefined : new LocalFronts({ config, http, logger, tls });
+  const { ports, close } = await listenAll({ http, streams: counted, endpoints, fronts }, config);
   t.after(async () => {
     tls?.[Symbol.dispose]();
     const closed = close(0);
     http.connections.destroyAll();
+    fronts?.cut();
     await options.clock?.advance(1000);
     await closed;
     await api.stop();
@@ -90,6 +107,17 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
     http,
     grpc,
     tls,
+    onSocket: (run) => {
+      const listeners = fronts?.doors.map((door) => door.server) ?? [http.server];
+      for (const each of listeners) each.on("connection", run);
+    },
+    get connections() {
+      return fronts?.counts.open ?? http.connections.size;
+    },
+    get givenUp() {
+      return fronts?.counts.givenUp ?? http.connections.givenUp;
+    },
+    close: () => close(0),
     ports: {
       port: ports.port,
       workerStreamPort: ports.workerStreamPort ?? 0,

@@ -239,10 +239,11 @@ test("a handshake that is not finished in time is given up", { timeout: 30_000 }
   const files = new TlsWorld(t);
   files.writeServer(files.issue("server"));
   const tls = { ...files.settings, headersTimeoutSeconds: 1 };
-  const { ports, grpc, http } = await start(t, { tls });
+  const server = await start(t, { tls });
+  const { ports, grpc } = server;
   const sockets = Object.values(ports).map((port) => connectPlain(port, "127.0.0.1"));
   // The first bytes of a handshake, and then nothing.
   for (const socket of sockets) socket.write(Buffer.from([0x16, 0x03, 0x01, 0x02]));
   await Promise.all(sockets.map(closed));
-  await until(() => http.connections.size + grpc[0]!.connections + grpc[1]!.connections === 0);
+  await until(() => server.connections + grpc[0]!.connections + grpc[1]!.connections === 0);
 });

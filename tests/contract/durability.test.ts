@@ -6,7 +6,7 @@ import { SimDisk, settle } from "@codeq/simulated";
 import { claim, create } from "../../packages/server/test/broker-world.ts";
 import { engineOf } from "../../packages/server/test/engine-of.ts";
 import { readStore } from "../crash/check-store.ts";
-import { onlyWith, type Reply, type RunningServer, setup, until } from "./setup.ts";
+import { onlyWith, type Reply, type RunningServer, setup, until, withoutFronts } from "./setup.ts";
 
 async function assertSound(server: RunningServer): Promise<void> {
   assert.deepEqual((await readStore(engineOf(server.core.store))).problems, []);
@@ -267,29 +267,27 @@ test("D11: the age of a task counts from its end, and dead letters may be kept f
   assert.equal((await server.task(dead)).lastKnownLocation, "DLQ_SET");
 });
 
-test(
-  "D12: result and end of a task are there together or not at all, whenever power fails",
-  onlyWith.disk,
-  async (t) => {
-    const ends = { both: 0, none: 0 };
-    for (let seed = 1; seed <= 24; seed += 1) {
-      const server = await setup(t, { storage: "sim-disk", seed });
-      const id = await server.leased();
-      server.world.disk.slow(seed % 2 === 0 ? "sync" : "write", new Promise(() => {}));
-      void server.complete(id);
-      await settle();
-      server.world.crash("power");
-      const after = await server.world.start();
-      const { status } = await after.task(id);
-      const result = await after.get(`/tasks/${id}/result`);
-      assert.equal(status === "COMPLETED", result.status === 200, `${status}, ${result.text}`);
-      ends[result.status === 200 ? "both" : "none"] += 1;
-      await assertSound(after);
-      await after.stop();
-    }
-    assert.ok(ends.both > 0 && ends.none > 0, JSON.stringify(ends));
-  },
-);
+test("D12: result and end of a task are there together or not at all, whenever power fails", {
+  skip: onlyWith.disk.skip || withoutFronts.turn.skip,
+}, async (t) => {
+  const ends = { both: 0, none: 0 };
+  for (let seed = 1; seed <= 24; seed += 1) {
+    const server = await setup(t, { storage: "sim-disk", seed });
+    const id = await server.leased();
+    server.world.disk.slow(seed % 2 === 0 ? "sync" : "write", new Promise(() => {}));
+    void server.complete(id);
+    await settle();
+    server.world.crash("power");
+    const after = await server.world.start();
+    const { status } = await after.task(id);
+    const result = await after.get(`/tasks/${id}/result`);
+    assert.equal(status === "COMPLETED", result.status === 200, `${status}, ${result.text}`);
+    ends[result.status === 200 ? "both" : "none"] += 1;
+    await assertSound(after);
+    await after.stop();
+  }
+  assert.ok(ends.both > 0 && ends.none > 0, JSON.stringify(ends));
+});
 
 test("D13: of several answers to one delivery exactly one counts", async (t) => {
   let posted = 0;

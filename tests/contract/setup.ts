@@ -28,6 +28,7 @@ import { Timestamps } from "../../packages/server/src/timestamps.ts";
 import { newEndpoints } from "../../packages/server/src/transport/endpoints.ts";
 import { engineOf } from "../../packages/server/test/engine-of.ts";
 import { assertDocumented } from "./api-document.ts";
+import { type OpenDoor, openDoor, type Sent, testFronts } from "./local-fronts.ts";
 import { type Caller, producerTokens, workerTokens } from "./tokens.ts";
 
 export interface Options {
@@ -73,6 +74,11 @@ export const onlyWith = {
   callbacks: oneShard("each shard bounds its own callbacks"),
 } as const;
 
+/** Options of tests that mean requests which do not come over connections, with the reason. */
+export const withoutFronts = {
+  turn: { skip: testFronts > 0 && "requests over connections do not come in one turn" },
+} as const;
+
 function oneShard(reason: string): { readonly skip: string | false } {
   return { skip: shards === 1 ? false : reason };
 }
@@ -89,6 +95,8 @@ export class World {
   /** Of the only store, or of the one for what is no task; then of the shards. */
   readonly #stores: StoreFiles[] = [];
   readonly #options: Options;
+  /** Of the server that was started last. */
+  #door: OpenDoor | undefined;
   directory = "";
   /** Grows when a process ends; what an earlier one left behind does nothing any more. */
   life = 1;
@@ -151,12 +159,15 @@ export class World {
     });
     const endpoints = newEndpoints("test");
     const app = composeHttp({ core, config, logger, metrics, timestamps, clock, endpoints });
-    return new RunningServer({ world: this, core, app, config, metrics, lines });
+    const door = testFronts === 0 ? undefined : await openDoor({ config, http: app, logger });
+    this.#door = door;
+    return new RunningServer({ world: this, core, app, config, metrics, lines, door });
   }
 
   /** Ends the process, or takes the power away; the next start finds what the disk kept. */
   crash(mode: "process" | "power"): void {
     this.life += 1;
+    void this.#door?.close();
     for (const files of this.#stores) files.disk = files.disk.crash(mode);
   }
 
@@ -177,6 +188,7 @@ export class World {
       argv: [],
       env: {
         CODEQ_SHARDS: String(shards),
+        CODEQ_FRONTS: String(testFronts),
         PRODUCER_AUTH_CONFIG: JSON.stringify(producerTokens),
         WORKER_AUTH_CONFIG: JSON.stringify(workerTokens),
         CODEQ_DATA_DIR: this.directory || "unused",
@@ -250,6 +262,7 @@ export class RunningServer {
   readonly metrics: Metrics;
   /** What the server has logged. */
   readonly lines: string[];
+  readonly #door: OpenDoor | undefined;
   readonly #life: number;
   #isStopped = false;
 
@@ -260,6 +273,7 @@ export class RunningServer {
     config: Config;
     metrics: Metrics;
     lines: string[];
+    door: OpenDoor | undefined;
   }) {
     this.world = parts.world;
     this.core = parts.core;
@@ -267,6 +281,7 @@ export class RunningServer {
     this.config = parts.config;
     this.metrics = parts.metrics;
     this.lines = parts.lines;
+    this.#door = parts.door;
     this.#life = parts.world.life;
   }
 
@@ -278,27 +293,33 @@ export class RunningServer {
   async ask(path: string, { method = "GET", caller, headers = {}, body }: Ask): Promise<Reply> {
     const authorization = caller === undefined ? {} : { authorization: `Bearer ${caller}` };
     const isRaw = typeof body === "string" || Buffer.isBuffer(body) || body === undefined;
-    const reply = await this.app.inject({
-      method: method as "GET",
-      url: path,
-      headers: { ...authorization, ...headers },
-      ...(body === undefined ? {} : { payload: isRaw ? (body as string) : JSON.stringify(body) }),
-    });
-    assertDocumented({
+    const payload = body === undefined || isRaw ? (body as string | Buffer) : JSON.stringify(body);
+    const { status, text, ...more } = await this.#send({
       method,
       url: path,
-      status: reply.statusCode,
-      headers: reply.headers as Record<string, string | undefined>,
-      text: reply.body,
+      headers: { ...authorization, ...headers },
+      payload,
     });
+    assertDocumented({ method, url: path, status, headers: more.headers, text });
     return {
-      status: reply.statusCode,
-      headers: reply.headers as Record<string, string | undefined>,
-      text: reply.body,
+      status,
+      headers: more.headers,
+      text,
       get json() {
-        return JSON.parse(reply.body);
+        return JSON.parse(text);
       },
     };
+  }
+
+  async #send({ method, payload, ...request }: Sent): Promise<Omit<Reply, "json">> {
+    // What is said of a long token cannot be heard over a connection, which takes no such headers.
+    const isShort = JSON.stringify(request).length < this.config.headerBytesMax;
+    const door = isShort ? this.#door : undefined;
+    if (door !== undefined) return await door.send({ method, payload, ...request });
+    const body = payload === undefined ? {} : { payload };
+    const reply = await this.app.inject({ method: method as "GET", ...request, ...body });
+    const headers = reply.headers as Record<string, string | undefined>;
+    return { status: reply.statusCode, headers, text: reply.body };
   }
 
   /** The same, and ends the feed that it may open, as there would be no answer without. */
@@ -401,6 +422,7 @@ export class RunningServer {
     if (this.#isStopped || this.#life !== this.world.life) return;
     this.#isStopped = true;
     this.core.queue.stopWaiting();
+    await this.#door?.close();
     await this.app.close();
     await this.core[Symbol.asyncDispose]();
   }

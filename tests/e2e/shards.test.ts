@@ -14,7 +14,7 @@ import {
   temporaryDirectory,
 } from "./server-process.ts";
 
-const preload = import.meta.resolve("./failing-shard.ts");
+const preload = import.meta.resolve("./failing-thread.ts");
 
 interface World {
   readonly dataDir: string;
@@ -57,7 +57,7 @@ function createMany(api: ApiClient, count: number): Promise<string[]> {
 }
 
 async function breakShard(server: ServerProcess): Promise<void> {
-  const broken = server.line((line) => line === "the shard is broken");
+  const broken = server.line((line) => line === "the thread is broken");
   server.signal("SIGUSR2");
   await broken;
 }

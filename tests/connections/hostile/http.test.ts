@@ -101,9 +101,9 @@ test("beyond the limit of connections strangers make room, for others and for ea
   const kept = await world.attack("idle-after-request", 40);
   const crowd = await world.attack("idle", 200);
   await world.healthy(20);
-  const { connections } = world.server.http;
-  await until(() => connections.size <= 50);
-  assert.ok(connections.givenUp >= 190, `${connections.givenUp} were given up`);
+  const { server } = world;
+  await until(() => server.connections <= 50);
+  assert.ok(server.givenUp >= 190, `${server.givenUp} were given up`);
   assert.equal(kept.report.closed + crowd.report.closed >= 190, true);
   assert.match(await world.server.line("too many connections"), /"listener":"http","max":50/);
 });

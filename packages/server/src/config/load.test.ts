@@ -64,6 +64,7 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   durability: ["interval", "interval"],
   syncIntervalMs: ["250", 250],
   shards: ["4", 4],
+  fronts: ["2", 2],
   minFreeDiskBytes: ["1048576", 1_048_576],
   lsmCacheBytes: ["268435456", 268_435_456],
   lsmWriteBufferBytes: ["67108864", 67_108_864],

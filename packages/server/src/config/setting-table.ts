@@ -144,6 +144,11 @@ export const settingTable: SettingTable = {
     about:
       "Number of shards: threads with a store each, over which the tasks of this server are spread. Recorded when the data directory is first used; `codeq shards migrate` changes it.",
   },
+  fronts: {
+    ...count(0, 16, 0),
+    about:
+      "Number of threads that have the connections of the HTTP API: sockets, TLS and reading requests. With 0 the main thread has them. Needs a system on which threads can share a port, such as Linux.",
+  },
   minFreeDiskBytes: {
     ...bytes(0, 1024 * gibibyte, 64 * 1024 * 1024),
     about: "Free space below which writes are refused until there is more.",

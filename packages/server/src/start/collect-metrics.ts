@@ -8,6 +8,7 @@ import type { Store } from "../store/store.ts";
 import { timeOfId } from "../task-ids.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { streamKinds } from "../telemetry/stream-metrics.ts";
+import type { FrontCounts } from "../transport/fronts/front-counts.ts";
 import type { Streams } from "../transport/grpc/streams.ts";
 import type { ServerTls } from "../transport/tls/server-tls.ts";
 
@@ -125,15 +126,17 @@ export function collectConnectionMetrics(
     readonly http: FastifyInstance;
     readonly streams: Streams;
     readonly tls: ServerTls | undefined;
+    /** Undefined when the main thread has the connections. */
+    readonly fronts?: FrontCounts | undefined;
   },
 ): void {
-  const { http, streams, tls } = parts;
+  const { http, streams, tls, fronts } = parts;
   metrics.connections.collect(() => [
-    [http.connections.size, "http"],
+    [fronts?.open ?? http.connections.size, "http"],
     [streams.connections, "grpc"],
   ]);
   metrics.connectionsGivenUp.collect(() => [
-    [http.connections.givenUp, "http"],
+    [fronts?.givenUp ?? http.connections.givenUp, "http"],
     [streams.connectionsGivenUp, "grpc"],
   ]);
   if (tls === undefined) return;

@@ -28,11 +28,13 @@ import type { Tracing } from "../telemetry/tracing/tracing.ts";
 import { Timestamps } from "../timestamps.ts";
 import { type Endpoints, newEndpoints } from "../transport/endpoints.ts";
 import type { Streams } from "../transport/grpc/streams.ts";
+import { routes } from "../transport/http/http-server.ts";
 import { type Certificates, loadCertificates } from "../transport/tls/certificates.ts";
 import { ServerTls } from "../transport/tls/server-tls.ts";
 import { collectConnectionMetrics } from "./collect-metrics.ts";
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
 import { drawUniform } from "./draw-uniform.ts";
+import { FrontThreads } from "./front-threads.ts";
 import { runKeysCommand } from "./keys-command.ts";
 import { ListenError, type Listening, listenAll } from "./listen.ts";
 import { openDataDir } from "./open-data-dir.ts";
@@ -100,6 +102,8 @@ interface Running {
   readonly streams: Streams;
   readonly endpoints: Endpoints;
   readonly tracing: Tracing;
+  /** Undefined when the main thread has the HTTP listener. */
+  readonly fronts: FrontThreads | undefined;
 }
 
 async function start(given: Given, logger: Logger): Promise<Running> {
@@ -142,8 +146,17 @@ async function start(given: Given, logger: Logger): Promise<Running> {
   const shared = { core, config, logger, metrics, endpoints, tls, tracing };
   const http = composeHttp({ ...shared, timestamps, clock });
   const streams = composeStreams({ ...shared, clock });
-  collectConnectionMetrics(metrics, { http, streams, tls });
-  return { core, http, streams, endpoints, tracing };
+  const fronts = config.fronts === 0 ? undefined : startFronts(http, config, logger);
+  collectConnectionMetrics(metrics, { http, streams, tls, fronts: fronts?.counts });
+  return { core, http, streams, endpoints, tracing, fronts };
+}
+
+function startFronts(http: FastifyInstance, config: Config, logger: Logger): FrontThreads {
+  const { server, answers } = http;
+  const onLost = (): never => exit(1, "no thread is left that listens for HTTP");
+  const fronts = new FrontThreads({ config, clock, logger, server, answers, routes, onLost });
+  process.on("SIGHUP", () => fronts.reloadTls());
+  return fronts;
 }
 
 async function listen(running: Running, config: Config): Promise<Listening> {
@@ -165,6 +178,7 @@ async function stop(
   const cancel = clock.after(graceMs, () => {
     logger.warn("the grace is over: open connections are cut");
     running.http.connections.destroyAll();
+    running.fronts?.cut();
   });
   running.streams.stopServing();
   running.core.queue.stopWaiting();

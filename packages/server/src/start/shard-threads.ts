@@ -12,11 +12,10 @@ import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
 import type { ShardLink } from "../shards/link.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { cloneable } from "./cloneable-config.ts";
+import { Restarts } from "./restarts.ts";
 import type { ShardThreadData, ShardThreadWord } from "./shard-thread.ts";
 
-const startsMax = 5;
-const startsWithinMs = 60_000;
-const startAfterMs = 250;
 const youngMiB = 24;
 const entry: string = fileURLToPath(import.meta.url).replace(
   /shard-threads\.(ts|js)$/,
@@ -64,7 +63,7 @@ class ShardThread implements ShardLink {
   /** What was said before anybody listened. */
   readonly #early: Uint8Array[] = [];
   #listener: ((message: Uint8Array) => void) | undefined;
-  readonly #startedMs: number[] = [];
+  readonly #restarts: Restarts;
   #worker: Worker | undefined;
   #isStopping = false;
   #stopped: PromiseWithResolvers<void> | undefined;
@@ -72,11 +71,12 @@ class ShardThread implements ShardLink {
   constructor(parts: ShardThreadParts, number: number) {
     this.#parts = parts;
     this.#number = number;
+    this.#restarts = new Restarts(parts.clock);
   }
 
   open(): Promise<void> {
-    const { config, clock, identity } = this.#parts;
-    this.#startedMs.push(clock.monotonicMs());
+    const { config, identity } = this.#parts;
+    this.#restarts.started();
     const workerData: ShardThreadData = {
       config: cloneable(config),
       shard: { number: this.#number, of: identity },
@@ -151,17 +151,9 @@ class ShardThread implements ShardLink {
 
   /** Unless it was started too often lately. */
   #startAgain(): void {
-    const { clock, logger } = this.#parts;
+    const { logger } = this.#parts;
     const shard = this.#number;
-    const nowMs = clock.monotonicMs();
-    const recent = this.#startedMs.filter((atMs) => nowMs - atMs < startsWithinMs).length;
-    if (recent >= startsMax) {
-      logger.error("a shard ends again and again; it stays down until the server is restarted", {
-        shard,
-      });
-      return;
-    }
-    clock.after(startAfterMs, () => {
+    const isStarting = this.#restarts.startAgain(() => {
       if (this.#isStopping) return;
       this.open().then(
         () => logger.info("the shard is open again", { shard }),
@@ -171,12 +163,9 @@ class ShardThread implements ShardLink {
         },
       );
     });
+    if (isStarting) return;
+    logger.error("a shard ends again and again; it stays down until the server is restarted", {
+      shard,
+    });
   }
-}
-
-/** The same configuration without what cannot be sent to a thread. */
-function cloneable(config: Config): Config {
-  return structuredClone(
-    Object.fromEntries(Object.entries(config).filter(([, value]) => typeof value !== "function")),
-  ) as unknown as Config;
 }

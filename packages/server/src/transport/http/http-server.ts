@@ -3,6 +3,7 @@
  * id; whatever goes wrong has the same shape. Callers that stop listening are noticed while they wait.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import Fastify, {
   type FastifyError,
   type FastifyInstance,
@@ -31,7 +32,8 @@ import { Calls, headersOf, type Listener, type Permit } from "./calls.ts";
 import { eventRoutes } from "./event-routes.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
-import { PlainConnections, type TellAnswered } from "./plain-connections.ts";
+import { LocalAnswers, type TellAnswered } from "./plain-answers.ts";
+import { PlainConnections } from "./plain-connections.ts";
 import { RequestIds } from "./request-ids.ts";
 import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
 import { taskAdminRoutes } from "./task-admin-routes.ts";
@@ -52,6 +54,8 @@ export interface HttpOptions {
   readonly limits: HttpLimits;
   /** Undefined for plain HTTP. */
   readonly tls: ServerTls | undefined;
+  /** Called when somebody known begins or ceases to wait on a connection. */
+  readonly onHeld?: (socket: Socket, isHeld: boolean) => void;
   /** Routes without a token, such as health and metrics. */
   readonly pages: readonly Page[];
 }
@@ -81,6 +85,8 @@ declare module "fastify" {
   }
   interface FastifyInstance {
     readonly connections: Connections;
+    /** What fronts ask. */
+    readonly answers: LocalAnswers;
   }
   interface FastifyRequest {
     origin: Origin | undefined;
@@ -106,20 +112,28 @@ const requestIdPattern = /^[\x21-\x7e]{1,128}$/;
 export function createHttpServer(options: HttpOptions): FastifyInstance {
   const { limits, tls, logger, clock } = options;
   const tell = tellOf(options);
-  const connections = new Connections({ max: limits.connectionsMax, listener: "http", logger });
+  const connections = new Connections({
+    max: limits.connectionsMax,
+    listener: "http",
+    logger,
+    onHeld: options.onHeld,
+  });
   const calls = new Calls(options);
-  const plain = new PlainConnections({
+  const answers = new LocalAnswers({
     calls,
+    clock,
+    requestIdOf,
+    tell,
+    tellFailure: (error, { id, route }) => fail(logger, error, { id, route }),
+  });
+  const plain = new PlainConnections({
+    answers,
+    isClosing: () => calls.isClosing,
     routes,
     connections,
     clock,
     limits,
     bodyBytesMax: options.bodyBytesMax,
-    ...{
-      requestIdOf,
-      tell,
-      tellFailure: (error, { id, route }) => fail(logger, error, { id, route }),
-    },
   });
   const app = Fastify({
     bodyLimit: options.bodyBytesMax,
@@ -135,6 +149,7 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     },
   });
   app.decorate("connections", connections);
+  app.decorate("answers", answers);
   app.decorateRequest("held", undefined);
   app.decorateRequest("origin", undefined);
   app.decorateRequest("identity", undefined);

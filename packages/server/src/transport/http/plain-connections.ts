@@ -7,42 +7,29 @@
  *   answering   one request is being answered; more bytes than its own are kept for Node
  *   left        Node has it, or it is closed
  */
-import { STATUS_CODES } from "node:http";
 import type { Server, Socket } from "node:net";
-import type { Identity } from "../../access/identity.ts";
 import type { Clock } from "../../clock.ts";
-import type { MaybePromise } from "../../maybe-promise.ts";
-import type { Origin } from "../../operations/audit-event.ts";
-import type { Admission, Answer } from "../../operations/operation.ts";
-import type { SentRequest } from "../../telemetry/tracing/tracing.ts";
 import { addressOf } from "../address.ts";
 import type { Connection, Connections } from "../connections.ts";
-import { type Calls, headersOf, type Listener, noQuery } from "./calls.ts";
+import type { Listener } from "./calls.ts";
 import { type HttpLimits, stalledMs } from "./node-server.ts";
-import { type FoundRoute, type PlainRequest, PlainRoutes, readPlain } from "./plain-request.ts";
-import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
+import type { PlainAnswers, PlainCaller, PlainReply } from "./plain-answers.ts";
+import {
+  type FoundRoute,
+  type PlainRequest,
+  PlainRoutes,
+  type RoutePlace,
+  readPlain,
+} from "./plain-request.ts";
 
-export interface PlainParts {
-  readonly calls: Calls;
-  readonly routes: readonly AnyRoute[];
+export interface PlainParts<Route extends RoutePlace> {
+  readonly answers: PlainAnswers<Route>;
+  readonly isClosing: () => boolean;
+  readonly routes: readonly Route[];
   readonly connections: Connections;
   readonly clock: Clock;
   readonly bodyBytesMax: number;
   readonly limits: HttpLimits;
-  readonly requestIdOf: (sent: string | undefined) => string;
-  readonly tell: TellAnswered;
-  readonly tellFailure: (error: unknown, request: { id: string; route: string }) => void;
-}
-
-export type TellAnswered = (answered: Answered, sent: SentRequest) => void;
-
-/** A request that was answered. */
-export interface Answered {
-  readonly requestId: string;
-  readonly method: string;
-  readonly route: string;
-  readonly status: number;
-  readonly ms: number;
 }
 
 /** Larger ones take their turns with other large bodies. */
@@ -51,13 +38,13 @@ const plainBodyBytesMax = 64 * 1024;
 const keepAliveSpareMs = 1000;
 const timedOut = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n";
 
-export class PlainConnections {
-  readonly #parts: PlainParts;
-  readonly #routes: PlainRoutes;
-  readonly #open = new Set<PlainConnection>();
+export class PlainConnections<Route extends RoutePlace> {
+  readonly #parts: PlainParts<Route>;
+  readonly #routes: PlainRoutes<Route>;
+  readonly #open = new Set<PlainConnection<Route>>();
   readonly #dates: Dates;
 
-  constructor(parts: PlainParts) {
+  constructor(parts: PlainParts<Route>) {
     this.#parts = parts;
     this.#routes = new PlainRoutes(parts.routes);
     this.#dates = new Dates(parts.clock);
@@ -71,7 +58,7 @@ export class PlainConnections {
       for (const take of takers) take.call(server, socket);
     };
     server.on(event, (socket: Socket) => {
-      if (this.#parts.calls.isClosing || socket.destroyed) leave(socket);
+      if (this.#parts.isClosing() || socket.destroyed) leave(socket);
       else this.#take(socket, leave);
     });
   }
@@ -94,43 +81,37 @@ export class PlainConnections {
     this.#open.add(each);
   }
 
-  readonly #routeOf = (path: string): FoundRoute | undefined => this.#routes.find(path);
+  readonly #routeOf = (path: string): FoundRoute<Route> | undefined => this.#routes.find(path);
 }
 
-interface ConnectionParts extends PlainParts {
-  readonly routeOf: (path: string) => FoundRoute | undefined;
+interface ConnectionParts<Route extends RoutePlace> extends PlainParts<Route> {
+  readonly routeOf: (path: string) => FoundRoute<Route> | undefined;
   readonly dates: Dates;
   readonly leave: () => void;
   readonly closed: () => void;
 }
 
-/** A request that is being answered. */
-interface Current {
-  readonly id: string;
-  readonly route: AnyRoute;
-  readonly sent: SentRequest;
-  readonly startedMs: number;
-  admission: Admission | undefined;
-  isHeld: boolean;
-}
-
-class PlainConnection {
+class PlainConnection<Route extends RoutePlace> {
   readonly #socket: Socket;
-  readonly #parts: ConnectionParts;
+  readonly #parts: ConnectionParts<Route>;
   readonly #connection: Connection | undefined;
   readonly #address: string;
-  #current: Current | undefined;
+  readonly #caller: PlainCaller;
+  #isAnswering = false;
+  #isHeld = false;
   /** What came before its time. */
   #early: Buffer | undefined;
   #waiting: AbortController | undefined;
+  #onLeft: (() => void) | undefined;
   #onceOver: (() => void) | undefined;
   #hasAnswered = false;
 
-  constructor(socket: Socket, parts: ConnectionParts) {
+  constructor(socket: Socket, parts: ConnectionParts<Route>) {
     this.#socket = socket;
     this.#parts = parts;
     this.#connection = parts.connections.of(socket);
     this.#address = addressOf(socket.remoteAddress ?? "");
+    this.#caller = { known: this.#hold, listen: this.#listen, whenLeft: this.#whenLeft };
     socket.setNoDelay(true);
     socket.setTimeout(parts.limits.headersTimeoutSeconds * 1000);
     socket.on("timeout", this.#timedOut);
@@ -142,7 +123,7 @@ class PlainConnection {
   }
 
   closeIfIdle(): void {
-    if (this.#current !== undefined) return;
+    if (this.#isAnswering) return;
     // An answer may still be on its way to somebody who reads slowly.
     if (this.#socket.writableLength > 0) this.#socket.destroySoon();
     else this.#socket.destroy();
@@ -151,7 +132,7 @@ class PlainConnection {
   readonly #received = (bytes: Buffer): void => {
     // Nobody would get the answer.
     if (!this.#socket.writable) return;
-    if (this.#current !== undefined) {
+    if (this.#isAnswering) {
       this.#early = this.#early === undefined ? bytes : Buffer.concat([this.#early, bytes]);
       this.#socket.pause();
       return;
@@ -171,92 +152,34 @@ class PlainConnection {
     return bodyBytes <= Math.min(plainBodyBytesMax, this.#parts.bodyBytesMax);
   }
 
-  #serve(request: PlainRequest, found: FoundRoute, body: Buffer): void {
-    const { calls, clock, requestIdOf } = this.#parts;
-    const { headers } = request;
-    const { route } = found;
-    const id = requestIdOf(headers["x-request-id"]);
-    const startedMs = clock.monotonicMs();
-    const admission = undefined;
-    const current: Current = { id, route, sent: request, startedMs, admission, isHeld: false };
-    this.#current = current;
+  #serve({ path, headers }: PlainRequest, found: FoundRoute<Route>, body: Buffer): void {
+    this.#isAnswering = true;
     this.#connection?.begin(Number.POSITIVE_INFINITY);
-    const from: Origin = { address: this.#address, requestId: id };
-    const credentials = {
-      authorization: headers.authorization,
-      role: headers["x-role"],
-      tenant: undefined,
-      from,
-    };
-    const go = (answer: Answer<Identity>): MaybePromise<HttpReply> =>
-      answer.ok
-        ? this.#call(current, answer.value, { found, headers, body, from })
-        : problem(answer);
-    try {
-      const answer = calls.authorize(route, credentials);
-      this.#replySoon(current, answer instanceof Promise ? answer.then(go) : go(answer));
-    } catch (error) {
-      this.#fail(current, error);
-    }
+    const call = { path, found, headers, body, address: this.#address };
+    const reply = this.#parts.answers.answer(call, this.#caller);
+    if (reply instanceof Promise) void reply.then(this.#reply);
+    else this.#reply(reply);
   }
 
-  #call(
-    current: Current,
-    identity: Identity,
-    request: {
-      readonly found: FoundRoute;
-      readonly headers: PlainRequest["headers"];
-      readonly body: Buffer;
-      readonly from: Origin;
-    },
-  ): MaybePromise<HttpReply> {
-    const { calls } = this.#parts;
-    const { found, headers, from } = request;
-    const { route, params } = found;
-    current.isHeld = true;
+  readonly #hold = (): void => {
+    this.#isHeld = true;
     this.#connection?.hold();
-    const admitted = calls.admit(route, identity);
-    if (!admitted.ok) return problem(admitted);
-    const admission = admitted.value;
-    current.admission = admission;
-    const body = calls.readBody(route, request.body);
-    if (!body.ok) return problem(body);
-    const http = { params, query: noQuery, headers, body: body.value };
-    return calls.answer(route, http, { identity, admission, from, listen: this.#listen });
-  }
+  };
 
-  #replySoon(current: Current, reply: MaybePromise<HttpReply>): void {
-    if (!(reply instanceof Promise)) {
-      this.#reply(current, reply);
-      return;
-    }
-    reply.then(
-      (known) => this.#reply(current, known),
-      (error: unknown) => this.#fail(current, error),
-    );
-  }
-
-  #fail(current: Current, error: unknown): void {
-    this.#parts.tellFailure(error, { id: current.id, route: current.route.path });
-    this.#reply(current, problemOf("internal"));
-  }
-
-  #reply(current: Current, reply: HttpReply): void {
-    const { calls, clock, dates, limits, tell } = this.#parts;
+  readonly #reply = (reply: PlainReply): void => {
+    const { dates, limits } = this.#parts;
     const socket = this.#socket;
-    this.#current = undefined;
+    this.#isAnswering = false;
     this.#stopWaiting();
-    const { isClosing } = calls;
+    const isClosing = this.#parts.isClosing();
     const kept = isClosing
       ? "close"
       : `keep-alive\r\nKeep-Alive: timeout=${limits.keepAliveSeconds}`;
-    const head = `${headOf(reply, current)}${dates.line()}Connection: ${kept}\r\n\r\n`;
-    if (socket.writable) this.#write(head, reply);
-    if (current.isHeld) this.#connection?.release();
+    const head = `${reply.head}${dates.line()}Connection: ${kept}\r\n\r\n`;
+    if (socket.writable) this.#write(head, reply.text);
+    if (this.#isHeld) this.#connection?.release();
+    this.#isHeld = false;
     this.#connection?.end();
-    const ms = clock.monotonicMs() - current.startedMs;
-    const { id: requestId, route, sent } = current;
-    tell({ requestId, method: route.method, route: route.path, status: reply.status, ms }, sent);
     if (!socket.writable) return;
     if (this.#early !== undefined && !isClosing) {
       this.#leave(this.#early);
@@ -264,10 +187,9 @@ class PlainConnection {
     }
     this.#keepAlive();
     if (isClosing) socket.destroySoon();
-  }
+  };
 
-  #write(head: string, { body }: HttpReply): void {
-    const text = typeof body === "string" ? body : "";
+  #write(head: string, text: string): void {
     // Letters of one byte need not be looked at again.
     const isAscii = Buffer.byteLength(text) === text.length;
     const hasRoom = this.#socket.write(head + text, isAscii ? "latin1" : "utf8");
@@ -305,7 +227,7 @@ class PlainConnection {
     const isFresh = this.#waiting === undefined || this.#waiting.signal.aborted;
     const controller = isFresh ? new AbortController() : (this.#waiting as AbortController);
     this.#waiting = controller;
-    if (!this.#socket.writable) controller.abort();
+    this.#whenLeft(() => controller.abort());
     return {
       signal: controller.signal,
       abort: () => controller.abort(),
@@ -315,7 +237,18 @@ class PlainConnection {
     };
   };
 
+  readonly #whenLeft = (run: () => void): void => {
+    if (this.#socket.writable) this.#onLeft = run;
+    else run();
+  };
+
+  #left(): void {
+    this.#onLeft?.();
+    this.#onLeft = undefined;
+  }
+
   #stopWaiting(): void {
+    this.#onLeft = undefined;
     this.#onceOver?.();
     this.#onceOver = undefined;
   }
@@ -327,7 +260,7 @@ class PlainConnection {
   };
 
   readonly #timedOut = (): void => {
-    if (this.#current !== undefined) return;
+    if (this.#isAnswering) return;
     // Who takes nothing would never let it come to an orderly end.
     if (this.#hasAnswered || !this.#socket.writable) {
       this.#socket.destroy();
@@ -343,22 +276,14 @@ class PlainConnection {
 
   /** Who has hung up is not waited for, as Node has it too. */
   readonly #ended = (): void => {
-    this.#waiting?.abort();
+    this.#left();
     this.#socket.end();
   };
 
   readonly #closed = (): void => {
-    this.#waiting?.abort();
+    this.#left();
     this.#parts.closed();
   };
-}
-
-function headOf(reply: HttpReply, { id, admission }: Current): string {
-  const { status, body } = reply;
-  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nx-request-id: ${id}\r\n`;
-  const headers = headersOf(reply, admission);
-  for (const name of Object.keys(headers)) head += `${name}: ${headers[name]}\r\n`;
-  return typeof body === "string" ? `${head}content-length: ${Buffer.byteLength(body)}\r\n` : head;
 }
 
 /** The header that tells the time, made once a second. */

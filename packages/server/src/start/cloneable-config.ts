@@ -1,0 +1,8 @@
+/** The same configuration without what cannot be sent to a thread. */
+import type { Config } from "../config/settings.ts";
+
+export function cloneable(config: Config): Config {
+  return structuredClone(
+    Object.fromEntries(Object.entries(config).filter(([, value]) => typeof value !== "function")),
+  ) as unknown as Config;
+}
