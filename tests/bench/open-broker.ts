@@ -100,6 +100,7 @@ const newTask: NewTask = {
   idempotencyKey: "",
   maxAttempts: 5,
   visibleMs: undefined,
+  extras: undefined,
   payload,
   payloadBytes: payload.length,
   payloadHash: "",

@@ -134,3 +134,32 @@ test("tasks are listed by place, queue and text, in either order", async (t) => 
   assert.match(cut.output, new RegExp(`^ID .*\n${ids[2]?.slice(-8)} +mail +ready +0/5 `));
   assert.equal(cut.errors, "the first 1 of 3; --limit shows more\n");
 });
+
+test("a task that waits is moved, put off, run now, and given another priority and payload", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const made = ["enqueue", "mail", '{"n":1}', "--tag", "vip", "--tag", "eu", "--delay", "1h"];
+  const id = JSON.parse((await cli.run(...made, "--json")).output).id;
+  const short = id.slice(-8);
+  assert.match((await cli.run("get", short)).output, /^tags +vip, eu$/m);
+  const edits: readonly (readonly [string[], string])[] = [
+    [["move", short, "post"], "delayed until \\S+ in post, priority 0"],
+    [["reschedule", short, "--delay", "2h"], "delayed until \\S+ in post, priority 0"],
+    [["set-priority", short, "7"], "delayed until \\S+ in post, priority 7"],
+    [["edit", short, '{"n":12345678901234567890}'], "delayed until \\S+ in post, priority 7"],
+    [["run-now", short], "ready in post, priority 7"],
+  ];
+  for (const [args, said] of edits) {
+    const { output, errors } = await cli.run(...args);
+    assert.match(output, new RegExp(`^${id} is ${said}\n$`), errors);
+  }
+  const found = await cli.run("tasks", "--tag", "vip,eu", "--json");
+  assert.equal(JSON.parse(found.output).payload, '{"n":12345678901234567890}');
+  assert.equal((await cli.run("tasks", "--tag", "other")).output, "no tasks match\n");
+  assert.equal((await cli.run("reschedule", short)).code, 2);
+  assert.equal((await cli.run("set-priority", short, "12")).code, 2);
+  await cli.run("work", "post", "--max", "1", "--", "cat");
+  const refused = await cli.run("run-now", short);
+  assert.equal(refused.code, 11);
+  assert.match(refused.errors, /the task does not wait: a worker has it, or it has ended/);
+});

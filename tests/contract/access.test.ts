@@ -38,6 +38,7 @@ interface Ids {
   readonly leased: string;
   readonly done: string;
   readonly dead: string;
+  readonly waiting: string;
   readonly apiKey: string;
 }
 
@@ -262,6 +263,13 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: [404, "not found"],
   },
+  "PATCH /v1/codeq/admin/tasks/:id": {
+    access: "admin",
+    path: ({ waiting }) => `/v1/codeq/admin/tasks/${waiting}`,
+    body: () => ({ priority: 9 }),
+    ok: 200,
+    foreign: [404, "not found"],
+  },
   "DELETE /v1/codeq/admin/keys/:id": {
     access: "admin",
     path: ({ apiKey }) => `/v1/codeq/admin/keys/${apiKey}`,
@@ -293,12 +301,12 @@ async function populated(t: TestContext): Promise<[RunningServer, Ids]> {
   const done = await server.leased({ payload: { secret: "of acme" } });
   await server.complete(done);
   const dead = await server.buried();
-  await server.create({ command: "later", delaySeconds: 60, idempotencyKey: "k" });
+  const waiting = await server.create({ command: "later", delaySeconds: 60, idempotencyKey: "k" });
   const leased = await server.leased({ payload: { secret: "of acme" } });
   await server.create({ command: "print" });
   const key = { name: "secret of acme", scopes: ["codeq:create"] };
   const apiKey = (await server.post("/admin/keys", key, "admin-acme")).json.id;
-  return [server, { leased, done, dead, apiKey }];
+  return [server, { leased, done, dead, waiting, apiKey }];
 }
 
 /** A task may have an error, too. */

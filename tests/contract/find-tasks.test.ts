@@ -24,7 +24,12 @@ async function populated(server: RunningServer): Promise<Record<string, string>>
   const delayed = await server.create({ command: "later", delaySeconds: 60 });
   const leased = await server.leased({ command: "leased" });
   const payload = { customer: { id: 42, tags: ["a", "b"] }, text: "x".repeat(600) };
-  const ready = await server.create({ command: "Ready", payload, idempotencyKey: "order 7" });
+  const ready = await server.create({
+    command: "Ready",
+    payload,
+    idempotencyKey: "order 7",
+    tags: ["blue", "vip:1", "blue"],
+  });
   await server.create({ command: "ready", payload: { customer: { id: 42 } } }, "producer-globex");
   return { done, failed, dead, delayed, leased, ready };
 }
@@ -54,6 +59,10 @@ test(
       ["payload=customer.id:43", []],
       ["payload=customer.tags.1:b", [ready]],
       ["payload=customer:42", []],
+      ["tag=blue", [ready]],
+      ["tag=blue,vip:1", [ready]],
+      ["tag=blue,green", []],
+      ["tag=Blue", []],
       ["createdBefore=2026-01-02T03:04:05Z", []],
       ["createdAfter=2026-01-02T03:04:05Z", all],
       ["endedAfter=2026-01-02T03:04:05Z", [done, failed, dead]],

@@ -57,6 +57,22 @@ test("a task is cancelled in its shard, and its worker hears of it there", async
   assert.equal(beat.text, '{"ok":true,"cancelled":true}');
 });
 
+test("a task is edited in its shard, and whoever waits for its new queue gets it", async (t) => {
+  const server = await open(t);
+  for (let n = 0; n < 6; n++) {
+    const id = await server.create({ delaySeconds: 600 });
+    const waiting = server.claim({ commands: [`print-${n}`], waitSeconds: 5 });
+    await server.untilWaiting(1);
+    const body = { command: `print-${n}`, delaySeconds: 0, payload: { n } };
+    const path = `/v1/codeq/admin/tasks/${id}`;
+    const reply = await server.ask(path, { method: "PATCH", caller: "admin-acme", body });
+    assert.equal(reply.status, 200, reply.text);
+    const claimed = await waiting;
+    assert.deepEqual([claimed?.id, claimed?.payload], [id, `{"n":${n}}`]);
+  }
+  assert.equal((await server.stats()).delayed, 0);
+});
+
 test("dead letters of all shards are replayed and deleted, within the quota", async (t) => {
   const quotas = { ...noQuotas, default: { ...noQuotas.default, pendingTasks: 4 } };
   const server = await open(t, { quotas });

@@ -105,6 +105,7 @@ async function enqueue(broker: Broker, number: number): Promise<TaskId> {
     idempotencyKey: "",
     maxAttempts: 5,
     visibleMs: undefined,
+    extras: undefined,
     payload,
     payloadBytes: payload.length,
     payloadHash: "",

@@ -385,6 +385,7 @@ class Machine {
       idempotencyKey: isKeyed ? `k${random.int(1_000_000)}` : "",
       maxAttempts: 3,
       visibleMs,
+      extras: undefined,
       payload,
       payloadBytes: payload.length,
       payloadHash: "",

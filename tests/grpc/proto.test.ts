@@ -14,7 +14,7 @@ const workerMessages = {
     "id=1 string, command=2 string, payload=3 bytes, priority=4 int32, webhook=5 string",
     "max_attempts=6 int32, status=7 string, worker_id=8 string, lease_until=9 string",
     `attempts=10 int32, tenant_id=11 string, created_at=12 ${timestamp}, updated_at=13 ${timestamp}`,
-    "lease_token=100 uint64, trace_parent=101 string, trace_state=102 string",
+    "lease_token=100 uint64, trace_parent=101 string, trace_state=102 string, tags=103 repeated string",
   ].join(", "),
   Hello: "token=1 string, worker_id=2 string",
   Ready: "commands=1 repeated string, lease_seconds=2 int32, count=3 int32",
@@ -49,7 +49,7 @@ const producerMessages = {
   CreateTask: [
     "seq=1 uint64, command=2 string, payload=3 bytes, priority=4 int32, webhook=5 string",
     `max_attempts=6 int32, idempotency_key=7 string, run_at=8 ${timestamp}`,
-    "delay_seconds=9 int32, trace_parent=10 string, trace_state=11 string",
+    "delay_seconds=9 int32, trace_parent=10 string, trace_state=11 string, tags=100 repeated string",
   ].join(", "),
   CreateTaskBatch: "tasks=1 repeated CreateTask",
   AwaitResult: "task_id=1 string, wait_seconds=2 int32",

@@ -59,6 +59,7 @@ export function sightingsOf(exchange: AnyExchange): Sighting[] {
     case "cancelTask":
     case "cancelAnyTask":
     case "replayTask":
+    case "editTask":
       return [{ task: exchange.answer.value, result: undefined }];
     case "submitResult":
       return [{ task: undefined, result: exchange.answer.value }];
@@ -95,6 +96,7 @@ export function namedTasks(exchange: AnyExchange): {
     }
     case "inspectTask":
     case "replayTask":
+    case "editTask":
     case "cancelTask":
     case "cancelAnyTask":
     case "deleteTask":
@@ -114,6 +116,7 @@ export function touchedBy(request: AnyRequest): string[] {
     case "extendLease":
     case "cancelTask":
     case "cancelAnyTask":
+    case "editTask":
     case "submitResult":
       return [request.input.id as string];
     case "submitResults":

@@ -18,6 +18,7 @@ export type EventKind =
   | "bury"
   | "replay"
   | "cancel"
+  | "edit"
   | "remove"
   | "other";
 
@@ -194,6 +195,9 @@ const kinds: ReadonlyMap<string, EventKind> = new Map([
   ["dead-ready", "replay"],
   ["ready-done", "cancel"],
   ["delayed-done", "cancel"],
+  ["ready-ready", "edit"],
+  ["ready-delayed", "edit"],
+  ["delayed-delayed", "edit"],
 ]);
 
 /** Names the bucket in which tasks are first in, first out. */

@@ -825,6 +825,53 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
+    checker: "editsAreKept",
+    bug: "a new payload is not written",
+    plants: {
+      core: (core) => {
+        onCommit(core, (change) => {
+          const { before, after, because } = change;
+          if (because !== "edited" || before === undefined || after === undefined) return change;
+          const { payload, storedBytes } = before;
+          return { ...change, payload: undefined, after: { ...after, payload, storedBytes } };
+        });
+      },
+    },
+  },
+  {
+    checker: "editsAreKept",
+    bug: "moving a task is answered and not carried out",
+    plants: {
+      core: ({ broker }) => {
+        const act = broker.act.bind(broker);
+        broker.act = async (of, action) => {
+          if (action.kind !== "edit") return act(of, action);
+          const { command, ...rest } = action.edit;
+          const acted = await act(of, { ...action, edit: rest });
+          if (!acted.ok || command === undefined) return acted;
+          return { ...acted, task: { ...acted.task, command } };
+        };
+      },
+    },
+  },
+  {
+    checker: "editsAreKept",
+    bug: "a task that was put off is ready all the same",
+    plants: {
+      core: ({ broker }) => {
+        const act = broker.act.bind(broker);
+        broker.act = async (of, action) => {
+          if (action.kind !== "edit" || action.edit.dueMs === undefined) return act(of, action);
+          const { dueMs } = action.edit;
+          const acted = await act(of, { ...action, edit: { ...action.edit, dueMs: 0 } });
+          return acted.ok
+            ? { ...acted, task: { ...acted.task, place: { in: "delayed", dueMs } } }
+            : acted;
+        };
+      },
+    },
+  },
+  {
     checker: "cancelledIsOver",
     bug: "that a task was cancelled while a worker has it is not kept",
     plants: {

@@ -14,7 +14,7 @@ const promised = [
   ...["version", "completion", "help", "task create", "task get", "task result", "worker start"],
   ...["queue inspect", "auth set", "auth show", "auth clear", "shards migrate"],
   ...["tasks", "dlq list", "dlq show", "dlq replay", "dlq delete", "dlq purge"],
-  ...["pause", "resume", "cancel"],
+  ...["pause", "resume", "cancel", "move", "run-now", "reschedule", "set-priority", "edit"],
 ];
 
 test("every promised command has a row, and every row is promised", () => {

@@ -10,7 +10,7 @@ import type { TokenSource } from "./line.ts";
 import { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.ts";
 import { createFields, type EnqueueOptions, payloadOf } from "./producer/enqueue-options.ts";
 import { Producer } from "./producer/producer.ts";
-import { createRun, graceBody, type Run } from "./producer/run.ts";
+import { createRun, graceBody, type Run, type RunStatus } from "./producer/run.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
 import type { Handler, TaskDefinition, TaskType } from "./task.ts";
 import { passOn, type Tracing } from "./trace-context.ts";
@@ -153,6 +153,9 @@ export class Client implements AsyncDisposable {
       cancel: async (taskId, options) => {
         const path = `/tasks/${encodeURIComponent(taskId)}/cancel`;
         await this.#ask({ method: "POST", path, body: graceBody(options) });
+      },
+      status: async (taskId) => {
+        return (await this.#ask({ path: `/tasks/${encodeURIComponent(taskId)}` })) as RunStatus;
       },
     });
   }

@@ -8,6 +8,7 @@ export type {
   DeadLetters,
   InspectedTask,
   QueuePause,
+  TaskChanges,
   TaskFilter,
   TaskPage,
   TaskPageOptions,
@@ -27,7 +28,7 @@ export type { TlsOptions } from "./grpc/http2-connection.ts";
 export { JsonText } from "./json-text.ts";
 export { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.ts";
 export type { EnqueueOptions } from "./producer/enqueue-options.ts";
-export type { CancelOptions, ResultOptions, Run } from "./producer/run.ts";
+export type { CancelOptions, ResultOptions, Run, RunStatus } from "./producer/run.ts";
 export { type SchemaIssue, type StandardSchema, ValidationError } from "./standard-schema.ts";
 export {
   type Handler,

@@ -67,6 +67,7 @@ export const errors = {
   not_in_progress: row(409, "ABORTED", "not-in-progress"),
   not_dead: row(409, "ABORTED", "the task is not a dead letter"),
   has_ended: row(409, "ABORTED", "the task has ended already"),
+  not_waiting: row(409, "ABORTED", "the task does not wait: a worker has it, or it has ended"),
   not_ended: row(409, "ABORTED", "the task has not ended"),
   ambiguous_id: row(409, "ABORTED", "several tasks have an id like this; give more of it"),
   idempotency_key_reused: row(409, "ALREADY_EXISTS", "idempotency key reused"),

@@ -8,6 +8,8 @@ export const limits = {
   commandPattern: /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$/,
   tenantPattern: /^[a-z][a-z0-9-]{1,62}$/,
   idempotencyKeyCharsMax: 256,
+  tagsMax: 16,
+  tagPattern: /^[^\s,\p{Cc}\p{Cs}]{1,64}$/u,
   webhookCharsMax: 2048,
   reasonCharsMax: 4096,
   errorCharsMax: 64 * 1024,

@@ -15,6 +15,7 @@ export type Cause =
   | "expired"
   | "promoted"
   | "replayed"
+  | "edited"
   | "cancelled"
   | "deleted";
 
@@ -26,7 +27,7 @@ export interface Change {
   readonly because: Cause;
   /** What a worker said that gave it back; empty when it said nothing. */
   readonly reason: string;
-  /** The payload of a new task that is too long to travel with it. */
+  /** The payload of a new or edited task that is too long to travel with it. */
   readonly payload: string | undefined;
   /** The result of a task that is too long to travel with it. */
   readonly result: ResultBody | undefined;

@@ -15,6 +15,7 @@ test("the package offers its rules and nothing else", () => {
     "claim",
     "clampPriority",
     "complete",
+    "edit",
     "emptyResult",
     "enqueue",
     "expireLease",

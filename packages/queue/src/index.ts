@@ -20,6 +20,7 @@ export {
   type Status,
   statusOf,
   type Task,
+  type TaskExtras,
   type TaskId,
   type TenantId,
   type WorkerId,
@@ -28,6 +29,7 @@ export { abandon } from "./transitions/abandon.ts";
 export { cancel, cancelled } from "./transitions/cancel.ts";
 export { claim } from "./transitions/claim.ts";
 export { complete, isRepeat, type Submission } from "./transitions/complete.ts";
+export { type Edit, edit } from "./transitions/edit.ts";
 export { enqueue, type NewTask } from "./transitions/enqueue.ts";
 export { expireLease } from "./transitions/expire-lease.ts";
 export { extendLease } from "./transitions/extend-lease.ts";

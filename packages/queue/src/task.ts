@@ -2,8 +2,8 @@
  * A task and where it is. The place decides everything else: the status shown to users, the index
  * keys in the store and the transitions that are possible are all derived from it.
  *
- *   ready    waits to be claimed; leaves by claim or cancel
- *   delayed  waits for its time; leaves by promote or cancel
+ *   ready    waits to be claimed; leaves by claim, edit or cancel
+ *   delayed  waits for its time; leaves by promote, edit or cancel
  *   leased   a worker has it; leaves by complete, nack, abandon, expiry or cancel
  *   dead     its deliveries are used up; leaves by replay, retention or an operator
  *   done     a worker finished it, or it was cancelled; leaves by retention
@@ -69,6 +69,14 @@ export interface Task {
   readonly place: Place;
   /** What its worker gave back when it is short; undefined before that, and when it is kept apart. */
   readonly result: ResultBody | undefined;
+  /** Undefined for most tasks, so that what is not used costs nothing. */
+  readonly extras: TaskExtras | undefined;
+}
+
+/** What few producers ask for. */
+export interface TaskExtras {
+  /** Short labels, each once. */
+  readonly tags: readonly string[];
 }
 
 export interface Artifact {

@@ -33,6 +33,7 @@ export function newTask(over: Partial<NewTask> = {}): NewTask {
     payloadHash: "hash",
     maxAttempts: 5,
     visibleMs: undefined,
+    extras: undefined,
     ...over,
   };
 }

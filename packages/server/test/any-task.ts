@@ -1,5 +1,5 @@
 /** Arbitrary records, as strange as the types allow. */
-import type { Place, ResultBody, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
+import type { Place, ResultBody, Task, TaskExtras, TaskId, TenantId, WorkerId } from "@codeq/queue";
 // biome-ignore lint/correctness/noUndeclaredDependencies: the workspace has it, for its tests.
 import fc from "fast-check";
 
@@ -42,6 +42,11 @@ export const anyResult: fc.Arbitrary<ResultBody> = record({
   artifacts: fc.array(record({ name: text, url: text }), { maxLength: 4 }),
 });
 
+export const anyExtras: fc.Arbitrary<TaskExtras | undefined> = fc.oneof(
+  fc.constant(undefined),
+  record({ tags: fc.array(text, { minLength: 1, maxLength: 4 }) }),
+);
+
 export const anyTask: fc.Arbitrary<Task> = record({
   id: anyTaskId,
   tenantId: fc.constantFrom("", "acme", "pending", "dlq") as fc.Arbitrary<TenantId>,
@@ -69,4 +74,5 @@ export const anyTask: fc.Arbitrary<Task> = record({
   storedBytes: ms,
   place: anyPlace,
   result: fc.option(anyResult, { nil: undefined }),
+  extras: anyExtras,
 });

@@ -159,6 +159,7 @@ export function newTask(fields: Partial<NewTask> = {}): NewTask {
     payloadHash: "hash",
     maxAttempts: 3,
     visibleMs: undefined,
+    extras: undefined,
     ...fields,
   };
 }

@@ -10,7 +10,10 @@ export const fifo: MakeChecker = ({ world, report }) => {
   const { ledger } = world;
   const isFresh = (task: Task): boolean => {
     const first = ledger.versions.get(task.id)?.[0]?.task;
-    return task.leaseToken === 0 && task.place.in === "ready" && first?.place.in === "ready";
+    if (task.leaseToken !== 0 || task.place.in !== "ready" || first?.place.in !== "ready")
+      return false;
+    // One that was edited may have had to queue up again.
+    return task.place.seq === first.place.seq && bucketOf(task) === bucketOf(first);
   };
   const onClaim = ({ id, before }: LedgerEvent): void => {
     if (before === undefined || !isFresh(before)) return;
@@ -35,8 +38,18 @@ export const fifo: MakeChecker = ({ world, report }) => {
   };
   return {
     event: (event) => {
-      if (event.kind === "claim") onClaim(event);
-      else onReady(event);
+      const { kind, before, after } = event;
+      const keepsTurn = before?.place.in === "ready" && isSamePlace(before, after);
+      if (kind === "claim") onClaim(event);
+      else if (!keepsTurn) onReady(event);
     },
   };
 };
+
+function isSamePlace(before: Task, after: Task | undefined): boolean {
+  return (
+    before.place.in === "ready" &&
+    after?.place.in === "ready" &&
+    before.place.seq === after.place.seq
+  );
+}

@@ -7,6 +7,7 @@ import { conservation } from "./conservation.ts";
 import { counters } from "./counters.ts";
 import { deliveries } from "./deliveries.ts";
 import { durableBeforeVisible } from "./durable-before-visible.ts";
+import { editsAreKept } from "./edits-are-kept.ts";
 import { everythingFinishes } from "./everything-finishes.ts";
 import { fencing } from "./fencing.ts";
 import { fifo } from "./fifo.ts";
@@ -66,6 +67,7 @@ export const checkers = {
   replays,
   pausedStandsStill,
   cancelledIsOver,
+  editsAreKept,
   everythingFinishes,
   rottenIsNotServed,
 } as const satisfies Record<string, MakeChecker>;

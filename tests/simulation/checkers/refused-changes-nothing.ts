@@ -18,6 +18,8 @@ function marksOf(request: AnyRequest): string[] {
       return [request.input.resultJson ?? request.input.error];
     case "submitResults":
       return request.input.map(({ resultJson, error }) => resultJson ?? error);
+    case "editTask":
+      return [request.input.payload ?? ""];
     case "nackTask":
       return [request.input.reason];
     default:

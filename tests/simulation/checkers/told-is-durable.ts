@@ -11,6 +11,7 @@ const placesAfter: Readonly<Record<TaskEventName, readonly Place["in"][]>> = {
   created: ["ready", "delayed"],
   promoted: ["ready"],
   replayed: ["ready"],
+  edited: ["ready", "delayed"],
   claimed: ["leased"],
   completed: ["done"],
   failed: ["done", "dead"],

@@ -1,7 +1,10 @@
 /** Readers and administrators: they look at tasks, results and counts, and clean up. */
+
+import type { TaskId } from "@codeq/queue";
 import type { FilterInput } from "../../../packages/server/src/operations/task-filter-input.ts";
 import { admins, type Caller, commands, producers, workers } from "../plan.ts";
 import type { Fleet } from "./fleet.ts";
+import { payload } from "./produce.ts";
 
 export async function readTask(fleet: Fleet): Promise<void> {
   if (fleet.known.length === 0) return;
@@ -23,7 +26,11 @@ export async function readTask(fleet: Fleet): Promise<void> {
 export async function administer(fleet: Fleet): Promise<void> {
   const { calls, random, world } = fleet;
   const caller = fleet.chance(0.1) ? random.pick(producers) : random.pick(admins);
-  switch (random.int(12)) {
+  switch (random.int(15)) {
+    case 12:
+    case 13:
+    case 14:
+      return editSome(fleet, caller);
     case 10:
     case 11:
       return cancelSome(fleet, caller);
@@ -124,9 +131,35 @@ async function cancelSome(fleet: Fleet, caller: Caller): Promise<void> {
   await calls.send("cancelTask", producer ?? caller, { id, graceSeconds });
 }
 
+/** Mostly a task of its own that waits: another queue, priority, payload or time, or some of these. */
+async function editSome(fleet: Fleet, caller: Caller): Promise<void> {
+  const { calls, random, world } = fleet;
+  const waiting = [...world.ledger.tasks.values()].filter(({ place }) => {
+    return place.in === "ready" || place.in === "delayed";
+  });
+  const tasks = fleet.chance(0.8) && waiting.length > 0 ? waiting : fleet.known;
+  if (tasks.length === 0) return;
+  const { id } = random.pick<{ readonly id: TaskId }>(tasks);
+  const owner = world.ledger.tasks.get(id)?.tenantId;
+  const own = admins.find(({ tenant }) => tenant === owner);
+  const soon = (): string => new Date(world.wallMs + random.int(5000) - 1000).toISOString();
+  const edit = {
+    command: fleet.chance(0.3) ? random.pick(commands) : undefined,
+    priority: fleet.chance(0.3) ? random.int(10) : undefined,
+    payload: fleet.chance(0.3) ? payload(fleet) : undefined,
+    runAt: fleet.chance(0.2) ? soon() : undefined,
+    delaySeconds: fleet.chance(0.3) ? random.int(8) : undefined,
+  };
+  const isEmpty = Object.values(edit).every((value) => value === undefined);
+  const input = { id, ...edit, ...(isEmpty ? { priority: 1 } : {}) };
+  await calls.send("editTask", fleet.chance(0.9) && own !== undefined ? own : caller, input);
+}
+
 function someFilter(fleet: Fleet): FilterInput {
   const { random } = fleet;
-  switch (random.int(4)) {
+  switch (random.int(5)) {
+    case 4:
+      return { tag: random.pick(["red", "blue"]) };
     case 0:
       return { command: random.pick(commands) };
     case 1:

@@ -89,6 +89,7 @@ function newTask(fleet: Fleet): CreateTaskInput {
     idempotencyKey: fleet.chance(0.25) ? fleet.mark() : "",
     runAt: fleet.chance(0.05) ? soon(fleet) : "",
     delaySeconds,
+    tags: fleet.chance(0.2) ? [random.pick(["red", "blue"])] : [],
     traceParent: "",
     traceState: "",
   };
@@ -100,7 +101,7 @@ function soon(fleet: Fleet): string {
 }
 
 /** Now and then too long to travel with the task, or larger than a whole segment of the log. */
-function payload(fleet: Fleet): string {
+export function payload(fleet: Fleet): string {
   const chars = fleet.chance(0.02) ? 5000 : fleet.random.int(fleet.chance(0.3) ? 1000 : 200);
   return JSON.stringify({ mark: fleet.mark(), text: "x".repeat(chars) });
 }

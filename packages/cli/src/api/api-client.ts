@@ -37,6 +37,10 @@ export class ApiClient {
     return this.#expectOk("POST", `/v1/codeq${path}`, { ...options, body });
   }
 
+  patch(path: string, body: string): Promise<Reply> {
+    return this.#expectOk("PATCH", `/v1/codeq${path}`, { body });
+  }
+
   delete(path: string): Promise<Reply> {
     return this.#expectOk("DELETE", `/v1/codeq${path}`, {});
   }

@@ -21,6 +21,7 @@ export function taskFields(options: Options): string {
     runAt: options.instant("run-at"),
     delaySeconds: delayMs === undefined ? undefined : Math.ceil(delayMs / 1000),
     webhook: options.text("webhook"),
+    tags: options.has("tag") ? options.list("tag") : undefined,
   };
   return asMembers(members);
 }

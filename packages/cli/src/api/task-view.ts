@@ -1,5 +1,6 @@
 /** Tasks and results as the API gives them, and as a person reads them. */
 import { CliError } from "../cli-error.ts";
+import { printable } from "../terminal/printable.ts";
 import type { Style } from "../terminal/style.ts";
 import { localMoment } from "../terminal/units.ts";
 import { prettyJson } from "./json-text.ts";
@@ -22,6 +23,7 @@ export interface TaskFields {
   /** How often an operator replayed it. */
   readonly replays?: number;
   readonly error?: string;
+  readonly tags?: readonly string[];
   readonly tenantId?: string;
   readonly createdAt: string;
   readonly updatedAt: string;
@@ -65,6 +67,7 @@ export function taskLines(task: TaskFields, style: Style): string[] {
     ["attempts", `${attempts} of ${maxAttempts} came back`],
     ["replays", task.replays === undefined ? "" : String(task.replays)],
     ["priority", task.priority === undefined ? "" : String(task.priority)],
+    ["tags", printable((task.tags ?? []).join(", "))],
     ["error", task.error ?? ""],
     ["tenant", task.tenantId ?? ""],
     ["created", localMoment(task.createdAt)],

@@ -56,6 +56,7 @@ export function filterOf({ options }: Call): Record<string, string> {
     error: options.text("error"),
     idempotencyKey: options.text("key"),
     payload: options.text("payload"),
+    tag: options.has("tag") ? options.list("tag").join(",") : undefined,
     createdAfter: options.instant("created-after"),
     createdBefore: options.instant("created-before"),
     endedAfter: options.instant("ended-after"),

@@ -16,6 +16,7 @@ const filters: readonly OptionRow[] = [
     value: "path:value",
     about: "With this value in the payload, such as customer.id:42.",
   },
+  { name: "tag", value: "tag", multiple: true, about: "With this tag; several: with all of them." },
   { name: "created-after", value: "instant", about: "Created at this moment or later." },
   { name: "created-before", value: "instant", about: "Created before this moment." },
   { name: "ended-after", value: "instant", about: "Ended at this moment or later." },
@@ -35,6 +36,8 @@ const bulk: readonly OptionRow[] = [
 ];
 const oneQueue: ArgumentRow = { name: "command", about: "Only this queue.", optional: true };
 const administrator = "Of the token's tenant; the token has to be an administrator's.";
+
+const waits = "A task that a worker has, or that has ended, is refused.";
 
 export const repairCommands: readonly CommandRow[] = [
   {
@@ -148,5 +151,56 @@ export const repairCommands: readonly CommandRow[] = [
     options: [{ name: "grace", value: "time", about: "How long a worker may take; default: 30s." }],
     connects: true,
     run: async (call) => (await import("../commands/cancel.ts")).run(call),
+  },
+  {
+    name: "move",
+    group: "repair",
+    about: "Moves a task that waits to another queue.",
+    details: [waits, administrator],
+    arguments: [id, { name: "command", about: "The queue to move it to." }],
+    connects: true,
+    examples: [{ line: "move 3f2a9c1e mail-slow", about: "to the back of another queue" }],
+    run: async (call) => (await import("../commands/edit.ts")).move(call),
+  },
+  {
+    name: "run-now",
+    group: "repair",
+    about: "Makes a delayed task ready now.",
+    details: [administrator],
+    arguments: [id],
+    connects: true,
+    run: async (call) => (await import("../commands/edit.ts")).runNow(call),
+  },
+  {
+    name: "reschedule",
+    group: "repair",
+    about: "Says when a task that waits may be claimed.",
+    details: [waits, administrator],
+    arguments: [id],
+    options: [
+      { name: "delay", value: "time", about: "After this time." },
+      { name: "run-at", value: "instant", about: "At this moment, such as 2030-01-02T03:04:05Z." },
+    ],
+    connects: true,
+    run: async (call) => (await import("../commands/edit.ts")).reschedule(call),
+  },
+  {
+    name: "set-priority",
+    group: "repair",
+    about: "Changes the priority of a task that waits; it goes to the back of that priority.",
+    details: [waits, administrator],
+    arguments: [id, { name: "priority", about: "From 0 to 9, higher first." }],
+    connects: true,
+    run: async (call) => (await import("../commands/edit.ts")).setPriority(call),
+  },
+  {
+    name: "edit",
+    group: "repair",
+    about: "Replaces the payload of a task that waits.",
+    details: [waits, administrator],
+    arguments: [id, { name: "payload", about: "JSON, - for the input, or @file." }],
+    options: [{ name: "text", about: "The payload is plain text; it is sent as a JSON string." }],
+    connects: true,
+    run: async (call) => (await import("../commands/edit.ts")).payload(call),
   },
 ];

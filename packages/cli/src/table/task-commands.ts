@@ -44,6 +44,7 @@ export const taskCommands: readonly CommandRow[] = [
       { name: "max-attempts", value: "number", about: "Deliveries before it is dead." },
       { name: "key", value: "key", about: "Idempotency key: the same key makes no second task." },
       { name: "webhook", value: "url", about: "Where the result is posted to." },
+      { name: "tag", value: "tag", multiple: true, about: "Label to find the task by; up to 16." },
       { name: "text", about: "The payload is plain text; it is sent as a JSON string." },
       { name: "lines", about: "One task for every line of the input or the file." },
     ],

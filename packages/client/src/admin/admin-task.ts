@@ -1,4 +1,5 @@
 /** Tasks as administrators see them. */
+import type { Duration } from "../duration.ts";
 
 /** Where a task is. A `failed` one ended without being a dead letter. */
 export type TaskPlace = "ready" | "delayed" | "leased" | "dead" | "done" | "failed";
@@ -25,6 +26,8 @@ export interface AdminTask {
   /** The last failure. */
   readonly error?: string;
   readonly idempotencyKey?: string;
+  /** Its labels; left out when it has none. */
+  readonly tags?: readonly string[];
   readonly tenantId?: string;
   /** Moments are texts, as in RFC 3339. */
   readonly createdAt: string;
@@ -75,8 +78,24 @@ export interface TaskFilter {
   readonly idempotencyKey?: string | undefined;
   /** A path into the payload and the value there: `"customer.id:42"`. */
   readonly payload?: string | undefined;
+  /** A label that it has; several with commas between them. */
+  readonly tag?: string | undefined;
   /** How the id begins or ends. */
   readonly id?: string | undefined;
+}
+
+/** What is to be different about a task; what is left out stays as it is. */
+export interface TaskChanges {
+  /** The queue to move it to. */
+  readonly command?: string | undefined;
+  /** From 0 to 9; it goes to the back of its new priority. */
+  readonly priority?: number | undefined;
+  /** What the worker gets; it has to be writable as JSON, and not null. */
+  readonly payload?: unknown;
+  /** When it may be claimed; a date or milliseconds since 1970. Wins over `delay`. */
+  readonly runAt?: Date | number | undefined;
+  /** How long from now until it may be claimed, in whole seconds (fractions are rounded up). */
+  readonly delay?: Duration | undefined;
 }
 
 /** Which part of what matches. */

@@ -170,6 +170,38 @@ test("a handler that does not stop loses its task when the grace is over", async
   await worker.close();
 });
 
+test("a task that waits is edited, moved and run, and its producer sees where it is", async () => {
+  await using server = await testServer();
+  const { admin } = server.client;
+  const options = { delay: "1h", tags: ["vip"], idempotencyKey: "k" } as const;
+  const run = await server.client.enqueue(mail, { to: "ada" }, options);
+  assert.deepEqual((await run.status()).tags, ["vip"]);
+  const later = await admin.reschedule(run.id, { delay: "2h" });
+  assert.deepEqual(
+    [later.place, Date.parse(later.dueAt ?? "") - server.now.getTime()],
+    ["delayed", 7_200_000],
+  );
+  await admin.reschedule(run.id, new Date(server.now.getTime() + 60_000));
+  const edited = await admin.edit(run.id, { priority: 4, payload: { to: "bob" } });
+  assert.deepEqual([edited.priority, edited.payload], [4, '{"to":"bob"}']);
+  assert.equal((await admin.move(run.id, "post")).command, "post");
+  assert.equal((await admin.runNow(run.id)).place, "ready");
+  const post = task<{ readonly to: string }, { readonly tags: readonly string[] }>("post");
+  server.client.worker(post.handle(({ to }, { tags }) => ({ tags: [...tags, to] })));
+  await server.runUntilIdle();
+  assert.deepEqual(await server.client.run(post, run.id).result(), { tags: ["vip", "bob"] });
+  assert.deepEqual(
+    [(await run.status()).status, (await run.status()).command],
+    ["COMPLETED", "post"],
+  );
+  await assert.rejects(admin.runNow(run.id), (error: CodeqError) => error.code === "not_waiting");
+  assert.equal((await admin.findTasks({ tag: "vip" })).tasks.length, 1);
+  await assert.rejects(
+    server.client.enqueue(mail, { to: "ada" }, { tags: ["a b"] }),
+    (error: CodeqError) => error.code === "invalid_option",
+  );
+});
+
 test("a closed client asks nothing", async () => {
   await using server = await testServer();
   const client = server.newClient();

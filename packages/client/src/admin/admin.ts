@@ -1,4 +1,5 @@
 /** What administrators do: find tasks, look at them, and do something about them. */
+import { type Duration, toMs, toSeconds } from "../duration.ts";
 import { type CancelOptions, graceBody } from "../producer/run.ts";
 import type {
   AdminTask,
@@ -7,6 +8,7 @@ import type {
   DeadLetters,
   InspectedTask,
   QueuePause,
+  TaskChanges,
   TaskFilter,
   TaskPage,
   TaskPageOptions,
@@ -14,7 +16,7 @@ import type {
 
 /** A request of an administrator, below `/v1/codeq/admin`. */
 export interface AdminRequest {
-  readonly method: "GET" | "POST" | "DELETE";
+  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
   readonly path: string;
   /** JSON text. */
   readonly body?: string;
@@ -79,6 +81,42 @@ export class Admin {
    */
   async cancel(id: string, options: CancelOptions = {}): Promise<AdminTask> {
     return this.#act(id, "cancel", graceBody(options));
+  }
+
+  /**
+   * Changes a task that waits: its queue, its priority, its payload, or when it may be claimed. It keeps
+   * its id. Rejects with the code `not_waiting` when a worker has it or it has ended.
+   *
+   * ```ts
+   * await client.admin.edit(id, { command: "mail-slow", priority: 0 });
+   * ```
+   */
+  async edit(id: string, changes: TaskChanges): Promise<AdminTask> {
+    const { command, priority, payload, runAt, delay } = changes;
+    const body = JSON.stringify({
+      command,
+      priority,
+      payload,
+      runAt: runAt === undefined ? undefined : new Date(runAt).toISOString(),
+      delaySeconds: delay === undefined ? undefined : toSeconds(toMs(delay, "delay")),
+    });
+    const answer = await this.#ask({ method: "PATCH", path: taskPath(id), body });
+    return (answer as { readonly task: AdminTask }).task;
+  }
+
+  /** Moves a task that waits to another queue. */
+  move(id: string, command: string): Promise<AdminTask> {
+    return this.edit(id, { command });
+  }
+
+  /** Makes a delayed task ready now. */
+  runNow(id: string): Promise<AdminTask> {
+    return this.edit(id, { delay: 0 });
+  }
+
+  /** Lets a task that waits be claimed at this moment, or after this time. */
+  reschedule(id: string, when: Date | { readonly delay: Duration }): Promise<AdminTask> {
+    return this.edit(id, when instanceof Date ? { runAt: when } : when);
   }
 
   /** Removes a task that has ended. */

@@ -13,7 +13,7 @@ import {
 } from "./http-core.ts";
 
 export interface HttpRequest {
-  readonly method?: "GET" | "POST" | "DELETE";
+  readonly method?: "GET" | "POST" | "PATCH" | "DELETE";
   /** Below `/v1/codeq`. */
   readonly path: string;
   readonly token: string;

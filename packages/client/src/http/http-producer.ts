@@ -87,7 +87,8 @@ async function answersTo(
 }
 
 function itemOf(task: producer.CreateTask): string {
-  const { command, priority, webhook, maxAttempts, idempotencyKey, runAtMs, delaySeconds } = task;
+  const { command, priority, webhook, maxAttempts, idempotencyKey, runAtMs, delaySeconds, tags } =
+    task;
   const runAt = runAtMs === undefined ? "" : new Date(runAtMs).toISOString();
   const fields = JSON.stringify({
     command,
@@ -97,6 +98,7 @@ function itemOf(task: producer.CreateTask): string {
     idempotencyKey,
     runAt,
     delaySeconds,
+    tags: tags.length === 0 ? undefined : tags,
   });
   return `${fields.slice(0, -1)},"payload":${textOf(task.payload)}}`;
 }

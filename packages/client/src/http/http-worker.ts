@@ -109,6 +109,7 @@ interface TaskAnswer {
   readonly leaseToken?: number;
   readonly traceParent?: string;
   readonly traceState?: string;
+  readonly tags?: string[];
 }
 
 function taskOf({ createdAt, updatedAt, ...task }: TaskAnswer): worker.Task {

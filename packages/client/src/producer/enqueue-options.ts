@@ -22,6 +22,8 @@ export interface EnqueueOptions {
    * client makes a key for every call, so that it can try again when an answer is missing.
    */
   readonly idempotencyKey?: string | undefined;
+  /** Labels to find the task by: at most 16, each 1 to 64 characters without spaces and commas. */
+  readonly tags?: readonly string[] | undefined;
   /** The server posts the result there. */
   readonly webhook?: string | undefined;
   /** How long to wait until the task is stored, with tries in between; `"30s"` unless told. */
@@ -84,7 +86,18 @@ export function createFields(
     delaySeconds: options.delay === undefined ? 0 : delayOf(options.delay),
     traceParent: more.trace?.traceparent ?? "",
     traceState: more.trace?.tracestate ?? "",
+    tags: options.tags === undefined ? noTags : checkTags(options.tags),
   };
+}
+
+const noTags: string[] = [];
+
+function checkTags(tags: readonly string[]): string[] {
+  if (tags.length <= limits.tagsMax && tags.every((tag) => limits.tagPattern.test(tag))) {
+    return [...tags];
+  }
+  const rule = `at most ${limits.tagsMax}, each 1 to 64 characters without spaces and commas`;
+  throw new CodeqError("invalid_option", `invalid tags ${JSON.stringify(tags)}: ${rule}`);
 }
 
 function keyOf({ idempotencyKey }: EnqueueOptions): string | undefined {

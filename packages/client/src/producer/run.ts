@@ -32,6 +32,31 @@ export interface Run<Output> {
    * with the code `has_ended` when the task has ended already.
    */
   cancel(options?: CancelOptions): Promise<void>;
+  /** Where the task is now. */
+  status(): Promise<RunStatus>;
+}
+
+/** A task as its producer sees it. */
+export interface RunStatus {
+  readonly id: string;
+  /** The name of the task, as it was enqueued or moved to since. */
+  readonly command: string;
+  /** `PENDING` waits, `IN_PROGRESS` is at a worker, the others have ended. */
+  readonly status: "PENDING" | "IN_PROGRESS" | "COMPLETED" | "FAILED";
+  /** When a delayed task may be claimed. */
+  readonly runAt?: string;
+  /** Who has it. */
+  readonly workerId?: string;
+  /** Deliveries that came back; 0 when it is left out. */
+  readonly attempts?: number;
+  readonly maxAttempts: number;
+  readonly priority?: number;
+  readonly tags?: readonly string[];
+  /** The last failure. */
+  readonly error?: string;
+  /** Moments are texts, as in RFC 3339. */
+  readonly createdAt: string;
+  readonly updatedAt: string;
 }
 
 /** How a task is cancelled. */
@@ -44,13 +69,20 @@ type Cancel = (taskId: string, options: CancelOptions) => Promise<void>;
 
 type WaitForResult = (taskId: string, options: WaitOptions) => Promise<producer.TaskResult>;
 
+interface RunVerbs {
+  readonly wait: WaitForResult;
+  readonly cancel: Cancel;
+  readonly status: (taskId: string) => Promise<RunStatus>;
+}
+
 export function createRun<Output>(
   definition: TaskDefinition,
   id: string,
-  { wait, cancel }: { readonly wait: WaitForResult; readonly cancel: Cancel },
+  { wait, cancel, status }: RunVerbs,
 ): Run<Output> {
   return {
     cancel: (options = {}) => cancel(id, options),
+    status: () => status(id),
     id,
     task: definition.name,
     result: async ({ timeout, signal } = {}) => {

@@ -94,6 +94,7 @@ class DeliveryContext implements TaskContext {
   readonly attempt: number;
   readonly maxAttempts: number;
   readonly priority: number;
+  readonly tags: readonly string[];
   readonly fencingToken: number;
   readonly trace: TraceContext | undefined;
   readonly progress: TaskContext["progress"];
@@ -106,6 +107,7 @@ class DeliveryContext implements TaskContext {
     this.attempt = delivery.attempt;
     this.maxAttempts = delivery.task.maxAttempts;
     this.priority = delivery.task.priority;
+    this.tags = delivery.task.tags;
     this.fencingToken = Number(delivery.leaseToken);
     this.trace = delivery.trace;
     this.progress = (fraction, note) => onProgress(this, fraction, note);

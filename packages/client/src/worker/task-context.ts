@@ -15,6 +15,8 @@ export interface TaskContext {
   readonly attempt: number;
   /** How many deliveries there may be; the last one is `attempt === maxAttempts`. */
   readonly maxAttempts: number;
+  /** The labels that the producer gave it. */
+  readonly tags: readonly string[];
   /** 0 to 9, as it was enqueued. */
   readonly priority: number;
   /** When the server took the task, by its clock. */

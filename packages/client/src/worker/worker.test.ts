@@ -84,6 +84,7 @@ function taskMessage(more: Partial<wire.Task>): wire.Task {
     leaseToken: 1,
     traceParent: "",
     traceState: "",
+    tags: [],
     ...more,
   };
 }

@@ -50,6 +50,8 @@ export interface CreateTask {
   delaySeconds: number;
   traceParent: string;
   traceState: string;
+  /** Labels to find the task by. */
+  tags: string[];
 }
 
 export function newCreateTask(): CreateTask {
@@ -65,6 +67,7 @@ export function newCreateTask(): CreateTask {
     delaySeconds: 0,
     traceParent: "",
     traceState: "",
+    tags: [],
   };
 }
 
@@ -80,6 +83,7 @@ export function writeCreateTask(message: CreateTask, writer: WireWriter): void {
   writer.int32Field(72, message.delaySeconds);
   writer.stringField(82, message.traceParent);
   writer.stringField(90, message.traceState);
+  for (const each of message.tags) writer.stringMember(802, each);
 }
 
 export function readCreateTask(reader: WireReader): CreateTask {
@@ -119,6 +123,10 @@ export function readCreateTask(reader: WireReader): CreateTask {
         break;
       case 90:
         message.traceState = reader.string();
+        break;
+      case 802:
+        reader.countElement();
+        message.tags.push(reader.string());
         break;
       default:
         reader.skip(tag);

@@ -44,6 +44,7 @@ test("every event that is cut off is refused, wherever it is cut", () => {
       delaySeconds: 7,
       traceParent: "00-1",
       traceState: "a=b",
+      tags: ["red", "é"],
     },
   };
   const whole = encodeMessage(writeProducerEvent, event);

@@ -30,6 +30,8 @@ export interface Task {
   /** W3C trace context of the producer, if it sent one. */
   traceParent: string;
   traceState: string;
+  /** Labels that the producer gave it. */
+  tags: string[];
 }
 
 export function newTask(): Task {
@@ -50,6 +52,7 @@ export function newTask(): Task {
     leaseToken: 0,
     traceParent: "",
     traceState: "",
+    tags: [],
   };
 }
 
@@ -70,6 +73,7 @@ export function writeTask(message: Task, writer: WireWriter): void {
   writer.uint64Field(800, message.leaseToken);
   writer.stringField(810, message.traceParent);
   writer.stringField(818, message.traceState);
+  for (const each of message.tags) writer.stringMember(826, each);
 }
 
 export function readTask(reader: WireReader): Task {
@@ -124,6 +128,10 @@ export function readTask(reader: WireReader): Task {
         break;
       case 818:
         message.traceState = reader.string();
+        break;
+      case 826:
+        reader.countElement();
+        message.tags.push(reader.string());
         break;
       default:
         reader.skip(tag);

@@ -1,5 +1,5 @@
 import { clampPriority } from "../priority.ts";
-import type { Place, Task, TaskId, TenantId } from "../task.ts";
+import type { Place, Task, TaskExtras, TaskId, TenantId } from "../task.ts";
 
 /** What a producer asks for. */
 export interface NewTask {
@@ -18,6 +18,7 @@ export interface NewTask {
   readonly maxAttempts: number;
   /** When the producer wants it to be claimable; undefined means at once. */
   readonly visibleMs: number | undefined;
+  readonly extras: TaskExtras | undefined;
 }
 
 export interface EnqueueAt {
@@ -52,6 +53,7 @@ export function enqueue(input: NewTask, at: EnqueueAt): Task {
     storedBytes: input.payloadBytes,
     place: firstPlace(input.visibleMs, at),
     result: undefined,
+    extras: input.extras,
   };
 }
 

@@ -68,7 +68,7 @@ import { type QueueState, Queues } from "./queue-state.ts";
 import { nearMax } from "./ready-window.ts";
 import { recoverMemory } from "./recover.ts";
 import { ResultWaiters } from "./result-waiters.ts";
-import { type Acted, addsPending, decide, type TaskAction, type TaskOf } from "./task-actions.ts";
+import { type Acted, decide, exceededBy, type TaskAction, type TaskOf } from "./task-actions.ts";
 import { TaskReads } from "./task-reads.ts";
 import { TaskSearch } from "./task-search.ts";
 import { TenantRoom } from "./tenant-room.ts";
@@ -379,14 +379,16 @@ export class Broker implements Queue {
     }
     if (action.kind === "delete") return this.#deleteOne(task);
     this.store.assertWritable();
-    const exceeded = addsPending(action) ? this.room.exceededByTask(of.tenantId, 0) : undefined;
+    const exceeded = exceededBy(this.room, of, action);
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
     const { clock, retention } = this.#options;
     const terms = { nowMs: clock.nowMs(), seq: this.#nextSequence(), retention };
     const decided = decide(task, action, terms);
     if (!decided.ok) return decided;
-    await this.#applied([decided.value]);
-    return { ok: true, task: decided.value.after as Task };
+    const { before, after } = decided.value;
+    if (after === before) await this.store.whenDurable(of.id);
+    else await this.#applied([decided.value]);
+    return { ok: true, task: after as Task };
   }
 
   async #deleteOne(task: Task): Promise<Acted> {

@@ -12,6 +12,8 @@ export function eventsOf(change: Change): readonly TaskEvent[] {
       return [{ event: "promoted", ...about(after) }];
     case "replayed":
       return [{ event: "replayed", ...about(after) }];
+    case "edited":
+      return [{ event: "edited", ...about(after), ...delayOf(after) }];
     case "claimed":
       return [{ event: "claimed", ...about(after), ...workerOf(after) }];
     case "cancelled":
@@ -69,12 +71,21 @@ function wayBack(change: Change, after: Task): Pick<TaskEvent, "event"> & Partia
   }
 }
 
-type About = Pick<TaskEvent, "atMs" | "tenantId" | "taskId" | "command" | "priority" | "attempt">;
+type AlwaysSaid = "atMs" | "tenantId" | "taskId" | "command" | "priority" | "attempt";
+type About = Pick<TaskEvent, AlwaysSaid | "tags">;
 
 /** What every event says of its task. */
 function about(task: Task): About {
-  const { id, tenantId, command, priority, attempts, updatedMs } = task;
-  return { atMs: updatedMs, tenantId, taskId: id, command, priority, attempt: attempts + 1 };
+  const { id, tenantId, command, priority, attempts, updatedMs, extras } = task;
+  return {
+    atMs: updatedMs,
+    tenantId,
+    taskId: id,
+    command,
+    priority,
+    attempt: attempts + 1,
+    ...(extras === undefined ? {} : { tags: extras.tags }),
+  };
 }
 
 function workerOf({ place }: Task): { workerId?: WorkerId } {

@@ -24,9 +24,13 @@ export class MemoryIndex {
     return this.queues.queue(task.tenantId, queueOf(task.command));
   }
 
-  /** Follows a change; returns the queue of its task. */
+  /** Follows a change; returns the queue that its task is in now. */
   apply({ before, after, because }: Change): QueueState {
     const queue = this.queueOf((after ?? before) as Task);
+    if (because === "edited") {
+      this.#edit(queue, before as Task, after as Task);
+      return queue;
+    }
     if (because === "extended") {
       if (after !== undefined) this.leases.extend(after);
       return queue;
@@ -35,6 +39,18 @@ export class MemoryIndex {
     if (after !== undefined) this.#enter(queue, after);
     this.onMoved?.(queue);
     return queue;
+  }
+
+  /** Its queue may be another one now; what kept its turn is where it was. */
+  #edit(queue: QueueState, before: Task, after: Task): void {
+    const from = this.queueOf(before);
+    if (from !== queue || before.place !== after.place) {
+      this.#leave(from, before, "edited");
+      this.#enter(queue, after);
+    }
+    // Its payload may have another size.
+    this.onMoved?.(from);
+    if (from !== queue) this.onMoved?.(queue);
   }
 
   #enter(queue: QueueState, task: Task): void {

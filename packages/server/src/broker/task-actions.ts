@@ -3,6 +3,8 @@ import {
   type Change,
   cancel,
   changeOf,
+  type Edit,
+  edit,
   type Outcome,
   type Retention,
   replay,
@@ -11,21 +13,30 @@ import {
   type TenantId,
 } from "@codeq/queue";
 import type { Exceeded } from "../config/quotas.ts";
+import { isShort } from "../store/short-texts.ts";
 
 export type TaskAction =
   /** Gives a dead letter all its deliveries again. */
   | { readonly kind: "replay" }
   /** Ends a task that waits; one that a worker has gets so long to stop. */
   | { readonly kind: "cancel"; readonly graceMs: number }
+  /** Changes a task that waits. */
+  | { readonly kind: "edit"; readonly edit: TaskEdit }
   /** Removes a task that has ended, before its retention does. */
   | { readonly kind: "delete" };
+
+/** What is left out stays as it is. */
+export interface TaskEdit extends Omit<Edit, "payload"> {
+  /** JSON text, and how many bytes it has. */
+  readonly payload?: { readonly text: string; readonly bytes: number } | undefined;
+}
 
 export interface TaskOf {
   readonly tenantId: TenantId;
   readonly id: TaskId;
 }
 
-export type ActRefusal = "task_unknown" | "not_dead" | "not_ended" | "has_ended";
+export type ActRefusal = "task_unknown" | "not_dead" | "not_ended" | "has_ended" | "not_waiting";
 
 export type Acted =
   /** The task as it is now, or as it was when it is gone. */
@@ -39,7 +50,7 @@ export interface ActTerms {
   readonly retention: Retention;
 }
 
-/** The change that an action makes of a task. */
+/** The change that an action makes of a task; from the same to the same when there is none. */
 export function decide(
   task: Task,
   action: Exclude<TaskAction, { readonly kind: "delete" }>,
@@ -57,10 +68,41 @@ export function decide(
       const change = changeOf(task, outcome.value, "cancelled");
       return { ok: true, value: { ...change, keep: !hasEnded } };
     }
+    case "edit":
+      return decideEdit(task, action.edit, terms);
   }
 }
 
-/** Whether it makes one more task that waits, so that quotas count it. */
-export function addsPending({ kind }: TaskAction): boolean {
-  return kind === "replay";
+function decideEdit(task: Task, wanted: TaskEdit, terms: ActTerms): Outcome<Change, ActRefusal> {
+  const { payload } = wanted;
+  const isKept = payload !== undefined && isShort(payload.text);
+  const outcome = edit(task, { ...wanted, payload: payload && { ...payload, isKept } }, terms);
+  if (!outcome.ok) return outcome;
+  const change = changeOf(task, outcome.value, "edited");
+  return { ok: true, value: { ...change, payload: isKept ? undefined : payload?.text } };
+}
+
+/** What it may add to what its tenant has. */
+export function takenBy(action: TaskAction): {
+  readonly pending: number;
+  readonly storedBytes: number;
+} {
+  const storedBytes = action.kind === "edit" ? (action.edit.payload?.bytes ?? 0) : 0;
+  return { pending: action.kind === "replay" ? 1 : 0, storedBytes };
+}
+
+/** What the quotas of a tenant leave. */
+interface Room {
+  exceededByTask(tenantId: TenantId, bytes: number): Exceeded | undefined;
+  exceededByBytes(tenantId: TenantId, bytes: number): Exceeded | undefined;
+}
+
+export function exceededBy(
+  room: Room,
+  { tenantId }: TaskOf,
+  action: TaskAction,
+): Exceeded | undefined {
+  const { pending, storedBytes } = takenBy(action);
+  if (pending > 0) return room.exceededByTask(tenantId, 0);
+  return storedBytes > 0 ? room.exceededByBytes(tenantId, storedBytes) : undefined;
 }

@@ -24,6 +24,8 @@ export interface TaskFilter {
   readonly error?: string | undefined;
   readonly idempotencyKey?: string | undefined;
   readonly payload?: PayloadCondition | undefined;
+  /** Labels that it has, all of them. */
+  readonly tags?: readonly string[] | undefined;
   /** How the id begins or ends. */
   readonly idPart?: string | undefined;
 }
@@ -40,7 +42,7 @@ export function placeOf({ place }: Task): TaskPlace {
 
 /** Everything but the payload, which may have to be read. */
 export function matches(task: Task, filter: TaskFilter): boolean {
-  const { queue, place, priority, worker, error, idempotencyKey, idPart } = filter;
+  const { queue, place, priority, worker, error, idempotencyKey, tags = [], idPart } = filter;
   if (queue !== undefined && queueOf(task.command) !== queue) return false;
   if (place !== undefined && placeOf(task) !== place) return false;
   if (priority !== undefined && task.priority !== priority) return false;
@@ -49,7 +51,9 @@ export function matches(task: Task, filter: TaskFilter): boolean {
   if (idempotencyKey !== undefined && task.idempotencyKey !== idempotencyKey) return false;
   if (idPart !== undefined && !hasPart(task.id, idPart)) return false;
   return (
-    isBetween(task.createdMs, filter.createdFromMs, filter.createdToMs) && hasEnded(task, filter)
+    isBetween(task.createdMs, filter.createdFromMs, filter.createdToMs) &&
+    hasEnded(task, filter) &&
+    tags.every((tag) => task.extras?.tags.includes(tag))
   );
 }
 

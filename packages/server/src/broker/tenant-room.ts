@@ -25,11 +25,18 @@ export class TenantRoom {
   /** What one more task with a payload of so many bytes would exceed. */
   exceededByTask(tenantId: TenantId, bytes: number): Exceeded | undefined {
     if (!this.isLimited) return undefined;
-    const { pendingTasks, storedBytes } = quotaOf(this.#quotas, tenantId);
+    const { pendingTasks } = quotaOf(this.#quotas, tenantId);
     const pending = this.#queues.findTenant(tenantId)?.pending ?? 0;
     if (pending >= pendingTasks) {
       return { quota: "pendingTasks", limit: pendingTasks, current: pending };
     }
+    return this.exceededByBytes(tenantId, bytes);
+  }
+
+  /** What so many more bytes would exceed. */
+  exceededByBytes(tenantId: TenantId, bytes: number): Exceeded | undefined {
+    if (!this.isLimited) return undefined;
+    const { storedBytes } = quotaOf(this.#quotas, tenantId);
     if (storedBytes === Number.POSITIVE_INFINITY) return undefined;
     const stored = this.#store.storedBytes(tenantId);
     if (stored + bytes <= storedBytes) return undefined;

@@ -92,7 +92,7 @@ function actOnTask(name: string, action: TaskAction): Operation<TaskInput, Task>
   };
 }
 
-async function act(
+export async function act(
   server: Server,
   call: Call,
   text: string,

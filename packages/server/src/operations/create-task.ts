@@ -1,7 +1,7 @@
 /** Puts new work into a queue. A repeated idempotency key answers with the task it made before. */
 import { hash } from "node:crypto";
 import { limits } from "@codeq/protocol";
-import type { NewTask, Task } from "@codeq/queue";
+import type { NewTask, Task, TaskExtras } from "@codeq/queue";
 import type { Enqueued, Waiter } from "../broker/verbs.ts";
 import { answerEach } from "./answer-each.ts";
 import {
@@ -30,6 +30,7 @@ export interface CreateTaskInput {
   /** RFC 3339 or milliseconds; empty for none. Wins over the delay. */
   readonly runAt: string | number;
   readonly delaySeconds: number;
+  readonly tags: readonly string[];
   /** As they came; malformed ones are left out. */
   readonly traceParent: string;
   readonly traceState: string;
@@ -116,6 +117,7 @@ export function create(
     payloadHash: input.idempotencyKey === "" ? "" : hash("sha256", input.payload),
     maxAttempts: input.maxAttempts <= 0 ? server.config.maxAttemptsDefault : input.maxAttempts,
     visibleMs: visible.value,
+    extras: extrasOf(input),
   };
   server.queue.enqueue(task, waiter, item);
   return undefined;
@@ -143,15 +145,32 @@ function problemOf(
   if (!input.idempotencyKey.isWellFormed()) {
     return refusal("invalid_argument", "invalid 'idempotencyKey' (must be valid Unicode)");
   }
-  const { payloadBytesMax } = server.config;
-  if (payloadBytes > payloadBytesMax) {
-    return refusal("payload_too_large", `payload is larger than ${payloadBytesMax} bytes`);
-  }
-  return undefined;
+  if (input.tags.length > 0 && !areTags(input.tags)) return refusal("invalid_argument", tagRule);
+  return payloadProblem(server, payloadBytes);
 }
 
+export function payloadProblem(
+  { config: { payloadBytesMax } }: Pick<Server, "config">,
+  payloadBytes: number,
+): Refusal | undefined {
+  if (payloadBytes <= payloadBytesMax) return undefined;
+  return refusal("payload_too_large", `payload is larger than ${payloadBytesMax} bytes`);
+}
+
+const tagRule = `invalid 'tags' (at most ${limits.tagsMax}, each 1 to 64 characters without spaces and commas)`;
+
+function areTags(tags: readonly string[]): boolean {
+  return tags.length <= limits.tagsMax && tags.every((tag) => limits.tagPattern.test(tag));
+}
+
+function extrasOf({ tags }: CreateTaskInput): TaskExtras | undefined {
+  return tags.length === 0 ? undefined : { tags: [...new Set(tags)] };
+}
+
+export type TimeInput = Pick<CreateTaskInput, "runAt" | "delaySeconds">;
+
 /** When the task may be claimed; undefined for at once. */
-function visibleMs(nowMs: number, input: CreateTaskInput): Answer<number | undefined> {
+export function visibleMs(nowMs: number, input: TimeInput): Answer<number | undefined> {
   if (input.delaySeconds < 0) {
     return refusal("invalid_argument", "invalid 'delaySeconds' (must be >= 0)");
   }

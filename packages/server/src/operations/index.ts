@@ -6,6 +6,7 @@ import { claimTasks } from "./claim-tasks.ts";
 import { cleanUp } from "./clean-up.ts";
 import { createApiKey } from "./create-api-key.ts";
 import { createTask, createTasks } from "./create-task.ts";
+import { editTask } from "./edit-task.ts";
 import { extendLease } from "./extend-lease.ts";
 import { getResult } from "./get-result.ts";
 import { getTask } from "./get-task.ts";
@@ -55,4 +56,5 @@ export const operations = {
   listPauses,
   cancelTask,
   cancelAnyTask,
+  editTask,
 } as const;

@@ -20,6 +20,7 @@ export const filterNames = [
   "error",
   "idempotencyKey",
   "payload",
+  "tag",
   "id",
 ] as const;
 
@@ -85,6 +86,13 @@ const readers: Readonly<Record<FilterName, Read>> = {
     const condition = payloadCondition(text);
     if (condition === undefined) return "must be <path>:<value>, such as customer.id:42";
     to.payload = condition;
+    return undefined;
+  },
+  tag: (text, to) => {
+    const tags = text.split(",");
+    if (!tags.every((tag) => limits.tagPattern.test(tag)))
+      return "must be a tag, or several with commas";
+    to.tags = tags;
     return undefined;
   },
   id: (text, to) => {

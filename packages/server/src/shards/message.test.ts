@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { FaultError } from "@codeq/engine";
 import type { TaskId, TenantId, WorkerId } from "@codeq/queue";
 import fc from "fast-check";
-import { anyTask } from "../../test/any-task.ts";
+import { anyExtras, anyTask } from "../../test/any-task.ts";
 import type { Refused } from "../broker/verbs.ts";
 import { MessageReader, MessageWriter } from "./message.ts";
 import {
@@ -124,6 +124,7 @@ test("new tasks come out as they went in", () => {
       payloadHash: text,
       maxAttempts: whole,
       visibleMs: fc.option(fc.double({ noNaN: true }), { nil: undefined }),
+      extras: anyExtras,
     },
     { noNullPrototype: true },
   );

@@ -32,7 +32,13 @@ import type {
   WantedTasks,
   WorkerLeases,
 } from "../broker/queue.ts";
-import { type Acted, addsPending, type TaskAction, type TaskOf } from "../broker/task-actions.ts";
+import {
+  type Acted,
+  exceededBy,
+  type TaskAction,
+  type TaskOf,
+  takenBy,
+} from "../broker/task-actions.ts";
 import { orderOf } from "../broker/task-search.ts";
 import type {
   ClaimedTask,
@@ -359,12 +365,11 @@ export class Router implements Queue, AsyncDisposable {
 
   async act(of: TaskOf, action: TaskAction): Promise<Acted> {
     const { tenantId, id } = of;
-    const isCounted = addsPending(action);
-    const exceeded = isCounted ? this.#room.exceededByTask(tenantId, 0) : undefined;
+    const exceeded = exceededBy(this.#room, of, action);
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
     const shard = this.shardOf(id);
     return this.#of(id).ask<"act", Acted>("act", [of, action], undefined, (number) => {
-      if (isCounted) this.#room.send(shard, number, tenantId, { pending: 1 });
+      this.#room.send(shard, number, tenantId, takenBy(action));
     });
   }
 

@@ -77,11 +77,19 @@ export class SharedRoom {
   /** What one more task with a payload of so many bytes would exceed. */
   exceededByTask(tenantId: TenantId, bytes: number): Exceeded | undefined {
     if (!this.isLimited) return undefined;
-    const { pendingTasks, storedBytes } = quotaOf(this.#quotas, tenantId);
+    const { pendingTasks } = quotaOf(this.#quotas, tenantId);
     const held = this.held(tenantId);
     if (held.pending >= pendingTasks) {
       return { quota: "pendingTasks", limit: pendingTasks, current: held.pending };
     }
+    return this.exceededByBytes(tenantId, bytes);
+  }
+
+  /** What so many more bytes would exceed. */
+  exceededByBytes(tenantId: TenantId, bytes: number): Exceeded | undefined {
+    if (!this.isLimited) return undefined;
+    const { storedBytes } = quotaOf(this.#quotas, tenantId);
+    const held = this.held(tenantId);
     if (held.storedBytes + bytes <= storedBytes) return undefined;
     return { quota: "storedBytes", limit: storedBytes, current: held.storedBytes };
   }

@@ -15,6 +15,7 @@ import {
   resultOf,
   type Submission,
   type Task,
+  type TaskExtras,
   type TaskId,
   type TenantId,
   type WorkerId,
@@ -111,6 +112,20 @@ export function writeNewTask(to: MessageWriter, task: NewTask): void {
   to.text(task.payloadHash);
   to.number(task.maxAttempts);
   to.double(task.visibleMs ?? Number.NaN);
+  writeExtras(to, task.extras);
+}
+
+/** One byte when there are none. */
+function writeExtras(to: MessageWriter, extras: TaskExtras | undefined): void {
+  to.flag(extras !== undefined);
+  if (extras === undefined) return;
+  to.number(extras.tags.length);
+  for (const tag of extras.tags) to.text(tag);
+}
+
+function readExtras(from: MessageReader): TaskExtras | undefined {
+  if (!from.flag()) return undefined;
+  return { tags: Array.from({ length: from.number() }, () => from.text()) };
 }
 
 export function readNewTask(from: MessageReader): NewTask {
@@ -128,7 +143,8 @@ export function readNewTask(from: MessageReader): NewTask {
     maxAttempts: from.number(),
   };
   const visibleMs = from.double();
-  return { ...task, visibleMs: Number.isNaN(visibleMs) ? undefined : visibleMs };
+  const extras = readExtras(from);
+  return { ...task, visibleMs: Number.isNaN(visibleMs) ? undefined : visibleMs, extras };
 }
 
 export function writeClaim(to: MessageWriter, claim: ClaimRequest): void {

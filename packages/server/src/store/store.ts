@@ -564,8 +564,8 @@ function writesBeside(changes: readonly Change[]): readonly Op[] {
   return ops ?? noOps;
 }
 
-function hasWritesBeside({ before, after, payload, result }: Change): boolean {
-  if (after === undefined) return true;
+function hasWritesBeside({ before, after, because, payload, result }: Change): boolean {
+  if (after === undefined || because === "edited") return true;
   if (before === undefined) return payload !== undefined || after.idempotencyKey !== "";
   const { place } = after;
   return (
@@ -579,6 +579,8 @@ function addBeside(ops: Op[], change: Change): void {
     if (before !== undefined) addRemovals(ops, before);
   } else if (before === undefined) {
     addOfNew(ops, after, change);
+  } else if (change.because === "edited") {
+    addOfEdited(ops, before, after, change);
   } else if (after.place.in === "done" || after.place.in === "dead") {
     if (result !== undefined) ops.push(create(resultKey(after.id), encodeResult(result)));
     if (after.webhook !== "") ops.push(webhookOf(after, after.place.atMs));
@@ -596,6 +598,17 @@ function addOfNew(ops: Op[], task: Task, { payload, payloadHash }: Change): void
   const entry = { taskId: task.id, queue: queueOf(task.command), payloadHash };
   // A key whose task is gone may still be there, so this is not always its creation.
   ops.push(put(idempotencyKeyOf(task.tenantId, task.idempotencyKey), encodeIdempotency(entry)));
+}
+
+/** Only the payload of a task that is kept apart from it, now or before. */
+function addOfEdited(
+  ops: Op[],
+  before: Task,
+  { id, payload: kept }: Task,
+  { payload }: Change,
+): void {
+  if (payload !== undefined) ops.push(put(payloadKey(id), payload));
+  else if (before.payload === undefined && kept !== undefined) ops.push(remove(payloadKey(id)));
 }
 
 function addRemovals(ops: Op[], task: Task): void {

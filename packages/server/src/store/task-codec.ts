@@ -8,7 +8,16 @@
  * To add a field, add a column at the end: records that lack it have its blank value. Bytes that do not
  * decode answer undefined and are the caller's to quarantine.
  */
-import type { Artifact, Place, ResultBody, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
+import type {
+  Artifact,
+  Place,
+  ResultBody,
+  Task,
+  TaskExtras,
+  TaskId,
+  TenantId,
+  WorkerId,
+} from "@codeq/queue";
 import {
   ByteReader,
   DamagedBytes,
@@ -87,6 +96,13 @@ const columns: Columns = {
   },
   replays: number((task) => task.replays),
   cancelMs: number((task) => task.cancelMs),
+  extras: {
+    of: (task) => task.extras,
+    blank: undefined,
+    room: roomOfExtras,
+    write: writeExtras,
+    read: readExtras,
+  },
 };
 
 const names = Object.keys(columns) as (keyof Columns)[];
@@ -117,6 +133,7 @@ const blankTask: Task = {
   storedBytes: columns.storedBytes.blank,
   place: columns.place.blank,
   result: columns.result.blank,
+  extras: columns.extras.blank,
 };
 
 /** At least as many bytes as `writeTask` takes. */
@@ -172,8 +189,8 @@ export function readTask(
       if (((which >>> position) & 1) === 0) continue;
       task[names[position] as string] = list[position]?.read(reader);
     }
-    // Every task has a command, and no change of a task changes it.
-    const isWhole = reader.isAtEnd && which < 2 ** list.length && task["command"] !== "";
+    // Every task may be delivered, and no change of a task changes how often.
+    const isWhole = reader.isAtEnd && which < 2 ** list.length && task["maxAttempts"] !== 0;
     return isWhole ? (task as unknown as Task) : undefined;
   } catch (error) {
     if (error instanceof DamagedBytes) return undefined;
@@ -291,6 +308,26 @@ function readResult(reader: ByteReader): ResultBody | undefined {
     artifacts.push({ name, url: reader.text() });
   }
   return { json, artifacts };
+}
+
+function roomOfExtras(extras: TaskExtras | undefined): number {
+  if (extras === undefined) return 1;
+  return 1 + numberBytesMax + extras.tags.reduce((sum, tag) => sum + roomOfText(tag), 0);
+}
+
+function writeExtras(buffer: Buffer, at: number, extras: TaskExtras | undefined): number {
+  buffer[at] = extras === undefined ? 0 : 1;
+  if (extras === undefined) return at + 1;
+  let end = writeNumber(buffer, at + 1, extras.tags.length);
+  for (const tag of extras.tags) end = writeText(buffer, end, tag);
+  return end;
+}
+
+function readExtras(reader: ByteReader): TaskExtras | undefined {
+  if (!isThere(reader)) return undefined;
+  const tags: string[] = [];
+  for (let left = reader.number(); left > 0; left--) tags.push(reader.text());
+  return { tags };
 }
 
 /** The bytes of a result that is kept apart from its task. */

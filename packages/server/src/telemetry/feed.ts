@@ -10,6 +10,7 @@ export const taskEventNames = [
   "created",
   "promoted",
   "replayed",
+  "edited",
   "claimed",
   "completed",
   "failed",
@@ -30,6 +31,8 @@ export interface TaskEvent {
   readonly priority: number;
   /** Which delivery it is about, from 1 on: the one under way, the one that ended or the next. */
   readonly attempt: number;
+  /** The labels of the task; left out when it has none. */
+  readonly tags?: readonly string[];
   readonly workerId?: WorkerId;
   /** How a task failed, or came to be ready again without an attempt of its own. */
   readonly how?:

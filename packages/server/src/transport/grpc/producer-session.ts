@@ -279,6 +279,7 @@ function toInput(task: producer.CreateTask): Answer<CreateTaskInput> {
       idempotencyKey: task.idempotencyKey,
       runAt: task.runAtMs ?? "",
       delaySeconds: task.delaySeconds,
+      tags: task.tags,
       traceParent: task.traceParent,
       traceState: task.traceState,
     },

@@ -10,6 +10,8 @@ const batchBytesMax = 4 * 1024 * 1024 - 64 * 1024;
 /** More than the fields besides payload and webhook can need. */
 const fieldsBytes = 1024;
 
+const noTags: readonly string[] = [];
+
 interface TaskBatch {
   readonly message: worker.ServerEvent;
   /** What is in it. */
@@ -57,5 +59,6 @@ export function taskMessage({ task, payload }: ClaimedTask, workerId: string): w
     leaseToken: task.leaseToken,
     traceParent: task.traceParent,
     traceState: task.traceState,
+    tags: (task.extras?.tags ?? noTags) as string[],
   };
 }

@@ -28,6 +28,8 @@ const leaseToken = about(
   "The fencing token of the claim. When given, only the delivery with this token is acted on.",
 );
 
+const texts: Shape<string[] | undefined> = list(requiredText);
+
 const createFields = {
   command: about(text, commandText),
   payload: about(rawValue, payloadText),
@@ -53,7 +55,32 @@ const createFields = {
     minimum: 0,
     maximum: limits.delaySecondsMax,
   }),
+  tags: about(
+    texts,
+    "Labels of the task to find it by: 1 to 64 characters without spaces and commas.",
+    {
+      maxItems: limits.tagsMax,
+    },
+  ),
 };
+
+/** What is left out stays as it is. */
+export const EditTaskBody = object(
+  {
+    command: about(text, "The queue to move the task to."),
+    priority: about(
+      integer,
+      `0 to ${limits.priorityMax}; the task goes to the back of its priority.`,
+    ),
+    payload: about(rawValue, "The new payload."),
+    runAt: about(text, "RFC 3339: when the task may be claimed. Comes before delaySeconds."),
+    delaySeconds: about(integer, "Seconds before the task may be claimed; 0 for at once.", {
+      minimum: 0,
+      maximum: limits.delaySecondsMax,
+    }),
+  },
+  { isClosed: true },
+);
 
 export const CreateItem = object(createFields);
 /** A payload of null is as good as none here; 0, false and "" are payloads. */
@@ -65,8 +92,6 @@ export const CreateBody = object({
 export const CreateBatchBody = object({
   tasks: about(nonEmptyList(CreateItem), "Each is created or refused by itself."),
 });
-
-const texts: Shape<string[] | undefined> = list(requiredText);
 
 const claimFields = {
   commands: about(texts, "The commands to claim; empty for every command the token may work on.", {
@@ -157,6 +182,7 @@ export const DeadLettersBody = object(
     error: about(text, "Whose error contains this text."),
     idempotencyKey: about(text, "Created with this idempotency key."),
     payload: about(text, "A value inside the payload: `customer.id:42`."),
+    tag: about(text, "With this tag, or with all of several, with commas between them."),
     id: about(text, "Whose id begins like this."),
   },
   { isClosed: true },

@@ -2,7 +2,7 @@
  * Records as the wire shows them. Built as text because it is several times cheaper than building
  * objects first; only strings that users choose need escaping.
  */
-import { type Place, type Result, statusOf, type Task } from "@codeq/queue";
+import { type Place, type Result, statusOf, type Task, type TaskExtras } from "@codeq/queue";
 import { placeOf } from "../../broker/task-filter.ts";
 import type { SubmittedResult } from "../../operations/submit-result.ts";
 import type { Counts } from "../../store/counts.ts";
@@ -74,6 +74,7 @@ export class JsonCodec {
     text += `,"updatedAt":"${this.#timestamps.local(task.updatedMs)}"`;
     if (place.in === "leased") text += `,"leaseToken":${task.leaseToken}`;
     if (task.replays !== 0) text += `,"replays":${task.replays}`;
+    if (task.extras !== undefined) text += extrasText(task.extras);
     return text;
   }
 
@@ -143,6 +144,10 @@ export function queueBuckets(
     if (counts.dead > 0) buckets[`${prefix}:dlq`] = counts.dead;
   }
   return JSON.stringify(buckets);
+}
+
+function extrasText({ tags }: TaskExtras): string {
+  return `,"tags":${JSON.stringify(tags)}`;
 }
 
 function optional(name: string, value: string): string {

@@ -98,6 +98,7 @@ const taskOptional = {
   resultKey: string,
   tenantId: string,
   leaseToken: described({ type: "integer" }, "The fencing token of this delivery."),
+  tags: described(strings, "Its labels."),
   replays: described(
     { type: "integer", minimum: 1 },
     "How often it was a dead letter and replayed.",

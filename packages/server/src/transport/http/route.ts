@@ -29,7 +29,7 @@ export interface HttpReply {
 }
 
 export interface Route<Input, Output> extends RouteDescription {
-  readonly method: "GET" | "POST" | "DELETE";
+  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
   readonly path: string;
   readonly operation: Operation<Input, Output>;
   readonly body?: Shape<unknown>;

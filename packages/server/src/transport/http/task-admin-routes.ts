@@ -4,7 +4,7 @@ import { operations } from "../../operations/index.ts";
 import type { ListTasksInput } from "../../operations/list-tasks.ts";
 import type { Answer } from "../../operations/operation.ts";
 import { type FilterInput, filterNames, taskPlaces } from "../../operations/task-filter-input.ts";
-import { CancelBody, DeadLettersBody } from "./bodies.ts";
+import { CancelBody, DeadLettersBody, EditTaskBody } from "./bodies.ts";
 import type { BodyOf } from "./json-body.ts";
 import { pageIn } from "./page-query.ts";
 import { pageFields, type QueryField, textField } from "./query.ts";
@@ -25,6 +25,7 @@ const filterFields: Readonly<Record<(typeof filterNames)[number], QueryField>> =
   error: textField("Whose error contains this text."),
   idempotencyKey: textField("Created with this idempotency key."),
   payload: textField("A value inside the payload: `customer.id:42`."),
+  tag: textField("With this tag, or with all of several, with commas between them."),
   id: textField("Whose id begins like this, with at least four characters."),
 };
 const idParam = { id: "The id of the task, or its beginning where only one begins like it." };
@@ -95,6 +96,34 @@ export const taskAdminRoutes = [
     input: ({ params, body }) => {
       const { graceSeconds } = (body ?? {}) as BodyOf<typeof CancelBody>;
       return { ok: true, value: { id: params["id"] ?? "", graceSeconds } };
+    },
+    reply: (task, codec) => json(`{"task":${codec.listedTask(task, task.payload)}}`),
+  }),
+  route({
+    method: "PATCH",
+    path: `${base}/:id`,
+    operation: operations.editTask,
+    name: "editTask",
+    summary: "Edit a task that waits",
+    about:
+      "Moves it to another queue, changes its priority or its payload, or says when it may be claimed; " +
+      "`delaySeconds` of 0 makes it ready now. It keeps its id, its attempts and its idempotency key.",
+    params: idParam,
+    refusals: [
+      "invalid_argument",
+      "invalid_command",
+      "payload_too_large",
+      ...ofOneTask,
+      "not_waiting",
+    ],
+    replies: { 200: { about: "The task as it is now.", schema: "ActedOnTask" } },
+    body: EditTaskBody,
+    input: ({ params, body }) => {
+      const { command, priority, payload, runAt, delaySeconds } = body as BodyOf<
+        typeof EditTaskBody
+      >;
+      const edit = { command, priority, payload, runAt, delaySeconds };
+      return { ok: true, value: { id: params["id"] ?? "", ...edit } };
     },
     reply: (task, codec) => json(`{"task":${codec.listedTask(task, task.payload)}}`),
   }),

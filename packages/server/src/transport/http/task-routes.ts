@@ -319,6 +319,8 @@ function owned(
   return { id: params["id"] as TaskId, leaseToken };
 }
 
+const noTags: readonly string[] = [];
+
 function createInput(item: BodyOf<typeof CreateItem>, { headers }: HttpRequest): CreateTaskInput {
   return {
     command: item.command ?? "",
@@ -329,6 +331,7 @@ function createInput(item: BodyOf<typeof CreateItem>, { headers }: HttpRequest):
     idempotencyKey: item.idempotencyKey ?? "",
     runAt: item.runAt ?? "",
     delaySeconds: item.delaySeconds ?? 0,
+    tags: item.tags ?? noTags,
     traceParent: headerText(headers["traceparent"]),
     traceState: headerText(headers["tracestate"]),
   };
