@@ -142,6 +142,18 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: 200,
   },
+  "GET /v1/codeq/admin/queues/:command/series": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/queues/print/series",
+    ok: 200,
+    foreign: 200,
+  },
+  "GET /v1/codeq/admin/series": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/series",
+    ok: 200,
+    foreign: 200,
+  },
   "POST /v1/codeq/admin/tasks/cleanup": {
     access: "admin",
     path: () => "/v1/codeq/admin/tasks/cleanup",

@@ -3,12 +3,14 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { setup } from "./setup.ts";
 
+const fields = ["command", "ready", "delayed", "inProgress", "dlq", "failed"];
+
 test("queue counts follow every transition", async (t) => {
   const server = await setup(t);
   const seen: number[][] = [];
   const look = async () => {
     const reply = await server.get("/admin/queues/render", "admin-acme");
-    assert.deepEqual(Object.keys(reply.json), ["command", "ready", "delayed", "inProgress", "dlq"]);
+    assert.deepEqual(Object.keys(reply.json), fields);
     const { ready, delayed, inProgress, dlq } = reply.json;
     seen.push([ready, delayed, inProgress, dlq]);
   };
@@ -39,7 +41,10 @@ test("the command of the path is echoed and its case does not matter", async (t)
   const server = await setup(t);
   await server.create({ command: "Render" });
   const reply = await server.get("/admin/queues/rENDER", "admin-acme");
-  assert.equal(reply.text, '{"command":"rENDER","ready":1,"delayed":0,"inProgress":0,"dlq":0}');
+  assert.equal(
+    reply.text,
+    '{"command":"rENDER","ready":1,"delayed":0,"inProgress":0,"dlq":0,"failed":0}',
+  );
 });
 
 test("a blank command is refused and an unknown one has zeros", async (t) => {

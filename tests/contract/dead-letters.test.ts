@@ -34,6 +34,7 @@ test("a replayed dead letter keeps its id and gets all its deliveries again", as
     delayed: 0,
     inProgress: 0,
     dlq: 0,
+    failed: 0,
   });
   assert.equal((await server.get(`/tasks/${id}/result`)).status, 404);
   const claimed = await server.claim();

@@ -119,6 +119,7 @@ test("D19: a delayed task becomes ready by itself and wakes who waits", async (t
     delayed: 0,
     inProgress: 0,
     dlq: 0,
+    failed: 0,
   });
   assert.equal((await waiting).id, id);
 });
@@ -276,7 +277,7 @@ test("D24: names that look like parts of keys survive a restart", async (t) => {
   for (const tenant of tenants) {
     for (const command of commands) {
       const { json } = await ask(after, `/admin/queues/${command}`, `p-${tenant}`);
-      assert.deepEqual(json, { command, ready: 1, delayed: 1, inProgress: 1, dlq: 1 });
+      assert.deepEqual(json, { command, ready: 1, delayed: 1, inProgress: 1, dlq: 1, failed: 0 });
       const claim = await ask(after, "/tasks/claim", `w-${tenant}`, { commands: [command] });
       assert.equal(claim.json.tenantId, tenant);
     }

@@ -144,6 +144,7 @@ test("D5: a claim whose commit failed leaves its tasks claimable", onlyWith.disk
     delayed: 0,
     inProgress: 0,
     dlq: 0,
+    failed: 0,
   });
   assert.deepEqual([(await server.claim()).id, (await server.claim()).id], ids);
   await assertSound(server);
@@ -250,6 +251,7 @@ test("D11: when the retention of a task ends nothing of it is left", async (t) =
     delayed: 0,
     inProgress: 0,
     dlq: 0,
+    failed: 0,
   });
 });
 

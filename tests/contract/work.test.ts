@@ -342,6 +342,7 @@ test("the nack of the last attempt buries the task with its reason", async (t) =
     delayed: 0,
     inProgress: 0,
     dlq: 1,
+    failed: 0,
   });
   const silent = await server.leased({ maxAttempts: 1 });
   await server.post(`/tasks/${silent}/nack`, {}, "worker-acme");

@@ -5,6 +5,7 @@
  */
 import type { Engine } from "@codeq/engine";
 import {
+  queueOf,
   type Result,
   type ResultBody,
   resultOf,
@@ -111,6 +112,7 @@ class Reading {
         return;
       case "webhook":
       case "paused":
+      case "series":
       case "keys":
       case "key-uses":
       case "audit":
@@ -211,6 +213,11 @@ class Reading {
 
   #compareCounts(): void {
     const counted = new Map<string, Counts>();
+    for (const { tenantId, command, place } of this.tasks.values()) {
+      if (place.in !== "done" || place.how !== "failed") continue;
+      const of = countsKey(queueOf(command), tenantId);
+      counted.set(of, addCounts(counted.get(of) ?? noCounts(), { ...noCounts(), failed: 1 }));
+    }
     for (const key of this.#indexKeys) {
       if (key.startsWith(retentionPrefix)) continue;
       const { queue, tenantId, kind, priority } = parseIndexKey(key);

@@ -216,6 +216,7 @@ test("a connection that breaks behind any byte of a conversation leaves nothing 
     delayed: 0,
     inProgress: 0,
     dlq: 0,
+    failed: 0,
   });
 });
 

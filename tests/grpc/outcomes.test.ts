@@ -88,6 +88,7 @@ test("P1: a batch of completions without results completes all of them", async (
     delayed: 0,
     inProgress: 0,
     dlq: 0,
+    failed: 0,
   });
 });
 

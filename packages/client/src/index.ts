@@ -14,6 +14,15 @@ export type {
   TaskPageOptions,
   TaskPlace,
 } from "./admin/admin-task.ts";
+export type {
+  QueueDetails,
+  QueueOverview,
+  QueueSeries,
+  QueueStats,
+  SeriesOptions,
+  SeriesPoint,
+  TaskFlow,
+} from "./admin/queue-overview.ts";
 export {
   type Client,
   type ClientOptions,

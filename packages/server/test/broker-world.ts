@@ -32,7 +32,7 @@ import type {
 } from "../src/broker/verbs.ts";
 import { noQuotas, type Quotas } from "../src/config/quotas.ts";
 import { idsOfShard } from "../src/shards/shard-of.ts";
-import { type Counts, noCounts } from "../src/store/counts.ts";
+import { type Counts, isEmpty, noCounts } from "../src/store/counts.ts";
 import { idOf, parseIndexKey, queuesPrefix, tasksPrefix } from "../src/store/keys.ts";
 import { type Position, Store } from "../src/store/store.ts";
 import { decodeResult, readTask } from "../src/store/task-codec.ts";
@@ -362,9 +362,16 @@ export function promoteNow(
   return { tasks, done: durable.then(() => tasks) };
 }
 
-/** Counts of every queue from a walk over all index keys, durable or not. */
+/** Counts of every queue from a walk over all index keys and tasks, durable or not. */
 export async function countedKeys(store: Store): Promise<Map<string, Counts>> {
   const counted = new Map<string, Counts>();
+  for (const [key, record] of await entriesUnder(store, tasksPrefix)) {
+    const task = decodeTask(key, record);
+    if (task?.place.in !== "done" || task.place.how !== "failed") continue;
+    const name = `${task.tenantId}/${queueOf(task.command)}`;
+    const counts = counted.get(name) ?? noCounts();
+    counted.set(name, { ...counts, failed: counts.failed + 1 });
+  }
   for (const [key] of await entriesUnder(store, queuesPrefix)) {
     const { queue, tenantId, kind, priority } = parseIndexKey(key);
     const name = `${tenantId}/${queue}`;
@@ -425,9 +432,8 @@ function sizeOf(result: ResultBody | undefined): number {
 export function countsInMemory(broker: Broker): Map<string, Counts> {
   const found = new Map<string, Counts>();
   for (const { tenantId, name, counts } of broker.queues.all()) {
-    const { ready, delayed, leased, dead } = counts;
-    if ([...ready, delayed, leased, dead].some((count) => count !== 0)) {
-      found.set(`${tenantId}/${name}`, { ready: [...ready], delayed, leased, dead });
+    if (!isEmpty(counts)) {
+      found.set(`${tenantId}/${name}`, { ...counts, ready: [...counts.ready] });
     }
   }
   return found;

@@ -351,7 +351,7 @@ export function testQueue(name: string, open: OpenQueue): void {
     }
     const counts = await known(world, queue.counts(acme, "WORK"));
     assert.deepEqual([counts.ready[2], counts.delayed, counts.leased], [14, 5, 6]);
-    const queues = await known(world, queue.queuesOf(acme));
+    const queues = await known(world, queue.queuesOf(acme, true));
     assert.deepEqual(
       queues.filter(({ counts: each }) => sum(each.ready) > 0).map((each) => each.queue),
       ["work"],

@@ -1,18 +1,25 @@
 /** The counts that the server keeps in memory, by queue and by tenant, are those of the keys in the store. */
+import { queueOf } from "@codeq/queue";
 import { type Counts, noCounts } from "../../../packages/server/src/store/counts.ts";
 import { countsKey, parseIndexKey } from "../../../packages/server/src/store/keys.ts";
 import type { MakeChecker } from "./checker.ts";
 
 export const counters: MakeChecker = ({ report }) => ({
-  looked: ({ core, keys }) => {
+  looked: ({ core, keys, tasks }) => {
     const counted = countKeys(keys.keys());
+    for (const { tenantId, command, place } of tasks.values()) {
+      if (place.in !== "done" || place.how !== "failed") continue;
+      const name = countsKey(queueOf(command), tenantId);
+      const counts = counted.get(name) ?? noCounts();
+      counted.set(name, { ...counts, failed: counts.failed + 1 });
+    }
     let leased = 0;
     const tenants = new Map<string, { pending: number; leased: number }>();
     for (const queue of core.broker.queues.all()) {
       const name = countsKey(queue.name, queue.tenantId);
       const expected = JSON.stringify(counted.get(name) ?? noCounts());
-      const { ready, delayed, leased: held, dead } = queue.counts;
-      const found = JSON.stringify({ ready, delayed, leased: held, dead });
+      const { ready, delayed, leased: held, dead, failed } = queue.counts;
+      const found = JSON.stringify({ ready, delayed, leased: held, dead, failed });
       if (found !== expected) report(`${name} counts ${found}, the store has ${expected}`);
       leased += held;
       counted.delete(name);

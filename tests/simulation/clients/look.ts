@@ -47,7 +47,7 @@ export async function administer(fleet: Fleet): Promise<void> {
     case 7:
       return repair(fleet, caller);
     case 0:
-      await calls.send("listQueues", caller, undefined);
+      await calls.send("listQueues", caller, { view: "details" });
       return;
     case 1:
       await calls.send("getQueue", caller, { command: random.pick(["render", "EMAIL", "none"]) });

@@ -3,23 +3,6 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { CliWorld } from "../../test/cli-world.ts";
-import { queuesIn } from "./queues.ts";
-
-test("buckets of the API become queues, also with colons in their names", () => {
-  const queues = queuesIn({
-    "codeq:q:resize:dev-tenant:pending:0": 2,
-    "codeq:q:resize:dev-tenant:pending:9": 3,
-    "codeq:q:resize:dev-tenant:inprog": 1,
-    "codeq:q:a:b:dev-tenant:dlq": 4,
-    "codeq:q:pending:dev-tenant:delayed": 5,
-    "something else": 6,
-  });
-  assert.deepEqual(queues, [
-    { command: "a:b", ready: 0, delayed: 0, inProgress: 0, dlq: 4 },
-    { command: "pending", ready: 0, delayed: 5, inProgress: 0, dlq: 0 },
-    { command: "resize", ready: 5, delayed: 0, inProgress: 1, dlq: 0 },
-  ]);
-});
 
 test("init writes three files and never over one", async () => {
   using world = new CliWorld();

@@ -4,18 +4,37 @@ import type { CliError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { Screen } from "../terminal/screen.ts";
 import { type Column, tableLines } from "../terminal/table.ts";
-import { count, timeOfDay } from "../terminal/units.ts";
+import { count, duration, rate, timeOfDay } from "../terminal/units.ts";
 import { intervalOf, lookAgain } from "../watch/look.ts";
 import { type PauseFields, pauseLine } from "./pause.ts";
 
-export interface QueueCounts {
+interface QueueDetails {
   readonly command: string;
   readonly ready: number;
   readonly delayed: number;
   readonly inProgress: number;
   readonly dlq: number;
+  readonly failed: number;
+  /** A second, over the last minute. */
+  readonly rates: {
+    readonly enqueued: number;
+    readonly completed: number;
+    readonly failed: number;
+    readonly retried: number;
+  };
+  readonly oldestSeconds?: number;
+  readonly drainSeconds?: number;
   readonly paused?: Omit<PauseFields, "command">;
 }
+
+const noTasks = {
+  ready: 0,
+  delayed: 0,
+  inProgress: 0,
+  dlq: 0,
+  failed: 0,
+  rates: { enqueued: 0, completed: 0, failed: 0, retried: 0 },
+} as const;
 
 export async function run(call: Call): Promise<number> {
   if (call.options.has("watch")) return watch(call);
@@ -62,77 +81,44 @@ async function watch(call: Call): Promise<number> {
   return exitCodes.ok.code;
 }
 
-async function readQueues(call: Call, signal?: AbortSignal): Promise<readonly QueueCounts[]> {
+async function readQueues(call: Call, signal?: AbortSignal): Promise<readonly QueueDetails[]> {
   const api = await call.api();
+  const { text } = await api.get("/admin/queues?view=details", { signal });
+  const { queues } = JSON.parse(text) as { queues: readonly QueueDetails[] };
   const command = call.word(0);
-  if (command !== "") {
-    const path = `/admin/queues/${encodeURIComponent(command)}`;
-    const { text } = await api.get(path, { signal });
-    return [JSON.parse(text) as QueueCounts];
-  }
-  const { text } = await api.get("/admin/queues", { signal });
-  const queues = queuesIn(JSON.parse(text) as Record<string, number>);
-  const { text: paused } = await api.get("/admin/pauses", { signal });
-  return withPauses(queues, (JSON.parse(paused) as { pauses: readonly PauseFields[] }).pauses);
+  if (command === "") return queues;
+  const found = queues.filter((queue) => queue.command === command.toLowerCase());
+  return found.length > 0 ? found : [{ command, ...noTasks }];
 }
 
-/** A paused queue is shown also when it is empty. */
-function withPauses(
-  queues: readonly QueueCounts[],
-  pauses: readonly PauseFields[],
-): readonly QueueCounts[] {
-  const paused = new Map(pauses.map(({ command, ...pause }) => [command, pause]));
-  const empty = { ready: 0, delayed: 0, inProgress: 0, dlq: 0 };
-  const known = new Set(queues.map(({ command }) => command));
-  const others = [...paused.keys()].filter((command) => !known.has(command));
-  const all = [...queues, ...others.map((command) => ({ command, ...empty }))];
-  const marked = all.map((queue) => {
-    const pause = paused.get(queue.command);
-    return pause === undefined ? queue : { ...queue, paused: pause };
-  });
-  return marked.sort((a, b) => (a.command < b.command ? -1 : 1));
-}
-
-/** Reads the flat map of buckets: `codeq:q:<queue>:<tenant>:pending:<priority>` and so on. */
-export function queuesIn(buckets: Readonly<Record<string, number>>): readonly QueueCounts[] {
-  const places = {
-    pending: "ready",
-    delayed: "delayed",
-    inprog: "inProgress",
-    dlq: "dlq",
-  } as const;
-  type Counted = Omit<QueueCounts, "paused">;
-  const queues = new Map<string, { -readonly [Name in keyof Counted]: Counted[Name] }>();
-  for (const [label, number] of Object.entries(buckets)) {
-    const [, command, place] =
-      /^codeq:q:(.+):[^:]+:(pending|delayed|inprog|dlq)(?::\d)?$/.exec(label) ?? [];
-    if (command === undefined) continue;
-    const queue = queues.get(command) ?? { command, ready: 0, delayed: 0, inProgress: 0, dlq: 0 };
-    queue[places[place as keyof typeof places]] += number;
-    queues.set(command, queue);
-  }
-  return [...queues.values()].sort((a, b) => (a.command < b.command ? -1 : 1));
-}
-
-function linesOf(call: Call, queues: readonly QueueCounts[]): string[] {
+function linesOf(call: Call, queues: readonly QueueDetails[]): string[] {
   if (queues.length === 0) return ["no tasks in any queue"];
   const { style } = call;
-  const number = (title: string, pick: (queue: QueueCounts) => number): Column<QueueCounts> => ({
+  const number = (title: string, pick: (queue: QueueDetails) => number): Column<QueueDetails> => ({
     title,
     align: "right",
     show: (queue) => count(pick(queue)),
   });
-  const columns: Column<QueueCounts>[] = [
+  const columns: Column<QueueDetails>[] = [
     { title: "QUEUE", show: ({ command }) => command },
     number("READY", ({ ready }) => ready),
     number("DELAYED", ({ delayed }) => delayed),
     number("RUNNING", ({ inProgress }) => inProgress),
     { title: "DEAD", align: "right", show: ({ dlq }) => (dlq > 0 ? style.red(count(dlq)) : "0") },
+    number("FAILED", ({ failed }) => failed),
+    { title: "IN/S", align: "right", show: ({ rates }) => rate(rates.enqueued) },
+    { title: "OUT/S", align: "right", show: ({ rates }) => rate(rates.completed + rates.failed) },
+    { title: "OLDEST", align: "right", show: ({ oldestSeconds }) => age(oldestSeconds) },
+    { title: "DRAIN", align: "right", show: ({ drainSeconds }) => age(drainSeconds) },
   ];
   const pauses = queues.flatMap(({ command, paused }) =>
     paused === undefined ? [] : [style.yellow(pauseLine({ command, ...paused }))],
   );
   return [...tableLines(columns, queues, style), ...pauses];
+}
+
+function age(seconds: number | undefined): string {
+  return seconds === undefined ? "-" : duration(seconds * 1000);
 }
 
 /** As the Go command line prints it. */

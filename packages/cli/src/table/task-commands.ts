@@ -145,7 +145,11 @@ export const taskCommands: readonly CommandRow[] = [
     name: "queues",
     group: "watch",
     about: "Shows how many tasks are where.",
-    details: ["Of the token's tenant; the token has to be an administrator's."],
+    details: [
+      "FAILED counts tasks that failed for good or were cancelled. Rates are tasks a second over the last",
+      "minute. OLDEST is the age of the oldest ready task, DRAIN how long the ready tasks take at this rate.",
+      "Of the token's tenant; the token has to be an administrator's.",
+    ],
     arguments: [{ name: "command", about: "Only this queue.", optional: true }],
     options: [{ name: "watch", about: "Look again and again, until q or Ctrl-C." }, interval],
     connects: true,

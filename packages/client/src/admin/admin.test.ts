@@ -208,3 +208,20 @@ test("a closed client asks nothing", async () => {
   await client.close();
   await assert.rejects(client.admin.findTasks(), (error: CodeqError) => error.code === "closed");
 });
+
+test("queues are shown with rates and totals, and what happened by the minute", async () => {
+  await using server = await testServer();
+  await server.client.enqueue(mail, { to: "ada" });
+  await server.client.enqueue(mail, { to: "bob" });
+  const { queues, totals } = await server.client.admin.queues();
+  const [shown] = queues;
+  assert.deepEqual([shown?.command, shown?.ready, shown?.failed], ["mail", 2, 0]);
+  assert.equal(shown?.rates.enqueued, 0.033);
+  assert.deepEqual([totals.queues, totals.ready], [1, 2]);
+  await server.advance("1m");
+  for (const options of [{}, { command: "Mail" }]) {
+    const { points, resolution } = await server.client.admin.series(options);
+    assert.deepEqual([resolution, points.length, points[0]?.enqueued], ["minute", 1, 2]);
+  }
+  assert.deepEqual((await server.client.admin.series({ resolution: "hour" })).points, []);
+});

@@ -13,6 +13,7 @@ import type {
   TaskPage,
   TaskPageOptions,
 } from "./admin-task.ts";
+import type { QueueOverview, QueueSeries, SeriesOptions } from "./queue-overview.ts";
 
 /** A request of an administrator, below `/v1/codeq/admin`. */
 export interface AdminRequest {
@@ -153,6 +154,19 @@ export class Admin {
   async pauses(): Promise<readonly QueuePause[]> {
     const answer = await this.#ask({ method: "GET", path: "/pauses" });
     return (answer as { readonly pauses: readonly QueuePause[] }).pauses;
+  }
+
+  /** All queues of the tenant that have tasks or are paused, with rates, ages and totals. */
+  async queues(): Promise<QueueOverview> {
+    return (await this.#ask({ method: "GET", path: "/queues?view=details" })) as QueueOverview;
+  }
+
+  /** What happened by the minute or by the hour: in one queue or, without a command, in all together. */
+  async series(options: SeriesOptions = {}): Promise<QueueSeries> {
+    const { command, resolution = "minute" } = options;
+    const of = command === undefined ? "" : queuePath(command);
+    const path = `${of}/series?resolution=${resolution}`;
+    return (await this.#ask({ method: "GET", path })) as QueueSeries;
   }
 
   async #act(id: string, verb: string, body?: string): Promise<AdminTask> {

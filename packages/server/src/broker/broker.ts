@@ -38,9 +38,11 @@ import {
 } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { Exceeded, Quotas } from "../config/quotas.ts";
+import type { MaybePromise } from "../maybe-promise.ts";
 import type { References } from "../store/artifact-files.ts";
 import { type Counts, isEmpty, noCounts } from "../store/counts.ts";
 import { type PausedQueue, type QueuePause, writeOfPause } from "../store/pause-record.ts";
+import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import { isShort, isShortResult } from "../store/short-texts.ts";
 import type { Position, QueueName, Store } from "../store/store.ts";
 import type { DrawId } from "../task-ids.ts";
@@ -64,6 +66,8 @@ import type {
   TenantLeases,
   WantedTasks,
 } from "./queue.ts";
+import { countsOfQueues, withOldest } from "./queue-overview.ts";
+import { QueueSeries } from "./queue-series.ts";
 import { type QueueState, Queues } from "./queue-state.ts";
 import { nearMax } from "./ready-window.ts";
 import { recoverMemory } from "./recover.ts";
@@ -111,6 +115,8 @@ export class Broker implements Queue {
   readonly room: TenantRoom;
   readonly reads: TaskReads;
   readonly #search: TaskSearch;
+  /** What happened by the minute and by the hour. */
+  readonly series: QueueSeries;
   /** Called when memory was rebuilt, after a full disk undid what was not durable. */
   onRecovered: () => void = () => {};
   readonly #options: BrokerOptions;
@@ -139,6 +145,7 @@ export class Broker implements Queue {
     this.results = new ResultWaiters(clock);
     this.reads = new TaskReads(this);
     this.#search = new TaskSearch(this);
+    this.series = new QueueSeries({ store, queues, clock });
     this.#outcome = new GroupOutcome(this.#observe);
     store.onRollback = () => this.#recover();
   }
@@ -346,9 +353,13 @@ export class Broker implements Queue {
     return this.queues.find(tenantId, queueOf(command))?.counts ?? noCounts();
   }
 
-  queuesOf(tenantId: TenantId): readonly QueueCounts[] {
-    const queues = [...this.queues.ofTenant(tenantId)];
-    return queues.map(({ name, counts }) => ({ queue: name, counts }));
+  queuesOf(tenantId: TenantId, withAges: boolean): MaybePromise<readonly QueueCounts[]> {
+    const counts = countsOfQueues(this.queues, tenantId, this.#options.clock.nowMs());
+    return withAges ? withOldest(this, tenantId, counts) : counts;
+  }
+
+  seriesOf(of: SeriesName): Promise<readonly SeriesPoint[]> {
+    return this.series.points(of);
   }
 
   tenants(): ReadonlySet<TenantId> {

@@ -37,6 +37,7 @@ export class MemoryIndex {
     }
     if (before !== undefined) this.#leave(queue, before, because);
     if (after !== undefined) this.#enter(queue, after);
+    this.queues.flows.count(queue.flow, because, after);
     this.onMoved?.(queue);
     return queue;
   }
@@ -48,6 +49,7 @@ export class MemoryIndex {
       this.#leave(from, before, "edited");
       this.#enter(queue, after);
     }
+    for (const each of new Set([from, queue])) this.queues.flows.count(each.flow, "edited", after);
     // Its payload may have another size.
     this.onMoved?.(from);
     if (from !== queue) this.onMoved?.(queue);
@@ -71,6 +73,7 @@ export class MemoryIndex {
         queue.addDead(1);
         return;
       case "done":
+        if (place.how === "failed") queue.addFailed(1);
         return;
     }
   }
@@ -93,6 +96,7 @@ export class MemoryIndex {
         queue.addDead(-1);
         return;
       case "done":
+        if (task.place.how === "failed") queue.addFailed(-1);
         return;
     }
   }

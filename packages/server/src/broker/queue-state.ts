@@ -7,6 +7,7 @@ import { type Counts, isEmpty, noCounts } from "../store/counts.ts";
 import type { QueuePause } from "../store/pause-record.ts";
 import type { Position } from "../store/store.ts";
 import { ClaimLine } from "./claim-line.ts";
+import { type QueueFlow, QueueFlows } from "./queue-flows.ts";
 import { ReadyWindow } from "./ready-window.ts";
 
 /** Of all windows together: 24 bytes each, behind the first few thousand of a window. */
@@ -24,6 +25,7 @@ export class QueueState {
   /** By priority; made when the first task of it arrives. */
   readonly #windows: (ReadyWindow | undefined)[] = [];
   readonly waiters: ClaimLine = new ClaimLine();
+  readonly flow: QueueFlow;
   #counts: Counts = noCounts();
   /** A bit for each priority that has ready tasks. */
   #readyBits = 0;
@@ -36,9 +38,10 @@ export class QueueState {
   /** The refills under way, by priority. */
   readonly refills: (Promise<void> | undefined)[] = [];
 
-  constructor(name: string, tenantId: TenantId, tenant: TenantState) {
-    this.name = name;
-    this.tenantId = tenantId;
+  constructor(flow: QueueFlow, tenant: TenantState) {
+    this.name = flow.name;
+    this.tenantId = flow.tenantId;
+    this.flow = flow;
     this.tenant = tenant;
   }
 
@@ -52,6 +55,7 @@ export class QueueState {
     this.addDelayed(counts.delayed);
     this.addLeased(counts.leased);
     this.#counts.dead += counts.dead;
+    this.#counts.failed += counts.failed;
   }
 
   window(priority: number): ReadyWindow {
@@ -108,6 +112,10 @@ export class QueueState {
     this.#counts.dead += change;
   }
 
+  addFailed(change: number): void {
+    this.#counts.failed += change;
+  }
+
   /** The tasks that are next in line, one of each priority whose head is in memory. */
   *heads(): Generator<TaskId> {
     for (const window of this.#windows) {
@@ -140,6 +148,7 @@ export class TenantState {
 
 export class Queues {
   readonly #tenants: Map<TenantId, TenantState> = new Map();
+  readonly flows: QueueFlows = new QueueFlows();
   /** Tasks in all windows together; bounded so that many small queues cost no more than one large. */
   windowEntries = 0;
   #size = 0;
@@ -160,7 +169,7 @@ export class Queues {
     if (queue === undefined) {
       if (this.#size >= this.#dropAt) this.#dropIdle();
       const tenant = this.tenant(tenantId);
-      queue = new QueueState(name, tenantId, tenant);
+      queue = new QueueState(this.flows.of(tenantId, name), tenant);
       tenant.queues.set(name, queue);
       this.#size += 1;
     }

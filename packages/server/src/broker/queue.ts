@@ -20,8 +20,10 @@ import type { MaybePromise } from "../maybe-promise.ts";
 import type { References } from "../store/artifact-files.ts";
 import type { Counts } from "../store/counts.ts";
 import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
+import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Claim } from "./claim.ts";
+import type { Flow } from "./flow.ts";
 import type { Acted, TaskAction, TaskOf } from "./task-actions.ts";
 import type { TaskFilter } from "./task-filter.ts";
 import type { ClaimedTask, Enqueued, OwnedTask, Submitted, TaskRefusal, Waiter } from "./verbs.ts";
@@ -58,8 +60,11 @@ export interface Queue {
   artifactsOf(id: TaskId): MaybePromise<References>;
 
   counts(tenantId: TenantId, command: string): MaybePromise<Counts>;
-  queuesOf(tenantId: TenantId): MaybePromise<readonly QueueCounts[]>;
-  /** All that have tasks anywhere but in their retention. */
+  /** Those of which something is known; ages cost reads where nobody has claimed since the start. */
+  queuesOf(tenantId: TenantId, withAges: boolean): MaybePromise<readonly QueueCounts[]>;
+  /** By the minute for a day, or by the hour for a week; without what has not ended yet. */
+  seriesOf(of: SeriesName): Promise<readonly SeriesPoint[]>;
+  /** All that have tasks which are not completed. */
   tenants(): MaybePromise<ReadonlySet<TenantId>>;
   leasesOf(tenantId: TenantId): MaybePromise<TenantLeases>;
   /** Deletes finished tasks of a tenant before their retention ends; answers how many. */
@@ -110,6 +115,10 @@ export interface QueueCounts {
   /** The queue's name: the command in lower case. */
   readonly queue: string;
   readonly counts: Counts;
+  /** What happened in the last minute, about. */
+  readonly flow: Flow;
+  /** When the oldest ready task was created; undefined when none is ready, and without ages. */
+  readonly oldestMs: number | undefined;
 }
 
 /** What a worker holds. */

@@ -9,6 +9,7 @@ import { createTask, createTasks } from "./create-task.ts";
 import { editTask } from "./edit-task.ts";
 import { extendLease } from "./extend-lease.ts";
 import { getResult } from "./get-result.ts";
+import { getSeries } from "./get-series.ts";
 import { getTask } from "./get-task.ts";
 import { inspectTask } from "./inspect-task.ts";
 import { getApiKey, listApiKeys } from "./list-api-keys.ts";
@@ -54,6 +55,7 @@ export const operations = {
   pauseQueue,
   resumeQueue,
   listPauses,
+  getSeries,
   cancelTask,
   cancelAnyTask,
   editTask,

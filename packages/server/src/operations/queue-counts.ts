@@ -1,24 +1,38 @@
 /** How many tasks the caller's tenant has where. Answered from counters, never by counting. */
 import { limits } from "@codeq/protocol";
 import { queueOf } from "@codeq/queue";
+import { hasFlow } from "../broker/flow.ts";
 import type { QueueCounts } from "../broker/queue.ts";
-import { type Counts, noCounts } from "../store/counts.ts";
-import type { QueuePause } from "../store/pause-record.ts";
+import { type Counts, isEmpty, noCounts } from "../store/counts.ts";
+import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
 import { type Operation, refusal } from "./operation.ts";
 
 export interface TenantQueues {
   readonly tenantId: string;
+  /** In the order of their names. */
   readonly queues: readonly QueueCounts[];
+  readonly pauses: readonly PausedQueue[];
+  readonly nowMs: number;
 }
 
-export const listQueues: Operation<undefined, TenantQueues> = {
+export const listQueues: Operation<{ readonly view: string }, TenantQueues> = {
   name: "list_queues",
   access: "admin",
   scope: undefined,
   audit: { of: "other tenants" },
-  run: async (server, call) => {
+  run: async (server, call, { view }) => {
+    if (view !== "buckets" && view !== "details") {
+      return refusal("invalid_argument", "invalid 'view' (use buckets or details)");
+    }
     const { tenantId } = call.identity;
-    return { ok: true, value: { tenantId, queues: await server.queue.queuesOf(tenantId) } };
+    const queues = await server.queue.queuesOf(tenantId, view === "details");
+    const pauses = await server.queue.pausesOf(tenantId);
+    const paused = new Set(pauses.map(({ queue }) => queue));
+    const shown = queues.filter(
+      ({ queue, counts, flow }) => !isEmpty(counts) || hasFlow(flow) || paused.has(queue),
+    );
+    const sorted = shown.toSorted((one, other) => (one.queue < other.queue ? -1 : 1));
+    return { ok: true, value: { tenantId, queues: sorted, pauses, nowMs: server.clock.nowMs() } };
   },
 };
 

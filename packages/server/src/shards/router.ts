@@ -17,6 +17,7 @@ import type {
   WorkerId,
 } from "@codeq/queue";
 import type { Claim } from "../broker/claim.ts";
+import { addQueueCounts } from "../broker/flow.ts";
 import { firstOf, mergeRuns } from "../broker/merge-runs.ts";
 import type {
   AbandonRequest,
@@ -32,6 +33,7 @@ import type {
   WantedTasks,
   WorkerLeases,
 } from "../broker/queue.ts";
+import { addPoints } from "../broker/queue-series.ts";
 import {
   type Acted,
   exceededBy,
@@ -53,6 +55,7 @@ import type { Exceeded, Quotas } from "../config/quotas.ts";
 import type { References } from "../store/artifact-files.ts";
 import { addCounts, type Counts, noCounts } from "../store/counts.ts";
 import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
+import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Feed } from "../telemetry/feed.ts";
 import type { ShardLink } from "./link.ts";
@@ -309,13 +312,25 @@ export class Router implements Queue, AsyncDisposable {
     return all.reduce(addCounts, noCounts());
   }
 
-  async queuesOf(tenantId: TenantId): Promise<readonly QueueCounts[]> {
-    const found = new Map<string, Counts>();
-    const all = await this.#askAll<"queuesOf", readonly QueueCounts[]>("queuesOf", [tenantId]);
-    for (const { queue, counts } of all.flat()) {
-      found.set(queue, addCounts(found.get(queue) ?? noCounts(), counts));
+  async queuesOf(tenantId: TenantId, withAges: boolean): Promise<readonly QueueCounts[]> {
+    const found = new Map<string, QueueCounts>();
+    const given = [tenantId, withAges] as [TenantId, boolean];
+    const all = await this.#askAll<"queuesOf", readonly QueueCounts[]>("queuesOf", given);
+    for (const each of all.flat()) {
+      const before = found.get(each.queue);
+      found.set(each.queue, before === undefined ? each : addQueueCounts(before, each));
     }
-    return [...found].map(([queue, counts]) => ({ queue, counts }));
+    return [...found.values()];
+  }
+
+  async seriesOf(of: SeriesName): Promise<readonly SeriesPoint[]> {
+    const all = await this.#askAll<"seriesOf", readonly SeriesPoint[]>("seriesOf", [of]);
+    const found = new Map<number, SeriesPoint>();
+    for (const each of all.flat()) {
+      const before = found.get(each.number);
+      found.set(each.number, before === undefined ? each : addPoints(before, each));
+    }
+    return [...found.values()].sort((one, other) => one.number - other.number);
   }
 
   async tenants(): Promise<ReadonlySet<TenantId>> {

@@ -19,6 +19,7 @@ import type {
   Waiter,
 } from "../broker/verbs.ts";
 import type { QueuePause } from "../store/pause-record.ts";
+import type { SeriesName } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Feed, TaskEvent } from "../telemetry/feed.ts";
 import { DamagedMessage, MessageReader, MessageWriter } from "./message.ts";
@@ -65,7 +66,8 @@ export interface Questions {
   awaitResult: [tenantId: TenantId, id: TaskId, waitMs: number];
   artifactsOf: [id: TaskId];
   counts: [tenantId: TenantId, command: string];
-  queuesOf: [tenantId: TenantId];
+  queuesOf: [tenantId: TenantId, withAges: boolean];
+  seriesOf: [of: SeriesName];
   tenants: [];
   leasesOf: [tenantId: TenantId];
   cleanUp: [wanted: CleanUp];
@@ -290,7 +292,8 @@ export class ShardHost {
       awaitResult: (tenantId, id, waitMs) => this.#wait(number, tenantId, id, waitMs),
       artifactsOf: (id) => broker.artifactsOf(id),
       counts: (tenantId, command) => broker.counts(tenantId, command),
-      queuesOf: (tenantId) => broker.queuesOf(tenantId),
+      queuesOf: (tenantId, withAges) => broker.queuesOf(tenantId, withAges),
+      seriesOf: (of) => broker.seriesOf(of),
       tenants: () => [...broker.tenants()],
       leasesOf: (tenantId) => broker.leasesOf(tenantId),
       cleanUp: (wanted) => broker.cleanUp(wanted),

@@ -16,6 +16,7 @@ import { promoteDueTasks } from "../maintenance/promote-due-tasks.ts";
 import { scrubStore } from "../maintenance/scrub-store.ts";
 import { StallWatch } from "../maintenance/stall-watch.ts";
 import { Ticker } from "../maintenance/ticker.ts";
+import { writeSeries } from "../maintenance/write-series.ts";
 import { idsOfShard } from "../shards/shard-of.ts";
 import { ArtifactFiles } from "../store/artifact-files.ts";
 import { Store } from "../store/store.ts";
@@ -97,6 +98,7 @@ export async function openShard(parts: ShardParts): Promise<Shard> {
       broker.stopWaiting();
       stalls[Symbol.dispose]();
       await ticker[Symbol.asyncDispose]();
+      if (store.state === "open") await broker.series.turn();
       await within(clock, webhookSettleMs, webhooks.settle());
       await store[Symbol.asyncDispose]();
     },
@@ -158,6 +160,7 @@ function startMaintenance(parts: MaintenanceParts): Maintenance {
     deletion,
     webhooks,
     scrub,
+    writeSeries(broker),
   ];
   const ticker = new Ticker({ clock, logger, jobs, sleepMsMax });
   const wake = (): void => ticker.wake();
@@ -173,6 +176,7 @@ function startMaintenance(parts: MaintenanceParts): Maintenance {
     webhooks.plan(dueMs);
     wake();
   };
+  broker.series.onPlanned = wake;
   webhooks.onIdle = wake;
   // Until now nobody could hear a heartbeat, however long the start took.
   broker.leases.giveGrace();

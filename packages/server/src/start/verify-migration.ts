@@ -99,7 +99,7 @@ async function compareSums(targets: NewStores, found: Found): Promise<void> {
   assertSame("number of idempotency keys", found.keys, keys);
   assertSame("number of other records", found.others, others);
   assertSame("counts of the queues", asText(sums.places), asText(stored.places));
-  assertSame("keys of the queues", asText(sums.places), asText(indexed.places));
+  assertSame("keys of the queues", asText(sums.keyed), asText(indexed.places));
   assertSame("stored bytes of the tenants", asText(sums.storedBytes), asText(stored.storedBytes));
 }
 

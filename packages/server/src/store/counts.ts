@@ -13,30 +13,28 @@ export interface Counts {
   delayed: number;
   leased: number;
   dead: number;
+  /** Ended as failed without being a dead letter, and kept until their retention ends. */
+  failed: number;
 }
 
 export function noCounts(): Counts {
-  return { ready: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0], delayed: 0, leased: 0, dead: 0 };
+  return { ready: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0], delayed: 0, leased: 0, dead: 0, failed: 0 };
 }
 
 export function decodeCounts(bytes: Buffer): Counts {
-  const [delayed, leased, dead, ...ready] = bytes.toString("latin1").split(" ").map(Number) as [
-    number,
-    number,
-    number,
-    ...number[],
-  ];
-  return { ready, delayed, leased, dead };
+  const numbers = bytes.toString("latin1").split(" ").map(Number);
+  const [delayed = 0, leased = 0, dead = 0, failed = 0, ...ready] = numbers;
+  return { ready, delayed, leased, dead, failed };
 }
 
 function encodeCounts(counts: Counts): Buffer {
-  const { delayed, leased, dead, ready } = counts;
-  return Buffer.from([delayed, leased, dead, ...ready].join(" "), "latin1");
+  const { delayed, leased, dead, failed, ready } = counts;
+  return Buffer.from([delayed, leased, dead, failed, ...ready].join(" "), "latin1");
 }
 
 export function isEmpty(counts: Counts): boolean {
-  const { delayed, leased, dead, ready } = counts;
-  return delayed === 0 && leased === 0 && dead === 0 && ready.every((count) => count === 0);
+  const { delayed, leased, dead, failed, ready } = counts;
+  return delayed + leased + dead + failed === 0 && ready.every((count) => count === 0);
 }
 
 export interface CountsOfQueue {
@@ -77,7 +75,7 @@ class Changes {
   #last: { readonly command: string; readonly of: CountsOfQueue } | undefined;
 
   addTask({ tenantId, command, priority, place }: Task, change: number): void {
-    if (place.in === "done") return;
+    if (place.in === "done" && place.how === "completed") return;
     if (this.#last?.command !== command || this.#last.of.tenantId !== tenantId) {
       this.#last = { command, of: this.#of(queueOf(command), tenantId) };
     }
@@ -86,7 +84,7 @@ class Changes {
       addReady(counts, priority, change);
       if (change === 1) this.sequence = Math.max(this.sequence, place.seq);
     } else {
-      counts[place.in] += change;
+      counts[place.in === "done" ? "failed" : place.in] += change;
     }
   }
 
@@ -115,6 +113,7 @@ export function addCounts(to: Counts, change: Counts): Counts {
     delayed: to.delayed + change.delayed,
     leased: to.leased + change.leased,
     dead: to.dead + change.dead,
+    failed: to.failed + change.failed,
   };
 }
 

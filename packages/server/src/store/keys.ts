@@ -14,6 +14,7 @@
  *   codeq/q/<queue>/<tenant>/dlq/<id>
  *   codeq/counts/<queue>/<tenant>                           how many of each, written with every flush
  *   codeq/paused/<queue>/<tenant>                           who paused it, when and why
+ *   codeq/series/<queue>/<tenant>/<m or h>/<number>         what happened in a minute or an hour; queue * for all
  *   codeq/keys/<tenant>/<id>                                an API key, without its secret
  *   codeq/key-uses/<id>                                     when an API key was last used, about
  *   codeq/bytes/<tenant>                                    bytes of its payloads and results
@@ -99,6 +100,10 @@ export const countsKey = (queue: string, tenant: TenantId): string =>
 export const pausedPrefix = "codeq/paused/";
 export const pausedKey = (queue: string, tenant: TenantId): string =>
   `${pausedPrefix}${queue}/${tenant || "_"}`;
+
+export const seriesPrefix = "codeq/series/";
+export const seriesOf = (queue: string, tenant: TenantId, unit: "m" | "h"): string =>
+  `${seriesPrefix}${queue}/${tenant || "_"}/${unit}/`;
 
 export const apiKeysPrefix = "codeq/keys/";
 export const apiKeysOf = (tenant: TenantId): string => `${apiKeysPrefix}${tenant}/`;

@@ -41,6 +41,7 @@ import {
   resultKey,
   retentionPrefix,
   sequenceKey,
+  seriesPrefix,
   shardsKey,
   storedBytesKey,
   tasksPrefix,
@@ -75,6 +76,8 @@ const knownPrefixes = [
   countsPrefix,
   bytesPrefix,
   metaPrefix,
+  // Begins anew, since points of several shards cannot be told apart once they are in one.
+  seriesPrefix,
 ];
 
 const pieceItems = 500;
@@ -138,6 +141,14 @@ export class Sums {
     const sum = addCounts(this.places.get(key) ?? noCounts(), counts);
     if (isEmpty(sum)) this.places.delete(key);
     else this.places.set(key, sum);
+  }
+
+  /** Places by the keys of the queues, which failed tasks have none of. */
+  get keyed(): ReadonlyMap<string, Counts> {
+    const counted = [...this.places].map(
+      ([key, counts]) => [key, { ...counts, failed: 0 }] as const,
+    );
+    return new Map(counted.filter(([, counts]) => !isEmpty(counts)));
   }
 
   addBytes(key: string, bytes: number): void {

@@ -70,6 +70,8 @@ import {
   resultKey,
   retentionPrefix,
   sequenceKey,
+  seriesOf,
+  seriesPrefix,
   shardsKey,
   sortable,
   storedBytesPrefix,
@@ -79,6 +81,12 @@ import {
   webhookKey,
 } from "./keys.ts";
 import { decodePause, type QueuePause } from "./pause-record.ts";
+import {
+  decodePoint,
+  type SeriesName,
+  type SeriesPoint,
+  type SeriesRange,
+} from "./series-record.ts";
 import { StoredBytes } from "./stored-bytes.ts";
 import { decodeResult, encodeResult } from "./task-codec.ts";
 import { taskRows } from "./task-rows.ts";
@@ -440,6 +448,31 @@ export class Store implements AsyncDisposable {
       if (pause === undefined) this.#quarantine(key);
       else yield { name, tenantId: (tenant === "_" ? "" : tenant) as TenantId, pause };
     }
+  }
+
+  /** Which queues have points of a series, and which tenants have some of all their queues. */
+  async *seriesNames(): AsyncGenerator<QueueName> {
+    for (let after = seriesPrefix; ; ) {
+      const [key] = await this.#engine.scanKeys({ after, before: endOf(seriesPrefix) }, 1);
+      if (key === undefined) return;
+      const [name, tenant] = key.slice(seriesPrefix.length).split("/") as [string, string];
+      const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
+      yield { name, tenantId };
+      after = endOf(`${seriesPrefix}${name}/${tenant}/`);
+    }
+  }
+
+  /** Points of a series in their order; one that cannot be read is left out. */
+  async seriesPoints(of: SeriesName, range: SeriesRange): Promise<SeriesPoint[]> {
+    const prefix = seriesOf(of.name, of.tenantId, of.unit);
+    const { from, to, limit, isReverse = false } = range;
+    const after = from <= 0 ? prefix : prefix + sortable(from - 1);
+    const before = prefix + sortable(to);
+    const entries = await this.#engine.scan({ after, before, isReverse }, limit);
+    return entries.flatMap(([key, value]) => {
+      const point = decodePoint(idOf(key), value.toString("latin1"));
+      return point === undefined ? [] : [point];
+    });
   }
 
   /** Callbacks between two of their keys, in the order in which they are due. */

@@ -8,9 +8,21 @@ import { CleanUpBody, PauseBody } from "./bodies.ts";
 import type { BodyOf } from "./json-body.ts";
 import { type JsonCodec, queueBuckets, queueStats } from "./json-codec.ts";
 import { textField } from "./query.ts";
+import { queueDetails, seriesText } from "./queue-details.ts";
 import { json, route } from "./route.ts";
 
 const base = "/v1/codeq/admin";
+const seriesAbout =
+  "A point is what happened within a minute or an hour, and how many tasks were where at its end. Minutes and " +
+  "hours in which no task moved are left out: all is as at the point before. `usual` has the median of each hour of the day, in UTC.";
+const resolution = {
+  resolution: textField(
+    "`minute` for the last 24 hours, the default; `hour` for the last 7 days.",
+    {
+      enum: ["minute", "hour"],
+    },
+  ),
+};
 const queueParam = { command: "The command of the queue; letter case is ignored." };
 
 export const adminRoutes = [
@@ -20,9 +32,53 @@ export const adminRoutes = [
     operation: operations.listQueues,
     name: "listQueues",
     summary: "Count the tasks of all queues",
-    replies: { 200: { about: "Counts by bucket.", schema: "QueueBuckets" } },
-    input: () => ({ ok: true, value: undefined }),
-    reply: ({ tenantId, queues }) => json(queueBuckets(tenantId, queues)),
+    query: {
+      view: textField(
+        "`buckets` for a flat map of counts, the default; `details` for counts by place, rates, ages and pauses.",
+        { enum: ["buckets", "details"] },
+      ),
+    },
+    replies: { 200: { about: "Counts by bucket, or details by queue.", schema: "Queues" } },
+    input: ({ query: { view = "buckets" } }) => ({ ok: true, value: { view } }),
+    reply: (all, codec, { query }) =>
+      json(
+        query["view"] === "details"
+          ? queueDetails(all, (pause) => pauseFields(pause, codec))
+          : queueBuckets(all.tenantId, all.queues),
+      ),
+  }),
+  route({
+    method: "GET",
+    path: `${base}/queues/:command/series`,
+    operation: operations.getSeries,
+    name: "getQueueSeries",
+    summary: "Show what happened in a queue",
+    about: seriesAbout,
+    params: queueParam,
+    query: resolution,
+    refusals: ["invalid_command"],
+    replies: { 200: { about: "Points in their order.", schema: "Series" } },
+    input: ({ params, query }) => ({
+      ok: true,
+      value: { command: params["command"], resolution: query["resolution"] },
+    }),
+    reply: (series, codec, { params }) =>
+      json(seriesText(series, { command: params["command"], instant: (ms) => codec.instant(ms) })),
+  }),
+  route({
+    method: "GET",
+    path: `${base}/series`,
+    operation: operations.getSeries,
+    name: "getSeries",
+    summary: "Show what happened in all queues together",
+    about: seriesAbout,
+    query: resolution,
+    replies: { 200: { about: "Points in their order.", schema: "Series" } },
+    input: ({ query }) => ({
+      ok: true,
+      value: { command: undefined, resolution: query["resolution"] },
+    }),
+    reply: (series, codec) => json(seriesText(series, { instant: (ms) => codec.instant(ms) })),
   }),
   route({
     method: "GET",

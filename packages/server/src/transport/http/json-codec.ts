@@ -124,6 +124,7 @@ export function queueStats(command: string, counts: Counts, paused: object | und
     delayed: counts.delayed,
     inProgress: counts.leased,
     dlq: counts.dead,
+    failed: counts.failed,
     paused,
   });
 }

@@ -108,6 +108,30 @@ const taskOptional = {
 const pause = fields({ by: string, at: time }, { reason: string });
 const pausedQueue = fields({ command: string, by: string, at: time }, { reason: string });
 
+const placeCounts = { ready: count, delayed: count, inProgress: count, dlq: count };
+const failedTasks = described(
+  count,
+  "Tasks that failed for good or were cancelled, until their retention ends.",
+);
+const flow = {
+  enqueued: described({ type: "number", minimum: 0 }, "Created or replayed."),
+  completed: { type: "number", minimum: 0 },
+  failed: described({ type: "number", minimum: 0 }, "Failed for good, cancelled or dead."),
+  retried: described({ type: "number", minimum: 0 }, "Came back and are tried again."),
+};
+const queueDetails = {
+  ...placeCounts,
+  failed: failedTasks,
+  rates: described(fields(flow), "Tasks a second, over the last minute."),
+};
+const queueAges = {
+  oldestSeconds: described({ type: "number" }, "How long ago the oldest ready task was created."),
+  drainSeconds: described(
+    { type: "number" },
+    "How long the ready tasks take at the present rate; only while tasks end.",
+  ),
+};
+
 const deadLettersDone = {
   matched: described(count, "How many were found."),
   failed: listOf(fields({ id: string, code: { type: "string", enum: Object.keys(errors) } })),
@@ -190,8 +214,33 @@ export const replySchemas = {
     "Tasks by bucket, such as `codeq:q:render:acme:pending:0`; only buckets that hold tasks.",
   ),
   QueueCounts: fields(
-    { command: string, ready: count, delayed: count, inProgress: count, dlq: count },
+    { command: string, ...placeCounts, failed: failedTasks },
     { paused: described(pause, "Who paused the queue, when and why.") },
+  ),
+  Queues: {
+    oneOf: [
+      { $ref: "#/components/schemas/QueueBuckets" },
+      { $ref: "#/components/schemas/QueueDetails" },
+    ],
+  },
+  QueueDetails: fields({
+    queues: listOf(
+      fields(
+        { command: string, ...queueDetails },
+        { ...queueAges, paused: described(pause, "Who paused the queue, when and why.") },
+      ),
+    ),
+    totals: fields({ ...queueDetails, queues: count }, queueAges),
+  }),
+  Series: fields(
+    {
+      resolution: { type: "string", enum: ["minute", "hour"] },
+      points: listOf(
+        fields({ at: time, ...flow, ...placeCounts }, { oldestSeconds: { type: "number" } }),
+      ),
+      usual: listOf(fields({ hour: { type: "integer", minimum: 0, maximum: 23 }, ...flow })),
+    },
+    { command: string },
   ),
   Pause: pausedQueue,
   Pauses: fields({ pauses: listOf(pausedQueue) }),

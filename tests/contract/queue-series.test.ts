@@ -1,0 +1,125 @@
+/** Rates, ages and series of queues. */
+import assert from "node:assert/strict";
+import test from "node:test";
+import { settle } from "@codeq/simulated";
+import { type RunningServer, setup } from "./setup.ts";
+
+const minuteMs = 60_000;
+
+// biome-ignore lint/suspicious/noExplicitAny: the answer as it is on the wire.
+async function details(server: RunningServer): Promise<any> {
+  const reply = await server.get("/admin/queues?view=details", "admin-acme");
+  assert.equal(reply.status, 200, reply.text);
+  return reply.json;
+}
+
+async function series(
+  server: RunningServer,
+  path = "/admin/series",
+  caller: "admin-acme" | "admin-globex" = "admin-acme",
+  // biome-ignore lint/suspicious/noExplicitAny: the answer as it is on the wire.
+): Promise<any> {
+  const reply = await server.get(path, caller);
+  assert.equal(reply.status, 200, reply.text);
+  return reply.json;
+}
+
+/** Lets the minute end that runs, and waits until it is written. */
+async function nextMinute(server: RunningServer, ms = minuteMs): Promise<void> {
+  await server.clock.advance(ms);
+  await settle();
+}
+
+async function fail(server: RunningServer, command: string): Promise<void> {
+  const id = await server.leased({ command });
+  const body = { status: "FAILED", error: "no such customer" };
+  assert.equal((await server.post(`/tasks/${id}/result`, body, "worker-acme")).status, 200);
+}
+
+test("one request shows all queues with counts, rates, ages and pauses", async (t) => {
+  const server = await setup(t);
+  await server.complete(await server.leased({ command: "mail" }));
+  await fail(server, "mail");
+  await server.buried({ command: "mail" });
+  for (let n = 0; n < 3; n++) await server.create({ command: "Mail" });
+  await server.create({ command: "later", delaySeconds: 100 });
+  await server.post("/admin/queues/held/pause", { reason: "why" }, "admin-acme");
+  await server.clock.advance(30_000);
+  const { queues, totals } = await details(server);
+  const [held, later, mail] = queues;
+  assert.deepEqual(
+    queues.map(({ command }: { command: string }) => command),
+    ["held", "later", "mail"],
+  );
+  assert.equal(held.paused.reason, "why");
+  assert.deepEqual([later.delayed, later.oldestSeconds], [1, undefined]);
+  assert.deepEqual(
+    [mail.ready, mail.inProgress, mail.dlq, mail.failed, mail.oldestSeconds],
+    [3, 0, 1, 1, 30],
+  );
+  assert.deepEqual(mail.rates, { enqueued: 0.1, completed: 0.017, failed: 0.033, retried: 0 });
+  // Three tasks wait, and three of them ended in the last minute.
+  assert.equal(mail.drainSeconds, 60);
+  assert.deepEqual([totals.queues, totals.ready, totals.delayed, totals.failed], [3, 3, 1, 1]);
+});
+
+test("permanent failures are counted, also after a restart, until they are gone", async (t) => {
+  const server = await setup(t, { storage: "sim-disk" });
+  await fail(server, "mail");
+  await fail(server, "mail");
+  assert.equal((await server.stats("mail")).failed, 2);
+  const next = await server.restart();
+  t.after(() => next.stop());
+  assert.equal((await next.stats("mail")).failed, 2);
+  await next.post("/admin/tasks/cleanup", { before: "2027-01-01T00:00:00Z" }, "admin-acme");
+  assert.equal((await next.stats("mail")).failed, 0);
+});
+
+test("the rate of a minute fades when nothing happens any more", async (t) => {
+  const server = await setup(t);
+  for (let n = 0; n < 60; n++) await server.create({ command: "mail" });
+  assert.equal((await details(server)).queues[0].rates.enqueued, 1);
+  await nextMinute(server);
+  const faded = (await details(server)).queues[0].rates.enqueued;
+  assert.ok(faded > 0.8 && faded < 1, String(faded));
+  await server.clock.advance(minuteMs);
+  assert.equal((await details(server)).queues[0].rates.enqueued, 0);
+});
+
+test("a minute is a point of its queue and of the tenant, and survives a restart", async (t) => {
+  const server = await setup(t, { storage: "sim-disk" });
+  await server.create({ command: "mail" });
+  await server.complete(await server.leased({ command: "other" }));
+  await nextMinute(server);
+  const { points } = await series(server, "/admin/queues/MAIL/series");
+  const point = { at: "2026-01-02T03:04:00Z", enqueued: 1, completed: 0, failed: 0, retried: 0 };
+  const depth = { ready: 1, delayed: 0, inProgress: 0, dlq: 0 };
+  assert.deepEqual(points, [{ ...point, ...depth, oldestSeconds: 54.88 }]);
+  const all = (await series(server)).points[0];
+  assert.deepEqual([all.enqueued, all.completed, all.ready], [2, 1, 1]);
+  // The minute that runs is not lost by a shutdown, and goes on after it.
+  await server.create({ command: "mail" });
+  const next = await server.restart();
+  t.after(() => next.stop());
+  await next.create({ command: "mail" });
+  await next.clock.advance(minuteMs);
+  const again = (await series(next)).points;
+  assert.deepEqual([again.length, again[1].enqueued, again[1].ready], [2, 2, 3]);
+  assert.deepEqual((await series(next, "/admin/series", "admin-globex")).points, []);
+});
+
+test("what is asked wrongly is refused", async (t) => {
+  const server = await setup(t);
+  for (const path of [
+    "/admin/queues?view=all",
+    "/admin/series?resolution=second",
+    "/admin/queues/mail/series?resolution=",
+    "/admin/queues/a%2Fb/series",
+    "/admin/series?command=mail",
+  ]) {
+    const reply = await server.get(path, "admin-acme");
+    assert.equal(reply.status, 400, `${path}: ${reply.text}`);
+  }
+  const buckets = await server.get("/admin/queues?view=buckets", "admin-acme");
+  assert.deepEqual(buckets.json, {});
+});
