@@ -83,6 +83,7 @@ export async function openBroker(
     retention: { doneMs: 24 * 60 * 60 * 1000, deadMs: 0 },
     delayedInMemoryMax: 100_000,
     quotas: noQuotas,
+    disableEndpointAfterMs: 0,
     removeArtifacts: () => Promise.resolve(),
     observe: () => {},
   });

@@ -16,7 +16,7 @@ import {
   type Refused,
   refusedKind,
 } from "./access-callers.ts";
-import { type Reply, type RunningServer, setup, startMs } from "./setup.ts";
+import { type Reply, type RunningServer, setup, startMs, until } from "./setup.ts";
 import type { Caller } from "./tokens.ts";
 
 interface Row {
@@ -40,9 +40,12 @@ interface Ids {
   readonly dead: string;
   readonly waiting: string;
   readonly apiKey: string;
+  /** An endpoint of callbacks that is disabled. */
+  readonly endpoint: string;
+  readonly webhookSecret: string;
 }
 
-const result = { status: "COMPLETED", result: { secret: 1 } };
+const result = { status: "COMPLETED", result: { classified: 1 } };
 const notOwner: Refused = [403, "not-owner"];
 const submitForeign: Refused = [404, "task not found"];
 const verbForeign: Refused = [404, "not-found"];
@@ -282,6 +285,62 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: [404, "not found"],
   },
+  "GET /v1/codeq/admin/tasks/:id/deliveries": {
+    access: "admin",
+    path: ({ done }) => `/v1/codeq/admin/tasks/${done}/deliveries`,
+    ok: 200,
+    foreign: [404, "not found"],
+  },
+  "POST /v1/codeq/admin/tasks/:id/redeliver": {
+    access: "admin",
+    path: ({ done }) => `/v1/codeq/admin/tasks/${done}/redeliver`,
+    ok: 200,
+    foreign: [404, "not found"],
+  },
+  "GET /v1/codeq/admin/webhooks/failed": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/webhooks/failed",
+    ok: 200,
+    foreign: 200,
+  },
+  "POST /v1/codeq/admin/webhooks/redeliver": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/webhooks/redeliver",
+    body: () => ({ since: "2020-01-01T00:00:00Z" }),
+    ok: 200,
+    foreign: 200,
+  },
+  "GET /v1/codeq/admin/webhooks/endpoints": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/webhooks/endpoints",
+    ok: 200,
+    foreign: 200,
+  },
+  "POST /v1/codeq/admin/webhooks/endpoints/enable": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/webhooks/endpoints/enable",
+    body: ({ endpoint }) => ({ url: endpoint }),
+    ok: 200,
+    foreign: [404, "no callback to this endpoint has failed"],
+  },
+  "GET /v1/codeq/admin/webhooks/secrets": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/webhooks/secrets",
+    ok: 200,
+    foreign: 200,
+  },
+  "POST /v1/codeq/admin/webhooks/secrets": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/webhooks/secrets",
+    ok: 201,
+    foreign: 201,
+  },
+  "DELETE /v1/codeq/admin/webhooks/secrets/:id": {
+    access: "admin",
+    path: ({ webhookSecret }) => `/v1/codeq/admin/webhooks/secrets/${webhookSecret}`,
+    ok: 204,
+    foreign: [404, "there is no such secret, or it signs nothing any more"],
+  },
   "DELETE /v1/codeq/admin/keys/:id": {
     access: "admin",
     path: ({ apiKey }) => `/v1/codeq/admin/keys/${apiKey}`,
@@ -309,16 +368,31 @@ const claimsOfTheRequest: readonly Readonly<Record<string, string>>[] = [
 
 /** A tenant with a task in every place, one of them held by `worker-acme`. */
 async function populated(t: TestContext): Promise<[RunningServer, Ids]> {
-  const server = await setup(t, accessOptions);
-  const done = await server.leased({ payload: { secret: "of acme" } });
+  const endpoint = "http://gone.example/hook";
+  const post = async ({ webhook }: { readonly webhook: string }): Promise<number> =>
+    webhook === endpoint ? 410 : 200;
+  const server = await setup(t, { ...accessOptions, post });
+  await server.complete(await server.leased({ webhook: endpoint }));
+  const webhook = "http://fine.example/hook";
+  const done = await server.leased({ payload: { classified: "of acme" }, webhook });
   await server.complete(done);
+  await until(async () => {
+    await server.clock.advance(1);
+    const log = await server.get(`/admin/tasks/${done}/deliveries`, "admin-acme");
+    const endpoints = await server.get("/admin/webhooks/endpoints", "admin-acme");
+    return log.json.state === "delivered" && endpoints.json.endpoints.length === 1;
+  });
   const dead = await server.buried();
   const waiting = await server.create({ command: "later", delaySeconds: 60, idempotencyKey: "k" });
-  const leased = await server.leased({ payload: { secret: "of acme" } });
+  const leased = await server.leased({ payload: { classified: "of acme" } });
   await server.create({ command: "print" });
-  const key = { name: "secret of acme", scopes: ["codeq:create"] };
+  const key = { name: "classified of acme", scopes: ["codeq:create"] };
   const apiKey = (await server.post("/admin/keys", key, "admin-acme")).json.id;
-  return [server, { leased, done, dead, waiting, apiKey }];
+  const rotated = await server.post("/admin/webhooks/secrets", undefined, "admin-acme");
+  return [
+    server,
+    { leased, done, dead, waiting, apiKey, endpoint, webhookSecret: rotated.json.id },
+  ];
 }
 
 /** A task may have an error, too. */
@@ -360,7 +434,7 @@ async function untouched(
   const before = await server.fingerprint();
   const reply = await call();
   assert.equal(await server.fingerprint(), before, `${why} changed the store`);
-  assert.equal(reply.text.includes("secret"), false, `${why} showed a payload`);
+  assert.equal(reply.text.includes("classified"), false, `${why} showed a payload`);
   return reply;
 }
 
@@ -451,7 +525,7 @@ async function assertApart(
   const reply = await ask(server, route, ids, { token });
   if (typeof foreign === "number") assert.equal(reply.status, foreign, why);
   else assertRefused(reply, foreign, why);
-  assert.equal(reply.text.includes("secret") || reply.text.includes("acme"), false, reply.text);
+  assert.equal(reply.text.includes("classified") || reply.text.includes("acme"), false, reply.text);
   assert.deepEqual(await acmes(), before, `${why} changed another tenant`);
   // Heartbeats are answered from memory, which the store does not show.
   assert.deepEqual(await server.task(ids.leased), lease);

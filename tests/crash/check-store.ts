@@ -111,6 +111,10 @@ class Reading {
         if (key === sequenceKey) this.#sequence = Number(value.toString("latin1"));
         return;
       case "webhook":
+      case "deliveries":
+      case "undelivered":
+      case "endpoints":
+      case "signing":
       case "paused":
       case "series":
       case "keys":

@@ -71,6 +71,7 @@ async function setup(
     retention: { doneMs: 86_400_000, deadMs: 0 },
     delayedInMemoryMax: 1000,
     quotas: noQuotas,
+    disableEndpointAfterMs: 0,
     removeArtifacts: () => Promise.resolve(),
     observe: () => {},
   });

@@ -157,6 +157,27 @@ test("kill -9 while the stores change places: the next run goes on from each ste
   await assertSame(dataDir, 3, before);
 });
 
+test("what every shard has to know is in each of the new ones", async (t) => {
+  const { dataDir } = await setup(t, 10);
+  const shared = ["codeq/paused/mail/acme", "codeq/endpoints/acme/x", "codeq/signing/acme"];
+  for (const key of shared) await change(dataDir, put(key, "a record"));
+  const own = ["codeq/deliveries/", "codeq/undelivered/acme/00000000000001/"];
+  const [task = ""] = (await keysOf(dataDir)).filter((key) => key.startsWith("codeq/tasks/"));
+  const id = task.slice("codeq/tasks/".length) as TaskId;
+  for (const prefix of own) await change(dataDir, put(prefix + id, "a record"));
+  await migrate(dataDir, 3);
+  for (const shard of [0, 1, 2]) {
+    const keys = await keysOf(join(dataDir, `shard-${shard}`));
+    const found = keys.filter((key) => shared.includes(key) || own.some((o) => key.startsWith(o)));
+    const isHome = shardOf(id, 3) === shard;
+    const expected = isHome ? [...shared, ...own.map((prefix) => prefix + id)] : shared;
+    assert.deepEqual(found.sort(), [...expected].sort());
+  }
+  await migrate(dataDir, 1);
+  const keys = await keysOf(dataDir);
+  for (const key of shared) assert.ok(keys.includes(key), key);
+});
+
 test("a server refuses data whose change is not finished, with the command to run", async (t) => {
   const { dataDir, before } = await setup(t, 40);
   await stopAt(dataDir, 3, /^tasks written/);

@@ -298,6 +298,7 @@ class Machine {
       retention: { doneMs: 86_400_000, deadMs: 0 },
       delayedInMemoryMax: 1000,
       quotas: noQuotas,
+      disableEndpointAfterMs: 0,
       removeArtifacts: () => Promise.resolve(),
       observe: () => {},
     });

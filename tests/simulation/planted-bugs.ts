@@ -757,6 +757,39 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
+    checker: "deliveriesAreLogged",
+    bug: "a callback that was given up is not listed",
+    plants: {
+      core: (_core, world) => {
+        const engine = engineOf(world);
+        const commit = engine.commit.bind(engine);
+        engine.commit = (changes, ops = [], frees = false) =>
+          commit(
+            changes,
+            ops.filter(({ key }) => !key.startsWith("codeq/undelivered/")),
+            frees,
+          );
+      },
+    },
+  },
+  {
+    checker: "deliveriesAreLogged",
+    bug: "the log of a callback stays when its task is deleted",
+    plants: {
+      core: ({ store }) => {
+        const log = store.deliveryLog.bind(store);
+        const commit = store.commit.bind(store);
+        store.commit = (changes) => {
+          const isDeletion = changes.some(({ after }) => after === undefined);
+          if (isDeletion) store.deliveryLog = () => undefined;
+          const group = commit(changes);
+          store.deliveryLog = log;
+          return group;
+        };
+      },
+    },
+  },
+  {
     checker: "replays",
     bug: "a replay is answered and not carried out",
     plants: {

@@ -38,11 +38,11 @@ export class WebhookTarget {
   #answer(): number | undefined {
     const draw = this.#random.next();
     if (draw < this.badness) return this.#random.pick(badAnswers);
-    return draw < this.badness + this.refusals ? 410 : 200;
+    return draw < this.badness + this.refusals ? 400 : 200;
   }
 
   #note(id: TaskId, status: number | undefined): void {
     if (status === 200) this.delivered.add(id);
-    if (status === 410) this.refused.add(id);
+    if (status === 400) this.refused.add(id);
   }
 }

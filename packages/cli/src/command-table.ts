@@ -9,11 +9,13 @@ import { checkCommands } from "./table/check-commands.ts";
 import { repairCommands } from "./table/repair-commands.ts";
 import { startCommands } from "./table/start-commands.ts";
 import { taskCommands } from "./table/task-commands.ts";
+import { webhookCommands } from "./table/webhook-commands.ts";
 
 export const commandTable: readonly CommandRow[] = [
   ...startCommands,
   ...taskCommands,
   ...repairCommands,
+  ...webhookCommands,
   ...accessCommands,
   ...checkCommands,
   ...goCommands,

@@ -15,6 +15,17 @@ export type {
   TaskPlace,
 } from "./admin/admin-task.ts";
 export type {
+  AdminWebhooks,
+  CreatedWebhookSecret,
+  Deliveries,
+  DeliveryTry,
+  FailedDelivery,
+  FailingEndpoint,
+  RedeliverOptions,
+  RedeliverOutcome,
+  WebhookSecret,
+} from "./admin/admin-webhooks.ts";
+export type {
   QueueDetails,
   QueueOverview,
   QueueSeries,

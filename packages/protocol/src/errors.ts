@@ -71,6 +71,14 @@ export const errors = {
   not_ended: row(409, "ABORTED", "the task has not ended"),
   ambiguous_id: row(409, "ABORTED", "several tasks have an id like this; give more of it"),
   idempotency_key_reused: row(409, "ALREADY_EXISTS", "idempotency key reused"),
+  no_webhook: row(409, "ABORTED", "the task has no webhook"),
+  endpoint_disabled: row(
+    409,
+    "ABORTED",
+    "the endpoint of the webhook is disabled; enable it first, see GET /v1/codeq/admin/webhooks/endpoints",
+  ),
+  endpoint_not_found: row(404, "NOT_FOUND", "no callback to this endpoint has failed"),
+  secret_not_found: row(404, "NOT_FOUND", "there is no such secret, or it signs nothing any more"),
   too_many_pauses: row(
     409,
     "RESOURCE_EXHAUSTED",

@@ -49,6 +49,8 @@ export const limits = {
   cancelGraceSecondsDefault: 30,
   cancelGraceSecondsMax: 3600,
   pausesPerTenantMax: 1000,
+  secretOverlapSecondsDefault: 24 * 60 * 60,
+  secretOverlapSecondsMax: 90 * 24 * 60 * 60,
   filterCharsMax: 1024,
   idPartCharsMin: 4,
   cleanupLimitDefault: 1000,

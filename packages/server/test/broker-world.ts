@@ -118,6 +118,7 @@ export class BrokerWorld {
       retention: { doneMs: 3_600_000, deadMs: 7_200_000 },
       delayedInMemoryMax: this.#options.delayedInMemoryMax ?? 1000,
       quotas: this.#options.quotas ?? noQuotas,
+      disableEndpointAfterMs: 0,
       removeArtifacts: () => Promise.resolve(),
       observe: (change) => this.observe(change),
     });

@@ -120,6 +120,7 @@ export class SimNode {
       defer: (run) => queueMicrotask(run),
       onState: () => {},
       onMissed: () => {},
+      onEndpoint: () => {},
     });
   }
 
@@ -245,6 +246,7 @@ export class SimNode {
       retention: { doneMs: 3_600_000, deadMs: 7_200_000 },
       delayedInMemoryMax: 1000,
       quotas: noQuotas,
+      disableEndpointAfterMs: 0,
       removeArtifacts: () => Promise.resolve(),
       observe: () => {},
     });

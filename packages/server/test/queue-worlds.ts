@@ -239,6 +239,7 @@ export class ShardedWorld implements QueueWorld {
       defer: (run) => queueMicrotask(run),
       onState: (state) => world.states.push(state),
       onMissed: () => {},
+      onEndpoint: () => {},
     });
     for (let shard = 0; shard < count; shard += 1) await world.openShard(shard);
     await world.done(world.#router.opened());

@@ -6,6 +6,7 @@ import type { MakeChecker } from "./checker.ts";
 import { conservation } from "./conservation.ts";
 import { counters } from "./counters.ts";
 import { deliveries } from "./deliveries.ts";
+import { deliveriesAreLogged } from "./deliveries-are-logged.ts";
 import { durableBeforeVisible } from "./durable-before-visible.ts";
 import { editsAreKept } from "./edits-are-kept.ts";
 import { everythingFinishes } from "./everything-finishes.ts";
@@ -64,6 +65,7 @@ export const checkers = {
   silentAfterFailure,
   noInternalError,
   webhooksArrive,
+  deliveriesAreLogged,
   replays,
   pausedStandsStill,
   cancelledIsOver,

@@ -225,3 +225,30 @@ test("queues are shown with rates and totals, and what happened by the minute", 
   }
   assert.deepEqual((await server.client.admin.series({ resolution: "hour" })).points, []);
 });
+
+test("administrators see what became of webhooks, send them again, and change the secret", async () => {
+  await using server = await testServer();
+  const { webhooks } = server.client.admin;
+  server.client.worker(mail.handle(() => undefined));
+  const webhook = "https://example.com/mailed";
+  const { id } = await server.client.enqueue(mail, { to: "ada" }, { webhook });
+  await server.runUntilIdle();
+  const log = await webhooks.deliveries(id.slice(-8));
+  assert.deepEqual([log.state, log.url, log.total], ["delivered", webhook, 1]);
+  assert.equal((await webhooks.redeliver(id)).taskId, id);
+  await server.runUntilIdle();
+  assert.equal((await webhooks.deliveries(id)).total, 2);
+  assert.equal(server.webhooks.length, 2);
+  const since = new Date(0);
+  const none = { matched: 0, redelivered: 0, failed: [], hasMore: false };
+  assert.deepEqual(await webhooks.redeliverFailed({ since }), none);
+  for await (const each of webhooks.failed({ since })) assert.fail(each.taskId);
+  assert.deepEqual(await webhooks.endpoints(), []);
+  await assert.rejects(webhooks.enable(webhook), { code: "endpoint_not_found" });
+  const created = await webhooks.rotateSecret({ overlap: "1h" });
+  assert.match(created.secret, /^whsec_/);
+  const [newest, before] = await webhooks.secrets();
+  assert.deepEqual([newest?.id, before?.id], [created.id, "configuration"]);
+  await webhooks.revokeSecret(created.id);
+  assert.deepEqual(await webhooks.secrets(), []);
+});

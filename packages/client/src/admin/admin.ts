@@ -13,6 +13,7 @@ import type {
   TaskPage,
   TaskPageOptions,
 } from "./admin-task.ts";
+import { AdminWebhooks } from "./admin-webhooks.ts";
 import type { QueueOverview, QueueSeries, SeriesOptions } from "./queue-overview.ts";
 
 /** A request of an administrator, below `/v1/codeq/admin`. */
@@ -37,11 +38,14 @@ export type AskAdmin = (request: AdminRequest) => Promise<unknown>;
  * ```
  */
 export class Admin {
+  /** What became of webhooks, which endpoints fail, and the secrets that sign. */
+  readonly webhooks: AdminWebhooks;
   readonly #ask: AskAdmin;
 
   /** @internal Use `client.admin`. */
   constructor(ask: AskAdmin) {
     this.#ask = ask;
+    this.webhooks = new AdminWebhooks(ask);
   }
 
   /** All tasks that match, page after page. */

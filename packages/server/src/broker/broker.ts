@@ -85,6 +85,7 @@ import type {
   TaskRefusal,
   Waiter,
 } from "./verbs.ts";
+import { Webhooks } from "./webhooks.ts";
 import { leasesOf } from "./worker-leases.ts";
 
 export interface BrokerOptions {
@@ -97,6 +98,8 @@ export interface BrokerOptions {
   readonly retention: Retention;
   readonly delayedInMemoryMax: number;
   readonly quotas: Quotas;
+  /** How long an endpoint of callbacks may fail before it is disabled; 0 for ever. */
+  readonly disableEndpointAfterMs: number;
   /** Removes the files of tasks that are about to be deleted. */
   readonly removeArtifacts: (ids: readonly TaskId[]) => Promise<void>;
   /** Hears of every durable change. */
@@ -114,6 +117,7 @@ export class Broker implements Queue {
   /** What the quotas leave. */
   readonly room: TenantRoom;
   readonly reads: TaskReads;
+  readonly webhooks: Webhooks;
   readonly #search: TaskSearch;
   /** What happened by the minute and by the hour. */
   readonly series: QueueSeries;
@@ -144,6 +148,7 @@ export class Broker implements Queue {
     });
     this.results = new ResultWaiters(clock);
     this.reads = new TaskReads(this);
+    this.webhooks = new Webhooks({ store, clock, disableAfterMs: options.disableEndpointAfterMs });
     this.#search = new TaskSearch(this);
     this.series = new QueueSeries({ store, queues, clock });
     this.#outcome = new GroupOutcome(this.#observe);
@@ -491,6 +496,7 @@ export class Broker implements Queue {
   async #recover(): Promise<void> {
     this.claims.restart();
     this.#sequence = Math.max(this.#sequence, await recoverMemory(this));
+    await this.webhooks.recover();
     this.onRecovered();
   }
 

@@ -24,6 +24,7 @@ import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Claim } from "./claim.ts";
 import type { Flow } from "./flow.ts";
+import type { QueueWebhooks } from "./queue-webhooks.ts";
 import type { Acted, TaskAction, TaskOf } from "./task-actions.ts";
 import type { TaskFilter } from "./task-filter.ts";
 import type { ClaimedTask, Enqueued, OwnedTask, Submitted, TaskRefusal, Waiter } from "./verbs.ts";
@@ -78,6 +79,9 @@ export interface Queue {
   /** Claims pass the queue over until it is resumed, which is to pause it with undefined. */
   pause(of: QueueName, pause: QueuePause | undefined): Promise<void>;
   pausesOf(tenantId: TenantId): MaybePromise<readonly PausedQueue[]>;
+
+  /** What becomes of the results that are posted. */
+  readonly webhooks: QueueWebhooks;
 
   /** Whether so many claims wait that no other of the tenant may. */
   isCrowded(tenantId: TenantId): boolean;

@@ -160,6 +160,11 @@ export class ReplicatedShard implements AsyncDisposable {
     broker.onRecovered = () => {
       for (const host of hosts) host.recovered();
     };
+    broker.webhooks.onEndpoint = (change) => {
+      // One of them tells all shards, and writes it down.
+      const [host] = hosts;
+      host?.endpointChanged(change);
+    };
     log.onSure = () => {
       for (const call of this.#calls) call.goOn();
     };

@@ -106,6 +106,7 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   webhookHmacSecret: ["hush", "hush"],
   webhookSecrets: [`{"default":["whsec_${"a".repeat(40)}"]}`, undefined],
   webhookAllowPrivateNetworks: ["true", true],
+  webhookDisableAfterSeconds: ["3600", 3600],
   resultWebhookMaxAttempts: ["9", 9],
   resultWebhookBaseBackoffSeconds: ["1", 1],
   resultWebhookMaxBackoffSeconds: ["600", 600],

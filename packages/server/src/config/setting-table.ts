@@ -221,6 +221,11 @@ export const settingTable: SettingTable = {
     initial: false,
     about: "Whether webhooks may go to loopback, link-local and private addresses.",
   },
+  webhookDisableAfterSeconds: {
+    ...seconds(0, yearSeconds, 5 * 86_400),
+    about:
+      "How long callbacks to an endpoint may fail, without one that is delivered, before it is disabled; 0 never disables it. An endpoint that answers 410 is disabled at once.",
+  },
   resultWebhookMaxAttempts: {
     ...count(1, 100, 5),
     env: ["RESULT_WEBHOOK_MAX_ATTEMPTS"],

@@ -55,6 +55,7 @@ export interface Settings
   readonly webhookHmacSecret: string;
   readonly webhookSecrets: WebhookSecrets;
   readonly webhookAllowPrivateNetworks: boolean;
+  readonly webhookDisableAfterSeconds: number;
   readonly resultWebhookMaxAttempts: number;
   readonly resultWebhookBaseBackoffSeconds: number;
   readonly resultWebhookMaxBackoffSeconds: number;

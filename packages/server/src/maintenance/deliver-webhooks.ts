@@ -10,8 +10,10 @@
 import { queueOf, type Result, type Task } from "@codeq/queue";
 import type { Limiter } from "../access/limiter.ts";
 import type { Broker } from "../broker/broker.ts";
+import type { Delivered } from "../broker/webhooks.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
+import type { RecordWrite } from "../store/store.ts";
 import { firstWebhook, lastWebhook, type WebhookJob, webhooksFrom } from "../store/webhook-job.ts";
 import type { Events } from "../telemetry/events.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -26,11 +28,15 @@ import {
 import { openMsMax } from "./circuit-breaker.ts";
 import type { Job } from "./ticker.ts";
 
-/** Posts a callback for the n-th time; the answer's status, or why there is none, if that is known. */
+/**
+ * Posts a callback for the n-th time; the answer's status, or why there is none, if that is known. The
+ * tenant's own secrets sign it; an empty one stands for those of the configuration, and so do none.
+ */
 export type PostCallback = (
   task: Task,
   result: Result,
   attempt: number,
+  secrets?: readonly string[],
 ) => Promise<number | NoAnswer | undefined>;
 
 export interface NoAnswer {
@@ -175,8 +181,8 @@ export class DeliverWebhooks implements Job {
       const callback = { ...job, tenantId: task.tenantId, endpoint, overMs };
       if (this.#lanes.add(callback, this.#now()) === "over") givenUp.push(callback);
     }
-    this.#giveUp(givenUp);
-    this.#remove(orphans);
+    void this.#giveUp(givenUp, silentTooLong);
+    void this.#remove(orphans);
   }
 
   #start(callback: Callback): void {
@@ -208,7 +214,7 @@ export class DeliverWebhooks implements Job {
   }
 
   async #deliver(callback: Callback): Promise<Ending> {
-    const { store } = this.#broker;
+    const { store, webhooks } = this.#broker;
     const { id } = callback;
     // Nobody outside may hear of a result before it is durable. A wait may also end because it never
     // will be, so it is asked again.
@@ -225,22 +231,36 @@ export class DeliverWebhooks implements Job {
     }
     const waitMs = this.#limit(task);
     if (waitMs > 0) {
-      await this.#putOff(callback, this.#clock.nowMs() + waitMs);
+      await this.#putOff(task, callback, this.#clock.nowMs() + waitMs);
+      return "untried";
+    }
+    if (webhooks.disabledOf(task) !== undefined) {
+      await this.#giveUp([callback], endpointDisabled);
       return "untried";
     }
     const tries = callback.tries + 1;
+    const started = this.#now();
     const answer = await this.#try(task, result, tries);
-    const dueMs = this.#decide(task, answer, tries);
+    const status = typeof answer === "number" ? answer : undefined;
+    const to = this.#decide(task, answer, tries);
+    const tried = {
+      atMs: Math.floor(started.wallMs),
+      status,
+      durationMs: Math.round(this.#clock.monotonicMs() - started.monotonicMs),
+      why: to.state === "delivered" ? "" : whyOf(answer),
+    };
+    const dueMs = to.state === "waiting" ? to.nextMs : undefined;
     if (dueMs !== undefined) this.plan(dueMs);
     const next = dueMs === undefined ? undefined : { dueMs, id, tries };
-    await store.endWebhooks([callback], next).done;
-    return typeof answer === "number" ? "answered" : "unanswered";
+    await store.endWebhooks([callback], next, webhooks.writesOf(task, to, tried)).done;
+    return status === undefined ? "unanswered" : "answered";
   }
 
   /** However sending goes wrong, it is a try without an answer. */
   async #try(task: Task, result: Result, attempt: number): Promise<number | NoAnswer> {
     try {
-      const answer = (await this.#post(task, result, attempt)) ?? { why: "there was no answer" };
+      const secrets = this.#broker.webhooks.signingWith(task.tenantId);
+      const answer = (await this.#post(task, result, attempt, secrets)) ?? noAnswer;
       if (typeof answer !== "number" && answer.isForbidden === true) {
         this.#warnings.warn("webhook not sent", { taskId: task.id, why: answer.why });
       }
@@ -260,50 +280,56 @@ export class DeliverWebhooks implements Job {
   }
 
   /** Later, without a try being used up. */
-  async #putOff(callback: Callback, atMs: number): Promise<void> {
+  async #putOff(task: Task, callback: Callback, atMs: number): Promise<void> {
+    const { store, webhooks } = this.#broker;
     const dueMs = Math.ceil(atMs);
     const { id, tries } = callback;
-    const { done } = this.#broker.store.endWebhooks([callback], { dueMs, id, tries });
+    const writes = webhooks.writesOf(task, { state: "waiting", nextMs: dueMs });
+    const { done } = store.endWebhooks([callback], { dueMs, id, tries }, writes);
     this.plan(dueMs);
     await done;
   }
 
-  /** When to try again; undefined when it is over. */
-  #decide(task: Task, answer: number | NoAnswer, tries: number): number | undefined {
+  /** Whether it was delivered, is to be tried again, or is given up. */
+  #decide(task: Task, answer: number | NoAnswer, tries: number): Delivered {
     const command = queueOf(task.command);
     const status = typeof answer === "number" ? answer : undefined;
     if (status !== undefined && status >= 200 && status < 300) {
       this.#events.webhookDelivered(command, "success");
-      return undefined;
+      return { state: "delivered" };
     }
     const isFinal = status !== undefined && status >= 400 && status < 500 && !retried.has(status);
     if (isFinal || tries >= this.#config.resultWebhookMaxAttempts) {
       this.#events.webhookDelivered(command, "failure");
-      const why = typeof answer === "number" ? `the answer was ${answer}` : answer.why;
+      const why = whyOf(answer);
       this.#warnings.warn("webhook given up", { taskId: task.id, status, tries, why });
-      return undefined;
+      return { state: "failed", why, isGone: status === gone };
     }
-    return this.#clock.nowMs() + this.#backoffMs(tries);
+    return { state: "waiting", nextMs: Math.floor(this.#clock.nowMs() + this.#backoffMs(tries)) };
   }
 
-  /** Without the tries that were left: their time has passed, and the endpoint did not answer. */
-  #giveUp(callbacks: readonly Callback[]): void {
+  /** Without the tries that were left. */
+  async #giveUp(callbacks: readonly Callback[], why: string): Promise<void> {
+    const { store, webhooks } = this.#broker;
+    const writes: RecordWrite[] = [];
     for (const { id, tries, endpoint } of callbacks) {
-      const task = this.#broker.store.task(id);
-      if (task !== undefined) this.#events.webhookDelivered(queueOf(task.command), "failure");
-      const why = "the endpoint did not answer for too long";
+      const task = store.task(id);
       this.#warnings.warn("webhook given up", { taskId: id, tries, endpoint, why });
+      if (task === undefined) continue;
+      this.#events.webhookDelivered(queueOf(task.command), "failure");
+      writes.push(...webhooks.writesOf(task, { state: "failed", why, isGone: false }));
     }
-    this.#remove(callbacks);
+    await this.#remove(callbacks, writes);
   }
 
-  #remove(jobs: readonly WebhookJob[]): void {
+  async #remove(jobs: readonly WebhookJob[], writes: readonly RecordWrite[] = []): Promise<void> {
     if (jobs.length === 0) return;
-    const { done } = this.#broker.store.endWebhooks(jobs);
-    done.catch(() => {
+    try {
+      await this.#broker.store.endWebhooks(jobs, undefined, writes).done;
+    } catch {
       // The keys are there again, and are read again.
       for (const { dueMs } of jobs) this.plan(dueMs);
-    });
+    }
   }
 
   /** How long a callback with so many tries may wait for an endpoint that does not answer. */
@@ -320,6 +346,16 @@ export class DeliverWebhooks implements Job {
       this.#config;
     return Math.min(base * 2 ** (tries - 1), max) * 1000;
   }
+}
+
+const noAnswer: NoAnswer = { why: "there was no answer" };
+const silentTooLong = "the endpoint did not answer for too long";
+const endpointDisabled = "the endpoint is disabled; enable it, and send the callback again";
+/** The endpoint says that it will never be there again. */
+const gone = 410;
+
+function whyOf(answer: number | NoAnswer): string {
+  return typeof answer === "number" ? `the answer was ${answer}` : answer.why;
 }
 
 /** Timeouts and throttling say nothing about the request itself. */

@@ -32,7 +32,7 @@ export function createPostCallback(options: CallbackOptions): PostCallback {
   const isAllowed = options.allowPrivateNetworks ? () => true : isPublicAddress;
   const lookup = createLookup({ isAllowed });
   const tracing = options.tracing ?? noTracing;
-  return async (task, result, attempt) => {
+  return async (task, result, attempt, own) => {
     const traced = tracing.posting(task, attempt);
     const body = callbackBody(task, result, options.timestamps);
     const headers: Record<string, string> = {
@@ -40,6 +40,7 @@ export function createPostCallback(options: CallbackOptions): PostCallback {
       "content-length": String(Buffer.byteLength(body)),
       ...signatureHeaders(options, {
         tenantId: task.tenantId,
+        own,
         // Another result of the same task is another message.
         id: `msg_${task.id}_${result.completedMs.toString(36)}`,
         timestampSeconds: Math.floor(options.clock.nowMs() / 1000),

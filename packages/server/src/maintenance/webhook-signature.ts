@@ -13,6 +13,8 @@ export interface SigningSecrets {
 
 export interface SignedMessage {
   readonly tenantId: string;
+  /** Of the tenant in the store; an empty one stands for those of the configuration, and so do none. */
+  readonly own?: readonly string[] | undefined;
   /** The same with every try, and no other message has it. */
   readonly id: string;
   readonly timestampSeconds: number;
@@ -24,9 +26,11 @@ const standardPrefix = "whsec_";
 /** Without a secret only the id of the message. */
 export function signatureHeaders(
   options: SigningSecrets,
-  { tenantId, id, timestampSeconds, body }: SignedMessage,
+  { tenantId, own = [], id, timestampSeconds, body }: SignedMessage,
 ): Record<string, string> {
-  const secrets = secretsOf(options, tenantId);
+  const configured = secretsOf(options, tenantId);
+  const secrets =
+    own.length === 0 ? configured : own.flatMap((each) => (each === "" ? configured : [each]));
   const [newest] = secrets;
   if (newest === undefined) return { "webhook-id": id };
   const timestamp = String(timestampSeconds);

@@ -23,6 +23,14 @@ import { getQueue, listQueues } from "./queue-counts.ts";
 import { revokeApiKey } from "./revoke-api-key.ts";
 import { submitResult, submitResults } from "./submit-result.ts";
 import { watchEvents } from "./watch-events.ts";
+import {
+  getDeliveries,
+  listFailedDeliveries,
+  redeliverFailed,
+  redeliverTask,
+} from "./webhook-deliveries.ts";
+import { enableEndpoint, listEndpoints } from "./webhook-endpoints.ts";
+import { listSecrets, revokeSecret, rotateSecret } from "./webhook-secrets.ts";
 
 export const operations = {
   createTask,
@@ -59,4 +67,13 @@ export const operations = {
   cancelTask,
   cancelAnyTask,
   editTask,
+  getDeliveries,
+  redeliverTask,
+  listFailedDeliveries,
+  redeliverFailed,
+  listEndpoints,
+  enableEndpoint,
+  listSecrets,
+  rotateSecret,
+  revokeSecret,
 } as const;

@@ -13,6 +13,7 @@ import type { Clock } from "../clock.ts";
 import type { Config, RateScope } from "../config/settings.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { ArtifactFiles } from "../store/artifact-files.ts";
+import type { RandomBytes } from "../task-ids.ts";
 import type { Events, RateOperation } from "../telemetry/events.ts";
 import type { Feed } from "../telemetry/feed.ts";
 import type { Origin } from "./audit-event.ts";
@@ -54,6 +55,7 @@ export interface Server {
   readonly apiKeys: ApiKeys;
   readonly audit: AuditTrail;
   readonly config: Config;
+  readonly randomBytes: RandomBytes;
 }
 
 /** Where an operation counts, and as what. */

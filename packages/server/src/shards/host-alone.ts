@@ -5,6 +5,7 @@ export function hostAlone(parts: ShardHostParts): Promise<ShardHost> {
   const { broker } = parts;
   return ShardHost.open(parts, (host) => {
     broker.onMoved = (queue) => host.moved(queue);
+    broker.webhooks.onEndpoint = (change) => host.endpointChanged(change);
     broker.onRecovered = () => host.recovered();
   });
 }

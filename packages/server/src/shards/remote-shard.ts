@@ -14,6 +14,7 @@ import type {
 } from "@codeq/queue";
 import type { ClaimRequest } from "../broker/claim.ts";
 import type { AbandonRequest, Extended } from "../broker/queue.ts";
+import type { EndpointChange } from "../broker/queue-webhooks.ts";
 import type {
   ClaimedTask,
   Enqueued,
@@ -54,6 +55,7 @@ export interface ShardNotes {
   room(tenantId: TenantId, room: { pending: number; leased: number; storedBytes: number }): void;
   event(event: TaskEvent): void;
   missed(events: number): void;
+  endpoint(change: EndpointChange): void;
   state(state: EngineState, fault: FaultError | undefined): void;
   /** It has ended: what becomes of the calls to it is unknown. */
   down(fault: FaultError): void;
@@ -382,6 +384,9 @@ export class RemoteShard {
         return;
       case answer.missed:
         this.#notes.missed(from.number());
+        return;
+      case answer.endpoint:
+        this.#notes.endpoint(JSON.parse(from.text()) as EndpointChange);
         return;
       case answer.anew:
         this.#notes.anew();

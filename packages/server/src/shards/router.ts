@@ -34,6 +34,7 @@ import type {
   WorkerLeases,
 } from "../broker/queue.ts";
 import { addPoints } from "../broker/queue-series.ts";
+import type { EndpointChange } from "../broker/queue-webhooks.ts";
 import {
   type Acted,
   exceededBy,
@@ -66,6 +67,7 @@ import {
   type ShardNotes,
 } from "./remote-shard.ts";
 import { RoutedClaims } from "./routed-claims.ts";
+import { RoutedWebhooks } from "./routed-webhooks.ts";
 import type { Questions } from "./shard-host.ts";
 import { shardOf, shardOfKey } from "./shard-of.ts";
 import { type Held, SharedRoom } from "./shared-room.ts";
@@ -84,11 +86,14 @@ export interface RouterParts {
   readonly onState: (state: EngineState, fault: FaultError | undefined) => void;
   /** Events that the readers of feeds will never hear of. */
   readonly onMissed: (events: number) => void;
+  /** An endpoint of callbacks is not what it was. */
+  readonly onEndpoint: (change: EndpointChange) => void;
 }
 
 type State = { state: EngineState; error: string | undefined };
 
 export class Router implements Queue, AsyncDisposable {
+  readonly webhooks: RoutedWebhooks;
   readonly #shards: readonly RemoteShard[];
   readonly #states: State[];
   readonly #room: SharedRoom;
@@ -110,6 +115,7 @@ export class Router implements Queue, AsyncDisposable {
     this.#shards = links.map((link, number) => {
       return new RemoteShard({ number, link, defer, notes: this.#notesOf(number, parts) });
     });
+    this.webhooks = new RoutedWebhooks(this.#shards, (id) => this.shardOf(id));
     this.#claims = new RoutedClaims({
       shards: this.#shards,
       room: this.#room,
@@ -127,7 +133,7 @@ export class Router implements Queue, AsyncDisposable {
     await Promise.all(this.#opened.map(({ promise }) => promise));
   }
 
-  #notesOf(shard: number, { feed, onState, onMissed }: RouterParts): ShardNotes {
+  #notesOf(shard: number, { feed, onState, onMissed, onEndpoint }: RouterParts): ShardNotes {
     return {
       hint: (tenantId, queue, ready, topPriority) =>
         this.#claims.hint(shard, { tenantId, queue }, { ready, topPriority }),
@@ -137,6 +143,10 @@ export class Router implements Queue, AsyncDisposable {
       },
       event: (event) => feed.tell(event),
       missed: onMissed,
+      endpoint: (change) => {
+        this.webhooks.tellOthers(shard, change);
+        onEndpoint(change);
+      },
       state: (state, fault) => {
         this.#states[shard] = { state, error: fault?.message };
         this.#opened[shard]?.resolve();

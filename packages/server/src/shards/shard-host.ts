@@ -9,6 +9,7 @@ import type { Broker } from "../broker/broker.ts";
 import { Claim } from "../broker/claim.ts";
 import type { CleanUp, Extended, ResultWait, WantedTasks } from "../broker/queue.ts";
 import type { QueueState } from "../broker/queue-state.ts";
+import type { EndpointChange } from "../broker/queue-webhooks.ts";
 import type { TaskAction, TaskOf } from "../broker/task-actions.ts";
 import type {
   ClaimedTask,
@@ -23,6 +24,7 @@ import type { SeriesName } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Feed, TaskEvent } from "../telemetry/feed.ts";
 import { DamagedMessage, MessageReader, MessageWriter } from "./message.ts";
+import type { WebhookVerb } from "./routed-webhooks.ts";
 import { shardOf } from "./shard-of.ts";
 import {
   answer,
@@ -76,6 +78,7 @@ export interface Questions {
   /** Null to resume. */
   pause: [of: QueueName, pause: QueuePause | null];
   pausesOf: [tenantId: TenantId];
+  webhooks: [verb: WebhookVerb, given: readonly unknown[]];
   scrape: [];
 }
 
@@ -113,6 +116,13 @@ export class ShardHost {
   /** Something of the queue has changed. */
   moved(queue: QueueState): void {
     this.#queues.add(queue);
+    this.#schedule();
+  }
+
+  /** An endpoint of callbacks is not what it was. */
+  endpointChanged(change: EndpointChange): void {
+    this.#out.byte(answer.endpoint);
+    this.#out.text(JSON.stringify(change));
     this.#schedule();
   }
 
@@ -305,6 +315,10 @@ export class ShardHost {
         return null;
       },
       pausesOf: (tenantId) => broker.pausesOf(tenantId),
+      webhooks: async (verb, args) => {
+        const run = broker.webhooks[verb].bind(broker.webhooks) as (...of: unknown[]) => unknown;
+        return (await run(...args)) ?? null;
+      },
       scrape,
     };
     return (answers[name] as (...of: unknown[]) => unknown)(...(given as unknown[]));

@@ -17,6 +17,7 @@ import { Providers } from "../access/providers.ts";
 import { Revocations } from "../access/revocations.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { Queue } from "../broker/queue.ts";
+import type { EndpointChange } from "../broker/queue-webhooks.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
 import { collectArtifacts } from "../maintenance/collect-artifacts.ts";
@@ -26,6 +27,7 @@ import { Ticker } from "../maintenance/ticker.ts";
 import { writeApiKeyUses } from "../maintenance/write-api-key-uses.ts";
 import { writeAudit } from "../maintenance/write-audit.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
+import { auditEventOf } from "../operations/audit-event.ts";
 import { ConnectedWorkers } from "../operations/connected-workers.ts";
 import { Dispatch } from "../operations/dispatch.ts";
 import type { ShardLink } from "../shards/link.ts";
@@ -96,7 +98,11 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     for (const tell of watchers) tell(state);
     if (state === "failed" && fault !== undefined) parts.onFailed(fault);
   };
-  const running = { ...parts, feed, limiter, onState };
+  const endpointWatchers: ((change: EndpointChange) => void)[] = [];
+  const onEndpoint = (change: EndpointChange): void => {
+    for (const tell of endpointWatchers) tell(change);
+  };
+  const running = { ...parts, feed, limiter, onState, onEndpoint };
   const opened = config.shards === 1 ? await openAlone(running) : await openShards(running);
   const { store, queue } = opened;
   const events = new Events(metrics);
@@ -110,8 +116,20 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     randomBytes,
     retentionMs: config.auditRetentionSeconds * 1000,
   });
+  endpointWatchers.push((change) => recordDisabled(audit, change));
   const workers = new ConnectedWorkers(clock);
-  const server = { queue, clock, events, feed, workers, artifacts, apiKeys, audit, config };
+  const server = {
+    queue,
+    clock,
+    events,
+    feed,
+    workers,
+    artifacts,
+    apiKeys,
+    audit,
+    config,
+    randomBytes,
+  };
   const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });
   const authenticator = new Authenticator({
     producers: [apiKeys, ...providers.of(config.producerAuth)],
@@ -157,12 +175,23 @@ interface Opened extends AsyncDisposable {
   readonly broker?: Broker;
 }
 
-interface OpenParts extends CoreParts, ShardParts {}
+interface OpenParts extends CoreParts, ShardParts {
+  readonly onEndpoint: (change: EndpointChange) => void;
+}
+
+/** What the server did by itself, and nobody asked for. */
+function recordDisabled(audit: AuditTrail, { tenantId, url, endpoint }: EndpointChange): void {
+  if (endpoint?.disabledMs === undefined) return;
+  const action = "disable_webhook_endpoint";
+  const what = { action, target: url, detail: endpoint.why, tenantId, outcome: "ok" } as const;
+  void audit.record(auditEventOf({}, what));
+}
 
 /** One shard, which has everything. */
 async function openAlone(parts: OpenParts): Promise<Opened> {
   const shard = await openShard(parts);
   const { store, broker } = shard;
+  broker.webhooks.onEndpoint = parts.onEndpoint;
   return {
     store,
     queue: broker,
@@ -181,7 +210,8 @@ async function openShards(parts: OpenParts): Promise<Opened> {
     const links = await (parts.openShards?.(known, parts) ?? openLocalShards(parts));
     const onMissed = (events: number): void => metrics.feedEvents.add(events, "missed");
     const { quotas } = config;
-    const router = new Router({ links, clock, quotas, feed, defer, onState, onMissed });
+    const heard = { onState, onMissed, onEndpoint: parts.onEndpoint };
+    const router = new Router({ links, clock, quotas, feed, defer, ...heard });
     await router.opened();
     await store.noteShards();
     metrics.waiters.collect(() => [[router.waitingClaims, "claim"]]);

@@ -245,6 +245,11 @@ class MigrationRun {
       for (const [store, entries] of byStore) await store.putEntries(entries);
       this.#step("records written");
     }
+    for await (const { items, damaged } of from.sharedEntries()) {
+      await this.#setAside(targets, damaged);
+      for (const store of targets.shards) await store.putMissing(items);
+      this.#step("shared records written");
+    }
   }
 
   async #setAside(targets: NewStores, damaged: readonly MovedEntry[]): Promise<void> {

@@ -130,6 +130,7 @@ function openBroker(
     delayedInMemoryMax: memory?.delayedInMemoryMax ?? delayedInMemoryMax,
     // With several shards only the router knows what all of them have.
     quotas: config.shards === 1 ? config.quotas : noQuotas,
+    disableEndpointAfterMs: config.webhookDisableAfterSeconds * 1000,
     removeArtifacts: (ids) => artifacts.removeOf(ids),
     observe: (change) => told.tell(change),
   });
@@ -177,6 +178,10 @@ function startMaintenance(parts: MaintenanceParts): Maintenance {
     wake();
   };
   broker.series.onPlanned = wake;
+  broker.webhooks.onDue = (dueMs) => {
+    webhooks.plan(dueMs);
+    wake();
+  };
   webhooks.onIdle = wake;
   // Until now nobody could hear a heartbeat, however long the start took.
   broker.leases.giveGrace();

@@ -28,6 +28,7 @@ export async function verifyMigration(
   for await (const [, data] of old) {
     await compareTasks(data, targets, found, onVerified);
     await compareRecords(data, targets, found);
+    await compareShared(data, targets, found);
   }
   await compareSums(targets, found);
   return { tasks: found.sums.tasks, setAside: found.setAside };
@@ -62,6 +63,17 @@ async function compareRecords(data: ShardData, targets: NewStores, found: Found)
     found.others += items.length;
     for (const entry of items) {
       if (!targets.of(entry.key).isSameEntry(entry)) throw different(`the record ${entry.key}`);
+    }
+  }
+}
+
+/** Of several shards that said something else, one was followed. */
+async function compareShared(data: ShardData, targets: NewStores, found: Found): Promise<void> {
+  for await (const { items, damaged } of data.sharedEntries()) {
+    noteDamaged(data, damaged, found);
+    for (const entry of items) {
+      const isEverywhere = targets.shards.every((store) => store.hasEntry(entry));
+      if (!isEverywhere) throw different(`the record ${entry.key}`);
     }
   }
 }

@@ -8,6 +8,10 @@
  *   codeq/idempo/<tenant>/<key>                             which task a key stands for
  *   codeq/ttl/<ms>/<id>                                     when a finished task may be deleted
  *   codeq/webhook/<ms>/<id>                                 a result callback that is due
+ *   codeq/deliveries/<id>                                   what became of its callback
+ *   codeq/undelivered/<tenant>/<ms>/<id>                    a callback that was given up
+ *   codeq/endpoints/<tenant>/<url>                          an endpoint that fails, or is disabled
+ *   codeq/signing/<tenant>                                  the secrets that sign its callbacks
  *   codeq/q/<queue>/<tenant>/pending/<9-priority>/<seq>/<id>
  *   codeq/q/<queue>/<tenant>/inprog/<id>
  *   codeq/q/<queue>/<tenant>/delayed/<ms>/<id>
@@ -70,6 +74,19 @@ export const retentionKey = (ms: number, id: TaskId): string =>
 export const webhookPrefix = "codeq/webhook/";
 export const webhookKey = (ms: number, id: TaskId): string =>
   `${webhookPrefix}${sortable(ms)}/${id}`;
+
+export const deliveryPrefix = "codeq/deliveries/";
+export const deliveryKey = (id: TaskId): string => deliveryPrefix + id;
+export const allUndeliveredPrefix = "codeq/undelivered/";
+export const undeliveredPrefix = (tenant: TenantId): string =>
+  `${allUndeliveredPrefix}${tenant || "_"}/`;
+export const undeliveredKey = (tenant: TenantId, ms: number, id: TaskId): string =>
+  `${undeliveredPrefix(tenant)}${sortable(ms)}/${id}`;
+export const endpointsPrefix = "codeq/endpoints/";
+export const endpointKey = (tenant: TenantId, url: string): string =>
+  `${endpointsPrefix}${tenant || "_"}/${encodeURIComponent(url)}`;
+export const signingPrefix = "codeq/signing/";
+export const signingKey = (tenant: TenantId): string => signingPrefix + (tenant || "_");
 
 export const queuesPrefix = "codeq/q/";
 

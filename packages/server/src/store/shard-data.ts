@@ -27,14 +27,18 @@ import {
 import { checkFormat, readKind, type StoreKind, writeFormat } from "./format.ts";
 import { decodeIdempotency, encodeIdempotency } from "./idempotency-record.ts";
 import {
+  allUndeliveredPrefix,
   apiKeysPrefix,
   apiKeyUsesPrefix,
   countsKey,
   countsPrefix,
+  deliveryPrefix,
   endOf,
+  endpointsPrefix,
   idempotencyKeyOf,
   idOf,
   parseIndexKey,
+  pausedPrefix,
   payloadKey,
   quarantineKey,
   queuesPrefix,
@@ -43,6 +47,7 @@ import {
   sequenceKey,
   seriesPrefix,
   shardsKey,
+  signingPrefix,
   storedBytesKey,
   tasksPrefix,
   webhookPrefix,
@@ -60,13 +65,18 @@ const auditPrefix = "codeq/audit/";
 /** Copied key by key. */
 const copiedPrefixes = [
   webhookPrefix,
+  deliveryPrefix,
+  allUndeliveredPrefix,
   quarantinePrefix,
   apiKeysPrefix,
   apiKeyUsesPrefix,
   auditPrefix,
 ] as const;
+/** Every shard has these records. */
+const sharedPrefixes = [pausedPrefix, endpointsPrefix, signingPrefix] as const;
 const knownPrefixes = [
   ...copiedPrefixes,
+  ...sharedPrefixes,
   tasksPrefix,
   "codeq/payload/",
   "codeq/results/",
@@ -295,9 +305,18 @@ export class ShardData implements AsyncDisposable {
     }
   }
 
-  /** Everything that is neither a task nor an idempotency key, nor follows from tasks. */
-  async *entries(): AsyncGenerator<Piece<MovedEntry>> {
-    for (const prefix of copiedPrefixes) {
+  /** Records of one task, and of none. */
+  entries(): AsyncGenerator<Piece<MovedEntry>> {
+    return this.#entries(copiedPrefixes);
+  }
+
+  /** Records that every shard has. */
+  sharedEntries(): AsyncGenerator<Piece<MovedEntry>> {
+    return this.#entries(sharedPrefixes);
+  }
+
+  async *#entries(prefixes: readonly string[]): AsyncGenerator<Piece<MovedEntry>> {
+    for (const prefix of prefixes) {
       for await (const keys of this.#keys(prefix, "", pieceItems)) {
         const items: MovedEntry[] = [];
         const damaged: MovedEntry[] = [];
@@ -335,6 +354,15 @@ export class ShardData implements AsyncDisposable {
 
   async putEntries(entries: readonly MovedEntry[]): Promise<void> {
     await this.#write(entries.map(({ key, value }) => put(key, value)));
+  }
+
+  /** What another shard has written already is left alone. */
+  async putMissing(entries: readonly MovedEntry[]): Promise<void> {
+    await this.putEntries(entries.filter((entry) => !this.hasEntry(entry)));
+  }
+
+  hasEntry({ key }: MovedEntry): boolean {
+    return this.#engine.get(key) !== undefined;
   }
 
   async setAside(entries: readonly MovedEntry[]): Promise<void> {
@@ -463,6 +491,8 @@ export function ownerOf(key: string): KeyOwner {
     "codeq/results/",
     tasksPrefix,
     webhookPrefix,
+    deliveryPrefix,
+    allUndeliveredPrefix,
     queuesPrefix,
   ].some((prefix) => key.startsWith(prefix));
   return isOfTask ? { of: "task", id: idOf(key) } : { of: "control" };

@@ -42,6 +42,8 @@ import {
   decodeCounts,
   deriveCounts,
 } from "./counts.ts";
+import { type DeliveryLog, decodeDelivery, removalsOfDelivery } from "./delivery-record.ts";
+import { decodeEndpoint, type FailingEndpoint } from "./endpoint-record.ts";
 import { checkFormat, type StoreKind, writeFormat } from "./format.ts";
 import { decodeIdempotency, encodeIdempotency } from "./idempotency-record.ts";
 import {
@@ -56,7 +58,9 @@ import {
   countsPrefix,
   deadPrefix,
   delayedPrefix,
+  deliveryKey,
   endOf,
+  endpointsPrefix,
   idempotencyKeyOf,
   idOf,
   inProgressPrefix,
@@ -73,11 +77,13 @@ import {
   seriesOf,
   seriesPrefix,
   shardsKey,
+  signingPrefix,
   sortable,
   storedBytesPrefix,
   taskKey,
   tasksPrefix,
   tenantOfStoredBytes,
+  undeliveredPrefix,
   webhookKey,
 } from "./keys.ts";
 import { decodePause, type QueuePause } from "./pause-record.ts";
@@ -87,6 +93,7 @@ import {
   type SeriesPoint,
   type SeriesRange,
 } from "./series-record.ts";
+import { decodeSigning, type SigningSecret } from "./signing-record.ts";
 import { StoredBytes } from "./stored-bytes.ts";
 import { decodeResult, encodeResult } from "./task-codec.ts";
 import { taskRows } from "./task-rows.ts";
@@ -227,7 +234,8 @@ export class Store implements AsyncDisposable {
 
   commit(changes: readonly Change[]): Group {
     const frees = this.#engine.state !== "open" && changes.every(isAnEnd);
-    const group = this.#engine.commit(changes, writesBeside(changes), frees);
+    const writes = writesBeside(changes, (task) => this.#removalsOf(task));
+    const group = this.#engine.commit(changes, writes, frees);
     // After the commit: a group that closes in between has neither the change nor its bytes.
     for (let at = 0; at < changes.length; at++) {
       const { before, after } = changes[at] as Change;
@@ -491,10 +499,54 @@ export class Store implements AsyncDisposable {
   }
 
   /** Callbacks are over; one of them may come again later. */
-  endWebhooks(jobs: readonly WebhookJob[], next?: Omit<WebhookJob, "key">): Group {
-    const ops = jobs.map(({ key }) => remove(key));
+  endWebhooks(
+    jobs: readonly WebhookJob[],
+    next?: Omit<WebhookJob, "key">,
+    writes: readonly RecordWrite[] = [],
+  ): Group {
+    const ops = [...jobs.map(({ key }) => remove(key)), ...writes];
     if (next !== undefined) ops.push(create(webhookKey(next.dueMs, next.id), String(next.tries)));
     return this.#engine.commit([], ops);
+  }
+
+  /** What became of the callback of a task; undefined before the first try, and when it is damaged. */
+  deliveryLog(id: TaskId): DeliveryLog | undefined {
+    const key = deliveryKey(id);
+    const text = unlessDamaged(() => this.#engine.getText(key), "");
+    const log = text === undefined ? undefined : decodeDelivery(text);
+    if (text !== undefined && log === undefined) this.#quarantine(key);
+    return log;
+  }
+
+  /** Callbacks of a tenant that were given up, behind a position, the earliest first. */
+  async undeliveredAfter(
+    tenantId: TenantId,
+    after: Position | undefined,
+    limit: number,
+  ): Promise<Position[]> {
+    const prefix = undeliveredPrefix(tenantId);
+    const range = { after: keyAt(prefix, after), before: endOf(prefix) };
+    return (await this.#engine.scanKeys(range, limit)).map(positionIn);
+  }
+
+  /** Every endpoint that fails or is disabled. */
+  async *endpoints(): AsyncGenerator<readonly [TenantId, FailingEndpoint]> {
+    for await (const [key, value] of this.#scan(endpointsPrefix)) {
+      const [tenant, url] = key.slice(endpointsPrefix.length).split("/") as [string, string];
+      const endpoint = decodeEndpoint(decodeURIComponent(url), value.toString("utf8"));
+      if (endpoint === undefined) this.#quarantine(key);
+      else yield [(tenant === "_" ? "" : tenant) as TenantId, endpoint];
+    }
+  }
+
+  /** The secrets of every tenant that has some in the store. */
+  async *signingSecrets(): AsyncGenerator<readonly [TenantId, readonly SigningSecret[]]> {
+    for await (const [key, value] of this.#scan(signingPrefix)) {
+      const tenant = key.slice(signingPrefix.length);
+      const secrets = decodeSigning(value.toString("utf8"));
+      if (secrets === undefined) this.#quarantine(key);
+      else yield [(tenant === "_" ? "" : tenant) as TenantId, secrets];
+    }
   }
 
   async *apiKeys(): AsyncGenerator<ApiKey> {
@@ -548,6 +600,14 @@ export class Store implements AsyncDisposable {
     return record;
   }
 
+  /** What goes with a task that is deleted. */
+  #removalsOf(task: Task): Op[] {
+    const ops: Op[] = [];
+    addRemovals(ops, task);
+    if (task.webhook !== "") ops.push(...removalsOfDelivery(task, this.deliveryLog(task.id)));
+    return ops;
+  }
+
   /** All entries below a prefix in order, read in pieces so that no scan holds much at once. */
   async *#scan(prefix: string): AsyncGenerator<readonly [key: string, value: Buffer]> {
     let after = prefix;
@@ -586,13 +646,17 @@ function isAnEnd({ after }: Change): boolean {
 }
 
 /** What goes into the store beside the records of the tasks; nothing for most changes. */
-function writesBeside(changes: readonly Change[]): readonly Op[] {
+function writesBeside(
+  changes: readonly Change[],
+  removalsOf: (task: Task) => readonly Op[],
+): readonly Op[] {
   let ops: Op[] | undefined;
   for (let at = 0; at < changes.length; at++) {
     const change = changes[at] as Change;
     if (!hasWritesBeside(change)) continue;
     ops ??= [];
-    addBeside(ops, change);
+    if (change.after !== undefined) addBeside(ops, change, change.after);
+    else if (change.before !== undefined) ops.push(...removalsOf(change.before));
   }
   return ops ?? noOps;
 }
@@ -606,11 +670,9 @@ function hasWritesBeside({ before, after, because, payload, result }: Change): b
   );
 }
 
-function addBeside(ops: Op[], change: Change): void {
-  const { before, after, result } = change;
-  if (after === undefined) {
-    if (before !== undefined) addRemovals(ops, before);
-  } else if (before === undefined) {
+function addBeside(ops: Op[], change: Change, after: Task): void {
+  const { before, result } = change;
+  if (before === undefined) {
     addOfNew(ops, after, change);
   } else if (change.because === "edited") {
     addOfEdited(ops, before, after, change);

@@ -204,6 +204,35 @@ export const CancelBody = object(
   { isClosed: true },
 );
 
+export const RedeliverBody = object(
+  {
+    since: about(requiredText, "RFC 3339: given up at this moment or later."),
+    url: about(text, "Only those whose URL begins like this."),
+    limit: about(integer, "How many to send at most.", {
+      minimum: 0,
+      maximum: limits.bulkLimitMax,
+    }),
+    dryRun: about(flag, "Only count."),
+  },
+  { isClosed: true },
+);
+
+export const EnableEndpointBody = object(
+  { url: about(requiredText, "The URL of the endpoint; its query is ignored.") },
+  { isClosed: true },
+);
+
+export const RotateSecretBody = object(
+  {
+    overlapSeconds: about(
+      integer,
+      `Seconds in which the secret before it signs as well; default: ${limits.secretOverlapSecondsDefault}.`,
+      { minimum: 0, maximum: limits.secretOverlapSecondsMax },
+    ),
+  },
+  { isClosed: true },
+);
+
 export const CleanUpBody = object({
   limit: about(
     integer,

@@ -38,6 +38,7 @@ import { RequestIds } from "./request-ids.ts";
 import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
 import { taskAdminRoutes } from "./task-admin-routes.ts";
 import { taskRoutes } from "./task-routes.ts";
+import { webhookRoutes } from "./webhook-routes.ts";
 import { workerRoutes } from "./worker-routes.ts";
 
 export interface HttpOptions {
@@ -105,6 +106,7 @@ export const routes: readonly AnyRoute[] = [
   ...eventRoutes,
   ...workerRoutes,
   ...taskAdminRoutes,
+  ...webhookRoutes,
 ];
 
 const requestIdPattern = /^[\x21-\x7e]{1,128}$/;

@@ -5,6 +5,7 @@
 import { errors } from "@codeq/protocol";
 import { taskPlaces } from "../../operations/task-filter-input.ts";
 import { auditOutcomes } from "../../store/audit-record.ts";
+import { deliveryStates } from "../../store/delivery-record.ts";
 import type { JsonSchema } from "./json-schema.ts";
 
 const string: JsonSchema = { type: "string" };
@@ -136,6 +137,16 @@ const deadLettersDone = {
   matched: described(count, "How many were found."),
   failed: listOf(fields({ id: string, code: { type: "string", enum: Object.keys(errors) } })),
   hasMore: described({ type: "boolean" }, "There may be more that match."),
+};
+
+const deliveryTry = fields(
+  { at: time, durationMs: count },
+  { status: described({ type: "integer" }, "Of the answer, if there was one."), error: string },
+);
+const secret = {
+  createdAt: time,
+  createdBy: string,
+  validUntil: described(time, "When it ceases to sign."),
 };
 
 export const replySchemas = {
@@ -295,6 +306,55 @@ export const replySchemas = {
       next: string,
       isPartial: described({ const: true }, "There are more leases than were looked at."),
     },
+  ),
+  Deliveries: fields(
+    {
+      taskId: string,
+      state: described(
+        { type: "string", enum: ["none", "pending", ...deliveryStates] },
+        "`none` without a webhook, `pending` before the task has ended.",
+      ),
+      total: described(count, "How often it was tried in all."),
+      tries: listOf(deliveryTry),
+    },
+    {
+      url: string,
+      error: described(string, "Why it was given up."),
+      nextTryAt: time,
+    },
+  ),
+  FailedDeliveries: fields(
+    {
+      failed: listOf(
+        fields(
+          {
+            taskId: string,
+            command: string,
+            url: string,
+            failedAt: time,
+            error: string,
+            total: count,
+          },
+          { lastTry: deliveryTry },
+        ),
+      ),
+    },
+    { next: described(string, "Where the next page begins.") },
+  ),
+  Redelivered: fields({ redelivered: count, ...deadLettersDone }),
+  Endpoints: fields({
+    endpoints: listOf(
+      fields(
+        { url: string, disabled: { type: "boolean" }, failingSince: time, error: string },
+        { disabledAt: time },
+      ),
+    ),
+  }),
+  EnabledEndpoint: fields({ url: string, disabled: { const: false } }),
+  Secrets: fields({ secrets: listOf(fields({ id: string }, secret)) }),
+  CreatedSecret: fields(
+    { id: string, secret: described(string, "The secret itself; it is not shown again.") },
+    secret,
   ),
   Health: fields(
     {

@@ -1,0 +1,44 @@
+/** An endpoint of a tenant that does not take its callbacks, as text: since when, and whether it is disabled. */
+import { put, remove } from "@codeq/engine";
+import type { TenantId } from "@codeq/queue";
+import { endpointKey } from "./keys.ts";
+import type { RecordWrite } from "./store.ts";
+
+export interface FailingEndpoint {
+  /** Scheme, host, port and path. */
+  readonly url: string;
+  /** When a callback to it was first given up since the last one that was delivered. */
+  readonly sinceMs: number;
+  /** Undefined while callbacks still go to it. */
+  readonly disabledMs: number | undefined;
+  /** What came of the last try. */
+  readonly why: string;
+}
+
+/** The write that remembers an endpoint, or the one that forgets it. */
+export function writeOfEndpoint(
+  tenantId: TenantId,
+  { url, sinceMs, disabledMs, why }: FailingEndpoint,
+): RecordWrite {
+  return put(endpointKey(tenantId, url), JSON.stringify([sinceMs, disabledMs ?? 0, why]));
+}
+
+export function removalOfEndpoint(tenantId: TenantId, url: string): RecordWrite {
+  return remove(endpointKey(tenantId, url));
+}
+
+/** Undefined for what is no record. */
+export function decodeEndpoint(url: string, text: string): FailingEndpoint | undefined {
+  let row: unknown;
+  try {
+    row = JSON.parse(text);
+  } catch {
+    // Not JSON: the caller hears that it does not decode.
+    return undefined;
+  }
+  if (!Array.isArray(row) || row.length !== 3) return undefined;
+  const [sinceMs, disabledMs, why] = row as unknown[];
+  const isWhole = [sinceMs, disabledMs].every(Number.isSafeInteger) && typeof why === "string";
+  if (!isWhole) return undefined;
+  return { url, sinceMs: sinceMs as number, disabledMs: (disabledMs as number) || undefined, why };
+}
