@@ -40,6 +40,9 @@ export const steps = [
     ),
     isAlone: false,
   },
+  // The longest of the others first, so that neither lane is left with one of them at the end.
+  folder("e2e", { args: tests("tests/e2e/!(bench).test.ts") }),
+  folder("crash"),
   folder("contract"),
   folder("api"),
   folder("grpc"),
@@ -56,7 +59,7 @@ export const steps = [
     name: "fronts",
     env: { CODEQ_TEST_FRONTS: "2" },
     args: tests(
-      "tests/contract/*.test.ts",
+      "tests/contract/{access,api-keys,event-feed,metrics,process,rate-limits,results,work}.test.ts",
       "tests/connections/{plain-requests,tls}.test.ts",
       "tests/connections/hostile/http.test.ts",
     ),
@@ -65,14 +68,13 @@ export const steps = [
   folder("client"),
   folder("simulation"),
   folder("cluster"),
-  folder("crash"),
   folder("damage"),
   folder("install"),
   folder("guides"),
+  folder("cli"),
   folder("connections", { isAlone: true }),
-  folder("e2e", { isAlone: true }),
   folder("memory", { isAlone: true }),
-  folder("cli", { isAlone: true }),
+  { name: "bench", args: tests("tests/e2e/bench.test.ts"), isAlone: true },
 ];
 
 /**

@@ -103,6 +103,6 @@ test("after a failure what runs is finished, and nothing else is started", async
 
 test("what measures time or memory is marked", () => {
   const measuring = steps.filter(({ isAlone }) => isAlone);
-  assert.deepEqual(namesOf(measuring), ["connections", "e2e", "memory", "cli"]);
+  assert.deepEqual(namesOf(measuring), ["connections", "memory", "bench"]);
   assert.ok(existsSync(join(root, "tests/connections/hostile/memory.test.ts")));
 });
