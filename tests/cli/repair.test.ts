@@ -163,3 +163,25 @@ test("a task that waits is moved, put off, run now, and given another priority a
   assert.equal(refused.code, 11);
   assert.match(refused.errors, /the task does not wait: a worker has it, or it has ended/);
 });
+
+test("failures are grouped, and one is tried again with another payload", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const id = await bury(cli);
+  const groups = await cli.run("dlq", "groups");
+  assert.match(groups.output, /^GROUP +COUNT +DEAD +LAST +QUEUES +ERROR\n/);
+  const [, group] =
+    /^([0-9a-f]{12}) +1 +1 .* mail +exit code <n>: no such host$/m.exec(groups.output) ?? [];
+  assert.ok(group !== undefined, groups.output);
+  const listed = await cli.run("tasks", "--group", group, "--json");
+  assert.deepEqual(
+    jsonLines(listed.output).map((task) => (task as { id: string }).id),
+    [id],
+  );
+  const edited = await cli.run("dlq", "edit", id, '{"to":"ada"}', "--priority", "3");
+  assert.match(edited.output, /^made task [0-9a-f-]{36} of it\n$/, edited.errors);
+  const made = await cli.run("get", edited.output.split(" ")[2] ?? "", "--json");
+  const { replayOf, payload, priority } = JSON.parse(made.output);
+  assert.deepEqual([replayOf, payload, priority], [id, '{"to":"ada"}', 3]);
+  assert.equal((await cli.run("dlq", "edit", id)).code, 2);
+});

@@ -151,6 +151,12 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: 200,
   },
+  "GET /v1/codeq/admin/failure-groups": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/failure-groups",
+    ok: 200,
+    foreign: 200,
+  },
   "GET /v1/codeq/admin/series": {
     access: "admin",
     path: () => "/v1/codeq/admin/series",

@@ -17,6 +17,8 @@ export type Cause =
   | "replayed"
   | "edited"
   | "cancelled"
+  /** Another task was made of it; it stays where it is. */
+  | "linked"
   | "deleted";
 
 export interface Change {

@@ -14,6 +14,7 @@ export { emptyResult, type Result, resultOf } from "./result.ts";
 export { expiresMsOf, isExpired, type Retention } from "./retention.ts";
 export {
   type Artifact,
+  noRepairs,
   type Place,
   queueOf,
   type ResultBody,
@@ -22,6 +23,7 @@ export {
   type Task,
   type TaskExtras,
   type TaskId,
+  type TaskRepairs,
   type TenantId,
   type WorkerId,
 } from "./task.ts";
@@ -37,4 +39,5 @@ export { type NackRequest, nack } from "./transitions/nack.ts";
 export { promote } from "./transitions/promote.ts";
 export { release } from "./transitions/release.ts";
 export { replay } from "./transitions/replay.ts";
+export { replayAs, type TaskChanges } from "./transitions/replay-as.ts";
 export { type Comeback, type Returned, retryOrBury } from "./transitions/retry-or-bury.ts";

@@ -71,7 +71,19 @@ export interface Task {
   readonly result: ResultBody | undefined;
   /** Undefined for most tasks, so that what is not used costs nothing. */
   readonly extras: TaskExtras | undefined;
+  /** What operators did to it; undefined for most tasks. */
+  readonly repairs: TaskRepairs | undefined;
 }
+
+export interface TaskRepairs {
+  /** The task that was tried again as this one, and the one that this was last tried again as. */
+  readonly replayOf: TaskId | "";
+  readonly replayedAs: TaskId | "";
+  /** The bulk job that replayed it last, so that none does so twice. */
+  readonly job: string;
+}
+
+export const noRepairs: TaskRepairs = { replayOf: "", replayedAs: "", job: "" };
 
 /** What few producers ask for. */
 export interface TaskExtras {

@@ -44,6 +44,7 @@ export function taskIn(where: Place["in"], over: Partial<Task> = {}): Task {
   return freeze({
     id,
     ...fields,
+    repairs: undefined,
     attempts: where === "dead" ? fields.maxAttempts : 1,
     handBacks: 0,
     replays: 0,

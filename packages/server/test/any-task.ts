@@ -1,5 +1,14 @@
 /** Arbitrary records, as strange as the types allow. */
-import type { Place, ResultBody, Task, TaskExtras, TaskId, TenantId, WorkerId } from "@codeq/queue";
+import type {
+  Place,
+  ResultBody,
+  Task,
+  TaskExtras,
+  TaskId,
+  TaskRepairs,
+  TenantId,
+  WorkerId,
+} from "@codeq/queue";
 // biome-ignore lint/correctness/noUndeclaredDependencies: the workspace has it, for its tests.
 import fc from "fast-check";
 
@@ -47,6 +56,11 @@ export const anyExtras: fc.Arbitrary<TaskExtras | undefined> = fc.oneof(
   record({ tags: fc.array(text, { minLength: 1, maxLength: 4 }) }),
 );
 
+const anyRepairs: fc.Arbitrary<TaskRepairs | undefined> = fc.oneof(
+  fc.constant(undefined),
+  record({ replayOf: anyTaskId, replayedAs: anyTaskId, job: text }),
+);
+
 export const anyTask: fc.Arbitrary<Task> = record({
   id: anyTaskId,
   tenantId: fc.constantFrom("", "acme", "pending", "dlq") as fc.Arbitrary<TenantId>,
@@ -75,4 +89,5 @@ export const anyTask: fc.Arbitrary<Task> = record({
   place: anyPlace,
   result: fc.option(anyResult, { nil: undefined }),
   extras: anyExtras,
+  repairs: anyRepairs,
 });

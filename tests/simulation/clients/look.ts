@@ -111,7 +111,7 @@ async function repair(fleet: Fleet, caller: Caller): Promise<void> {
       await calls.send("replayDeadLetters", who, many);
       return;
     default:
-      await calls.send("replayTask", who, { id });
+      await calls.send("replayTask", who, { id, changes: {} });
   }
 }
 

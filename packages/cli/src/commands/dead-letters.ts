@@ -3,6 +3,7 @@ import { type ResultFields, taskLines } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
+import { readPayload } from "../payload.ts";
 import { counted } from "../terminal/units.ts";
 import { filterOf, type ListedTask, list as listTasks } from "./tasks.ts";
 
@@ -32,6 +33,37 @@ export async function show(call: Call): Promise<number> {
 
 export function replay(call: Call): Promise<number> {
   return act(call, "replay", chosen(call));
+}
+
+/** A new task of one that has ended, with some things changed. */
+export async function edit(call: Call): Promise<number> {
+  const { options } = call;
+  const delayMs = options.durationMs("delay");
+  const payload =
+    call.words[1] === undefined ? undefined : await readPayload(call, call.word(1), false);
+  const changes = {
+    command: options.text("to"),
+    priority: options.wholeNumber("priority", { min: 0, max: 9 }),
+    maxAttempts: options.wholeNumber("max-attempts", { min: 1, max: 1000 }),
+    delaySeconds: delayMs === undefined ? undefined : Math.ceil(delayMs / 1000),
+  };
+  const fields = JSON.stringify(changes).slice(1, -1);
+  const parts = [
+    ...(payload === undefined ? [] : [`"payload":${payload}`]),
+    ...(fields ? [fields] : []),
+  ];
+  if (parts.length === 0) {
+    throw usageError(
+      "say what is different: a payload, --to, --priority, --max-attempts or --delay",
+    );
+  }
+  const api = await call.api();
+  const path = `/admin/tasks/${encodeURIComponent(call.word(0))}/replay`;
+  const { text } = await api.post(path, `{${parts.join(",")}}`);
+  const { task } = JSON.parse(text) as { task: ListedTask };
+  if (call.json) call.print(text);
+  else call.print(`made task ${task.id} of it`);
+  return exitCodes.ok.code;
 }
 
 export function remove(call: Call): Promise<number> {

@@ -54,6 +54,7 @@ export function filterOf({ options }: Call): Record<string, string> {
     priority: options.wholeNumber("priority", { min: 0, max: limits.priorityMax })?.toString(),
     worker: options.text("worker-id"),
     error: options.text("error"),
+    group: options.text("group"),
     idempotencyKey: options.text("key"),
     payload: options.text("payload"),
     tag: options.has("tag") ? options.list("tag").join(",") : undefined,

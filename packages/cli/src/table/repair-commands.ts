@@ -10,6 +10,7 @@ const filters: readonly OptionRow[] = [
   { name: "priority", value: "0-9", about: "Of this priority." },
   { name: "worker-id", value: "id", about: "That this worker has or finished." },
   { name: "error", value: "text", about: "With this text in the error, letter case ignored." },
+  { name: "group", value: "id", about: "Of this failure group; dlq groups lists them." },
   { name: "key", value: "key", about: "With this idempotency key." },
   {
     name: "payload",
@@ -80,6 +81,48 @@ export const repairCommands: readonly CommandRow[] = [
     arguments: [id],
     connects: true,
     run: async (call) => (await import("../commands/dead-letters.ts")).show(call),
+  },
+  {
+    name: "dlq groups",
+    group: "repair",
+    about: "Groups failures by what their errors have in common.",
+    details: [
+      "Dead letters and failed tasks; numbers, ids, quoted text and paths in errors are left out.",
+      administrator,
+    ],
+    arguments: [oneQueue],
+    options: filters,
+    connects: true,
+    examples: [
+      { line: "dlq groups mail", about: "what goes wrong, and how often" },
+      { line: "dlq replay --group 3f2a9c1e5b7d", about: "try all of a group again" },
+    ],
+    run: async (call) => (await import("../commands/failure-groups.ts")).run(call),
+  },
+  {
+    name: "dlq edit",
+    group: "repair",
+    about: "Makes a new task of one that has ended, with some things changed.",
+    details: ["The old task stays as it is, and both name each other.", administrator],
+    arguments: [
+      id,
+      {
+        name: "payload",
+        about: "JSON, - for the input, or @file; the old one unless told.",
+        optional: true,
+      },
+    ],
+    options: [
+      { name: "to", value: "command", about: "Another queue." },
+      { name: "priority", value: "0-9", about: "Another priority." },
+      { name: "max-attempts", value: "number", about: "Deliveries before it is dead." },
+      { name: "delay", value: "time", about: "Not before this time has passed." },
+    ],
+    connects: true,
+    examples: [
+      { line: `dlq edit 3f2a9c1e '{"to":"ada@example.com"}'`, about: "with a correct payload" },
+    ],
+    run: async (call) => (await import("../commands/dead-letters.ts")).edit(call),
   },
   {
     name: "dlq replay",

@@ -23,6 +23,10 @@ export interface AdminTask {
   readonly maxAttempts: number;
   /** How often it was replayed; 0 when it is left out. */
   readonly replays?: number;
+  /** The task that was tried again as this one. */
+  readonly replayOf?: string;
+  /** The task that this one was last tried again as. */
+  readonly replayedAs?: string;
   /** The last failure. */
   readonly error?: string;
   readonly idempotencyKey?: string;
@@ -75,6 +79,8 @@ export interface TaskFilter {
   readonly endedBefore?: Date | string | undefined;
   /** A part of the error, letter case ignored. */
   readonly error?: string | undefined;
+  /** The id of a failure group. */
+  readonly group?: string | undefined;
   readonly idempotencyKey?: string | undefined;
   /** A path into the payload and the value there: `"customer.id:42"`. */
   readonly payload?: string | undefined;
@@ -124,6 +130,34 @@ export type DeadLetters =
   | { readonly ids: readonly string[] }
   | { readonly all: true }
   | Omit<TaskFilter, "place">;
+
+/** What is different in the new task; what is not given is as in the old one. */
+export interface ReplayChanges {
+  /** JSON, as `JSON.stringify` writes it. */
+  readonly payload?: unknown;
+  /** Another queue. */
+  readonly command?: string | undefined;
+  readonly priority?: number | undefined;
+  readonly maxAttempts?: number | undefined;
+  readonly delaySeconds?: number | undefined;
+}
+
+/** Failures whose errors have something in common. */
+export interface FailureGroup {
+  /** For the filter `group`. */
+  readonly id: string;
+  /** What their errors have in common: numbers, ids, quoted text and paths are left out. */
+  readonly text: string;
+  readonly count: number;
+  /** How many of them are dead letters, and how many failed for good. */
+  readonly dlq: number;
+  readonly failed: number;
+  readonly firstSeen: string;
+  readonly lastSeen: string;
+  readonly commands: readonly { readonly command: string; readonly count: number }[];
+  /** The last of them. */
+  readonly example: { readonly taskId: string; readonly error: string };
+}
 
 /** How far to go at once. */
 export interface BulkOptions {

@@ -252,3 +252,21 @@ test("administrators see what became of webhooks, send them again, and change th
   await webhooks.revokeSecret(created.id);
   assert.deepEqual(await webhooks.secrets(), []);
 });
+
+test("failures are grouped, and a task is tried again as a new one", async () => {
+  await using server = await testServer();
+  const worker = server.client.worker(
+    mail.handle(({ to }) => Promise.reject(new Permanent(`no such user: "${to}"`))),
+  );
+  const runs = [await server.client.enqueue(mail, { to: "ada" })];
+  runs.push(await server.client.enqueue(mail, { to: "bob" }));
+  for (const run of runs) await assert.rejects(run.result());
+  await worker.close();
+  const [group, ...others] = await server.client.admin.failureGroups({ command: "mail" });
+  assert.deepEqual([group?.text, group?.count, others.length], ["no such user: <text>", 2, 0]);
+  const [run] = runs;
+  const made = await server.client.admin.replay(run?.id ?? "", { payload: { to: "eve" } });
+  assert.deepEqual([made.replayOf, made.payload], [run?.id, '{"to":"eve"}']);
+  const old = await server.client.admin.task(run?.id ?? "");
+  assert.equal(old.task.replayedAs, made.id);
+});

@@ -6,8 +6,10 @@ import type {
   BulkOptions,
   BulkOutcome,
   DeadLetters,
+  FailureGroup,
   InspectedTask,
   QueuePause,
+  ReplayChanges,
   TaskChanges,
   TaskFilter,
   TaskPage,
@@ -63,10 +65,7 @@ export class Admin {
 
   /** One page of the tasks that match. */
   async findTasks(filter: TaskFilter = {}, options: TaskPageOptions = {}): Promise<TaskPage> {
-    const query = new URLSearchParams();
-    for (const [name, value] of Object.entries({ ...filter, ...options })) {
-      if (value !== undefined) query.set(name, textOf(value));
-    }
+    const query = queryOf({ ...filter, ...options });
     return (await this.#ask({ method: "GET", path: `/tasks?${query}` })) as TaskPage;
   }
 
@@ -75,9 +74,26 @@ export class Admin {
     return (await this.#ask({ method: "GET", path: taskPath(id) })) as InspectedTask;
   }
 
-  /** Gives a dead letter all its deliveries again; it keeps its id. */
-  async replay(id: string): Promise<AdminTask> {
-    return this.#act(id, "replay");
+  /**
+   * Gives a dead letter all its deliveries again; it keeps its id. With changes, a new task is made of any
+   * task that has ended, and both name each other: `replayOf` and `replayedAs`.
+   */
+  async replay(id: string, changes: ReplayChanges = {}): Promise<AdminTask> {
+    const isChanged = Object.values(changes).some((value) => value !== undefined);
+    return this.#act(id, "replay", isChanged ? JSON.stringify(changes) : undefined);
+  }
+
+  /** Failures by what their errors have in common, the largest group first. */
+  async failureGroups(filter: TaskFilter = {}): Promise<readonly FailureGroup[]> {
+    const groups = new Map<string, FailureGroup>();
+    for (let after: string | undefined = ""; after !== undefined; ) {
+      const query = queryOf({ ...filter, after });
+      const answer = await this.#ask({ method: "GET", path: `/failure-groups?${query}` });
+      const page = answer as { readonly groups: readonly FailureGroup[]; readonly next?: string };
+      for (const group of page.groups) groups.set(group.id, addGroup(groups.get(group.id), group));
+      after = page.next;
+    }
+    return [...groups.values()].sort((one, other) => other.count - one.count);
   }
 
   /**
@@ -196,6 +212,36 @@ function queuePath(command: string): string {
 
 function taskPath(id: string): string {
   return `/tasks/${encodeURIComponent(id)}`;
+}
+
+function queryOf(
+  given: Readonly<Record<string, Date | string | number | undefined>>,
+): URLSearchParams {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(given)) {
+    if (value !== undefined) query.set(name, textOf(value));
+  }
+  return query;
+}
+
+/** The same group on two pages. */
+function addGroup(before: FailureGroup | undefined, group: FailureGroup): FailureGroup {
+  if (before === undefined) return group;
+  const counts = new Map(before.commands.map(({ command, count }) => [command, count]));
+  for (const { command, count } of group.commands) {
+    counts.set(command, (counts.get(command) ?? 0) + count);
+  }
+  const [last, first] =
+    Date.parse(before.lastSeen) >= Date.parse(group.lastSeen) ? [before, group] : [group, before];
+  const isOlder = Date.parse(first.firstSeen) < Date.parse(last.firstSeen);
+  return {
+    ...last,
+    count: before.count + group.count,
+    dlq: before.dlq + group.dlq,
+    failed: before.failed + group.failed,
+    firstSeen: isOlder ? first.firstSeen : last.firstSeen,
+    commands: [...counts].map(([command, count]) => ({ command, count })),
+  };
 }
 
 function textOf(value: Date | string | number): string {

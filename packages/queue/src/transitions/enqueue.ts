@@ -54,6 +54,7 @@ export function enqueue(input: NewTask, at: EnqueueAt): Task {
     place: firstPlace(input.visibleMs, at),
     result: undefined,
     extras: input.extras,
+    repairs: undefined,
   };
 }
 

@@ -30,6 +30,7 @@ import {
   type RetryPolicy,
   type Returned,
   release,
+  replayAs,
   resultOf,
   type Submission,
   type Task,
@@ -50,6 +51,7 @@ import type { Claim } from "./claim.ts";
 import { Claims } from "./claims.ts";
 import { cleanUp } from "./clean-up.ts";
 import { DelayedTasks } from "./delayed-tasks.ts";
+import { type FailureGroups, findFailureGroups, type WantedGroups } from "./failure-groups.ts";
 import { GroupOutcome, type Observe } from "./group-outcome.ts";
 import { Leases } from "./leases.ts";
 import { MemoryIndex } from "./memory-index.ts";
@@ -72,7 +74,14 @@ import { type QueueState, Queues } from "./queue-state.ts";
 import { nearMax } from "./ready-window.ts";
 import { recoverMemory } from "./recover.ts";
 import { ResultWaiters } from "./result-waiters.ts";
-import { type Acted, decide, exceededBy, type TaskAction, type TaskOf } from "./task-actions.ts";
+import {
+  type Acted,
+  decide,
+  exceededBy,
+  type ReplayChanges,
+  type TaskAction,
+  type TaskOf,
+} from "./task-actions.ts";
 import { TaskReads } from "./task-reads.ts";
 import { TaskSearch } from "./task-search.ts";
 import { TenantRoom } from "./tenant-room.ts";
@@ -387,6 +396,10 @@ export class Broker implements Queue {
     return this.#search.find(wanted);
   }
 
+  failureGroups(wanted: WantedGroups): Promise<FailureGroups | undefined> {
+    return findFailureGroups((each) => this.#search.find(each), wanted);
+  }
+
   async act(of: TaskOf, action: TaskAction): Promise<Acted> {
     const task = this.reads.find(of);
     if (task === undefined) {
@@ -395,6 +408,7 @@ export class Broker implements Queue {
     }
     if (action.kind === "delete") return this.#deleteOne(task);
     this.store.assertWritable();
+    if (action.kind === "replayAs") return this.#replayAs(task, action.changes);
     const exceeded = exceededBy(this.room, of, action);
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
     const { clock, retention } = this.#options;
@@ -405,6 +419,26 @@ export class Broker implements Queue {
     if (after === before) await this.store.whenDurable(of.id);
     else await this.#applied([decided.value]);
     return { ok: true, task: after as Task };
+  }
+
+  /** Both tasks at once, so that neither is without the other. */
+  async #replayAs(task: Task, { payload, ...rest }: ReplayChanges): Promise<Acted> {
+    const text = payload ?? this.store.payload(task);
+    const payloadBytes = Buffer.byteLength(text);
+    const exceeded = this.room.exceededByTask(task.tenantId, payloadBytes);
+    if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
+    const { clock, ids } = this.#options;
+    const nowMs = clock.nowMs();
+    const changes = { ...rest, payload: text, payloadBytes };
+    const decided = replayAs(task, changes, {
+      id: ids.next(nowMs),
+      nowMs,
+      seq: this.#nextSequence(),
+      keepsPayload: isShort(text),
+    });
+    if (!decided.ok) return decided;
+    await this.#applied(decided.value.changes);
+    return { ok: true, task: decided.value.task };
   }
 
   async #deleteOne(task: Task): Promise<Acted> {

@@ -27,6 +27,7 @@ export function eventsOf(change: Change): readonly TaskEvent[] {
     case "expired":
       return before === undefined ? [] : eventsOfDelivery(change, before, after);
     case "extended":
+    case "linked":
     case "deleted":
       return [];
   }

@@ -23,6 +23,7 @@ import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
 import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Claim } from "./claim.ts";
+import type { FailureGroups, WantedGroups } from "./failure-groups.ts";
 import type { Flow } from "./flow.ts";
 import type { QueueWebhooks } from "./queue-webhooks.ts";
 import type { Acted, TaskAction, TaskOf } from "./task-actions.ts";
@@ -73,6 +74,8 @@ export interface Queue {
 
   /** A page of tasks; undefined when too many searches wait for their turn. */
   find(wanted: WantedTasks): Promise<FoundTasks | undefined>;
+  /** Failures by what they have in common; undefined when too many searches wait for their turn. */
+  failureGroups(wanted: WantedGroups): Promise<FailureGroups | undefined>;
   /** What an administrator does to a task. */
   act(of: TaskOf, action: TaskAction): Promise<Acted>;
 

@@ -18,6 +18,8 @@ import { isShort } from "../store/short-texts.ts";
 export type TaskAction =
   /** Gives a dead letter all its deliveries again. */
   | { readonly kind: "replay" }
+  /** Makes a new task of one that has ended, with some things changed. */
+  | { readonly kind: "replayAs"; readonly changes: ReplayChanges }
   /** Ends a task that waits; one that a worker has gets so long to stop. */
   | { readonly kind: "cancel"; readonly graceMs: number }
   /** Changes a task that waits. */
@@ -29,6 +31,17 @@ export type TaskAction =
 export interface TaskEdit extends Omit<Edit, "payload"> {
   /** JSON text, and how many bytes it has. */
   readonly payload?: { readonly text: string; readonly bytes: number } | undefined;
+}
+
+/** What is different in the new task; what is not given is as in the old one. */
+export interface ReplayChanges {
+  readonly command?: string | undefined;
+  readonly priority?: number | undefined;
+  readonly maxAttempts?: number | undefined;
+  /** When it may be claimed; at once when it is not given. */
+  readonly visibleMs?: number | undefined;
+  /** JSON text. */
+  readonly payload?: string | undefined;
 }
 
 export interface TaskOf {
@@ -53,7 +66,7 @@ export interface ActTerms {
 /** The change that an action makes of a task; from the same to the same when there is none. */
 export function decide(
   task: Task,
-  action: Exclude<TaskAction, { readonly kind: "delete" }>,
+  action: Exclude<TaskAction, { readonly kind: "delete" | "replayAs" }>,
   terms: ActTerms,
 ): Outcome<Change, ActRefusal> {
   switch (action.kind) {
@@ -88,7 +101,7 @@ export function takenBy(action: TaskAction): {
   readonly storedBytes: number;
 } {
   const storedBytes = action.kind === "edit" ? (action.edit.payload?.bytes ?? 0) : 0;
-  return { pending: action.kind === "replay" ? 1 : 0, storedBytes };
+  return { pending: action.kind === "replay" || action.kind === "replayAs" ? 1 : 0, storedBytes };
 }
 
 /** What the quotas of a tenant leave. */

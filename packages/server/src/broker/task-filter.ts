@@ -3,6 +3,7 @@
  * shards as JSON.
  */
 import { queueOf, type Task } from "@codeq/queue";
+import { fingerprintOf } from "./failure-fingerprint.ts";
 
 /** Where a task is, with the two ways to be done told apart. */
 export const taskPlaces = ["ready", "delayed", "leased", "dead", "done", "failed"] as const;
@@ -23,6 +24,8 @@ export interface TaskFilter {
   /** A part of the error, letter case ignored. */
   readonly error?: string | undefined;
   readonly idempotencyKey?: string | undefined;
+  /** A fingerprint of failures. */
+  readonly group?: string | undefined;
   readonly payload?: PayloadCondition | undefined;
   /** Labels that it has, all of them. */
   readonly tags?: readonly string[] | undefined;
@@ -53,8 +56,15 @@ export function matches(task: Task, filter: TaskFilter): boolean {
   return (
     isBetween(task.createdMs, filter.createdFromMs, filter.createdToMs) &&
     hasEnded(task, filter) &&
+    isFailure(task, filter.group) &&
     tags.every((tag) => task.extras?.tags.includes(tag))
   );
+}
+
+function isFailure(task: Task, group: string | undefined): boolean {
+  if (group === undefined) return true;
+  const place = placeOf(task);
+  return (place === "dead" || place === "failed") && fingerprintOf(task.error) === group;
 }
 
 export function hasPart(id: string, part: string): boolean {

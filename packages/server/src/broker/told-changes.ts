@@ -31,7 +31,8 @@ export class ToldChanges {
     this.#events.changed(change);
     this.#tracing.changed(change);
     if (this.#feed.isHeard) for (const event of eventsOf(change)) this.#feed.tell(event);
-    const { after } = change;
+    const { after, because } = change;
+    if (because === "linked") return;
     if (after?.place.in !== "done" && after?.place.in !== "dead") return;
     this.onEnd(after.place.expiresMs);
     if (after.webhook !== "") this.onWebhook(after.place.atMs);

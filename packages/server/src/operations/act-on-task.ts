@@ -1,7 +1,7 @@
 /** What administrators do to one task, which they name by its id or by a part of it. */
 import { limits } from "@codeq/protocol";
 import { queueOf, type Task, type TaskId } from "@codeq/queue";
-import type { Acted, TaskAction } from "../broker/task-actions.ts";
+import type { Acted, ReplayChanges, TaskAction } from "../broker/task-actions.ts";
 import {
   type Answer,
   type Call,
@@ -17,7 +17,63 @@ export interface TaskInput {
   readonly id: string;
 }
 
-export const replayTask: Operation<TaskInput, Task> = actOnTask("replay_task", { kind: "replay" });
+export interface ReplayTaskInput extends TaskInput {
+  /** What is different in a new task; without any of it the task itself is replayed. */
+  readonly changes: Omit<ReplayChanges, "visibleMs"> & {
+    readonly delaySeconds?: number | undefined;
+  };
+}
+
+/** The task itself, or a new one that is linked to it. */
+export const replayTask: Operation<ReplayTaskInput, Task> = {
+  name: "replay_task",
+  access: "admin",
+  scope: undefined,
+  rate: { scope: "admin", operation: "tasks" },
+  audit: { of: "all", target: ({ id }) => id, detail: ({ id }) => id },
+  run: (server, call, { id, changes }) => {
+    if (Object.values(changes).every((value) => value === undefined)) {
+      return act(server, call, id, { kind: "replay" });
+    }
+    const problem = problemOfChanges(server, changes);
+    if (problem !== undefined) return problem;
+    const { delaySeconds = 0, ...rest } = changes;
+    const visibleMs = delaySeconds > 0 ? server.clock.nowMs() + delaySeconds * 1000 : undefined;
+    return act(server, call, id, { kind: "replayAs", changes: { ...rest, visibleMs } });
+  },
+};
+
+function problemOfChanges(
+  server: Server,
+  {
+    command,
+    priority = 0,
+    maxAttempts = 1,
+    delaySeconds = 0,
+    payload = "",
+  }: ReplayTaskInput["changes"],
+): Refusal | undefined {
+  if (command !== undefined && !limits.commandPattern.test(command)) {
+    return refusal("invalid_command");
+  }
+  const ranges = { priority: [0, limits.priorityMax], maxAttempts: [1, limits.maxAttemptsMax] };
+  const given = { priority, maxAttempts, delaySeconds };
+  for (const [name, [min, max]] of Object.entries({
+    ...ranges,
+    delaySeconds: [0, limits.delaySecondsMax],
+  }) as ["priority" | "maxAttempts" | "delaySeconds", [number, number]][]) {
+    const value = given[name];
+    if (value < min || value > max) {
+      return refusal("invalid_argument", `invalid '${name}' (${min} to ${max})`);
+    }
+  }
+  const { payloadBytesMax } = server.config;
+  if (Buffer.byteLength(payload) > payloadBytesMax) {
+    return refusal("payload_too_large", `payload is larger than ${payloadBytesMax} bytes`);
+  }
+  return undefined;
+}
+
 export const deleteTask: Operation<TaskInput, Task> = actOnTask("delete_task", { kind: "delete" });
 
 export interface CancelTaskInput extends TaskInput {

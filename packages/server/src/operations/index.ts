@@ -14,6 +14,7 @@ import { getTask } from "./get-task.ts";
 import { inspectTask } from "./inspect-task.ts";
 import { getApiKey, listApiKeys } from "./list-api-keys.ts";
 import { listAudit } from "./list-audit.ts";
+import { listFailureGroups } from "./list-failure-groups.ts";
 import { listTasks } from "./list-tasks.ts";
 import { listTenants } from "./list-tenants.ts";
 import { listWorkers } from "./list-workers.ts";
@@ -63,6 +64,7 @@ export const operations = {
   pauseQueue,
   resumeQueue,
   listPauses,
+  listFailureGroups,
   getSeries,
   cancelTask,
   cancelAnyTask,

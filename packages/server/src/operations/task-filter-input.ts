@@ -1,6 +1,7 @@
 /** A filter as callers write it: texts, each of which may be wrong. */
 import { limits } from "@codeq/protocol";
 import { queueOf } from "@codeq/queue";
+import { fingerprintPattern } from "../broker/failure-fingerprint.ts";
 import { type PayloadCondition, type TaskFilter, taskPlaces } from "../broker/task-filter.ts";
 import { type Answer, refusal } from "./operation.ts";
 import { parseInstant } from "./parse-instant.ts";
@@ -18,6 +19,7 @@ export const filterNames = [
   "endedAfter",
   "endedBefore",
   "error",
+  "group",
   "idempotencyKey",
   "payload",
   "tag",
@@ -76,6 +78,11 @@ const readers: Readonly<Record<FilterName, Read>> = {
   endedBefore: instant("endedToMs"),
   error: (text, to) => {
     to.error = text;
+    return undefined;
+  },
+  group: (text, to) => {
+    if (!fingerprintPattern.test(text)) return "must be the id of a failure group";
+    to.group = text;
     return undefined;
   },
   idempotencyKey: (text, to) => {

@@ -17,6 +17,12 @@ import type {
   WorkerId,
 } from "@codeq/queue";
 import type { Claim } from "../broker/claim.ts";
+import {
+  cursorsOf,
+  type FailureGroups,
+  mergeFailureGroups,
+  type WantedGroups,
+} from "../broker/failure-groups.ts";
 import { addQueueCounts } from "../broker/flow.ts";
 import { firstOf, mergeRuns } from "../broker/merge-runs.ts";
 import type {
@@ -386,6 +392,20 @@ export class Router implements Queue, AsyncDisposable {
         undefined,
       ),
     };
+  }
+
+  async failureGroups(wanted: WantedGroups): Promise<FailureGroups | undefined> {
+    const cursors = cursorsOf(wanted.after, this.#shards.length);
+    const over: FailureGroups = { groups: [], scanned: 0, next: undefined };
+    const asked = this.#shards.map((shard, at) => {
+      const after = cursors[at];
+      if (after === undefined) return over;
+      const given = { ...wanted, after };
+      return shard.ask<"failureGroups", FailureGroups | null>("failureGroups", [given]);
+    });
+    const answers = await Promise.all(asked);
+    const found = answers.filter((answer) => answer !== null);
+    return found.length < answers.length ? undefined : mergeFailureGroups(found);
   }
 
   async act(of: TaskOf, action: TaskAction): Promise<Acted> {

@@ -7,6 +7,7 @@ import { FaultError } from "@codeq/engine";
 import type { Returned, TaskId, TenantId } from "@codeq/queue";
 import type { Broker } from "../broker/broker.ts";
 import { Claim } from "../broker/claim.ts";
+import type { WantedGroups } from "../broker/failure-groups.ts";
 import type { CleanUp, Extended, ResultWait, WantedTasks } from "../broker/queue.ts";
 import type { QueueState } from "../broker/queue-state.ts";
 import type { EndpointChange } from "../broker/queue-webhooks.ts";
@@ -74,6 +75,7 @@ export interface Questions {
   leasesOf: [tenantId: TenantId];
   cleanUp: [wanted: CleanUp];
   find: [wanted: WantedTasks];
+  failureGroups: [wanted: WantedGroups];
   act: [of: TaskOf, action: TaskAction];
   /** Null to resume. */
   pause: [of: QueueName, pause: QueuePause | null];
@@ -309,6 +311,7 @@ export class ShardHost {
       cleanUp: (wanted) => broker.cleanUp(wanted),
       // JSON has no word for a missing answer.
       find: async (wanted) => (await broker.find(wanted)) ?? null,
+      failureGroups: async (wanted) => (await broker.failureGroups(wanted)) ?? null,
       act: (of, action) => broker.act(of, action),
       pause: async (of, pause) => {
         await broker.pause(of, pause ?? undefined);

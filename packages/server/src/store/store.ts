@@ -665,6 +665,8 @@ function hasWritesBeside({ before, after, because, payload, result }: Change): b
   if (after === undefined || because === "edited") return true;
   if (before === undefined) return payload !== undefined || after.idempotencyKey !== "";
   const { place } = after;
+  // A task that has ended and is only linked to another was told of already.
+  if (before.place === place) return false;
   return (
     (place.in === "done" || place.in === "dead") && (result !== undefined || after.webhook !== "")
   );

@@ -30,6 +30,7 @@ function setup(): Task {
     place: { in: "leased", workerId: "w" as WorkerId, untilMs: 9, leaseMs: 7 },
     result: undefined,
     extras: undefined,
+    repairs: undefined,
   };
 }
 
@@ -196,7 +197,7 @@ test("a record of another version, or with columns that nobody knows, is not a t
     foreign[0] = version;
     assert.equal(read(foreign, task.id) !== undefined, version === 1);
   }
-  for (let column = 21; column < 32; column += 1) {
+  for (let column = 22; column < 32; column += 1) {
     const foreign = Buffer.from(record);
     foreign.writeUInt32LE((foreign.readUInt32LE(1) | (1 << column)) >>> 0, 1);
     assert.equal(read(foreign, task.id), undefined);

@@ -15,6 +15,7 @@ import type {
   Task,
   TaskExtras,
   TaskId,
+  TaskRepairs,
   TenantId,
   WorkerId,
 } from "@codeq/queue";
@@ -103,6 +104,13 @@ const columns: Columns = {
     write: writeExtras,
     read: readExtras,
   },
+  repairs: {
+    of: (task) => task.repairs,
+    blank: undefined,
+    room: roomOfRepairs,
+    write: writeRepairs,
+    read: readRepairs,
+  },
 };
 
 const names = Object.keys(columns) as (keyof Columns)[];
@@ -134,6 +142,7 @@ const blankTask: Task = {
   place: columns.place.blank,
   result: columns.result.blank,
   extras: columns.extras.blank,
+  repairs: columns.repairs.blank,
 };
 
 /** At least as many bytes as `writeTask` takes. */
@@ -328,6 +337,26 @@ function readExtras(reader: ByteReader): TaskExtras | undefined {
   const tags: string[] = [];
   for (let left = reader.number(); left > 0; left--) tags.push(reader.text());
   return { tags };
+}
+
+function roomOfRepairs(repairs: TaskRepairs | undefined): number {
+  if (repairs === undefined) return 1;
+  const { replayOf, replayedAs, job } = repairs;
+  return 1 + roomOfText(replayOf) + roomOfText(replayedAs) + roomOfText(job);
+}
+
+function writeRepairs(buffer: Buffer, at: number, repairs: TaskRepairs | undefined): number {
+  buffer[at] = repairs === undefined ? 0 : 1;
+  if (repairs === undefined) return at + 1;
+  const end = writeText(buffer, writeText(buffer, at + 1, repairs.replayOf), repairs.replayedAs);
+  return writeText(buffer, end, repairs.job);
+}
+
+function readRepairs(reader: ByteReader): TaskRepairs | undefined {
+  if (!isThere(reader)) return undefined;
+  const replayOf = reader.text() as TaskId;
+  const replayedAs = reader.text() as TaskId;
+  return { replayOf, replayedAs, job: reader.text() };
 }
 
 /** The bytes of a result that is kept apart from its task. */

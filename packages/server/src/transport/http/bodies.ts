@@ -180,10 +180,32 @@ export const DeadLettersBody = object(
     endedAfter: about(text, "RFC 3339: dead since this moment or later."),
     endedBefore: about(text, "RFC 3339: dead since before."),
     error: about(text, "Whose error contains this text."),
+    group: about(text, "Of this failure group."),
     idempotencyKey: about(text, "Created with this idempotency key."),
     payload: about(text, "A value inside the payload: `customer.id:42`."),
     tag: about(text, "With this tag, or with all of several, with commas between them."),
     id: about(text, "Whose id begins like this."),
+  },
+  { isClosed: true },
+);
+
+/** What is different in the new task; without any of it the dead letter itself is replayed. */
+export const ReplayBody = object(
+  {
+    payload: about(rawValue, "The payload of the new task."),
+    command: about(text, "The queue of the new task."),
+    priority: about(integer, "The priority of the new task.", {
+      minimum: 0,
+      maximum: limits.priorityMax,
+    }),
+    maxAttempts: about(integer, "Deliveries of the new task before it is a dead letter.", {
+      minimum: 1,
+      maximum: limits.maxAttemptsMax,
+    }),
+    delaySeconds: about(integer, "Seconds before the new task may be claimed.", {
+      minimum: 0,
+      maximum: limits.delaySecondsMax,
+    }),
   },
   { isClosed: true },
 );

@@ -73,6 +73,10 @@ export class JsonCodec {
     text += `,"createdAt":"${this.#timestamps.local(task.createdMs)}"`;
     text += `,"updatedAt":"${this.#timestamps.local(task.updatedMs)}"`;
     if (place.in === "leased") text += `,"leaseToken":${task.leaseToken}`;
+    if (task.repairs !== undefined) {
+      text += optional("replayOf", task.repairs.replayOf);
+      text += optional("replayedAs", task.repairs.replayedAs);
+    }
     if (task.replays !== 0) text += `,"replays":${task.replays}`;
     if (task.extras !== undefined) text += extrasText(task.extras);
     return text;

@@ -104,6 +104,8 @@ const taskOptional = {
     { type: "integer", minimum: 1 },
     "How often it was a dead letter and replayed.",
   ),
+  replayOf: described(string, "The task that was tried again as this one."),
+  replayedAs: described(string, "The task that this one was last tried again as."),
 };
 
 const pause = fields({ by: string, at: time }, { reason: string });
@@ -185,6 +187,25 @@ export const replySchemas = {
     { result: { $ref: "#/components/schemas/Result" } },
   ),
   ActedOnTask: fields({ task: { $ref: "#/components/schemas/ListedTask" } }),
+  FailureGroups: fields(
+    {
+      groups: listOf(
+        fields({
+          id: described(string, "For the filter `group`."),
+          text: described(string, "What the errors have in common."),
+          count,
+          dlq: count,
+          failed: count,
+          firstSeen: time,
+          lastSeen: time,
+          commands: listOf(fields({ command: string, count })),
+          example: fields({ taskId: string, error: string }),
+        }),
+      ),
+      scanned: described(count, "How many tasks were looked at."),
+    },
+    { next: described(string, "Where to go on; then counts of the same group add up.") },
+  ),
   ReplayedDeadLetters: fields({ replayed: count, ...deadLettersDone }),
   DeletedDeadLetters: fields({ deleted: count, ...deadLettersDone }),
   Result: fields(resultRequired, resultOptional),

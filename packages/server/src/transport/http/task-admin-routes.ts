@@ -1,11 +1,13 @@
 /** Routes by which administrators find tasks and do something about them. */
+import type { FailureGroup } from "../../broker/failure-groups.ts";
 import type { DeadLettersInput } from "../../operations/act-on-dead-letters.ts";
 import { operations } from "../../operations/index.ts";
 import type { ListTasksInput } from "../../operations/list-tasks.ts";
 import type { Answer } from "../../operations/operation.ts";
 import { type FilterInput, filterNames, taskPlaces } from "../../operations/task-filter-input.ts";
-import { CancelBody, DeadLettersBody, EditTaskBody } from "./bodies.ts";
+import { CancelBody, DeadLettersBody, EditTaskBody, ReplayBody } from "./bodies.ts";
 import type { BodyOf } from "./json-body.ts";
+import type { JsonCodec } from "./json-codec.ts";
 import { pageIn } from "./page-query.ts";
 import { pageFields, type QueryField, textField } from "./query.ts";
 import { type HttpRequest, json, route } from "./route.ts";
@@ -23,6 +25,7 @@ const filterFields: Readonly<Record<(typeof filterNames)[number], QueryField>> =
   endedAfter: textField("RFC 3339: finished or dead since this moment or later."),
   endedBefore: textField("RFC 3339: finished or dead since before."),
   error: textField("Whose error contains this text."),
+  group: textField("Of this failure group, by its id."),
   idempotencyKey: textField("Created with this idempotency key."),
   payload: textField("A value inside the payload: `customer.id:42`."),
   tag: textField("With this tag, or with all of several, with commas between them."),
@@ -57,6 +60,29 @@ export const taskAdminRoutes = [
   }),
   route({
     method: "GET",
+    path: "/v1/codeq/admin/failure-groups",
+    operation: operations.listFailureGroups,
+    name: "listFailureGroups",
+    summary: "Group failures by what their errors have in common",
+    about:
+      "Dead letters and failed tasks, by their errors without numbers, ids, quoted text and paths. The work for an " +
+      "answer is bounded: with `next` there are more tasks to look at, and counts of the same group add up.",
+    query: {
+      ...filterFields,
+      after: textField("`next` of the answer before; empty for the first."),
+    },
+    replies: { 200: { about: "The largest group first.", schema: "FailureGroups" } },
+    input: ({ query }) => ({
+      ok: true,
+      value: { filter: filterIn((name) => query[name]), after: String(query["after"] ?? "") },
+    }),
+    reply: ({ groups, scanned, next }, codec) =>
+      json(
+        JSON.stringify({ groups: groups.map((group) => groupFields(group, codec)), scanned, next }),
+      ),
+  }),
+  route({
+    method: "GET",
     path: `${base}/:id`,
     operation: operations.inspectTask,
     name: "inspectTask",
@@ -75,11 +101,26 @@ export const taskAdminRoutes = [
     path: `${base}/:id/replay`,
     operation: operations.replayTask,
     name: "replayTask",
-    summary: "Give a dead letter back to its queue",
+    summary: "Give a dead letter back to its queue, or make a new task of it",
+    about:
+      "Without a body the dead letter keeps its id and gets all its deliveries again. With changes, a new task " +
+      "is made of any task that has ended, and both name each other: `replayOf` and `replayedAs`.",
     params: idParam,
-    refusals: ofDeadLetter,
-    replies: { 200: { about: "The task as it is now.", schema: "ActedOnTask" } },
-    input: idIn,
+    refusals: [
+      "invalid_argument",
+      "invalid_command",
+      "payload_too_large",
+      ...ofDeadLetter,
+      "not_ended",
+      "quota_exceeded",
+    ],
+    replies: { 200: { about: "The task as it is now, or the new one.", schema: "ActedOnTask" } },
+    body: ReplayBody,
+    bodyOptional: true,
+    input: ({ params, body }) => {
+      const changes = (body ?? {}) as BodyOf<typeof ReplayBody>;
+      return { ok: true, value: { id: params["id"] ?? "", changes } };
+    },
     reply: (task, codec) => json(`{"task":${codec.listedTask(task, task.payload)}}`),
   }),
   route({
@@ -162,6 +203,22 @@ export const taskAdminRoutes = [
     reply: ({ changed, ...rest }) => json(JSON.stringify({ deleted: changed, ...rest })),
   }),
 ] as const;
+
+function groupFields(group: FailureGroup, codec: JsonCodec): object {
+  const { fingerprint, text, dead, failed, firstMs, lastMs, queues, example } = group;
+  const commands = Object.entries(queues).map(([command, count]) => ({ command, count }));
+  return {
+    id: fingerprint,
+    text,
+    count: dead + failed,
+    dlq: dead,
+    failed,
+    firstSeen: codec.instant(firstMs),
+    lastSeen: codec.instant(lastMs),
+    commands: commands.sort((one, other) => other.count - one.count),
+    example: { taskId: example.id, error: example.error },
+  };
+}
 
 function listInput(request: HttpRequest): Answer<ListTasksInput> {
   const { query } = request;

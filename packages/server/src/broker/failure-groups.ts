@@ -1,0 +1,165 @@
+/**
+ * Failures of a tenant by what they have in common. Dead letters are read from their index and failed
+ * tasks from their records, a bounded number at a time; who asks goes on behind them.
+ */
+import type { Task, TaskId, TenantId } from "@codeq/queue";
+import { queueOf } from "@codeq/queue";
+import { failureText, fingerprintOf } from "./failure-fingerprint.ts";
+import type { FoundTasks, WantedTasks } from "./queue.ts";
+import { placeOf, type TaskFilter } from "./task-filter.ts";
+
+export interface FailureGroup {
+  readonly fingerprint: string;
+  /** What their errors have in common. */
+  readonly text: string;
+  readonly dead: number;
+  readonly failed: number;
+  readonly firstMs: number;
+  readonly lastMs: number;
+  /** How many of which queue; the first ones that were met. */
+  readonly queues: Readonly<Record<string, number>>;
+  /** The last of them. */
+  readonly example: { readonly id: TaskId; readonly error: string };
+}
+
+export interface WantedGroups {
+  readonly tenantId: TenantId;
+  /** `place` is dead, failed, or both when it is not given. */
+  readonly filter: TaskFilter;
+  /** `next` of the answer before; empty for the first. */
+  readonly after: string;
+}
+
+export interface FailureGroups {
+  readonly groups: readonly FailureGroup[];
+  readonly scanned: number;
+  /** Where to go on; undefined when there is nothing more. */
+  readonly next: string | undefined;
+}
+
+type FailurePlace = "dead" | "failed";
+
+const pagesMax = 4;
+const groupsMax = 1000;
+const queuesMax = 20;
+/** What a page takes; it ends by what it has looked at. */
+const pageTasks = 100_000;
+const errorCharsMax = 1000;
+
+/** Undefined when too many searches wait for their turn. */
+export async function findFailureGroups(
+  find: (wanted: WantedTasks) => Promise<FoundTasks | undefined>,
+  { tenantId, filter, after }: WantedGroups,
+): Promise<FailureGroups | undefined> {
+  const groups = new Map<string, FailureGroup>();
+  let scanned = 0;
+  let at = startOf(filter, after);
+  for (let page = 0; page < pagesMax && at !== undefined && groups.size < groupsMax; page++) {
+    const found = await find({
+      tenantId,
+      filter: { ...filter, place: at.place },
+      order: "newest",
+      after: at.after,
+      limit: pageTasks,
+    });
+    if (found === undefined) return undefined;
+    scanned += found.scanned;
+    for (const task of found.tasks) addTask(groups, task);
+    at = nextOf(filter, at.place, found.next);
+  }
+  const next = at === undefined ? undefined : `${at.place}:${at.after}`;
+  return { groups: [...groups.values()], scanned, next };
+}
+
+/** The same failures in several shards; each is continued by itself. */
+export function mergeFailureGroups(answers: readonly FailureGroups[]): FailureGroups {
+  const groups = new Map<string, FailureGroup>();
+  for (const group of answers.flatMap((answer) => answer.groups)) {
+    const before = groups.get(group.fingerprint);
+    groups.set(group.fingerprint, before === undefined ? group : merged(before, group));
+  }
+  const isOver = answers.every(({ next }) => next === undefined);
+  const next = answers.map((answer) => answer.next ?? over).join(",");
+  return {
+    groups: [...groups.values()],
+    scanned: answers.reduce((sum, answer) => sum + answer.scanned, 0),
+    next: isOver ? undefined : next,
+  };
+}
+
+const over = "over";
+const cursorPattern = /^(?:(?:dead|failed):[0-9a-f-]{0,36}|over)$/;
+
+/** Whether it can be `next` of an answer. */
+export function isCursor(text: string): boolean {
+  return text.split(",").every((part) => cursorPattern.test(part));
+}
+
+/** Where each of several shards goes on; undefined for one that has nothing more. */
+export function cursorsOf(after: string, shards: number): (string | undefined)[] {
+  const parts = after.split(",");
+  return Array.from({ length: shards }, (_, shard) => {
+    const part = parts[shard] ?? "";
+    return part === over ? undefined : part;
+  });
+}
+
+function merged(one: FailureGroup, other: FailureGroup): FailureGroup {
+  const [first, last] = one.lastMs <= other.lastMs ? [one, other] : [other, one];
+  const queues: Record<string, number> = { ...one.queues };
+  for (const [queue, count] of Object.entries(other.queues)) {
+    if (queue in queues || Object.keys(queues).length < queuesMax) {
+      queues[queue] = (queues[queue] ?? 0) + count;
+    }
+  }
+  return {
+    fingerprint: one.fingerprint,
+    text: one.text,
+    dead: one.dead + other.dead,
+    failed: one.failed + other.failed,
+    firstMs: Math.min(first.firstMs, last.firstMs),
+    lastMs: last.lastMs,
+    queues,
+    example: last.example,
+  };
+}
+
+function addTask(groups: Map<string, FailureGroup>, task: Task): void {
+  const { place, error, id } = task;
+  if (place.in !== "dead" && place.in !== "done") return;
+  const isDead = placeOf(task) === "dead";
+  const fingerprint = fingerprintOf(error);
+  const group: FailureGroup = {
+    fingerprint,
+    text: failureText(error),
+    dead: isDead ? 1 : 0,
+    failed: isDead ? 0 : 1,
+    firstMs: place.atMs,
+    lastMs: place.atMs,
+    queues: { [queueOf(task.command)]: 1 },
+    example: { id, error: error.slice(0, errorCharsMax) },
+  };
+  const before = groups.get(fingerprint);
+  groups.set(fingerprint, before === undefined ? group : merged(before, group));
+}
+
+interface Position {
+  readonly place: FailurePlace;
+  readonly after: string;
+}
+
+function startOf({ place }: TaskFilter, after: string): Position | undefined {
+  const [at, id = ""] = after.split(":");
+  if (at === "dead" || at === "failed") return { place: at, after: id };
+  return { place: place === "failed" ? "failed" : "dead", after: "" };
+}
+
+/** First the dead letters, then the others. */
+function nextOf(
+  { place }: TaskFilter,
+  at: FailurePlace,
+  next: string | undefined,
+): Position | undefined {
+  if (next !== undefined) return { place: at, after: next };
+  return at === "dead" && place === undefined ? { place: "failed", after: "" } : undefined;
+}

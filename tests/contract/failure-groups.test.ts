@@ -1,0 +1,172 @@
+/** Failure groups, and replaying a task as a new one. */
+import assert from "node:assert/strict";
+import test from "node:test";
+import { type Reply, type RunningServer, setup } from "./setup.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: the answer as it is on the wire.
+async function groups(server: RunningServer, query = ""): Promise<any> {
+  const reply = await server.get(`/admin/failure-groups${query}`, "admin-acme");
+  assert.equal(reply.status, 200, reply.text);
+  return reply.json;
+}
+
+const replay = (server: RunningServer, id: string, body?: unknown): Promise<Reply> =>
+  server.post(`/admin/tasks/${id}/replay`, body, "admin-acme");
+
+async function dead(server: RunningServer, command: string, reason: string): Promise<string> {
+  const id = await server.leased({ command, maxAttempts: 1 });
+  await server.post(`/tasks/${id}/nack`, { reason }, "worker-acme");
+  return id;
+}
+
+async function failed(server: RunningServer, command: string, error: string): Promise<string> {
+  const id = await server.leased({ command });
+  await server.post(`/tasks/${id}/result`, { status: "FAILED", error }, "worker-acme");
+  return id;
+}
+
+test("failures are grouped by what their errors have in common", async (t) => {
+  const server = await setup(t);
+  await dead(server, "mail", "timeout after 10 ms");
+  await server.clock.advance(1000);
+  await dead(server, "mail", "timeout after 200 ms");
+  await server.clock.advance(1000);
+  const last = await failed(server, "Push", "timeout after 3 ms");
+  await failed(server, "push", "no such user");
+  await server.complete(await server.leased({ command: "mail" }));
+  const answer = await groups(server);
+  assert.equal(answer.next, undefined);
+  const [first, second] = answer.groups;
+  assert.equal(answer.groups.length, 2);
+  assert.match(first.id, /^[0-9a-f]{12}$/);
+  const { id: _, ...shown } = first;
+  assert.deepEqual(shown, {
+    text: "timeout after <n> ms",
+    count: 3,
+    dlq: 2,
+    failed: 1,
+    firstSeen: "2026-01-02T03:04:05.12Z",
+    lastSeen: "2026-01-02T03:04:07.12Z",
+    commands: [
+      { command: "mail", count: 2 },
+      { command: "push", count: 1 },
+    ],
+    example: { taskId: last, error: "timeout after 3 ms" },
+  });
+  assert.deepEqual([second.text, second.count], ["no such user", 1]);
+  const counts = async (query: string): Promise<number[]> =>
+    (await groups(server, query)).groups.map((group: { count: number }) => group.count);
+  assert.deepEqual(await counts("?place=dead"), [2]);
+  assert.deepEqual(await counts("?command=PUSH"), [1, 1]);
+  assert.deepEqual(await counts(`?group=${second.id}`), [1]);
+  const foreign = await server.get("/admin/failure-groups", "admin-globex");
+  assert.deepEqual(foreign.json.groups, []);
+});
+
+test("a group is a filter of tasks and of dead letters", async (t) => {
+  const server = await setup(t);
+  const one = await dead(server, "mail", "timeout after 10 ms");
+  await dead(server, "mail", "no such host");
+  const two = await dead(server, "mail", "timeout after 11 ms");
+  const [{ id: group }] = (await groups(server)).groups;
+  const listed = await server.get(`/admin/tasks?group=${group}&order=oldest`, "admin-acme");
+  const ids = listed.json.tasks.map((task: { id: string }) => task.id);
+  assert.deepEqual(ids.sort(), [one, two].sort());
+  const done = await server.post("/admin/dead-letters/replay", { group }, "admin-acme");
+  assert.deepEqual([done.json.matched, done.json.replayed], [2, 2]);
+  // Their errors are as before, but they are no failures any more.
+  assert.equal((await groups(server)).groups.length, 1);
+  const left = await server.get(`/admin/tasks?group=${group}`, "admin-acme");
+  assert.deepEqual(left.json.tasks, []);
+  assert.equal((await server.stats("mail")).dlq, 1);
+});
+
+test("what is looked at for groups is bounded, and goes on where it ended", async (t) => {
+  const server = await setup(t);
+  await dead(server, "mail", "timeout");
+  const { next } = await groups(server, "?after=failed:");
+  assert.equal(next, undefined);
+  for (const query of [
+    "?after=x",
+    "?after=dead",
+    "?after=dead:%00",
+    "?after=dead:,",
+    "?place=ready",
+    "?group=x",
+    "?limit=1",
+  ]) {
+    const reply = await server.get(`/admin/failure-groups${query}`, "admin-acme");
+    assert.equal(reply.status, 400, `${query}: ${reply.text}`);
+  }
+});
+
+test("a task that has ended is tried again as a new one, and both name each other", async (t) => {
+  const server = await setup(t, { storage: "sim-disk" });
+  const payload = { to: "nobody", text: "x".repeat(2000) };
+  const fields = { command: "mail", maxAttempts: 1, priority: 2, idempotencyKey: "k", payload };
+  const old = await server.leased(fields);
+  await server.post(`/tasks/${old}/nack`, { reason: "no such host" }, "worker-acme");
+  const changed = await replay(server, old, { payload: { to: "ada" }, priority: 9 });
+  assert.equal(changed.status, 200, changed.text);
+  const { task } = changed.json;
+  assert.notEqual(task.id, old);
+  assert.deepEqual(
+    [task.replayOf, task.place, task.priority, task.maxAttempts, task.payload],
+    [old, "ready", 9, 1, '{"to":"ada"}'],
+  );
+  const shown = await server.get(`/admin/tasks/${old}`, "admin-acme");
+  assert.deepEqual([shown.json.task.place, shown.json.task.replayedAs], ["dead", task.id]);
+  const moved = await replay(server, old, { command: "post", delaySeconds: 60 });
+  assert.deepEqual([moved.json.task.command, moved.json.task.place], ["post", "delayed"]);
+  const again = await server.get(`/admin/tasks/${moved.json.task.id}`, "admin-acme");
+  assert.equal(again.json.task.payload, JSON.stringify(payload));
+  assert.equal((await server.claim({ commands: ["mail"] })).id, task.id);
+  server.world.crash("power");
+  const next = await server.world.start();
+  t.after(() => next.stop());
+  assert.equal((await next.task(task.id)).replayOf, old);
+  assert.equal((await next.task(old)).replayedAs, moved.json.task.id);
+  // The key still stands for the first one, which can still be replayed itself.
+  assert.equal((await replay(next, old)).json.task.place, "ready");
+});
+
+test("a callback is not sent again because a task was tried again", async (t) => {
+  const sent: string[] = [];
+  const server = await setup(t, {
+    post: (callback) => {
+      sent.push(callback.webhook);
+      return Promise.resolve(200);
+    },
+  });
+  const id = await server.leased({ maxAttempts: 1, webhook: "http://a.example/" });
+  await server.post(`/tasks/${id}/nack`, {}, "worker-acme");
+  await server.clock.advance(1000);
+  assert.equal(sent.length, 1);
+  assert.equal((await replay(server, id, { payload: 2 })).status, 200);
+  const next = await server.restart();
+  t.after(() => next.stop());
+  await next.clock.advance(60_000);
+  assert.equal(sent.length, 1);
+});
+
+test("what cannot be tried again as a new task is refused, and nothing is made", async (t) => {
+  const server = await setup(t);
+  const id = await server.buried();
+  const waiting = await server.create();
+  const cases: [id: string, body: unknown, status: number, code: string][] = [
+    [waiting, { priority: 1 }, 409, "not_ended"],
+    [waiting, undefined, 409, "not_dead"],
+    [id, { command: "a/b" }, 400, "invalid_command"],
+    [id, { priority: 10 }, 400, "invalid_argument"],
+    [id, { maxAttempts: 0 }, 400, "invalid_argument"],
+    [id, { delaySeconds: -1 }, 400, "invalid_argument"],
+    [id, { payload: "x".repeat(1024 * 1024) }, 413, "payload_too_large"],
+    [id, { queue: "x" }, 400, "invalid_body"],
+    ["00000000-0000", { priority: 1 }, 404, "not_found"],
+  ];
+  for (const [which, body, status, code] of cases) {
+    const reply = await replay(server, which, body);
+    assert.deepEqual([reply.status, reply.headers["codeq-error"]], [status, code], reply.text);
+  }
+  assert.equal((await server.stats()).ready, 1);
+});
