@@ -208,6 +208,18 @@ const table: Readonly<Record<string, Row>> = {
     foreign: 200,
     isEndless: true,
   },
+  "GET /v1/codeq/cluster": {
+    access: "admin",
+    path: () => "/v1/codeq/cluster",
+    ok: 200,
+    foreign: 200,
+  },
+  "GET /v1/codeq/raft/status": {
+    access: "either",
+    path: () => "/v1/codeq/raft/status",
+    ok: 200,
+    foreign: 200,
+  },
   "GET /v1/codeq/admin/workers": {
     access: "admin",
     path: () => "/v1/codeq/admin/workers",

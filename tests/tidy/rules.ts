@@ -96,7 +96,7 @@ interface Ignorance {
 const ignorances: readonly Ignorance[] = [
   {
     of: "the engine below the store",
-    who: /^(?!store\/|cluster\/|start\/open-data-dir\.ts|exports\/)/,
+    who: /^(?!store\/|cluster\/|start\/open-(data-dir|node)\.ts|exports\/)/,
     files: /^@codeq\/engine$/,
     except: /^(FaultError|EngineState|CommitWaiter)$/,
   },

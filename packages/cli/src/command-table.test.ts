@@ -13,6 +13,7 @@ const promised = [
   ...["keys create", "keys list", "keys revoke", "salvage"],
   ...["version", "completion", "help", "task create", "task get", "task result", "worker start"],
   ...["queue inspect", "auth set", "auth show", "auth clear", "shards migrate"],
+  ...["cluster dev", "cluster status"],
   ...["tasks", "dlq list", "dlq show", "dlq replay", "dlq delete", "dlq purge"],
   ...["pause", "resume", "cancel", "move", "run-now", "reschedule", "set-priority", "edit"],
 ];

@@ -105,6 +105,12 @@ export const errors = {
     "no node leads these tasks at the moment; nothing was changed, try again",
     true,
   ),
+  not_in_cluster: row(
+    501,
+    "UNIMPLEMENTED",
+    "a cluster has no API keys; use tokens of an identity server, or tokens of the configuration",
+    false,
+  ),
   outcome_unknown: row(
     503,
     "UNAVAILABLE",

@@ -29,6 +29,14 @@ export async function freePorts(config: Config): Promise<FreePorts> {
   return { flags, taken };
 }
 
+/** The first of so many free ports in a row, from this one on. */
+export async function freePortRow(from: number, count: number): Promise<number> {
+  for (let first = from; ; first += count) {
+    const row = Array.from({ length: count }, (_, above) => isFree(first + above, "127.0.0.1"));
+    if ((await Promise.all(row)).every((free) => free)) return first;
+  }
+}
+
 function isFree(port: number, host: string): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer();

@@ -35,6 +35,22 @@ export const startCommands: readonly CommandRow[] = [
     run: async (call) => (await import("../commands/serve.ts")).run(call),
   },
   {
+    name: "cluster dev",
+    group: "start",
+    about:
+      "Starts a cluster of three nodes on this machine, to try what happens when one is killed.",
+    details: [
+      "Needs nats-server 2.14.5 or newer. The data stays in .codeq/cluster of the current directory. A node",
+      "that ends is started again after ten seconds.",
+    ],
+    serverFlags: "accepted",
+    examples: [
+      { line: "cluster dev", about: "three nodes; their addresses and process ids are shown" },
+      { line: "cluster dev --nats-server ./nats-server", about: "with a nats-server elsewhere" },
+    ],
+    run: async (call) => (await import("../commands/cluster-dev.ts")).dev(call),
+  },
+  {
     name: "init",
     group: "start",
     about: "Writes a task, a worker and a test into the project in this directory.",

@@ -13,7 +13,7 @@ export interface ClusterLinkParts {
   readonly shard: number;
   readonly clock: Clock;
   /** What this node knows of the shard. */
-  readonly status: () => ReplicaStatus;
+  readonly status: () => Pick<ReplicaStatus, "leader" | "epoch">;
   /** Begins to talk to a leader, on this node or another; undefined when it does not answer. */
   readonly dial: (leader: LeaderName, shard: number, caller: Caller) => Hosting | undefined;
 }

@@ -29,6 +29,7 @@ export function natsConfigText(config: NatsConfig): string {
   const lines = [
     `server_name: ${quoted(serverName)}`,
     `listen: ${quoted(clientAddress)}`,
+    `pid_file: ${quoted(`${directory}/nats.pid`)}`,
     `max_payload: ${payloadBytesMax}`,
     `authorization { ${login} }`,
     "jetstream {",

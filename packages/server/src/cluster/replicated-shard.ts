@@ -144,6 +144,7 @@ export class ReplicatedShard implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#replica[Symbol.asyncDispose]();
+    await this.#parts.kv.close();
   }
 
   async #open(log: LeaderLog): Promise<AsyncDisposable> {

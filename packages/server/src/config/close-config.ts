@@ -4,6 +4,7 @@
  */
 import { join } from "node:path";
 import { chooseAuth } from "./choose-auth.ts";
+import { clusterProblems } from "./cluster-settings.ts";
 import { connectionProblems, connectionWarnings } from "./connection-problems.ts";
 import { rateLimitPairs } from "./rate-limit-settings.ts";
 import type { Config, SettingName, Settings } from "./settings.ts";
@@ -48,6 +49,7 @@ export function closeConfig(
     ...checkOrder(settings),
     ...checkSecret(settings, touched),
     ...checkStreams(settings),
+    ...clusterProblems(settings),
     ...connectionProblems(settings, touched),
   ];
   return { config, problems, warnings };

@@ -65,6 +65,13 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   syncIntervalMs: ["250", 250],
   shards: ["4", 4],
   fronts: ["2", 2],
+  clusterMembers: ["a=127.0.0.1:7000", "a=127.0.0.1:7000"],
+  nodeId: ["a", "a"],
+  clusterSecret: ["0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"],
+  clusterBootstrap: ["true", true],
+  clusterLogBytes: ["1073741824", 1_073_741_824],
+  natsUrls: ["nats://127.0.0.1:4222", "nats://127.0.0.1:4222"],
+  natsServer: ["./nats-server", "./nats-server"],
   minFreeDiskBytes: ["1048576", 1_048_576],
   lsmCacheBytes: ["268435456", 268_435_456],
   lsmWriteBufferBytes: ["67108864", 67_108_864],
@@ -142,10 +149,25 @@ const tlsFiles = {
 };
 
 /** Half an auth or TLS configuration is refused, so the key under test gets its other half. */
+/** Settings that have a meaning only together. */
+const clusterOfOne = {
+  clusterMembers: "a=127.0.0.1:7000",
+  nodeId: "a",
+  clusterSecret: "0123456789abcdef0123456789abcdef",
+  clusterBootstrap: "true",
+  natsUrls: "nats://127.0.0.1:4222",
+};
+
 function otherHalf(name: SettingName): Record<string, string> {
   if (name.startsWith("tls")) {
     const { [envNamesOf(name)[0] as keyof typeof tlsFiles]: _, ...others } = tlsFiles;
     return others;
+  }
+  if (Object.hasOwn(clusterOfOne, name)) {
+    const others = Object.entries(clusterOfOne).filter(([each]) => each !== name);
+    return Object.fromEntries(
+      others.map(([each, value]) => [envNamesOf(each as SettingName)[0] as string, value]),
+    );
   }
   if (name === "producerAuthConfig") return { WORKER_AUTH_CONFIG: "other" };
   if (name === "workerAuthConfig") return { PRODUCER_AUTH_CONFIG: "other" };

@@ -6,6 +6,7 @@
 import { limits } from "@codeq/protocol";
 import { accessSettings } from "./access-settings.ts";
 import { persistenceBlob } from "./blobs.ts";
+import { clusterSettings } from "./cluster-settings.ts";
 import { connectionSettings } from "./connection-settings.ts";
 import { choice, isTimeZone, text, trueOrFalse } from "./parsers.ts";
 import { noQuotas, quotasBlob } from "./quotas.ts";
@@ -154,6 +155,7 @@ export const settingTable: SettingTable = {
     about: "Free space below which writes are refused until there is more.",
   },
   ...storageSettings,
+  ...clusterSettings,
   localArtifactsDir: {
     env: ["LOCAL_ARTIFACTS_DIR"],
     parser: directory,

@@ -7,7 +7,8 @@ import type { Quotas } from "./quotas.ts";
 import type { WebhookSecrets } from "./webhook-secrets.ts";
 
 export interface Settings
-  extends ConnectionSettings,
+  extends ClusterSettings,
+    ConnectionSettings,
     RateLimitSettings,
     StorageSettings,
     TracingSettings {
@@ -68,6 +69,17 @@ export interface Settings
   readonly metricsCommandsMax: number;
   readonly metricsToken: string;
   readonly quotas: Quotas;
+}
+
+/** Empty texts are what a server alone has. */
+export interface ClusterSettings {
+  readonly clusterMembers: string;
+  readonly nodeId: string;
+  readonly clusterSecret: string;
+  readonly clusterBootstrap: boolean;
+  readonly clusterLogBytes: number;
+  readonly natsUrls: string;
+  readonly natsServer: string;
 }
 
 /** Of all listeners. The files are empty when there are none. */

@@ -8,6 +8,7 @@ import { createApiKey } from "./create-api-key.ts";
 import { createTask, createTasks } from "./create-task.ts";
 import { editTask } from "./edit-task.ts";
 import { extendLease } from "./extend-lease.ts";
+import { getCluster, getRaftStatus } from "./get-cluster.ts";
 import { getResult } from "./get-result.ts";
 import { getSeries } from "./get-series.ts";
 import { getTask } from "./get-task.ts";
@@ -66,6 +67,8 @@ export const operations = {
   listPauses,
   listFailureGroups,
   getSeries,
+  getCluster,
+  getRaftStatus,
   cancelTask,
   cancelAnyTask,
   editTask,

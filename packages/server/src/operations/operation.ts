@@ -10,6 +10,7 @@ import type { AccessKind } from "../access/authenticator.ts";
 import type { Identity, Scope } from "../access/identity.ts";
 import type { Queue } from "../broker/queue.ts";
 import type { Clock } from "../clock.ts";
+import type { ClusterStatus } from "../cluster/cluster-node.ts";
 import type { Config, RateScope } from "../config/settings.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { ArtifactFiles } from "../store/artifact-files.ts";
@@ -56,6 +57,8 @@ export interface Server {
   readonly audit: AuditTrail;
   readonly config: Config;
   readonly randomBytes: RandomBytes;
+  /** Of a node of a cluster. */
+  readonly cluster?: { readonly status: ClusterStatus } | undefined;
 }
 
 /** Where an operation counts, and as what. */

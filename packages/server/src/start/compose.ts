@@ -19,6 +19,7 @@ import type { Broker } from "../broker/broker.ts";
 import type { Queue } from "../broker/queue.ts";
 import type { EndpointChange } from "../broker/queue-webhooks.ts";
 import type { Clock } from "../clock.ts";
+import type { ClusterStatus } from "../cluster/cluster-node.ts";
 import type { Config } from "../config/settings.ts";
 import { collectArtifacts } from "../maintenance/collect-artifacts.ts";
 import { deleteOldAudit } from "../maintenance/delete-old-audit.ts";
@@ -57,9 +58,18 @@ import { openShard, openStore, type ShardParts } from "./open-shard.ts";
 export interface CoreParts extends Omit<ShardParts, "feed" | "limiter" | "onState" | "shard"> {
   /** Opens the shards of a store that knows of several; in this thread unless told otherwise. */
   readonly openShards?: (store: KnowingStore, parts: ShardParts) => Promise<readonly ShardLink[]>;
+  /** Makes this server a node of a cluster. */
+  readonly openNode?: ((store: Store, parts: ShardParts) => Promise<ClusterMember>) | undefined;
   readonly fetchKeySet: FetchKeySet;
   /** The storage failed for good: nothing is acknowledged any more. */
   readonly onFailed: (fault: FaultError) => void;
+}
+
+/** A server as a node of a cluster. */
+export interface ClusterMember extends AsyncDisposable {
+  readonly links: readonly ShardLink[];
+  readonly status: ClusterStatus;
+  handOff(target: string): void;
 }
 
 interface KnowingStore {
@@ -103,7 +113,8 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     for (const tell of endpointWatchers) tell(change);
   };
   const running = { ...parts, feed, limiter, onState, onEndpoint };
-  const opened = config.shards === 1 ? await openAlone(running) : await openShards(running);
+  const isAlone = config.shards === 1 && parts.openNode === undefined;
+  const opened = isAlone ? await openAlone(running) : await openShards(running);
   const { store, queue } = opened;
   const events = new Events(metrics);
   const artifacts = new ArtifactFiles(config.localArtifactsDir);
@@ -118,6 +129,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   });
   endpointWatchers.push((change) => recordDisabled(audit, change));
   const workers = new ConnectedWorkers(clock);
+  const cluster = opened.node;
   const server = {
     queue,
     clock,
@@ -129,6 +141,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     audit,
     config,
     randomBytes,
+    cluster,
   };
   const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });
   const authenticator = new Authenticator({
@@ -173,6 +186,7 @@ interface Opened extends AsyncDisposable {
   readonly queue: Queue;
   readonly scrape: () => MaybePromise<string>;
   readonly broker?: Broker;
+  readonly node?: ClusterMember | undefined;
 }
 
 interface OpenParts extends CoreParts, ShardParts {
@@ -207,20 +221,25 @@ async function openShards(parts: OpenParts): Promise<Opened> {
   const store = await openStore({ ...parts, onState: onControlState(parts) });
   try {
     const known = { identity: storage.identity, mustExist: store.hasShards };
-    const links = await (parts.openShards?.(known, parts) ?? openLocalShards(parts));
+    const node = await parts.openNode?.(store, parts);
+    const links =
+      node?.links ?? (await (parts.openShards?.(known, parts) ?? openLocalShards(parts)));
     const onMissed = (events: number): void => metrics.feedEvents.add(events, "missed");
     const { quotas } = config;
     const heard = { onState, onMissed, onEndpoint: parts.onEndpoint };
     const router = new Router({ links, clock, quotas, feed, defer, ...heard });
-    await router.opened();
+    // In a cluster the leaders are elsewhere, and may come later.
+    if (node === undefined) await router.opened();
     await store.noteShards();
     metrics.waiters.collect(() => [[router.waitingClaims, "claim"]]);
     return {
       store,
       queue: router,
+      node,
       scrape: async () => mergedScrape(metrics.render(), await router.scrape()),
       [Symbol.asyncDispose]: async () => {
         await router[Symbol.asyncDispose]();
+        await node?.[Symbol.asyncDispose]();
         await store[Symbol.asyncDispose]();
       },
     };

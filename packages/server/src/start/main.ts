@@ -37,7 +37,7 @@ import { drawUniform } from "./draw-uniform.ts";
 import { FrontThreads } from "./front-threads.ts";
 import { runKeysCommand } from "./keys-command.ts";
 import { ListenError, type Listening, listenAll } from "./listen.ts";
-import { openDataDir } from "./open-data-dir.ts";
+import { assertKindOfServer, openDataDir } from "./open-data-dir.ts";
 import { assertShardsThere, openShardThreads } from "./shard-threads.ts";
 import { stopRequested } from "./stop-requests.ts";
 import { welcome } from "./welcome.ts";
@@ -106,8 +106,14 @@ interface Running {
   readonly fronts: FrontThreads | undefined;
 }
 
+/** The callers in flight hear of it first; what the disk holds is sorted out by the next start. */
+function onFailed(fault: FaultError): void {
+  setImmediate(() => exit(exitCodes.storage, `storage failed: ${fault.message}`));
+}
+
 async function start(given: Given, logger: Logger): Promise<Running> {
   const { config } = given;
+  assertKindOfServer(config);
   const tls = startTls(given, logger);
   const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
   const timestamps = new Timestamps(config.timezone);
@@ -133,14 +139,16 @@ async function start(given: Given, logger: Logger): Promise<Running> {
     tracing,
     fetchKeySet,
     defer: (run) => void setImmediate(run),
+    openNode:
+      config.clusterMembers === ""
+        ? undefined
+        : async (store, shard) =>
+            (await import("./open-node.ts")).openNode(store, { ...shard, onFailed }),
     openShards: async ({ identity, mustExist }) => {
       if (mustExist) assertShardsThere(config);
       return await openShardThreads({ config, clock, logger, identity });
     },
-    onFailed: (fault) => {
-      // The callers in flight hear of it first; what the disk holds is sorted out by the next start.
-      setImmediate(() => exit(exitCodes.storage, `storage failed: ${fault.message}`));
-    },
+    onFailed,
   });
   const endpoints = newEndpoints(randomBytes(12).toString("base64url"));
   const shared = { core, config, logger, metrics, endpoints, tls, tracing };

@@ -7,10 +7,12 @@ import {
   DataLock,
   FaultError,
   type Kv,
+  LevelKv,
   type LocalLog,
   type Log,
   MemoryKv,
   MemoryLog,
+  NodeDisk,
   type OpenedFiles,
   openFiles,
 } from "@codeq/engine";
@@ -64,6 +66,39 @@ export async function openDataDir(config: Config, parts: OpenParts): Promise<Sto
   }
   noteProgress(files.log, parts.clock);
   return files;
+}
+
+/** What a node of a cluster keeps of one shard. */
+export interface ReplicaStorage {
+  readonly kv: Kv;
+  readonly freeBytes: () => Promise<number>;
+}
+
+/** The folder of the data directory with the replicas of a cluster node. */
+const replicasFolder = "replicas";
+
+/** The lock of the data directory is held by whoever opened its store. */
+export async function openReplica(config: Config, shard: number): Promise<ReplicaStorage> {
+  if (config.persistenceProvider === "memory") {
+    return { kv: new MemoryKv(), freeBytes: () => Promise.resolve(Number.POSITIVE_INFINITY) };
+  }
+  const directory = resolve(config.dataDir, replicasFolder, `shard-${shard}`);
+  await makeDirectory(directory);
+  const disk = await NodeDisk.open(directory);
+  const sizes = { cacheBytes: config.lsmCacheBytes, writeBufferBytes: config.lsmWriteBufferBytes };
+  const kv = await LevelKv.open(join(directory, "kv"), { sizes });
+  return { kv, freeBytes: () => disk.freeBytes() };
+}
+
+/** Throws when the directory is of the other kind of server, whose tasks would not be seen. */
+export function assertKindOfServer(config: Config): void {
+  const folder = resolve(config.dataDir, replicasFolder);
+  if (config.clusterMembers !== "" || !existsSync(folder)) return;
+  throw new FaultError(
+    "format",
+    `the data directory ${resolve(config.dataDir)} belongs to a cluster node. ` +
+      "Set clusterMembers, nodeId and clusterSecret as before, or choose another directory.",
+  );
 }
 
 /** Keeps the witness of the log not much behind it, also when nothing is flushed. */

@@ -242,7 +242,9 @@ export async function openStore(parts: StoreParts): Promise<Store> {
       },
       stateChanged: (state: EngineState, fault) => {
         const fields = { state, error: fault?.message, cause: String(fault?.cause ?? "") };
-        if (state === "open") logger.info("storage accepts writes again", { state });
+        const isElsewhere = fault?.code === "not_leader" || fault?.code === "unknown";
+        if (isElsewhere) logger.info("this node leads the shard no longer", fields);
+        else if (state === "open") logger.info("storage accepts writes again", { state });
         else logger.error("storage refuses writes", fields);
         // Before the process may end.
         parts.onState(state, fault);

@@ -11,7 +11,7 @@ export interface InactiveSetting {
 }
 
 const inactive = (name: string, ...env: string[]): InactiveSetting => ({ name, env });
-const alone = "this version runs as a single node; remove it, or set it to false";
+const alone = "a cluster is configured with clusterMembers, nodeId and clusterSecret; remove it";
 
 export const inactiveSettings: readonly InactiveSetting[] = [
   inactive("redisAddr", "REDIS_ADDR"),
@@ -20,7 +20,7 @@ export const inactiveSettings: readonly InactiveSetting[] = [
   inactive("requeueInspectLimit", "REQUEUE_INSPECT_LIMIT"),
   inactive("subscriptionMinIntervalSeconds", "SUBSCRIPTION_MIN_INTERVAL_SECONDS"),
   inactive("subscriptionCleanupIntervalSeconds", "SUBSCRIPTION_CLEANUP_INTERVAL_SECONDS"),
-  { name: "sharding.enabled", env: [], refuseWhenOn: `${alone} and use shards` },
+  { name: "sharding.enabled", env: [], refuseWhenOn: "use shards instead; remove it" },
   inactive("sharding.defaultShard"),
   inactive("sharding.commandMappings"),
   inactive("sharding.tenantOverrides"),

@@ -29,6 +29,7 @@ import { apiKeyRoutes } from "./api-key-routes.ts";
 import { auditRoutes } from "./audit-routes.ts";
 import { BodyTurns } from "./body-turns.ts";
 import { Calls, headersOf, type Listener, type Permit } from "./calls.ts";
+import { clusterRoutes } from "./cluster-routes.ts";
 import { eventRoutes } from "./event-routes.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
@@ -105,6 +106,7 @@ export const routes: readonly AnyRoute[] = [
   ...auditRoutes,
   ...eventRoutes,
   ...workerRoutes,
+  ...clusterRoutes,
   ...taskAdminRoutes,
   ...webhookRoutes,
 ];

@@ -268,6 +268,8 @@ export const ofEveryRoute: readonly ErrorCode[] = [
   "quota_exceeded",
   "invalid_argument",
   "storage_failed",
+  "no_leader",
+  "outcome_unknown",
   "shutting_down",
   "overloaded",
   "data_damaged",

@@ -9,6 +9,7 @@ import { deliveryStates } from "../../store/delivery-record.ts";
 import type { JsonSchema } from "./json-schema.ts";
 
 const string: JsonSchema = { type: "string" };
+const boolean: JsonSchema = { type: "boolean" };
 const count: JsonSchema = { type: "integer", minimum: 0 };
 const time: JsonSchema = { type: "string", format: "date-time" };
 const strings: JsonSchema = { type: "array", items: string };
@@ -376,6 +377,45 @@ export const replySchemas = {
   CreatedSecret: fields(
     { id: string, secret: described(string, "The secret itself; it is not shown again.") },
     secret,
+  ),
+  Cluster: fields(
+    {
+      enabled: described(boolean, "False for a server alone."),
+      nodes: listOf(fields({ id: string, address: string })),
+      shards: listOf(
+        fields(
+          {
+            shard: count,
+            role: described(
+              string,
+              "waiting, following, candidate, opening, leading, steppingDown, diverged or closed.",
+            ),
+            epoch: described(count, "How often the shard has had another leader."),
+            slot: described(count, "The last record of the log that this node has read."),
+            index: described(count, "How many records of changes it has applied."),
+            silentMs: described(count, "How long nothing was heard of the leader."),
+          },
+          { leader: string, problem: described(string, "Why it does not follow.") },
+        ),
+      ),
+    },
+    { self: string },
+  ),
+  RaftStatus: fields(
+    { enabled: boolean, numGroups: count },
+    {
+      groups: listOf(
+        fields({
+          shardIdx: count,
+          isLeader: boolean,
+          selfId: string,
+          selfAddr: string,
+          leaderId: string,
+          leaderAddr: string,
+          hasLeader: boolean,
+        }),
+      ),
+    },
   ),
   Health: fields(
     {

@@ -1,0 +1,232 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { describe, test } from "node:test";
+import { systemClock as clock } from "../clock.ts";
+import { createLogger } from "../telemetry/logger.ts";
+import { Peers } from "./peers.ts";
+import type { Caller } from "./replicated-shard.ts";
+
+const secret = "what only the nodes of this cluster know";
+const leader = (port: number) => ({ id: "b", address: `127.0.0.1:${port}` });
+
+interface Opened extends AsyncDisposable {
+  readonly port: number;
+  readonly peers: Peers;
+  /** Messages that arrived, of all callers. */
+  readonly heard: string[];
+  readonly warnings: string[];
+  readonly warned: Promise<void>;
+  readonly ended: Promise<void>;
+}
+
+/** A node that answers every message with itself, for shard 1 only. */
+async function setup(knows: string = secret): Promise<Opened> {
+  const port = await freePort();
+  const heard: string[] = [];
+  const warnings: string[] = [];
+  const warned = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<void>();
+  const logger = createLogger({
+    level: "info",
+    format: "json",
+    nowMs: () => 0,
+    write: (line) => {
+      warnings.push(line);
+      warned.resolve();
+    },
+  });
+  const peers = new Peers({
+    secret: knows,
+    clock,
+    logger,
+    onCall: (shard, caller) => {
+      if (shard !== 1) return undefined;
+      caller.hear(bytes("hello"));
+      return {
+        take: (message) => {
+          heard.push(Buffer.from(message).toString());
+          caller.hear(bytes(`echo ${Buffer.from(message).toString()}`));
+        },
+        close: () => ended.resolve(),
+      };
+    },
+  });
+  await peers.listen(`127.0.0.1:${port}`);
+  const dispose = (): Promise<void> => Promise.resolve(peers[Symbol.asyncDispose]());
+  const facts = { port, peers, heard, warnings };
+  return {
+    ...facts,
+    warned: warned.promise,
+    ended: ended.promise,
+    [Symbol.asyncDispose]: dispose,
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+function bytes(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(Buffer.from(text));
+}
+
+/** A caller whose messages can be waited for. */
+class Heard implements Caller {
+  readonly messages: string[] = [];
+  readonly ended: Promise<void>;
+  end: () => void;
+  #wanted = 0;
+  #reached: () => void = () => {};
+
+  constructor() {
+    const ended = Promise.withResolvers<void>();
+    this.ended = ended.promise;
+    this.end = () => ended.resolve();
+  }
+
+  hear(message: Uint8Array): void {
+    this.messages.push(Buffer.from(message).toString());
+    if (this.messages.length >= this.#wanted) this.#reached();
+  }
+
+  count(wanted: number): Promise<void> {
+    this.#wanted = wanted;
+    return new Promise((resolve) => {
+      this.#reached = resolve;
+      if (this.messages.length >= wanted) resolve();
+    });
+  }
+}
+
+describe("nodes of a cluster", () => {
+  test("talk about many shards over one connection, in order", async () => {
+    await using called = await setup();
+    await using calling = await setup();
+    const caller = new Heard();
+    const hosting = calling.peers.dial(leader(called.port), 1, caller);
+    await caller.count(1);
+    for (let at = 0; at < 50; at += 1) hosting.take(bytes(`${at} ${"x".repeat(at * 1000)}`));
+    await caller.count(51);
+    assert.equal(caller.messages[0], "hello");
+    assert.deepEqual(
+      caller.messages.slice(1).map((text) => text.split(" ")[1]),
+      Array.from({ length: 50 }, (_, at) => `${at}`),
+    );
+    hosting.close();
+    await called.ended;
+  });
+
+  test("say that they do not lead a shard", async () => {
+    await using called = await setup();
+    await using calling = await setup();
+    const caller = new Heard();
+    calling.peers.dial(leader(called.port), 2, caller);
+    await caller.ended;
+  });
+
+  test("tell the caller when nobody listens, and when the other node is gone", async () => {
+    await using calling = await setup();
+    const nobody = new Heard();
+    calling.peers.dial(leader(await freePort()), 1, nobody);
+    await nobody.ended;
+    const called = await setup();
+    const caller = new Heard();
+    calling.peers.dial(leader(called.port), 1, caller);
+    await caller.count(1);
+    await called[Symbol.asyncDispose]();
+    await caller.ended;
+  });
+
+  test("refuse a node with another secret, and are refused by it", async () => {
+    await using called = await setup();
+    await using calling = await setup("what the nodes of another cluster know");
+    const caller = new Heard();
+    calling.peers.dial(leader(called.port), 1, caller);
+    await caller.ended;
+    await Promise.any([called.warned, calling.warned]);
+    assert.deepEqual(caller.messages, []);
+    assert.deepEqual(called.heard, []);
+  });
+
+  test("refuse a stranger that speaks another protocol", async () => {
+    await using called = await setup();
+    const socket = connect(called.port, "127.0.0.1");
+    socket.write("GET /v1/codeq/tasks HTTP/1.1\r\nx-tenant-id: acme\r\nHost: somewhere\r\n\r\n");
+    await once(socket.resume(), "close");
+    await called.warned;
+    assert.match(called.warnings[0] ?? "", /stranger was refused/);
+  });
+});
+
+/** Stands between two nodes, and can repeat or change what passes. */
+async function between(
+  port: number,
+  change: (piece: Buffer, number: number) => Buffer,
+): Promise<{ readonly port: number; readonly sent: Buffer[]; readonly server: Server }> {
+  const sent: Buffer[] = [];
+  const sockets: Socket[] = [];
+  const server = createServer((near) => {
+    const far = connect(port, "127.0.0.1");
+    sockets.push(near, far);
+    near.on("data", (piece) => {
+      sent.push(piece);
+      far.write(change(piece, sent.length));
+    });
+    far.on("data", (piece) => near.write(piece));
+    near.on("close", () => far.destroy());
+    far.on("close", () => near.destroy());
+    near.on("error", () => {});
+    far.on("error", () => {});
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return { port: (server.address() as { port: number }).port, sent, server };
+}
+
+describe("frames", () => {
+  test("that were recorded mean nothing on another connection", async () => {
+    await using called = await setup();
+    await using calling = await setup();
+    const way = await between(called.port, (piece) => piece);
+    const caller = new Heard();
+    const hosting = calling.peers.dial(leader(way.port), 1, caller);
+    await caller.count(1);
+    hosting.take(bytes("delete everything"));
+    await caller.count(2);
+    assert.deepEqual(called.heard, ["delete everything"]);
+    const thief = connect(called.port, "127.0.0.1");
+    thief.write(Buffer.concat(way.sent));
+    await once(thief.resume(), "close");
+    assert.deepEqual(called.heard, ["delete everything"]);
+    hosting.close();
+    way.server.close();
+  });
+
+  test("that were repeated or changed on their way end the connection", async () => {
+    for (const how of ["repeat", "change"] as const) {
+      await using called = await setup();
+      await using calling = await setup();
+      let isHostile = false;
+      const way = await between(called.port, (piece) => {
+        if (!isHostile) return piece;
+        if (how === "repeat") return Buffer.concat([piece, piece]);
+        const changed = Buffer.from(piece);
+        changed[changed.length - 1] = (changed.at(-1) as number) ^ 1;
+        return changed;
+      });
+      const caller = new Heard();
+      const hosting = calling.peers.dial(leader(way.port), 1, caller);
+      await caller.count(1);
+      isHostile = true;
+      hosting.take(bytes("once"));
+      await caller.ended;
+      assert.deepEqual(called.heard, how === "repeat" ? ["once"] : []);
+      way.server.close();
+    }
+  });
+});

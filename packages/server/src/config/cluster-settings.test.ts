@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { clusterMembers, clusterProblems } from "./cluster-settings.ts";
+import type { ClusterSettings } from "./settings.ts";
+
+const three: ClusterSettings = {
+  clusterMembers: "a=10.0.0.1:7000, b=10.0.0.2:7000,c=[::1]:7000",
+  nodeId: "b",
+  clusterSecret: "x".repeat(32),
+  clusterBootstrap: false,
+  clusterLogBytes: 1024 ** 3,
+  natsUrls: "",
+  natsServer: "nats-server",
+};
+
+describe("the settings of a cluster", () => {
+  test("name the nodes and where they are", () => {
+    assert.deepEqual(clusterProblems(three), []);
+    assert.deepEqual(clusterMembers(three), [
+      { id: "a", address: "10.0.0.1:7000" },
+      { id: "b", address: "10.0.0.2:7000" },
+      { id: "c", address: "[::1]:7000" },
+    ]);
+  });
+
+  test("say what is missing", () => {
+    const problems = clusterProblems({ ...three, nodeId: "", clusterSecret: "" });
+    assert.equal(problems.length, 2);
+    assert.match(problems[0] ?? "", /^nodeId: is missing; clusterMembers has a, b, c/);
+    assert.match(problems[1] ?? "", /^clusterSecret: required in a cluster/);
+    assert.match(clusterProblems({ ...three, nodeId: "d" })[0] ?? "", /d is not among them/);
+  });
+
+  test("refuse an even number of nodes, and two with one name or address", () => {
+    const twoNodes = "a=10.0.0.1:7000,b=10.0.0.2:7000";
+    assert.match(clusterProblems({ ...three, clusterMembers: twoNodes })[0] ?? "", /odd number/);
+    const twins = "a=10.0.0.1:7000,a=10.0.0.2:7000,b=10.0.0.3:7000";
+    assert.match(clusterProblems({ ...three, clusterMembers: twins })[0] ?? "", /of its own/);
+  });
+
+  test("mean nothing without nodes", () => {
+    const alone = { ...three, clusterMembers: "", clusterSecret: "", nodeId: "" };
+    assert.deepEqual(clusterProblems(alone), []);
+    assert.match(clusterProblems({ ...alone, nodeId: "a" })[0] ?? "", /^nodeId: is for a cluster/);
+  });
+});

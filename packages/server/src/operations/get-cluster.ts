@@ -1,0 +1,21 @@
+/** What this node knows of its cluster: the nodes, and who leads each shard. */
+import type { ClusterStatus } from "../cluster/cluster-node.ts";
+import type { Operation, Server } from "./operation.ts";
+
+const run = ({ cluster }: Server) => ({ ok: true, value: cluster?.status }) as const;
+
+/** Undefined for a server alone. */
+export const getCluster: Operation<undefined, ClusterStatus | undefined> = {
+  name: "get_cluster",
+  access: "admin",
+  scope: undefined,
+  run,
+};
+
+/** The same for everybody who has a token, as clients of the Go server ask for it. */
+export const getRaftStatus: Operation<undefined, ClusterStatus | undefined> = {
+  name: "get_raft_status",
+  access: "either",
+  scope: undefined,
+  run,
+};

@@ -1,0 +1,249 @@
+/** Makes a server a node of a cluster: its log servers, its replicas, and what opens when one leads. */
+import { createHmac, randomBytes } from "node:crypto";
+import { resolve } from "node:path";
+import { FaultError, type SharedLog } from "@codeq/engine";
+import type { NatsServers } from "@codeq/engine/nats";
+import { webhookLimiterOfShard } from "../access/limiter.ts";
+import { ClusterNode, type ReplicaOpening } from "../cluster/cluster-node.ts";
+import { natsUrl } from "../cluster/nats-config.ts";
+import { NatsProcess } from "../cluster/nats-process.ts";
+import { hostAndPort } from "../cluster/peers.ts";
+import { type OpenedShard, type Opening, ReplicatedShard } from "../cluster/replicated-shard.ts";
+import { clusterMembers, type ClusterNode as NamedNode } from "../config/cluster-settings.ts";
+import { isLimited } from "../config/quotas.ts";
+import type { Config } from "../config/settings.ts";
+import type { Store } from "../store/store.ts";
+import { createMetrics } from "../telemetry/metrics.ts";
+import type { ClusterMember } from "./compose.ts";
+import { openReplica, type ReplicaStorage } from "./open-data-dir.ts";
+import { openShard, type ShardParts } from "./open-shard.ts";
+
+/** Ports above that of a node: for clients of its nats-server, and for the other nats-servers. */
+const natsPorts = { clients: 1, routes: 2 } as const;
+const replicasMax = 3;
+/** What a record may be; the largest group of changes is less. */
+const payloadBytesMin = 8 * 1024 * 1024 - 1024;
+
+export interface NodeParts extends ShardParts {
+  /** The storage of a replica failed for good. */
+  readonly onFailed: (fault: FaultError) => void;
+}
+
+export async function openNode(store: Store, parts: NodeParts): Promise<ClusterMember> {
+  const { config, clock, logger } = parts;
+  await assertWithoutTasks(store, config);
+  const nodes = clusterMembers(config);
+  const self = nodes.find(({ id }) => id === config.nodeId) as NamedNode;
+  await using stack = new AsyncDisposableStack();
+  const own = config.natsUrls === "" ? await startNats(parts, nodes, self) : undefined;
+  if (own !== undefined) stack.use(own);
+  const logs = stack.use(await Logs.connect(parts, nodes, self));
+  const node = stack.use(
+    await ClusterNode.start({
+      self,
+      nodes,
+      secret: config.clusterSecret,
+      shards: config.shards,
+      clock,
+      logger,
+      openLog: (shard) => logs.open(shard),
+      openReplica: (opening) => openReplicatedShard(parts, self, opening),
+    }),
+  );
+  const opened = stack.move();
+  return {
+    links: node.links,
+    get status() {
+      return node.status;
+    },
+    handOff: (target) => node.handOff(target),
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  };
+}
+
+/** Tasks of a server alone would not be seen by the cluster. */
+async function assertWithoutTasks(store: Store, config: Config): Promise<void> {
+  const { queues } = await store.counts();
+  if (queues.length === 0) return;
+  throw new FaultError(
+    "format",
+    `the data directory ${resolve(config.dataDir)} holds tasks of a server alone. Start it without ` +
+      "clusterMembers until they are done, or choose an empty directory for the node.",
+  );
+}
+
+/** The password of the log servers follows from the secret, so that nobody has to choose another. */
+function natsPassword({ clusterSecret }: Config): string {
+  return createHmac("sha256", clusterSecret).update("nats").digest("base64url");
+}
+
+function addressAbove(node: NamedNode, ports: number): string {
+  const at = node.address.lastIndexOf(":");
+  return `${node.address.slice(0, at)}:${hostAndPort(node.address).port + ports}`;
+}
+
+function startNats(
+  { config, clock, logger }: NodeParts,
+  nodes: readonly NamedNode[],
+  self: NamedNode,
+): Promise<NatsProcess> {
+  const all = nodes.map((node) => addressAbove(node, natsPorts.routes));
+  const routes =
+    nodes.length === 1 ? undefined : { address: addressAbove(self, natsPorts.routes), all };
+  return NatsProcess.start({
+    binary: config.natsServer,
+    clock,
+    logger,
+    config: {
+      serverName: self.id,
+      clientAddress: addressAbove(self, natsPorts.clients),
+      routes,
+      directory: resolve(config.dataDir, "nats"),
+      password: natsPassword(config),
+      storeBytesMax: (config.shards + 1) * config.clusterLogBytes,
+    },
+  });
+}
+
+/** The logs of all shards. The connection to their servers is made when it is first needed. */
+class Logs implements AsyncDisposable {
+  readonly #config: Config;
+  readonly #replicas: number;
+  readonly #servers: Promise<NatsServers>;
+  #connected: NatsServers | undefined;
+  readonly #warn: (text: string) => void;
+
+  private constructor(
+    config: Config,
+    servers: Promise<NatsServers>,
+    { replicas, warn }: { readonly replicas: number; readonly warn: (text: string) => void },
+  ) {
+    this.#config = config;
+    this.#servers = servers.then((connected) => {
+      this.#connected = connected;
+      return connected;
+    });
+    // Told by whoever opens a log.
+    this.#servers.catch(() => {});
+    this.#replicas = replicas;
+    this.#warn = warn;
+  }
+
+  static async connect(
+    { config, logger }: NodeParts,
+    nodes: readonly NamedNode[],
+    self: NamedNode,
+  ): Promise<Logs> {
+    // Loaded by nodes of a cluster only.
+    const { NatsServers } = await import("@codeq/engine/nats");
+    const { natsUrls } = config;
+    // The own server first: it is the nearest.
+    const others = nodes.filter(({ id }) => id !== self.id);
+    const password = natsPassword(config);
+    const urls =
+      natsUrls === ""
+        ? [self, ...others].map((node) => natsUrl(addressAbove(node, natsPorts.clients), password))
+        : natsUrls.split(",").map((url) => url.trim());
+    const servers = NatsServers.connect({ urls, name: `codeq ${self.id}` });
+    const warn = (text: string): void => logger.warn(text);
+    if (natsUrls !== "") {
+      warn(
+        "the log servers are not started by codeQ: check that they run with sync_interval: always, " +
+          "or acknowledged work is lost when all of them lose power",
+      );
+    }
+    return new Logs(config, servers, { replicas: Math.min(nodes.length, replicasMax), warn });
+  }
+
+  async open(shard: number): Promise<SharedLog | undefined> {
+    const servers = await this.#servers;
+    const name = `codeq-shard-${shard}`;
+    const found = await servers.open(name);
+    if (found !== undefined) return assertRoomy(found);
+    if (!this.#config.clusterBootstrap) return undefined;
+    const logId = 1 + randomBytes(6).readUIntBE(0, 6);
+    const bytesMax = this.#config.clusterLogBytes;
+    await servers.create(name, { logId, replicas: this.#replicas, bytesMax });
+    this.#warn(`the log of shard ${shard} was made; remove clusterBootstrap now`);
+    return await servers.open(name);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#connected?.[Symbol.asyncDispose]();
+  }
+}
+
+function assertRoomy(log: SharedLog): SharedLog {
+  if (log.recordBytesMax >= payloadBytesMin) return log;
+  throw new FaultError(
+    "format",
+    `the log servers take records of ${log.recordBytesMax} bytes. Set max_payload: 8MB in the ` +
+      "configuration of every nats-server.",
+  );
+}
+
+async function openReplicatedShard(
+  parts: NodeParts,
+  self: NamedNode,
+  { shard, shared, rank, onChange }: ReplicaOpening,
+): Promise<ReplicatedShard> {
+  const { config, clock, logger, defer } = parts;
+  const storage = await openReplica(config, shard);
+  try {
+    return new ReplicatedShard({
+      number: shard,
+      count: config.shards,
+      shared,
+      kv: storage.kv,
+      self,
+      rank,
+      clock,
+      drawWriter: () => 1 + randomBytes(6).readUIntBE(0, 6),
+      flushBytes: config.flushBytes,
+      isLimited: isLimited(config.quotas),
+      defer,
+      openShard: (opening) => openLed(parts, { shard, storage, shared }, opening),
+      onBug: (error) =>
+        logger.error("a call failed", { error: (error as Error).stack ?? String(error) }),
+      onChange,
+    });
+  } catch (error) {
+    await storage.kv.close();
+    throw error;
+  }
+}
+
+interface LedParts {
+  readonly shard: number;
+  readonly storage: ReplicaStorage;
+  readonly shared: SharedLog;
+}
+
+/** The shard with everything around it, while this node leads it. */
+async function openLed(
+  parts: NodeParts,
+  { shard, storage, shared }: LedParts,
+  { log, feed, onState }: Opening,
+): Promise<OpenedShard> {
+  const { config, clock } = parts;
+  const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
+  const opened = await openShard({
+    ...parts,
+    metrics,
+    feed,
+    limiter: webhookLimiterOfShard(config, clock),
+    shard: config.shards === 1 ? undefined : { number: shard, of: undefined },
+    storage: { ...storage, log, identity: shared.logId, isKvLent: true },
+    onState: (state, fault) => {
+      onState(fault);
+      if (state !== "failed" || fault === undefined) return;
+      // Deposed nodes follow again; anything else is a broken disk.
+      if (fault.code !== "not_leader" && fault.code !== "unknown") parts.onFailed(fault);
+    },
+  });
+  return {
+    broker: opened.broker,
+    scrape: () => metrics.render(),
+    [Symbol.asyncDispose]: () => Promise.resolve(opened[Symbol.asyncDispose]()),
+  };
+}

@@ -1,0 +1,195 @@
+/** Three nodes with real log servers, of which the one that leads is killed, stopped and cut off. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { test } from "node:test";
+import { type ApiClient, resultOf } from "./api-calls.ts";
+import { natsBinary } from "./nats-binary.ts";
+import { ThreeNodes } from "./three-nodes.ts";
+
+const binary = natsBinary();
+const skip = "missing" in binary ? binary.missing : false;
+const path = "path" in binary ? binary.path : "";
+
+const commandLine = join(import.meta.dirname, "../../packages/cli/src/main.ts");
+
+function statusOf(cluster: ThreeNodes): string[] {
+  const url = cluster.servers.get("b")?.url ?? "";
+  return ["cluster", "status", "--base-url", url, "--producer-token", "dev-token"];
+}
+
+/** Creates tasks on a node until it is told to stop; what was acknowledged, and what was not. */
+class Load {
+  readonly acknowledged: string[] = [];
+  refused = 0;
+  isOver = false;
+  readonly done: Promise<void>;
+  #reached: () => void = () => {};
+  #wanted = Number.POSITIVE_INFINITY;
+
+  constructor(clients: () => readonly ApiClient[], lanes = 4) {
+    this.done = Promise.all(
+      Array.from({ length: lanes }, (_, lane) => this.#create(clients, lane)),
+    ).then(() => {});
+  }
+
+  /** Resolves when so many more were acknowledged. */
+  more(count: number): Promise<void> {
+    this.#wanted = this.acknowledged.length + count;
+    return new Promise((resolve) => {
+      this.#reached = resolve;
+    });
+  }
+
+  async #create(clients: () => readonly ApiClient[], lane: number): Promise<void> {
+    for (let number = 0; !this.isOver; number += 1) {
+      const all = clients();
+      const client = all[(lane + number) % all.length] as ApiClient;
+      const body = { command: "work", payload: { lane, number } };
+      const reply = await client.create(body).catch(() => undefined);
+      if (reply?.status !== 202) {
+        this.refused += 1;
+        continue;
+      }
+      this.acknowledged.push((JSON.parse(reply.text) as { id: string }).id);
+      if (this.acknowledged.length >= this.#wanted) this.#reached();
+    }
+  }
+}
+
+test("nothing that was acknowledged is lost when the leader is killed, and each task ends once", {
+  skip,
+}, async (context) => {
+  await using cluster = await ThreeNodes.start(path);
+  const first = await cluster.leader("b");
+  const others = cluster.ids.filter((id) => id !== first);
+  const load = new Load(() => others.map((id) => cluster.client(id)));
+  await load.more(200);
+  const killedMs = performance.now();
+  await cluster.servers.get(first)?.kill();
+  await load.more(200);
+  const pauseMs = Math.round(performance.now() - killedMs);
+  const second = await cluster.leader(others[0] as string, { besides: first });
+  assert.ok(others.includes(second));
+  // It comes back as a follower, and the next leader is killed.
+  await cluster.startNode(first);
+  await cluster.leader(first);
+  const survivors = cluster.ids.filter((id) => id !== second);
+  const again = new Load(() => survivors.map((id) => cluster.client(id)));
+  await again.more(50);
+  load.isOver = true;
+  await load.done;
+  await cluster.servers.get(second)?.kill();
+  await again.more(100);
+  again.isOver = true;
+  await again.done;
+  const ids = [...load.acknowledged, ...again.acknowledged];
+  context.diagnostic(
+    JSON.stringify({ acknowledged: ids.length, refused: load.refused + again.refused, pauseMs }),
+  );
+  await cluster.startNode(second);
+  await cluster.leader(second);
+  const claimed = await claimAll(cluster, ids);
+  assert.deepEqual(
+    ids.filter((id) => !claimed.has(id)),
+    [],
+    "every acknowledged task is handed out",
+  );
+  assert.deepEqual(
+    [...claimed].filter(([, count]) => count !== 1),
+    [],
+    "and only once",
+  );
+  // Whichever node is asked.
+  for (const [at, id] of ids.entries()) {
+    if (at % 10 !== 0) continue;
+    const client = cluster.client(cluster.ids[(at / 10) % 3] as string);
+    assert.equal(resultOf(await client.get(`/tasks/${id}/result`)), "COMPLETED");
+  }
+});
+
+/** Claims and completes everything over all nodes by turns; how often each task was handed out. */
+async function claimAll(
+  cluster: ThreeNodes,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  const counts = new Map<string, number>();
+  for (let turn = 0; ; turn += 1) {
+    const client = cluster.client(cluster.ids[turn % 3] as string);
+    const reply = await client.post("/tasks/claim/batch", { commands: ["work"], count: 50 });
+    if (reply.status === 204) {
+      if (ids.every((id) => counts.has(id))) return counts;
+      throw new Error(`${counts.size} of ${ids.length} tasks are there`);
+    }
+    assert.equal(reply.status, 200, reply.text);
+    const { tasks } = JSON.parse(reply.text) as { tasks: { id: string }[] };
+    for (const { id } of tasks) {
+      counts.set(id, (counts.get(id) ?? 0) + 1);
+      const other = cluster.client(cluster.ids[(turn + 1) % 3] as string);
+      const done = await other.post(`/tasks/${id}/result`, { status: "COMPLETED", result: {} });
+      assert.equal(done.status, 200, done.text);
+    }
+  }
+}
+
+test("a node that stops in order hands over, and its log server may go with it", {
+  skip,
+}, async (context) => {
+  await using cluster = await ThreeNodes.start(path, { CODEQ_SHARDS: "2" });
+  const leaders = [await cluster.leader("a"), await cluster.leader("a", { shard: 1 })];
+  const key = await cluster.client("a").post("/admin/keys", { name: "k", scopes: [] });
+  assert.equal(key.status, 501, "API keys would be known to one node only");
+  const shown = spawnSync(
+    process.execPath,
+    ["--conditions=source", commandLine, ...statusOf(cluster)],
+    {
+      encoding: "utf8",
+    },
+  );
+  assert.equal(shown.status, 0, shown.stderr);
+  for (const [shard, leader] of leaders.entries()) {
+    assert.match(shown.stdout, new RegExp(`^ +${shard} +${leader} `, "m"));
+  }
+  const [leader = ""] = leaders;
+  const others = cluster.ids.filter((id) => id !== leader);
+  const load = new Load(() => others.map((id) => cluster.client(id)));
+  await load.more(50);
+  const stoppedMs = performance.now();
+  const exit = await cluster.servers.get(leader)?.stop();
+  assert.equal(exit?.code, 0, exit?.stderr);
+  const stopMs = Math.round(performance.now() - stoppedMs);
+  await load.more(100);
+  load.isOver = true;
+  await load.done;
+  for (const shard of leaders.keys()) {
+    const next = await cluster.leader(others[0] as string, { shard, besides: leader });
+    assert.ok(others.includes(next));
+  }
+  const allLedMs = Math.round(performance.now() - stoppedMs);
+  context.diagnostic(JSON.stringify({ leaders, stopMs, allLedMs, refused: load.refused }));
+  const counts = await others.reduce(
+    async (sum, id) => [...(await sum), (await cluster.client(id).get("/admin/queues/work")).text],
+    Promise.resolve([] as string[]),
+  );
+  assert.equal(counts[0], counts[1], "both nodes tell the same");
+  const { ready } = JSON.parse(counts[0] ?? "") as { ready: number };
+  assert.ok(ready >= load.acknowledged.length, `${ready} of ${load.acknowledged.length}`);
+});
+
+test("goes on when a whole machine is gone, its log server with it", { skip }, async (context) => {
+  await using cluster = await ThreeNodes.start(path);
+  const leader = await cluster.leader("b");
+  const others = cluster.ids.filter((id) => id !== leader);
+  const load = new Load(() => others.map((id) => cluster.client(id)));
+  await load.more(50);
+  const killedMs = performance.now();
+  await cluster.killNats(leader);
+  await cluster.servers.get(leader)?.kill();
+  await load.more(100);
+  context.diagnostic(JSON.stringify({ pauseMs: Math.round(performance.now() - killedMs) }));
+  load.isOver = true;
+  await load.done;
+  const reply = await cluster.client(others[0] as string).get("/admin/queues/work");
+  const { ready } = JSON.parse(reply.text) as { ready: number };
+  assert.ok(ready >= load.acknowledged.length, `${ready} of ${load.acknowledged.length}`);
+});

@@ -1,0 +1,145 @@
+/** Three nodes as users run them: processes with a data directory and a nats-server each. */
+
+import { once } from "node:events";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ApiClient } from "../e2e/api-client.ts";
+import { type ServerProcess, spawnServer, startServer } from "../e2e/server-process.ts";
+
+export interface ClusterJson {
+  readonly self: string;
+  readonly shards: readonly {
+    readonly shard: number;
+    readonly role: string;
+    readonly leader?: string;
+    readonly epoch: number;
+    readonly slot: number;
+    readonly problem?: string;
+  }[];
+}
+
+const secret = "the secret of the cluster of the tests";
+const portsEach = 3;
+
+export class ThreeNodes implements AsyncDisposable {
+  readonly ids: readonly string[] = ["a", "b", "c"];
+  readonly servers: Map<string, ServerProcess> = new Map();
+  readonly #directory: string;
+  readonly #env: Readonly<Record<string, string>>;
+  readonly #clients: Map<string, ApiClient> = new Map();
+
+  private constructor(directory: string, env: Readonly<Record<string, string>>) {
+    this.#directory = directory;
+    this.#env = env;
+  }
+
+  static async start(
+    natsServer: string,
+    more: Readonly<Record<string, string>> = {},
+  ): Promise<ThreeNodes> {
+    const directory = await mkdtemp(join(tmpdir(), "codeq-cluster-"));
+    const firsts = await freePortBlocks(3);
+    const list = ["a", "b", "c"].map((id, at) => `${id}=127.0.0.1:${firsts[at]}`).join(",");
+    const cluster = new ThreeNodes(directory, {
+      CODEQ_ENV: "dev",
+      CODEQ_CLUSTER_MEMBERS: list,
+      CODEQ_CLUSTER_SECRET: secret,
+      CODEQ_CLUSTER_LOG_BYTES: String(64 * 1024 * 1024),
+      CODEQ_NATS_SERVER: natsServer,
+      ...more,
+    });
+    await Promise.all(cluster.ids.map((id) => cluster.startNode(id)));
+    return cluster;
+  }
+
+  async startNode(id: string): Promise<void> {
+    const env = {
+      ...this.#env,
+      CODEQ_NODE_ID: id,
+      ...(id === "a" ? { CODEQ_CLUSTER_BOOTSTRAP: "true" } : {}),
+    };
+    const server = await startServer({ dataDir: join(this.#directory, id), env });
+    this.servers.set(id, server);
+    this.#clients.get(id)?.close();
+    this.#clients.set(id, new ApiClient(server.port));
+  }
+
+  /** A node with other settings, that is not waited for. */
+  spawnOther(dataDir: string, env: Readonly<Record<string, string>>): ServerProcess {
+    return spawnServer({ dataDir: join(this.#directory, dataDir), env: { ...this.#env, ...env } });
+  }
+
+  client(id: string): ApiClient {
+    return this.#clients.get(id) as ApiClient;
+  }
+
+  async status(id: string): Promise<ClusterJson> {
+    return JSON.parse((await this.client(id).get("/cluster")).text) as ClusterJson;
+  }
+
+  /** Who leads a shard, as soon as the node knows one that is not `besides`. */
+  async leader(by: string, { shard = 0, besides = "" } = {}): Promise<string> {
+    for (;;) {
+      const { leader } = (await this.status(by)).shards[shard] ?? {};
+      const isReady = (await this.client(by).page("/readyz")).status === 200;
+      if (leader !== undefined && leader !== besides && isReady) return leader;
+    }
+  }
+
+  /** What a node wrote, for a test that failed. */
+  output(id: string): string {
+    const server = this.servers.get(id);
+    return `${server?.stdout}${server?.stderr}`;
+  }
+
+  natsLog(id: string): Promise<string> {
+    return readFile(join(this.#directory, id, "nats", "nats.log"), "utf8");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const client of this.#clients.values()) client.close();
+    for (const server of this.servers.values()) await server.kill();
+    for (const id of this.ids) await this.killNats(id);
+    await rm(this.#directory, { recursive: true, force: true, maxRetries: 3 });
+  }
+
+  /** It is a process of its own, which a killed node leaves behind. */
+  async killNats(id: string): Promise<void> {
+    const path = join(this.#directory, id, "nats", "nats.pid");
+    const pid = Number(await readFile(path, "utf8").catch(() => "0"));
+    if (pid === 0) return;
+    try {
+      process.kill(pid, "SIGKILL");
+    } catch {
+      // It has ended by itself.
+    }
+  }
+}
+
+/** The first of three ports in a row that nobody uses now. */
+async function freePortBlocks(count: number): Promise<number[]> {
+  const held: Server[] = [];
+  const blocks: number[] = [];
+  while (blocks.length < count) {
+    const first = await listen(0);
+    const port = (first.address() as { port: number }).port;
+    held.push(first);
+    const rest: Server[] = [];
+    for (let above = 1; above < portsEach; above += 1) {
+      const next = await listen(port + above).catch(() => undefined);
+      if (next !== undefined) rest.push(next);
+    }
+    held.push(...rest);
+    if (rest.length === portsEach - 1) blocks.push(port);
+  }
+  await Promise.all(held.map((server) => new Promise((resolve) => server.close(resolve))));
+  return blocks;
+}
+
+async function listen(port: number): Promise<Server> {
+  const server = createServer().listen(port, "127.0.0.1");
+  await once(server, "listening");
+  return server;
+}
