@@ -16,7 +16,9 @@ test("a task comes with every field", async (t) => {
   const { clock } = server.api;
   const createdAt = secondsOf(clock.nowMs());
   const webhook = "https://example.com/x";
-  const fields = { command: "Render", payload: { a: [1] }, priority: 4, webhook, maxAttempts: 7 };
+  const tags = ["red"];
+  const rest = { priority: 4, webhook, maxAttempts: 7, tags };
+  const fields = { command: "Render", payload: { a: [1] }, ...rest };
   const id = await server.api.create(fields);
   await server.pass(1500);
   const call = await server.worker("worker-acme", "w-7");
@@ -40,6 +42,7 @@ test("a task comes with every field", async (t) => {
           createdAt,
           updatedAt,
           leaseToken: "1",
+          tags,
         },
       },
     },

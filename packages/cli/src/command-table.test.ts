@@ -13,8 +13,10 @@ const promised = [
   ...["keys create", "keys list", "keys revoke", "salvage"],
   ...["version", "completion", "help", "task create", "task get", "task result", "worker start"],
   ...["queue inspect", "auth set", "auth show", "auth clear", "shards migrate"],
+  ...["webhooks log", "webhooks failed", "webhooks redeliver", "webhooks endpoints"],
+  ...["webhooks enable", "webhooks secrets", "webhooks rotate", "webhooks revoke"],
   ...["cluster dev", "cluster status"],
-  ...["tasks", "dlq list", "dlq show", "dlq replay", "dlq delete", "dlq purge"],
+  ...["tasks", "dlq list", "dlq show", "dlq edit", "dlq groups", "dlq replay", "dlq delete", "dlq purge"],
   ...["pause", "resume", "cancel", "move", "run-now", "reschedule", "set-priority", "edit"],
 ];
 

@@ -305,11 +305,17 @@ test("every option arrives where it belongs", async () => {
   const resize = task("resize", { priority: 3, retry: { maxAttempts: 7 } });
   void client.enqueue(resize, { a: 1 });
   const more = { delay: 1500, priority: 9, maxAttempts: 2, webhook: "https://x.test/hook" };
-  void client.enqueue(resize, { a: 2 }, { ...more, idempotencyKey: "k", runAt: new Date(1234) });
+  const tags = ["red", "blue"];
+  void client.enqueue(
+    resize,
+    { a: 2 },
+    { ...more, tags, idempotencyKey: "k", runAt: new Date(1234) },
+  );
   await open();
   const [plain, full] = server.last.take("createBatch").tasks;
   assert.deepEqual(plain, {
     seq: 1,
+    tags: [],
     command: "resize",
     payload: '{"a":1}',
     priority: 3,
@@ -323,6 +329,7 @@ test("every option arrives where it belongs", async () => {
   });
   assert.deepEqual(full, {
     seq: 2,
+    tags: ["red", "blue"],
     command: "resize",
     payload: '{"a":2}',
     priority: 9,
