@@ -16,7 +16,16 @@ const promised = [
   ...["webhooks log", "webhooks failed", "webhooks redeliver", "webhooks endpoints"],
   ...["webhooks enable", "webhooks secrets", "webhooks rotate", "webhooks revoke"],
   ...["cluster dev", "cluster status"],
-  ...["tasks", "dlq list", "dlq show", "dlq edit", "dlq groups", "dlq replay", "dlq delete", "dlq purge"],
+  ...[
+    "tasks",
+    "dlq list",
+    "dlq show",
+    "dlq edit",
+    "dlq groups",
+    "dlq replay",
+    "dlq delete",
+    "dlq purge",
+  ],
   ...["pause", "resume", "cancel", "move", "run-now", "reschedule", "set-priority", "edit"],
 ];
 

@@ -31,8 +31,11 @@ export const stallsDoNotCount: MakeChecker = ({ world, report }) => {
     stalled: (ms) => {
       if (ms < stallMsMin) return;
       const touched = new Set([...unanswered.values()].flatMap(touchedBy));
+      const leases = world.serving?.core.broker.leases;
       for (const { id, place, leaseToken: token } of world.ledger.tasks.values()) {
         if (place.in !== "leased" || touched.has(id)) continue;
+        // Decided before the stall, and not in the log yet.
+        if (leases !== undefined && leases.get(id) === undefined) continue;
         const untilMs = world.nowMs + graceMsOf(place.leaseMs) - cutMs;
         spared.set(id, { worker: place.workerId, token, untilMs });
       }
