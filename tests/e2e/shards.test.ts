@@ -1,7 +1,7 @@
 /** A server with several shards, as an operator sees it: starts that are refused, shards that fail. */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync, renameSync } from "node:fs";
+import { readdirSync, readFileSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import type { TaskId } from "@codeq/queue";
@@ -238,19 +238,14 @@ for (const { name, shards = "4", spoil, says } of badStarts) {
   });
 }
 
-/** Names and hashes of all files that hold data; LevelDB writes its own lists anew at every start. */
+/** Names, times and hashes of all that is there. */
 function contentsOf(directory: string): Record<string, string> {
   const found: Record<string, string> = {};
   for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {
-    if (!entry.isFile() || !isData(join(entry.parentPath, entry.name))) continue;
     const path = join(entry.parentPath, entry.name);
-    const hash = createHash("sha256").update(readFileSync(path)).digest("hex");
-    found[path.slice(directory.length)] = hash.slice(0, 16);
+    const bytes = entry.isFile() ? readFileSync(path) : "";
+    const hash = createHash("sha256").update(bytes).digest("hex").slice(0, 16);
+    found[path.slice(directory.length)] = `${hash} ${statSync(path).mtimeMs}`;
   }
   return found;
-}
-
-/** Segments of a log, and tables of a kv. */
-function isData(path: string): boolean {
-  return /\/log\/\d+\.log$|\.ldb$/.test(path);
 }

@@ -32,13 +32,14 @@ import { routes } from "../transport/http/http-server.ts";
 import { type Certificates, loadCertificates } from "../transport/tls/certificates.ts";
 import { ServerTls } from "../transport/tls/server-tls.ts";
 import { collectConnectionMetrics } from "./collect-metrics.ts";
+import { assertShardsThere, checkStores, noteStore } from "./check-stores.ts";
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
 import { drawUniform } from "./draw-uniform.ts";
 import { FrontThreads } from "./front-threads.ts";
 import { runKeysCommand } from "./keys-command.ts";
 import { ListenError, type Listening, listenAll } from "./listen.ts";
 import { assertKindOfServer, openDataDir } from "./open-data-dir.ts";
-import { assertShardsThere, openShardThreads } from "./shard-threads.ts";
+import { openShardThreads } from "./shard-threads.ts";
 import { stopRequested } from "./stop-requests.ts";
 import { welcome } from "./welcome.ts";
 
@@ -120,12 +121,14 @@ async function start(given: Given, logger: Logger): Promise<Running> {
   const probe = openProcessProbe(clock.nowMs());
   collectProcessMetrics(metrics, probe);
   const tracing = await openTracing({ config, clock, logger, metrics });
+  checkStores(config);
+  const storage = await openDataDir(config, { clock, metrics, logger });
   const core = await composeCore({
     config,
     clock,
     logger,
     metrics,
-    storage: await openDataDir(config, { clock, metrics, logger }),
+    storage,
     randomBytes: (into) => void randomFillSync(into),
     draw: drawUniform,
     post: createPostCallback({
@@ -150,6 +153,7 @@ async function start(given: Given, logger: Logger): Promise<Running> {
     },
     onFailed,
   });
+  noteStore(config, storage);
   const endpoints = newEndpoints(randomBytes(12).toString("base64url"));
   const shared = { core, config, logger, metrics, endpoints, tls, tracing };
   const http = composeHttp({ ...shared, timestamps, clock });

@@ -6,6 +6,7 @@ import type { TaskId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
 import { shardOf, shardOfKey } from "../shards/shard-of.ts";
+import { kindFileName, writeKindFile } from "../store/kind-file.ts";
 import { type MovedKey, ownerOf, ShardData, type ShardDataOptions } from "../store/shard-data.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
@@ -22,7 +23,7 @@ export interface StoreParts {
 const flushBytes = 2 * 1024 * 1024;
 
 /** What a store in the root directory consists of, beside the shards. */
-export const rootFiles: readonly string[] = ["kv", "log", "witness"];
+export const rootFiles: readonly string[] = ["kv", "log", "witness", kindFileName];
 
 export const isShardFolder = (name: string): boolean => /^shard-\d+$/.test(name);
 
@@ -62,6 +63,7 @@ async function openStore(
     flushBytes,
     syncIntervalMs: undefined,
   });
+  if (opening.mayBeNew) writeKindFile(directory, { ...data.kind, identity: storage.identity });
   return { data, identity: storage.identity };
 }
 

@@ -20,6 +20,7 @@ import { createMetrics } from "../telemetry/metrics.ts";
 import { openTracing } from "../telemetry/tracing/open-tracing.ts";
 import type { Tracing } from "../telemetry/tracing/tracing.ts";
 import { Timestamps } from "../timestamps.ts";
+import { noteStore } from "./check-stores.ts";
 import { drawUniform } from "./draw-uniform.ts";
 import { openDataDir } from "./open-data-dir.ts";
 import { openShard, type Shard, type ShardName } from "./open-shard.ts";
@@ -79,6 +80,7 @@ async function open(): Promise<Shard & { readonly tracing: Tracing }> {
     defer: (run) => void setImmediate(run),
     onState: (_state, fault) => host?.tellState(fault),
   });
+  noteStore(config, storage, shard);
   return { ...opened, tracing };
 }
 

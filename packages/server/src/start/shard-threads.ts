@@ -3,8 +3,6 @@
  * its data is as a crash leaves it, unless that happens too often; the others go on meanwhile. A shard
  * whose storage has failed does not end: it refuses what is asked of it.
  */
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { FaultError } from "@codeq/engine";
@@ -28,19 +26,6 @@ export interface ShardThreadParts {
   readonly logger: Logger;
   /** The identity of the store that knows of the shards. */
   readonly identity: number | undefined;
-}
-
-/** Throws when a shard that was there once is missing. Nothing was written then. */
-export function assertShardsThere(config: Config): void {
-  for (let shard = 0; shard < config.shards; shard++) {
-    const directory = join(config.dataDir, `shard-${shard}`);
-    if (existsSync(directory)) continue;
-    throw new FaultError(
-      "format",
-      `the directory of shard ${shard} is missing: ${directory}. ` +
-        "Put it back, or restore the whole data directory from one backup.",
-    );
-  }
 }
 
 /** Resolves when all shards are open; when one cannot be opened, the others are stopped again. */

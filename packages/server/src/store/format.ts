@@ -40,7 +40,10 @@ export function readKind(get: (key: string) => Buffer | undefined): StoreKind | 
 /** Throws when this version cannot work with what is there. Called before anything is written. */
 export function checkFormat(get: (key: string) => Buffer | undefined, kind: StoreKind): void {
   const found = readKind(get);
-  if (found === undefined) return;
+  if (found !== undefined) checkKind(found, kind);
+}
+
+export function checkKind(found: StoreKind, kind: StoreKind): void {
   if (found.shards !== kind.shards) {
     throw new FaultError(
       "format",

@@ -1,0 +1,52 @@
+/** What can be known of the stores of a data directory without opening any of their files. */
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { FaultError } from "@codeq/engine";
+import type { Config } from "../config/settings.ts";
+import { checkKindFile, readKindFile, writeKindFile } from "../store/kind-file.ts";
+import { assertNoMigration } from "./migration-journal.ts";
+import type { Storage } from "./open-data-dir.ts";
+import type { ShardName } from "./open-shard.ts";
+
+/** Throws when the stores are not those of this configuration. Nothing is opened, and nothing written. */
+export function checkStores(config: Config): void {
+  if (!hasNotes(config)) return;
+  const directory = resolve(config.dataDir);
+  const root = readKindFile(directory);
+  if (root === undefined) return;
+  assertNoMigration(directory);
+  const { shards } = config;
+  checkKindFile(directory, { shards });
+  if (shards === 1) return;
+  assertShardsThere(config);
+  for (let shard = 0; shard < shards; shard++) {
+    checkKindFile(join(directory, `shard-${shard}`), { shards, shard, of: root.identity });
+  }
+}
+
+/** For the checks of the next start. The store of a directory with shards is noted when all of them are there. */
+export function noteStore(config: Config, storage: Storage, shard?: ShardName): void {
+  if (!hasNotes(config)) return;
+  const { shards, dataDir } = config;
+  const { identity } = storage;
+  const folder = shard === undefined ? dataDir : join(dataDir, `shard-${shard.number}`);
+  writeKindFile(resolve(folder), { shards, shard: shard?.number, of: shard?.of, identity });
+}
+
+/** A node of a cluster has other stores. */
+function hasNotes({ persistenceProvider, clusterMembers }: Config): boolean {
+  return persistenceProvider !== "memory" && clusterMembers === "";
+}
+
+/** Throws when a shard that was there once is missing. */
+export function assertShardsThere(config: Config): void {
+  for (let shard = 0; shard < config.shards; shard++) {
+    const directory = join(config.dataDir, `shard-${shard}`);
+    if (existsSync(directory)) continue;
+    throw new FaultError(
+      "format",
+      `the directory of shard ${shard} is missing: ${directory}. ` +
+        "Put it back, or restore the whole data directory from one backup.",
+    );
+  }
+}

@@ -1,0 +1,42 @@
+/**
+ * A note beside the files of a store that says what the store is. The store itself says the same; the note
+ * can be read before any file of the store is opened, so that a start that is refused has touched nothing.
+ * A note that is missing or cannot be read says nothing.
+ */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { checkKind, type StoreKind } from "./format.ts";
+
+export const kindFileName = "store.json";
+
+export interface NotedKind extends StoreKind {
+  readonly identity: number | undefined;
+}
+
+export function readKindFile(directory: string): NotedKind | undefined {
+  try {
+    const found = JSON.parse(readFileSync(join(directory, kindFileName), "utf8")) as NotedKind;
+    return Number.isInteger(found.shards) ? found : undefined;
+  } catch {
+    // The store knows it too.
+    return undefined;
+  }
+}
+
+/** Called when the store is open, and so is what it should be. */
+export function writeKindFile(directory: string, kind: NotedKind): void {
+  const { shards, shard, of, identity } = kind;
+  const text = JSON.stringify({ shards, shard, of, identity });
+  if (JSON.stringify(readKindFile(directory)) === text) return;
+  try {
+    writeFileSync(join(directory, kindFileName), text);
+  } catch {
+    // A full disk has no room for it, and the store knows it too.
+  }
+}
+
+/** Throws when the note says that the store is another one. */
+export function checkKindFile(directory: string, kind: StoreKind): void {
+  const found = readKindFile(directory);
+  if (found !== undefined) checkKind(found, kind);
+}
