@@ -173,7 +173,7 @@ test("D21: a worker that abandons all it gets does not do so for ever", async (t
   assert.equal((await server.stats()).dlq, 1);
 });
 
-test("D22: leases that end together come back at different times", onlyWith.batch, async (t) => {
+test("D22: leases that end together come back at different times", async (t) => {
   const server = await setup(t, { settings: { backoffBaseSeconds: 100 } });
   for (let n = 0; n < 40; n += 1) await server.create();
   await server.post("/tasks/claim/batch", { count: 40, leaseSeconds: 5 }, "worker-acme");

@@ -137,32 +137,28 @@ test("a replayed creation and a claim of nothing are not told", async (t) => {
   feed.leave();
 });
 
-test(
-  "tasks that waiters take in the turn of their return are told of in order",
-  onlyWith.batch,
-  async (t) => {
-    // Half of the expired tasks have no delay, and are claimed again in the same turn.
-    const backoff = {
-      backoffPolicy: "exp_full_jitter",
-      backoffBaseSeconds: 1,
-      backoffMaxSeconds: 1,
-    };
-    const server = await setup(t, { settings: backoff as Partial<Config> });
-    const tasks = Array.from({ length: 200 }, () => ({ command: "render", payload: 1 }));
-    await server.post("/tasks/batch", { tasks }, "producer-acme");
-    const feed = await openFeed(server);
-    await server.post("/tasks/claim/batch", { count: 200, leaseSeconds: 10 }, "worker-acme");
-    const waiting = Array.from({ length: 150 }, () => server.claim({ waitSeconds: 30 }));
-    await server.untilWaiting(150);
-    await server.clock.advance(10_000);
-    await server.clock.advance(1000);
-    assert.equal((await Promise.all(waiting)).filter((task) => task !== undefined).length, 150);
-    await until(() => feed.names.filter((name) => name === "claimed").length === 200 + 150);
-    assert.deepEqual(impossible(feed.events), []);
-    assert.equal(feed.names.filter((name) => name === "lease_expired").length, 200);
-    feed.leave();
-  },
-);
+test("tasks that waiters take in the turn of their return are told of in order", async (t) => {
+  // Half of the expired tasks have no delay, and are claimed again in the same turn.
+  const backoff = {
+    backoffPolicy: "exp_full_jitter",
+    backoffBaseSeconds: 1,
+    backoffMaxSeconds: 1,
+  };
+  const server = await setup(t, { settings: backoff as Partial<Config> });
+  const tasks = Array.from({ length: 200 }, () => ({ command: "render", payload: 1 }));
+  await server.post("/tasks/batch", { tasks }, "producer-acme");
+  const feed = await openFeed(server);
+  await server.post("/tasks/claim/batch", { count: 200, leaseSeconds: 10 }, "worker-acme");
+  const waiting = Array.from({ length: 150 }, () => server.claim({ waitSeconds: 30 }));
+  await server.untilWaiting(150);
+  await server.clock.advance(10_000);
+  await server.clock.advance(1000);
+  assert.equal((await Promise.all(waiting)).filter((task) => task !== undefined).length, 150);
+  await until(() => feed.names.filter((name) => name === "claimed").length === 200 + 150);
+  assert.deepEqual(impossible(feed.events), []);
+  assert.equal(feed.names.filter((name) => name === "lease_expired").length, 200);
+  feed.leave();
+});
 
 test("a result that arrives before its claim is durable is told of behind it", async (t) => {
   const server = await setup(t, { storage: "sim-disk" });

@@ -64,7 +64,6 @@ export const onlyWith = {
   broker: oneShard("it looks into the only broker"),
   disk: oneShard("it makes the only disk slow or full"),
   order: oneShard("there is one order of all tasks with one shard only"),
-  batch: oneShard("a batch claim gets what one shard has"),
   health: oneShard("with several shards the page tells how each of them is"),
   shards: oneShard("it says how many there are"),
   series: oneShard("each shard bounds its own series"),

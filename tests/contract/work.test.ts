@@ -121,7 +121,7 @@ test("a worker with event types claims those, whatever their case, and no others
 
 test(
   "a batch claim gives up to count tasks and refuses more than the configured number",
-  onlyWith.batch,
+  onlyWith.order,
   async (t) => {
     const server = await setup(t);
     const tasks = Array.from({ length: 300 }, (_, n) => ({ command: "render", payload: n }));

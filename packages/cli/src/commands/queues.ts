@@ -25,6 +25,8 @@ interface QueueDetails {
   readonly oldestSeconds?: number;
   readonly drainSeconds?: number;
   readonly paused?: Omit<PauseFields, "command">;
+  /** A shard is down, and its tasks are not counted. */
+  readonly isPartial?: true;
 }
 
 const noTasks = {
@@ -83,8 +85,10 @@ async function watch(call: Call): Promise<number> {
 
 async function readQueues(call: Call, signal?: AbortSignal): Promise<readonly QueueDetails[]> {
   const api = await call.api();
-  const { text } = await api.get("/admin/queues?view=details", { signal });
-  const { queues } = JSON.parse(text) as { queues: readonly QueueDetails[] };
+  const { text, headers } = await api.get("/admin/queues?view=details", { signal });
+  const told = JSON.parse(text) as { queues: readonly QueueDetails[] };
+  const isPartial = headers.get("codeq-partial") === "true";
+  const queues = isPartial ? told.queues.map((queue) => ({ ...queue, isPartial })) : told.queues;
   const command = call.word(0);
   if (command === "") return queues;
   const found = queues.filter((queue) => queue.command === command.toLowerCase());
@@ -114,7 +118,9 @@ function linesOf(call: Call, queues: readonly QueueDetails[]): string[] {
   const pauses = queues.flatMap(({ command, paused }) =>
     paused === undefined ? [] : [style.yellow(pauseLine({ command, ...paused }))],
   );
-  return [...tableLines(columns, queues, style), ...pauses];
+  const isPartial = queues.some((queue) => queue.isPartial === true);
+  const missing = isPartial ? [style.yellow("a shard is down: its tasks are not counted")] : [];
+  return [...tableLines(columns, queues, style), ...pauses, ...missing];
 }
 
 function age(seconds: number | undefined): string {

@@ -11,7 +11,8 @@ import { CliError, usageError } from "../cli-error.ts";
 
 const store = "kv";
 const migrating = "migration";
-const ours = /^(kv|log|lock|witness|store\.json|artifacts|codeq\.pid|shard-\d+|migration|migration-given-up)$/;
+const ours =
+  /^(kv|log|lock|witness|store\.json|artifacts|codeq\.pid|shard-\d+|migration|migration-given-up)$/;
 
 export async function wipeData(call: Call, directory: string): Promise<void> {
   if (!existsSync(directory)) return;

@@ -479,6 +479,10 @@ export class Broker implements Queue {
     return this.store.state;
   }
 
+  get isPartial(): boolean {
+    return false;
+  }
+
   get isOverloaded(): boolean {
     return this.store.isOverloaded;
   }

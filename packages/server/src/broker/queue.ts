@@ -35,6 +35,8 @@ export interface Queue {
   readonly state: EngineState;
   /** True when changes arrive faster than they can be written for so long that memory fills. */
   readonly isOverloaded: boolean;
+  /** A shard does not answer: what is counted now is without its tasks. */
+  readonly isPartial: boolean;
   /** How each of several shards is; empty for a queue without. */
   readonly shards: readonly ShardState[];
 

@@ -14,6 +14,8 @@ export interface ListTenantsInput {
 export interface TenantList {
   readonly tenants: readonly TenantId[];
   readonly hasMore: boolean;
+  /** A shard is down, and tenants that have tasks there only are missing. */
+  readonly isPartial: boolean;
 }
 
 export const listTenants: Operation<ListTenantsInput, TenantList> = {
@@ -22,8 +24,10 @@ export const listTenants: Operation<ListTenantsInput, TenantList> = {
   scope: undefined,
   audit: { of: "other tenants" },
   run: async (server, _call, { after }) => {
-    const names = [...(await server.queue.tenants())].filter((name) => name > after).sort();
+    const { queue } = server;
+    const names = [...(await queue.tenants())].filter((name) => name > after).sort();
     const tenants = names.slice(0, limits.tenantsPerPage);
-    return { ok: true, value: { tenants, hasMore: names.length > tenants.length } };
+    const hasMore = names.length > tenants.length;
+    return { ok: true, value: { tenants, hasMore, isPartial: queue.isPartial } };
   },
 };

@@ -13,6 +13,8 @@ export interface TenantQueues {
   readonly queues: readonly QueueCounts[];
   readonly pauses: readonly PausedQueue[];
   readonly nowMs: number;
+  /** A shard is down, and its tasks are not counted. */
+  readonly isPartial: boolean;
 }
 
 export const listQueues: Operation<{ readonly view: string }, TenantQueues> = {
@@ -32,7 +34,9 @@ export const listQueues: Operation<{ readonly view: string }, TenantQueues> = {
       ({ queue, counts, flow }) => !isEmpty(counts) || hasFlow(flow) || paused.has(queue),
     );
     const sorted = shown.toSorted((one, other) => (one.queue < other.queue ? -1 : 1));
-    return { ok: true, value: { tenantId, queues: sorted, pauses, nowMs: server.clock.nowMs() } };
+    const { isPartial } = server.queue;
+    const nowMs = server.clock.nowMs();
+    return { ok: true, value: { tenantId, queues: sorted, pauses, nowMs, isPartial } };
   },
 };
 
@@ -40,6 +44,8 @@ export interface QueueDetails {
   readonly counts: Counts;
   /** Undefined when it is not paused. */
   readonly pause: QueuePause | undefined;
+  /** A shard is down, and its tasks are not counted. */
+  readonly isPartial: boolean;
 }
 
 export const getQueue: Operation<{ readonly command: string }, QueueDetails> = {
@@ -50,12 +56,13 @@ export const getQueue: Operation<{ readonly command: string }, QueueDetails> = {
   run: async (server, call, { command }) => {
     if (command.trim() === "") return refusal("invalid_argument", "command is required");
     if (!limits.commandPattern.test(command)) {
-      return { ok: true, value: { counts: noCounts(), pause: undefined } };
+      return { ok: true, value: { counts: noCounts(), pause: undefined, isPartial: false } };
     }
     const { tenantId } = call.identity;
     const counts = await server.queue.counts(tenantId, command);
+    const { isPartial } = server.queue;
     const pauses = await server.queue.pausesOf(tenantId);
     const pause = pauses.find(({ queue }) => queue === queueOf(command));
-    return { ok: true, value: { counts, pause } };
+    return { ok: true, value: { counts, pause, isPartial } };
   },
 };

@@ -2,7 +2,8 @@
  * Claims over several shards. Shards tell which queues have work; a claim is sent to the one that has
  * the best, and waits here while none has any, so it is in one place at any time. Inside a shard the
  * order is exact; between shards it is as good as what they said last, and those with equal priorities
- * take turns.
+ * take turns. A claim that wants more than one shard has goes on to the next, one after the other, and never
+ * waits once it has a task.
  */
 import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
@@ -174,11 +175,14 @@ export class RoutedClaims {
     else claim.durable(nothing);
   }
 
-  /** Sends the claim to the shard that has the best for it; false when none has anything. */
-  #send(claim: Claim): boolean {
+  /**
+   * Sends the claim to the shard that has the best for it, for as many as it has not got yet; false when none
+   * has anything.
+   */
+  #send(claim: Claim, got = nothing): boolean {
     const { room, shards } = this.#parts;
     const { tenantId, workerId, queues, leaseMs } = claim;
-    const count = Math.min(claim.counted, room.leases(tenantId));
+    const count = Math.min(claim.counted - got.length, room.leases(tenantId));
     if (count === 0) {
       this.#queues.tenant(tenantId).isHeldBack = true;
       return false;
@@ -190,7 +194,7 @@ export class RoutedClaims {
     this.#turn = (pick.shard + 1) % shards.length;
     const request = { tenantId, workerId, queues, leaseMs, count, waitMs: 0 };
     this.#away.add(claim);
-    const asked = new AskedShard(claim, (tasks) => this.#answered(claim, tasks));
+    const asked = new AskedShard(claim, (tasks) => this.#answered(claim, got, tasks));
     const number = shards[pick.shard]?.claim(request, asked) ?? 0;
     this.#asked[pick.shard]?.push({ number, queue: pick.queue, count });
     room.send(pick.shard, number, tenantId, { leased: count });
@@ -216,15 +220,26 @@ export class RoutedClaims {
   }
 
   /** Without tasks the shard has told, in front of its answer, that it has none; others may. */
-  #answered(claim: Claim, tasks: readonly ClaimedTask[] | Refused): void {
+  #answered(
+    claim: Claim,
+    got: readonly ClaimedTask[],
+    tasks: readonly ClaimedTask[] | Refused,
+  ): void {
     this.#away.delete(claim);
     if (!isTasks(tasks)) {
-      this.#refused(claim, tasks);
-    } else if (tasks.length > 0) {
-      claim.durable(tasks);
+      if (got.length > 0) claim.durable(got);
+      else this.#refused(claim, tasks);
+    } else if (got.length + tasks.length > 0) {
+      this.#fill(claim, got.length === 0 ? tasks : [...got, ...tasks]);
     } else if (claim.isCancelled || !this.#send(claim)) {
       this.#waitOn(claim);
     }
+  }
+
+  /** Asks the next shard for what is missing, where one is known to have it. */
+  #fill(claim: Claim, tasks: readonly ClaimedTask[]): void {
+    const isEnough = tasks.length >= claim.counted || claim.isCancelled;
+    if (isEnough || !this.#send(claim, tasks)) claim.durable(tasks);
   }
 
   /** A shard that takes nothing now holds up nobody whom another one can serve. */

@@ -96,6 +96,31 @@ test("claims that come back from a shard with nothing keep their order", async (
   assert.deepEqual(order, ["first", "second", "third", "fourth"]);
 });
 
+test("a batch takes from one shard after the other until it is full or nothing is left", async () => {
+  await using world = await ShardedWorld.open(3, localWay);
+  const { queue } = world;
+  for (const broker of world.brokers) for (let n = 0; n < 3; n += 1) create(broker);
+  await settle(20);
+  const first = await claimIds(queue, { count: 5 });
+  assert.equal(new Set(first).size, 5);
+  const rest = await now(claimIds(queue, { count: 100, waitMs: minuteMs }));
+  assert.equal(new Set([...first, ...rest]).size, 9, "it does not wait for more");
+});
+
+test("a batch of which one shard gave a part is answered with that part when the next shard ends", async () => {
+  await using world = await ShardedWorld.open(2, localWay);
+  const { queue } = world;
+  const [, broker] = world.brokers;
+  const first = await create(world.brokers[0]!).done;
+  await create(broker!).done;
+  await settle(20);
+  world.world(1).disk.slow("sync", new Promise(() => {}));
+  const claimed = claimIds(queue, { count: 2 });
+  assert.equal(await now(claimed), "pending", "the second shard is asked");
+  world.crash(1);
+  assert.deepEqual(await now(claimed), [first.task.id]);
+});
+
 test("leases for which a shard reads its disk count against the quota", async () => {
   await using world = await ShardedWorld.open(1, localWay, {
     quotas: quota({ concurrentLeases: 2 }),

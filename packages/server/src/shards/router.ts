@@ -192,6 +192,10 @@ export class Router implements Queue, AsyncDisposable {
     return this.#states.map((each, shard) => ({ shard, ...each }));
   }
 
+  get isPartial(): boolean {
+    return !this.#shards.every((shard) => this.#answers(shard));
+  }
+
   get isOverloaded(): boolean {
     return this.#shards.some((shard) => shard.isOverloaded);
   }
@@ -324,14 +328,14 @@ export class Router implements Queue, AsyncDisposable {
   }
 
   async counts(tenantId: TenantId, command: string): Promise<Counts> {
-    const all = await this.#askAll<"counts", Counts>("counts", [tenantId, command]);
+    const all = await this.#askWorking<"counts", Counts>("counts", [tenantId, command]);
     return all.reduce(addCounts, noCounts());
   }
 
   async queuesOf(tenantId: TenantId, withAges: boolean): Promise<readonly QueueCounts[]> {
     const found = new Map<string, QueueCounts>();
     const given = [tenantId, withAges] as [TenantId, boolean];
-    const all = await this.#askAll<"queuesOf", readonly QueueCounts[]>("queuesOf", given);
+    const all = await this.#askWorking<"queuesOf", readonly QueueCounts[]>("queuesOf", given);
     for (const each of all.flat()) {
       const before = found.get(each.queue);
       found.set(each.queue, before === undefined ? each : addQueueCounts(before, each));
@@ -350,17 +354,18 @@ export class Router implements Queue, AsyncDisposable {
   }
 
   async tenants(): Promise<ReadonlySet<TenantId>> {
-    return new Set((await this.#askAll<"tenants", readonly TenantId[]>("tenants", [])).flat());
+    return new Set((await this.#askWorking<"tenants", readonly TenantId[]>("tenants", [])).flat());
   }
 
   async leasesOf(tenantId: TenantId): Promise<TenantLeases> {
-    const all = await this.#askAll<"leasesOf", TenantLeases>("leasesOf", [tenantId]);
+    const all = await this.#askWorking<"leasesOf", TenantLeases>("leasesOf", [tenantId]);
     const found = new Map<WorkerId, WorkerLeases>();
     for (const each of all.flatMap(({ workers }) => workers)) {
       const before = found.get(each.workerId);
       found.set(each.workerId, before === undefined ? each : merged(before, each));
     }
-    return { workers: [...found.values()], isPartial: all.some(({ isPartial }) => isPartial) };
+    const isPartial = this.isPartial || all.some((each) => each.isPartial);
+    return { workers: [...found.values()], isPartial };
   }
 
   async cleanUp(wanted: CleanUp): Promise<number> {
@@ -423,7 +428,7 @@ export class Router implements Queue, AsyncDisposable {
   }
 
   async pausesOf(tenantId: TenantId): Promise<readonly PausedQueue[]> {
-    const all = await this.#askAll<"pausesOf", readonly PausedQueue[]>("pausesOf", [tenantId]);
+    const all = await this.#askWorking<"pausesOf", readonly PausedQueue[]>("pausesOf", [tenantId]);
     return [...new Map(all.flat().map((each) => [each.queue, each])).values()];
   }
 
@@ -468,6 +473,24 @@ export class Router implements Queue, AsyncDisposable {
 
   #askAll<Name extends keyof Questions, T>(name: Name, given: Questions[Name]): Promise<T[]> {
     return Promise.all(this.#shards.map((shard) => shard.ask<Name, T>(name, given)));
+  }
+
+  /** Those that answer; throws when none does. `isPartial` says afterwards whether one is missing. */
+  async #askWorking<Name extends keyof Questions, T>(
+    name: Name,
+    given: Questions[Name],
+  ): Promise<T[]> {
+    const working = this.#shards.filter((shard) => this.#answers(shard));
+    const asked = await Promise.allSettled(working.map((shard) => shard.ask<Name, T>(name, given)));
+    const answers = asked.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+    if (answers.length > 0) return answers;
+    const [refused] = asked.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
+    throw refused ?? this.#fault();
+  }
+
+  #answers({ number }: RemoteShard): boolean {
+    const { state } = this.#states[number] as { readonly state: EngineState };
+    return state === "open" || state === "full";
   }
 
   #fault(): FaultError {

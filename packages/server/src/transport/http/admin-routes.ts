@@ -38,14 +38,22 @@ export const adminRoutes = [
         { enum: ["buckets", "details"] },
       ),
     },
-    replies: { 200: { about: "Counts by bucket, or details by queue.", schema: "Queues" } },
+    replies: {
+      200: {
+        about: "Counts by bucket, or details by queue.",
+        schema: "Queues",
+        headers: { "Codeq-Partial": "`true` when a shard is down and its tasks are not counted." },
+      },
+    },
     input: ({ query: { view = "buckets" } }) => ({ ok: true, value: { view } }),
-    reply: (all, codec, { query }) =>
-      json(
+    reply: (all, codec, { query }) => ({
+      ...json(
         query["view"] === "details"
           ? queueDetails(all, (pause) => pauseFields(pause, codec))
           : queueBuckets(all.tenantId, all.queues),
       ),
+      headers: all.isPartial ? { "Codeq-Partial": "true" } : {},
+    }),
   }),
   route({
     method: "GET",
@@ -91,9 +99,10 @@ export const adminRoutes = [
       200: { about: "Counts by place; zeros for a queue without tasks.", schema: "QueueCounts" },
     },
     input: ({ params }) => ({ ok: true, value: { command: params["command"] ?? "" } }),
-    reply: ({ counts, pause }, codec, { params }) => {
+    reply: ({ counts, pause, isPartial }, codec, { params }) => {
       const paused = pause === undefined ? undefined : pauseFields(pause, codec);
-      return json(queueStats(params["command"] ?? "", counts, paused));
+      const more = { paused, ...(isPartial ? { isPartial } : {}) };
+      return json(queueStats(params["command"] ?? "", counts, more));
     },
   }),
   route({
@@ -166,7 +175,8 @@ export const adminRoutes = [
     query: { after: textField("The last name of the page before; empty for the first page.") },
     replies: { 200: { about: "Names in order.", schema: "Tenants" } },
     input: ({ query }) => ({ ok: true, value: { after: String(query["after"] ?? "") } }),
-    reply: ({ tenants, hasMore }) => json(JSON.stringify({ tenants, hasMore })),
+    reply: ({ tenants, hasMore, isPartial }) =>
+      json(JSON.stringify({ tenants, hasMore, ...(isPartial ? { isPartial } : {}) })),
   }),
 ] as const;
 

@@ -121,7 +121,7 @@ export class JsonCodec {
   }
 }
 
-export function queueStats(command: string, counts: Counts, paused: object | undefined): string {
+export function queueStats(command: string, counts: Counts, more: object): string {
   return JSON.stringify({
     command,
     ready: counts.ready.reduce((sum, count) => sum + count, 0),
@@ -129,7 +129,7 @@ export function queueStats(command: string, counts: Counts, paused: object | und
     inProgress: counts.leased,
     dlq: counts.dead,
     failed: counts.failed,
-    paused,
+    ...more,
   });
 }
 

@@ -109,6 +109,7 @@ const taskOptional = {
   replayedAs: described(string, "The task that this one was last tried again as."),
 };
 
+const withoutShard = described({ const: true }, "A shard is down, and its tasks are missing.");
 const pause = fields({ by: string, at: time }, { reason: string });
 const pausedQueue = fields({ command: string, by: string, at: time }, { reason: string });
 
@@ -248,7 +249,7 @@ export const replySchemas = {
   ),
   QueueCounts: fields(
     { command: string, ...placeCounts, failed: failedTasks },
-    { paused: described(pause, "Who paused the queue, when and why.") },
+    { paused: described(pause, "Who paused the queue, when and why."), isPartial: withoutShard },
   ),
   Queues: {
     oneOf: [
@@ -279,7 +280,7 @@ export const replySchemas = {
   Pauses: fields({ pauses: listOf(pausedQueue) }),
   Resumed: fields({ command: string, paused: { const: false } }),
   CleanedUp: fields({ before: time, deleted: count, limit: { type: "integer" } }),
-  Tenants: fields({ tenants: strings, hasMore: { type: "boolean" } }),
+  Tenants: fields({ tenants: strings, hasMore: { type: "boolean" } }, { isPartial: withoutShard }),
   ApiKey: fields(apiKeyRequired, apiKeyOptional),
   CreatedApiKey: fields(
     { ...apiKeyRequired, token: described(string, "The key itself; it is not shown again.") },
@@ -326,7 +327,10 @@ export const replySchemas = {
     },
     {
       next: string,
-      isPartial: described({ const: true }, "There are more leases than were looked at."),
+      isPartial: described(
+        { const: true },
+        "There are more leases than were looked at, or a shard is down.",
+      ),
     },
   ),
   Deliveries: fields(
