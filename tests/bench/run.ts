@@ -12,6 +12,7 @@ import { SetupError } from "./programs.ts";
 import { sdkBench, sdkHelp } from "./sdk-bench.ts";
 import { shardsBench, shardsHelp } from "./shards-bench.ts";
 import { streamsBench, streamsHelp } from "./streams-bench.ts";
+import { subscriptionsBench, subscriptionsHelp } from "./subscriptions-bench.ts";
 import { webhooksBench, webhooksHelp } from "./webhooks-bench.ts";
 
 interface Subject {
@@ -28,6 +29,7 @@ const subjects: Record<string, Subject> = {
   sdk: { help: sdkHelp, run: sdkBench },
   shards: { help: shardsHelp, run: shardsBench },
   streams: { help: streamsHelp, run: streamsBench },
+  subscriptions: { help: subscriptionsHelp, run: subscriptionsBench },
   webhooks: { help: webhooksHelp, run: webhooksBench },
 };
 

@@ -169,7 +169,7 @@ export const columns: Readonly<Record<string, Column>> = {
   },
   worker: { tokens: ["worker-acme", issuer.token(forWorkers)], expected: asWorker },
   "worker without scope": {
-    tokens: ["worker-few-scopes", issuer.token({ ...forWorkers, scope: "codeq:subscribe" })],
+    tokens: ["worker-few-scopes", issuer.token({ ...forWorkers, scope: "openid" })],
     expected: { ...asWorker, worker: missingScope },
   },
   "worker without any scope": {

@@ -43,12 +43,14 @@ interface Ids {
   /** An endpoint of callbacks that is disabled. */
   readonly endpoint: string;
   readonly webhookSecret: string;
+  readonly subscription: string;
 }
 
 const result = { status: "COMPLETED", result: { classified: 1 } };
 const notOwner: Refused = [403, "not-owner"];
 const submitForeign: Refused = [404, "task not found"];
 const verbForeign: Refused = [404, "not-found"];
+const otherType: Refused = [403, "event type not allowed"];
 
 const table: Readonly<Record<string, Row>> = {
   "POST /v1/codeq/tasks": {
@@ -359,6 +361,42 @@ const table: Readonly<Record<string, Row>> = {
     ok: 204,
     foreign: [404, "there is no such secret, or it signs nothing any more"],
   },
+  "POST /v1/codeq/workers/subscriptions": {
+    access: "worker",
+    path: () => "/v1/codeq/workers/subscriptions",
+    body: () => ({ callbackUrl: "https://a.example/", eventTypes: ["print"] }),
+    ok: 200,
+    foreign: 200,
+    otherWork: otherType,
+  },
+  "POST /v1/codeq/workers/subscriptions/:id/heartbeat": {
+    access: "worker",
+    path: ({ subscription }) => `/v1/codeq/workers/subscriptions/${subscription}/heartbeat`,
+    body: () => ({ ttlSeconds: 5000 }),
+    ok: 200,
+    foreign: verbForeign,
+    otherWork: otherType,
+  },
+  "GET /v1/codeq/workers/subscriptions": {
+    access: "worker",
+    path: () => "/v1/codeq/workers/subscriptions",
+    ok: 200,
+    foreign: 200,
+  },
+  "GET /v1/codeq/workers/subscriptions/:id": {
+    access: "worker",
+    path: ({ subscription }) => `/v1/codeq/workers/subscriptions/${subscription}`,
+    ok: 200,
+    foreign: verbForeign,
+    otherWork: otherType,
+  },
+  "DELETE /v1/codeq/workers/subscriptions/:id": {
+    access: "worker",
+    path: ({ subscription }) => `/v1/codeq/workers/subscriptions/${subscription}`,
+    ok: 204,
+    foreign: verbForeign,
+    otherWork: otherType,
+  },
   "DELETE /v1/codeq/admin/keys/:id": {
     access: "admin",
     path: ({ apiKey }) => `/v1/codeq/admin/keys/${apiKey}`,
@@ -407,10 +445,12 @@ async function populated(t: TestContext): Promise<[RunningServer, Ids]> {
   const key = { name: "classified of acme", scopes: ["codeq:create"] };
   const apiKey = (await server.post("/admin/keys", key, "admin-acme")).json.id;
   const rotated = await server.post("/admin/webhooks/secrets", undefined, "admin-acme");
-  return [
-    server,
-    { leased, done, dead, waiting, apiKey, endpoint, webhookSecret: rotated.json.id },
-  ];
+  const webhookSecret = rotated.json.id;
+  const wanted = { callbackUrl: "https://a.example/classified", eventTypes: ["print"] };
+  const subscribed = await server.post("/workers/subscriptions", wanted, "worker-acme");
+  const subscription = subscribed.json.subscriptionId;
+  const named = { apiKey, endpoint, webhookSecret, subscription };
+  return [server, { leased, done, dead, waiting, ...named }];
 }
 
 /** A task may have an error, too. */

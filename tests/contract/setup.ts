@@ -17,7 +17,9 @@ import type { Clock } from "../../packages/server/src/clock.ts";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
 import type { PostCallback } from "../../packages/server/src/maintenance/deliver-webhooks.ts";
+import type { PostNotification } from "../../packages/server/src/maintenance/notify-subscribers.ts";
 import { createPostCallback } from "../../packages/server/src/maintenance/post-callback.ts";
+import { createPostNotification } from "../../packages/server/src/maintenance/post-notification.ts";
 import { Router } from "../../packages/server/src/shards/router.ts";
 import { type Core, composeCore, composeHttp } from "../../packages/server/src/start/compose.ts";
 import { openDataDir, type Storage } from "../../packages/server/src/start/open-data-dir.ts";
@@ -38,6 +40,7 @@ export interface Options {
   readonly seed?: number;
   /** The real one unless told. */
   readonly post?: PostCallback;
+  readonly notify?: PostNotification;
   readonly fetchKeySet?: FetchKeySet;
 }
 
@@ -151,6 +154,9 @@ export class World {
       post:
         this.#options.post ??
         createPostCallback({ secret, secrets, allowPrivateNetworks, clock, timestamps }),
+      notify:
+        this.#options.notify ??
+        createPostNotification({ secret, secrets, allowPrivateNetworks, clock }),
       fetchKeySet: this.#options.fetchKeySet ?? fetchKeySet,
       // A shard says that it is there before its router listens, unless that takes a turn.
       defer: config.shards === 1 ? (run) => queueMicrotask(run) : (run) => setImmediate(run),

@@ -51,7 +51,7 @@ export const workerTokens: readonly Token[] = [
   {
     token: "worker-few-scopes",
     subject: "worker-3",
-    scopes: ["codeq:subscribe"],
+    scopes: ["openid"],
     ...limitedTo("*"),
   },
   { token: "worker-render", subject: "worker-4", scopes: workerScopes, ...limitedTo("Render") },

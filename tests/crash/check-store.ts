@@ -120,6 +120,8 @@ class Reading {
       case "keys":
       case "key-uses":
       case "audit":
+      case "subs":
+      case "sub-turns":
         return;
       default:
         this.problems.push(`${key} is not a key of the store`);

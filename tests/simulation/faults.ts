@@ -56,6 +56,7 @@ export class Faults {
     this.#makeRoom();
     world.target.badness = 0;
     world.target.refusals = 0;
+    world.subscribers.badness = 0;
     // Faults that were announced and have not happened yet stay with the disk of a dead process.
     world.crash("process");
     world.boot();
@@ -99,6 +100,7 @@ export class Faults {
       "webhook-target": () => {
         world.target.badness = random.pick([0, 0.5, 1]);
         world.target.refusals = random.pick([0, 0, 0.1]);
+        world.subscribers.badness = world.target.badness;
       },
     };
     causes[kind]();

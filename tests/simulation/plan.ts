@@ -140,7 +140,7 @@ function workerToken(of: Caller): StaticTokenConfig {
   const isPicky = of.subject.endsWith("picky");
   const isClaimer = of.subject.endsWith("claimer");
   return tokenOf(of, {
-    scopes: isClaimer ? ["codeq:claim"] : [...workerScopes, "codeq:result"],
+    scopes: isClaimer ? ["codeq:claim"] : [...workerScopes, "codeq:result", "codeq:subscribe"],
     eventTypes: isPicky ? ["Email", "sync.users"] : ["*"],
   });
 }
@@ -171,6 +171,8 @@ function configFor(random: SimRandom, durability: Durability): Config {
     resultWebhookMaxAttempts: 1000,
     resultWebhookBaseBackoffSeconds: 1,
     resultWebhookMaxBackoffSeconds: 4,
+    subscriptionMinIntervalSeconds: 1,
+    subscriptionCleanupIntervalSeconds: 10,
     createBatchMax: 20,
     claimBatchMax: 20,
     resultBatchMax: 20,

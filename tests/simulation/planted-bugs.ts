@@ -932,6 +932,44 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
+    checker: "subscribersAreTold",
+    bug: "nobody hears of work that comes after the subscription",
+    plants: {
+      core: ({ broker }) => {
+        broker.watchWork(undefined);
+        broker.watchWork = () => {};
+      },
+    },
+  },
+  {
+    checker: "subscribersAreTold",
+    bug: "a notification that was sent once is never sent again",
+    plants: {
+      core: ({ broker }) => {
+        const work = broker.work.bind(broker);
+        const told = new Set<string>();
+        broker.work = (of) => {
+          const name = `${of.tenantId}/${of.name}`;
+          if (told.has(name)) return undefined;
+          const found = work(of);
+          if (found !== undefined && found.topPriority >= 0) told.add(name);
+          return found;
+        };
+      },
+    },
+  },
+  {
+    checker: "subscribersAreTold",
+    bug: "a subscription is acknowledged and not kept",
+    plants: {
+      core: ({ store }) => {
+        const commit = store.commitRecords.bind(store);
+        store.commitRecords = (writes) =>
+          commit(writes.filter(({ key }) => !key.startsWith("codeq/subs/")));
+      },
+    },
+  },
+  {
     checker: "everythingFinishes",
     bug: "leases never run out",
     plants: {

@@ -15,6 +15,7 @@ import { LifeClock } from "./life-clock.ts";
 import { type TappedLog, tapLog } from "./log-tap.ts";
 import type { Plan } from "./plan.ts";
 import { openSimKv, SimKvFiles } from "./sim-kv.ts";
+import { Subscribers } from "./subscribers.ts";
 import type { Trace } from "./trace.ts";
 import { type CrashMode, Weather } from "./weather.ts";
 import { WebhookTarget } from "./webhook-target.ts";
@@ -71,6 +72,7 @@ export class World {
   readonly ledger: Ledger = new Ledger();
   readonly weather: Weather;
   readonly target: WebhookTarget;
+  readonly subscribers: Subscribers;
   readonly board: CheckerBoard;
   readonly kvFiles: SimKvFiles = new SimKvFiles();
   disk: SimDisk;
@@ -107,6 +109,7 @@ export class World {
       latency: (operation) => this.weather.diskLatency(operation),
     });
     this.target = new WebhookTarget(this.clock, parts.random.fork("webhooks"));
+    this.subscribers = new Subscribers(this.clock, parts.random.fork("subscribers"));
   }
 
   get nowMs(): number {
@@ -251,6 +254,11 @@ export class World {
       draw: () => this.#random.next(),
       post: async (task, result) => {
         const status = isAlive() ? await this.target.post(task, result) : undefined;
+        if (!isAlive()) await new Promise(() => {});
+        return status;
+      },
+      notify: async (work) => {
+        const status = isAlive() ? await this.subscribers.notify(work) : undefined;
         if (!isAlive()) await new Promise(() => {});
         return status;
       },

@@ -34,6 +34,7 @@ const layers: readonly (readonly string[])[] = [
   ["start"],
   ["transport", "maintenance"],
   ["operations"],
+  ["subscriptions"],
   ["access"],
   ["cluster"],
   ["shards"],

@@ -27,6 +27,8 @@ const promised = [
     "dlq purge",
   ],
   ...["pause", "resume", "cancel", "move", "run-now", "reschedule", "set-priority", "edit"],
+  ...["subscriptions create", "subscriptions list", "subscriptions get"],
+  ...["subscriptions renew", "subscriptions delete"],
 ];
 
 test("every promised command has a row, and every row is promised", () => {

@@ -8,6 +8,7 @@ import { accessCommands } from "./table/access-commands.ts";
 import { checkCommands } from "./table/check-commands.ts";
 import { repairCommands } from "./table/repair-commands.ts";
 import { startCommands } from "./table/start-commands.ts";
+import { subscriptionCommands } from "./table/subscription-commands.ts";
 import { taskCommands } from "./table/task-commands.ts";
 import { webhookCommands } from "./table/webhook-commands.ts";
 
@@ -16,6 +17,7 @@ export const commandTable: readonly CommandRow[] = [
   ...taskCommands,
   ...repairCommands,
   ...webhookCommands,
+  ...subscriptionCommands,
   ...accessCommands,
   ...checkCommands,
   ...goCommands,

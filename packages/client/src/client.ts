@@ -12,6 +12,7 @@ import { createFields, type EnqueueOptions, payloadOf } from "./producer/enqueue
 import { Producer } from "./producer/producer.ts";
 import { createRun, graceBody, type Run, type RunStatus } from "./producer/run.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
+import { Subscriptions } from "./subscriptions/subscriptions.ts";
 import type { Handler, TaskDefinition, TaskType } from "./task.ts";
 import { passOn, type Tracing } from "./trace-context.ts";
 import { Reports } from "./worker/reports.ts";
@@ -84,6 +85,8 @@ export class Client implements AsyncDisposable {
   readonly #keyPrefix: string;
   /** What administrators do: find tasks, replay dead letters and so on. */
   readonly admin: Admin;
+  /** Being told of queues that have work, for workers that do not wait for tasks all the time. */
+  readonly subscriptions: Subscriptions;
   #lastKey = 0;
   #isClosed = false;
 
@@ -94,6 +97,7 @@ export class Client implements AsyncDisposable {
     this.#token = tokenSource(options.token ?? "dev-token");
     this.#tracing = options.tracing ?? passOn;
     this.admin = new Admin((request) => this.#askAsAdmin(request));
+    this.subscriptions = new Subscriptions((request) => this.#ask(request), runtime);
     this.#keyPrefix = `auto:${runtime.uniqueId()}:`;
     const onWarning =
       options.onWarning ?? ((error) => runtime.warn(`CODEQ_${error.code}`, error.message));

@@ -52,6 +52,14 @@ export { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.t
 export type { EnqueueOptions } from "./producer/enqueue-options.ts";
 export type { CancelOptions, ResultOptions, Run, RunStatus } from "./producer/run.ts";
 export { type SchemaIssue, type StandardSchema, ValidationError } from "./standard-schema.ts";
+export { type Notification, verifyNotification } from "./subscriptions/notification.ts";
+export type {
+  DeliveryMode,
+  SubscribeOptions,
+  Subscription,
+  Subscriptions,
+} from "./subscriptions/subscriptions.ts";
+export type { ListenOptions, WakeUp } from "./subscriptions/wake-ups.ts";
 export {
   type Handler,
   type HandlerFunction,

@@ -2,6 +2,19 @@
 import { randomBytes, randomInt } from "node:crypto";
 import { type Clock, systemClock } from "./clock.ts";
 import { pauseMs } from "./pause.ts";
+import { listenForHttp } from "./subscriptions/http-receiver.ts";
+import type { WebhookRequest } from "./verify-webhook.ts";
+
+/** A port that is open. */
+export interface Receiver {
+  close(): Promise<void>;
+}
+
+/** Opens a port; `receive` gives the status of the answer. */
+export type Listen = (
+  at: { readonly port: number; readonly host?: string | undefined },
+  receive: (request: WebhookRequest) => number,
+) => Promise<Receiver>;
 
 export interface Runtime {
   readonly clock: Clock;
@@ -13,6 +26,7 @@ export interface Runtime {
   readonly pauseMs: (tries: number) => number;
   /** Instead of Node's own. */
   readonly fetch?: typeof fetch;
+  readonly listen: Listen;
   /** Tells something that nobody listens for. */
   readonly warn: (code: string, message: string) => void;
 }
@@ -25,5 +39,6 @@ export const systemRuntime: Runtime = {
   uniqueId: () => randomBytes(16).toString("base64url"),
   defer: (run) => void setImmediate(run),
   pauseMs: (tries) => pauseMs(tries, random),
+  listen: listenForHttp,
   warn: (code, message) => process.emitWarning(message, { type: "CodeqWarning", code }),
 };

@@ -48,6 +48,11 @@ const toleranceSecondsDefault = 300;
  * ```
  */
 export function verifyWebhook(request: WebhookRequest, options: VerifyOptions): WebhookMessage {
+  return messageOf(verifySignature(request, options), request.body);
+}
+
+/** The id of a message that the server has signed. */
+export function verifySignature(request: WebhookRequest, options: VerifyOptions): string {
   const id = headerOf(request, "webhook-id");
   const timestamp = headerOf(request, "webhook-timestamp");
   const given = headerOf(request, "webhook-signature");
@@ -68,7 +73,7 @@ export function verifyWebhook(request: WebhookRequest, options: VerifyOptions): 
     .map((each) => Buffer.from(each.slice(3), "base64"))
     .some((each) => made.some((one) => one.length === each.length && timingSafeEqual(one, each)));
   if (!isSigned) throw refused("no signature fits: the secret is another, or the body was changed");
-  return messageOf(id, request.body);
+  return id;
 }
 
 function headerOf({ headers }: WebhookRequest, name: string): string {

@@ -88,6 +88,7 @@ export class ScriptedServer<Event extends Message, Reply extends Message> {
       defer: (run) => void setImmediate(run),
       pauseMs: (tries) => tries * 100,
       fetch: () => Promise.reject(new Error("no HTTP in this test")),
+      listen: () => Promise.reject(new Error("no ports in this test")),
       warn: (code, message) => this.warnings.push(`${code}: ${message}`),
     };
   }

@@ -63,6 +63,7 @@ export const errors = {
   task_not_found: row(404, "NOT_FOUND", "task not found"),
   task_unknown: row(404, "NOT_FOUND", "not-found"),
   result_not_found: row(404, "NOT_FOUND", "result not found", true),
+  subscription_not_found: row(404, "NOT_FOUND", "not-found"),
   not_owner: row(403, "PERMISSION_DENIED", "not-owner"),
   not_in_progress: row(409, "ABORTED", "not-in-progress"),
   not_dead: row(409, "ABORTED", "the task is not a dead letter"),
@@ -83,6 +84,11 @@ export const errors = {
     409,
     "RESOURCE_EXHAUSTED",
     "too many queues of this tenant are paused; resume some of them",
+  ),
+  too_many_subscriptions: row(
+    409,
+    "RESOURCE_EXHAUSTED",
+    "too many subscriptions; delete those that are not used any more, or let them run out",
   ),
   too_many_keys: row(
     409,

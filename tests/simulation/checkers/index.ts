@@ -31,6 +31,7 @@ import { rottenIsNotServed } from "./rotten-is-not-served.ts";
 import { silentAfterFailure } from "./silent-after-failure.ts";
 import { stallsDoNotCount } from "./stalls-do-not-count.ts";
 import { storedBytes } from "./stored-bytes.ts";
+import { subscribersAreTold } from "./subscribers-are-told.ts";
 import { tenantsAreApart } from "./tenants-are-apart.ts";
 import { terminalIsFinal } from "./terminal-is-final.ts";
 import { toldIsDurable } from "./told-is-durable.ts";
@@ -66,6 +67,7 @@ export const checkers = {
   noInternalError,
   webhooksArrive,
   deliveriesAreLogged,
+  subscribersAreTold,
   replays,
   pausedStandsStill,
   cancelledIsOver,

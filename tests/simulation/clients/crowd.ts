@@ -4,6 +4,7 @@ import { workers } from "../plan.ts";
 import type { Fleet } from "./fleet.ts";
 import { administer, readTask } from "./look.ts";
 import { createBadly, createMany, createOne, createTwice, retryLost, reuseKey } from "./produce.ts";
+import { subscribeSome } from "./subscribe.ts";
 import { actWrongly, claim, workOn } from "./work.ts";
 
 type Act = (fleet: Fleet) => Promise<void>;
@@ -19,7 +20,7 @@ const producing: readonly Act[] = [
   createBadly,
 ];
 const working: readonly Act[] = [claim, claim, claim, workOn, workOn, workOn, workOn, actWrongly];
-const looking: readonly Act[] = [readTask, readTask, readTask, administer];
+const looking: readonly Act[] = [readTask, readTask, readTask, administer, subscribeSome];
 
 /** Somebody does something; what comes of it is seen later. */
 export function actOnce(fleet: Fleet): void {

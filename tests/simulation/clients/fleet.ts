@@ -33,6 +33,7 @@ export class Fleet {
   /** Holds of the past, for those who do not know when to stop. */
   readonly stale: Hold[] = [];
   readonly lost: LostCreation[] = [];
+  readonly subscriptions: { readonly worker: Caller; readonly id: string }[] = [];
   /** Keys in use, so that some are used twice. */
   readonly keys: { readonly tenant: string; readonly input: InputOf<"createTask"> }[] = [];
   #marks = 0;

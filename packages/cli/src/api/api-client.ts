@@ -41,8 +41,8 @@ export class ApiClient {
     return this.#expectOk("PATCH", `/v1/codeq${path}`, { body });
   }
 
-  delete(path: string): Promise<Reply> {
-    return this.#expectOk("DELETE", `/v1/codeq${path}`, {});
+  delete(path: string, options: RequestOptions = {}): Promise<Reply> {
+    return this.#expectOk("DELETE", `/v1/codeq${path}`, options);
   }
 
   /** A page outside the API, such as `/healthz`; whatever its status. */
@@ -162,7 +162,11 @@ function refusalOf(reply: Reply, baseUrl: string, token: Sourced<string>): CliEr
   return new CliError(`${baseUrl} refused (${status}): ${said}`, { ...at, exit: "refused", next });
 }
 
-function notFoundAdvice({ text }: Reply, baseUrl: string): string {
+function notFoundAdvice(reply: Reply, baseUrl: string): string {
+  const { text } = reply;
+  if (codeIn(reply) === "subscription_not_found") {
+    return "it may have run out; codeq subscriptions list shows those of the token's tenant";
+  }
   if (text.startsWith("404 page")) {
     return `is ${baseUrl} a codeQ server, and new enough? codeq doctor looks at it`;
   }

@@ -14,7 +14,7 @@ import { type Duration, inWords, toMs } from "../duration.ts";
 import type { StreamMethod } from "../grpc/grpc-conversation.ts";
 import { HttpApi } from "../http/http-api.ts";
 import { producerMethod } from "../producer/producer.ts";
-import type { Runtime } from "../runtime.ts";
+import type { Listen, Runtime } from "../runtime.ts";
 import { TaskWorker, workerMethod } from "../worker/worker.ts";
 import type { Worker } from "../worker/worker-options.ts";
 import { MemoryLink } from "./memory-link.ts";
@@ -257,6 +257,8 @@ class World {
   readonly webhooks: PostedWebhook[] = [];
   readonly losing: LosableResponse[] = [];
   readonly #random: SimRandom;
+  /** By port. */
+  readonly #listening: Map<number, Parameters<Listen>[1]> = new Map();
   /** Grows with everything that happens. */
   #happenings = 0;
   #onHappening: () => void = () => {};
@@ -278,6 +280,10 @@ class World {
       // Between tries of a client no time passes; a server in the same process is always there.
       pauseMs: () => 0,
       fetch: () => Promise.reject(new Error("a test server has no HTTP address")),
+      listen: async ({ port }, receive) => {
+        this.#listening.set(port, receive);
+        return { close: async () => void this.#listening.delete(port) };
+      },
       warn: (code, message) => process.emitWarning(message, { type: "CodeqWarning", code }),
     };
   }
@@ -293,8 +299,16 @@ class World {
         this.webhooks.push({ url: task.webhook, taskId: task.id, status });
         return Promise.resolve(200);
       },
+      notify: (url, body) => this.#notify(url, body),
       log: () => {},
     });
+  }
+
+  /** Whoever listens on the port of the URL is told; nobody else is there. */
+  async #notify(url: string, body: string): Promise<number | undefined> {
+    const receive = this.#listening.get(Number(new URL(url).port));
+    this.#happenings += 1;
+    return receive?.({ body, headers: {} });
   }
 
   readonly carry = (run: () => void): void => {

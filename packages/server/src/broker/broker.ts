@@ -63,6 +63,7 @@ import type {
   MayFinish,
   Queue,
   QueueCounts,
+  QueueWork,
   ResultWait,
   ShardState,
   TenantLeases,
@@ -467,6 +468,18 @@ export class Broker implements Queue {
     return found;
   }
 
+  watchWork(hear: ((queue: QueueWork) => void) | undefined): void {
+    this.#index.onMoved = hear;
+  }
+
+  work({ tenantId, name }: QueueName): QueueWork | undefined {
+    return this.queues.find(tenantId, name);
+  }
+
+  worksOf(tenantId: TenantId): Iterable<QueueWork> {
+    return this.queues.ofTenant(tenantId);
+  }
+
   isCrowded(tenantId: TenantId): boolean {
     return this.claims.lines.areCrowded(tenantId);
   }
@@ -535,6 +548,9 @@ export class Broker implements Queue {
     this.claims.restart();
     this.#sequence = Math.max(this.#sequence, await recoverMemory(this));
     await this.webhooks.recover();
+    if (this.#index.onMoved !== undefined) {
+      for (const queue of this.queues.all()) this.#index.onMoved(queue);
+    }
     this.onRecovered();
   }
 

@@ -87,6 +87,14 @@ export interface Queue {
 
   /** What becomes of the results that are posted. */
   readonly webhooks: QueueWebhooks;
+  /**
+   * Calls back with queues whose tasks have moved, before that is durable; undefined for nobody. What is
+   * told is a hint for those who then ask for work.
+   */
+  watchWork(hear: ((queue: QueueWork) => void) | undefined): void;
+  /** What can be claimed, as far as is known here; undefined for nothing. */
+  work(of: QueueName): QueueWork | undefined;
+  worksOf(tenantId: TenantId): Iterable<QueueWork>;
 
   /** Whether so many claims wait that no other of the tenant may. */
   isCrowded(tenantId: TenantId): boolean;
@@ -94,6 +102,13 @@ export interface Queue {
   exceededByLease(tenantId: TenantId): Exceeded | undefined;
   /** Ends all waits, for a shutdown. */
   stopWaiting(): void;
+}
+
+export interface QueueWork extends QueueName {
+  /** Tasks that are ready. */
+  readonly readyTotal: number;
+  /** The highest priority that has tasks to claim; -1 when nothing can be claimed. */
+  readonly topPriority: number;
 }
 
 export interface ShardState {

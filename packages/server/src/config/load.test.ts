@@ -115,6 +115,8 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   webhookAllowPrivateNetworks: ["true", true],
   webhookDisableAfterSeconds: ["3600", 3600],
   resultWebhookMaxAttempts: ["9", 9],
+  subscriptionMinIntervalSeconds: ["7", 7],
+  subscriptionCleanupIntervalSeconds: ["8", 8],
   resultWebhookBaseBackoffSeconds: ["1", 1],
   resultWebhookMaxBackoffSeconds: ["600", 600],
   bodyBytesMax: ["8388608", 8_388_608],

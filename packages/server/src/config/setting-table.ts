@@ -243,6 +243,16 @@ export const settingTable: SettingTable = {
     env: ["RESULT_WEBHOOK_MAX_BACKOFF_SECONDS"],
     about: "Longest wait between two tries of a callback.",
   },
+  subscriptionMinIntervalSeconds: {
+    ...seconds(1, 86_400, 5),
+    env: ["SUBSCRIPTION_MIN_INTERVAL_SECONDS"],
+    about: "Shortest time between two notifications of a subscriber about the same queue.",
+  },
+  subscriptionCleanupIntervalSeconds: {
+    ...seconds(1, 86_400, 60),
+    env: ["SUBSCRIPTION_CLEANUP_INTERVAL_SECONDS"],
+    about: "How often subscriptions that have run out are removed from the store.",
+  },
   bodyBytesMax: {
     ...bytes(1024, gibibyte, limits.bodyBytesMax),
     about: "Largest request body.",

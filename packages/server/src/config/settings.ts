@@ -60,6 +60,8 @@ export interface Settings
   readonly resultWebhookMaxAttempts: number;
   readonly resultWebhookBaseBackoffSeconds: number;
   readonly resultWebhookMaxBackoffSeconds: number;
+  readonly subscriptionMinIntervalSeconds: number;
+  readonly subscriptionCleanupIntervalSeconds: number;
   readonly bodyBytesMax: number;
   readonly payloadBytesMax: number;
   readonly lenientInput: boolean;

@@ -8,11 +8,11 @@ import { request as requestHttps } from "node:https";
 import { isIP, type LookupFunction } from "node:net";
 import type { Result, Task } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
+import { isPublicAddress } from "../public-addresses.ts";
 import { noTracing, type Tracing } from "../telemetry/tracing/tracing.ts";
 import type { Timestamps } from "../timestamps.ts";
 import { createLookup, ForbiddenAddressError } from "./callback-lookup.ts";
 import type { NoAnswer, PostCallback } from "./deliver-webhooks.ts";
-import { isPublicAddress } from "./public-addresses.ts";
 import { type SigningSecrets, signatureHeaders } from "./webhook-signature.ts";
 
 export interface CallbackOptions extends SigningSecrets {
@@ -69,13 +69,14 @@ function callbackBody(task: Task, result: Result, timestamps: Timestamps): strin
   );
 }
 
-interface PostOptions extends CallbackOptions {
+export interface PostOptions extends Pick<CallbackOptions, "allowPrivateNetworks" | "clock"> {
   readonly headers: Record<string, string>;
   readonly body: string;
   readonly lookup: LookupFunction;
 }
 
-function post(target: string, options: PostOptions): Promise<number | NoAnswer> {
+/** The one way out: no redirects, and no address that is not allowed. */
+export function post(target: string, options: PostOptions): Promise<number | NoAnswer> {
   const url = new URL(target);
   const { allowPrivateNetworks: allowPrivate, headers, body, clock, lookup } = options;
   const host = url.hostname.replace(/^\[|\]$/g, "");

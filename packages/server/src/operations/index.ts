@@ -24,6 +24,13 @@ import { listPauses, pauseQueue, resumeQueue } from "./pause-queue.ts";
 import { getQueue, listQueues } from "./queue-counts.ts";
 import { revokeApiKey } from "./revoke-api-key.ts";
 import { submitResult, submitResults } from "./submit-result.ts";
+import {
+  getSubscription,
+  listSubscriptions,
+  renewSubscription,
+  subscribe,
+  unsubscribe,
+} from "./subscribe.ts";
 import { watchEvents } from "./watch-events.ts";
 import {
   getDeliveries,
@@ -81,4 +88,9 @@ export const operations = {
   listSecrets,
   rotateSecret,
   revokeSecret,
+  subscribe,
+  renewSubscription,
+  getSubscription,
+  listSubscriptions,
+  unsubscribe,
 } as const;

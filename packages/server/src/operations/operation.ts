@@ -14,6 +14,7 @@ import type { ClusterStatus } from "../cluster/cluster-node.ts";
 import type { Config, RateScope } from "../config/settings.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { ArtifactFiles } from "../store/artifact-files.ts";
+import type { Subscriptions } from "../subscriptions/subscriptions.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import type { Events, RateOperation } from "../telemetry/events.ts";
 import type { Feed } from "../telemetry/feed.ts";
@@ -55,6 +56,7 @@ export interface Server {
   readonly artifacts: ArtifactFiles;
   readonly apiKeys: ApiKeys;
   readonly audit: AuditTrail;
+  readonly subscriptions: Subscriptions;
   readonly config: Config;
   readonly randomBytes: RandomBytes;
   /** Of a node of a cluster. */

@@ -40,7 +40,9 @@ export interface RoutedClaimsParts {
 export class RoutedClaims {
   readonly lines: ClaimLines;
   readonly #parts: RoutedClaimsParts;
-  readonly #queues: RoutedQueues;
+  readonly queues: RoutedQueues;
+  /** Called with every queue that a shard told something of. */
+  onMoved: ((queue: RoutedQueue) => void) | undefined;
   /** What the shards were asked for and may not have told the consequences of, by shard. */
   readonly #asked: AskedFor[][];
   /** Claims that are with a shard. */
@@ -53,13 +55,13 @@ export class RoutedClaims {
 
   constructor(parts: RoutedClaimsParts) {
     this.#parts = parts;
-    this.#queues = new RoutedQueues(parts.shards.length);
+    this.queues = new RoutedQueues(parts.shards.length);
     this.#asked = parts.shards.map(() => []);
-    this.lines = new ClaimLines(parts.clock, this.#queues);
+    this.lines = new ClaimLines(parts.clock, this.queues);
   }
 
   get knownQueues(): number {
-    return this.#queues.size;
+    return this.queues.size;
   }
 
   claim(claim: Claim): void {
@@ -88,19 +90,20 @@ export class RoutedClaims {
   hint(shard: number, of: { tenantId: TenantId; queue: string }, said: Omit<Hint, "asked">): void {
     const queue =
       said.ready > 0
-        ? this.#queues.queue(of.tenantId, of.queue)
-        : this.#queues.find(of.tenantId, of.queue);
+        ? this.queues.queue(of.tenantId, of.queue)
+        : this.queues.find(of.tenantId, of.queue);
     if (queue === undefined) return;
     const hint = queue.hints[shard] as Hint;
     hint.ready = said.ready;
     hint.topPriority = said.topPriority;
+    this.onMoved?.(queue);
     if (said.ready > 0) this.#told.add(queue);
-    else this.#queues.dropIfIdle(queue);
+    else this.queues.dropIfIdle(queue);
   }
 
   /** A tenant may have leases left. */
   freed(tenantId: TenantId): void {
-    if (this.#queues.findTenant(tenantId)?.isHeldBack) this.#freed.add(tenantId);
+    if (this.queues.findTenant(tenantId)?.isHeldBack) this.#freed.add(tenantId);
   }
 
   /** Serves whoever waits for what the shards have told. */
@@ -125,30 +128,30 @@ export class RoutedClaims {
 
   /** A shard may take claims again: what it told before has not been offered to anybody. */
   opened(shard: number): void {
-    for (const queue of this.#queues.all()) {
+    for (const queue of this.queues.all()) {
       if ((queue.hints[shard] as Hint).ready > 0) this.#told.add(queue);
     }
   }
 
   /** The shard tells anew what it has. */
   forget(shard: number): void {
-    this.#queues.forget(shard);
+    this.queues.forget(shard);
   }
 
   /** The shard is gone, and whoever asked it for tasks hears of it next. */
   down(shard: number): void {
     for (const each of (this.#asked[shard] as AskedFor[]).splice(0)) this.#settle(shard, each);
-    this.#queues.forget(shard);
+    this.queues.forget(shard);
   }
 
   #settle(shard: number, { queue, count }: AskedFor): void {
     (queue.hints[shard] as Hint).asked -= count;
     this.#told.add(queue);
-    this.#queues.dropIfIdle(queue);
+    this.queues.dropIfIdle(queue);
   }
 
   #serveTenant(tenantId: TenantId): void {
-    const tenant = this.#queues.findTenant(tenantId);
+    const tenant = this.queues.findTenant(tenantId);
     if (tenant === undefined || this.#parts.room.leases(tenantId) === 0) return;
     tenant.isHeldBack = false;
     for (const queue of [...tenant.queues.values()]) this.#serveQueue(queue);
@@ -184,7 +187,7 @@ export class RoutedClaims {
     const { tenantId, workerId, queues, leaseMs } = claim;
     const count = Math.min(claim.counted - got.length, room.leases(tenantId));
     if (count === 0) {
-      this.#queues.tenant(tenantId).isHeldBack = true;
+      this.queues.tenant(tenantId).isHeldBack = true;
       return false;
     }
     const pick = this.#best(claim);
@@ -203,7 +206,7 @@ export class RoutedClaims {
 
   #best({ tenantId, queues }: Claim): Pick | undefined {
     const { shards, isOpen } = this.#parts;
-    const requested = this.#queues.requested(tenantId, queues);
+    const requested = this.queues.requested(tenantId, queues);
     let best: Pick | undefined;
     let priority = -1;
     for (let step = 0; step < shards.length; step++) {

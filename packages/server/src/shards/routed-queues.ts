@@ -26,6 +26,15 @@ export class RoutedQueue implements QueueLines {
     this.hints = Array.from({ length: shards }, () => ({ ready: 0, topPriority: -1, asked: 0 }));
   }
 
+  get readyTotal(): number {
+    return this.hints.reduce((sum, { ready }) => sum + ready, 0);
+  }
+
+  /** -1 without tasks to claim. */
+  get topPriority(): number {
+    return this.hints.reduce((top, hint) => Math.max(top, hint.topPriority), -1);
+  }
+
   get isIdle(): boolean {
     return (
       this.waiters.size === 0 && this.hints.every(({ ready, asked }) => ready === 0 && asked === 0)

@@ -33,6 +33,7 @@ import type {
   MayFinish,
   Queue,
   QueueCounts,
+  QueueWork,
   ResultWait,
   ShardState,
   TenantLeases,
@@ -430,6 +431,18 @@ export class Router implements Queue, AsyncDisposable {
   async pausesOf(tenantId: TenantId): Promise<readonly PausedQueue[]> {
     const all = await this.#askWorking<"pausesOf", readonly PausedQueue[]>("pausesOf", [tenantId]);
     return [...new Map(all.flat().map((each) => [each.queue, each])).values()];
+  }
+
+  watchWork(hear: ((queue: QueueWork) => void) | undefined): void {
+    this.#claims.onMoved = hear;
+  }
+
+  work({ tenantId, name }: QueueName): QueueWork | undefined {
+    return this.#claims.queues.find(tenantId, name);
+  }
+
+  worksOf(tenantId: TenantId): Iterable<QueueWork> {
+    return this.#claims.queues.requested(tenantId, undefined);
   }
 
   isCrowded(tenantId: TenantId): boolean {

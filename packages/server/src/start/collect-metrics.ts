@@ -1,10 +1,12 @@
 /** What broker, engine, limiter, streams and listeners know about themselves, read at each scrape. */
 import type { EngineState } from "@codeq/engine";
+import { queueOf } from "@codeq/queue";
 import type { FastifyInstance } from "fastify";
 import { type Limiter, rateScopes } from "../access/limiter.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
 import type { Store } from "../store/store.ts";
+import type { Subscriptions } from "../subscriptions/subscriptions.ts";
 import { timeOfId } from "../task-ids.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { streamKinds } from "../telemetry/stream-metrics.ts";
@@ -141,6 +143,20 @@ export function collectConnectionMetrics(
   ]);
   if (tls === undefined) return;
   metrics.tlsCertificateExpirySeconds.collect(() => [[tls.certificates.validToMs / 1000]]);
+}
+
+/** A subscription to every queue counts under `*`. */
+export function collectSubscriptionMetrics(metrics: Metrics, subscriptions: Subscriptions): void {
+  metrics.subscriptionsActive.collect(() => {
+    const counts = new Map<string, number>();
+    for (const { subscription } of subscriptions.active()) {
+      for (const type of subscription.eventTypes) {
+        const queue = queueOf(type);
+        counts.set(queue, (counts.get(queue) ?? 0) + 1);
+      }
+    }
+    return [...counts].map(([queue, count]) => [count, queue] as const);
+  });
 }
 
 export function collectLimiterMetrics(metrics: Metrics, limiter: Limiter): void {

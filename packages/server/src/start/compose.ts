@@ -23,7 +23,9 @@ import type { ClusterStatus } from "../cluster/cluster-node.ts";
 import type { Config } from "../config/settings.ts";
 import { collectArtifacts } from "../maintenance/collect-artifacts.ts";
 import { deleteOldAudit } from "../maintenance/delete-old-audit.ts";
+import { NotifySubscribers, type PostNotification } from "../maintenance/notify-subscribers.ts";
 import { refreshKeySets } from "../maintenance/refresh-key-sets.ts";
+import { removeSubscriptions } from "../maintenance/remove-subscriptions.ts";
 import { Ticker } from "../maintenance/ticker.ts";
 import { writeApiKeyUses } from "../maintenance/write-api-key-uses.ts";
 import { writeAudit } from "../maintenance/write-audit.ts";
@@ -35,6 +37,7 @@ import type { ShardLink } from "../shards/link.ts";
 import { Router } from "../shards/router.ts";
 import { ArtifactFiles } from "../store/artifact-files.ts";
 import type { Store } from "../store/store.ts";
+import { Subscriptions } from "../subscriptions/subscriptions.ts";
 import { Events } from "../telemetry/events.ts";
 import { Feed } from "../telemetry/feed.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -51,9 +54,13 @@ import { healthPages } from "../transport/http/health.ts";
 import { createHttpServer, routes } from "../transport/http/http-server.ts";
 import { JsonCodec } from "../transport/http/json-codec.ts";
 import type { ServerTls } from "../transport/tls/server-tls.ts";
-import { collectLimiterMetrics, collectStreamMetrics } from "./collect-metrics.ts";
+import {
+  collectLimiterMetrics,
+  collectStreamMetrics,
+  collectSubscriptionMetrics,
+} from "./collect-metrics.ts";
 import { openLocalShards } from "./open-local-shards.ts";
-import { openShard, openStore, type ShardParts } from "./open-shard.ts";
+import { openShard, openStore, type ShardParts, within } from "./open-shard.ts";
 
 export interface CoreParts extends Omit<ShardParts, "feed" | "limiter" | "onState" | "shard"> {
   /** Opens the shards of a store that knows of several; in this thread unless told otherwise. */
@@ -61,6 +68,8 @@ export interface CoreParts extends Omit<ShardParts, "feed" | "limiter" | "onStat
   /** Makes this server a node of a cluster. */
   readonly openNode?: ((store: Store, parts: ShardParts) => Promise<ClusterMember>) | undefined;
   readonly fetchKeySet: FetchKeySet;
+  /** Tells subscribers that there is work. */
+  readonly notify: PostNotification;
   /** The storage failed for good: nothing is acknowledged any more. */
   readonly onFailed: (fault: FaultError) => void;
 }
@@ -130,19 +139,11 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   endpointWatchers.push((change) => recordDisabled(audit, change));
   const workers = new ConnectedWorkers(clock);
   const cluster = opened.node;
-  const server = {
-    queue,
-    clock,
-    events,
-    feed,
-    workers,
-    artifacts,
-    apiKeys,
-    audit,
-    config,
-    randomBytes,
-    cluster,
-  };
+  const subscriptions = await Subscriptions.open({ store, clock, randomBytes });
+  collectSubscriptionMetrics(metrics, subscriptions);
+  const stored = { artifacts, apiKeys, audit, subscriptions };
+  const around = { clock, events, feed, workers, config, randomBytes, cluster };
+  const server = { queue, ...stored, ...around };
   const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });
   const authenticator = new Authenticator({
     producers: [apiKeys, ...providers.of(config.producerAuth)],
@@ -153,7 +154,14 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   });
   const dispatch = new Dispatch({ server, authenticator, limiter, logger });
   const { keySets } = providers;
-  const ticker = startMaintenance({ ...parts, queue, artifacts, keySets, apiKeys, audit });
+  const { ticker, notifier } = startMaintenance({
+    ...parts,
+    ...stored,
+    queue,
+    keySets,
+    events,
+    limiter,
+  });
   return {
     store,
     onStorageState: (run) => void watchers.push(run),
@@ -173,6 +181,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
       providers[Symbol.dispose]();
       queue.stopWaiting();
       await ticker[Symbol.asyncDispose]();
+      await within(clock, notificationsSettleMs, notifier.settle());
       await apiKeys[Symbol.asyncDispose]();
       await audit[Symbol.asyncDispose]();
       await opened[Symbol.asyncDispose]();
@@ -262,21 +271,34 @@ interface MaintenanceParts extends CoreParts {
   readonly keySets: readonly KeySet[];
   readonly apiKeys: ApiKeys;
   readonly audit: AuditTrail;
+  readonly subscriptions: Subscriptions;
+  readonly events: Events;
+  readonly limiter: Limiter;
 }
 
+/** How long a shutdown waits for notifications under way. */
+const notificationsSettleMs = 1000;
+
 /** Of what is no task. */
-function startMaintenance(parts: MaintenanceParts): Ticker {
-  const { clock, logger, keySets, apiKeys, audit, sleepMsMax } = parts;
+function startMaintenance(parts: MaintenanceParts): {
+  readonly ticker: Ticker;
+  readonly notifier: NotifySubscribers;
+} {
+  const { config, clock, logger, keySets, apiKeys, audit, subscriptions, sleepMsMax } = parts;
   const ofKeys = [refreshKeySets(keySets), writeApiKeyUses(apiKeys)];
   const ofAudit = [writeAudit(audit), deleteOldAudit(audit)];
-  const jobs = [...ofKeys, ...ofAudit, collectArtifacts(parts)];
+  const notifier = new NotifySubscribers(parts);
+  const everyMs = config.subscriptionCleanupIntervalSeconds * 1000;
+  const ofSubscriptions = [notifier, removeSubscriptions({ subscriptions, clock, everyMs })];
+  const jobs = [...ofKeys, ...ofAudit, collectArtifacts(parts), ...ofSubscriptions];
   const ticker = new Ticker({ clock, logger, jobs, sleepMsMax });
   const wake = (): void => ticker.wake();
   for (const each of keySets) each.onPlanned = wake;
   apiKeys.onUsed = wake;
   audit.onPlanned = wake;
+  notifier.onDue = wake;
   wake();
-  return ticker;
+  return { ticker, notifier };
 }
 
 /** The streams of all gRPC listeners. */

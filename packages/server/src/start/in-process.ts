@@ -7,6 +7,7 @@ import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/settings.ts";
+import { notificationBody } from "../maintenance/post-notification.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
@@ -29,6 +30,8 @@ export interface InProcessOptions {
   readonly env: Readonly<Record<string, string>>;
   /** Takes the place of posting results to webhooks. */
   readonly post: (task: Task, result: Result) => Promise<number | undefined>;
+  /** Takes the place of telling subscribers. */
+  readonly notify: (url: string, body: string) => Promise<number | undefined>;
   /** Gets lines of the log. */
   readonly log: (line: string) => void;
 }
@@ -128,6 +131,7 @@ export async function openInProcess(options: InProcessOptions): Promise<InProces
     randomBytes: options.randomBytes,
     draw: options.draw,
     post: options.post,
+    notify: (work) => options.notify(work.url, notificationBody(work, clock.nowMs())),
     fetchKeySet: () => Promise.reject(new Error("a server without ports asks nobody for keys")),
     onFailed: () => {},
     sleepMsMax: Number.POSITIVE_INFINITY,

@@ -20,6 +20,7 @@ import {
 import { loadProcessConfig } from "../config/process-config.ts";
 import type { Config } from "../config/settings.ts";
 import { createPostCallback } from "../maintenance/post-callback.ts";
+import { createPostNotification } from "../maintenance/post-notification.ts";
 import { createLogger, type Logger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { collectProcessMetrics, openProcessProbe } from "../telemetry/process-metrics.ts";
@@ -123,6 +124,12 @@ async function start(given: Given, logger: Logger): Promise<Running> {
   const tracing = await openTracing({ config, clock, logger, metrics });
   checkStores(config);
   const storage = await openDataDir(config, { clock, metrics, logger });
+  const callbacks = {
+    secret: config.webhookHmacSecret,
+    secrets: config.webhookSecrets,
+    allowPrivateNetworks: config.webhookAllowPrivateNetworks,
+    clock,
+  };
   const core = await composeCore({
     config,
     clock,
@@ -131,14 +138,8 @@ async function start(given: Given, logger: Logger): Promise<Running> {
     storage,
     randomBytes: (into) => void randomFillSync(into),
     draw: drawUniform,
-    post: createPostCallback({
-      secret: config.webhookHmacSecret,
-      secrets: config.webhookSecrets,
-      allowPrivateNetworks: config.webhookAllowPrivateNetworks,
-      clock,
-      timestamps,
-      tracing,
-    }),
+    post: createPostCallback({ ...callbacks, timestamps, tracing }),
+    notify: createPostNotification(callbacks),
     tracing,
     fetchKeySet,
     defer: (run) => void setImmediate(run),

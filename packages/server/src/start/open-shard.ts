@@ -208,7 +208,7 @@ function watchStalls({ broker, clock, logger, sleepMsMax }: MaintenanceParts): S
 }
 
 /** Waits, but no longer than the given time. */
-async function within(clock: Clock, ms: number, settled: Promise<void>): Promise<void> {
+export async function within(clock: Clock, ms: number, settled: Promise<void>): Promise<void> {
   let cancel = (): void => {};
   const timeout = new Promise<void>((resolve) => {
     cancel = clock.after(ms, resolve);

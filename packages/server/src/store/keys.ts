@@ -21,6 +21,8 @@
  *   codeq/series/<queue>/<tenant>/<m or h>/<number>         what happened in a minute or an hour; queue * for all
  *   codeq/keys/<tenant>/<id>                                an API key, without its secret
  *   codeq/key-uses/<id>                                     when an API key was last used, about
+ *   codeq/subs/<tenant>/<id>                                a subscription to availability notifications
+ *   codeq/sub-turns/<id>                                    when its subscriber was last told
  *   codeq/bytes/<tenant>                                    bytes of its payloads and results
  *   codeq/audit/all/<max-ms>/<n>                            an audit record, the newest first
  *   codeq/audit/of/<tenant>/<max-ms>/<n>                    the same, by the tenant it concerns
@@ -127,6 +129,13 @@ export const apiKeysOf = (tenant: TenantId): string => `${apiKeysPrefix}${tenant
 export const apiKeyKey = (tenant: TenantId, id: string): string => apiKeysOf(tenant) + id;
 export const apiKeyUsesPrefix = "codeq/key-uses/";
 export const apiKeyUseKey = (id: string): string => apiKeyUsesPrefix + id;
+
+export const subscriptionsPrefix = "codeq/subs/";
+export const subscriptionKey = (tenant: TenantId, id: string): string =>
+  `${subscriptionsPrefix}${tenant || "_"}/${id}`;
+export const subscriptionTurnsPrefix = "codeq/sub-turns/";
+export const subscriptionTurnKey = (id: string): string => subscriptionTurnsPrefix + id;
+
 export const storedBytesPrefix = "codeq/bytes/";
 
 export const storedBytesKey = (tenant: TenantId): string => `${storedBytesPrefix}${tenant || "_"}`;

@@ -49,6 +49,8 @@ import {
   shardsKey,
   signingPrefix,
   storedBytesKey,
+  subscriptionsPrefix,
+  subscriptionTurnsPrefix,
   tasksPrefix,
   webhookPrefix,
 } from "./keys.ts";
@@ -71,6 +73,8 @@ const copiedPrefixes = [
   apiKeysPrefix,
   apiKeyUsesPrefix,
   auditPrefix,
+  subscriptionsPrefix,
+  subscriptionTurnsPrefix,
 ] as const;
 /** Every shard has these records. */
 const sharedPrefixes = [pausedPrefix, endpointsPrefix, signingPrefix] as const;

@@ -80,6 +80,9 @@ import {
   signingPrefix,
   sortable,
   storedBytesPrefix,
+  subscriptionKey,
+  subscriptionsPrefix,
+  subscriptionTurnsPrefix,
   taskKey,
   tasksPrefix,
   tenantOfStoredBytes,
@@ -95,6 +98,11 @@ import {
 } from "./series-record.ts";
 import { decodeSigning, type SigningSecret } from "./signing-record.ts";
 import { StoredBytes } from "./stored-bytes.ts";
+import {
+  decodeSubscription,
+  type Subscription,
+  type SubscriptionId,
+} from "./subscription-record.ts";
 import { decodeResult, encodeResult } from "./task-codec.ts";
 import { taskRows } from "./task-rows.ts";
 import type { WebhookJob } from "./webhook-job.ts";
@@ -562,6 +570,23 @@ export class Store implements AsyncDisposable {
   async *apiKeyUses(): AsyncGenerator<readonly [ApiKeyId, number]> {
     for await (const [key, value] of this.#scan(apiKeyUsesPrefix)) {
       yield [key.slice(apiKeyUsesPrefix.length) as ApiKeyId, Number(value.toString("latin1"))];
+    }
+  }
+
+  async *subscriptions(): AsyncGenerator<Subscription> {
+    for await (const [key, value] of this.#scan(subscriptionsPrefix)) {
+      const record = decodeSubscription(value.toString("utf8"));
+      const isWhole = record !== undefined && subscriptionKey(record.tenantId, record.id) === key;
+      if (isWhole) yield record;
+      else this.#quarantine(key);
+    }
+  }
+
+  /** When subscribers were last told. */
+  async *subscriptionTurns(): AsyncGenerator<readonly [SubscriptionId, number]> {
+    for await (const [key, value] of this.#scan(subscriptionTurnsPrefix)) {
+      const id = key.slice(subscriptionTurnsPrefix.length) as SubscriptionId;
+      yield [id, Number(value.toString("latin1"))];
     }
   }
 

@@ -41,6 +41,11 @@ export class Events {
     this.#metrics.webhookDeliveries.inc("task_result", command, outcome);
   }
 
+  /** A subscriber was told that a queue has work, or could not be told. */
+  notified(command: string, outcome: "success" | "failure"): void {
+    this.#metrics.webhookDeliveries.inc("queue_ready", command, outcome);
+  }
+
   rateLimited(...hit: RateHit): void {
     this.#metrics.rateLimitHits.inc(...hit);
   }

@@ -67,7 +67,10 @@ export const metricTable = {
       { name: "scope", values: ["producer", "worker", "admin", "webhook"] },
       {
         name: "operation",
-        values: ["create_task", "claim", "cleanup", "tasks", "queue_ready", "task_result"],
+        values: [
+          ...(["create_task", "claim", "subscribe", "cleanup", "tasks"] as const),
+          ...(["queue_ready", "task_result"] as const),
+        ],
       },
     ],
   },

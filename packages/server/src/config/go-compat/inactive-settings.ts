@@ -18,8 +18,6 @@ export const inactiveSettings: readonly InactiveSetting[] = [
   inactive("redisPassword", "REDIS_PASSWORD", "KVROCKS_PASSWORD"),
   inactive("identityServiceApiKey", "IDENTITY_SERVICE_API_KEY"),
   inactive("requeueInspectLimit", "REQUEUE_INSPECT_LIMIT"),
-  inactive("subscriptionMinIntervalSeconds", "SUBSCRIPTION_MIN_INTERVAL_SECONDS"),
-  inactive("subscriptionCleanupIntervalSeconds", "SUBSCRIPTION_CLEANUP_INTERVAL_SECONDS"),
   { name: "sharding.enabled", env: [], refuseWhenOn: "use shards instead; remove it" },
   inactive("sharding.defaultShard"),
   inactive("sharding.commandMappings"),

@@ -37,6 +37,7 @@ import { LocalAnswers, type TellAnswered } from "./plain-answers.ts";
 import { PlainConnections } from "./plain-connections.ts";
 import { RequestIds } from "./request-ids.ts";
 import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
+import { subscriptionRoutes } from "./subscription-routes.ts";
 import { taskAdminRoutes } from "./task-admin-routes.ts";
 import { taskRoutes } from "./task-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
@@ -109,6 +110,7 @@ export const routes: readonly AnyRoute[] = [
   ...clusterRoutes,
   ...taskAdminRoutes,
   ...webhookRoutes,
+  ...subscriptionRoutes,
 ];
 
 const requestIdPattern = /^[\x21-\x7e]{1,128}$/;

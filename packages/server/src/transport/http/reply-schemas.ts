@@ -6,6 +6,7 @@ import { errors } from "@codeq/protocol";
 import { taskPlaces } from "../../operations/task-filter-input.ts";
 import { auditOutcomes } from "../../store/audit-record.ts";
 import { deliveryStates } from "../../store/delivery-record.ts";
+import { deliveryModes } from "../../store/subscription-record.ts";
 import type { JsonSchema } from "./json-schema.ts";
 
 const string: JsonSchema = { type: "string" };
@@ -136,6 +137,19 @@ const queueAges = {
     "How long the ready tasks take at the present rate; only while tasks end.",
   ),
 };
+const subscription = fields(
+  {
+    subscriptionId: { type: "string", format: "uuid" },
+    callbackUrl: string,
+    eventTypes: strings,
+    deliveryMode: { type: "string", enum: [...deliveryModes] },
+    minIntervalSeconds: described(count, "As asked for; the server may wait longer."),
+    createdAt: time,
+    createdBy: string,
+    expiresAt: time,
+  },
+  { groupId: string },
+);
 
 const deadLettersDone = {
   matched: described(count, "How many were found."),
@@ -279,6 +293,12 @@ export const replySchemas = {
   Pause: pausedQueue,
   Pauses: fields({ pauses: listOf(pausedQueue) }),
   Resumed: fields({ command: string, paused: { const: false } }),
+  Subscribed: fields({ subscriptionId: { type: "string", format: "uuid" }, expiresAt: time }),
+  Subscription: subscription,
+  Subscriptions: fields(
+    { subscriptions: listOf(subscription) },
+    { next: described(string, "Where the next page begins.") },
+  ),
   CleanedUp: fields({ before: time, deleted: count, limit: { type: "integer" } }),
   Tenants: fields({ tenants: strings, hasMore: { type: "boolean" } }, { isPartial: withoutShard }),
   ApiKey: fields(apiKeyRequired, apiKeyOptional),

@@ -1,0 +1,165 @@
+/** Subscriptions to queues that have work: made, renewed, listed, deleted, and listened to. */
+import { type Duration, toMs, toSeconds } from "../duration.ts";
+import type { HttpRequest } from "../http/http-api.ts";
+import type { Runtime } from "../runtime.ts";
+import { type ListenOptions, type WakeUp, WakeUps } from "./wake-ups.ts";
+
+/** Who is told when a queue has work: every subscriber, one of a group by turns, or one by the minute. */
+export type DeliveryMode = "fanout" | "group" | "hash";
+
+/** What to be told of, and where. */
+export interface SubscribeOptions {
+  /** The URL that gets a POST when a queue has work. */
+  readonly url: string;
+  /** Names of tasks; all that the token may work on unless told. */
+  readonly tasks?: readonly string[] | undefined;
+  /** How long the subscription lasts unless it is renewed; 5 minutes unless told. */
+  readonly ttl?: Duration | undefined;
+  /** `"fanout"` unless told, or `"group"` when there is a group. */
+  readonly mode?: DeliveryMode | undefined;
+  /** Subscribers with the same group take turns. */
+  readonly group?: string | undefined;
+  /** The shortest time between two notifications about the same queue; the server has one of its own. */
+  readonly minInterval?: Duration | undefined;
+}
+
+/** A subscription as the server has it. */
+export interface Subscription {
+  readonly id: string;
+  readonly url: string;
+  /** Names of tasks; `*` stands for all of the tenant. */
+  readonly tasks: readonly string[];
+  readonly mode: DeliveryMode;
+  readonly group: string | undefined;
+  readonly minIntervalSeconds: number;
+  readonly createdAt: Date;
+  readonly createdBy: string;
+  readonly expiresAt: Date;
+}
+
+type Ask = (request: Omit<HttpRequest, "token" | "signal">) => Promise<unknown>;
+
+const base = "/workers/subscriptions";
+
+/**
+ * Subscriptions to queues that have work, for workers that do not wait for tasks all the time. The token
+ * needs the scope `codeq:subscribe`.
+ *
+ * ```ts
+ * const { id } = await client.subscriptions.create({ url: "https://worker.example.com/wake" });
+ * await client.subscriptions.renew(id, { ttl: "10m" });
+ * ```
+ */
+export class Subscriptions {
+  readonly #ask: Ask;
+  readonly #runtime: Runtime;
+
+  /** @internal Use `client.subscriptions`. */
+  constructor(ask: Ask, runtime: Runtime) {
+    this.#ask = ask;
+    this.#runtime = runtime;
+  }
+
+  /** Subscribes a URL; gives the id, and when it ends. */
+  async create(
+    options: SubscribeOptions,
+  ): Promise<{ readonly id: string; readonly expiresAt: Date }> {
+    const { url, tasks, ttl, group, minInterval } = options;
+    const deliveryMode = options.mode ?? (group === undefined ? undefined : "group");
+    const body = JSON.stringify({
+      callbackUrl: url,
+      eventTypes: tasks,
+      ttlSeconds: secondsOf(ttl, "ttl"),
+      deliveryMode,
+      groupId: group,
+      minIntervalSeconds: secondsOf(minInterval, "minInterval"),
+    });
+    return subscribed(await this.#ask({ method: "POST", path: base, body }));
+  }
+
+  /** Lets a subscription last from now on for so long; gives when it ends. */
+  async renew(
+    id: string,
+    { ttl }: { readonly ttl?: Duration | undefined } = {},
+  ): Promise<{ readonly id: string; readonly expiresAt: Date }> {
+    const body = JSON.stringify({ ttlSeconds: secondsOf(ttl, "ttl") });
+    return subscribed(await this.#ask({ method: "POST", path: `${pathOf(id)}/heartbeat`, body }));
+  }
+
+  async get(id: string): Promise<Subscription> {
+    return subscriptionOf(await this.#ask({ method: "GET", path: pathOf(id) }));
+  }
+
+  /** All of the tenant on whose tasks the token may work, page after page. */
+  async *list(): AsyncGenerator<Subscription, void, undefined> {
+    for (let after = ""; ; ) {
+      const path = `${base}?${new URLSearchParams({ after })}`;
+      const page = (await this.#ask({ method: "GET", path })) as {
+        readonly subscriptions: readonly unknown[];
+        readonly next?: string;
+      };
+      yield* page.subscriptions.map(subscriptionOf);
+      if (page.next === undefined) return;
+      after = page.next;
+    }
+  }
+
+  async delete(id: string): Promise<void> {
+    await this.#ask({ method: "DELETE", path: pathOf(id) });
+  }
+
+  /**
+   * Wakes this process when there is work: opens a port, subscribes the URL that leads to it, renews the
+   * subscription, and deletes it at the end. A worker that polls waits for `next` between two polls.
+   *
+   * ```ts
+   * await using wakeUp = await client.subscriptions.listen({
+   *   url: "http://worker-1.internal:9100/wake",
+   *   port: 9100,
+   *   tasks: ["resize"],
+   * });
+   * const notification = await wakeUp.next({ timeout: "5m" });
+   * ```
+   */
+  listen(options: ListenOptions): Promise<WakeUp> {
+    return WakeUps.open(this, this.#runtime, options);
+  }
+}
+
+function pathOf(id: string): string {
+  return `${base}/${encodeURIComponent(id)}`;
+}
+
+function secondsOf(duration: Duration | undefined, what: string): number | undefined {
+  return duration === undefined ? undefined : toSeconds(toMs(duration, what));
+}
+
+function subscribed(answer: unknown): { readonly id: string; readonly expiresAt: Date } {
+  const { subscriptionId, expiresAt } = answer as { subscriptionId: string; expiresAt: string };
+  return { id: subscriptionId, expiresAt: new Date(expiresAt) };
+}
+
+function subscriptionOf(answer: unknown): Subscription {
+  const fields = answer as {
+    readonly subscriptionId: string;
+    readonly callbackUrl: string;
+    readonly eventTypes: readonly string[];
+    readonly deliveryMode: DeliveryMode;
+    readonly groupId?: string;
+    readonly minIntervalSeconds: number;
+    readonly createdAt: string;
+    readonly createdBy: string;
+    readonly expiresAt: string;
+  };
+  return {
+    id: fields.subscriptionId,
+    url: fields.callbackUrl,
+    tasks: fields.eventTypes,
+    mode: fields.deliveryMode,
+    group: fields.groupId,
+    minIntervalSeconds: fields.minIntervalSeconds,
+    createdAt: new Date(fields.createdAt),
+    createdBy: fields.createdBy,
+    expiresAt: new Date(fields.expiresAt),
+  };
+}

@@ -1,0 +1,40 @@
+/** The HTTP side of availability notifications: body, signature, and the same way out as callbacks. */
+
+import { isPublicAddress } from "../public-addresses.ts";
+import { utcSeconds } from "../timestamps.ts";
+import { createLookup } from "./callback-lookup.ts";
+import type { AvailableWork, PostNotification } from "./notify-subscribers.ts";
+import { type CallbackOptions, post } from "./post-callback.ts";
+import { signatureHeaders } from "./webhook-signature.ts";
+
+/** Where a subscriber asks for the tasks. */
+const claimUrl = "/v1/codeq/tasks/claim";
+
+export function createPostNotification(
+  options: Omit<CallbackOptions, "timestamps" | "tracing">,
+): PostNotification {
+  const isAllowed = options.allowPrivateNetworks ? () => true : isPublicAddress;
+  const lookup = createLookup({ isAllowed });
+  return (work) => {
+    const nowMs = options.clock.nowMs();
+    const body = notificationBody(work, nowMs);
+    const headers = {
+      "content-type": "application/json",
+      "content-length": String(Buffer.byteLength(body)),
+      ...signatureHeaders(options, {
+        tenantId: work.tenantId,
+        id: work.notificationId,
+        timestampSeconds: Math.floor(nowMs / 1000),
+        body,
+      }),
+    };
+    return post(work.url, { ...options, headers, body, lookup });
+  };
+}
+
+export function notificationBody(work: AvailableWork, nowMs: number): string {
+  const { eventType, queueDepth, notificationId, subscriptionId } = work;
+  const sentAt = utcSeconds(nowMs);
+  const fields = { eventType, available: true, queueDepth, claimUrl, sentAt };
+  return JSON.stringify({ ...fields, notificationId, subscriptionId });
+}

@@ -1,0 +1,21 @@
+/** Removes subscriptions that have run out; until then they are not there for anybody either. */
+import type { Clock } from "../clock.ts";
+import type { Subscriptions } from "../subscriptions/subscriptions.ts";
+import type { Job } from "./ticker.ts";
+
+export function removeSubscriptions(parts: {
+  readonly subscriptions: Subscriptions;
+  readonly clock: Clock;
+  readonly everyMs: number;
+}): Job {
+  const { subscriptions, clock, everyMs } = parts;
+  let nextMs = clock.monotonicMs() + everyMs;
+  return {
+    name: "remove-subscriptions",
+    nextMs: () => (subscriptions.size === 0 ? undefined : nextMs),
+    runOnce: async () => {
+      const hasMore = await subscriptions.removeExpired();
+      nextMs = clock.monotonicMs() + (hasMore ? 0 : everyMs);
+    },
+  };
+}
