@@ -84,7 +84,7 @@ export async function openBroker(
     delayedInMemoryMax: 100_000,
     quotas: noQuotas,
     disableEndpointAfterMs: 0,
-    removeArtifacts: () => Promise.resolve(),
+    prepareRemoval: () => () => Promise.resolve(),
     observe: () => {},
   });
   return { broker, engine: store, written };

@@ -6,6 +6,7 @@
 import assert from "node:assert/strict";
 import test, { type TestContext } from "node:test";
 import { SimIssuer } from "@codeq/simulated";
+import { MemoryArtifacts } from "../../packages/server/src/artifacts/memory-artifacts.ts";
 import { routes } from "../../packages/server/src/transport/http/http-server.ts";
 import { watchReads } from "../../packages/server/test/engine-of.ts";
 import {
@@ -397,6 +398,20 @@ const table: Readonly<Record<string, Row>> = {
     foreign: verbForeign,
     otherWork: otherType,
   },
+  "PUT /v1/codeq/tasks/:id/artifacts/:name": {
+    access: "worker",
+    path: ({ leased }) => `/v1/codeq/tasks/${leased}/artifacts/a.txt`,
+    body: () => "a file",
+    ok: 201,
+    foreign: verbForeign,
+    otherWork: notOwner,
+  },
+  "GET /v1/codeq/tasks/:id/artifacts/:name": {
+    access: "either",
+    path: ({ done }) => `/v1/codeq/tasks/${done}/artifacts/a.txt`,
+    ok: 200,
+    foreign: [404, "task not found"],
+  },
   "DELETE /v1/codeq/admin/keys/:id": {
     access: "admin",
     path: ({ apiKey }) => `/v1/codeq/admin/keys/${apiKey}`,
@@ -427,10 +442,12 @@ async function populated(t: TestContext): Promise<[RunningServer, Ids]> {
   const endpoint = "http://gone.example/hook";
   const post = async ({ webhook }: { readonly webhook: string }): Promise<number> =>
     webhook === endpoint ? 410 : 200;
-  const server = await setup(t, { ...accessOptions, post });
+  const server = await setup(t, { ...accessOptions, post, artifacts: new MemoryArtifacts() });
   await server.complete(await server.leased({ webhook: endpoint }));
   const webhook = "http://fine.example/hook";
   const done = await server.leased({ payload: { classified: "of acme" }, webhook });
+  const file = { method: "PUT", caller: "worker-acme", body: "classified" } as const;
+  await server.ask(`/v1/codeq/tasks/${done}/artifacts/a.txt`, file);
   await server.complete(done);
   await until(async () => {
     await server.clock.advance(1);

@@ -4,7 +4,6 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
-import { fileURLToPath } from "node:url";
 import { onlyWith, type Reply, type RunningServer, setup, until } from "./setup.ts";
 
 function refuses(reply: Reply, status: number, text: string | RegExp): void {
@@ -18,6 +17,14 @@ async function setupWithArtifacts(t: TestContext): Promise<[RunningServer, strin
   t.after(() => rm(directory, { recursive: true, force: true }));
   const settings = { localArtifactsDir: directory, retentionSeconds: 60 };
   return [await setup(t, { settings }), directory];
+}
+
+/** The content of an artifact, as anybody gets it. */
+async function content(server: RunningServer, url: string): Promise<string> {
+  assert.match(url, /^\/v1\/codeq\/tasks\//);
+  const reply = await server.ask(url, { caller: "producer-acme" });
+  assert.equal(reply.status, 200, reply.text);
+  return reply.text;
 }
 
 test("a result is answered with its record and ends the task", async (t) => {
@@ -198,7 +205,7 @@ test("a batch of results stores artifacts and counts completions as single ones 
   const results = [{ taskId: id, status: "COMPLETED", result: {}, artifacts }];
   const { json } = await server.post("/tasks/batch/results", { results }, "worker-acme");
   const [artifact] = json.results[0].result.artifacts;
-  assert.equal(await readFile(fileURLToPath(artifact.url), "utf8"), "hi");
+  assert.equal(await content(server, artifact.url), "hi");
   const series = 'codeq_task_completed_total{command="render",status="COMPLETED"}';
   assert.equal(await server.metric(series), 1);
 });
@@ -285,7 +292,7 @@ test("of two submits at once, the artifact is that of the result", async (t) => 
     for (const { status, text } of replies) assert.equal(status, 200, text);
     const { result } = (await server.get(`/tasks/${id}/result`)).json.result;
     const url: string = (await server.get(`/tasks/${id}/result`)).json.result.artifacts[0].url;
-    assert.equal(await readFile(fileURLToPath(url), "utf8"), result.word);
+    assert.equal(await content(server, url), result.word);
     assert.equal((await readdir(join(directory, "results", id))).length, 1, "the others are gone");
   }
 });
@@ -298,16 +305,15 @@ test("files of submits that a crash cut short are removed after the next start",
   const { json } = await server.post(`/tasks/${done}/result`, body, "worker-acme");
   const gone = "019b7ca9-8d00-7000-a569-9bac4a915603";
   for (const id of [done, running, gone]) {
-    await mkdir(join(directory, "results", id, "s-orphan"), { recursive: true });
-    await writeFile(join(directory, "results", id, "s-orphan", "a.txt"), "half");
+    await mkdir(join(directory, "results", id, "00000000000000ff"), { recursive: true });
+    await writeFile(join(directory, "results", id, "00000000000000ff", "a.txt"), "half");
   }
   const after = await server.restart();
   t.after(() => after.stop());
   await after.clock.advance(1);
   await until(() => after.lines.some((line) => line.includes("artifacts without a result")));
-  assert.deepEqual((await readdir(join(directory, "results"))).sort(), [done, running].sort());
-  assert.equal(await readFile(fileURLToPath(json.artifacts[0].url), "utf8"), "hi");
-  assert.deepEqual(await readdir(join(directory, "results", running)), []);
+  assert.deepEqual(await readdir(join(directory, "results")), [done]);
+  assert.equal(await content(after, json.artifacts[0].url), "hi");
   assert.equal((await readdir(join(directory, "results", done))).length, 1);
 });
 
@@ -378,8 +384,9 @@ test("artifacts with a URL pass through, files are stored, entries with neither 
       .sort(),
     ["file.bin", "täxt ☃.txt"],
   );
-  const path = fileURLToPath(stored.find(({ name }) => name === "file.bin")?.url ?? "");
-  assert.ok(path.startsWith(join(directory, "results", id)));
+  const { url = "" } = stored.find(({ name }) => name === "file.bin") ?? {};
+  const upload = new URL(url, "http://any").searchParams.get("upload") ?? "";
+  const path = join(directory, "results", id, upload, "file.bin");
   assert.deepEqual(await readFile(path), Buffer.from([0xff, 0xef]));
   assert.equal((await stat(path)).mode & 0o777, 0o600);
   assert.equal((await stat(join(directory, "results", id))).mode & 0o777, 0o700);
@@ -389,7 +396,23 @@ test("artifacts with a URL pass through, files are stored, entries with neither 
 test("an artifact that cannot be stored fails the submit and leaves the task running", async (t) => {
   const [server, directory] = await setupWithArtifacts(t);
   const id = await server.leased();
-  const names = ["../x", "a/b", "a\\b", "..", ".", "", "a\u0000b", "a\nb", "/etc/passwd"];
+  const names = [
+    "CON",
+    "nul.txt",
+    "com1",
+    "a.",
+    "a ",
+    "\u007f",
+    "../x",
+    "a/b",
+    "a\\b",
+    "..",
+    ".",
+    "",
+    "a\u0000b",
+    "a\nb",
+    "/etc/passwd",
+  ];
   const before = await server.fingerprint();
   const submit = (artifact: object) =>
     server.post(

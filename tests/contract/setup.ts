@@ -11,6 +11,7 @@ import type { TestContext } from "node:test";
 import { LocalLog, MemoryKv, MemoryLog } from "@codeq/engine";
 import { SimClock, SimDisk, SimRandom, settle } from "@codeq/simulated";
 import { type FetchKeySet, fetchKeySet } from "../../packages/server/src/access/fetch-key-set.ts";
+import type { ArtifactProvider } from "../../packages/server/src/artifacts/artifact-provider.ts";
 import type { Broker } from "../../packages/server/src/broker/broker.ts";
 import type { Queue } from "../../packages/server/src/broker/queue.ts";
 import type { Clock } from "../../packages/server/src/clock.ts";
@@ -42,6 +43,8 @@ export interface Options {
   readonly post?: PostCallback;
   readonly notify?: PostNotification;
   readonly fetchKeySet?: FetchKeySet;
+  /** A local directory unless told. */
+  readonly artifacts?: ArtifactProvider;
 }
 
 /** 2026-01-02T03:04:05.120Z: the fraction has a zero to trim. */
@@ -158,6 +161,7 @@ export class World {
         this.#options.notify ??
         createPostNotification({ secret, secrets, allowPrivateNetworks, clock }),
       fetchKeySet: this.#options.fetchKeySet ?? fetchKeySet,
+      artifacts: this.#options.artifacts,
       // A shard says that it is there before its router listens, unless that takes a turn.
       defer: config.shards === 1 ? (run) => queueMicrotask(run) : (run) => setImmediate(run),
       onFailed: () => {},

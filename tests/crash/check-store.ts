@@ -170,8 +170,8 @@ class Reading {
     }
     this.#bodies.set(id, body);
     this.#addSize(id, Buffer.byteLength(body.json));
-    for (const { name, url } of body.artifacts) {
-      this.#addSize(id, Buffer.byteLength(name) + Buffer.byteLength(url));
+    for (const { name, url, bytes = 0 } of body.artifacts) {
+      this.#addSize(id, Buffer.byteLength(name) + Buffer.byteLength(url) + bytes);
     }
   }
 

@@ -72,7 +72,7 @@ async function setup(
     delayedInMemoryMax: 1000,
     quotas: noQuotas,
     disableEndpointAfterMs: 0,
-    removeArtifacts: () => Promise.resolve(),
+    prepareRemoval: () => () => Promise.resolve(),
     observe: () => {},
   });
   const ids: TaskId[] = [];

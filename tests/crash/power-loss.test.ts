@@ -299,7 +299,7 @@ class Machine {
       delayedInMemoryMax: 1000,
       quotas: noQuotas,
       disableEndpointAfterMs: 0,
-      removeArtifacts: () => Promise.resolve(),
+      prepareRemoval: () => () => Promise.resolve(),
       observe: () => {},
     });
     void disk.lost.then(() => {

@@ -157,7 +157,7 @@ function configFor(random: SimRandom, durability: Durability): Config {
     durability,
     syncIntervalMs: random.pick([20, 100, 500]),
     minFreeDiskBytes: 1,
-    localArtifactsDir: "simulated-artifacts-are-links-only",
+    artifactSweepSeconds: 60,
     retentionSeconds: random.pick([30, 120, 3600]),
     dlqRetentionSeconds: random.pick([0, 20, 600]),
     producerAuth: [{ type: "static", tokens: producerTokens }],

@@ -790,6 +790,31 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
+    checker: "filesAreThere",
+    bug: "files are removed before the task that names them",
+    plants: {
+      core: ({ broker }, world) => {
+        const remove = broker.delete.bind(broker);
+        broker.delete = async (tasks) => {
+          await world.artifacts.removalOf(tasks.map(({ id }) => id))();
+          await new Promise<void>((resolve) => {
+            world.clock.after(1000, resolve);
+          });
+          await remove(tasks);
+        };
+      },
+    },
+  },
+  {
+    checker: "filesAreThere",
+    bug: "files that no task names are never looked for",
+    plants: {
+      core: (_core, world) => {
+        world.artifacts.list = async function* () {};
+      },
+    },
+  },
+  {
     checker: "replays",
     bug: "a replay is answered and not carried out",
     plants: {

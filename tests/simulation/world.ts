@@ -14,6 +14,7 @@ import { Ledger } from "./ledger.ts";
 import { LifeClock } from "./life-clock.ts";
 import { type TappedLog, tapLog } from "./log-tap.ts";
 import type { Plan } from "./plan.ts";
+import { SimArtifacts } from "./sim-artifacts.ts";
 import { openSimKv, SimKvFiles } from "./sim-kv.ts";
 import { Subscribers } from "./subscribers.ts";
 import type { Trace } from "./trace.ts";
@@ -73,6 +74,7 @@ export class World {
   readonly weather: Weather;
   readonly target: WebhookTarget;
   readonly subscribers: Subscribers;
+  readonly artifacts: SimArtifacts;
   readonly board: CheckerBoard;
   readonly kvFiles: SimKvFiles = new SimKvFiles();
   disk: SimDisk;
@@ -110,6 +112,7 @@ export class World {
     });
     this.target = new WebhookTarget(this.clock, parts.random.fork("webhooks"));
     this.subscribers = new Subscribers(this.clock, parts.random.fork("subscribers"));
+    this.artifacts = new SimArtifacts(this.clock, parts.random.fork("artifacts"));
   }
 
   get nowMs(): number {
@@ -262,6 +265,7 @@ export class World {
         if (!isAlive()) await new Promise(() => {});
         return status;
       },
+      artifacts: this.artifacts,
       fetchKeySet: () => Promise.reject(new Error("the simulation has no identity server")),
       defer: (run) => this.#defer(life, run),
       onFailed: () => {

@@ -39,6 +39,7 @@ const layers: readonly (readonly string[])[] = [
   ["cluster"],
   ["shards"],
   ["broker"],
+  ["artifacts"],
   ["store"],
 ];
 /** May be imported from everywhere, and themselves import only each other. */

@@ -15,6 +15,7 @@ const promised = [
   ...["queue inspect", "auth set", "auth show", "auth clear", "shards migrate"],
   ...["webhooks log", "webhooks failed", "webhooks redeliver", "webhooks endpoints"],
   ...["webhooks enable", "webhooks secrets", "webhooks rotate", "webhooks revoke"],
+  ...["artifacts list", "artifacts get"],
   ...["cluster dev", "cluster status"],
   ...[
     "tasks",

@@ -1,6 +1,7 @@
 /** The client: enqueues tasks, gives their results, and starts workers. */
 import { hostname } from "node:os";
 import { Admin, type AdminRequest } from "./admin/admin.ts";
+import { artifactsOf, uploadArtifact } from "./artifact-transfer.ts";
 import { CodeqError, messageOf } from "./codeq-error.ts";
 import { type Dials, openDials } from "./dials.ts";
 import { type Duration, toMs } from "./duration.ts";
@@ -59,6 +60,7 @@ export interface EnqueueItem<Input> extends EnqueueOptions {
 
 const enqueueTimeoutMs = 30_000;
 const closeTimeoutDefault: Duration = "10s";
+
 const lagWarningDefault: Duration = "1s";
 
 /**
@@ -158,6 +160,7 @@ export class Client implements AsyncDisposable {
         const path = `/tasks/${encodeURIComponent(taskId)}/cancel`;
         await this.#ask({ method: "POST", path, body: graceBody(options) });
       },
+      artifacts: (taskId) => artifactsOf(this.#dials.api, this.#token, taskId),
       status: async (taskId) => {
         return (await this.#ask({ path: `/tasks/${encodeURIComponent(taskId)}` })) as RunStatus;
       },
@@ -178,10 +181,12 @@ export class Client implements AsyncDisposable {
   worker(handlers: Handler | readonly Handler[], options: WorkerOptions = {}): Worker {
     if (this.#isClosed) throw new CodeqError("closed", "the client is closed");
     const { middleware = [], on = {}, lagWarning = lagWarningDefault } = options;
+    const token = options.token === undefined ? this.#token : tokenSource(options.token);
     const worker = new TaskWorker({
       runtime: this.#runtime,
       dial: this.#dials.worker(),
-      token: options.token === undefined ? this.#token : tokenSource(options.token),
+      token,
+      upload: (file) => uploadArtifact(this.#dials.api, token, file),
       tracing: this.#tracing,
       handlers: handlersByQueue(Array.isArray(handlers) ? handlers : [handlers as Handler]),
       middleware,

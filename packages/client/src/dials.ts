@@ -20,7 +20,7 @@ export interface Dials {
   /** Each worker has a way of its own. */
   readonly worker: () => WorkerDial;
   /** Requests that have no stream. */
-  readonly api: Pick<HttpApi, "ask">;
+  readonly api: Pick<HttpApi, "ask" | "download">;
 }
 
 export interface DialsOptions {

@@ -36,6 +36,7 @@ export type {
   SeriesPoint,
   TaskFlow,
 } from "./admin/queue-overview.ts";
+export type { Artifact, ArtifactContent, RunArtifact } from "./artifact.ts";
 export {
   type Client,
   type ClientOptions,

@@ -72,6 +72,20 @@ export const errors = {
   not_ended: row(409, "ABORTED", "the task has not ended"),
   ambiguous_id: row(409, "ABORTED", "several tasks have an id like this; give more of it"),
   idempotency_key_reused: row(409, "ALREADY_EXISTS", "idempotency key reused"),
+  too_many_artifacts: row(
+    409,
+    "RESOURCE_EXHAUSTED",
+    "the task has as many artifacts as it may have; put several files into one",
+  ),
+  artifact_not_found: row(404, "NOT_FOUND", "the result has no such artifact in this server"),
+  artifact_too_large: row(413, "RESOURCE_EXHAUSTED", "the artifact is too large"),
+  range_not_satisfiable: row(416, "INVALID_ARGUMENT", "the artifact ends before this range"),
+  artifacts_unavailable: row(
+    503,
+    "UNAVAILABLE",
+    "the store of artifacts does not work; see the server's log",
+    true,
+  ),
   no_webhook: row(409, "ABORTED", "the task has no webhook"),
   endpoint_disabled: row(
     409,

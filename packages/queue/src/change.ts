@@ -8,6 +8,7 @@ export type Cause =
   | "created"
   | "claimed"
   | "extended"
+  | "attached"
   | "finished"
   | "nacked"
   | "abandoned"

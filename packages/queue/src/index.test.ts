@@ -6,6 +6,8 @@ test("the package offers its rules and nothing else", () => {
   assert.deepEqual(Object.keys(queue).sort(), [
     "abandon",
     "accept",
+    "attach",
+    "attachedTo",
     "backoffPolicies",
     "backoffSeconds",
     "cancel",
@@ -34,5 +36,6 @@ test("the package offers its rules and nothing else", () => {
     "retryOrBury",
     "statusOf",
     "violations",
+    "withAttached",
   ]);
 });

@@ -28,6 +28,7 @@ export {
   type WorkerId,
 } from "./task.ts";
 export { abandon } from "./transitions/abandon.ts";
+export { attach, attachedTo, withAttached } from "./transitions/attach.ts";
 export { cancel, cancelled } from "./transitions/cancel.ts";
 export { claim } from "./transitions/claim.ts";
 export { complete, isRepeat, type Submission } from "./transitions/complete.ts";

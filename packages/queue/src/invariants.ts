@@ -65,7 +65,7 @@ function brokenPlace(task: Task): string[] {
       ]);
     case "leased":
       return broken([
-        hasNoResult,
+        [result?.json === undefined || result.json === "", "leased with a result"],
         [place.workerId !== "", "leased by nobody"],
         [isWhole(place.leaseMs, 1), `leaseMs ${place.leaseMs} is not a positive whole number`],
         [Number.isSafeInteger(place.untilMs), `untilMs ${place.untilMs} is not whole`],

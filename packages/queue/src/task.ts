@@ -67,7 +67,10 @@ export interface Task {
   /** How many bytes are kept for it: its payload and, once it has ended, its result. */
   readonly storedBytes: number;
   readonly place: Place;
-  /** What its worker gave back when it is short; undefined before that, and when it is kept apart. */
+  /**
+   * What its worker gave back when it is short; undefined before that, and when it is kept apart. While it
+   * is leased, the files that its worker has stored so far.
+   */
   readonly result: ResultBody | undefined;
   /** Undefined for most tasks, so that what is not used costs nothing. */
   readonly extras: TaskExtras | undefined;
@@ -94,6 +97,10 @@ export interface TaskExtras {
 export interface Artifact {
   readonly name: string;
   readonly url: string;
+  /** Of a file that the server keeps: its size, the hash of its content, and its type. */
+  readonly bytes?: number;
+  readonly sha256?: string;
+  readonly contentType?: string;
 }
 
 /** What a worker gave back. */

@@ -119,7 +119,7 @@ export class BrokerWorld {
       delayedInMemoryMax: this.#options.delayedInMemoryMax ?? 1000,
       quotas: this.#options.quotas ?? noQuotas,
       disableEndpointAfterMs: 0,
-      removeArtifacts: () => Promise.resolve(),
+      prepareRemoval: () => () => Promise.resolve(),
       observe: (change) => this.observe(change),
     });
   }
@@ -426,7 +426,8 @@ export async function storedSizes(store: Store): Promise<Map<string, number>> {
 
 function sizeOf(result: ResultBody | undefined): number {
   const texts = result?.artifacts.flatMap(({ name, url }) => [name, url]) ?? [];
-  return Buffer.byteLength([result?.json, ...texts].join(""));
+  const bytes = result?.artifacts.reduce((sum, each) => sum + (each.bytes ?? 0), 0) ?? 0;
+  return Buffer.byteLength([result?.json, ...texts].join("")) + bytes;
 }
 
 /** Counts as the broker has them in memory, queues without anything left out. */

@@ -247,7 +247,7 @@ export class SimNode {
       delayedInMemoryMax: 1000,
       quotas: noQuotas,
       disableEndpointAfterMs: 0,
-      removeArtifacts: () => Promise.resolve(),
+      prepareRemoval: () => () => Promise.resolve(),
       observe: () => {},
     });
     return {

@@ -12,6 +12,7 @@ import { editsAreKept } from "./edits-are-kept.ts";
 import { everythingFinishes } from "./everything-finishes.ts";
 import { fencing } from "./fencing.ts";
 import { fifo } from "./fifo.ts";
+import { filesAreThere } from "./files-are-there.ts";
 import { fullDiskPasses } from "./full-disk-passes.ts";
 import { keysMatchRecords } from "./keys-match-records.ts";
 import { noInternalError } from "./no-internal-error.ts";
@@ -68,6 +69,7 @@ export const checkers = {
   webhooksArrive,
   deliveriesAreLogged,
   subscribersAreTold,
+  filesAreThere,
   replays,
   pausedStandsStill,
   cancelledIsOver,

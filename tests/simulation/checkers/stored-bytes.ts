@@ -14,7 +14,9 @@ export const storedBytes: MakeChecker = ({ report }) => ({
       let size = sizeOf(task.payload) + (keys.get(payloadKey(task.id))?.length ?? 0);
       for (const { json, artifacts } of resultBodiesOf(keys, task)) {
         size += sizeOf(json);
-        for (const { name, url } of artifacts) size += sizeOf(name) + sizeOf(url);
+        for (const { name, url, bytes = 0 } of artifacts) {
+          size += sizeOf(name) + sizeOf(url) + bytes;
+        }
       }
       if (size !== task.storedBytes) {
         report(`${task.id} says that it has ${task.storedBytes} bytes of ${size}`);

@@ -97,6 +97,13 @@ async function submit(fleet: Fleet, hold: Hold, leaseToken: number | undefined):
   fleet.letGo(hold);
   const { calls } = fleet;
   const { worker, id } = hold;
+  if (fleet.chance(0.2)) {
+    const content = (async function* () {
+      yield Buffer.from("a file");
+    })();
+    const file = { name: "before", worker: "", contentType: "", declaredBytes: 6, content };
+    await calls.send("uploadArtifact", worker, { id, leaseToken, ...file });
+  }
   const input = submission(fleet, { id, leaseToken });
   if (fleet.chance(0.2)) {
     const others = fleet.holds.filter((each) => each.worker === worker).slice(0, 3);
@@ -119,9 +126,12 @@ function submission(
 ): SubmitResultInput {
   const mark = fleet.mark();
   const isFailed = fleet.chance(0.2);
-  const artifacts = fleet.chance(0.1)
-    ? [{ name: "log", url: "https://files.example/log", contentBase64: "" }]
-    : [];
+  const link = { name: "log", url: "https://files.example/log" };
+  const none = { contentBase64: "", contentType: "" };
+  const artifacts = [
+    ...(fleet.chance(0.1) ? [{ ...link, ...none }] : []),
+    ...(fleet.chance(0.1) ? [{ name: "file", url: "", ...none, contentBase64: "aGk=" }] : []),
+  ];
   return {
     ...of,
     status: isFailed ? "FAILED" : "COMPLETED",

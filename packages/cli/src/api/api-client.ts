@@ -2,6 +2,7 @@
  * Requests to the REST API. An answer that refuses becomes an error with an exit code and what to do
  * next; a request that never arrived says so, and one whose fate is unknown says that.
  */
+import { Readable } from "node:stream";
 import { codeIn, errorIn, HttpCore, NoAnswerError, type Reply } from "@codeq/client/command-line";
 import type { Clock } from "@codeq/server/command-line";
 import { CliError } from "../cli-error.ts";
@@ -70,6 +71,21 @@ export class ApiClient {
       yield* this.#core.follow(request, (reply) => {
         throw this.refusal(reply);
       });
+    } catch (error) {
+      throw this.#failure(error, false);
+    }
+  }
+
+  /** A file, from the server or from where it sends the caller to. */
+  async download(path: string): Promise<Readable> {
+    try {
+      const headers = this.#headers(this.token());
+      const answer = await this.#core.open({ path: `/v1/codeq${path}`, headers });
+      const location = answer.headers.get("location");
+      // The token is for the server only.
+      const file = location === null ? answer : await fetch(location);
+      if (file.ok && file.body !== null) return Readable.fromWeb(file.body as never);
+      throw this.refusal({ status: file.status, headers: file.headers, text: await file.text() });
     } catch (error) {
       throw this.#failure(error, false);
     }

@@ -75,6 +75,25 @@ export const taskCommands: readonly CommandRow[] = [
     run: async (call) => (await import("../commands/result.ts")).run(call),
   },
   {
+    name: "artifacts list",
+    group: "tasks",
+    about: "Lists the files of the result of a task.",
+    arguments: [id],
+    connects: true,
+    run: async (call) => (await import("../commands/artifacts.ts")).list(call),
+  },
+  {
+    name: "artifacts get",
+    group: "tasks",
+    about: "Fetches a file of the result of a task; never over one that is there.",
+    arguments: [id, { name: "name", about: "The name of the file, as list shows it." }],
+    options: [
+      { name: "output", value: "file", about: "Where to; default: its name, in this directory." },
+    ],
+    connects: true,
+    run: async (call) => (await import("../commands/artifacts.ts")).get(call),
+  },
+  {
     name: "work",
     group: "tasks",
     about: "Does the tasks of a queue with a command or a module, until it is stopped.",

@@ -13,12 +13,12 @@ import {
 } from "./http-core.ts";
 
 export interface HttpRequest {
-  readonly method?: "GET" | "POST" | "PATCH" | "DELETE";
+  readonly method?: "GET" | "POST" | "PATCH" | "DELETE" | "PUT";
   /** Below `/v1/codeq`. */
   readonly path: string;
   readonly token: string;
-  /** JSON text. */
-  readonly body?: string;
+  /** JSON text, or the pieces of a file. */
+  readonly body?: string | AsyncIterable<Uint8Array>;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
   /** How long the server may take on purpose. */
@@ -46,6 +46,18 @@ export class HttpApi {
     });
   }
 
+  /** A file, from this server or from where it sends the caller to. */
+  async download({ token, path, signal }: HttpRequest): Promise<ReadableStream<Uint8Array>> {
+    const headers = { authorization: `Bearer ${token}` };
+    const answer = await this.#opened({ path: base + path, headers, signal });
+    const location = answer.headers.get("location");
+    // The token is for the server only.
+    const file = location === null ? answer : await fetch(location, { signal });
+    if (file.ok) return file.body ?? new ReadableStream();
+    const text = await file.text();
+    throw refusalOf({ status: file.status, headers: file.headers, text }, this.#url);
+  }
+
   /** A page that needs no token, such as `/healthz`. */
   page(path: string, signal: AbortSignal): Promise<unknown> {
     return this.#ask({ path, signal, bytesMax: pageBytesMax });
@@ -57,9 +69,17 @@ export class HttpApi {
     throw refusalOf(reply, this.#url);
   }
 
-  async #reply(request: CoreRequest): Promise<Reply> {
+  #reply(request: CoreRequest): Promise<Reply> {
+    return this.#reached(() => this.#core.send(request));
+  }
+
+  #opened(request: CoreRequest): Promise<Response> {
+    return this.#reached(() => this.#core.open(request));
+  }
+
+  async #reached<T>(ask: () => Promise<T>): Promise<T> {
     try {
-      return await this.#core.send(request);
+      return await ask();
     } catch (cause) {
       if (cause instanceof EndlessAnswerError)
         throw new CodeqError("not_codeq", notCodeq(this.#url));

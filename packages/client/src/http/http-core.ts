@@ -13,8 +13,8 @@ export interface CoreRequest {
   /** Below the address of the server, with a slash before it. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** JSON text. */
-  readonly body?: string | undefined;
+  /** JSON text, or the pieces of a file. */
+  readonly body?: string | AsyncIterable<Uint8Array> | undefined;
   readonly signal?: AbortSignal | undefined;
   /** How long the server may hold the request on purpose. */
   readonly waitMs?: number;
@@ -104,6 +104,19 @@ export class HttpCore {
     }
   }
 
+  /** An answer as it comes, whose body is the caller's to read. */
+  async open(request: CoreRequest): Promise<Response> {
+    const late = new AbortController();
+    const cancel = this.#clock.after(answerMsMax, () => late.abort());
+    try {
+      return await this.#ask(request, late.signal);
+    } catch (error) {
+      throw failureOf(error, { signal: request.signal, late: late.signal });
+    } finally {
+      cancel();
+    }
+  }
+
   /**
    * An answer that stays open, piece by piece. It fails when the server is silent for so long; an answer
    * other than 200 is given to `onRefused`, which throws.
@@ -146,13 +159,19 @@ export class HttpCore {
         ...(body === undefined ? {} : { "content-type": "application/json" }),
         ...headers,
       },
-      ...(body === undefined ? {} : { body }),
+      ...(body === undefined ? {} : sent(body)),
       // Combining two costs as much as the request itself.
       signal: signal === undefined ? late : AbortSignal.any([signal, late]),
       // A redirect to another host would lose the token, and whoever asks should know of it.
       redirect: "manual",
     });
   }
+}
+
+/** A file goes out piece by piece, whatever its length. */
+function sent(body: string | AsyncIterable<Uint8Array>): RequestInit {
+  if (typeof body === "string") return { body };
+  return { body: ReadableStream.from(body) as ReadableStream, duplex: "half" } as RequestInit;
 }
 
 /** The server's code for what it refused; undefined when something else answered. */

@@ -1,6 +1,7 @@
 /** What this package uses of `fetch`, with certificates of one's own, which Node's has no place for. */
 import { Agent, request } from "node:https";
 import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import type { TlsOptions } from "../grpc/http2-connection.ts";
 
 const connectionsMax = 64;
@@ -32,6 +33,8 @@ export function fetchOverTls(tls: TlsOptions): typeof fetch {
         },
       );
       sent.on("error", reject);
-      sent.end(typeof body === "string" ? body : undefined);
+      if (body instanceof ReadableStream) {
+        pipeline(Readable.fromWeb(body as never), sent).catch(reject);
+      } else sent.end(typeof body === "string" ? body : undefined);
     });
 }

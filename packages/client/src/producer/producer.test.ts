@@ -19,7 +19,10 @@ function setup(options: Pick<ClientOptions, "token"> = {}) {
   const client = new Client({ ...options, onWarning }, server.runtime, {
     producer: server.dial,
     worker: () => () => Promise.reject(new Error("no workers in this test")),
-    api: { ask: () => Promise.reject(new Error("no administrators in this test")) },
+    api: {
+      ask: () => Promise.reject(new Error("no administrators in this test")),
+      download: () => Promise.reject(new Error("no files in this test")),
+    },
   });
   const open = async (): Promise<void> => {
     await settle();

@@ -1,5 +1,6 @@
 /** A task that was enqueued, and how to learn what became of it. */
 import { type producer, textOf } from "@codeq/protocol/wire";
+import type { RunArtifact } from "../artifact.ts";
 import { TaskFailedError } from "../codeq-error.ts";
 import { type Duration, toMs } from "../duration.ts";
 import { outputFromJson } from "../output-json.ts";
@@ -34,6 +35,16 @@ export interface Run<Output> {
   cancel(options?: CancelOptions): Promise<void>;
   /** Where the task is now. */
   status(): Promise<RunStatus>;
+  /**
+   * The files of the result, once the task has ended.
+   *
+   * ```ts
+   * for (const artifact of await run.artifacts()) {
+   *   console.log(artifact.name, (await artifact.content()).length);
+   * }
+   * ```
+   */
+  artifacts(): Promise<readonly RunArtifact[]>;
 }
 
 /** A task as its producer sees it. */
@@ -73,15 +84,17 @@ interface RunVerbs {
   readonly wait: WaitForResult;
   readonly cancel: Cancel;
   readonly status: (taskId: string) => Promise<RunStatus>;
+  readonly artifacts: (taskId: string) => Promise<readonly RunArtifact[]>;
 }
 
 export function createRun<Output>(
   definition: TaskDefinition,
   id: string,
-  { wait, cancel, status }: RunVerbs,
+  { wait, cancel, status, artifacts }: RunVerbs,
 ): Run<Output> {
   return {
     cancel: (options = {}) => cancel(id, options),
+    artifacts: () => artifacts(id),
     status: () => status(id),
     id,
     task: definition.name,

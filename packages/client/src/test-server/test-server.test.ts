@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
+import { Permanent } from "../failures.ts";
 import { task } from "../task.ts";
 import { type LosableResponse, testServer } from "./index.ts";
 
@@ -263,4 +264,35 @@ test("the same seed gives the same run", async () => {
   const first = await run();
   assert.equal(first.length, 9);
   assert.deepEqual(await run(), first);
+});
+
+test("files of a handler belong to the result, and the producer reads them", async () => {
+  await using server = await testServer();
+  const report = task<{ readonly fails: boolean }, { readonly rows: number }>("report");
+  const worker = server.client.worker(
+    report.handle(async ({ fails }, ctx) => {
+      const text = await ctx.artifact("täble.csv", "a,b\n", { contentType: "text/csv" });
+      assert.deepEqual([text.bytes, text.contentType], [4, "text/csv"]);
+      async function* pieces(): AsyncGenerator<Uint8Array> {
+        yield Buffer.from("one ");
+        yield Buffer.from("two");
+      }
+      await ctx.artifact("stream", pieces());
+      if (fails) throw new Permanent("no");
+      return { rows: 1 };
+    }),
+  );
+  const run = await server.client.enqueue(report, { fails: false });
+  await server.runUntilIdle();
+  assert.deepEqual(await run.result(), { rows: 1 });
+  const [csv, stream] = await run.artifacts();
+  assert.equal(String(await csv?.content()), "a,b\n");
+  assert.equal(String(await stream?.content()), "one two");
+  const failed = await server.client.enqueue(report, { fails: true });
+  await server.runUntilIdle();
+  assert.deepEqual(
+    (await failed.artifacts()).map(({ name }) => name),
+    ["täble.csv", "stream"],
+  );
+  await worker.close();
 });

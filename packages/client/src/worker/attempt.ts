@@ -1,4 +1,6 @@
 /** Runs the handler of a delivery and says what came of it. Never throws. */
+import type { Artifact } from "../artifact.ts";
+import type { UploadedFile } from "../artifact-transfer.ts";
 import { CodeqError } from "../codeq-error.ts";
 import { eventBytesMax } from "../grpc/grpc-conversation.ts";
 import { JsonText } from "../json-text.ts";
@@ -14,7 +16,11 @@ export interface AttemptParts {
   readonly middleware: readonly Middleware[];
   readonly tracing: Tracing;
   readonly onProgress: (ctx: TaskContext, fraction: number, note: string | undefined) => void;
+  readonly upload: Upload;
 }
+
+/** Stores a file of a delivery. */
+export type Upload = (file: Omit<UploadedFile, "worker">) => Promise<Artifact>;
 
 export interface Attempt {
   readonly ctx: TaskContext;
@@ -98,10 +104,11 @@ class DeliveryContext implements TaskContext {
   readonly fencingToken: number;
   readonly trace: TraceContext | undefined;
   readonly progress: TaskContext["progress"];
+  readonly artifact: TaskContext["artifact"];
   readonly #delivery: Delivery;
   #payload: { readonly value: unknown } | undefined;
 
-  constructor(delivery: Delivery, { onProgress }: AttemptParts) {
+  constructor(delivery: Delivery, { onProgress, upload }: AttemptParts) {
     this.id = delivery.id;
     this.task = delivery.handler.definition.name;
     this.attempt = delivery.attempt;
@@ -111,6 +118,11 @@ class DeliveryContext implements TaskContext {
     this.fencingToken = Number(delivery.leaseToken);
     this.trace = delivery.trace;
     this.progress = (fraction, note) => onProgress(this, fraction, note);
+    this.artifact = (name, content, { contentType } = {}) => {
+      const { id: taskId, signal } = delivery;
+      const leaseToken = this.fencingToken;
+      return upload({ taskId, leaseToken, name, content, contentType, signal });
+    };
     this.#delivery = delivery;
   }
 

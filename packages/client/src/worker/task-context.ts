@@ -1,4 +1,5 @@
 /** What a handler and the middleware around it know of the task that they run. */
+import type { Artifact, ArtifactContent } from "../artifact.ts";
 import type { TraceContext } from "../trace-context.ts";
 
 /** The task that a handler runs: the second argument of every handler. */
@@ -34,6 +35,19 @@ export interface TaskContext {
   readonly signal: AbortSignal;
   /** The trace context that came with the task. */
   readonly trace: TraceContext | undefined;
+  /**
+   * Stores a file that belongs to the result of the task. It is there when the handler returns; when the
+   * handler fails, it goes away. A second one of the same name replaces the first.
+   *
+   * ```ts
+   * await ctx.artifact("report.csv", createReadStream("report.csv"), { contentType: "text/csv" });
+   * ```
+   */
+  artifact(
+    name: string,
+    content: ArtifactContent,
+    options?: { readonly contentType?: string },
+  ): Promise<Artifact>;
   /**
    * Tells how far the work has come, from 0 to 1. It goes to `on.progress` of the worker and stays in
    * this process: the server does not keep it.

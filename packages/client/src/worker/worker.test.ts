@@ -20,7 +20,10 @@ interface Running {
   readonly fail: (error: unknown) => Promise<void>;
 }
 
-const api = { ask: () => Promise.reject(new Error("no administrators in this test")) };
+const api = {
+  ask: () => Promise.reject(new Error("no administrators in this test")),
+  download: () => Promise.reject(new Error("no files in this test")),
+};
 
 /** A worker whose server is played by the test, and whose handlers end when the test says so. */
 async function setup(options: WorkerOptions = {}, tasks = [job]) {

@@ -9,6 +9,8 @@
  * acknowledged what became of it, through any number of connections.
  */
 import { worker } from "@codeq/protocol/wire";
+import type { Artifact } from "../artifact.ts";
+import type { UploadedFile } from "../artifact-transfer.ts";
 import { CodeqError } from "../codeq-error.ts";
 import type { Dial } from "../conversation.ts";
 import { inWords, toMs, toSeconds } from "../duration.ts";
@@ -18,7 +20,7 @@ import { Line, type Next, type TokenSource } from "../line.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Handler } from "../task.ts";
 import type { Tracing } from "../trace-context.ts";
-import { type Attempt, attempt } from "./attempt.ts";
+import { type Attempt, attempt, type Upload } from "./attempt.ts";
 import { Delivery } from "./delivery.ts";
 import { Leases } from "./leases.ts";
 import { type Ack, Outbox, type Settlement } from "./outbox.ts";
@@ -49,6 +51,7 @@ export interface WorkerParts {
   readonly name: string;
   readonly lagWarningMs: number;
   readonly reports: Reports;
+  readonly upload: (file: UploadedFile) => Promise<Artifact>;
 }
 
 /** How long a handler that was told to stop may go on before it is given up. */
@@ -341,7 +344,9 @@ export class TaskWorker implements Worker {
     if (timeoutMs !== undefined) this.#limit(delivery, timeoutMs);
     const { middleware, tracing, reports } = this.#parts;
     const onProgress = reports.progress;
-    void attempt(delivery, { middleware, tracing, onProgress }).then((ended) =>
+    const { name: worker } = this.#parts;
+    const upload: Upload = (file) => this.#parts.upload({ ...file, worker });
+    void attempt(delivery, { middleware, tracing, onProgress, upload }).then((ended) =>
       this.#ended(delivery, ended),
     );
   }

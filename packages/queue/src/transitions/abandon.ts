@@ -1,6 +1,7 @@
 import { accept, type Outcome } from "../outcome.ts";
 import { checkOwner, type Owner } from "../owner.ts";
 import type { Task } from "../task.ts";
+import { detached } from "./attach.ts";
 import { attemptsUsedUp, type ComebackAt, type Returned, retryOrBury } from "./retry-or-bury.ts";
 
 /**
@@ -39,7 +40,7 @@ export function abandon(
 
 function handBack(task: Task, at: ComebackAt): Returned {
   const returned: Task = {
-    ...task,
+    ...detached(task),
     handBacks: task.handBacks + 1,
     updatedMs: at.nowMs,
     place: { in: "ready", seq: at.seq },

@@ -7,6 +7,7 @@ import { accept, type Outcome, refuse } from "../outcome.ts";
 import { emptyResult } from "../result.ts";
 import type { Retention } from "../retention.ts";
 import type { Task, WorkerId } from "../task.ts";
+import { detached } from "./attach.ts";
 
 /** The error of a task that was cancelled. */
 export const cancelled = "CANCELLED";
@@ -46,7 +47,7 @@ export function cancel(task: Task, at: CancelAt): Outcome<Task, "has_ended"> {
 /** The end of a task that was cancelled: failed, by nobody. */
 export function endCancelled(task: Task, at: Omit<CancelAt, "graceMs">): Task {
   return {
-    ...task,
+    ...detached(task),
     error: cancelled,
     handBacks: 0,
     cancelMs: 0,

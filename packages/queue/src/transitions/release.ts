@@ -2,6 +2,7 @@ import { accept, type Outcome } from "../outcome.ts";
 import { checkOwner, type Owner } from "../owner.ts";
 import type { Retention } from "../retention.ts";
 import type { Task } from "../task.ts";
+import { detached } from "./attach.ts";
 import { endCancelled } from "./cancel.ts";
 
 /**
@@ -16,5 +17,5 @@ export function release(
   const owned = checkOwner(task, by);
   if (!owned.ok) return owned;
   if (task.cancelMs !== 0) return accept(endCancelled(task, at));
-  return accept({ ...task, updatedMs: at.nowMs, place: { in: "ready", seq: at.seq } });
+  return accept({ ...detached(task), updatedMs: at.nowMs, place: { in: "ready", seq: at.seq } });
 }

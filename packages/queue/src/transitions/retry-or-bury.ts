@@ -8,6 +8,7 @@ import { isLeased } from "../owner.ts";
 import { emptyResult } from "../result.ts";
 import type { Retention } from "../retention.ts";
 import type { Place, Task } from "../task.ts";
+import { detached } from "./attach.ts";
 import { endCancelled } from "./cancel.ts";
 
 /** The error of a task that is buried when nobody gave a reason. */
@@ -51,7 +52,7 @@ export function retryOrBury(task: Task, comeback: Comeback): Returned {
     return { task: endCancelled(task, comeback), buried: true, delaySeconds: 0 };
   }
   const attempts = attemptsAfter(task);
-  const counted = { ...task, attempts, handBacks: 0, updatedMs: comeback.nowMs };
+  const counted = { ...detached(task), attempts, handBacks: 0, updatedMs: comeback.nowMs };
   if (attempts >= task.maxAttempts) {
     const end = { error: comeback.error, place: grave(comeback), result: emptyResult };
     const buried = { ...counted, ...end };

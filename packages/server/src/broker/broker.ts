@@ -8,7 +8,10 @@ import type { EngineState } from "@codeq/engine";
 import { FaultError } from "@codeq/engine";
 import { limits } from "@codeq/protocol";
 import {
+  type Artifact,
   abandon,
+  attach,
+  attachedTo,
   type Cause,
   type Change,
   changeOf,
@@ -36,11 +39,12 @@ import {
   type Task,
   type TaskId,
   type TenantId,
+  withAttached,
 } from "@codeq/queue";
+import type { References } from "../artifacts/artifacts.ts";
 import type { Clock } from "../clock.ts";
 import type { Exceeded, Quotas } from "../config/quotas.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
-import type { References } from "../store/artifact-files.ts";
 import { type Counts, isEmpty, noCounts } from "../store/counts.ts";
 import { type PausedQueue, type QueuePause, writeOfPause } from "../store/pause-record.ts";
 import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
@@ -57,6 +61,7 @@ import { Leases } from "./leases.ts";
 import { MemoryIndex } from "./memory-index.ts";
 import type {
   AbandonRequest,
+  Attached,
   CleanUp,
   Extended,
   FoundTasks,
@@ -110,8 +115,8 @@ export interface BrokerOptions {
   readonly quotas: Quotas;
   /** How long an endpoint of callbacks may fail before it is disabled; 0 for ever. */
   readonly disableEndpointAfterMs: number;
-  /** Removes the files of tasks that are about to be deleted. */
-  readonly removeArtifacts: (ids: readonly TaskId[]) => Promise<void>;
+  /** How the files of tasks are removed that are about to be deleted. */
+  readonly prepareRemoval: (ids: readonly TaskId[]) => () => Promise<void>;
   /** Hears of every durable change. */
   readonly observe: Observe;
 }
@@ -298,7 +303,7 @@ export class Broker implements Queue {
 
   #finish(
     of: OwnedTask,
-    submission: Submission,
+    given: Submission,
     waiter: Waiter<Submitted>,
     item: number,
   ): Refused | undefined {
@@ -306,7 +311,8 @@ export class Broker implements Queue {
     if (fault !== undefined) return fault;
     const before = this.reads.find(of);
     if (before === undefined) return { code: "task_unknown" };
-    if (isRepeat(before, of.owner, submission.how)) return this.#repeat(before, waiter, item);
+    if (isRepeat(before, of.owner, given.how)) return this.#repeat(before, waiter, item);
+    const submission = before.result === undefined ? given : withAttached(before, given);
     const { clock, retention } = this.#options;
     const keepsResult = isShortResult(submission.result);
     const outcome = complete(before, of.owner, submission, {
@@ -354,12 +360,30 @@ export class Broker implements Queue {
     return "waited";
   }
 
+  async attach(of: OwnedTask, artifact: Artifact): Promise<Attached> {
+    this.store.assertWritable();
+    const task = this.reads.find(of);
+    if (task === undefined) return { ok: false, code: "task_unknown" };
+    const exceeded = this.room.exceededByBytes(of.tenantId, artifact.bytes ?? 0);
+    if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
+    const outcome = attach(task, of.owner, artifact, limits.artifactsMax);
+    if (!outcome.ok) return outcome;
+    await this.#applied([changeOf(task, outcome.value, "attached")]);
+    const replaced = attachedTo(task).find(({ name }) => name === artifact.name) ?? null;
+    return { ok: true, replaced };
+  }
+
+  exceededByBytes(tenantId: TenantId, bytes: number): Exceeded | undefined {
+    return this.room.exceededByBytes(tenantId, bytes);
+  }
+
   artifactsOf(id: TaskId): References {
     const { store } = this;
     if (!store.holds(id)) return "task is gone";
     const task = store.task(id);
     if (task === undefined) return "cannot be read";
-    if (task.place.in !== "done" && task.place.in !== "dead") return [];
+    const hasEnded = task.place.in === "done" || task.place.in === "dead";
+    if (!hasEnded) return attachedTo(task).map(({ url }) => url);
     const result = store.wholeResult(task);
     return result === undefined ? "cannot be read" : result.artifacts.map(({ url }) => url);
   }
@@ -525,9 +549,9 @@ export class Broker implements Queue {
 
   /** Removes terminal tasks and all that belongs to them, together. */
   async delete(tasks: readonly Task[]): Promise<void> {
-    // First, for afterwards nobody would know of them.
-    await this.#options.removeArtifacts(tasks.map(({ id }) => id));
     this.store.assertDeletable();
+    // Looked for now, for afterwards nobody would know of them; no result may name a file that is gone.
+    const removeFiles = this.#options.prepareRemoval(tasks.map(({ id }) => id));
     const changes: Change[] = [];
     for (const id of new Set(tasks.map((task) => task.id))) {
       // It may have been deleted since it was read.
@@ -536,6 +560,7 @@ export class Broker implements Queue {
       changes.push(changeOf(task, undefined, "deleted"));
     }
     await this.#applied(changes);
+    await removeFiles();
   }
 
   /** Ends all waits, for a shutdown. */

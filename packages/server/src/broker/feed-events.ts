@@ -28,6 +28,7 @@ export function eventsOf(change: Change): readonly TaskEvent[] {
       return before === undefined ? [] : eventsOfDelivery(change, before, after);
     case "extended":
     case "linked":
+    case "attached":
     case "deleted":
       return [];
   }

@@ -31,6 +31,10 @@ export class MemoryIndex {
       this.#edit(queue, before as Task, after as Task);
       return queue;
     }
+    if (because === "attached") {
+      this.onMoved?.(queue);
+      return queue;
+    }
     if (because === "extended") {
       if (after !== undefined) this.leases.extend(after);
       return queue;

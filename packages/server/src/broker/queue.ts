@@ -5,6 +5,7 @@
  */
 import type { EngineState } from "@codeq/engine";
 import type {
+  Artifact,
   NackRequest,
   NewTask,
   Result,
@@ -15,9 +16,9 @@ import type {
   TenantId,
   WorkerId,
 } from "@codeq/queue";
+import type { References } from "../artifacts/artifacts.ts";
 import type { Exceeded } from "../config/quotas.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
-import type { References } from "../store/artifact-files.ts";
 import type { Counts } from "../store/counts.ts";
 import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
 import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
@@ -60,7 +61,11 @@ export interface Queue {
   /** Resolves when the task may have a result, the time is up or the reader goes away. */
   awaitResult(tenantId: TenantId, id: TaskId, wait: ResultWait): Promise<"waited" | "crowded">;
 
-  /** Which files the result of a task names. */
+  /** A file that a worker has stored for a task that it has. */
+  attach(of: OwnedTask, artifact: Artifact): Promise<Attached>;
+  /** What so many more bytes of the tenant would exceed. */
+  exceededByBytes(tenantId: TenantId, bytes: number): MaybePromise<Exceeded | undefined>;
+  /** Which files a task names. */
   artifactsOf(id: TaskId): MaybePromise<References>;
 
   counts(tenantId: TenantId, command: string): MaybePromise<Counts>;
@@ -127,6 +132,12 @@ export interface Extended {
 export interface AbandonRequest {
   readonly interrupted: boolean;
 }
+
+export type Attached =
+  /** The file of the same name that it took the place of. */
+  | { readonly ok: true; readonly replaced: Artifact | null }
+  | { readonly ok: false; readonly code: TaskRefusal | "too_many_artifacts" }
+  | { readonly ok: false; readonly code: "quota_exceeded"; readonly exceeded: Exceeded };
 
 export type MayFinish = { readonly isRepeat: boolean } | TaskRefusal;
 

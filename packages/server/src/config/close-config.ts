@@ -51,8 +51,17 @@ export function closeConfig(
     ...checkStreams(settings),
     ...clusterProblems(settings),
     ...connectionProblems(settings, touched),
+    ...artifactProblems(settings),
   ];
   return { config, problems, warnings };
+}
+
+function artifactProblems(settings: Settings): string[] {
+  if (settings.artifactProvider !== "s3") return [];
+  const needed = ["s3Bucket", "s3AccessKeyId", "s3SecretAccessKey"] as const;
+  return needed
+    .filter((name) => settings[name] === "")
+    .map((name) => `${name}: required because artifactProvider is s3`);
 }
 
 function checkSecret(settings: Settings, touched: ReadonlySet<SettingName>): string[] {

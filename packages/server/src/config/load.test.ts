@@ -87,7 +87,21 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   tracingOtlpHeaders: ["x-key=hush,y=2", "x-key=hush,y=2"],
   tracingSampleRatio: ["0.01", 0.01],
   tracingResourceAttributes: ["region=eu", "region=eu"],
+  artifactProvider: ["s3", "s3"],
   localArtifactsDir: ["./artifacts", "./artifacts"],
+  externalUrl: ["https://queue.example.com", "https://queue.example.com"],
+  artifactBytesMax: ["4096", 4096],
+  artifactUploadsMax: ["4", 4],
+  artifactSweepSeconds: ["600", 600],
+  s3Endpoint: ["http://127.0.0.1:7070", "http://127.0.0.1:7070"],
+  s3Region: ["eu-central-1", "eu-central-1"],
+  s3Bucket: ["codeq-artifacts", "codeq-artifacts"],
+  s3Prefix: ["queue/", "queue/"],
+  s3PathStyle: ["true", true],
+  s3AccessKeyId: ["an-id", "an-id"],
+  s3SecretAccessKey: ["a key", "a key"],
+  s3SessionToken: ["a token", "a token"],
+  s3Redirect: ["false", false],
   retentionSeconds: ["60", 60],
   dlqRetentionSeconds: ["0", 0],
   auditRetentionSeconds: ["3600", 3600],
@@ -174,6 +188,9 @@ function otherHalf(name: SettingName): Record<string, string> {
   if (name === "producerAuthConfig") return { WORKER_AUTH_CONFIG: "other" };
   if (name === "workerAuthConfig") return { PRODUCER_AUTH_CONFIG: "other" };
   const older = Object.keys(identityServers).filter((each) => each.startsWith(name.slice(0, 6)));
+  if (name === "artifactProvider") {
+    return { CODEQ_S3_BUCKET: "artifacts", AWS_ACCESS_KEY_ID: "a", AWS_SECRET_ACCESS_KEY: "b" };
+  }
   if (!Object.hasOwn(identityServers, name)) return {};
   const rest = older.filter((each) => each !== name) as (keyof typeof identityServers)[];
   const auth = name.startsWith("worker") ? "PRODUCER_AUTH_CONFIG" : "WORKER_AUTH_CONFIG";
@@ -444,4 +461,13 @@ test("payloads that no stream carries are warned of where there are streams", ()
   assert.equal(warnings(bytes(4_128_769)).length, 1);
   const off = { WORKER_STREAM_ADDR: "off", PRODUCER_STREAM_ADDR: "off" };
   assert.equal(warnings({ ...bytes(4_128_769), ...off }).length, 0);
+});
+
+test("object storage needs a bucket and keys", () => {
+  const problems = problemsOf({ env: { CODEQ_ARTIFACT_PROVIDER: "s3" } });
+  assert.deepEqual(problems, [
+    "s3Bucket: required because artifactProvider is s3",
+    "s3AccessKeyId: required because artifactProvider is s3",
+    "s3SecretAccessKey: required because artifactProvider is s3",
+  ]);
 });

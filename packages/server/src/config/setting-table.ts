@@ -5,6 +5,7 @@
  */
 import { limits } from "@codeq/protocol";
 import { accessSettings } from "./access-settings.ts";
+import { artifactSettings } from "./artifact-settings.ts";
 import { persistenceBlob } from "./blobs.ts";
 import { clusterSettings } from "./cluster-settings.ts";
 import { connectionSettings } from "./connection-settings.ts";
@@ -156,13 +157,7 @@ export const settingTable: SettingTable = {
   },
   ...storageSettings,
   ...clusterSettings,
-  localArtifactsDir: {
-    env: ["LOCAL_ARTIFACTS_DIR"],
-    parser: directory,
-    initial: "",
-    initialInWords: "`artifacts` under dataDir",
-    about: "Directory for the artifacts that results carry.",
-  },
+  ...artifactSettings,
   retentionSeconds: {
     ...seconds(1, decadeSeconds, 86_400),
     about: "How long a finished task and its result are kept, counted from when it finished.",

@@ -7,7 +7,8 @@ import type { Quotas } from "./quotas.ts";
 import type { WebhookSecrets } from "./webhook-secrets.ts";
 
 export interface Settings
-  extends ClusterSettings,
+  extends ArtifactSettings,
+    ClusterSettings,
     ConnectionSettings,
     RateLimitSettings,
     StorageSettings,
@@ -30,7 +31,6 @@ export interface Settings
   /** 0 when the main thread has the connections of the HTTP API. */
   readonly fronts: number;
   readonly minFreeDiskBytes: number;
-  readonly localArtifactsDir: string;
   readonly retentionSeconds: number;
   readonly dlqRetentionSeconds: number;
   readonly auditRetentionSeconds: number;
@@ -85,6 +85,26 @@ export interface ClusterSettings {
 }
 
 /** Of all listeners. The files are empty when there are none. */
+export interface ArtifactSettings {
+  readonly artifactProvider: "local" | "s3";
+  readonly localArtifactsDir: string;
+  /** Empty when it is not known. */
+  readonly externalUrl: string;
+  readonly artifactBytesMax: number;
+  readonly artifactUploadsMax: number;
+  readonly artifactSweepSeconds: number;
+  /** Empty for that of AWS. */
+  readonly s3Endpoint: string;
+  readonly s3Region: string;
+  readonly s3Bucket: string;
+  readonly s3Prefix: string;
+  readonly s3PathStyle: boolean;
+  readonly s3AccessKeyId: string;
+  readonly s3SecretAccessKey: string;
+  readonly s3SessionToken: string;
+  readonly s3Redirect: boolean;
+}
+
 export interface ConnectionSettings {
   readonly tlsCertFile: string;
   readonly tlsKeyFile: string;

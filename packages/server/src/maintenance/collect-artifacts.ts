@@ -1,33 +1,36 @@
 /**
- * After a start, removes files of submissions that a crash kept from becoming a result. It goes on beside
- * everything else, once.
+ * Removes files that no task names: of submissions that a crash kept from becoming a result, and of
+ * deliveries that came back. It runs after a start and from time to time, beside everything else.
  */
+
+import type { Artifacts } from "../artifacts/artifacts.ts";
 import type { Queue } from "../broker/queue.ts";
 import type { Clock } from "../clock.ts";
-import type { ArtifactFiles } from "../store/artifact-files.ts";
+import type { Config } from "../config/settings.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Job } from "./ticker.ts";
 
 export function collectArtifacts(parts: {
   readonly queue: Queue;
-  readonly artifacts: ArtifactFiles;
+  readonly artifacts: Artifacts;
+  readonly config: Config;
   readonly clock: Clock;
   readonly logger: Logger;
 }): Job {
-  const { queue, artifacts, clock, logger } = parts;
-  let isStarted = false;
+  const { queue, artifacts, clock, logger, config } = parts;
+  let nextMs = clock.monotonicMs();
   return {
     name: "collect-artifacts",
-    nextMs: () => (isStarted ? undefined : clock.monotonicMs()),
+    nextMs: () => nextMs,
     runOnce: async () => {
-      isStarted = true;
+      nextMs = clock.monotonicMs() + config.artifactSweepSeconds * 1000;
       artifacts
         .collect((id) => queue.artifactsOf(id))
         .then((removed) => {
           if (removed > 0) logger.info("artifacts without a result were removed", { removed });
         })
         .catch((error: unknown) => {
-          // They take room and nothing else; the next start tries again.
+          // They take room and nothing else; the next sweep tries again.
           logger.warn("artifacts could not be looked through", { error: String(error) });
         });
     },

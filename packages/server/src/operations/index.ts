@@ -6,6 +6,7 @@ import { claimTasks } from "./claim-tasks.ts";
 import { cleanUp } from "./clean-up.ts";
 import { createApiKey } from "./create-api-key.ts";
 import { createTask, createTasks } from "./create-task.ts";
+import { downloadArtifact } from "./download-artifact.ts";
 import { editTask } from "./edit-task.ts";
 import { extendLease } from "./extend-lease.ts";
 import { getCluster, getRaftStatus } from "./get-cluster.ts";
@@ -31,6 +32,7 @@ import {
   subscribe,
   unsubscribe,
 } from "./subscribe.ts";
+import { uploadArtifact } from "./upload-artifact.ts";
 import { watchEvents } from "./watch-events.ts";
 import {
   getDeliveries,
@@ -79,6 +81,8 @@ export const operations = {
   cancelTask,
   cancelAnyTask,
   editTask,
+  uploadArtifact,
+  downloadArtifact,
   getDeliveries,
   redeliverTask,
   listFailedDeliveries,

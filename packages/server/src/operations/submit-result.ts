@@ -23,6 +23,8 @@ export interface ArtifactInput {
   readonly name: string;
   readonly url: string;
   readonly contentBase64: string;
+  /** Empty when nobody said. */
+  readonly contentType: string;
 }
 
 export interface SubmitResultInput extends OwnedTaskInput {
@@ -128,16 +130,21 @@ function repeatOf(stored: Result, input: SubmitResultInput): SubmittedResult {
   return { ...stored, repeated: true, bodyDiffered: true };
 }
 
-/** Links by name and URL, in order; files, whose order is that of the disk, by name. */
+/**
+ * Links by name and URL, in order; files, whose order is that of the disk, by name. Those that were stored
+ * before the submit are in the result as well.
+ */
 function hasSameArtifacts({ artifacts }: Result, sent: readonly ArtifactInput[]): boolean {
   const isFile = ({ url, contentBase64 }: ArtifactInput) => url === "" && contentBase64 !== "";
   const links = sent.filter(({ url }) => url !== "");
   const files = sent.filter(isFile).map(({ name }) => name);
-  const kept = artifacts.slice(links.length).map(({ name }) => name);
+  const kept = artifacts.slice(links.length);
+  const names = new Set(kept.map(({ name }) => name));
   return (
-    artifacts.length === links.length + files.length &&
+    kept.length >= files.length &&
+    kept.every(({ sha256 }) => sha256 !== undefined) &&
     links.every(({ name, url }, i) => artifacts[i]?.name === name && artifacts[i]?.url === url) &&
-    files.sort().join("/") === kept.sort().join("/")
+    files.every((name) => names.has(name))
   );
 }
 
@@ -178,8 +185,8 @@ function howOf({ status }: SubmitResultInput): Submission["how"] {
 function submissionOf(input: SubmitResultInput, artifacts: readonly Artifact[]): Submission {
   const { resultJson: json = "", error } = input;
   let resultBytes = Buffer.byteLength(json);
-  for (const { name, url } of artifacts) {
-    resultBytes += Buffer.byteLength(name) + Buffer.byteLength(url);
+  for (const { name, url, bytes = 0 } of artifacts) {
+    resultBytes += Buffer.byteLength(name) + Buffer.byteLength(url) + bytes;
   }
   return { how: howOf(input), error, result: { json, artifacts }, resultBytes };
 }

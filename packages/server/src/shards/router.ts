@@ -6,6 +6,7 @@
 import { type EngineState, FaultError } from "@codeq/engine";
 import { limits } from "@codeq/protocol";
 import type {
+  Artifact,
   NackRequest,
   NewTask,
   Result,
@@ -16,6 +17,7 @@ import type {
   TenantId,
   WorkerId,
 } from "@codeq/queue";
+import type { References } from "../artifacts/artifacts.ts";
 import type { Claim } from "../broker/claim.ts";
 import {
   cursorsOf,
@@ -27,6 +29,7 @@ import { addQueueCounts } from "../broker/flow.ts";
 import { firstOf, mergeRuns } from "../broker/merge-runs.ts";
 import type {
   AbandonRequest,
+  Attached,
   CleanUp,
   Extended,
   FoundTasks,
@@ -60,7 +63,6 @@ import type {
 } from "../broker/verbs.ts";
 import type { Clock } from "../clock.ts";
 import type { Exceeded, Quotas } from "../config/quotas.ts";
-import type { References } from "../store/artifact-files.ts";
 import { addCounts, type Counts, noCounts } from "../store/counts.ts";
 import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
 import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
@@ -322,6 +324,20 @@ export class Router implements Queue, AsyncDisposable {
       this.#waits.delete(ending);
       signal?.removeEventListener("abort", end);
     }
+  }
+
+  async attach(of: OwnedTask, artifact: Artifact): Promise<Attached> {
+    const { bytes = 0 } = artifact;
+    const exceeded = this.#room.exceededByBytes(of.tenantId, bytes);
+    if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
+    const shard = this.shardOf(of.id);
+    return this.#of(of.id).ask<"attach", Attached>("attach", [of, artifact], undefined, (number) =>
+      this.#room.send(shard, number, of.tenantId, { storedBytes: bytes }),
+    );
+  }
+
+  exceededByBytes(tenantId: TenantId, bytes: number): Exceeded | undefined {
+    return this.#room.exceededByBytes(tenantId, bytes);
   }
 
   artifactsOf(id: TaskId): Promise<References> {

@@ -4,7 +4,7 @@
  * have work, and what tenants have, where that is limited.
  */
 import { FaultError } from "@codeq/engine";
-import type { Returned, TaskId, TenantId } from "@codeq/queue";
+import type { Artifact, Returned, TaskId, TenantId } from "@codeq/queue";
 import type { Broker } from "../broker/broker.ts";
 import { Claim } from "../broker/claim.ts";
 import type { WantedGroups } from "../broker/failure-groups.ts";
@@ -67,6 +67,7 @@ export interface ShardHostParts {
 export interface Questions {
   mayFinish: [of: OwnedTask, how: "completed" | "failed"];
   awaitResult: [tenantId: TenantId, id: TaskId, waitMs: number];
+  attach: [of: OwnedTask, artifact: Artifact];
   artifactsOf: [id: TaskId];
   counts: [tenantId: TenantId, command: string];
   queuesOf: [tenantId: TenantId, withAges: boolean];
@@ -302,6 +303,7 @@ export class ShardHost {
     const answers: { [Name in keyof Questions]: (...of: Questions[Name]) => unknown } = {
       mayFinish: (of, how) => broker.mayFinish(of, how),
       awaitResult: (tenantId, id, waitMs) => this.#wait(number, tenantId, id, waitMs),
+      attach: (of, artifact) => broker.attach(of, artifact),
       artifactsOf: (id) => broker.artifactsOf(id),
       counts: (tenantId, command) => broker.counts(tenantId, command),
       queuesOf: (tenantId, withAges) => broker.queuesOf(tenantId, withAges),

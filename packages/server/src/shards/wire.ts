@@ -197,9 +197,13 @@ export function readSubmission(from: MessageReader): Submission {
 function writeBody(to: MessageWriter, { json, artifacts }: ResultBody): void {
   to.text(json);
   to.number(artifacts.length);
-  for (const { name, url } of artifacts) {
+  for (const { name, url, bytes = 0, sha256 = "", contentType = "" } of artifacts) {
     to.text(name);
     to.text(url);
+    to.text(sha256);
+    if (sha256 === "") continue;
+    to.number(bytes);
+    to.text(contentType);
   }
 }
 
@@ -207,7 +211,10 @@ function readBody(from: MessageReader): ResultBody {
   const json = from.text();
   const artifacts: Artifact[] = [];
   for (let left = from.number(); left > 0; left--) {
-    artifacts.push({ name: from.text(), url: from.text() });
+    const link = { name: from.text(), url: from.text() };
+    const sha256 = from.text();
+    if (sha256 === "") artifacts.push(link);
+    else artifacts.push({ ...link, bytes: from.number(), sha256, contentType: from.text() });
   }
   return { json, artifacts };
 }

@@ -15,6 +15,8 @@ import type { KeySet } from "../access/key-set.ts";
 import { Limiter } from "../access/limiter.ts";
 import { Providers } from "../access/providers.ts";
 import { Revocations } from "../access/revocations.ts";
+import { Artifacts } from "../artifacts/artifacts.ts";
+import { LocalArtifacts } from "../artifacts/local-artifacts.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { Queue } from "../broker/queue.ts";
 import type { EndpointChange } from "../broker/queue-webhooks.ts";
@@ -35,7 +37,6 @@ import { ConnectedWorkers } from "../operations/connected-workers.ts";
 import { Dispatch } from "../operations/dispatch.ts";
 import type { ShardLink } from "../shards/link.ts";
 import { Router } from "../shards/router.ts";
-import { ArtifactFiles } from "../store/artifact-files.ts";
 import type { Store } from "../store/store.ts";
 import { Subscriptions } from "../subscriptions/subscriptions.ts";
 import { Events } from "../telemetry/events.ts";
@@ -126,7 +127,8 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const opened = isAlone ? await openAlone(running) : await openShards(running);
   const { store, queue } = opened;
   const events = new Events(metrics);
-  const artifacts = new ArtifactFiles(config.localArtifactsDir);
+  const provider = parts.artifacts ?? new LocalArtifacts(config.localArtifactsDir);
+  const artifacts = new Artifacts({ provider, settings: config, randomBytes, clock });
   const revocations = new Revocations();
   const apiKeys = await ApiKeys.open({ store, clock, revocations, randomBytes });
   const audit = new AuditTrail({
@@ -265,9 +267,9 @@ function onControlState({ onFailed }: CoreParts): ShardParts["onState"] {
   };
 }
 
-interface MaintenanceParts extends CoreParts {
+interface MaintenanceParts extends Omit<CoreParts, "artifacts"> {
   readonly queue: Queue;
-  readonly artifacts: ArtifactFiles;
+  readonly artifacts: Artifacts;
   readonly keySets: readonly KeySet[];
   readonly apiKeys: ApiKeys;
   readonly audit: AuditTrail;

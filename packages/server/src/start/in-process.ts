@@ -3,6 +3,7 @@
  * a clock and a random source that are passed in. It is what the test kit of the client runs on.
  */
 import type { Result, Task } from "@codeq/queue";
+import { MemoryArtifacts } from "../artifacts/memory-artifacts.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
 import { loadConfig } from "../config/load.ts";
@@ -81,10 +82,10 @@ export class InProcessServer implements AsyncDisposable {
       method: method as "GET",
       url: pathname + search,
       headers: Object.fromEntries(new Headers(headers)),
-      ...(typeof body === "string" ? { payload: body } : {}),
+      ...(body === undefined || body === null ? {} : { payload: await payloadOf(body) }),
     });
     const isEmpty = reply.statusCode === 204;
-    return new Response(isEmpty ? null : reply.body, {
+    return new Response(isEmpty ? null : new Uint8Array(reply.rawPayload), {
       status: reply.statusCode,
       headers: codeOf(reply.headers["codeq-error"]),
     });
@@ -132,6 +133,7 @@ export async function openInProcess(options: InProcessOptions): Promise<InProces
     draw: options.draw,
     post: options.post,
     notify: (work) => options.notify(work.url, notificationBody(work, clock.nowMs())),
+    artifacts: new MemoryArtifacts(),
     fetchKeySet: () => Promise.reject(new Error("a server without ports asks nobody for keys")),
     onFailed: () => {},
     sleepMsMax: Number.POSITIVE_INFINITY,
@@ -148,6 +150,12 @@ function readConfig(env: Readonly<Record<string, string>>): Config {
   const loaded = loadConfig({ argv: [], env: { ...env, ...memory }, readFile: () => "" });
   if (loaded.ok) return loaded.config;
   throw new Error(`the configuration has problems: ${loaded.problems.join("; ")}`);
+}
+
+/** A file comes as a stream. */
+async function payloadOf(body: NonNullable<RequestInit["body"]>): Promise<string | Buffer> {
+  if (typeof body === "string") return body;
+  return Buffer.from(await new Response(body).arrayBuffer());
 }
 
 function codeOf(header: unknown): Record<string, string> {

@@ -9,6 +9,7 @@ import { randomBytes, randomFillSync } from "node:crypto";
 import { FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
 import { fetchKeySet } from "../access/fetch-key-set.ts";
+import { openArtifactProvider } from "../artifacts/open-provider.ts";
 import { systemClock as clock } from "../clock.ts";
 import { renderHelp } from "../config/describe.ts";
 import {
@@ -138,6 +139,7 @@ async function start(given: Given, logger: Logger): Promise<Running> {
     storage,
     randomBytes: (into) => void randomFillSync(into),
     draw: drawUniform,
+    artifacts: await openArtifactProvider(config, clock),
     post: createPostCallback({ ...callbacks, timestamps, tracing }),
     notify: createPostNotification(callbacks),
     tracing,

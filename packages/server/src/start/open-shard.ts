@@ -3,7 +3,11 @@
  * that end, delays, retention and callbacks.
  */
 import type { EngineState, FaultError } from "@codeq/engine";
+import type { TaskId } from "@codeq/queue";
 import type { Limiter } from "../access/limiter.ts";
+import type { ArtifactKey, ArtifactProvider } from "../artifacts/artifact-provider.ts";
+import { artifactKey } from "../artifacts/artifact-url.ts";
+import { LocalArtifacts } from "../artifacts/local-artifacts.ts";
 import { Broker } from "../broker/broker.ts";
 import { ToldChanges } from "../broker/told-changes.ts";
 import type { Clock } from "../clock.ts";
@@ -18,7 +22,6 @@ import { StallWatch } from "../maintenance/stall-watch.ts";
 import { Ticker } from "../maintenance/ticker.ts";
 import { writeSeries } from "../maintenance/write-series.ts";
 import { idsOfShard } from "../shards/shard-of.ts";
-import { ArtifactFiles } from "../store/artifact-files.ts";
 import { Store } from "../store/store.ts";
 import { type RandomBytes, TaskIds } from "../task-ids.ts";
 import { Events } from "../telemetry/events.ts";
@@ -61,6 +64,8 @@ export interface ShardParts extends StoreParts {
   readonly tracing?: Tracing | undefined;
   /** Of callbacks. */
   readonly limiter: Limiter;
+  /** Where artifacts are kept; in a local directory unless told otherwise. */
+  readonly artifacts?: ArtifactProvider | undefined;
   /** Is given the broker of each shard that is opened in this thread. */
   readonly onBroker?: ((broker: Broker) => void) | undefined;
   /** How long maintenance may sleep; without a limit where the wall clock is never set. */
@@ -86,7 +91,7 @@ export async function openShard(parts: ShardParts): Promise<Shard> {
   const store = await openStore(parts);
   const events = new Events(metrics);
   const told = new ToldChanges({ events, feed, tracing: parts.tracing });
-  const artifacts = new ArtifactFiles(config.localArtifactsDir);
+  const artifacts = parts.artifacts ?? new LocalArtifacts(config.localArtifactsDir);
   const broker = await openBroker(parts, { store, told, artifacts });
   parts.onBroker?.(broker);
   collectBrokerMetrics(metrics, broker, clock);
@@ -107,9 +112,10 @@ export async function openShard(parts: ShardParts): Promise<Shard> {
 
 function openBroker(
   parts: ShardParts,
-  { store, told, artifacts }: { store: Store; told: ToldChanges; artifacts: ArtifactFiles },
+  { store, told, artifacts }: { store: Store; told: ToldChanges; artifacts: ArtifactProvider },
 ): Promise<Broker> {
   const { config, clock, draw, memory } = parts;
+  const warnings = new SpacedWarnings(parts.logger, clock);
   return Broker.open({
     store,
     clock,
@@ -131,9 +137,26 @@ function openBroker(
     // With several shards only the router knows what all of them have.
     quotas: config.shards === 1 ? config.quotas : noQuotas,
     disableEndpointAfterMs: config.webhookDisableAfterSeconds * 1000,
-    removeArtifacts: (ids) => artifacts.removeOf(ids),
+    prepareRemoval: (ids) => {
+      const removal = artifacts.removalOf(ids, (id) => namedKeys(store, id));
+      return async () => {
+        await removal().catch((error: unknown) => {
+          // They take room and nothing else; the sweep finds them.
+          warnings.warn("artifacts of deleted tasks could not be removed", {
+            error: String(error),
+          });
+        });
+      };
+    },
     observe: (change) => told.tell(change),
   });
+}
+
+/** The files that the result of a task names. */
+function namedKeys(store: Store, id: TaskId): ArtifactKey[] {
+  const task = store.task(id);
+  const result = task === undefined ? undefined : store.wholeResult(task);
+  return (result?.artifacts ?? []).flatMap((each) => artifactKey(id, each) ?? []);
 }
 
 interface MaintenanceParts extends ShardParts {

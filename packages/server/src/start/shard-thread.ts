@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { FaultError } from "@codeq/engine";
 import { webhookLimiterOfShard } from "../access/limiter.ts";
+import { openArtifactProvider } from "../artifacts/open-provider.ts";
 import { systemClock as clock } from "../clock.ts";
 import { isLimited } from "../config/quotas.ts";
 import type { Config } from "../config/settings.ts";
@@ -69,6 +70,7 @@ async function open(): Promise<Shard & { readonly tracing: Tracing }> {
     limiter: webhookLimiterOfShard(config, clock),
     randomBytes: (into) => void randomFillSync(into),
     draw: drawUniform,
+    artifacts: await openArtifactProvider(config, clock),
     post: createPostCallback({
       secret: config.webhookHmacSecret,
       secrets: config.webhookSecrets,

@@ -163,7 +163,7 @@ test("the bytes of a record do not change between versions of the server", () =>
       texts("broken"),
       "010206",
       `030907${texts("w")}`,
-      `01${texts("{}")}01${texts("n", "u")}`,
+      `01${texts("{}")}01${texts("n", "u")}00`,
     ].join(""),
   );
 });

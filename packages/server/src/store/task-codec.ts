@@ -292,7 +292,10 @@ function readPlace(reader: ByteReader): Place {
 function roomOfResult(result: ResultBody | undefined): number {
   if (result === undefined) return 1;
   let bytes = 1 + numberBytesMax + roomOfText(result.json);
-  for (const { name, url } of result.artifacts) bytes += roomOfText(name) + roomOfText(url);
+  for (const { name, url, sha256 = "", contentType = "" } of result.artifacts) {
+    bytes += numberBytesMax;
+    for (const each of [name, url, sha256, contentType]) bytes += roomOfText(each);
+  }
   return bytes;
 }
 
@@ -301,9 +304,13 @@ function writeResult(buffer: Buffer, at: number, result: ResultBody | undefined)
   if (result === undefined) return at + 1;
   let end = writeText(buffer, at + 1, result.json);
   end = writeNumber(buffer, end, result.artifacts.length);
-  for (const { name, url } of result.artifacts) {
+  for (const { name, url, bytes = 0, sha256 = "", contentType = "" } of result.artifacts) {
     end = writeText(buffer, end, name);
     end = writeText(buffer, end, url);
+    end = writeText(buffer, end, sha256);
+    if (sha256 === "") continue;
+    end = writeNumber(buffer, end, bytes);
+    end = writeText(buffer, end, contentType);
   }
   return end;
 }
@@ -313,8 +320,10 @@ function readResult(reader: ByteReader): ResultBody | undefined {
   const json = reader.text();
   const artifacts: Artifact[] = [];
   for (let left = reader.number(); left > 0; left--) {
-    const name = reader.text();
-    artifacts.push({ name, url: reader.text() });
+    const link = { name: reader.text(), url: reader.text() };
+    const sha256 = reader.text();
+    if (sha256 === "") artifacts.push(link);
+    else artifacts.push({ ...link, bytes: reader.number(), sha256, contentType: reader.text() });
   }
   return { json, artifacts };
 }

@@ -141,7 +141,7 @@ const artifact = object({
   name: about(text, "The file name."),
   url: about(text, "Where the file is; kept as it is."),
   contentBase64: about(text, "The file itself, which the server stores."),
-  contentType: about(text, "Accepted and not used."),
+  contentType: about(text, "The type of the file; `application/octet-stream` by default."),
 });
 const statusText = "`COMPLETED` or `FAILED`.";
 const resultFields = {

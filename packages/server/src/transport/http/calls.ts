@@ -127,10 +127,10 @@ export function headersOf(
 ): Readonly<Record<string, string>> {
   return {
     ...(admission === undefined ? undefined : rateLimitHeaders(admission.limits())),
-    ...headers,
-    ...(status === 503 ? { "retry-after": "1" } : undefined),
     ...(body === undefined
       ? undefined
       : { "content-type": typeof body === "string" ? jsonType : eventsType }),
+    ...(status === 503 ? { "retry-after": "1" } : undefined),
+    ...headers,
   };
 }

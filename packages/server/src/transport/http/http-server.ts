@@ -26,6 +26,7 @@ import { type Connection, Connections } from "../connections.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
 import { adminRoutes } from "./admin-routes.ts";
 import { apiKeyRoutes } from "./api-key-routes.ts";
+import { artifactRoutes } from "./artifact-routes.ts";
 import { auditRoutes } from "./audit-routes.ts";
 import { BodyTurns } from "./body-turns.ts";
 import { Calls, headersOf, type Listener, type Permit } from "./calls.ts";
@@ -95,6 +96,8 @@ declare module "fastify" {
     origin: Origin | undefined;
     identity: Identity | undefined;
     admission: Admission | undefined;
+    /** The type of a file that is sent. */
+    sentType: string | undefined;
     /** Set while a known caller's request is under way. */
     held: Connection | undefined;
   }
@@ -111,7 +114,11 @@ export const routes: readonly AnyRoute[] = [
   ...taskAdminRoutes,
   ...webhookRoutes,
   ...subscriptionRoutes,
+  ...artifactRoutes,
 ];
+
+/** Keeps a file from being read as a body. */
+const uploadType = "application/vnd.codeq.upload";
 
 const requestIdPattern = /^[\x21-\x7e]{1,128}$/;
 
@@ -158,6 +165,7 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   app.decorate("answers", answers);
   app.decorateRequest("held", undefined);
   app.decorateRequest("origin", undefined);
+  app.decorateRequest("sentType", undefined);
   app.decorateRequest("identity", undefined);
   app.decorateRequest("admission", undefined);
   readBodies(app, calls);
@@ -165,7 +173,11 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     reply.header("x-request-id", request.id);
     // The content type is not looked at; one that is not well-formed must not be a reason to refuse.
     const { headers } = request.raw;
-    if (headers["content-type"] !== undefined) headers["content-type"] = "application/json";
+    const isUpload = request.routeOptions.config.route?.isUpload === true;
+    if (isUpload) {
+      request.sentType = headers["content-type"];
+      headers["content-type"] = uploadType;
+    } else if (headers["content-type"] !== undefined) headers["content-type"] = "application/json";
     done();
   });
   app.addHook("preClose", async () => {
@@ -224,6 +236,8 @@ function pageNotFound(reply: FastifyReply): FastifyReply {
 function readBodies(app: FastifyInstance, calls: Calls): void {
   const turns = new BodyTurns();
   app.removeAllContentTypeParsers();
+  // Left to the operation, which may refuse it without having read anything.
+  app.addContentTypeParser(uploadType, (_request, _body, done) => done(null, undefined));
   app.addContentTypeParser("*", { parseAs: "buffer" }, (request, body, done) => {
     const { route } = request.routeOptions.config;
     turns.take(body.length, () =>
@@ -260,8 +274,10 @@ function addRoute(app: FastifyInstance, each: AnyRoute, calls: Calls): void {
       const http = {
         params: request.params as Record<string, string>,
         query: request.query as Record<string, string | undefined>,
-        headers: request.headers,
-        body: body.value,
+        headers: each.isUpload
+          ? { ...request.headers, "content-type": request.sentType }
+          : request.headers,
+        body: each.isUpload ? request.raw : body.value,
       };
       const { identity, admission, origin: from } = request;
       const caller = {
@@ -270,7 +286,10 @@ function addRoute(app: FastifyInstance, each: AnyRoute, calls: Calls): void {
         from,
         listen: () => listenerOf(request.raw, reply.raw),
       };
-      return send(reply, await calls.answer(each, http, caller as Admitted));
+      const answer = await calls.answer(each, http, caller as Admitted);
+      // What was not read of a file that was refused is not worth a connection.
+      if (each.isUpload && answer.status >= 400) reply.header("connection", "close");
+      return send(reply, answer);
     },
   });
 }

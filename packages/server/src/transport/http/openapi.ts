@@ -126,6 +126,7 @@ function operationOf(each: AnyRoute, { isLenient }: OpenApiOptions): OpenApiOper
     summary,
     description: `${about === undefined ? "" : `${about} `}For ${callersOf(each)}.`,
     parameters: parametersOf(each),
+    ...(each.isUpload === true ? { requestBody: fileBody } : {}),
     ...(body === undefined
       ? {}
       : {
@@ -137,6 +138,11 @@ function operationOf(each: AnyRoute, { isLenient }: OpenApiOptions): OpenApiOper
     responses: responsesOf(each),
   };
 }
+
+const fileBody = {
+  required: true,
+  content: { "application/octet-stream": { schema: { type: "string", format: "binary" } } },
+};
 
 /** The same schema without a word about other fields. */
 function opened(schema: JsonSchema): JsonSchema {

@@ -46,10 +46,17 @@ const place = ["PENDING_LIST", "DELAYED_ZSET", "INPROG_SET", "DLQ_SET", "NONE"];
 const requeuedOrBuried = { type: "string", enum: ["requeued", "dlq"] };
 
 const resultRequired = { taskId: string, status: ended, completedAt: time };
+const kept = {
+  bytes: count,
+  sha256: described(string, "Of the content, in hexadecimal digits."),
+  contentType: string,
+};
+/** One that the server keeps says more than a link. */
+const artifact = fields({ name: string, url: string }, kept);
 const resultOptional = {
   result: { type: "object" },
   error: string,
-  artifacts: listOf(fields({ name: string, url: string })),
+  artifacts: listOf(artifact),
 };
 
 const apiKeyRequired = {
@@ -75,6 +82,7 @@ const errorDetails = {
   limit: { type: "number" },
   current: { type: "number" },
   retryAfterSeconds: { type: "integer" },
+  bytes: { type: "integer" },
 };
 
 const streams = { worker: { type: "integer" }, producer: { type: "integer" } };
@@ -353,6 +361,7 @@ export const replySchemas = {
       ),
     },
   ),
+  Artifact: artifact,
   Deliveries: fields(
     {
       taskId: string,

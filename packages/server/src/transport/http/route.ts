@@ -29,7 +29,7 @@ export interface HttpReply {
 }
 
 export interface Route<Input, Output> extends RouteDescription {
-  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
+  readonly method: "GET" | "POST" | "PATCH" | "DELETE" | "PUT";
   readonly path: string;
   readonly operation: Operation<Input, Output>;
   readonly body?: Shape<unknown>;
@@ -38,6 +38,8 @@ export interface Route<Input, Output> extends RouteDescription {
   /** A request without a body is fine; for lenient callers a body that cannot be used is none. */
   readonly bodyOptional?: boolean;
   readonly query?: QueryFields;
+  /** The body is a file, which the operation reads piece by piece. */
+  readonly isUpload?: true;
   /** The operation may wait for an event, so a caller that leaves has to be noticed. */
   readonly waits?: (input: Input) => boolean;
   readonly input: (request: HttpRequest) => Answer<Input>;
@@ -62,7 +64,7 @@ interface DescribedReply {
   readonly about: string;
   /** Without one the answer is empty, or events. */
   readonly schema?: SchemaName;
-  readonly type?: "text/event-stream";
+  readonly type?: "text/event-stream" | "application/octet-stream";
   /** Headers that only this reply has. */
   readonly headers?: Readonly<Record<string, string>>;
 }

@@ -232,7 +232,14 @@ export const taskRoutes = [
         headers: { "Codeq-Body-Differed": "`true` when the stored result says something else." },
       },
     },
-    refusals: ["invalid_argument", "task_not_found", "not_owner", "not_in_progress"],
+    refusals: [
+      "invalid_argument",
+      "task_not_found",
+      "not_owner",
+      "not_in_progress",
+      "artifact_too_large",
+      "artifacts_unavailable",
+    ],
     body: ResultBody,
     invalidBody: "invalid request body",
     input: ({ params, body }) => {
@@ -348,10 +355,11 @@ function submitInput(id: string, item: BodyOf<typeof ResultItem>): SubmitResultI
     status: item.status ?? "",
     resultJson: item.result,
     error: item.error ?? "",
-    artifacts: (item.artifacts ?? []).map(({ name, url, contentBase64 }) => ({
+    artifacts: (item.artifacts ?? []).map(({ name, url, contentBase64, contentType }) => ({
       name: name ?? "",
       url: url ?? "",
       contentBase64: contentBase64 ?? "",
+      contentType: contentType ?? "",
     })),
   };
 }

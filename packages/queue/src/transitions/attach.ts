@@ -1,0 +1,66 @@
+/**
+ * Files that a worker stores while it has a task. Until the task ends they stand where its result will be;
+ * when the delivery comes back without one, they belong to nobody any more.
+ */
+import { accept, type Outcome, refuse } from "../outcome.ts";
+import { checkOwner, type Owner } from "../owner.ts";
+import type { Artifact, Task } from "../task.ts";
+import type { Submission } from "./complete.ts";
+
+/** One of the same name takes the place of the other. */
+export function attach(
+  task: Task,
+  by: Owner,
+  artifact: Artifact,
+  artifactsMax: number,
+): Outcome<Task, "not_owner" | "not_in_progress" | "too_many_artifacts"> {
+  const owned = checkOwner(task, by);
+  if (!owned.ok) return owned;
+  const others = attachedTo(task).filter(({ name }) => name !== artifact.name);
+  if (others.length >= artifactsMax) return refuse("too_many_artifacts");
+  const artifacts = [...others, artifact];
+  return accept({
+    ...owned.value,
+    storedBytes: task.storedBytes - bytesOf(attachedTo(task)) + bytesOf(artifacts),
+    result: { json: "", artifacts },
+  });
+}
+
+/** The files of the present delivery. */
+export function attachedTo({ result }: Task): readonly Artifact[] {
+  return result?.artifacts ?? [];
+}
+
+/** The task without the files of a delivery that came back. */
+export function detached(task: Task): Task {
+  if (task.result === undefined) return task;
+  const storedBytes = task.storedBytes - bytesOf(attachedTo(task));
+  return { ...task, storedBytes, result: undefined };
+}
+
+/** The submission with the files that were stored before it; those that it brings itself come first. */
+export function withAttached(task: Task, submission: Submission): Submission {
+  const { artifacts: own, json } = submission.result;
+  const names = new Set(own.map(({ name }) => name));
+  const before = attachedTo(task);
+  const kept = before.filter(({ name }) => !names.has(name));
+  const resultBytes = submission.resultBytes + bytesOf(kept) - bytesOf(before);
+  return { ...submission, result: { json, artifacts: [...own, ...kept] }, resultBytes };
+}
+
+/** What they take, with their names and URLs. */
+function bytesOf(artifacts: readonly Artifact[]): number {
+  return artifacts.reduce(
+    (sum, { name, url, bytes = 0 }) => sum + bytes + utf8Bytes(name) + utf8Bytes(url),
+    0,
+  );
+}
+
+function utf8Bytes(text: string): number {
+  let bytes = 0;
+  for (const char of text) {
+    const point = char.codePointAt(0) as number;
+    bytes += point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+  }
+  return bytes;
+}

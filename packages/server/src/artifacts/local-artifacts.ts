@@ -1,0 +1,142 @@
+/**
+ * Artifacts as files: `results/<task>/<upload>/<name>` below one directory, readable by their owner only.
+ * A name is one path segment, so a file can neither leave the directory nor replace another one. Files and
+ * the directories that hold their names are synced before anybody hears of them.
+ */
+import { createReadStream, existsSync, fsync } from "node:fs";
+import { type FileHandle, mkdir, open, readdir, rm, rmdir, stat } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { Readable } from "node:stream";
+import { promisify } from "node:util";
+import { FaultError } from "@codeq/engine";
+import type { TaskId } from "@codeq/queue";
+import {
+  ArtifactFault,
+  type ArtifactKey,
+  type ArtifactProvider,
+  type ByteRange,
+  type ListedArtifact,
+} from "./artifact-provider.ts";
+
+export class LocalArtifacts implements ArtifactProvider {
+  /** The directory is of one server. */
+  readonly collectAfterMs = 0;
+  readonly #directory: string;
+  /** Undefined until somebody wanted to know. */
+  #hasFiles: boolean | undefined;
+
+  constructor(directory: string) {
+    this.#directory = join(resolve(directory), "results");
+  }
+
+  async put(key: ArtifactKey, content: AsyncIterable<Uint8Array>): Promise<void> {
+    const ofTask = join(this.#directory, key.id);
+    const ofUpload = join(ofTask, key.upload);
+    this.#hasFiles = true;
+    try {
+      await mkdir(ofUpload, { recursive: true, mode: 0o700 });
+      await writeSynced(join(ofUpload, key.name), content);
+      // A name is kept by the directory that it is in.
+      for (const each of [ofUpload, ofTask, this.#directory]) await syncDirectory(each);
+    } catch (error) {
+      await rm(ofUpload, { recursive: true, force: true }).catch(() => {});
+      throw faultOf(error);
+    }
+  }
+
+  async open(key: ArtifactKey, { from, to }: ByteRange): Promise<Readable | undefined> {
+    const path = this.#pathOf(key);
+    const isThere = await stat(path).then(
+      (found) => found.isFile(),
+      () => false,
+    );
+    if (!isThere) return undefined;
+    return to < from ? Readable.from([]) : createReadStream(path, { start: from, end: to });
+  }
+
+  link(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
+  async remove(keys: readonly ArtifactKey[]): Promise<void> {
+    const options = { recursive: true, force: true };
+    const paths = keys.map(({ id, upload }) => join(this.#directory, id, upload));
+    await Promise.all(paths.map((path) => rm(path, options)));
+  }
+
+  /** Costs nothing where no file was ever stored. */
+  removalOf(ids: readonly TaskId[]): () => Promise<void> {
+    return async () => {
+      // Once it is there it stays; until then another thread may make it.
+      this.#hasFiles ||= existsSync(this.#directory);
+      if (!this.#hasFiles) return;
+      const options = { recursive: true, force: true };
+      await Promise.all(ids.map((id) => rm(join(this.#directory, id), options)));
+    };
+  }
+
+  async *list(): AsyncGenerator<ListedArtifact> {
+    for (const id of await namesIn(this.#directory)) {
+      for (const upload of await namesIn(join(this.#directory, id))) {
+        const [name = ""] = await namesIn(join(this.#directory, id, upload));
+        yield { key: { id: id as TaskId, upload, name }, storedMs: 0 };
+      }
+    }
+  }
+
+  /** Directories of tasks that have no file any more. */
+  async sweep(): Promise<void> {
+    for (const id of await namesIn(this.#directory)) {
+      const directory = join(this.#directory, id);
+      // One that is not empty stays.
+      if ((await namesIn(directory)).length === 0) await rmdir(directory).catch(() => {});
+    }
+  }
+
+  #pathOf({ id, upload, name }: ArtifactKey): string {
+    return join(this.#directory, id, upload, name);
+  }
+}
+
+async function namesIn(directory: string): Promise<string[]> {
+  try {
+    return await readdir(directory);
+  } catch (error) {
+    const { code } = error as { code?: string };
+    if (code === "ENOENT" || code === "ENOTDIR") return [];
+    throw error;
+  }
+}
+
+async function writeSynced(path: string, content: AsyncIterable<Uint8Array>): Promise<void> {
+  await using file = await open(path, "wx", 0o600);
+  for await (const piece of content) await writeWhole(file, piece);
+  await sync(file);
+}
+
+async function writeWhole(file: FileHandle, piece: Uint8Array): Promise<void> {
+  for (let at = 0; at < piece.length; ) {
+    const { bytesWritten } = await file.write(piece, at, piece.length - at);
+    at += bytesWritten;
+  }
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  await using directory = await open(path, "r");
+  await sync(directory);
+}
+
+function sync({ fd }: FileHandle): Promise<void> {
+  return promisify(fsync)(fd);
+}
+
+function faultOf(error: unknown): unknown {
+  const { code } = error as { code?: string };
+  if (code === "ENOSPC" || code === "EDQUOT") {
+    return new FaultError("disk_full", "there is no room for an artifact", error);
+  }
+  if (code === "EMFILE" || code === "ENFILE") {
+    return new ArtifactFault("too many files are open; try again", true, error);
+  }
+  return error;
+}

@@ -1,0 +1,83 @@
+/**
+ * A file that a worker sends while it has the task. It belongs to the task from then on, and to its result
+ * when the same delivery submits one; when the task goes to somebody else, the file goes away.
+ */
+import type { Artifact } from "@codeq/queue";
+import { workerIdOf } from "../access/worker-id.ts";
+import { tooLarge } from "../artifacts/artifacts.ts";
+import type { OwnedTask, TaskRefusal } from "../broker/verbs.ts";
+import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
+import { overQuota } from "./over-quota.ts";
+import { type OwnedTaskInput, ownedTask } from "./owned-task.ts";
+
+export interface UploadArtifactInput extends OwnedTaskInput {
+  readonly name: string;
+  /** The name that the worker gave itself on its stream; empty for none. */
+  readonly worker: string;
+  readonly contentType: string;
+  /** How long it is said to be; undefined when nobody said. */
+  readonly declaredBytes: number | undefined;
+  readonly content: AsyncIterable<Uint8Array>;
+}
+
+export const uploadArtifact: Operation<UploadArtifactInput, Artifact> = {
+  name: "upload_artifact",
+  access: "worker",
+  scope: "codeq:result",
+  run: async (server, call, input) => {
+    const { artifacts, queue } = server;
+    const { declaredBytes = 0, name } = input;
+    if (declaredBytes > artifacts.bytesMax) {
+      return refusal("artifact_too_large", tooLarge(name, artifacts.bytesMax));
+    }
+    const owned = await ownedBy(server, call, input);
+    if (!owned.ok) return owned;
+    const exceeded = await queue.exceededByBytes(call.identity.tenantId, declaredBytes);
+    if (exceeded !== undefined) return overQuota(server, exceeded);
+    const stored = await artifacts.upload(input.id, input);
+    if (!stored.ok) return stored;
+    return attach(server, owned.value, stored.value);
+  },
+};
+
+/** The task, and as whom the caller has it: under the name of its stream, or under that of its token. */
+async function ownedBy(
+  { queue }: Server,
+  { identity }: Call,
+  input: UploadArtifactInput,
+): Promise<Answer<OwnedTask>> {
+  const named = workerIdOf(identity.subject, input.worker);
+  let refused: TaskRefusal = "not_owner";
+  for (const workerId of new Set([named, identity.workerId])) {
+    const of = ownedTask({ identity: { ...identity, workerId } }, input);
+    const may = await queue.mayFinish(of, "completed");
+    if (typeof may !== "string") {
+      return may.isRepeat ? refusal("not_in_progress") : { ok: true, value: of };
+    }
+    refused = may;
+  }
+  return refusal(refused);
+}
+
+async function attach(
+  server: Server,
+  of: OwnedTask,
+  {
+    artifacts: [artifact],
+    settle,
+  }: { readonly artifacts: readonly Artifact[]; settle: (isKept: boolean) => Promise<void> },
+): Promise<Answer<Artifact>> {
+  let isKept = false;
+  try {
+    const attached = await server.queue.attach(of, artifact as Artifact);
+    isKept = attached.ok;
+    if (!attached.ok) {
+      if (attached.code === "quota_exceeded") return overQuota(server, attached.exceeded);
+      return refusal(attached.code);
+    }
+    if (attached.replaced !== null) await server.artifacts.remove(of.id, attached.replaced);
+    return { ok: true, value: artifact as Artifact };
+  } finally {
+    await settle(isKept);
+  }
+}
