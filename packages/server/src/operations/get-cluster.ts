@@ -9,6 +9,7 @@ export const getCluster: Operation<undefined, ClusterStatus | undefined> = {
   name: "get_cluster",
   access: "admin",
   scope: undefined,
+  audit: { of: "other tenants" },
   run,
 };
 
