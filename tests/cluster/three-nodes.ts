@@ -83,9 +83,16 @@ export class ThreeNodes implements AsyncDisposable {
   async leader(by: string, { shard = 0, besides = "" } = {}): Promise<string> {
     for (;;) {
       const { leader } = (await this.status(by)).shards[shard] ?? {};
-      const isReady = (await this.client(by).page("/readyz")).status === 200;
-      if (leader !== undefined && leader !== besides && isReady) return leader;
+      const isLed = leader !== undefined && leader !== besides;
+      if (isLed && (await this.#openShards(by)).has(shard)) return leader;
     }
+  }
+
+  /** The shards whose leaders the node has reached. */
+  async #openShards(by: string): Promise<ReadonlySet<number>> {
+    const { text } = await this.client(by).page("/readyz");
+    const { shards } = JSON.parse(text) as { shards: { shard: number; state: string }[] };
+    return new Set(shards.filter(({ state }) => state === "open").map(({ shard }) => shard));
   }
 
   /** What a node wrote, for a test that failed. */
