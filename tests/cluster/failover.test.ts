@@ -194,3 +194,36 @@ test("goes on when a whole machine is gone, its log server with it", { skip }, a
   const { ready } = JSON.parse(reply.text) as { ready: number };
   assert.ok(ready >= load.acknowledged.length, `${ready} of ${load.acknowledged.length}`);
 });
+
+test("a node that lost its disk gets a copy from another one, and can lead", {
+  skip,
+}, async () => {
+  await using cluster = await ThreeNodes.start(path);
+  await cluster.leader("a");
+  const load = new Load(() => [cluster.client("a")]);
+  await load.more(300);
+  load.isOver = true;
+  await load.done;
+  const { slot = 0 } = (await cluster.status("a")).shards[0] ?? {};
+  // Whoever stops has brought everything into its store.
+  for (const id of ["b", "a"]) {
+    await cluster.servers.get(id)?.stop();
+    await cluster.startNode(id);
+    await cluster.leader(id);
+  }
+  await cluster.servers.get("c")?.stop();
+  await cluster.wipe("c");
+  await cluster.trim(0, slot);
+  await cluster.startNode("c");
+  await cluster.servers.get("c")?.anyLine((line) => line.includes("copied from another node"));
+  await cluster.leader("c");
+  // Their log servers go on, so that there is a log.
+  for (const id of ["a", "b"]) await cluster.servers.get(id)?.kill();
+  for (;;) {
+    const { role } = (await cluster.status("c")).shards[0] ?? {};
+    if (role === "leading") break;
+  }
+  await cluster.leader("c");
+  const { text } = await cluster.client("c").get("/admin/queues/work");
+  assert.equal((JSON.parse(text) as { ready: number }).ready, load.acknowledged.length);
+});

@@ -5,8 +5,10 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { NatsServers } from "../../packages/engine/src/log/replicated/nats-shared-log.ts";
+import { natsPassword, natsUrl } from "../../packages/server/src/cluster/nats-config.ts";
 import { ApiClient } from "../e2e/api-client.ts";
-import { type ServerProcess, spawnServer, startServer } from "../e2e/server-process.ts";
+import { type ServerProcess, startServer } from "../e2e/server-process.ts";
 
 export interface ClusterJson {
   readonly self: string;
@@ -30,8 +32,15 @@ export class ThreeNodes implements AsyncDisposable {
   readonly #env: Readonly<Record<string, string>>;
   readonly #clients: Map<string, ApiClient> = new Map();
 
-  private constructor(directory: string, env: Readonly<Record<string, string>>) {
+  readonly #firsts: readonly number[];
+
+  private constructor(
+    directory: string,
+    firsts: readonly number[],
+    env: Readonly<Record<string, string>>,
+  ) {
     this.#directory = directory;
+    this.#firsts = firsts;
     this.#env = env;
   }
 
@@ -42,11 +51,11 @@ export class ThreeNodes implements AsyncDisposable {
     const directory = await mkdtemp(join(tmpdir(), "codeq-cluster-"));
     const firsts = await freePortBlocks(3);
     const list = ["a", "b", "c"].map((id, at) => `${id}=127.0.0.1:${firsts[at]}`).join(",");
-    const cluster = new ThreeNodes(directory, {
+    const cluster = new ThreeNodes(directory, firsts, {
       CODEQ_ENV: "dev",
       CODEQ_CLUSTER_MEMBERS: list,
       CODEQ_CLUSTER_SECRET: secret,
-      CODEQ_CLUSTER_LOG_BYTES: String(64 * 1024 * 1024),
+      CODEQ_CLUSTER_LOG_BYTES: String(1024 ** 3),
       CODEQ_NATS_SERVER: natsServer,
       ...more,
     });
@@ -66,9 +75,18 @@ export class ThreeNodes implements AsyncDisposable {
     this.#clients.set(id, new ApiClient(server.port));
   }
 
-  /** A node with other settings, that is not waited for. */
-  spawnOther(dataDir: string, env: Readonly<Record<string, string>>): ServerProcess {
-    return spawnServer({ dataDir: join(this.#directory, dataDir), env: { ...this.#env, ...env } });
+  /** Its disk is lost, but for the log server. */
+  async wipe(id: string): Promise<void> {
+    await rm(join(this.#directory, id, "replicas"), { recursive: true });
+  }
+
+  /** Gives up the records of a shard below a slot, as the leader would some time later. */
+  async trim(shard: number, slot: number): Promise<void> {
+    const urls = this.#firsts.map((port) => natsUrl(`127.0.0.1:${port + 1}`, natsPassword(secret)));
+    await using servers = await NatsServers.connect({ urls, name: "test" });
+    const log = await servers.open(`codeq-shard-${shard}`);
+    await log?.trim(slot);
+    await log?.close();
   }
 
   client(id: string): ApiClient {
@@ -93,16 +111,6 @@ export class ThreeNodes implements AsyncDisposable {
     const { text } = await this.client(by).page("/readyz");
     const { shards } = JSON.parse(text) as { shards: { shard: number; state: string }[] };
     return new Set(shards.filter(({ state }) => state === "open").map(({ shard }) => shard));
-  }
-
-  /** What a node wrote, for a test that failed. */
-  output(id: string): string {
-    const server = this.servers.get(id);
-    return `${server?.stdout}${server?.stderr}`;
-  }
-
-  natsLog(id: string): Promise<string> {
-    return readFile(join(this.#directory, id, "nats", "nats.log"), "utf8");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -36,6 +36,9 @@ export interface ClusterOutcome {
   readonly reads: number;
   readonly faults: number;
   readonly epochs: number;
+  /** Slots that were removed from the logs, and nodes that needed a copy for that. */
+  readonly trimmed: number;
+  readonly copies: number;
   /** The first promise that was broken. */
   readonly finding: string | undefined;
 }
@@ -68,7 +71,10 @@ export async function simulateCluster(options: ClusterOptions): Promise<ClusterO
     process.off("unhandledRejection", stray);
   }
   const { acknowledged, claimed, reads, faults, epochs, finding } = run;
-  return { shards, acknowledged: acknowledged.size, claimed, reads, faults, epochs, finding };
+  const trimmed = world.logs.reduce((sum, log) => sum + log.bounds.first - 1, 0);
+  const copies = world.nodes.reduce((sum, node) => sum + node.copies, 0);
+  const counts = { claimed, reads, faults, epochs, trimmed, copies };
+  return { shards, acknowledged: acknowledged.size, ...counts, finding };
 }
 
 interface Known {
@@ -119,7 +125,8 @@ class ClusterRun {
   }
 
   async #maintain(node: SimNode): Promise<void> {
-    for (const { broker } of node.shards) {
+    for (const shard of node.shards) {
+      const broker = shard?.broker;
       if (broker?.state !== "open") continue;
       const due = runDue(broker, this.#world.clock).catch((error: unknown) => {
         if (!(error instanceof FaultError)) throw error;
@@ -140,8 +147,8 @@ class ClusterRun {
     if (this.#random.next() > 0.06 || this.#comesBack.size > 0) return;
     this.faults += 1;
     this.#comesBack.set(node, clock.monotonicMs() + this.#random.int(12_000));
-    const kind = this.#random.pick(["kill", "pause", "log", "network", "both"]);
-    if (kind === "kill") node.kill();
+    const kind = this.#random.pick(["kill", "wipe", "pause", "log", "network", "both"]);
+    if (kind === "kill" || kind === "wipe") node.kill(kind === "wipe");
     else if (kind === "pause") node.pause();
     else {
       node.isWithoutLog = kind !== "network";
@@ -350,8 +357,8 @@ class ClusterRun {
     for (const node of nodes) node.catchUp();
     await clock.advance(5000);
     for (const { shards, name } of nodes) {
-      for (const { number, status } of shards) {
-        const { role, slot, problem } = status;
+      for (const [number, shard] of shards.entries()) {
+        const { role, slot, problem } = shard?.status ?? { role: "missing", slot: 0 };
         const last = this.#world.logs[number]?.bounds.last;
         if (role === "following" && slot === last) continue;
         this.#broken(`${name.id} is ${role} at slot ${slot} of ${last}: ${problem ?? ""}`);

@@ -9,20 +9,28 @@ import { type ClusterOutcome, simulateCluster } from "./cluster-run.ts";
 
 const secondsMax = Number(process.env["CODEQ_CLUSTER_SECONDS"] ?? 15);
 const seedsMin = 10;
+const counted = [
+  "acknowledged",
+  "claimed",
+  "reads",
+  "faults",
+  "epochs",
+  "trimmed",
+  "copies",
+] as const;
 
 test(`clusters are sound for ${secondsMax} seconds of seeds`, async (context) => {
   const startedMs = performance.now();
   const first = 1 + Number(process.env["CODEQ_CLUSTER_SEED"] ?? 0);
-  const totals = { seeds: 0, acknowledged: 0, claimed: 0, reads: 0, faults: 0, epochs: 0 };
+  const none = { acknowledged: 0, claimed: 0, reads: 0, faults: 0, epochs: 0 };
+  const totals = { seeds: 0, ...none, trimmed: 0, copies: 0 };
   for (let seed = first; ; seed += 1) {
     const isOver = performance.now() - startedMs > secondsMax * 1000;
     if (isOver && totals.seeds >= seedsMin) break;
     const { finding, ...outcome } = await simulateCluster({ seed });
     assert.equal(finding, undefined, `seed ${seed} with ${outcome.shards} shards`);
     totals.seeds += 1;
-    for (const name of ["acknowledged", "claimed", "reads", "faults", "epochs"] as const) {
-      totals[name] += outcome[name];
-    }
+    for (const name of counted) totals[name] += outcome[name];
   }
   context.diagnostic(JSON.stringify(totals));
 });

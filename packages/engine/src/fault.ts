@@ -4,6 +4,7 @@
  * more. `corrupt`: what was read is not what was written. `locked`, `format`: the directory
  * cannot be opened, and the message says what to do. `closed`: the engine is shutting down.
  * `not_leader`: another node leads; nothing of the failed commit was kept, and nothing of it will be.
+ * `behind`: the log does not go back to where this node is; it needs a copy of another node.
  * `unknown`: another node may have kept it; nobody here can tell.
  */
 export type FaultCode =
@@ -14,6 +15,7 @@ export type FaultCode =
   | "format"
   | "closed"
   | "not_leader"
+  | "behind"
   | "unknown";
 
 export class FaultError extends Error {

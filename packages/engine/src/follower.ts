@@ -34,25 +34,21 @@ export class Follower {
   #overlay: Overlay = new Overlay();
   /** Bytes of records since the kv was last made durable. */
   #bytes = 0;
+  /** Where the kv was flushed to and is not known to be durable, the oldest first. */
+  #settled: LogPlace[] = [];
+  #durableSlot = 0;
 
   /** Throws `corrupt` when the kv was written from another log. */
   constructor(options: FollowerOptions) {
     assertSameStore(options.kv, options.identity);
     this.#options = options;
+    // Nobody has written to it since it was opened.
+    this.#durableSlot = this.storedPlace.slot;
   }
 
   /** Where the kv is; what was applied beyond it is in memory only. */
   get storedPlace(): LogPlace {
-    const { kv } = this.#options;
-    const text = readStoredPlace(kv);
-    const index = readPosition(kv);
-    if (text === undefined && index === 0) return firstPlace;
-    const place = text === undefined ? undefined : readPlace(text, index);
-    if (place !== undefined) return place;
-    throw new FaultError(
-      "format",
-      "the store was written without a shared log. Choose an empty data directory for a cluster node.",
-    );
+    return storedPlaceOf(this.#options.kv);
   }
 
   /** Applies one record; `place` is where it is. Resolves at once, or when memory has room again. */
@@ -70,13 +66,37 @@ export class Follower {
     const log = {
       bytes: this.#bytes,
       sync: () => Promise.resolve(),
-      trim: async (index: number) => {
-        if (index > place.index) this.#bytes = 0;
-      },
+      trim: async (index: number) => this.#durable(index - 1),
       placeOf: () => placeText(place),
     };
+    this.#settled.push(place);
     const parts = { ...this.#options, log, activeBytes: () => 0 };
     await flush({ overlay, throughIndex: place.index }, parts);
     this.#overlay = new Overlay();
   }
+
+  /** Up to this slot the kv is durable. */
+  get durableSlot(): number {
+    return this.#durableSlot;
+  }
+
+  #durable(index: number): void {
+    const durable = this.#settled.filter((place) => place.index <= index);
+    this.#settled = this.#settled.slice(durable.length);
+    this.#durableSlot = durable.at(-1)?.slot ?? this.#durableSlot;
+    if (this.#settled.length === 0) this.#bytes = 0;
+  }
+}
+
+/** Where in its log a kv is. Throws `format` when it was written from a log that is not shared. */
+export function storedPlaceOf(kv: Kv): LogPlace {
+  const text = readStoredPlace(kv);
+  const index = readPosition(kv);
+  if (text === undefined && index === 0) return firstPlace;
+  const place = text === undefined ? undefined : readPlace(text, index);
+  if (place !== undefined) return place;
+  throw new FaultError(
+    "format",
+    "the store was written without a shared log. Choose an empty data directory for a cluster node.",
+  );
 }

@@ -12,7 +12,7 @@ export type {
 } from "./engine-options.ts";
 export { FaultError } from "./fault.ts";
 export type { Derive } from "./flusher.ts";
-export { Follower, type FollowerOptions } from "./follower.ts";
+export { Follower, type FollowerOptions, storedPlaceOf } from "./follower.ts";
 export type { Commit, CommitWaiter, Group } from "./group.ts";
 export { type KeyWrites, writeIndexKeys } from "./index-keys.ts";
 export { type CheckedTables, scrubTables } from "./kv/check-tables.ts";
@@ -38,9 +38,11 @@ export {
   type ReplicaRole,
   type ReplicaStatus,
   type ReplicaTiming,
+  replicaTiming,
 } from "./log/replicated/replica.ts";
 export type { SharedLog } from "./log/replicated/shared-log.ts";
 export { type FilesOptions, type OpenedFiles, openFiles } from "./open-files.ts";
 export type { OverlayEntry, RowEntry, Unflushed } from "./overlay.ts";
 export { type Row, type RowChange, type RowCodec, recordOf } from "./row-codec.ts";
 export { salvageLog, salvageTables, type TellDamage } from "./salvage.ts";
+export { isInstalling, type SnapshotEnd, SnapshotReader, SnapshotWriter } from "./snapshot.ts";

@@ -4,10 +4,14 @@
  * far as it was durable.
  */
 import {
+  FaultError,
+  type Kv,
   type LeaderLog,
   type LeaderName,
   MemoryKv,
   MemoryLogServer,
+  replicaTiming,
+  type SnapshotEnd,
   type Way,
 } from "@codeq/engine";
 // biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
@@ -15,6 +19,7 @@ import { SimClock, SimRandom } from "@codeq/simulated";
 import { Broker } from "../src/broker/broker.ts";
 import type { Clock } from "../src/clock.ts";
 import { ClusterLink } from "../src/cluster/cluster-link.ts";
+import { install } from "../src/cluster/install.ts";
 import {
   type Caller,
   type Hosting,
@@ -36,6 +41,8 @@ export interface ClusterWorldOptions {
   /** Chances that a question to the log is lost, its answer is lost, or it is late or repeated. */
   readonly trouble?: number;
 }
+
+type KvFiles = NonNullable<Kv["files"]>;
 
 const answerTimeoutMs = 300;
 const lateMsMax = 4000;
@@ -77,12 +84,15 @@ export class SimNode {
   isWithoutLog = false;
   /** From the other nodes. */
   isCutOff = false;
-  shards: readonly ReplicatedShard[] = [];
+  /** Undefined until it is open. */
+  shards: (ReplicatedShard | undefined)[] = [];
   router: Router | undefined;
   readonly #world: ClusterWorld;
   /** What each shard's kv holds, and what it held at earlier flushes. */
   readonly contents: Map<string, Buffer>[];
   readonly #earlier: Map<string, Buffer>[][];
+  /** How often it was too far behind, and got a copy. */
+  copies = 0;
   readonly #held: (() => void)[] = [];
   #life = 0;
   #rankMin = 0;
@@ -107,11 +117,12 @@ export class SimNode {
       return new ClusterLink({
         shard,
         clock,
-        status: () => (this.shards[shard] as ReplicatedShard).status,
+        status: () => this.shards[shard]?.status ?? { leader: undefined, epoch: 0 },
         dial: (leader, number, caller) => this.#dial(leader, number, caller),
       });
     });
-    this.shards = this.#world.logs.map((_, shard) => this.#openShard(shard, links));
+    this.shards = this.#world.logs.map(() => undefined);
+    for (const shard of this.#world.logs.keys()) void this.#open(shard, links);
     this.router = new Router({
       links,
       clock,
@@ -128,11 +139,12 @@ export class SimNode {
   catchUp(): void {
     this.#life += 1;
     this.#rankMin = Number.POSITIVE_INFINITY;
-    this.shards = this.#world.logs.map((_, shard) => this.#openShard(shard, []));
+    this.shards = this.#world.logs.map(() => undefined);
+    for (const shard of this.#world.logs.keys()) void this.#open(shard, []);
   }
 
-  /** Ends from one moment to the next; the kv may go back to an earlier flush. */
-  kill(): void {
+  /** Ends from one moment to the next; the kv may go back to an earlier flush, or be gone. */
+  kill(isWiped = false): void {
     this.#life += 1;
     this.router = undefined;
     this.shards = [];
@@ -141,7 +153,7 @@ export class SimNode {
     for (const [shard, contents] of this.contents.entries()) {
       const earlier = this.#earlier[shard] ?? [];
       const found = this.#world.random.pick([contents, contents, ...earlier]);
-      this.contents[shard] = new Map(found);
+      this.contents[shard] = isWiped ? new Map() : new Map(found);
       this.#earlier[shard] = [];
     }
   }
@@ -156,7 +168,7 @@ export class SimNode {
   }
 
   async stop(): Promise<void> {
-    await Promise.all(this.shards.map((shard) => shard[Symbol.asyncDispose]()));
+    await Promise.all(this.shards.map((shard) => shard?.[Symbol.asyncDispose]()));
     await this.router?.[Symbol.asyncDispose]();
   }
 
@@ -183,7 +195,40 @@ export class SimNode {
     };
   }
 
-  #openShard(shard: number, links: readonly ClusterLink[]): ReplicatedShard {
+  /** Tries until the shard is open, or the node has ended. */
+  async #open(shard: number, links: readonly ClusterLink[]): Promise<void> {
+    const life = this.#life;
+    const clock = this.#clock();
+    while (life === this.#life) {
+      try {
+        const opened = await this.#openShard(shard, links);
+        if (life !== this.#life) return;
+        this.shards[shard] = opened;
+        links[shard]?.look();
+        return;
+      } catch (error) {
+        if (!(error instanceof FaultError)) throw error;
+        await new Promise<void>((resolve) => void clock.after(500, resolve));
+      }
+    }
+  }
+
+  /** The whole shard of another node, piece by piece. */
+  async #copy(shard: number, take: (piece: Buffer) => Promise<void>): Promise<SnapshotEnd> {
+    const { nodes, random } = this.#world;
+    const clock = this.#clock();
+    const donor = random.pick(nodes.filter((node) => node !== this && !node.isPaused));
+    const snapshot = donor.shards[shard]?.snapshot();
+    if (snapshot === undefined) throw new FaultError("behind", "not there");
+    for (;;) {
+      const piece = await snapshot.next();
+      await new Promise<void>((resolve) => void clock.after(random.int(20), resolve));
+      if (piece === undefined) return snapshot.end;
+      await take(piece);
+    }
+  }
+
+  async #openShard(shard: number, links: readonly ClusterLink[]): Promise<ReplicatedShard> {
     const { random, logs } = this.#world;
     const contents = this.contents[shard] as Map<string, Buffer>;
     const life = this.#life;
@@ -192,14 +237,26 @@ export class SimNode {
       if (life !== this.#life) await new Promise(() => {});
       this.#earlier[shard]?.push(new Map(contents));
     };
-    const kv = new MemoryKv({ contents, beforeWrite });
-    const look = this.inLife(() => links[shard]?.look());
+    const files = this.#files(shard);
+    const kv = Object.assign(new MemoryKv({ contents, beforeWrite }), { files });
+    const look = this.inLife(() => {
+      links[shard]?.look();
+      const opened = this.shards[shard];
+      if (opened?.status.role !== "behind") return;
+      this.copies += 1;
+      this.shards[shard] = undefined;
+      void opened[Symbol.asyncDispose]().then(() => this.#open(shard, links));
+    });
+    const shared = (logs[shard] as MemoryLogServer).connect(this.#way());
+    await install({ kv, shared, copy: (take) => this.#copy(shard, take) });
     return new ReplicatedShard({
       number: shard,
       count: logs.length,
-      shared: (logs[shard] as MemoryLogServer).connect(this.#way()),
+      shared,
+      timing: { ...replicaTiming, checkpointMs: 1000, slotsKept: 5 },
       kv,
       self: this.name,
+      nodes: this.#world.nodes.map(({ name }) => name.id),
       rank: Math.max(this.#rankMin, (this.at + shard) % this.#world.nodes.length),
       clock: this.#clock(),
       drawWriter: () => 1 + random.int(2 ** 47),
@@ -212,6 +269,28 @@ export class SimNode {
       },
       onChange: () => queueMicrotask(look),
     });
+  }
+
+  /** A kv whose batches are durable some time after they were written. */
+  #files(shard: number): KvFiles {
+    const { random } = this.#world;
+    let written = 0;
+    let durable = 0;
+    const makeDurable = async (): Promise<number> => {
+      durable = written;
+      // What was written before can be lost no more.
+      this.#earlier[shard] = [];
+      return durable;
+    };
+    return {
+      noteWritten: async (index) => {
+        written = index;
+        return random.next() < 0.3 ? await makeDurable() : durable;
+      },
+      makeDurable,
+      reclaim: () => Promise.resolve(),
+      scrub: () => Promise.resolve(),
+    };
   }
 
   async #openBroker(

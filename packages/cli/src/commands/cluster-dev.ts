@@ -16,7 +16,7 @@ const ids = ["a", "b", "c"] as const;
 /** For other nodes, for clients of its nats-server, and for the other nats-servers. */
 const portsEach = 3;
 const startAgainMs = 10_000;
-const logBytes = 256 * 1024 * 1024;
+const logBytes = 1024 * 1024 * 1024;
 const secretBytes = 32;
 
 type NodeId = (typeof ids)[number];

@@ -18,6 +18,12 @@ export function closed(): FaultError {
   return new FaultError("closed", "The log is closed.");
 }
 
+/** A shared log was trimmed beyond what this node has. */
+export function behind(slot: number, firstSlot: number): FaultError {
+  const message = `slot ${slot} is not in the log any more; it begins with ${firstSlot}`;
+  return new FaultError("behind", message);
+}
+
 /** Asked for a record that was removed: whoever needs it has lost part of its history. */
 export function trimmed(index: number, firstIndex: number): FaultError {
   const message = `Record ${index} is not in the log any more; it starts at ${firstIndex}.`;

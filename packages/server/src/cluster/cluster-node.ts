@@ -4,12 +4,19 @@
  * is waited for, and told.
  */
 import { createHash } from "node:crypto";
-import { FaultError, type LeaderName, type ReplicaStatus, type SharedLog } from "@codeq/engine";
+import {
+  FaultError,
+  type LeaderName,
+  type ReplicaStatus,
+  type SharedLog,
+  type SnapshotEnd,
+  type SnapshotReader,
+} from "@codeq/engine";
 import type { Clock } from "../clock.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { SpacedWarnings } from "../telemetry/spaced-warnings.ts";
 import { ClusterLink } from "./cluster-link.ts";
-import { Peers } from "./peers.ts";
+import { Peers, type TakePiece } from "./peers.ts";
 import type { ReplicatedShard } from "./replicated-shard.ts";
 
 export interface ClusterNodeParts {
@@ -30,6 +37,8 @@ export interface ReplicaOpening {
   /** 0 for the node that should lead. */
   readonly rank: number;
   readonly onChange: () => void;
+  /** Copies the shard from a node that has it. */
+  readonly copy: (take: TakePiece) => Promise<SnapshotEnd>;
 }
 
 export interface ShardOfNode extends Omit<ReplicaStatus, "role"> {
@@ -63,6 +72,7 @@ export class ClusterNode implements AsyncDisposable {
   /** Why a shard is not there yet. */
   readonly #problems: (string | undefined)[];
   readonly #opening: Promise<void>[];
+  #copies = 0;
   #isStopping = false;
   readonly #stopped: PromiseWithResolvers<void> = Promise.withResolvers();
 
@@ -75,7 +85,12 @@ export class ClusterNode implements AsyncDisposable {
     this.#problems = numbers.map(() => undefined);
     const onCall: ConstructorParameters<typeof Peers>[0]["onCall"] = (shard, caller) =>
       this.#replicas[shard]?.call(caller);
-    this.#peers = new Peers({ secret, clock, logger, onCall });
+    const onSnapshot = (shard: number): SnapshotReader => {
+      const replica = this.#replicas[shard];
+      if (replica === undefined) throw new FaultError("behind", "this node is not there yet");
+      return replica.snapshot();
+    };
+    this.#peers = new Peers({ secret, clock, logger, onCall, onSnapshot });
     this.links = numbers.map(
       (shard) =>
         new ClusterLink({
@@ -131,7 +146,10 @@ export class ClusterNode implements AsyncDisposable {
         if (shared !== undefined) {
           const rank = this.#rankOf(shard);
           const onChange = (): void => this.#changed(shard);
-          this.#replicas[shard] = await this.#parts.openReplica({ shard, shared, rank, onChange });
+          const copy = (take: TakePiece): Promise<SnapshotEnd> => this.#copy(shard, take);
+          const opening = { shard, shared, rank, onChange, copy };
+          this.#replicas[shard] = await this.#parts.openReplica(opening);
+          this.#problems[shard] = undefined;
           this.#changed(shard);
           return;
         }
@@ -148,6 +166,23 @@ export class ClusterNode implements AsyncDisposable {
     }
   }
 
+  /** From the first of the other nodes that has the shard. */
+  async #copy(shard: number, take: TakePiece): Promise<SnapshotEnd> {
+    const { nodes, self, logger } = this.#parts;
+    const others = nodes.filter(({ id }) => id !== self.id);
+    const turn = this.#copies++ % others.length;
+    const node = others[turn] as LeaderName;
+    logger.info("a shard is copied from another node", { shard, from: node.id });
+    return await this.#peers.copy(node, shard, take);
+  }
+
+  /** The log was trimmed beyond what this node has: it begins again, with a copy. */
+  async #openAnew(shard: number, replica: ReplicatedShard): Promise<void> {
+    this.#replicas[shard] = undefined;
+    await replica[Symbol.asyncDispose]();
+    await this.#open(shard);
+  }
+
   #wait(shard: number, problem: string): void {
     this.#problems[shard] = problem;
     this.#warnings.warn("a shard cannot be opened yet", { shard, problem });
@@ -159,6 +194,10 @@ export class ClusterNode implements AsyncDisposable {
     if (role === "diverged")
       this.#parts.logger.error("a shard has diverged", { ...fields, problem });
     else this.#parts.logger.info("cluster", fields);
+    const replica = this.#replicas[shard];
+    if (role === "behind" && replica !== undefined) {
+      this.#opening.push(this.#openAnew(shard, replica));
+    }
     // Not while the replica is in the middle of its change.
     queueMicrotask(() => this.links[shard]?.look());
   }

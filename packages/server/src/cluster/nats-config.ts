@@ -2,6 +2,8 @@
  * The configuration of a nats-server that keeps the logs of a cluster: every append is synced before it
  * is acknowledged, and both clients and other servers have to know a password.
  */
+import { createHmac } from "node:crypto";
+
 export interface NatsConfig {
   /** Of the node that it belongs to; unique in the cluster. */
   readonly serverName: string;
@@ -52,6 +54,11 @@ export function natsConfigText(config: NatsConfig): string {
     );
   }
   return `${lines.join("\n")}\n`;
+}
+
+/** It follows from the secret of the cluster, so that nobody has to choose another. */
+export function natsPassword(clusterSecret: string): string {
+  return createHmac("sha256", clusterSecret).update("nats").digest("base64url");
 }
 
 export function natsUrl(address: string, password: string): string {

@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { describe, test } from "node:test";
+import { FaultError } from "@codeq/engine";
 import { systemClock as clock } from "../clock.ts";
 import { createLogger } from "../telemetry/logger.ts";
-import { Peers } from "./peers.ts";
+import { Peers, type Snapshot } from "./peers.ts";
 import type { Caller } from "./replicated-shard.ts";
 
 const secret = "what only the nodes of this cluster know";
@@ -51,6 +52,10 @@ async function setup(knows: string = secret): Promise<Opened> {
         close: () => ended.resolve(),
       };
     },
+    onSnapshot: (shard) => {
+      if (shard !== 1) throw new FaultError("behind", "not here");
+      return someCopy();
+    },
   });
   await peers.listen(`127.0.0.1:${port}`);
   const dispose = (): Promise<void> => Promise.resolve(peers[Symbol.asyncDispose]());
@@ -60,6 +65,16 @@ async function setup(knows: string = secret): Promise<Opened> {
     warned: warned.promise,
     ended: ended.promise,
     [Symbol.asyncDispose]: dispose,
+  };
+}
+
+/** A copy of three pieces. */
+function someCopy(): Snapshot {
+  const pieces = ["one", "two", "three"].map((text) => Buffer.from(text.repeat(1000)));
+  return {
+    next: async () => pieces.shift(),
+    end: { entries: 3, hash: "of all" },
+    close: () => Promise.resolve(),
   };
 }
 
@@ -161,6 +176,45 @@ describe("nodes of a cluster", () => {
     await once(socket.resume(), "close");
     await called.warned;
     assert.match(called.warnings[0] ?? "", /stranger was refused/);
+  });
+});
+
+describe("a copy of a shard", () => {
+  test("comes piece by piece, each when the one before was taken", async () => {
+    await using called = await setup();
+    await using calling = await setup();
+    const taken: number[] = [];
+    let isTaking = false;
+    const end = await calling.peers.copy(leader(called.port), 1, async (piece) => {
+      assert.equal(isTaking, false);
+      isTaking = true;
+      await new Promise((resolve) => void setImmediate(resolve));
+      isTaking = false;
+      taken.push(piece.length);
+    });
+    assert.deepEqual(taken, [3000, 3000, 5000]);
+    assert.deepEqual(end, { entries: 3, hash: "of all" });
+  });
+
+  test("is refused by a node that has none, and fails with the connection", async () => {
+    await using calling = await setup();
+    const called = await setup();
+    const take = (): Promise<void> => Promise.resolve();
+    const copied = calling.peers.copy(leader(called.port), 2, take);
+    await assert.rejects(copied, { code: "storage_failed" });
+    const cut = calling.peers.copy(leader(called.port), 1, () => {
+      void called[Symbol.asyncDispose]();
+      return Promise.resolve();
+    });
+    await assert.rejects(cut, { code: "storage_failed" });
+  });
+
+  test("that cannot be written is given up", async () => {
+    await using called = await setup();
+    await using calling = await setup();
+    const full = new FaultError("disk_full", "no room");
+    const copied = calling.peers.copy(leader(called.port), 1, () => Promise.reject(full));
+    await assert.rejects(copied, { code: "disk_full" });
   });
 });
 

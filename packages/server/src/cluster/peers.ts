@@ -3,7 +3,7 @@
  * them. There is one connection from each node to each other one, for the conversations with all shards.
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
-import type { LeaderName } from "@codeq/engine";
+import { FaultError, type LeaderName, type SnapshotEnd, type SnapshotReader } from "@codeq/engine";
 import type { Clock } from "../clock.ts";
 import { DamagedMessage } from "../shards/message.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -17,10 +17,12 @@ export interface PeersParts {
   readonly logger: Logger;
   /** A router of another node wants to talk to a shard here. */
   readonly onCall: (shard: number, caller: Caller) => Hosting | undefined;
+  /** Another node wants a copy of a shard. Throws when this one has none. */
+  readonly onSnapshot: (shard: number) => Snapshot;
 }
 
 /** What a frame is about; its channel is a conversation with one shard. */
-const kinds = { open: 1, message: 2, end: 3 } as const;
+const kinds = { open: 1, message: 2, end: 3, snapshot: 4, more: 5, piece: 6, whole: 7 } as const;
 const nothing = new Uint8Array(0);
 const connectionsMax = 256;
 
@@ -52,7 +54,15 @@ export class Peers implements AsyncDisposable {
 
   /** Begins to talk to a shard on another node. What is said before the connection is open is lost. */
   dial(leader: LeaderName, shard: number, caller: Caller): Hosting {
-    const { address } = leader;
+    return this.#callsTo(leader.address).open(shard, caller);
+  }
+
+  /** Copies a shard of another node; resolves when all of it was taken, piece by piece. */
+  copy(node: LeaderName, shard: number, take: TakePiece): Promise<SnapshotEnd> {
+    return this.#callsTo(node.address).copy(shard, take);
+  }
+
+  #callsTo(address: string): PeerCalls {
     let calls = this.#calls.get(address);
     if (calls === undefined) {
       calls = new PeerCalls(address, this.#parts, (isStranger) => {
@@ -61,7 +71,7 @@ export class Peers implements AsyncDisposable {
       });
       this.#calls.set(address, calls);
     }
-    return calls.open(shard, caller);
+    return calls;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -72,6 +82,7 @@ export class Peers implements AsyncDisposable {
 
   #serve(socket: Socket): void {
     const hostings = new Map<number, Hosting>();
+    const snapshots = new Map<number, Snapshot>();
     const from = socket.remoteAddress;
     const peer: PeerSocket = new PeerSocket({
       ...this.#parts,
@@ -81,6 +92,8 @@ export class Peers implements AsyncDisposable {
       onFrame: (kind, channel, body) => {
         if (kind === kinds.open) this.#answer(peer, hostings, channel, body);
         else if (kind === kinds.message) this.#take(peer, hostings.get(channel), body);
+        else if (kind === kinds.snapshot) this.#beginCopy(peer, snapshots, channel, body);
+        else if (kind === kinds.more) void this.#nextPiece(peer, snapshots, channel);
         else {
           hostings.get(channel)?.close();
           hostings.delete(channel);
@@ -89,6 +102,7 @@ export class Peers implements AsyncDisposable {
       onClose: (isStranger) => {
         this.#served.delete(peer);
         for (const hosting of hostings.values()) hosting.close();
+        for (const snapshot of snapshots.values()) void snapshot.close();
         if (isStranger) this.#warn("a stranger was refused on the port of the cluster", { from });
       },
     });
@@ -126,17 +140,66 @@ export class Peers implements AsyncDisposable {
     else hostings.set(channel, hosting);
   }
 
+  #beginCopy(
+    peer: PeerSocket,
+    snapshots: Map<number, Snapshot>,
+    channel: number,
+    body: Uint8Array,
+  ): void {
+    try {
+      snapshots.set(channel, this.#parts.onSnapshot(Buffer.from(body).readUInt32LE(0)));
+      void this.#nextPiece(peer, snapshots, channel);
+    } catch (error) {
+      if (!(error instanceof FaultError)) throw error;
+      peer.send(kinds.end, channel, nothing);
+    }
+  }
+
+  /** One piece for each question, so that neither side holds more than that. */
+  async #nextPiece(
+    peer: PeerSocket,
+    snapshots: Map<number, Snapshot>,
+    channel: number,
+  ): Promise<void> {
+    const snapshot = snapshots.get(channel);
+    try {
+      const piece = await snapshot?.next();
+      if (piece !== undefined) {
+        peer.send(kinds.piece, channel, piece);
+        return;
+      }
+      const end = Buffer.from(JSON.stringify(snapshot?.end));
+      peer.send(kinds.whole, channel, end);
+    } catch (error) {
+      this.#warn("a shard could not be copied to another node", { error: String(error) });
+      peer.send(kinds.end, channel, nothing);
+    }
+    snapshots.delete(channel);
+    await snapshot?.close();
+  }
+
   #warn(text: string, fields: Readonly<Record<string, unknown>>): void {
     this.#warnings.warn(text, fields);
   }
+}
+
+/** What another node reads of a shard. */
+export type Snapshot = Pick<SnapshotReader, "next" | "end" | "close">;
+export type TakePiece = (piece: Buffer) => Promise<void>;
+
+interface Copying {
+  readonly take: TakePiece;
+  readonly done: (end: SnapshotEnd) => void;
+  readonly failed: (fault: FaultError) => void;
 }
 
 /** The conversations of this node with the shards of one other. */
 class PeerCalls {
   readonly #peer: PeerSocket;
   readonly #callers: Map<number, Caller> = new Map();
-  /** Shards that are to be opened when the connection is. */
-  readonly #early: Map<number, number> = new Map();
+  readonly #copies: Map<number, Copying> = new Map();
+  /** What is to be said when the connection is open. */
+  readonly #early: Map<number, () => void> = new Map();
   #channels = 0;
 
   constructor(
@@ -151,12 +214,14 @@ class PeerCalls {
       socket: connect(hostAndPort(address)),
       isCaller: true,
       onOpen: () => {
-        for (const [channel, shard] of this.#early) this.#begin(channel, shard);
+        for (const say of this.#early.values()) say();
         this.#early.clear();
       },
       onFrame: (kind, channel, body) => {
         const caller = this.#callers.get(channel);
-        if (kind === kinds.message) caller?.hear(body);
+        const copying = this.#copies.get(channel);
+        if (copying !== undefined) this.#copied(copying, { kind, channel, body });
+        else if (kind === kinds.message) caller?.hear(body);
         else {
           this.#callers.delete(channel);
           caller?.end();
@@ -167,6 +232,8 @@ class PeerCalls {
         const callers = [...this.#callers.values()];
         this.#callers.clear();
         for (const caller of callers) caller.end();
+        for (const { failed } of this.#copies.values()) failed(notCopied());
+        this.#copies.clear();
       },
     });
   }
@@ -175,8 +242,7 @@ class PeerCalls {
     this.#channels += 1;
     const channel = this.#channels;
     this.#callers.set(channel, caller);
-    if (this.#peer.isOpen) this.#begin(channel, shard);
-    else this.#early.set(channel, shard);
+    this.#say(channel, () => this.#begin(kinds.open, channel, shard));
     return {
       take: (message) => this.#peer.send(kinds.message, channel, message),
       close: () => {
@@ -186,15 +252,53 @@ class PeerCalls {
     };
   }
 
+  copy(shard: number, take: TakePiece): Promise<SnapshotEnd> {
+    this.#channels += 1;
+    const channel = this.#channels;
+    return new Promise((resolve, reject) => {
+      this.#copies.set(channel, { take, done: resolve, failed: reject });
+      this.#say(channel, () => this.#begin(kinds.snapshot, channel, shard));
+    });
+  }
+
   close(): void {
     this.#peer.close();
   }
 
-  #begin(channel: number, shard: number): void {
+  #say(channel: number, say: () => void): void {
+    if (this.#peer.isOpen) say();
+    else this.#early.set(channel, say);
+  }
+
+  #copied(
+    { take, done, failed }: Copying,
+    heard: { readonly kind: number; readonly channel: number; readonly body: Uint8Array },
+  ): void {
+    const { kind, channel, body } = heard;
+    if (kind === kinds.piece) {
+      take(Buffer.from(body.buffer, body.byteOffset, body.byteLength)).then(
+        () => this.#peer.send(kinds.more, channel, nothing),
+        (error: FaultError) => {
+          this.#copies.delete(channel);
+          failed(error);
+        },
+      );
+      return;
+    }
+    this.#copies.delete(channel);
+    if (kind === kinds.whole) done(JSON.parse(Buffer.from(body).toString()) as SnapshotEnd);
+    else failed(notCopied());
+  }
+
+  #begin(kind: number, channel: number, shard: number): void {
     const body = Buffer.alloc(4);
     body.writeUInt32LE(shard, 0);
-    this.#peer.send(kinds.open, channel, body);
+    this.#peer.send(kind, channel, body);
   }
+}
+
+function notCopied(): FaultError {
+  return new FaultError("storage_failed", "the other node has no copy of the shard, or went away");
 }
 
 /** Of `host:port`, or `[address]:port`. */

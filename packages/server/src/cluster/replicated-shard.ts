@@ -15,6 +15,7 @@ import {
   type ReplicaStatus,
   type ReplicaTiming,
   type SharedLog,
+  SnapshotReader,
 } from "@codeq/engine";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
@@ -28,6 +29,8 @@ export interface ReplicatedShardParts {
   readonly shared: SharedLog;
   readonly kv: Kv;
   readonly self: LeaderName;
+  /** The ids of all nodes. */
+  readonly nodes: readonly string[];
   readonly rank: number;
   readonly clock: Clock;
   readonly drawWriter: () => number;
@@ -92,6 +95,7 @@ export class ReplicatedShard implements AsyncDisposable {
       shared,
       shard,
       self,
+      nodes: parts.nodes,
       rank,
       clock,
       drawWriter,
@@ -118,6 +122,11 @@ export class ReplicatedShard implements AsyncDisposable {
   /** Lets another node lead, or any. */
   handOff(target: string): void {
     this.#replica.handOff(target);
+  }
+
+  /** Begins to read everything that this node has of the shard. Throws when that is nothing. */
+  snapshot(): SnapshotReader {
+    return new SnapshotReader(this.#parts.kv);
   }
 
   /** A router begins to talk to the shard. Undefined when this node does not lead. */

@@ -52,7 +52,7 @@ export const clusterSettings: {
       "Whether this node makes the logs of a new cluster if there are none; for one node, at its first start.",
   },
   clusterLogBytes: {
-    ...bytes(16 * 1024 * 1024, 1024 * gibibyte, 8 * gibibyte),
+    ...bytes(gibibyte, 1024 * gibibyte, 8 * gibibyte),
     about: "Room for the log of each shard on every log server; taken when the log is made.",
   },
   natsUrls: {

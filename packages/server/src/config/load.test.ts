@@ -69,7 +69,7 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   nodeId: ["a", "a"],
   clusterSecret: ["0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"],
   clusterBootstrap: ["true", true],
-  clusterLogBytes: ["1073741824", 1_073_741_824],
+  clusterLogBytes: ["2147483648", 2_147_483_648],
   natsUrls: ["nats://127.0.0.1:4222", "nats://127.0.0.1:4222"],
   natsServer: ["./nats-server", "./nats-server"],
   minFreeDiskBytes: ["1048576", 1_048_576],

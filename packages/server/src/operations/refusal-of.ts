@@ -22,6 +22,7 @@ function codeOf(fault: FaultError): ErrorCode {
       return "no_leader";
     case "unknown":
       return "outcome_unknown";
+    case "behind":
     case "storage_failed":
     case "locked":
     case "format":

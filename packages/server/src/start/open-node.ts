@@ -1,11 +1,12 @@
 /** Makes a server a node of a cluster: its log servers, its replicas, and what opens when one leads. */
-import { createHmac, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import { FaultError, type SharedLog } from "@codeq/engine";
 import type { NatsServers } from "@codeq/engine/nats";
 import { webhookLimiterOfShard } from "../access/limiter.ts";
 import { ClusterNode, type ReplicaOpening } from "../cluster/cluster-node.ts";
-import { natsUrl } from "../cluster/nats-config.ts";
+import { install } from "../cluster/install.ts";
+import { natsPassword, natsUrl } from "../cluster/nats-config.ts";
 import { NatsProcess } from "../cluster/nats-process.ts";
 import { hostAndPort } from "../cluster/peers.ts";
 import { type OpenedShard, type Opening, ReplicatedShard } from "../cluster/replicated-shard.ts";
@@ -72,11 +73,6 @@ async function assertWithoutTasks(store: Store, config: Config): Promise<void> {
   );
 }
 
-/** The password of the log servers follows from the secret, so that nobody has to choose another. */
-function natsPassword({ clusterSecret }: Config): string {
-  return createHmac("sha256", clusterSecret).update("nats").digest("base64url");
-}
-
 function addressAbove(node: NamedNode, ports: number): string {
   const at = node.address.lastIndexOf(":");
   return `${node.address.slice(0, at)}:${hostAndPort(node.address).port + ports}`;
@@ -99,7 +95,7 @@ function startNats(
       clientAddress: addressAbove(self, natsPorts.clients),
       routes,
       directory: resolve(config.dataDir, "nats"),
-      password: natsPassword(config),
+      password: natsPassword(config.clusterSecret),
       storeBytesMax: (config.shards + 1) * config.clusterLogBytes,
     },
   });
@@ -139,7 +135,7 @@ class Logs implements AsyncDisposable {
     const { natsUrls } = config;
     // The own server first: it is the nearest.
     const others = nodes.filter(({ id }) => id !== self.id);
-    const password = natsPassword(config);
+    const password = natsPassword(config.clusterSecret);
     const urls =
       natsUrls === ""
         ? [self, ...others].map((node) => natsUrl(addressAbove(node, natsPorts.clients), password))
@@ -185,17 +181,19 @@ function assertRoomy(log: SharedLog): SharedLog {
 async function openReplicatedShard(
   parts: NodeParts,
   self: NamedNode,
-  { shard, shared, rank, onChange }: ReplicaOpening,
+  { shard, shared, rank, onChange, copy }: ReplicaOpening,
 ): Promise<ReplicatedShard> {
   const { config, clock, logger, defer } = parts;
   const storage = await openReplica(config, shard);
   try {
+    await install({ kv: storage.kv, shared, copy });
     return new ReplicatedShard({
       number: shard,
       count: config.shards,
       shared,
       kv: storage.kv,
       self,
+      nodes: clusterMembers(config).map(({ id }) => id),
       rank,
       clock,
       drawWriter: () => 1 + randomBytes(6).readUIntBE(0, 6),

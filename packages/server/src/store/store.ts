@@ -21,6 +21,7 @@ import {
   type Op,
   put,
   remove,
+  storedPlaceOf,
   unseal,
 } from "@codeq/engine";
 import {
@@ -186,6 +187,11 @@ export class Store implements AsyncDisposable {
       return stored && unseal(key, stored);
     }, options);
     return follower;
+  }
+
+  /** Up to which slot of a shared log a kv has everything. */
+  static slotOf(kv: FollowOptions["kv"]): number {
+    return storedPlaceOf(kv).slot;
   }
 
   get state(): EngineState {

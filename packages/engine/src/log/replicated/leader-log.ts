@@ -73,6 +73,7 @@ export class LeaderLog implements Log {
   #cancelBeat: () => void = () => {};
   #beatMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
+  #durableSlot = 0;
 
   constructor(parts: LeaderLogParts) {
     this.#parts = parts;
@@ -137,7 +138,14 @@ export class LeaderLog implements Log {
   async trim(index: number): Promise<void> {
     const keep = Math.min(index - 1, this.lastIndex);
     const removed = keep - (this.#kept[0] as KeptRecord).place.index;
-    if (removed > 0) this.#kept.splice(0, removed);
+    if (removed <= 0) return;
+    this.#kept.splice(0, removed);
+    this.#durableSlot = (this.#kept[0] as KeptRecord).place.slot;
+  }
+
+  /** Up to this slot the kv of the leader is durable; 0 until it has told. */
+  get durableSlot(): number {
+    return this.#durableSlot;
   }
 
   /** Ends the leadership from this side; what is under way is refused as unknown. */
@@ -264,7 +272,7 @@ export class LeaderLog implements Log {
           }
         }
       } catch (error) {
-        if ((error as FaultError).code === "corrupt") {
+        if ((error as FaultError).code === "behind") {
           // The slot was given up already: what had been in it, nobody can say.
           const why = "the log has gone on without this node";
           this.#losing("deposed", new FaultError("unknown", why));

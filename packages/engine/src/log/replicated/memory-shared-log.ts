@@ -4,7 +4,7 @@
  */
 
 import { FaultError } from "../../fault.ts";
-import { closed, trimmed } from "../log-fault.ts";
+import { behind, closed } from "../log-fault.ts";
 import type { Appending, LogBounds, SharedLog } from "./shared-log.ts";
 
 /** Records that one `read` answers with. */
@@ -53,7 +53,7 @@ export class MemoryLogServer {
   }
 
   read(slot: number): readonly Uint8Array[] {
-    if (slot <= this.#trimmed) throw trimmed(slot, this.bounds.first);
+    if (slot <= this.#trimmed) throw behind(slot, this.bounds.first);
     const from = slot - this.#trimmed - 1;
     return this.#records.slice(from, from + readMax).map((each) => Uint8Array.from(each));
   }
@@ -70,8 +70,8 @@ export class MemoryLogServer {
     this.#records.splice(this.#records.length - count);
   }
 
-  poke(from: MemorySharedLog): void {
-    for (const handle of this.#handles) if (handle !== from) handle.poked();
+  poke(from: MemorySharedLog, text: string): void {
+    for (const handle of this.#handles) if (handle !== from) handle.poked(text);
   }
 }
 
@@ -84,7 +84,7 @@ export type Way = <T>(there: () => T) => Promise<T>;
 const straightWay: Way = async (there) => there();
 
 export class MemorySharedLog implements SharedLog {
-  onPoke: () => void = () => {};
+  onPoke: (text: string) => void = () => {};
   readonly logId: number;
   readonly recordBytesMax: number = recordBytesMax;
   readonly #server: MemoryLogServer;
@@ -119,14 +119,14 @@ export class MemorySharedLog implements SharedLog {
     return this.#ask(() => this.#server.trim(slot));
   }
 
-  poke(): void {
+  poke(text = ""): void {
     if (this.#isClosed) return;
     // A poke that is lost is made up for by the next look.
-    this.#way(() => this.#server.poke(this)).catch(() => {});
+    this.#way(() => this.#server.poke(this, text)).catch(() => {});
   }
 
-  poked(): void {
-    if (!this.#isClosed) this.onPoke();
+  poked(text: string): void {
+    if (!this.#isClosed) this.onPoke(text);
   }
 
   async close(): Promise<void> {

@@ -16,7 +16,7 @@ import {
   type Subscription,
 } from "@nats-io/transport-node";
 import { FaultError } from "../../fault.ts";
-import { trimmed } from "../log-fault.ts";
+import { behind } from "../log-fault.ts";
 import type { Appending, LogBounds, SharedLog } from "./shared-log.ts";
 
 export interface NatsServersOptions {
@@ -180,7 +180,7 @@ interface NatsSharedLogParts {
 }
 
 class NatsSharedLog implements SharedLog {
-  onPoke: () => void = () => {};
+  onPoke: (text: string) => void = () => {};
   readonly logId: number;
   readonly #parts: NatsSharedLogParts;
   readonly #pokes: Subscription;
@@ -190,8 +190,8 @@ class NatsSharedLog implements SharedLog {
     this.#parts = parts;
     this.logId = parts.logId;
     this.#pokes = parts.connection.subscribe(pokeOf(parts.name), {
-      callback: (error) => {
-        if (error === null) this.onPoke();
+      callback: (error, message) => {
+        if (error === null) this.onPoke(message.string());
       },
     });
   }
@@ -229,7 +229,7 @@ class NatsSharedLog implements SharedLog {
         if (isEnd(message)) break;
         const found = Number(message.headers?.get("Nats-Sequence"));
         if (found !== slot + records.length) {
-          if (records.length === 0) throw trimmed(slot, found);
+          if (records.length === 0) throw behind(slot, found);
           break;
         }
         records.push(message.data);
@@ -254,9 +254,9 @@ class NatsSharedLog implements SharedLog {
     if (keep > first) await this.#parts.purge(keep);
   }
 
-  poke(): void {
+  poke(text = ""): void {
     const { connection, name } = this.#parts;
-    if (!connection.isClosed()) connection.publish(pokeOf(name));
+    if (!connection.isClosed()) connection.publish(pokeOf(name), text);
   }
 
   async close(): Promise<void> {

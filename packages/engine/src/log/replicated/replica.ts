@@ -10,6 +10,7 @@
  * - leading: its engine writes. It steps down when it is deposed, when it cannot go on, and when it is
  *   asked to.
  * - steppingDown: the engine is closed, and then the log followed from where the kv is.
+ * - behind: the log was trimmed beyond what this node has, which needs a copy of another node; left by no one.
  * - diverged: the log is not the one that was read; left by no one. The message says what to do.
  * - closed: left by no one.
  */
@@ -35,6 +36,7 @@ export type ReplicaRole =
   | "opening"
   | "leading"
   | "steppingDown"
+  | "behind"
   | "diverged"
   | "closed";
 
@@ -61,20 +63,28 @@ export interface ReplicaTiming {
   readonly pollMs: number;
   readonly leaseMs: number;
   readonly beatMs: number;
+  /** How often a node tells how far its kv is durable, and the leader trims the log. */
+  readonly checkpointMs: number;
+  /** So many slots stay in the log beyond what the nodes have, at least. */
+  readonly slotsKept: number;
 }
 
-const replicaTiming: ReplicaTiming = {
+export const replicaTiming: ReplicaTiming = {
   patienceMs: 2500,
   rankStepMs: 400,
   pollMs: 250,
   leaseMs: 2000,
   beatMs: 500,
+  checkpointMs: 10_000,
+  slotsKept: 1000,
 };
 
 export interface ReplicaParts {
   readonly shared: SharedLog;
   readonly shard: number;
   readonly self: LeaderName;
+  /** The ids of all nodes. The log is trimmed when a majority of them has what is removed. */
+  readonly nodes: readonly string[];
   /** 0 for the node that should lead. */
   readonly rank: number;
   readonly clock: EngineClock;
@@ -106,6 +116,10 @@ export class Replica implements AsyncDisposable {
   #isStopping = false;
   #wake: () => void = () => {};
   #leaderLog: LeaderLog | undefined;
+  /** Up to which slot the kv of each node is durable, as it last told. */
+  readonly #checkpoints: Map<string, number> = new Map();
+  #trimmedTo = 0;
+  #cancelCheckpoint: () => void = () => {};
   #stopLeading: (() => void) | undefined;
   #target = "";
 
@@ -114,7 +128,8 @@ export class Replica implements AsyncDisposable {
     this.#timing = parts.timing ?? replicaTiming;
     this.#place = parts.follower.storedPlace;
     this.#heardMs = parts.clock.monotonicMs();
-    parts.shared.onPoke = () => this.#wake();
+    parts.shared.onPoke = (text) => this.#heard(text);
+    this.#planCheckpoint();
     this.#ended = this.#run();
   }
 
@@ -141,6 +156,7 @@ export class Replica implements AsyncDisposable {
   /** Hands over what it leads, and ends. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isStopping = true;
+    this.#cancelCheckpoint();
     this.#stopLeading?.();
     this.#wake();
     await this.#ended;
@@ -159,6 +175,11 @@ export class Replica implements AsyncDisposable {
         if (!(error instanceof FaultError)) throw error;
         if (error.code === "corrupt" || error.code === "format") {
           this.#diverge(error.message);
+          return;
+        }
+        if (error.code === "behind") {
+          this.#problem = error.message;
+          this.#become("behind");
           return;
         }
         // A log that does not answer says nothing of its leader.
@@ -299,6 +320,45 @@ export class Replica implements AsyncDisposable {
       if (this.#leader?.id === self.id) this.#know(undefined);
       this.#place = follower.storedPlace;
       this.#become("following");
+    }
+  }
+
+  /** Another node has written, or tells how far it is. */
+  #heard(text: string): void {
+    if (text === "") {
+      this.#wake();
+      return;
+    }
+    const { node, slot } = JSON.parse(text) as { readonly node: string; readonly slot: number };
+    this.#checkpoints.set(node, slot);
+  }
+
+  #planCheckpoint(): void {
+    this.#cancelCheckpoint = this.#parts.clock.after(this.#timing.checkpointMs, () => {
+      void this.#checkpoint().finally(() => {
+        if (!this.#isStopping) this.#planCheckpoint();
+      });
+    });
+  }
+
+  /** Tells the others how far this node is; whoever leads gives up what all of them have. */
+  async #checkpoint(): Promise<void> {
+    const { shared, self, nodes, follower } = this.#parts;
+    const slot = Math.max(follower.durableSlot, this.#leaderLog?.durableSlot ?? 0);
+    const isAway = this.#role === "diverged" || this.#role === "behind";
+    if (isAway || this.#isStopping) return;
+    this.#checkpoints.set(self.id, slot);
+    shared.poke(JSON.stringify({ node: self.id, slot }));
+    if (this.#role !== "leading") return;
+    // A majority has it; whoever has not gets a copy from one of them.
+    const told = nodes.map((node) => this.#checkpoints.get(node) ?? 0).sort((a, b) => b - a);
+    const keepFrom = (told[Math.floor(nodes.length / 2)] ?? 0) - this.#timing.slotsKept;
+    if (keepFrom <= this.#trimmedTo) return;
+    try {
+      await shared.trim(keepFrom);
+      this.#trimmedTo = keepFrom;
+    } catch {
+      // Tried again with the next checkpoint; that the log servers do not answer is told by others.
     }
   }
 

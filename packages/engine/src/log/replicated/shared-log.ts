@@ -16,7 +16,7 @@ export interface SharedLog {
   append(record: Uint8Array, slot: number): Promise<Appending>;
   /**
    * Records from this slot on, in order and without gaps; none when there are none yet, or when whoever
-   * answered has not heard of them. Throws `trimmed` when the slot was removed, and another fault when
+   * answered has not heard of them. Throws `behind` when the slot was removed, and another fault when
    * nobody answers.
    */
   read(slot: number): Promise<readonly Uint8Array[]>;
@@ -24,10 +24,10 @@ export interface SharedLog {
   bounds(): Promise<LogBounds>;
   /** Removes the records below this slot; the last record stays in any case. */
   trim(slot: number): Promise<void>;
-  /** Tells the other nodes that there is something to read. It may be lost. */
-  poke(): void;
-  /** Set by who listens. */
-  onPoke: () => void;
+  /** Tells the other nodes that there is something to read, or a short text. It may be lost. */
+  poke(text?: string): void;
+  /** Set by who listens; the text is empty when there is something to read. */
+  onPoke: (text: string) => void;
   close(): Promise<void>;
 }
 

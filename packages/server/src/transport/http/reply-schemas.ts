@@ -421,7 +421,7 @@ export const replySchemas = {
             shard: count,
             role: described(
               string,
-              "waiting, following, candidate, opening, leading, steppingDown, diverged or closed.",
+              "waiting, following, candidate, opening, leading, steppingDown, behind, diverged or closed.",
             ),
             epoch: described(count, "How often the shard has had another leader."),
             slot: described(count, "The last record of the log that this node has read."),

@@ -1,0 +1,18 @@
+/** Gives a node that is new, or too far behind, what another node has of a shard. */
+import { isInstalling, type Kv, type SharedLog, SnapshotWriter } from "@codeq/engine";
+import { Store } from "../store/store.ts";
+import type { ReplicaOpening } from "./cluster-node.ts";
+
+interface InstallParts extends Pick<ReplicaOpening, "copy"> {
+  readonly kv: Kv;
+  readonly shared: SharedLog;
+}
+
+/** Does nothing when the log goes back to where the kv is. */
+export async function install({ kv, shared, copy }: InstallParts): Promise<void> {
+  const { first } = await shared.bounds();
+  if (!isInstalling(kv) && first <= Store.slotOf(kv) + 1) return;
+  const writer = await SnapshotWriter.begin(kv);
+  const end = await copy((piece) => writer.add(piece));
+  await writer.finish(end, shared.logId);
+}
