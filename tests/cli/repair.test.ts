@@ -185,3 +185,24 @@ test("failures are grouped, and one is tried again with another payload", async 
   assert.deepEqual([replayOf, payload, priority], [id, '{"to":"ada"}', 3]);
   assert.equal((await cli.run("dlq", "edit", id)).code, 2);
 });
+
+test("dead letters are redriven by a job, which is listed, shown and aborted", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  await bury(cli);
+  const dry = await cli.run("dlq", "redrive", "mail", "--dry-run");
+  assert.equal(dry.output, "1 task would be changed\n", dry.errors);
+  const begun = await cli.run("dlq", "redrive", "mail", "--first", "1");
+  const [, id = ""] = /^job (\S+) has begun; /.exec(begun.output) ?? [];
+  const watcher = world();
+  const watching = watcher.run("jobs", "show", id, "--watch", "--interval", "100ms");
+  await watcher.printed("waits for 1 of 1 replayed tasks");
+  assert.match((await cli.run("jobs", "list")).output, new RegExp(`${id} +replay +running +1 +0 `));
+  assert.match((await cli.run("jobs", "pause", id)).output, /^replay is paused: 1 of 1/);
+  assert.match((await cli.run("jobs", "abort", id)).output, /^replay is aborted/);
+  assert.equal((await watching).code, 0);
+  assert.equal((await cli.run("jobs", "resume", id)).code, 11);
+  assert.equal((await cli.run("jobs", "start", "delete")).code, 2);
+  assert.equal((await cli.run("jobs", "start", "delete", "mail", "--place", "dead")).code, 0);
+  assert.equal((await cli.run("jobs", "show", "unknown")).code, 8);
+});

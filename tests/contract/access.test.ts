@@ -41,6 +41,7 @@ interface Ids {
   readonly dead: string;
   readonly waiting: string;
   readonly apiKey: string;
+  readonly job: string;
   /** An endpoint of callbacks that is disabled. */
   readonly endpoint: string;
   readonly webhookSecret: string;
@@ -159,6 +160,43 @@ const table: Readonly<Record<string, Row>> = {
     path: () => "/v1/codeq/admin/failure-groups",
     ok: 200,
     foreign: 200,
+  },
+  "POST /v1/codeq/admin/jobs": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/jobs",
+    body: () => ({ action: "replay", command: "none" }),
+    ok: 201,
+    foreign: 201,
+  },
+  "GET /v1/codeq/admin/jobs": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/jobs",
+    ok: 200,
+    foreign: 200,
+  },
+  "GET /v1/codeq/admin/jobs/:id": {
+    access: "admin",
+    path: ({ job }) => `/v1/codeq/admin/jobs/${job}`,
+    ok: 200,
+    foreign: [404, "there is no such bulk job"],
+  },
+  "POST /v1/codeq/admin/jobs/:id/pause": {
+    access: "admin",
+    path: ({ job }) => `/v1/codeq/admin/jobs/${job}/pause`,
+    ok: 200,
+    foreign: [404, "there is no such bulk job"],
+  },
+  "POST /v1/codeq/admin/jobs/:id/resume": {
+    access: "admin",
+    path: ({ job }) => `/v1/codeq/admin/jobs/${job}/resume`,
+    ok: 200,
+    foreign: [404, "there is no such bulk job"],
+  },
+  "POST /v1/codeq/admin/jobs/:id/abort": {
+    access: "admin",
+    path: ({ job }) => `/v1/codeq/admin/jobs/${job}/abort`,
+    ok: 200,
+    foreign: [404, "there is no such bulk job"],
   },
   "GET /v1/codeq/admin/series": {
     access: "admin",
@@ -460,13 +498,16 @@ async function populated(t: TestContext): Promise<[RunningServer, Ids]> {
   const leased = await server.leased({ payload: { classified: "of acme" } });
   await server.create({ command: "print" });
   const key = { name: "classified of acme", scopes: ["codeq:create"] };
+  const bulk = { action: "delete", command: "never" };
+  const job = (await server.post("/admin/jobs", bulk, "admin-acme")).json.id;
+  await server.post(`/admin/jobs/${job}/pause`, undefined, "admin-acme");
   const apiKey = (await server.post("/admin/keys", key, "admin-acme")).json.id;
   const rotated = await server.post("/admin/webhooks/secrets", undefined, "admin-acme");
   const webhookSecret = rotated.json.id;
   const wanted = { callbackUrl: "https://a.example/classified", eventTypes: ["print"] };
   const subscribed = await server.post("/workers/subscriptions", wanted, "worker-acme");
   const subscription = subscribed.json.subscriptionId;
-  const named = { apiKey, endpoint, webhookSecret, subscription };
+  const named = { apiKey, job, endpoint, webhookSecret, subscription };
   return [server, { leased, done, dead, waiting, ...named }];
 }
 

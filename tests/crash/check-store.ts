@@ -117,6 +117,7 @@ class Reading {
       case "signing":
       case "paused":
       case "series":
+      case "jobs":
       case "keys":
       case "key-uses":
       case "audit":

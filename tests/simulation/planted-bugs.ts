@@ -815,6 +815,28 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
+    checker: "jobsApplyOnce",
+    bug: "a job begins again after a crash, and no task remembers it",
+    plants: {
+      core: ({ broker, store }) => {
+        const act = broker.act.bind(broker);
+        broker.act = (of, action) =>
+          act(of, action.kind === "replay" ? { kind: "replay" } : action);
+        const commit = store.commitRecords.bind(store);
+        store.commitRecords = (writes) =>
+          commit(
+            writes.map((write) => {
+              if (!write.key.startsWith("codeq/jobs/") || typeof write.value !== "string")
+                return write;
+              const job = JSON.parse(write.value || "{}") as object;
+              const start = { after: "", isLookedThrough: false, piece: undefined };
+              return { ...write, value: JSON.stringify({ ...job, ...start }) };
+            }),
+          );
+      },
+    },
+  },
+  {
     checker: "replays",
     bug: "a replay is answered and not carried out",
     plants: {

@@ -27,6 +27,7 @@ export type {
   RedeliverOutcome,
   WebhookSecret,
 } from "./admin/admin-webhooks.ts";
+export type { BulkJob, CanaryOptions, JobOptions } from "./admin/bulk-job.ts";
 export type {
   QueueDetails,
   QueueOverview,

@@ -104,6 +104,13 @@ export const errors = {
     "RESOURCE_EXHAUSTED",
     "too many subscriptions; delete those that are not used any more, or let them run out",
   ),
+  too_many_jobs: row(
+    409,
+    "RESOURCE_EXHAUSTED",
+    "too many bulk jobs of this tenant have not ended; wait for one, or abort it",
+  ),
+  job_not_found: row(404, "NOT_FOUND", "there is no such bulk job"),
+  job_has_ended: row(409, "ABORTED", "the bulk job has ended"),
   too_many_keys: row(
     409,
     "RESOURCE_EXHAUSTED",

@@ -10,6 +10,7 @@ export const cancelledIsOver: MakeChecker = ({ report }) => {
   const acknowledgedMs = new Map<TaskId, number>();
   return {
     invoked: ({ verb, caller, input }) => {
+      if (verb === "createJob" && input.action === "cancel") asked.add(caller.tenant);
       if (verb === "cancelTask" || verb === "cancelAnyTask")
         asked.add(`${caller.tenant} ${input.id}`);
     },
@@ -24,7 +25,8 @@ export const cancelledIsOver: MakeChecker = ({ report }) => {
       const comesBack = after.place.in !== "leased" && after.place.in !== "done";
       if (before.cancelMs !== 0 && comesBack) report(`${id} was to end and is ${after.place.in}`);
       const isCancelled = after.cancelMs !== 0 || after.error === "CANCELLED";
-      if (isCancelled && !asked.has(`${after.tenantId} ${id}`)) {
+      const { tenantId } = after;
+      if (isCancelled && !asked.has(tenantId) && !asked.has(`${tenantId} ${id}`)) {
         report(`${id} is cancelled, and nobody asked for it`);
       }
     },

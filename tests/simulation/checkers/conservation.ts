@@ -25,6 +25,7 @@ export const conservation: MakeChecker = ({ world, report }) => {
         if (ids.length === 0) deletions.add(tenant);
         for (const id of ids) deletions.add(`${tenant} ${id}`);
       }
+      if (request.verb === "createJob" && request.input.action === "delete") deletions.add(tenant);
       if (request.verb !== "cleanUp") return;
       const { before } = request.input;
       const beforeMs = before === "" ? request.invokedWallMs + 1 : Date.parse(before);

@@ -14,6 +14,7 @@ import { fencing } from "./fencing.ts";
 import { fifo } from "./fifo.ts";
 import { filesAreThere } from "./files-are-there.ts";
 import { fullDiskPasses } from "./full-disk-passes.ts";
+import { jobsApplyOnce } from "./jobs-apply-once.ts";
 import { keysMatchRecords } from "./keys-match-records.ts";
 import { noInternalError } from "./no-internal-error.ts";
 import { notBeforeDue } from "./not-before-due.ts";
@@ -39,6 +40,7 @@ import { toldIsDurable } from "./told-is-durable.ts";
 import { webhooksArrive } from "./webhooks-arrive.ts";
 
 export const checkers = {
+  jobsApplyOnce,
   keysMatchRecords,
   acknowledgedIsKept,
   conservation,

@@ -35,6 +35,7 @@ export const replays: MakeChecker = ({ world, report }) => {
   };
   return {
     invoked: ({ verb, caller: { tenant }, input }) => {
+      if (verb === "createJob" && input.action === "replay" && !input.isDryRun) asked.add(tenant);
       if (verb === "replayTask") asked.add(`${tenant} ${input.id}`);
       if (verb !== "replayDeadLetters" || input.isDryRun) return;
       if (input.ids.length === 0) asked.add(tenant);

@@ -26,7 +26,10 @@ export async function readTask(fleet: Fleet): Promise<void> {
 export async function administer(fleet: Fleet): Promise<void> {
   const { calls, random, world } = fleet;
   const caller = fleet.chance(0.1) ? random.pick(producers) : random.pick(admins);
-  switch (random.int(15)) {
+  switch (random.int(17)) {
+    case 15:
+    case 16:
+      return runJob(fleet, caller);
     case 12:
     case 13:
     case 14:
@@ -61,6 +64,33 @@ export async function administer(fleet: Fleet): Promise<void> {
       });
     }
   }
+}
+
+/** Begins a job, or pauses, resumes or aborts one. */
+async function runJob(fleet: Fleet, caller: Caller): Promise<void> {
+  const { calls, random } = fleet;
+  const jobs = await calls.send("listJobs", caller, undefined);
+  const [id] = jobs?.ok === true ? jobs.value.map((job) => job.id) : [];
+  if (id !== undefined && fleet.chance(0.5)) {
+    await calls.send(random.pick(["pauseJob", "resumeJob", "resumeJob", "abortJob"]), caller, {
+      id,
+    });
+    return;
+  }
+  const action = random.pick(["replay", "replay", "delete", "cancel"]);
+  const isAll = action === "replay" && fleet.chance(0.7);
+  await calls.send("createJob", caller, {
+    action,
+    filter: isAll ? {} : someFilter(fleet),
+    isAll,
+    ratePerSecond: 1 + random.int(5),
+    graceSeconds: undefined,
+    canary:
+      action === "replay" && fleet.chance(0.3)
+        ? { first: 1 + random.int(3), factor: 2, failurePercentMax: 50 }
+        : undefined,
+    isDryRun: fleet.chance(0.1),
+  });
 }
 
 /** Some pages of what matches something. */

@@ -1,6 +1,6 @@
 /** Rows of the commands by which operators find tasks and do something about them. */
 import type { ArgumentRow, CommandRow, OptionRow } from "../command.ts";
-import { yes } from "../shared-options.ts";
+import { interval, yes } from "../shared-options.ts";
 
 const id: ArgumentRow = {
   name: "id",
@@ -36,6 +36,12 @@ const bulk: readonly OptionRow[] = [
   { name: "dry-run", about: "Count them, and change nothing." },
 ];
 const oneQueue: ArgumentRow = { name: "command", about: "Only this queue.", optional: true };
+const jobId: ArgumentRow = { name: "id", about: "The id of a job." };
+const jobRate: OptionRow = {
+  name: "rate",
+  value: "number",
+  about: "Tasks a second; default: 100.",
+};
 const administrator = "Of the token's tenant; the token has to be an administrator's.";
 
 const waits = "A task that a worker has, or that has ended, is refused.";
@@ -161,6 +167,98 @@ export const repairCommands: readonly CommandRow[] = [
     ],
     connects: true,
     run: async (call) => (await import("../commands/dead-letters.ts")).purge(call),
+  },
+  {
+    name: "dlq redrive",
+    group: "repair",
+    about: "Replays dead letters carefully: few first, and more while enough of them succeed.",
+    details: [
+      "Stops by itself when too many of a stage fail again, and says how many are left.",
+      administrator,
+    ],
+    arguments: [oneQueue],
+    options: [
+      ...filters,
+      { name: "all", about: "All dead letters of the tenant." },
+      { name: "first", value: "number", about: "How many the first stage replays; default: 10." },
+      { name: "factor", value: "number", about: "How much larger each stage is; default: 2." },
+      { name: "max-failures", value: "percent", about: "More than this stops it; default: 20." },
+      jobRate,
+      { name: "dry-run", about: "Count them, and change nothing." },
+    ],
+    connects: true,
+    examples: [{ line: "dlq redrive --group 3f2a9c1e5b7d --first 5", about: "a failure group" }],
+    run: async (call) => (await import("../commands/jobs.ts")).redrive(call),
+  },
+  {
+    name: "jobs start",
+    group: "repair",
+    about: "Replays, deletes or cancels all tasks that match, at a limited rate.",
+    details: [
+      "The job survives restarts of the server, and changes no task twice. replay is for dead letters,",
+      "delete for tasks that have ended, cancel for those that wait or run.",
+      administrator,
+    ],
+    arguments: [
+      { name: "action", about: "What to do.", choices: ["replay", "delete", "cancel"] },
+      oneQueue,
+    ],
+    options: [
+      {
+        name: "place",
+        value: "place",
+        choices: ["ready", "delayed", "leased", "dead", "done", "failed"],
+        about: "Where they are.",
+      },
+      ...filters,
+      { name: "all", about: "Everything that the action is for." },
+      jobRate,
+      { name: "dry-run", about: "Count them, and change nothing." },
+    ],
+    connects: true,
+    examples: [{ line: "jobs start cancel report --rate 50", about: "a whole queue, slowly" }],
+    run: async (call) => (await import("../commands/jobs.ts")).start(call),
+  },
+  {
+    name: "jobs list",
+    group: "repair",
+    about: "Lists bulk jobs.",
+    details: [administrator],
+    connects: true,
+    run: async (call) => (await import("../commands/jobs.ts")).list(call),
+  },
+  {
+    name: "jobs show",
+    group: "repair",
+    about: "Shows how far a bulk job is, and what it could not change.",
+    arguments: [jobId],
+    options: [{ name: "watch", about: "Look again and again, until it has ended." }, interval],
+    connects: true,
+    run: async (call) => (await import("../commands/jobs.ts")).show(call),
+  },
+  {
+    name: "jobs pause",
+    group: "repair",
+    about: "Pauses a bulk job.",
+    arguments: [jobId],
+    connects: true,
+    run: async (call) => (await import("../commands/jobs.ts")).pause(call),
+  },
+  {
+    name: "jobs resume",
+    group: "repair",
+    about: "Lets a paused bulk job go on.",
+    arguments: [jobId],
+    connects: true,
+    run: async (call) => (await import("../commands/jobs.ts")).resume(call),
+  },
+  {
+    name: "jobs abort",
+    group: "repair",
+    about: "Ends a bulk job; what it has done stays done.",
+    arguments: [jobId],
+    connects: true,
+    run: async (call) => (await import("../commands/jobs.ts")).abort(call),
   },
   {
     name: "pause",

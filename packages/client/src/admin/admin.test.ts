@@ -270,3 +270,23 @@ test("failures are grouped, and a task is tried again as a new one", async () =>
   const old = await server.client.admin.task(run?.id ?? "");
   assert.equal(old.task.replayedAs, made.id);
 });
+
+test("a job replays dead letters, and can be looked at, paused and aborted", async () => {
+  await using server = await testServer();
+  const worker = server.client.worker(mail.handle(() => Promise.reject(new Error("no such host"))));
+  const run = await server.client.enqueue(mail, { to: "ada" }, { maxAttempts: 1 });
+  await assert.rejects(run.result());
+  await worker.close();
+  const options = { action: "replay", filter: { command: "mail" } } as const;
+  assert.deepEqual(await server.client.admin.countJob(options), { matched: 1, hasMore: false });
+  const { id, state } = await server.client.admin.startJob({ ...options, canary: { first: 1 } });
+  assert.equal(state, "running");
+  await server.advance("1s");
+  const watched = await server.client.admin.job(id);
+  assert.deepEqual([watched.changed, watched.canary?.stage?.waiting], [1, 1]);
+  assert.equal((await server.client.admin.pauseJob(id)).state, "paused");
+  assert.equal((await server.client.admin.resumeJob(id)).state, "running");
+  assert.equal((await server.client.admin.abortJob(id)).state, "aborted");
+  const jobs = await server.client.admin.jobs();
+  assert.deepEqual([jobs.length, jobs[0]?.id], [1, id]);
+});

@@ -16,6 +16,7 @@ import type {
   TaskPageOptions,
 } from "./admin-task.ts";
 import { AdminWebhooks } from "./admin-webhooks.ts";
+import type { BulkJob, JobOptions } from "./bulk-job.ts";
 import type { QueueOverview, QueueSeries, SeriesOptions } from "./queue-overview.ts";
 
 /** A request of an administrator, below `/v1/codeq/admin`. */
@@ -189,6 +190,54 @@ export class Admin {
     return (await this.#ask({ method: "GET", path })) as QueueSeries;
   }
 
+  /** Begins a job that goes through all tasks that match; it survives restarts of the server. */
+  async startJob(options: JobOptions): Promise<BulkJob> {
+    return (await this.#postJob(options, {})) as BulkJob;
+  }
+
+  /** How many tasks such a job would be about, and whether there may be more. */
+  async countJob(
+    options: JobOptions,
+  ): Promise<{ readonly matched: number; readonly hasMore: boolean }> {
+    const answer = await this.#postJob(options, { dryRun: true });
+    return answer as { readonly matched: number; readonly hasMore: boolean };
+  }
+
+  /** The jobs of the tenant, the newest first. */
+  async jobs(): Promise<readonly BulkJob[]> {
+    const answer = await this.#ask({ method: "GET", path: "/jobs" });
+    return (answer as { readonly jobs: readonly BulkJob[] }).jobs;
+  }
+
+  async job(id: string): Promise<BulkJob> {
+    return (await this.#ask({ method: "GET", path: jobPath(id) })) as BulkJob;
+  }
+
+  async pauseJob(id: string): Promise<BulkJob> {
+    return (await this.#ask({ method: "POST", path: `${jobPath(id)}/pause` })) as BulkJob;
+  }
+
+  async resumeJob(id: string): Promise<BulkJob> {
+    return (await this.#ask({ method: "POST", path: `${jobPath(id)}/resume` })) as BulkJob;
+  }
+
+  /** Ends a job; what it has done stays done. */
+  async abortJob(id: string): Promise<BulkJob> {
+    return (await this.#ask({ method: "POST", path: `${jobPath(id)}/abort` })) as BulkJob;
+  }
+
+  #postJob({ filter, canary, ...options }: JobOptions, more: object): Promise<unknown> {
+    const { first, factor, failurePercent } = canary === true ? {} : (canary ?? {});
+    const stages = {
+      canary: true,
+      canaryFirst: first,
+      canaryFactor: factor,
+      canaryFailurePercent: failurePercent,
+    };
+    const body = { ...options, ...filter, ...(canary === undefined ? {} : stages), ...more };
+    return this.#ask({ method: "POST", path: "/jobs", body: JSON.stringify(body) });
+  }
+
   async #act(id: string, verb: string, body?: string): Promise<AdminTask> {
     const answer = await this.#ask({
       method: "POST",
@@ -204,6 +253,10 @@ export class Admin {
     const { [counter]: changed, ...rest } = answer as Record<string, unknown>;
     return { ...rest, changed } as unknown as BulkOutcome;
   }
+}
+
+function jobPath(id: string): string {
+  return `/jobs/${encodeURIComponent(id)}`;
 }
 
 function queuePath(command: string): string {

@@ -17,7 +17,7 @@ import { isShort } from "../store/short-texts.ts";
 
 export type TaskAction =
   /** Gives a dead letter all its deliveries again. */
-  | { readonly kind: "replay" }
+  | { readonly kind: "replay"; readonly job?: string | undefined }
   /** Makes a new task of one that has ended, with some things changed. */
   | { readonly kind: "replayAs"; readonly changes: ReplayChanges }
   /** Ends a task that waits; one that a worker has gets so long to stop. */
@@ -49,7 +49,13 @@ export interface TaskOf {
   readonly id: TaskId;
 }
 
-export type ActRefusal = "task_unknown" | "not_dead" | "not_ended" | "has_ended" | "not_waiting";
+export type ActRefusal =
+  | "task_unknown"
+  | "not_dead"
+  | "not_ended"
+  | "has_ended"
+  | "not_waiting"
+  | "already_done";
 
 export type Acted =
   /** The task as it is now, or as it was when it is gone. */
@@ -71,7 +77,7 @@ export function decide(
 ): Outcome<Change, ActRefusal> {
   switch (action.kind) {
     case "replay": {
-      const outcome = replay(task, terms);
+      const outcome = replay(task, { ...terms, job: action.job });
       return outcome.ok ? { ok: true, value: changeOf(task, outcome.value, "replayed") } : outcome;
     }
     case "cancel": {

@@ -163,5 +163,7 @@ export async function act(
 export function answerOfAction(server: Pick<Server, "events">, acted: Acted): Answer<Task> {
   if (acted.ok) return { ok: true, value: acted.task };
   if (acted.code === "quota_exceeded") return overQuota(server, acted.exceeded);
-  return refusal(acted.code === "task_unknown" ? "not_found" : acted.code);
+  // Only bulk jobs ask whether it was done already.
+  if (acted.code === "task_unknown" || acted.code === "already_done") return refusal("not_found");
+  return refusal(acted.code);
 }

@@ -20,6 +20,7 @@ import { listFailureGroups } from "./list-failure-groups.ts";
 import { listTasks } from "./list-tasks.ts";
 import { listTenants } from "./list-tenants.ts";
 import { listWorkers } from "./list-workers.ts";
+import { abortJob, createJob, getJob, listJobs, pauseJob, resumeJob } from "./manage-jobs.ts";
 import { nackTask } from "./nack-task.ts";
 import { listPauses, pauseQueue, resumeQueue } from "./pause-queue.ts";
 import { getQueue, listQueues } from "./queue-counts.ts";
@@ -75,6 +76,12 @@ export const operations = {
   resumeQueue,
   listPauses,
   listFailureGroups,
+  createJob,
+  listJobs,
+  getJob,
+  pauseJob,
+  resumeJob,
+  abortJob,
   getSeries,
   getCluster,
   getRaftStatus,

@@ -19,6 +19,7 @@ import type { RandomBytes } from "../task-ids.ts";
 import type { Events, RateOperation } from "../telemetry/events.ts";
 import type { Feed } from "../telemetry/feed.ts";
 import type { Origin } from "./audit-event.ts";
+import type { BulkJobs } from "./bulk-jobs.ts";
 import type { ConnectedWorkers } from "./connected-workers.ts";
 
 export interface Refusal {
@@ -57,6 +58,7 @@ export interface Server {
   readonly apiKeys: ApiKeys;
   readonly audit: AuditTrail;
   readonly subscriptions: Subscriptions;
+  readonly jobs: BulkJobs;
   readonly config: Config;
   readonly randomBytes: RandomBytes;
   /** Of a node of a cluster. */

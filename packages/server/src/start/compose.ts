@@ -28,11 +28,13 @@ import { deleteOldAudit } from "../maintenance/delete-old-audit.ts";
 import { NotifySubscribers, type PostNotification } from "../maintenance/notify-subscribers.ts";
 import { refreshKeySets } from "../maintenance/refresh-key-sets.ts";
 import { removeSubscriptions } from "../maintenance/remove-subscriptions.ts";
+import { runBulkJobs } from "../maintenance/run-bulk-jobs.ts";
 import { Ticker } from "../maintenance/ticker.ts";
 import { writeApiKeyUses } from "../maintenance/write-api-key-uses.ts";
 import { writeAudit } from "../maintenance/write-audit.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import { auditEventOf } from "../operations/audit-event.ts";
+import { BulkJobs, endOfJob } from "../operations/bulk-jobs.ts";
 import { ConnectedWorkers } from "../operations/connected-workers.ts";
 import { Dispatch } from "../operations/dispatch.ts";
 import type { ShardLink } from "../shards/link.ts";
@@ -139,11 +141,13 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     retentionMs: config.auditRetentionSeconds * 1000,
   });
   endpointWatchers.push((change) => recordDisabled(audit, change));
+  const jobs = await BulkJobs.open({ store, queue, clock, randomBytes });
+  jobs.onEnded = (job) => audit.record(endOfJob(job));
   const workers = new ConnectedWorkers(clock);
   const cluster = opened.node;
   const subscriptions = await Subscriptions.open({ store, clock, randomBytes });
   collectSubscriptionMetrics(metrics, subscriptions);
-  const stored = { artifacts, apiKeys, audit, subscriptions };
+  const stored = { artifacts, apiKeys, audit, subscriptions, jobs };
   const around = { clock, events, feed, workers, config, randomBytes, cluster };
   const server = { queue, ...stored, ...around };
   const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });
@@ -274,6 +278,7 @@ interface MaintenanceParts extends Omit<CoreParts, "artifacts"> {
   readonly apiKeys: ApiKeys;
   readonly audit: AuditTrail;
   readonly subscriptions: Subscriptions;
+  readonly jobs: BulkJobs;
   readonly events: Events;
   readonly limiter: Limiter;
 }
@@ -292,12 +297,14 @@ function startMaintenance(parts: MaintenanceParts): {
   const notifier = new NotifySubscribers(parts);
   const everyMs = config.subscriptionCleanupIntervalSeconds * 1000;
   const ofSubscriptions = [notifier, removeSubscriptions({ subscriptions, clock, everyMs })];
-  const jobs = [...ofKeys, ...ofAudit, collectArtifacts(parts), ...ofSubscriptions];
+  const ofTasks = [collectArtifacts(parts), runBulkJobs(parts.jobs)];
+  const jobs = [...ofKeys, ...ofAudit, ...ofTasks, ...ofSubscriptions];
   const ticker = new Ticker({ clock, logger, jobs, sleepMsMax });
   const wake = (): void => ticker.wake();
   for (const each of keySets) each.onPlanned = wake;
   apiKeys.onUsed = wake;
   audit.onPlanned = wake;
+  parts.jobs.onPlanned = wake;
   notifier.onDue = wake;
   wake();
   return { ticker, notifier };

@@ -19,6 +19,7 @@
  *   codeq/counts/<queue>/<tenant>                           how many of each, written with every flush
  *   codeq/paused/<queue>/<tenant>                           who paused it, when and why
  *   codeq/series/<queue>/<tenant>/<m or h>/<number>         what happened in a minute or an hour; queue * for all
+ *   codeq/jobs/<tenant>/<id>                                a bulk job
  *   codeq/keys/<tenant>/<id>                                an API key, without its secret
  *   codeq/key-uses/<id>                                     when an API key was last used, about
  *   codeq/subs/<tenant>/<id>                                a subscription to availability notifications
@@ -123,6 +124,10 @@ export const pausedKey = (queue: string, tenant: TenantId): string =>
 export const seriesPrefix = "codeq/series/";
 export const seriesOf = (queue: string, tenant: TenantId, unit: "m" | "h"): string =>
   `${seriesPrefix}${queue}/${tenant || "_"}/${unit}/`;
+
+export const jobsPrefix = "codeq/jobs/";
+export const jobKey = (tenant: TenantId, id: string): string =>
+  `${jobsPrefix}${tenant || "_"}/${id}`;
 
 export const apiKeysPrefix = "codeq/keys/";
 export const apiKeysOf = (tenant: TenantId): string => `${apiKeysPrefix}${tenant}/`;

@@ -37,6 +37,7 @@ import {
   endpointsPrefix,
   idempotencyKeyOf,
   idOf,
+  jobsPrefix,
   parseIndexKey,
   pausedPrefix,
   payloadKey,
@@ -75,6 +76,7 @@ const copiedPrefixes = [
   auditPrefix,
   subscriptionsPrefix,
   subscriptionTurnsPrefix,
+  jobsPrefix,
 ] as const;
 /** Every shard has these records. */
 const sharedPrefixes = [pausedPrefix, endpointsPrefix, signingPrefix] as const;

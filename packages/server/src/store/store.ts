@@ -47,6 +47,7 @@ import { type DeliveryLog, decodeDelivery, removalsOfDelivery } from "./delivery
 import { decodeEndpoint, type FailingEndpoint } from "./endpoint-record.ts";
 import { checkFormat, type StoreKind, writeFormat } from "./format.ts";
 import { decodeIdempotency, encodeIdempotency } from "./idempotency-record.ts";
+import { type BulkJob, decodeJob } from "./job-record.ts";
 import {
   allPendingPrefix,
   apiKeyKey,
@@ -65,6 +66,7 @@ import {
   idempotencyKeyOf,
   idOf,
   inProgressPrefix,
+  jobsPrefix,
   newestFirst,
   numberOf,
   pausedPrefix,
@@ -469,6 +471,14 @@ export class Store implements AsyncDisposable {
       const [name, tenant] = key.slice(pausedPrefix.length).split("/") as [string, string];
       if (pause === undefined) this.#quarantine(key);
       else yield { name, tenantId: (tenant === "_" ? "" : tenant) as TenantId, pause };
+    }
+  }
+
+  async *jobs(): AsyncGenerator<BulkJob> {
+    for await (const [key, value] of this.#scan(jobsPrefix)) {
+      const job = decodeJob(value.toString("utf8"));
+      if (job === undefined) this.#quarantine(key);
+      else yield job;
     }
   }
 

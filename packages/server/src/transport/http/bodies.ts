@@ -162,6 +162,22 @@ export const ResultBatchBody = object({
   results: about(nonEmptyList(ResultItem), "Each is accepted or refused by itself."),
 });
 
+const filterFields = {
+  command: about(text, "Of this command."),
+  priority: about(integer, "Of this priority."),
+  worker: about(text, "That this worker had last."),
+  createdAfter: about(text, "RFC 3339: created at this moment or later."),
+  createdBefore: about(text, "RFC 3339: created before."),
+  endedAfter: about(text, "RFC 3339: dead since this moment or later."),
+  endedBefore: about(text, "RFC 3339: dead since before."),
+  error: about(text, "Whose error contains this text."),
+  group: about(text, "Of this failure group."),
+  idempotencyKey: about(text, "Created with this idempotency key."),
+  payload: about(text, "A value inside the payload: `customer.id:42`."),
+  tag: about(text, "With this tag, or with all of several, with commas between them."),
+  id: about(text, "Whose id begins like this."),
+};
+
 /** Filters of dead letters; one that is passed over would hit what was not meant. */
 export const DeadLettersBody = object(
   {
@@ -172,19 +188,36 @@ export const DeadLettersBody = object(
     ),
     limit: about(integer, "How many to touch at most."),
     dryRun: about(flag, "Only count."),
-    command: about(text, "Of this command."),
-    priority: about(integer, "Of this priority."),
-    worker: about(text, "That this worker had last."),
-    createdAfter: about(text, "RFC 3339: created at this moment or later."),
-    createdBefore: about(text, "RFC 3339: created before."),
-    endedAfter: about(text, "RFC 3339: dead since this moment or later."),
-    endedBefore: about(text, "RFC 3339: dead since before."),
-    error: about(text, "Whose error contains this text."),
-    group: about(text, "Of this failure group."),
-    idempotencyKey: about(text, "Created with this idempotency key."),
-    payload: about(text, "A value inside the payload: `customer.id:42`."),
-    tag: about(text, "With this tag, or with all of several, with commas between them."),
-    id: about(text, "Whose id begins like this."),
+    ...filterFields,
+  },
+  { isClosed: true },
+);
+
+export const JobBody = object(
+  {
+    action: about(requiredText, "`replay`, `delete` or `cancel`."),
+    all: about(flag, "Every task that the action is for; without it a filter is required."),
+    place: about(
+      text,
+      "Where the tasks are; `dead` by default, all that wait or run for `cancel`.",
+    ),
+    ...filterFields,
+    ratePerSecond: about(integer, `Tasks a second; ${limits.jobRateDefault} by default.`, {
+      minimum: 1,
+      maximum: limits.jobRateMax,
+    }),
+    graceSeconds: about(integer, "For `cancel`: seconds that a worker gets to stop.", {
+      minimum: 0,
+      maximum: limits.cancelGraceSecondsMax,
+    }),
+    dryRun: about(flag, "Only count."),
+    canary: about(flag, "For `replay`: few tasks first, and more while enough of them succeed."),
+    canaryFirst: about(integer, "How many tasks the first stage replays; 10 by default."),
+    canaryFactor: about(integer, "How much larger each stage is; 2 by default."),
+    canaryFailurePercent: about(
+      integer,
+      "The job stops when more of a stage fail again; 20 by default.",
+    ),
   },
   { isClosed: true },
 );

@@ -32,6 +32,7 @@ import { BodyTurns } from "./body-turns.ts";
 import { Calls, headersOf, type Listener, type Permit } from "./calls.ts";
 import { clusterRoutes } from "./cluster-routes.ts";
 import { eventRoutes } from "./event-routes.ts";
+import { jobRoutes } from "./job-routes.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
 import { LocalAnswers, type TellAnswered } from "./plain-answers.ts";
@@ -106,6 +107,7 @@ declare module "fastify" {
 export const routes: readonly AnyRoute[] = [
   ...taskRoutes,
   ...adminRoutes,
+  ...jobRoutes,
   ...apiKeyRoutes,
   ...auditRoutes,
   ...eventRoutes,

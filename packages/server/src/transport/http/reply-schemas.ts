@@ -175,6 +175,35 @@ const secret = {
   validUntil: described(time, "When it ceases to sign."),
 };
 
+const job = fields(
+  {
+    id: string,
+    action: { type: "string", enum: ["replay", "delete", "cancel"] },
+    filter: described({ type: "object" }, "Which tasks, as it was asked for."),
+    state: { type: "string", enum: ["running", "paused", "done", "aborted", "stopped"] },
+    by: string,
+    createdAt: time,
+    updatedAt: time,
+    ratePerSecond: count,
+    matched: described(count, "Tasks found so far."),
+    changed: described(count, "Tasks changed so far."),
+    failed: described(count, "Tasks that could not be changed."),
+    failures: listOf(fields({ id: string, code: string })),
+  },
+  {
+    reason: described(string, "Why it is paused or has ended before its time."),
+    canary: fields(
+      { first: count, factor: count, failurePercent: count },
+      {
+        stage: described(
+          fields({ size: count, waiting: count, succeeded: count, failedAgain: count }),
+          "The stage whose outcome is waited for.",
+        ),
+      },
+    ),
+  },
+);
+
 export const replySchemas = {
   Error: fields(
     { error: described(string, "What is wrong and, where it is known, what to do.") },
@@ -230,6 +259,12 @@ export const replySchemas = {
     },
     { next: described(string, "Where to go on; then counts of the same group add up.") },
   ),
+  Job: job,
+  Jobs: fields({ jobs: listOf({ $ref: "#/components/schemas/Job" }) }),
+  JobDryRun: fields({
+    matched: described(count, "How many tasks match now."),
+    hasMore: described({ type: "boolean" }, "There may be more; so many were counted."),
+  }),
   ReplayedDeadLetters: fields({ replayed: count, ...deadLettersDone }),
   DeletedDeadLetters: fields({ deleted: count, ...deadLettersDone }),
   Result: fields(resultRequired, resultOptional),

@@ -1,0 +1,61 @@
+/** Bulk jobs: what is done to all tasks that match, at a limited rate. */
+import type { TaskFilter } from "./admin-task.ts";
+
+/** What to do to which tasks. */
+export interface JobOptions {
+  /** `replay` is for dead letters, `delete` for tasks that have ended, `cancel` for all others. */
+  readonly action: "replay" | "delete" | "cancel";
+  /** Which tasks; without it `all` has to be said. */
+  readonly filter?: TaskFilter | undefined;
+  readonly all?: boolean | undefined;
+  /** Tasks a second; default: 100. */
+  readonly ratePerSecond?: number | undefined;
+  /** For `cancel`: seconds that a worker gets to stop. */
+  readonly graceSeconds?: number | undefined;
+  /** For `replay`: few tasks first, and more while enough of them succeed. */
+  readonly canary?: CanaryOptions | true | undefined;
+}
+
+/** How a job feels its way. */
+export interface CanaryOptions {
+  /** How many tasks the first stage replays; default: 10. */
+  readonly first?: number | undefined;
+  /** How much larger each stage is; default: 2. */
+  readonly factor?: number | undefined;
+  /** The job stops when more of a stage fail again; default: 20. */
+  readonly failurePercent?: number | undefined;
+}
+
+/** A bulk job as it is now. */
+export interface BulkJob {
+  readonly id: string;
+  readonly action: "replay" | "delete" | "cancel";
+  readonly filter: Readonly<Record<string, string>>;
+  /** `stopped` is a canary that met too many failures. */
+  readonly state: "running" | "paused" | "done" | "aborted" | "stopped";
+  /** Why it is paused or has ended before its time. */
+  readonly reason?: string;
+  /** Who began it. */
+  readonly by: string;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly ratePerSecond: number;
+  /** Tasks found, changed, and not changed so far. */
+  readonly matched: number;
+  readonly changed: number;
+  readonly failed: number;
+  /** The first of those that could not be changed, with the reason. */
+  readonly failures: readonly { readonly id: string; readonly code: string }[];
+  readonly canary?: {
+    readonly first: number;
+    readonly factor: number;
+    readonly failurePercent: number;
+    /** The stage whose outcome is waited for. */
+    readonly stage?: {
+      readonly size: number;
+      readonly waiting: number;
+      readonly succeeded: number;
+      readonly failedAgain: number;
+    };
+  };
+}

@@ -1,0 +1,11 @@
+/** Does the next piece of every bulk job that is due. */
+import type { BulkJobs } from "../operations/bulk-jobs.ts";
+import type { Job } from "./ticker.ts";
+
+export function runBulkJobs(jobs: BulkJobs): Job {
+  return {
+    name: "run-bulk-jobs",
+    nextMs: () => jobs.dueMs,
+    runOnce: () => jobs.runDue(),
+  };
+}

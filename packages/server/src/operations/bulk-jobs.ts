@@ -1,0 +1,341 @@
+/**
+ * Bulk jobs: replay, delete or cancel all tasks that match a filter, at a limited rate. A job is a record, so
+ * it survives restarts, and no task is changed twice by it: a piece is written down before it is begun, and
+ * a task remembers the job that replayed it.
+ *
+ *   running  leaves by pause, abort, its end, or because too much of a canary failed again
+ *   paused   leaves by resume or abort
+ *   done, aborted, stopped  are left by nothing; the record is removed when there are too many
+ */
+import { FaultError } from "@codeq/engine";
+import { limits } from "@codeq/protocol";
+import type { Task, TaskId, TenantId } from "@codeq/queue";
+import type { Queue } from "../broker/queue.ts";
+import type { Acted, TaskAction } from "../broker/task-actions.ts";
+import { placeOf, type TaskFilter } from "../broker/task-filter.ts";
+import type { Clock } from "../clock.ts";
+import type { AuditEvent } from "../store/audit-record.ts";
+import {
+  type BulkJob,
+  type JobAction,
+  type JobPiece,
+  removalOfJob,
+  writeOfJob,
+} from "../store/job-record.ts";
+import type { Store } from "../store/store.ts";
+import { type RandomBytes, TaskIds } from "../task-ids.ts";
+import { auditEventOf } from "./audit-event.ts";
+
+const pieceTasks = 200;
+const stageTasksMax = 1000;
+const failuresKept = 100;
+const leftMax = 100_000;
+/** How often outcomes of a canary are looked for, and how soon after a fault a job goes on. */
+const lookMs = 1000;
+
+export type NewJob = Pick<
+  BulkJob,
+  "tenantId" | "action" | "filter" | "asked" | "perSecond" | "canary" | "by"
+>;
+
+interface BulkJobsParts {
+  readonly store: Store;
+  readonly queue: Queue;
+  readonly clock: Clock;
+  readonly randomBytes: RandomBytes;
+}
+
+export class BulkJobs {
+  /** Called when there is something to do. */
+  onPlanned: () => void = () => {};
+  /** Called with a job that has ended, once that is durable. */
+  onEnded: (job: BulkJob) => Promise<void> = () => Promise.resolve();
+  readonly #store: Store;
+  readonly #queue: Queue;
+  readonly #clock: Clock;
+  readonly #ids: TaskIds;
+  readonly #jobs: Map<string, BulkJob> = new Map();
+  /** On the monotonic clock, when each running job goes on. */
+  readonly #dueMs: Map<string, number> = new Map();
+  /** Pieces that a process before this one may have done in part. */
+  readonly #resumed: Set<string> = new Set();
+
+  private constructor(parts: BulkJobsParts) {
+    this.#store = parts.store;
+    this.#queue = parts.queue;
+    this.#clock = parts.clock;
+    this.#ids = new TaskIds(parts.randomBytes);
+  }
+
+  static async open(parts: BulkJobsParts): Promise<BulkJobs> {
+    const jobs = new BulkJobs(parts);
+    for await (const job of parts.store.jobs()) {
+      jobs.#jobs.set(job.id, job);
+      if (job.piece?.isActedOn === false) jobs.#resumed.add(job.id);
+      if (job.state === "running") jobs.#plan(job.id, 0);
+    }
+    return jobs;
+  }
+
+  /** The newest first. */
+  of(tenantId: TenantId): readonly BulkJob[] {
+    const found = [...this.#jobs.values()].filter((job) => job.tenantId === tenantId);
+    return found.sort((one, other) => (one.id < other.id ? 1 : -1));
+  }
+
+  find(tenantId: TenantId, id: string): BulkJob | undefined {
+    const job = this.#jobs.get(id);
+    return job?.tenantId === tenantId ? job : undefined;
+  }
+
+  /** Undefined when the tenant has too many that have not ended. */
+  async create(wanted: NewJob): Promise<BulkJob | undefined> {
+    const others = this.of(wanted.tenantId);
+    const ended = others.filter((job) => !isOpen(job));
+    if (others.length - ended.length >= limits.openJobsPerTenantMax) return undefined;
+    const nowMs = this.#clock.nowMs();
+    const job: BulkJob = {
+      id: this.#ids.next(nowMs),
+      ...wanted,
+      createdMs: nowMs,
+      updatedMs: nowMs,
+      state: "running",
+      reason: "",
+      after: "",
+      isLookedThrough: false,
+      piece: undefined,
+      matched: 0,
+      changed: 0,
+      failed: 0,
+      failures: [],
+    };
+    const old = ended.slice(limits.endedJobsPerTenantMax - 1);
+    this.#jobs.set(job.id, job);
+    for (const { id } of old) this.#jobs.delete(id);
+    await this.#store.commitRecords([writeOfJob(job), ...old.map(removalOfJob)]).done;
+    this.#plan(job.id, 0);
+    this.onPlanned();
+    return job;
+  }
+
+  /** Undefined when it has ended, or is so already. */
+  async set(
+    job: BulkJob,
+    state: "running" | "paused" | "aborted",
+    reason = "",
+  ): Promise<BulkJob | undefined> {
+    const current = this.#jobs.get(job.id);
+    if (current === undefined || !isOpen(current)) return undefined;
+    const changed = await this.#update(job.id, { state, reason });
+    if (state === "running") {
+      this.#plan(job.id, 0);
+      this.onPlanned();
+    } else this.#dueMs.delete(job.id);
+    if (state === "aborted") await this.onEnded(changed);
+    return changed;
+  }
+
+  /** When something is to be done, on the monotonic clock; undefined while no job runs. */
+  get dueMs(): number | undefined {
+    return this.#dueMs.size === 0 ? undefined : Math.min(...this.#dueMs.values());
+  }
+
+  /** Does a piece of every job that is due. */
+  async runDue(): Promise<void> {
+    const nowMs = this.#clock.monotonicMs();
+    for (const [id, dueMs] of [...this.#dueMs]) {
+      if (dueMs > nowMs) continue;
+      try {
+        await this.#step(id);
+      } catch (error) {
+        if (!(error instanceof FaultError)) throw error;
+        // A shard is away or a disk is full: what was not done is done later, and some of it may have been.
+        if (this.#jobs.get(id)?.piece?.isActedOn === false) this.#resumed.add(id);
+        if (this.#dueMs.has(id)) this.#plan(id, lookMs);
+      }
+    }
+  }
+
+  async #step(id: string): Promise<void> {
+    const job = this.#jobs.get(id) as BulkJob;
+    const { piece } = job;
+    if (piece === undefined) return job.isLookedThrough ? this.#end(job) : this.#take(job);
+    if (!piece.isActedOn) return this.#act(job, piece);
+    return this.#look(job, piece);
+  }
+
+  /** Writes down which tasks are next. */
+  async #take(job: BulkJob): Promise<void> {
+    const { tenantId, after, canary } = job;
+    const filter = filterOf(job);
+    const limit =
+      canary === undefined ? Math.min(pieceTasks, job.perSecond) : stageSize(job, canary);
+    const page = await this.#queue.find({ tenantId, filter, order: "oldest", after, limit });
+    if (page === undefined) {
+      this.#plan(job.id, lookMs);
+      return;
+    }
+    const ids = page.tasks.filter((task) => isMeant(task, job.action)).map(({ id }) => id);
+    await this.#update(job.id, {
+      after: page.next ?? after,
+      isLookedThrough: page.next === undefined,
+      matched: job.matched + ids.length,
+      piece:
+        ids.length === 0
+          ? undefined
+          : { ids, isActedOn: false, size: ids.length, succeeded: 0, failedAgain: 0 },
+    });
+    this.#plan(job.id, 0);
+  }
+
+  async #act(job: BulkJob, { ids, size }: JobPiece): Promise<void> {
+    const { tenantId } = job;
+    const action = actionOf(job);
+    const startedMs = this.#clock.monotonicMs();
+    const acted = await Promise.all(ids.map((id) => this.#queue.act({ tenantId, id }, action)));
+    const wasBegun = this.#resumed.delete(job.id);
+    const failures: { id: TaskId; code: string }[] = [];
+    const changed: TaskId[] = [];
+    for (const [at, answer] of acted.entries()) {
+      const id = ids[at] as TaskId;
+      if (answer.ok || isDone(answer, job, wasBegun)) changed.push(id);
+      else failures.push({ id, code: answer.code === "task_unknown" ? "not_found" : answer.code });
+    }
+    const watched = {
+      ids: changed,
+      isActedOn: true,
+      size: changed.length,
+      succeeded: 0,
+      failedAgain: 0,
+    };
+    await this.#update(job.id, {
+      piece: job.canary === undefined || changed.length === 0 ? undefined : watched,
+      changed: job.changed + changed.length,
+      failed: job.failed + failures.length,
+      failures: [...job.failures, ...failures].slice(0, failuresKept),
+    });
+    const isOver = failures.some(({ code }) => code === "quota_exceeded");
+    if (isOver && this.#jobs.get(job.id)?.state === "running") {
+      await this.set(
+        job,
+        "paused",
+        "the quota of the tenant is reached; resume it when there is room",
+      );
+    }
+    const tookMs = this.#clock.monotonicMs() - startedMs;
+    this.#plan(job.id, Math.max(0, (size * 1000) / job.perSecond - tookMs));
+  }
+
+  /** What became of the tasks of a stage. */
+  async #look(job: BulkJob, piece: JobPiece): Promise<void> {
+    const found = await Promise.all(piece.ids.map((id) => this.#queue.get(job.tenantId, id)));
+    const places = found.map((each) => (each === undefined ? "gone" : placeOf(each.task)));
+    const count = (...wanted: string[]): number =>
+      places.filter((place) => wanted.includes(place)).length;
+    const succeeded = piece.succeeded + count("done", "gone");
+    const failedAgain = piece.failedAgain + count("dead", "failed");
+    const ids = piece.ids.filter((_, at) =>
+      ["ready", "delayed", "leased"].includes(places[at] as string),
+    );
+    const { failurePercentMax } = job.canary ?? { failurePercentMax: 100 };
+    const isTooMuch = (failedAgain * 100) / piece.size > failurePercentMax;
+    if (isTooMuch) {
+      const reason = `${failedAgain} of ${piece.size} replayed tasks failed again; ${await this.#left(job)}`;
+      const stopped = await this.#update(job.id, { state: "stopped", reason, piece: undefined });
+      this.#dueMs.delete(job.id);
+      await this.onEnded(stopped);
+      return;
+    }
+    const isOver = ids.length === 0;
+    if (isOver || ids.length < piece.ids.length) {
+      const left = { ...piece, ids, succeeded, failedAgain };
+      await this.#update(job.id, { piece: isOver ? undefined : left });
+    }
+    this.#plan(job.id, isOver ? 0 : lookMs);
+  }
+
+  /** What is left of the tasks that match. */
+  async #left(job: BulkJob): Promise<string> {
+    const { tenantId } = job;
+    const filter = filterOf(job);
+    const wanted = { tenantId, filter, order: "oldest", after: "", limit: leftMax } as const;
+    const page = await this.#queue.find(wanted);
+    if (page === undefined) return "the others are left";
+    const more = page.next === undefined ? "" : "more than ";
+    return `${more}${page.tasks.length} dead letters are left`;
+  }
+
+  async #end(job: BulkJob): Promise<void> {
+    this.#dueMs.delete(job.id);
+    await this.onEnded(await this.#update(job.id, { state: "done" }));
+  }
+
+  /** What is not given stays as it is by then: somebody may have paused it meanwhile. */
+  async #update(id: string, changed: Partial<BulkJob>): Promise<BulkJob> {
+    const job = { ...(this.#jobs.get(id) as BulkJob), ...changed, updatedMs: this.#clock.nowMs() };
+    this.#jobs.set(id, job);
+    await this.#store.commitRecords([writeOfJob(job)]).done;
+    return job;
+  }
+
+  /** Unless it was paused or has ended. */
+  #plan(id: string, inMs: number): void {
+    if (this.#jobs.get(id)?.state !== "running") return;
+    this.#dueMs.set(id, this.#clock.monotonicMs() + inMs);
+  }
+}
+
+/** What the audit trail says of a job that has ended. */
+export function endOfJob({
+  id,
+  tenantId,
+  by,
+  state,
+  reason,
+  changed,
+  matched,
+}: BulkJob): AuditEvent {
+  const why = reason === "" ? "" : `: ${reason}`;
+  return {
+    ...auditEventOf({}, { action: "end_job", outcome: "ok", target: id, tenantId }),
+    subject: by,
+    detail: `${state}, ${changed} of ${matched} tasks${why}`,
+  };
+}
+
+/** Whether the action can do anything to a task where it is. */
+export function isMeant({ place }: Task, { kind }: JobAction): boolean {
+  const hasEnded = place.in === "dead" || place.in === "done";
+  return kind === "cancel" ? !hasEnded : kind === "delete" ? hasEnded : place.in === "dead";
+}
+
+function filterOf({ filter }: BulkJob): TaskFilter {
+  return filter as TaskFilter;
+}
+
+function isOpen({ state }: BulkJob): boolean {
+  return state === "running" || state === "paused";
+}
+
+function actionOf({ action, id }: BulkJob): TaskAction {
+  return action.kind === "replay" ? { kind: "replay", job: id } : action;
+}
+
+/** Whether it was done before: by this job, as the task says, or by the process before this one. */
+function isDone(answer: Acted & { ok: false }, { action }: BulkJob, wasBegun: boolean): boolean {
+  if (answer.code === "already_done") return true;
+  if (!wasBegun) return false;
+  return (
+    (action.kind === "delete" && answer.code === "task_unknown") ||
+    (action.kind === "cancel" && answer.code === "has_ended")
+  );
+}
+
+function stageSize(
+  { changed }: BulkJob,
+  { first, factor }: { first: number; factor: number },
+): number {
+  // The stages so far were first, first x factor and so on: the next is what was done, times the factor.
+  const next = changed === 0 ? first : Math.max(first, Math.ceil(changed * (factor - 1)) + first);
+  return Math.min(stageTasksMax, next);
+}

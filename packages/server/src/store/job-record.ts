@@ -1,0 +1,81 @@
+/**
+ * A bulk job as text: what it does to which tasks, how far it is, and what came of it. A piece of it is
+ * written down before it is begun, so that after a crash it is known what may have been done already.
+ */
+import { put, remove } from "@codeq/engine";
+import type { TaskId, TenantId } from "@codeq/queue";
+import { jobKey } from "./keys.ts";
+import type { RecordWrite } from "./store.ts";
+
+export type JobAction =
+  | { readonly kind: "replay" }
+  | { readonly kind: "delete" }
+  | { readonly kind: "cancel"; readonly graceMs: number };
+
+/** `stopped` by itself, because too much failed again; the others as somebody wanted. */
+export type JobState = "running" | "paused" | "done" | "aborted" | "stopped";
+
+/** Replays few tasks first, and more when enough of them succeed. */
+export interface Canary {
+  readonly first: number;
+  readonly factor: number;
+  /** With more failures among the tasks of a stage the job stops. */
+  readonly failurePercentMax: number;
+}
+
+export interface JobPiece {
+  readonly ids: readonly TaskId[];
+  /** They were acted on; of a canary those are left whose outcome is not known. */
+  readonly isActedOn: boolean;
+  /** How many there were, and what is known of them; of a canary. */
+  readonly size: number;
+  readonly succeeded: number;
+  readonly failedAgain: number;
+}
+
+export interface BulkJob {
+  readonly id: string;
+  readonly tenantId: TenantId;
+  readonly action: JobAction;
+  /** As the broker understands it; not looked into here. */
+  readonly filter: object;
+  /** The filter as it was written. */
+  readonly asked: Readonly<Record<string, string | undefined>>;
+  readonly perSecond: number;
+  readonly canary: Canary | undefined;
+  readonly by: string;
+  readonly createdMs: number;
+  readonly updatedMs: number;
+  readonly state: JobState;
+  /** Why it is paused or has ended; empty while it runs. */
+  readonly reason: string;
+  /** Everything up to this id was looked at. */
+  readonly after: string;
+  /** Whether there is nothing behind it. */
+  readonly isLookedThrough: boolean;
+  readonly piece: JobPiece | undefined;
+  readonly matched: number;
+  readonly changed: number;
+  readonly failed: number;
+  /** The first of those that could not be changed. */
+  readonly failures: readonly { readonly id: TaskId; readonly code: string }[];
+}
+
+export function writeOfJob(job: BulkJob): RecordWrite {
+  return put(jobKey(job.tenantId, job.id), JSON.stringify(job));
+}
+
+export function removalOfJob({ tenantId, id }: BulkJob): RecordWrite {
+  return remove(jobKey(tenantId, id));
+}
+
+/** Undefined for what is no record. */
+export function decodeJob(text: string): BulkJob | undefined {
+  try {
+    const job = JSON.parse(text) as BulkJob | null;
+    return typeof job?.id === "string" && typeof job.tenantId === "string" ? job : undefined;
+  } catch {
+    // Not JSON: the caller hears that it does not decode.
+    return undefined;
+  }
+}

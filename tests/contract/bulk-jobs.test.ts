@@ -1,0 +1,215 @@
+/** Bulk jobs: what they change, how they are held up, and that nothing is changed twice. */
+import assert from "node:assert/strict";
+import test from "node:test";
+import { type Reply, type RunningServer, setup } from "./setup.ts";
+
+const start = (server: RunningServer, body: unknown): Promise<Reply> =>
+  server.post("/admin/jobs", body, "admin-acme");
+
+// biome-ignore lint/suspicious/noExplicitAny: the job as it is on the wire.
+async function begun(server: RunningServer, body: unknown): Promise<any> {
+  const reply = await start(server, body);
+  assert.equal(reply.status, 201, reply.text);
+  return reply.json;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the job as it is on the wire.
+async function job(server: RunningServer, id: string): Promise<any> {
+  return (await server.get(`/admin/jobs/${id}`, "admin-acme")).json;
+}
+
+const set = (server: RunningServer, id: string, verb: string): Promise<Reply> =>
+  server.post(`/admin/jobs/${id}/${verb}`, undefined, "admin-acme");
+
+/** Lets the clock run until the job is in one of these states. */
+// biome-ignore lint/suspicious/noExplicitAny: the job as it is on the wire.
+async function untilIn(server: RunningServer, id: string, ...states: string[]): Promise<any> {
+  for (let second = 0; second < 100; second++) {
+    const found = await job(server, id);
+    if (states.includes(found.state)) return found;
+    await server.clock.advance(1000);
+  }
+  assert.fail(`the job is ${JSON.stringify(await job(server, id))}`);
+}
+
+async function buryMany(server: RunningServer, count: number, command = "mail"): Promise<string[]> {
+  const ids: string[] = [];
+  for (let n = 0; n < count; n++) ids.push(await server.buried({ command }));
+  return ids;
+}
+
+test("a job replays what matches, and leaves a record of it", async (t) => {
+  const server = await setup(t);
+  await buryMany(server, 5);
+  await buryMany(server, 2, "other");
+  const dry = await start(server, { action: "replay", command: "mail", dryRun: true });
+  assert.deepEqual([dry.status, dry.json], [200, { matched: 5, hasMore: false }]);
+  const { id, state, filter, by } = await begun(server, { action: "replay", command: "mail" });
+  assert.deepEqual([state, filter, by], ["running", { command: "mail" }, "boss"]);
+  const done = await untilIn(server, id, "done");
+  assert.deepEqual([done.matched, done.changed, done.failed, done.failures], [5, 5, 0, []]);
+  assert.deepEqual([(await server.stats("mail")).ready, (await server.stats("other")).dlq], [5, 2]);
+  const { jobs } = (await server.get("/admin/jobs", "admin-acme")).json;
+  assert.deepEqual(jobs, [done]);
+  const { records } = (await server.get("/admin/audit", "admin-acme")).json;
+  const told = records.map((record: { action: string }) => record.action);
+  assert.deepEqual(told, ["end_job", "create_job", "create_job"]);
+  assert.match(records[0].detail, /^done, 5 of 5 tasks$/);
+});
+
+test("a job is held back by its rate, paused, resumed and aborted", async (t) => {
+  const server = await setup(t);
+  await buryMany(server, 30);
+  const { id } = await begun(server, { action: "delete", all: true, ratePerSecond: 5 });
+  await server.clock.advance(1500);
+  const early = await job(server, id);
+  assert.ok(early.changed >= 5 && early.changed <= 15, JSON.stringify(early));
+  const paused = await set(server, id, "pause");
+  assert.deepEqual([paused.json.state, paused.json.reason], ["paused", undefined]);
+  const { changed } = await job(server, id);
+  await server.clock.advance(10_000);
+  assert.equal((await job(server, id)).changed, changed);
+  const next = await server.restart();
+  t.after(() => next.stop());
+  await next.clock.advance(10_000);
+  assert.equal((await job(next, id)).changed, changed);
+  assert.equal((await set(next, id, "resume")).json.state, "running");
+  await next.clock.advance(1500);
+  assert.ok((await job(next, id)).changed > changed);
+  const aborted = await set(next, id, "abort");
+  assert.equal(aborted.json.state, "aborted");
+  await next.clock.advance(10_000);
+  assert.equal((await next.stats("mail")).dlq, 30 - (await job(next, id)).changed);
+  for (const verb of ["pause", "resume", "abort"]) {
+    const reply = await set(next, id, verb);
+    assert.deepEqual([reply.status, reply.headers["codeq-error"]], [409, "job_has_ended"]);
+  }
+});
+
+test("a job goes on after a power failure, and replays no task twice", async (t) => {
+  const server = await setup(t, { storage: "sim-disk" });
+  const ids = await buryMany(server, 12);
+  const { id } = await begun(server, { action: "replay", all: true, ratePerSecond: 4 });
+  for (let n = 0; n < 50 && (await server.stats("mail")).ready < 4; n++) {
+    await server.clock.advance(1);
+  }
+  server.world.crash("power");
+  const next = await server.world.start();
+  t.after(() => next.stop());
+  // What it has replayed dies again, and would match again.
+  for (let count = (await next.stats("mail")).ready; count > 0; count--) {
+    const task = await next.claim({ commands: ["mail"] });
+    await next.post(`/tasks/${task.id}/nack`, {}, "worker-acme");
+  }
+  const done = await untilIn(next, id, "done");
+  assert.equal(done.changed, 12, JSON.stringify(done));
+  for (const each of ids) assert.equal((await next.task(each)).replays, 1);
+});
+
+test("waiting and running tasks are cancelled, and those that have ended are left alone", async (t) => {
+  const server = await setup(t);
+  await server.complete(await server.leased({ command: "mail" }));
+  const leased = await server.leased({ command: "mail" });
+  await server.create({ command: "mail" });
+  await server.create({ command: "mail", delaySeconds: 1000 });
+  const { id } = await begun(server, { action: "cancel", command: "mail", graceSeconds: 0 });
+  const done = await untilIn(server, id, "done");
+  assert.deepEqual([done.matched, done.changed, done.failed], [3, 3, 0]);
+  assert.equal((await server.task(leased)).error, "CANCELLED");
+  // Tasks that were created later are not meant.
+  await server.create({ command: "mail" });
+  await server.clock.advance(5000);
+  assert.equal((await server.stats("mail")).ready, 1);
+});
+
+test("a canary goes on in larger stages while its tasks succeed", async (t) => {
+  const server = await setup(t);
+  await buryMany(server, 10);
+  const body = { action: "replay", all: true, canary: true, canaryFirst: 2 };
+  const { id, canary } = await begun(server, body);
+  assert.deepEqual(canary, { first: 2, factor: 2, failurePercent: 20 });
+  const sizes: number[] = [];
+  for (let left = 10; left > 0; ) {
+    await server.clock.advance(1000);
+    const { ready } = await server.stats("mail");
+    if (ready === 0) continue;
+    sizes.push(ready);
+    left -= ready;
+    for (let n = 0; n < ready; n++) {
+      const task = await server.claim({ commands: ["mail"] });
+      await server.complete(task.id);
+    }
+  }
+  assert.deepEqual(sizes, [2, 4, 4]);
+  assert.equal((await untilIn(server, id, "done")).changed, 10);
+});
+
+test("a canary stops by itself when too many fail again, and says what is left", async (t) => {
+  const server = await setup(t);
+  await buryMany(server, 10);
+  const { id } = await begun(server, {
+    action: "replay",
+    all: true,
+    canary: true,
+    canaryFirst: 4,
+    canaryFailurePercent: 25,
+  });
+  await server.clock.advance(1000);
+  const waiting = (await job(server, id)).canary.stage;
+  assert.deepEqual(waiting, { size: 4, waiting: 4, succeeded: 0, failedAgain: 0 });
+  for (let n = 0; n < 2; n++) {
+    const task = await server.claim({ commands: ["mail"] });
+    await server.post(`/tasks/${task.id}/nack`, {}, "worker-acme");
+  }
+  const stopped = await untilIn(server, id, "stopped");
+  assert.equal(stopped.reason, "2 of 4 replayed tasks failed again; 8 dead letters are left");
+  assert.equal(stopped.changed, 4);
+  await server.clock.advance(10_000);
+  assert.deepEqual([(await server.stats("mail")).ready, (await server.stats("mail")).dlq], [2, 8]);
+});
+
+test("jobs of other tenants are not there, and what makes no sense is refused", async (t) => {
+  const server = await setup(t);
+  await buryMany(server, 1);
+  const { id } = await begun(server, { action: "delete", all: true });
+  for (const [method, path] of [
+    ["GET", `/v1/codeq/admin/jobs/${id}`],
+    ["POST", `/v1/codeq/admin/jobs/${id}/abort`],
+    ["GET", "/v1/codeq/admin/jobs/unknown"],
+  ] as const) {
+    const reply = await server.ask(path, { method, caller: "admin-globex" });
+    assert.deepEqual([reply.status, reply.headers["codeq-error"]], [404, "job_not_found"]);
+  }
+  assert.deepEqual((await server.get("/admin/jobs", "admin-globex")).json, { jobs: [] });
+  for (const body of [
+    {},
+    { action: "replay" },
+    { action: "explode", all: true },
+    { action: "replay", all: true, command: "mail" },
+    { action: "replay", place: "ready" },
+    { action: "cancel", place: "dead" },
+    { action: "delete", place: "leased" },
+    { action: "delete", all: true, canary: true },
+    { action: "replay", all: true, graceSeconds: 5 },
+    { action: "replay", all: true, ratePerSecond: 0 },
+    { action: "replay", all: true, ratePerSecond: 1e9 },
+    { action: "replay", all: true, canary: true, canaryFirst: 0 },
+    { action: "replay", all: true, canary: true, canaryFailurePercent: 101 },
+    { action: "replay", group: "x" },
+    { action: "replay", error: "x".repeat(2000) },
+    { action: "replay", all: true, rate: 5 },
+  ]) {
+    const reply = await start(server, body);
+    assert.equal(reply.status, 400, `${JSON.stringify(body)}: ${reply.text}`);
+  }
+});
+
+test("a tenant has a bounded number of jobs", async (t) => {
+  const server = await setup(t);
+  for (let n = 0; n < 10; n++) {
+    const { id } = await begun(server, { action: "replay", command: "mail" });
+    await set(server, id, "pause");
+  }
+  const more = await start(server, { action: "replay", command: "mail" });
+  assert.deepEqual([more.status, more.headers["codeq-error"]], [409, "too_many_jobs"]);
+});
