@@ -144,13 +144,28 @@ export class PowerLossDisk implements Disk {
     return Promise.resolve(Number.MAX_SAFE_INTEGER);
   }
 
-  /** Leaves in the directory what the failure spared. Nobody may have a file open any more. */
-  losePower(): void {
+  /** The power has failed elsewhere, and so it has here. */
+  fail(): void {
+    this.#left = 0;
+    if (this.isLost) return;
+    this.isLost = true;
+    this.#onLost();
+  }
+
+  /**
+   * Leaves in the directory what the failure spared. Nobody may have a file open any more. Returns whether
+   * anything was not yet synced.
+   */
+  losePower(): boolean {
+    const contents = new Set(this.#contents.values());
+    const isCut =
+      this.#changes.length > 0 || [...contents].some((each) => each.unsynced.length > 0);
     const kept = this.random.int(this.#changes.length + 1);
     for (const change of this.#changes.splice(kept).reverse()) change.undo();
     for (const change of this.#changes) change.forget();
-    for (const content of new Set(this.#contents.values())) this.#loseWrites(content);
+    for (const content of contents) this.#loseWrites(content);
     rmSync(this.#graves, { recursive: true });
+    return isCut;
   }
 
   /** Called at the start of every operation of a file, too. */
@@ -160,10 +175,7 @@ export class PowerLossDisk implements Disk {
 
   #count(): void {
     this.#left -= 1;
-    if (this.#left <= 0 && !this.isLost) {
-      this.isLost = true;
-      this.#onLost();
-    }
+    if (this.#left <= 0) this.fail();
     if (this.isLost) throw powerFailure();
   }
 
