@@ -72,7 +72,7 @@ class Machine {
     if (started !== undefined) {
       await this.#check(started.brokers);
       if (!isLast) await this.#work(started.core.queue, isLost);
-      await started.core[Symbol.asyncDispose]().catch(() => {});
+      await started.core[Symbol.asyncDispose]();
     }
     if (isLast) return;
     this.totals.failures += 1;

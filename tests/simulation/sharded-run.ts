@@ -118,6 +118,10 @@ class ShardedRun {
   readonly #down: Map<number, number> = new Map();
   /** The end of a lease that was not durable is undone with its shard; others may have its place. */
   #mayExceed = false;
+  /** Queues that are paused in every shard, and those of which it is not known. */
+  readonly #pauses: Map<string, "paused" | "unknown"> = new Map();
+  /** On their way to the shards. */
+  readonly #pausing: Set<string> = new Set();
   #workers = 0;
 
   constructor(
@@ -210,7 +214,8 @@ class ShardedRun {
     const draw = this.#random.next();
     if (draw < 0.4) this.#create();
     else if (draw < 0.65) this.#claim();
-    else if (draw < 0.72) this.#cancel();
+    else if (draw < 0.7) this.#cancel();
+    else if (draw < 0.76) this.#administer();
     else this.#work();
   }
 
@@ -222,7 +227,8 @@ class ShardedRun {
     const delayMs = random.next() < 0.1 ? random.int(5000) : undefined;
     const visibleMs = delayMs === undefined ? undefined : this.#world.clock.nowMs() + delayMs;
     const command = idempotencyKey === "" ? random.pick(commands) : "a";
-    const fields = { tenantId, idempotencyKey, priority, visibleMs, command };
+    const maxAttempts = random.pick([1, 3, 20]);
+    const fields = { tenantId, idempotencyKey, priority, visibleMs, command, maxAttempts };
     create(this.#world.queue, fields).done.then(
       ({ task, replayed }) => {
         const key = `${tenantId}/${idempotencyKey}`;
@@ -284,6 +290,58 @@ class ShardedRun {
     if (claim !== undefined) this.#world.queue.cancelClaim(claim);
   }
 
+  /** Somebody cancels or replays a task, or pauses or resumes a queue. */
+  #administer(): void {
+    const random = this.#random;
+    const draw = random.next();
+    if (draw < 0.4) {
+      void this.#pause(random.pick(tenants), random.pick(commands), random.next() < 0.4);
+      return;
+    }
+    const ids = [...this.acknowledged.keys()];
+    const id = ids[random.int(Math.max(ids.length, 1))];
+    const known = id === undefined ? undefined : this.acknowledged.get(id);
+    if (id === undefined || known === undefined) return;
+    const { tenantId } = known;
+    const { queue } = this.#world;
+    const action =
+      draw < 0.7
+        ? ({ kind: "replay" } as const)
+        : ({ kind: "cancel", graceMs: random.pick([0, 5000]) } as const);
+    queue.act({ tenantId, id }, action).then(
+      (acted) => {
+        if (!acted.ok) {
+          if (acted.code === "task_unknown") this.#broken(`${id} was acknowledged and is unknown`);
+          return;
+        }
+        if (known.isDone) this.#broken(`${id} has ended, and ${action.kind} was accepted`);
+        if (acted.task.place.in === "done") known.isDone = true;
+      },
+      () => {},
+    );
+  }
+
+  /** While it is not answered, and after a failure, nobody knows which shards have heard of it. */
+  async #pause(tenantId: TenantId, command: string, isPaused: boolean): Promise<boolean> {
+    const name = `${tenantId}/${command}`;
+    const { queue, clock } = this.#world;
+    // The order in which two of them reach the shards is not known either.
+    if (this.#pausing.has(name)) return false;
+    this.#pausing.add(name);
+    this.#pauses.set(name, "unknown");
+    const pause = isPaused ? { by: "admin", atMs: clock.nowMs(), reason: "" } : undefined;
+    try {
+      await queue.pause({ tenantId, name: command }, pause);
+      if (isPaused) this.#pauses.set(name, "paused");
+      else this.#pauses.delete(name);
+      return true;
+    } catch {
+      return false;
+    } finally {
+      this.#pausing.delete(name);
+    }
+  }
+
   #work(): void {
     const random = this.#random;
     const at = random.int(Math.max(this.#held.length, 1));
@@ -322,8 +380,14 @@ class ShardedRun {
     const order = this.#order[shard]?.get(name) ?? [];
     this.#order[shard]?.set(name, order);
     if (because === "created" && after?.place.in === "ready") order.push(task.id);
-    if (because !== "claimed") return;
     const at = order.indexOf(task.id);
+    if (because !== "claimed") {
+      if (at >= 0 && after?.place.in !== "ready") order.splice(at, 1);
+      return;
+    }
+    const queue = `${task.tenantId}/${queueOf(task.command)}`;
+    if (this.#pauses.get(queue) === "paused")
+      this.#broken(`${task.id} was claimed, ${queue} is paused`);
     if (at > 0) this.#broken(`${task.id} was claimed before ${order[0]} of the same bucket`);
     if (at === 0) order.shift();
   }
@@ -354,11 +418,32 @@ class ShardedRun {
       this.#broken(`what the router counts of ${tenantId} is ${held}, not ${JSON.stringify(sum)}`);
     }
     this.#checkWaiting();
+    await this.#checkCounts();
     for (const [id, { tenantId, isDone }] of this.acknowledged) {
       const broker = this.#world.brokers[shardOf(id, this.#count)] as Broker;
       const task = broker.store.task(id);
       if (task?.tenantId !== tenantId) this.#broken(`${id} was acknowledged and is gone`);
       if (isDone && task?.place.in !== "done") this.#broken(`${id} ended and is ${task?.place.in}`);
+    }
+  }
+
+  /** What the router answers is the sum of what the shards have. */
+  async #checkCounts(): Promise<void> {
+    const { queue } = this.#world;
+    for (const tenantId of tenants) {
+      for (const command of commands) {
+        const counts = await this.#world.done(Promise.resolve(queue.counts(tenantId, command)));
+        const told = counts.ready.reduce((sum, each) => sum + each, 0) + counts.delayed;
+        let real = 0;
+        for (const { queues } of this.#brokers()) {
+          for (const each of queues.ofTenant(tenantId)) {
+            if (each.name === command) real += each.readyTotal + each.counts.delayed;
+          }
+        }
+        if (queue.isPartial) this.#broken("all shards are there, and counts are called partial");
+        if (told === real) continue;
+        this.#broken(`${told} tasks of ${tenantId}/${command} are counted, there are ${real}`);
+      }
     }
   }
 
@@ -370,6 +455,7 @@ class ShardedRun {
       for (const broker of this.#brokers()) {
         for (const { name, readyTotal } of broker.queues.ofTenant(tenantId)) {
           if (readyTotal === 0 || (queues !== undefined && !queues.includes(name))) continue;
+          if (this.#pauses.has(`${tenantId}/${name}`)) continue;
           this.#broken(`a claim of ${tenantId} waits beside ${readyTotal} tasks of ${name}`);
         }
       }
@@ -403,6 +489,7 @@ class ShardedRun {
   /** Good workers only, until every task has ended. */
   async #finish(): Promise<void> {
     await this.#look();
+    await this.#resumeAll();
     this.#world.queue.stopWaiting();
     for (let round = 0; round < 2000; round += 1) {
       const held = this.#held.splice(0);
@@ -435,6 +522,13 @@ class ShardedRun {
       const found = await this.#world.done(this.#world.queue.get(tenantId, id));
       const place = found?.task.place.in;
       if (place !== "done" && place !== "dead") this.#broken(`${id} does not end: ${place}`);
+    }
+  }
+
+  async #resumeAll(): Promise<void> {
+    for (const name of [...this.#pauses.keys()]) {
+      const [tenantId, command] = name.split("/") as [TenantId, string];
+      while (!(await this.#world.done(this.#pause(tenantId, command, false)))) await this.#pass(20);
     }
   }
 

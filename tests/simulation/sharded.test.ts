@@ -44,6 +44,20 @@ function replace<T extends object, Name extends keyof T>(
   };
 }
 
+/** Some shards are not asked; the answer is this one. */
+function forgetAt(
+  isAt: (shard: RemoteShard) => boolean,
+  name: string,
+  answer: () => Promise<unknown>,
+): Disposable {
+  return replace(RemoteShard.prototype, "ask", (ask) => {
+    return function asked(this: RemoteShard, ...given: Parameters<typeof ask>) {
+      const isForgotten = given[0] === name && isAt(this);
+      return isForgotten ? answer() : ask.apply(this, given);
+    } as typeof ask;
+  });
+}
+
 const plantedBugs: readonly PlantedBug[] = [
   {
     bug: "a claim is offered to two shards",
@@ -76,6 +90,26 @@ const plantedBugs: readonly PlantedBug[] = [
         };
       });
     },
+  },
+  {
+    bug: "a pause does not reach every shard",
+    says: /was claimed, .* is paused/,
+    plant: () =>
+      forgetAt(
+        ({ number }) => number > 0,
+        "pause",
+        () => Promise.resolve(null),
+      ),
+  },
+  {
+    bug: "counts leave out a shard that is there",
+    says: /are counted, there are/,
+    plant: () =>
+      forgetAt(
+        ({ number }) => number === 0,
+        "counts",
+        () => Promise.reject(new Error("planted")),
+      ),
   },
   {
     bug: "leases under way to a shard are not counted",
