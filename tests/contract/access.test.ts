@@ -400,6 +400,31 @@ const table: Readonly<Record<string, Row>> = {
     ok: 204,
     foreign: [404, "there is no such secret, or it signs nothing any more"],
   },
+  "PUT /v1/codeq/admin/topics/:topicName": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/topics/print",
+    body: () => ({ priorityTiers: [0], maxAttempts: 2 }),
+    ok: 201,
+    foreign: 201,
+  },
+  "GET /v1/codeq/admin/topics/:topicName": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/topics/render",
+    ok: 200,
+    foreign: [404, 'queue topic "globex.render" not found'],
+  },
+  "GET /v1/codeq/admin/topics": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/topics",
+    ok: 200,
+    foreign: 200,
+  },
+  "DELETE /v1/codeq/admin/topics/:topicName": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/topics/render?deletionPolicy=Delete",
+    ok: 204,
+    foreign: 204,
+  },
   "POST /v1/codeq/workers/subscriptions": {
     access: "worker",
     path: () => "/v1/codeq/workers/subscriptions",
@@ -507,6 +532,11 @@ async function populated(t: TestContext): Promise<[RunningServer, Ids]> {
   const wanted = { callbackUrl: "https://a.example/classified", eventTypes: ["print"] };
   const subscribed = await server.post("/workers/subscriptions", wanted, "worker-acme");
   const subscription = subscribed.json.subscriptionId;
+  const topic = { priorityTiers: [0, 9], maxAttempts: 5 };
+  await server.ask("/v1/codeq/admin/topics/render", {
+    ...{ method: "PUT", caller: "admin-acme" },
+    body: topic,
+  });
   const named = { apiKey, job, endpoint, webhookSecret, subscription };
   return [server, { leased, done, dead, waiting, ...named }];
 }

@@ -122,6 +122,7 @@ class Reading {
       case "key-uses":
       case "audit":
       case "subs":
+      case "topics":
       case "sub-turns":
         return;
       default:

@@ -1017,6 +1017,40 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
+    checker: "topicLimitsHold",
+    bug: "a claim of several does not count what it takes itself",
+    plants: {
+      core: (core) =>
+        onQueue(core, (queue) => {
+          queue.reserve = () => {};
+        }),
+    },
+  },
+  {
+    checker: "topicLimitsHold",
+    bug: "topics are forgotten when the server starts again",
+    plants: {
+      core: ({ broker }) => {
+        for (const queue of broker.queues.all()) broker.queues.setTopic(queue, undefined);
+      },
+    },
+  },
+  {
+    checker: "topicLimitsHold",
+    bug: "a dead letter is buried without its copy",
+    plants: {
+      core: ({ store }) => {
+        const commit = store.commit.bind(store);
+        store.commit = (changes) =>
+          commit(
+            changes.filter(
+              ({ because, after }) => because !== "created" || after?.repairs === undefined,
+            ),
+          );
+      },
+    },
+  },
+  {
     checker: "everythingFinishes",
     bug: "leases never run out",
     plants: {

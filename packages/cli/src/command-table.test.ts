@@ -30,6 +30,7 @@ const promised = [
   ...["pause", "resume", "cancel", "move", "run-now", "reschedule", "set-priority", "edit"],
   ...["subscriptions create", "subscriptions list", "subscriptions get"],
   ...["subscriptions renew", "subscriptions delete"],
+  ...["topics set", "topics list", "topics get", "topics delete"],
 ];
 
 test("every promised command has a row, and every row is promised", () => {

@@ -10,6 +10,7 @@ import { repairCommands } from "./table/repair-commands.ts";
 import { startCommands } from "./table/start-commands.ts";
 import { subscriptionCommands } from "./table/subscription-commands.ts";
 import { taskCommands } from "./table/task-commands.ts";
+import { topicCommands } from "./table/topic-commands.ts";
 import { webhookCommands } from "./table/webhook-commands.ts";
 
 export const commandTable: readonly CommandRow[] = [
@@ -18,6 +19,7 @@ export const commandTable: readonly CommandRow[] = [
   ...repairCommands,
   ...webhookCommands,
   ...subscriptionCommands,
+  ...topicCommands,
   ...accessCommands,
   ...checkCommands,
   ...goCommands,

@@ -37,6 +37,7 @@ export type {
   SeriesPoint,
   TaskFlow,
 } from "./admin/queue-overview.ts";
+export type { Topic, TopicPolicy } from "./admin/topic.ts";
 export type { Artifact, ArtifactContent, RunArtifact } from "./artifact.ts";
 export {
   type Client,

@@ -63,6 +63,13 @@ export const errors = {
   task_not_found: row(404, "NOT_FOUND", "task not found"),
   task_unknown: row(404, "NOT_FOUND", "not-found"),
   result_not_found: row(404, "NOT_FOUND", "result not found", true),
+  topic_not_found: row(404, "NOT_FOUND", "queue topic not found"),
+  invalid_topic: row(422, "INVALID_ARGUMENT", "the policy of the topic is invalid"),
+  priority_not_allowed: row(
+    400,
+    "INVALID_ARGUMENT",
+    "the topic of the queue does not allow this priority; choose one of its tiers",
+  ),
   subscription_not_found: row(404, "NOT_FOUND", "not-found"),
   not_owner: row(403, "PERMISSION_DENIED", "not-owner"),
   not_in_progress: row(409, "ABORTED", "not-in-progress"),
@@ -98,6 +105,11 @@ export const errors = {
     409,
     "RESOURCE_EXHAUSTED",
     "too many queues of this tenant are paused; resume some of them",
+  ),
+  too_many_topics: row(
+    409,
+    "RESOURCE_EXHAUSTED",
+    "too many topics; delete those that are not used any more",
   ),
   too_many_subscriptions: row(
     409,

@@ -37,6 +37,7 @@ import { subscribersAreTold } from "./subscribers-are-told.ts";
 import { tenantsAreApart } from "./tenants-are-apart.ts";
 import { terminalIsFinal } from "./terminal-is-final.ts";
 import { toldIsDurable } from "./told-is-durable.ts";
+import { topicLimitsHold } from "./topic-limits-hold.ts";
 import { webhooksArrive } from "./webhooks-arrive.ts";
 
 export const checkers = {
@@ -72,6 +73,7 @@ export const checkers = {
   deliveriesAreLogged,
   subscribersAreTold,
   filesAreThere,
+  topicLimitsHold,
   replays,
   pausedStandsStill,
   cancelledIsOver,

@@ -6,6 +6,7 @@ import { queueOf, type Task } from "@codeq/queue";
 import { pausedKey } from "../../../packages/server/src/store/keys.ts";
 import type { LedgerEvent } from "../ledger.ts";
 import { workers } from "../plan.ts";
+import { leasesOf } from "../topic-of.ts";
 import type { MakeChecker } from "./checker.ts";
 
 interface Head {
@@ -27,6 +28,12 @@ export const priorityOrder: MakeChecker = ({ world, report }) => {
       if (world.ledger.keys.has(pausedKey(queue, task.tenantId))) continue;
       const best = heads.get(queue);
       if (best === undefined || comesBefore(head, best)) heads.set(queue, head);
+    }
+    // A queue that has all the leases that its topic allows offers nothing.
+    for (const queue of heads.keys()) {
+      const limit = leasesOf(world, { command: queue, tenantId: before.tenantId });
+      const isOwn = queue === queueOf(before.command);
+      if (limit !== undefined && limit.leases >= limit.max && !isOwn) heads.delete(queue);
     }
     headsAtClaim.set(`${id} ${after.leaseToken}`, heads);
   };

@@ -1,9 +1,11 @@
 /**
  * In the order of the log, no task is created or replayed and no lease begins while the tenant has all that its
- * quota allows. What was accepted may come back and end all the same.
+ * quota allows. What was accepted may come back and end all the same, and go where its topic sends dead letters.
  */
-import type { Task } from "@codeq/queue";
+import { queueOf, type Task, type TaskId } from "@codeq/queue";
 import { quotaOf } from "../../../packages/server/src/config/quotas.ts";
+import { topicPolicyOf } from "../topic-of.ts";
+import type { World } from "../world.ts";
 import type { MakeChecker } from "./checker.ts";
 
 export const quotasHold: MakeChecker = ({ world, report }) => {
@@ -20,6 +22,7 @@ export const quotasHold: MakeChecker = ({ world, report }) => {
     event: ({ kind, id, before, after }) => {
       if (after === undefined) return;
       if (kind !== "create" && kind !== "claim" && kind !== "replay") return;
+      if (isDeadLetterCopy(world, after)) return;
       const { tenantId: tenant } = after;
       const quota = quotaOf(world.plan.config.quotas, tenant);
       if (kind === "claim") {
@@ -40,3 +43,9 @@ export const quotasHold: MakeChecker = ({ world, report }) => {
     },
   };
 };
+
+function isDeadLetterCopy(world: World, { repairs, command }: Task): boolean {
+  const dead = world.ledger.tasks.get(repairs?.replayOf as TaskId);
+  if (dead === undefined) return false;
+  return topicPolicyOf(world, dead)?.deadLetterTopicRef === queueOf(command);
+}

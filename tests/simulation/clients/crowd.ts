@@ -5,6 +5,7 @@ import type { Fleet } from "./fleet.ts";
 import { administer, readTask } from "./look.ts";
 import { createBadly, createMany, createOne, createTwice, retryLost, reuseKey } from "./produce.ts";
 import { subscribeSome } from "./subscribe.ts";
+import { changeTopic } from "./topics.ts";
 import { actWrongly, claim, workOn } from "./work.ts";
 
 type Act = (fleet: Fleet) => Promise<void>;
@@ -20,7 +21,14 @@ const producing: readonly Act[] = [
   createBadly,
 ];
 const working: readonly Act[] = [claim, claim, claim, workOn, workOn, workOn, workOn, actWrongly];
-const looking: readonly Act[] = [readTask, readTask, readTask, administer, subscribeSome];
+const looking: readonly Act[] = [
+  readTask,
+  readTask,
+  readTask,
+  administer,
+  subscribeSome,
+  changeTopic,
+];
 
 /** Somebody does something; what comes of it is seen later. */
 export function actOnce(fleet: Fleet): void {

@@ -38,6 +38,10 @@ export class ApiClient {
     return this.#expectOk("POST", `/v1/codeq${path}`, { ...options, body });
   }
 
+  put(path: string, body: string): Promise<Reply> {
+    return this.#expectOk("PUT", `/v1/codeq${path}`, { body });
+  }
+
   patch(path: string, body: string): Promise<Reply> {
     return this.#expectOk("PATCH", `/v1/codeq${path}`, { body });
   }

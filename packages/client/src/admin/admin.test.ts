@@ -202,6 +202,31 @@ test("a task that waits is edited, moved and run, and its producer sees where it
   );
 });
 
+test("a queue with a topic has its policy, until the topic is deleted", async () => {
+  await using server = await testServer();
+  const { admin } = server.client;
+  const made = await admin.putTopic("mail", { priorityTiers: [0, 5], maxAttempts: 7 });
+  assert.deepEqual([made.version, made.policy.maxAttempts], [1, 7]);
+  const greet = task("mail");
+  const { id } = await server.client.enqueue(greet, undefined);
+  assert.equal((await admin.task(id)).task.maxAttempts, 7);
+  const changed = await admin.putTopic("mail", { ...made.policy, maxConsumers: 2 });
+  assert.equal(changed.version, 2);
+  assert.deepEqual(await admin.topic("mail"), changed);
+  const names: string[] = [];
+  for await (const { topicName } of admin.topics()) names.push(topicName);
+  assert.deepEqual(names, ["mail"]);
+  await admin.deleteTopic("mail");
+  await assert.rejects(
+    admin.topic("mail"),
+    (error: CodeqError) => error.code === "topic_not_found",
+  );
+  await assert.rejects(
+    admin.putTopic("mail", { priorityTiers: [], maxAttempts: 1 }),
+    (error: CodeqError) => error.code === "invalid_topic",
+  );
+});
+
 test("a closed client asks nothing", async () => {
   await using server = await testServer();
   const client = server.newClient();

@@ -18,10 +18,11 @@ import type {
 import { AdminWebhooks } from "./admin-webhooks.ts";
 import type { BulkJob, JobOptions } from "./bulk-job.ts";
 import type { QueueOverview, QueueSeries, SeriesOptions } from "./queue-overview.ts";
+import type { Topic, TopicPolicy } from "./topic.ts";
 
 /** A request of an administrator, below `/v1/codeq/admin`. */
 export interface AdminRequest {
-  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly path: string;
   /** JSON text. */
   readonly body?: string;
@@ -238,6 +239,36 @@ export class Admin {
     return this.#ask({ method: "POST", path: "/jobs", body: JSON.stringify(body) });
   }
 
+  /** Gives a queue a policy of its own, or changes it; what is left out is reset. */
+  async putTopic(name: string, policy: TopicPolicy): Promise<Topic> {
+    const body = JSON.stringify(policy);
+    return (await this.#ask({ method: "PUT", path: topicPath(name), body })) as Topic;
+  }
+
+  /** The policy of a queue; rejects with the code `topic_not_found` when it has none. */
+  async topic(name: string): Promise<Topic> {
+    return (await this.#ask({ method: "GET", path: topicPath(name) })) as Topic;
+  }
+
+  /** All queues that have a policy of their own, page after page. */
+  async *topics(): AsyncGenerator<Topic, void, undefined> {
+    for (let after = ""; ; ) {
+      const path = `/topics?${new URLSearchParams({ after })}`;
+      const page = (await this.#ask({ method: "GET", path })) as {
+        readonly topics: readonly Topic[];
+        readonly next?: string;
+      };
+      yield* page.topics;
+      if (page.next === undefined) return;
+      after = page.next;
+    }
+  }
+
+  /** Takes its policy from a queue; tasks stay, and the settings of the server apply. */
+  async deleteTopic(name: string): Promise<void> {
+    await this.#ask({ method: "DELETE", path: `${topicPath(name)}?deletionPolicy=Delete` });
+  }
+
   async #act(id: string, verb: string, body?: string): Promise<AdminTask> {
     const answer = await this.#ask({
       method: "POST",
@@ -261,6 +292,10 @@ function jobPath(id: string): string {
 
 function queuePath(command: string): string {
   return `/queues/${encodeURIComponent(command)}`;
+}
+
+function topicPath(name: string): string {
+  return `/topics/${encodeURIComponent(name)}`;
 }
 
 function taskPath(id: string): string {

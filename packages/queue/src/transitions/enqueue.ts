@@ -27,6 +27,10 @@ export interface EnqueueAt {
   readonly seq: number;
   /** Whether the payload is short enough to travel with the task. */
   readonly keepsPayload: boolean;
+  /** Deliveries of a task that does not say how many. */
+  readonly maxAttemptsDefault?: number | undefined;
+  /** Instead of the one that was asked for. */
+  readonly priority?: number | undefined;
 }
 
 /** A new task. It waits for its time only when that lies strictly in the future. */
@@ -35,13 +39,13 @@ export function enqueue(input: NewTask, at: EnqueueAt): Task {
     id: at.id,
     tenantId: input.tenantId,
     command: input.command,
-    priority: clampPriority(input.priority),
+    priority: at.priority ?? clampPriority(input.priority),
     webhook: input.webhook,
     traceParent: input.traceParent,
     traceState: input.traceState,
     idempotencyKey: input.idempotencyKey,
     payload: at.keepsPayload ? input.payload : undefined,
-    maxAttempts: input.maxAttempts,
+    maxAttempts: input.maxAttempts || (at.maxAttemptsDefault ?? input.maxAttempts),
     attempts: 0,
     handBacks: 0,
     replays: 0,

@@ -25,6 +25,7 @@ import {
   type NackRequest,
   type NewTask,
   nack,
+  noRepairs,
   type Outcome,
   promote,
   queueOf,
@@ -50,6 +51,13 @@ import { type PausedQueue, type QueuePause, writeOfPause } from "../store/pause-
 import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import { isShort, isShortResult } from "../store/short-texts.ts";
 import type { Position, QueueName, Store } from "../store/store.ts";
+import {
+  nextTopic,
+  removalOfTopic,
+  type Topic,
+  type TopicPolicy,
+  writeOfTopic,
+} from "../store/topic-record.ts";
 import type { DrawId } from "../task-ids.ts";
 import type { Claim } from "./claim.ts";
 import { Claims } from "./claims.ts";
@@ -66,6 +74,7 @@ import type {
   Extended,
   FoundTasks,
   MayFinish,
+  PutTopic,
   Queue,
   QueueCounts,
   QueueWork,
@@ -91,6 +100,7 @@ import {
 import { TaskReads } from "./task-reads.ts";
 import { TaskSearch } from "./task-search.ts";
 import { TenantRoom } from "./tenant-room.ts";
+import { allowedPriority, nearestPriority } from "./topic-rules.ts";
 import type {
   ClaimedTask,
   Enqueued,
@@ -111,6 +121,8 @@ export interface BrokerOptions {
   readonly draw: () => number;
   readonly policy: RetryPolicy;
   readonly retention: Retention;
+  /** Deliveries of a task that does not say how many, where no topic does. */
+  readonly maxAttemptsDefault?: number | undefined;
   readonly delayedInMemoryMax: number;
   readonly quotas: Quotas;
   /** How long an endpoint of callbacks may fail before it is disabled; 0 for ever. */
@@ -191,6 +203,9 @@ export class Broker implements Queue {
     if (input.idempotencyKey !== "" && this.#replay(input, waiter, item)) return undefined;
     const exceeded = this.room.exceededByTask(input.tenantId, input.payloadBytes);
     if (exceeded !== undefined) return { code: "quota_exceeded", exceeded };
+    const topic = this.#topicOf(input);
+    const priority = topic && allowedPriority(topic, input.priority);
+    if (typeof priority === "object") return priority;
     const { clock, ids } = this.#options;
     const nowMs = clock.nowMs();
     const keepsPayload = isShort(input.payload);
@@ -199,6 +214,8 @@ export class Broker implements Queue {
       nowMs,
       seq: this.#nextSequence(),
       keepsPayload,
+      maxAttemptsDefault: topic?.policy.maxAttempts ?? this.#options.maxAttemptsDefault,
+      priority,
     });
     const change: Change = {
       before: undefined,
@@ -265,14 +282,16 @@ export class Broker implements Queue {
 
   nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item = 0): void {
     const how = { because: "nacked", reason: request.reason, waiter, item } as const;
-    const refused = this.#return(of, how, (task) => nack(task, of.owner, request, this.#terms()));
+    const refused = this.#return(of, how, (task) =>
+      nack(task, of.owner, request, this.#terms(task)),
+    );
     tellRefusal(refused, waiter, item);
   }
 
   abandon(of: OwnedTask, request: AbandonRequest, waiter: Waiter<Returned>, item = 0): void {
     const how = { because: "abandoned", reason: "", waiter, item } as const;
     const refused = this.#return(of, how, (task) =>
-      abandon(task, of.owner, request, this.#terms()),
+      abandon(task, of.owner, request, this.#terms(task)),
     );
     tellRefusal(refused, waiter, item);
   }
@@ -291,7 +310,8 @@ export class Broker implements Queue {
     if (this.store.state !== "open") return;
     const task = this.reads.find(of);
     if (task === undefined) return;
-    const { clock, retention } = this.#options;
+    const { clock } = this.#options;
+    const retention = this.#retentionOf(task);
     const at = { nowMs: clock.nowMs(), seq: this.#nextSequence(), retention };
     const outcome = release(task, of.owner, at);
     if (outcome.ok) this.#apply([changeOf(task, outcome.value, "released")]);
@@ -313,7 +333,8 @@ export class Broker implements Queue {
     if (before === undefined) return { code: "task_unknown" };
     if (isRepeat(before, of.owner, given.how)) return this.#repeat(before, waiter, item);
     const submission = before.result === undefined ? given : withAttached(before, given);
-    const { clock, retention } = this.#options;
+    const { clock } = this.#options;
+    const retention = this.#retentionOf(before);
     const keepsResult = isShortResult(submission.result);
     const outcome = complete(before, of.owner, submission, {
       nowMs: clock.nowMs(),
@@ -436,7 +457,8 @@ export class Broker implements Queue {
     if (action.kind === "replayAs") return this.#replayAs(task, action.changes);
     const exceeded = exceededBy(this.room, of, action);
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
-    const { clock, retention } = this.#options;
+    const { clock } = this.#options;
+    const retention = this.#retentionOf(task);
     const terms = { nowMs: clock.nowMs(), seq: this.#nextSequence(), retention };
     const decided = decide(task, action, terms);
     if (!decided.ok) return decided;
@@ -492,6 +514,47 @@ export class Broker implements Queue {
     return found;
   }
 
+  async putTopic(of: QueueName, policy: TopicPolicy): Promise<PutTopic> {
+    const before = this.queues.find(of.tenantId, of.name)?.topic;
+    const topic = nextTopic(of, before, { policy, nowMs: this.#options.clock.nowMs() });
+    await this.adoptTopic(topic);
+    return { topic, isNew: before === undefined };
+  }
+
+  /** Takes a topic as it is; an older one than it has is left alone. */
+  async adoptTopic(topic: Topic): Promise<void> {
+    this.store.assertWritable();
+    const queue = this.queues.queue(topic.tenantId, topic.name);
+    if ((queue.topic?.version ?? 0) > topic.version) return;
+    const { done } = this.store.commitRecords([writeOfTopic(topic)]);
+    // From now on, like every decision; a full disk that undoes it has memory read again.
+    this.#setTopic(queue, topic);
+    await done;
+  }
+
+  async deleteTopic(of: QueueName): Promise<void> {
+    this.store.assertWritable();
+    const queue = this.queues.find(of.tenantId, of.name);
+    const { done } = this.store.commitRecords([removalOfTopic(of)]);
+    if (queue !== undefined) this.#setTopic(queue, undefined);
+    await done;
+  }
+
+  #setTopic(queue: QueueState, topic: Topic | undefined): void {
+    this.queues.setTopic(queue, topic);
+    this.#index.onMoved?.(queue);
+    // More may be allowed now.
+    this.claims.serve(queue);
+  }
+
+  topicsOf(tenantId: TenantId): readonly Topic[] {
+    return [...this.queues.ofTenant(tenantId)].flatMap(({ topic }) => topic ?? []);
+  }
+
+  allTopics(): readonly Topic[] {
+    return [...this.queues.all()].flatMap(({ topic }) => topic ?? []);
+  }
+
   watchWork(hear: ((queue: QueueWork) => void) | undefined): void {
     this.#index.onMoved = hear;
   }
@@ -528,9 +591,9 @@ export class Broker implements Queue {
   expire(id: TaskId): void {
     this.store.assertWritable();
     const task = this.store.task(id);
-    const outcome = task === undefined ? undefined : expireLease(task, this.#terms());
+    const outcome = task === undefined ? undefined : expireLease(task, this.#terms(task));
     if (task === undefined || !outcome?.ok) this.leases.remove(id);
-    else this.#apply([this.#comeBack(task, outcome.value, "expired")]);
+    else this.#apply(this.#comeBack(task, outcome.value, "expired"));
   }
 
   /** Makes these delayed tasks ready together; a position that is not that of its task is left out. */
@@ -597,14 +660,27 @@ export class Broker implements Queue {
     return this.#sequence;
   }
 
-  #terms(): {
+  /** Undefined for most queues. */
+  #topicOf({ tenantId, command }: Pick<Task, "tenantId" | "command">): Topic | undefined {
+    if (this.queues.topics === 0) return undefined;
+    return this.queues.find(tenantId, queueOf(command))?.topic;
+  }
+
+  #retentionOf(task: Task): Retention {
+    const { retention } = this.#options;
+    const seconds = this.#topicOf(task)?.policy.retentionSeconds ?? 0;
+    return seconds === 0 ? retention : { ...retention, doneMs: seconds * 1000 };
+  }
+
+  #terms(task: Task): {
     nowMs: number;
     seq: number;
     draw: number;
     policy: RetryPolicy;
     retention: Retention;
   } {
-    const { clock, draw, policy, retention } = this.#options;
+    const { clock, draw, policy } = this.#options;
+    const retention = this.#retentionOf(task);
     return { nowMs: clock.nowMs(), seq: this.#nextSequence(), draw: draw(), policy, retention };
   }
 
@@ -626,14 +702,51 @@ export class Broker implements Queue {
     if (task === undefined) return { code: "task_unknown" };
     const outcome = decide(task);
     if (!outcome.ok) return outcome;
-    const change = this.#comeBack(task, outcome.value, because, reason);
-    this.#apply([change], waiter, outcome.value, item);
+    const changes = this.#comeBack(task, outcome.value, because, reason);
+    this.#apply(changes, waiter, outcome.value, item);
     return undefined;
   }
 
-  #comeBack(before: Task, { task, buried }: Returned, because: Cause, reason = ""): Change {
+  #comeBack(before: Task, { task, buried }: Returned, because: Cause, reason = ""): Change[] {
     const change = changeOf(before, task, because, reason);
-    return buried ? { ...change, keep: false } : change;
+    if (!buried) return [change];
+    const copy = this.#copyOf(task);
+    return [{ ...change, keep: false }, ...(copy === undefined ? [] : [copy])];
+  }
+
+  /** The task that goes where the topic sends dead letters. One that is a copy itself is not copied again. */
+  #copyOf(dead: Task): Change | undefined {
+    const command = this.#topicOf(dead)?.policy.deadLetterTopicRef ?? "";
+    const isCopy = (dead.repairs?.replayOf ?? "") !== "";
+    if (command === "" || isCopy || dead.place.in !== "dead") return undefined;
+    const payload = this.store.wholePayload(dead);
+    if (payload === undefined) return undefined;
+    const { tenantId, traceParent, traceState, priority } = dead;
+    const topic = this.#topicOf({ tenantId, command });
+    const { clock, ids, maxAttemptsDefault } = this.#options;
+    const nowMs = clock.nowMs();
+    const keepsPayload = isShort(payload);
+    const given = { tenantId, command, priority, traceParent, traceState, payload };
+    const none = { webhook: "", idempotencyKey: "", payloadHash: "", visibleMs: undefined };
+    const task = enqueue(
+      {
+        ...given,
+        ...none,
+        payloadBytes: Buffer.byteLength(payload),
+        maxAttempts: topic?.policy.maxAttempts ?? maxAttemptsDefault ?? dead.maxAttempts,
+        extras: undefined,
+      },
+      {
+        id: ids.next(nowMs),
+        nowMs,
+        seq: this.#nextSequence(),
+        keepsPayload,
+        priority: topic && nearestPriority(topic, priority),
+      },
+    );
+    const linked = { ...task, repairs: { ...noRepairs, replayOf: dead.id } };
+    const change = changeOf(undefined, linked, "created");
+    return keepsPayload ? change : { ...change, payload };
   }
 
   /**
@@ -670,6 +783,7 @@ export class Broker implements Queue {
 
   #serve({ before, after }: Change, queue: ReturnType<MemoryIndex["apply"]>): void {
     if (after?.place.in === "ready") this.claims.serve(queue);
+    else if (queue.isLimited && before?.place.in === "leased") this.claims.serve(queue);
     if (this.room.isLimited && before?.place.in === "leased") this.claims.serveHeldBack(queue);
   }
 

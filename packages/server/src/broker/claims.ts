@@ -6,7 +6,7 @@
  */
 import assert from "node:assert/strict";
 import type { FaultError } from "@codeq/engine";
-import { type Change, changeOf, claim as claimTask } from "@codeq/queue";
+import { type Change, changeOf, claim as claimTask, queueOf } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { Position, Store } from "../store/store.ts";
 import type { Claim } from "./claim.ts";
@@ -131,6 +131,10 @@ export class Claims {
       queues.tenant(claim.tenantId).isHeldBack = true;
       return false;
     }
+    return this.#takeUpTo(count, claim);
+  }
+
+  #takeUpTo(count: number, claim: Claim): boolean | Promise<void> {
     const requested = this.#requested(claim);
     const changes: Change[] = [];
     const tasks: ClaimedTask[] = [];
@@ -151,8 +155,20 @@ export class Claims {
     if (tasks.length === 0) return false;
     this.lines.leave(claim);
     claim.isServed = true;
-    this.#parts.give(changes, claim, tasks);
+    try {
+      this.#parts.give(changes, claim, tasks);
+    } finally {
+      if (this.#parts.queues.topics > 0) this.#countedAsLeases(tasks);
+    }
     return true;
+  }
+
+  /** What the claim took is leased, and need not be set aside any more. */
+  #countedAsLeases(tasks: readonly ClaimedTask[]): void {
+    for (const { task } of tasks) {
+      const queue = this.#parts.queues.find(task.tenantId, queueOf(task.command));
+      if (queue?.isLimited) queue.reserve(-1);
+    }
   }
 
   /** Claims the oldest task of the window, unless it turns out to be somewhere else by now. */
@@ -162,6 +178,8 @@ export class Claims {
     const outcome = before && claimTask(before, claim, this.#parts.clock.nowMs());
     if (taken === undefined || before === undefined || !outcome?.ok) return undefined;
     changes.push(changeOf(before, outcome.value, "claimed"));
+    // Until the claim is carried out, so that it does not take more than the topic allows.
+    if (pick.queue.isLimited) pick.queue.reserve(1);
     return { task: outcome.value, payload: taken.payload };
   }
 

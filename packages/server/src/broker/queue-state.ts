@@ -6,6 +6,7 @@ import type { TaskId, TenantId } from "@codeq/queue";
 import { type Counts, isEmpty, noCounts } from "../store/counts.ts";
 import type { QueuePause } from "../store/pause-record.ts";
 import type { Position } from "../store/store.ts";
+import type { Topic } from "../store/topic-record.ts";
 import { ClaimLine } from "./claim-line.ts";
 import { type QueueFlow, QueueFlows } from "./queue-flows.ts";
 import { ReadyWindow } from "./ready-window.ts";
@@ -31,7 +32,12 @@ export class QueueState {
   #readyBits = 0;
   #readyTotal = 0;
   #pause: QueuePause | undefined;
-  /** Of the ready bits, those of which something may be claimed: all, or none of a paused queue. */
+  #topic: Topic | undefined;
+  /** How many tasks may be leased. */
+  #leasedMax = Number.POSITIVE_INFINITY;
+  /** Leases that a claim under way is about to take; counted only where there is a limit. */
+  #reserved = 0;
+  /** Of the ready bits, those of which something may be claimed: all, or none. */
   #claimable = -1;
   /** Position up to which delayed tasks are in memory; `everything` when all are. */
   delayedCoveredTo: Position | undefined = everything;
@@ -75,7 +81,7 @@ export class QueueState {
     return this.#readyTotal;
   }
 
-  /** The highest priority that has tasks to claim; -1 when none has, and of a paused queue. */
+  /** The highest priority that has tasks to claim; -1 when none has, it is paused, or at its limit. */
   get topPriority(): number {
     return 31 - Math.clz32(this.#readyBits & this.#claimable);
   }
@@ -86,7 +92,36 @@ export class QueueState {
 
   set pause(pause: QueuePause | undefined) {
     this.#pause = pause;
-    this.#claimable = pause === undefined ? -1 : 0;
+    this.#offer();
+  }
+
+  get topic(): Topic | undefined {
+    return this.#topic;
+  }
+
+  set topic(topic: Topic | undefined) {
+    this.#topic = topic;
+    this.#leasedMax = topic?.policy.maxConsumers || Number.POSITIVE_INFINITY;
+    this.#offer();
+  }
+
+  /** Whether only so many tasks may be leased. */
+  get isLimited(): boolean {
+    return this.#leasedMax !== Number.POSITIVE_INFINITY;
+  }
+
+  get isAtLimit(): boolean {
+    return this.#counts.leased + this.#reserved >= this.#leasedMax;
+  }
+
+  /** A claim is about to take so many of a limited queue. */
+  reserve(change: number): void {
+    this.#reserved += change;
+    this.#offer();
+  }
+
+  #offer(): void {
+    this.#claimable = this.#pause === undefined && !this.isAtLimit ? -1 : 0;
   }
 
   addReady(priority: number, change: number): void {
@@ -106,6 +141,7 @@ export class QueueState {
   addLeased(change: number): void {
     this.#counts.leased += change;
     this.tenant.leased += change;
+    if (this.#leasedMax !== Number.POSITIVE_INFINITY) this.#offer();
   }
 
   addDead(change: number): void {
@@ -125,7 +161,9 @@ export class QueueState {
   }
 
   get isIdle(): boolean {
-    if (this.waiters.size > 0 || this.#pause !== undefined) return false;
+    if (this.waiters.size > 0 || this.#pause !== undefined || this.#topic !== undefined) {
+      return false;
+    }
     return isEmpty(this.#counts) && !this.refills.some(Boolean);
   }
 }
@@ -151,6 +189,8 @@ export class Queues {
   readonly flows: QueueFlows = new QueueFlows();
   /** Tasks in all windows together; bounded so that many small queues cost no more than one large. */
   windowEntries = 0;
+  /** How many queues have a topic. */
+  topics = 0;
   #size = 0;
   #dropAt = idleQueuesMax;
 
@@ -174,6 +214,11 @@ export class Queues {
       this.#size += 1;
     }
     return queue;
+  }
+
+  setTopic(queue: QueueState, topic: Topic | undefined): void {
+    this.topics += Number(topic !== undefined) - Number(queue.topic !== undefined);
+    queue.topic = topic;
   }
 
   /** The queue, when it has tasks or waiters. */
@@ -238,6 +283,7 @@ export class Queues {
 
   clear(): void {
     this.#tenants.clear();
+    this.topics = 0;
     this.#size = 0;
     this.windowEntries = 0;
   }

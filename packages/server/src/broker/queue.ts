@@ -23,6 +23,7 @@ import type { Counts } from "../store/counts.ts";
 import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
 import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
+import type { Topic, TopicPolicy } from "../store/topic-record.ts";
 import type { Claim } from "./claim.ts";
 import type { FailureGroups, WantedGroups } from "./failure-groups.ts";
 import type { Flow } from "./flow.ts";
@@ -92,6 +93,11 @@ export interface Queue {
 
   /** What becomes of the results that are posted. */
   readonly webhooks: QueueWebhooks;
+  /** Gives a queue a policy, or changes the one that it has. */
+  putTopic(of: QueueName, policy: TopicPolicy): Promise<PutTopic>;
+  deleteTopic(of: QueueName): Promise<void>;
+  topicsOf(tenantId: TenantId): MaybePromise<readonly Topic[]>;
+
   /**
    * Calls back with queues whose tasks have moved, before that is durable; undefined for nobody. What is
    * told is a hint for those who then ask for work.
@@ -107,6 +113,11 @@ export interface Queue {
   exceededByLease(tenantId: TenantId): Exceeded | undefined;
   /** Ends all waits, for a shutdown. */
   stopWaiting(): void;
+}
+
+export interface PutTopic {
+  readonly topic: Topic;
+  readonly isNew: boolean;
 }
 
 export interface QueueWork extends QueueName {

@@ -35,6 +35,9 @@ export async function recoverMemory(memory: Memory): Promise<number> {
   for await (const { tenantId, name, pause } of store.pauses()) {
     queues.queue(tenantId, name).pause = pause;
   }
+  for await (const topic of store.topics()) {
+    queues.setTopic(queues.queue(topic.tenantId, topic.name), topic);
+  }
   return sequence;
 }
 

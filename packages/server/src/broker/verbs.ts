@@ -11,7 +11,15 @@ import type { Exceeded } from "../config/quotas.ts";
 export type Refused =
   | { readonly code: TaskRefusal | "idempotency_key_reused" }
   | { readonly code: "quota_exceeded"; readonly exceeded: Exceeded }
+  | NotAllowedPriority
   | FaultError;
+
+/** The topic of the queue has other priorities. */
+export interface NotAllowedPriority {
+  readonly code: "priority_not_allowed";
+  readonly priority: number;
+  readonly tiers: readonly number[];
+}
 
 export type TaskRefusal = "task_unknown" | "not_owner" | "not_in_progress";
 

@@ -115,7 +115,8 @@ export function create(
     payload: input.payload,
     payloadBytes,
     payloadHash: input.idempotencyKey === "" ? "" : hash("sha256", input.payload),
-    maxAttempts: input.maxAttempts <= 0 ? server.config.maxAttemptsDefault : input.maxAttempts,
+    // 0 for what the topic of the queue says, or the server.
+    maxAttempts: Math.max(input.maxAttempts, 0),
     visibleMs: visible.value,
     extras: extrasOf(input),
   };

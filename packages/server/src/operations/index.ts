@@ -33,6 +33,7 @@ import {
   subscribe,
   unsubscribe,
 } from "./subscribe.ts";
+import { deleteTopic, getTopic, listTopics, putTopic } from "./topics.ts";
 import { uploadArtifact } from "./upload-artifact.ts";
 import { watchEvents } from "./watch-events.ts";
 import {
@@ -104,4 +105,8 @@ export const operations = {
   getSubscription,
   listSubscriptions,
   unsubscribe,
+  putTopic,
+  getTopic,
+  listTopics,
+  deleteTopic,
 } as const;

@@ -5,6 +5,7 @@ import { hasFlow } from "../broker/flow.ts";
 import type { QueueCounts } from "../broker/queue.ts";
 import { type Counts, isEmpty, noCounts } from "../store/counts.ts";
 import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
+import type { Topic } from "../store/topic-record.ts";
 import { type Operation, refusal } from "./operation.ts";
 
 export interface TenantQueues {
@@ -44,9 +45,13 @@ export interface QueueDetails {
   readonly counts: Counts;
   /** Undefined when it is not paused. */
   readonly pause: QueuePause | undefined;
+  /** Undefined when it has none. */
+  readonly topic: Topic | undefined;
   /** A shard is down, and its tasks are not counted. */
   readonly isPartial: boolean;
 }
+
+const nothing = { counts: noCounts(), pause: undefined, topic: undefined };
 
 export const getQueue: Operation<{ readonly command: string }, QueueDetails> = {
   name: "get_queue",
@@ -56,13 +61,15 @@ export const getQueue: Operation<{ readonly command: string }, QueueDetails> = {
   run: async (server, call, { command }) => {
     if (command.trim() === "") return refusal("invalid_argument", "command is required");
     if (!limits.commandPattern.test(command)) {
-      return { ok: true, value: { counts: noCounts(), pause: undefined, isPartial: false } };
+      return { ok: true, value: { ...nothing, isPartial: false } };
     }
     const { tenantId } = call.identity;
     const counts = await server.queue.counts(tenantId, command);
     const { isPartial } = server.queue;
     const pauses = await server.queue.pausesOf(tenantId);
     const pause = pauses.find(({ queue }) => queue === queueOf(command));
-    return { ok: true, value: { counts, pause, isPartial } };
+    const topics = await server.queue.topicsOf(tenantId);
+    const topic = topics.find(({ name }) => name === queueOf(command));
+    return { ok: true, value: { counts, pause, topic, isPartial } };
   },
 };

@@ -7,7 +7,13 @@ import { overQuota } from "./over-quota.ts";
 
 export function refusalOf(server: Pick<Server, "events">, why: Refused): Refusal {
   if (why instanceof FaultError) return refusal(codeOf(why));
-  return why.code === "quota_exceeded" ? overQuota(server, why.exceeded) : refusal(why.code);
+  if (why.code === "quota_exceeded") return overQuota(server, why.exceeded);
+  if (why.code !== "priority_not_allowed") return refusal(why.code);
+  const { code, priority, tiers } = why;
+  return refusal(
+    code,
+    `priority ${priority} is not allowed by the topic; allowed: ${tiers.join(", ")}`,
+  );
 }
 
 function codeOf(fault: FaultError): ErrorCode {

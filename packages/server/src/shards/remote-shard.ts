@@ -59,6 +59,8 @@ export interface ShardNotes {
   state(state: EngineState, fault: FaultError | undefined): void;
   /** It has ended: what becomes of the calls to it is unknown. */
   down(fault: FaultError): void;
+  /** How many leases a queue with a topic has there, and may have in all; 0 for any number. */
+  leased(tenantId: TenantId, queue: string, leased: number, max: number): void;
   /** A new one is there in its place. */
   up(): void;
   /** All that was heard before of queues and tenants is void. */
@@ -370,6 +372,13 @@ export class RemoteShard {
         const queue = from.text();
         const ready = from.number();
         this.#notes.hint(tenantId, queue, ready, from.number() - 1);
+        return;
+      }
+      case answer.leased: {
+        const tenantId = from.text() as TenantId;
+        const queue = from.text();
+        const leased = from.number();
+        this.#notes.leased(tenantId, queue, leased, from.number());
         return;
       }
       case answer.room: {

@@ -101,6 +101,35 @@ export class RoutedClaims {
     else this.queues.dropIfIdle(queue);
   }
 
+  /** What a shard says of the leases of a queue with a topic. */
+  leased(
+    shard: number,
+    of: { tenantId: TenantId; queue: string },
+    said: { readonly leased: number; readonly max: number },
+  ): void {
+    if (said.max === 0) {
+      this.unlimited({ tenantId: of.tenantId, name: of.queue });
+      return;
+    }
+    const queue = this.queues.queue(of.tenantId, of.queue);
+    if (queue.leasedMax === Number.POSITIVE_INFINITY) queue.tenant.limitedQueues += 1;
+    queue.leasedMax = said.max;
+    queue.leased[shard] = said.leased;
+    this.onMoved?.(queue);
+    this.#told.add(queue);
+  }
+
+  /** The queue may have any number of leases. */
+  unlimited({ tenantId, name }: { readonly tenantId: TenantId; readonly name: string }): void {
+    const queue = this.queues.find(tenantId, name);
+    if (queue === undefined || queue.leasedMax === Number.POSITIVE_INFINITY) return;
+    queue.tenant.limitedQueues -= 1;
+    queue.leasedMax = Number.POSITIVE_INFINITY;
+    queue.leased.fill(0);
+    this.#told.add(queue);
+    this.serveTold();
+  }
+
   /** A tenant may have leases left. */
   freed(tenantId: TenantId): void {
     if (this.queues.findTenant(tenantId)?.isHeldBack) this.#freed.add(tenantId);
@@ -136,11 +165,16 @@ export class RoutedClaims {
   /** The shard tells anew what it has. */
   forget(shard: number): void {
     this.queues.forget(shard);
+    for (const queue of this.queues.all()) queue.leased[shard] = 0;
   }
 
   /** The shard is gone, and whoever asked it for tasks hears of it next. */
   down(shard: number): void {
-    for (const each of (this.#asked[shard] as AskedFor[]).splice(0)) this.#settle(shard, each);
+    for (const each of (this.#asked[shard] as AskedFor[]).splice(0)) {
+      // It may have given them, and tells when it is back.
+      (each.queue.leased[shard] as number) += each.count;
+      this.#settle(shard, each);
+    }
     this.queues.forget(shard);
   }
 
@@ -168,7 +202,8 @@ export class RoutedClaims {
     }
   }
 
-  #hasWork({ hints }: RoutedQueue): boolean {
+  #hasWork({ hints, leasesLeft }: RoutedQueue): boolean {
+    if (leasesLeft <= 0) return false;
     return hints.some(({ ready, asked }, shard) => ready > asked && this.#parts.isOpen(shard));
   }
 
@@ -183,15 +218,24 @@ export class RoutedClaims {
    * has anything.
    */
   #send(claim: Claim, got = nothing): boolean {
-    const { room, shards } = this.#parts;
-    const { tenantId, workerId, queues, leaseMs } = claim;
-    const count = Math.min(claim.counted - got.length, room.leases(tenantId));
+    const { tenantId } = claim;
+    const count = Math.min(claim.counted - got.length, this.#parts.room.leases(tenantId));
     if (count === 0) {
       this.queues.tenant(tenantId).isHeldBack = true;
       return false;
     }
     const pick = this.#best(claim);
     if (pick === undefined) return false;
+    this.#sendTo(pick, claim, got, Math.min(count, pick.queue.leasesLeft));
+    return true;
+  }
+
+  #sendTo(pick: Pick, claim: Claim, got: readonly ClaimedTask[], count: number): void {
+    const { room, shards } = this.#parts;
+    const { tenantId, workerId, leaseMs } = claim;
+    // Where queues have limits, a claim is counted in the one that it may take from.
+    const isLimited = pick.queue.tenant.limitedQueues > 0;
+    const queues = isLimited ? [pick.queue.name] : claim.queues;
     const hint = pick.queue.hints[pick.shard] as Hint;
     hint.asked += count;
     this.#turn = (pick.shard + 1) % shards.length;
@@ -201,7 +245,6 @@ export class RoutedClaims {
     const number = shards[pick.shard]?.claim(request, asked) ?? 0;
     this.#asked[pick.shard]?.push({ number, queue: pick.queue, count });
     room.send(pick.shard, number, tenantId, { leased: count });
-    return true;
   }
 
   #best({ tenantId, queues }: Claim): Pick | undefined {
@@ -214,7 +257,7 @@ export class RoutedClaims {
       if (!isOpen(shard)) continue;
       for (const queue of requested) {
         const { ready, asked, topPriority } = queue.hints[shard] as Hint;
-        if (topPriority <= priority || ready <= asked) continue;
+        if (topPriority <= priority || ready <= asked || queue.leasesLeft <= 0) continue;
         best = { queue, shard };
         priority = topPriority;
       }

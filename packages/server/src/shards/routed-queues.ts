@@ -18,11 +18,15 @@ export class RoutedQueue implements QueueLines {
   readonly waiters: ClaimLine = new ClaimLine();
   /** By shard. */
   readonly hints: Hint[];
+  /** How many leases it may have over all shards, and how many each has; as far as it has a topic. */
+  leasedMax = Number.POSITIVE_INFINITY;
+  readonly leased: number[];
 
   constructor(name: string, tenantId: TenantId, tenant: RoutedTenant, shards: number) {
     this.name = name;
     this.tenantId = tenantId;
     this.tenant = tenant;
+    this.leased = Array.from({ length: shards }, () => 0);
     this.hints = Array.from({ length: shards }, () => ({ ready: 0, topPriority: -1, asked: 0 }));
   }
 
@@ -30,14 +34,28 @@ export class RoutedQueue implements QueueLines {
     return this.hints.reduce((sum, { ready }) => sum + ready, 0);
   }
 
+  /** How many more leases may begin, with those that may be on their way. */
+  get leasesLeft(): number {
+    if (this.leasedMax === Number.POSITIVE_INFINITY) return this.leasedMax;
+    const asked = this.hints.reduce((sum, each) => sum + each.asked, 0);
+    return this.leasedMax - this.#leasedTotal - asked;
+  }
+
+  get #leasedTotal(): number {
+    return this.leased.reduce((sum, each) => sum + each, 0);
+  }
+
   /** -1 without tasks to claim. */
   get topPriority(): number {
+    if (this.#leasedTotal >= this.leasedMax) return -1;
     return this.hints.reduce((top, hint) => Math.max(top, hint.topPriority), -1);
   }
 
   get isIdle(): boolean {
     return (
-      this.waiters.size === 0 && this.hints.every(({ ready, asked }) => ready === 0 && asked === 0)
+      this.waiters.size === 0 &&
+      this.leasedMax === Number.POSITIVE_INFINITY &&
+      this.hints.every(({ ready, asked }) => ready === 0 && asked === 0)
     );
   }
 }
@@ -48,6 +66,8 @@ export class RoutedTenant implements TenantLines {
   waiting = 0;
   /** A claim was not served because the tenant has all the leases it may have. */
   isHeldBack = false;
+  /** How many of its queues may have only so many leases. */
+  limitedQueues = 0;
 }
 
 /** Queues that nobody has anything to say of are dropped once there may be so many. */

@@ -34,6 +34,7 @@ import type {
   Extended,
   FoundTasks,
   MayFinish,
+  PutTopic,
   Queue,
   QueueCounts,
   QueueWork,
@@ -67,6 +68,7 @@ import { addCounts, type Counts, noCounts } from "../store/counts.ts";
 import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
 import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
+import type { Topic, TopicPolicy } from "../store/topic-record.ts";
 import type { Feed } from "../telemetry/feed.ts";
 import type { ShardLink } from "./link.ts";
 import {
@@ -140,12 +142,15 @@ export class Router implements Queue, AsyncDisposable {
   /** Resolves when every shard has said what it has. */
   async opened(): Promise<void> {
     await Promise.all(this.#opened.map(({ promise }) => promise));
+    await this.#alignTopics();
   }
 
   #notesOf(shard: number, { feed, onState, onMissed, onEndpoint }: RouterParts): ShardNotes {
     return {
       hint: (tenantId, queue, ready, topPriority) =>
         this.#claims.hint(shard, { tenantId, queue }, { ready, topPriority }),
+      leased: (tenantId, queue, leased, max) =>
+        this.#claims.leased(shard, { tenantId, queue }, { leased, max }),
       room: (tenantId, room) => {
         this.#room.tell(shard, tenantId, room);
         this.#claims.freed(tenantId);
@@ -447,6 +452,47 @@ export class Router implements Queue, AsyncDisposable {
   async pausesOf(tenantId: TenantId): Promise<readonly PausedQueue[]> {
     const all = await this.#askWorking<"pausesOf", readonly PausedQueue[]>("pausesOf", [tenantId]);
     return [...new Map(all.flat().map((each) => [each.queue, each])).values()];
+  }
+
+  /** The first shard decides, and the others follow it. */
+  async putTopic(of: QueueName, policy: TopicPolicy): Promise<PutTopic> {
+    const [first, ...others] = this.#shards as [RemoteShard, ...RemoteShard[]];
+    const put = await first.ask<"putTopic", PutTopic>("putTopic", [of, policy]);
+    await Promise.all(others.map((shard) => shard.ask("adoptTopic", [put.topic])));
+    return put;
+  }
+
+  async deleteTopic(of: QueueName): Promise<void> {
+    await this.#askAll<"deleteTopic", null>("deleteTopic", [of]);
+    this.#claims.unlimited(of);
+  }
+
+  topicsOf(tenantId: TenantId): Promise<readonly Topic[]> {
+    const [first] = this.#shards as [RemoteShard];
+    return first.ask("topicsOf", [tenantId]);
+  }
+
+  /** A crash may have come between the first shard and the others. */
+  async #alignTopics(): Promise<void> {
+    const [truth = [], ...others] = await this.#askAll<"allTopics", readonly Topic[]>(
+      "allTopics",
+      [],
+    );
+    const nameOf = ({ tenantId, name }: QueueName): string => `${tenantId}/${name}`;
+    const right = new Map(truth.map((topic) => [nameOf(topic), JSON.stringify(topic)]));
+    await Promise.all(
+      others.map(async (found, at) => {
+        const shard = this.#shards[at + 1] as RemoteShard;
+        const there = new Map(found.map((topic) => [nameOf(topic), JSON.stringify(topic)]));
+        for (const topic of found) {
+          if (!right.has(nameOf(topic))) await shard.ask("deleteTopic", [topic]);
+        }
+        for (const topic of truth) {
+          const isRight = there.get(nameOf(topic)) === right.get(nameOf(topic));
+          if (!isRight) await shard.ask("adoptTopic", [topic]);
+        }
+      }),
+    );
   }
 
   watchWork(hear: ((queue: QueueWork) => void) | undefined): void {

@@ -23,6 +23,7 @@ import type {
 import type { QueuePause } from "../store/pause-record.ts";
 import type { SeriesName } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
+import type { Topic, TopicPolicy } from "../store/topic-record.ts";
 import type { Feed, TaskEvent } from "../telemetry/feed.ts";
 import { DamagedMessage, MessageReader, MessageWriter } from "./message.ts";
 import type { WebhookVerb } from "./routed-webhooks.ts";
@@ -81,6 +82,11 @@ export interface Questions {
   /** Null to resume. */
   pause: [of: QueueName, pause: QueuePause | null];
   pausesOf: [tenantId: TenantId];
+  putTopic: [of: QueueName, policy: TopicPolicy];
+  adoptTopic: [topic: Topic];
+  deleteTopic: [of: QueueName];
+  topicsOf: [tenantId: TenantId];
+  allTopics: [];
   webhooks: [verb: WebhookVerb, given: readonly unknown[]];
   scrape: [];
 }
@@ -320,6 +326,12 @@ export class ShardHost {
         return null;
       },
       pausesOf: (tenantId) => broker.pausesOf(tenantId),
+      putTopic: (of, policy) => broker.putTopic(of, policy),
+      // JSON has no word for a missing answer.
+      adoptTopic: (topic) => broker.adoptTopic(topic).then(() => null),
+      deleteTopic: (of) => broker.deleteTopic(of).then(() => null),
+      topicsOf: (tenantId) => broker.topicsOf(tenantId),
+      allTopics: () => broker.allTopics(),
       webhooks: async (verb, args) => {
         const run = broker.webhooks[verb].bind(broker.webhooks) as (...of: unknown[]) => unknown;
         return (await run(...args)) ?? null;
@@ -468,7 +480,8 @@ export class ShardHost {
     this.#storing = [];
     if (this.#isAnew) to.byte(answer.anew);
     this.#isAnew = false;
-    for (const { tenantId, name, readyTotal, topPriority } of this.#queues) {
+    for (const queue of this.#queues) {
+      const { tenantId, name, readyTotal, topPriority } = queue;
       // Of a paused queue nothing can be claimed.
       const ready = topPriority < 0 ? 0 : readyTotal;
       to.byte(answer.hint);
@@ -477,6 +490,13 @@ export class ShardHost {
       to.number(ready);
       to.number(topPriority + 1);
       tenants.add(tenantId);
+      if (queue.topic !== undefined) {
+        to.byte(answer.leased);
+        to.text(tenantId);
+        to.text(name);
+        to.number(queue.counts.leased);
+        to.number(queue.topic.policy.maxConsumers);
+      }
     }
     this.#queues.clear();
     if (!isLimited) return;

@@ -63,6 +63,8 @@ export const answer = {
   state: 24,
   /** All that the shard has told so far of queues and tenants is void; what is follows. */
   anew: 25,
+  /** How many leases a queue with a topic has, and how many it may have over all shards. */
+  leased: 26,
   /** Of callbacks: it fails, or takes them again. */
   endpoint: 26,
 } as const;

@@ -133,6 +133,7 @@ function openBroker(
       doneMs: config.retentionSeconds * 1000,
       deadMs: config.dlqRetentionSeconds * 1000,
     },
+    maxAttemptsDefault: config.maxAttemptsDefault,
     delayedInMemoryMax: memory?.delayedInMemoryMax ?? delayedInMemoryMax,
     // With several shards only the router knows what all of them have.
     quotas: config.shards === 1 ? config.quotas : noQuotas,

@@ -20,6 +20,7 @@
  *   codeq/paused/<queue>/<tenant>                           who paused it, when and why
  *   codeq/series/<queue>/<tenant>/<m or h>/<number>         what happened in a minute or an hour; queue * for all
  *   codeq/jobs/<tenant>/<id>                                a bulk job
+ *   codeq/topics/<queue>/<tenant>                           the policy that an administrator gave it
  *   codeq/keys/<tenant>/<id>                                an API key, without its secret
  *   codeq/key-uses/<id>                                     when an API key was last used, about
  *   codeq/subs/<tenant>/<id>                                a subscription to availability notifications
@@ -128,6 +129,10 @@ export const seriesOf = (queue: string, tenant: TenantId, unit: "m" | "h"): stri
 export const jobsPrefix = "codeq/jobs/";
 export const jobKey = (tenant: TenantId, id: string): string =>
   `${jobsPrefix}${tenant || "_"}/${id}`;
+
+export const topicsPrefix = "codeq/topics/";
+export const topicKey = (queue: string, tenant: TenantId): string =>
+  `${topicsPrefix}${queue}/${tenant || "_"}`;
 
 export const apiKeysPrefix = "codeq/keys/";
 export const apiKeysOf = (tenant: TenantId): string => `${apiKeysPrefix}${tenant}/`;

@@ -53,6 +53,7 @@ import {
   subscriptionsPrefix,
   subscriptionTurnsPrefix,
   tasksPrefix,
+  topicsPrefix,
   webhookPrefix,
 } from "./keys.ts";
 import { StoredBytes } from "./stored-bytes.ts";
@@ -79,7 +80,7 @@ const copiedPrefixes = [
   jobsPrefix,
 ] as const;
 /** Every shard has these records. */
-const sharedPrefixes = [pausedPrefix, endpointsPrefix, signingPrefix] as const;
+const sharedPrefixes = [pausedPrefix, topicsPrefix, endpointsPrefix, signingPrefix] as const;
 const knownPrefixes = [
   ...copiedPrefixes,
   ...sharedPrefixes,

@@ -89,6 +89,7 @@ import {
   taskKey,
   tasksPrefix,
   tenantOfStoredBytes,
+  topicsPrefix,
   undeliveredPrefix,
   webhookKey,
 } from "./keys.ts";
@@ -108,6 +109,7 @@ import {
 } from "./subscription-record.ts";
 import { decodeResult, encodeResult } from "./task-codec.ts";
 import { taskRows } from "./task-rows.ts";
+import { decodeTopic, type Topic } from "./topic-record.ts";
 import type { WebhookJob } from "./webhook-job.ts";
 
 export type FollowOptions = Omit<FollowerOptions, "rows" | "derive"> & StoreKind;
@@ -505,6 +507,17 @@ export class Store implements AsyncDisposable {
       const point = decodePoint(idOf(key), value.toString("latin1"));
       return point === undefined ? [] : [point];
     });
+  }
+
+  /** Every queue that has a topic. */
+  async *topics(): AsyncGenerator<Topic> {
+    for await (const [key, value] of this.#scan(topicsPrefix)) {
+      const [name, tenant] = key.slice(topicsPrefix.length).split("/") as [string, string];
+      const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
+      const topic = decodeTopic({ name, tenantId }, value.toString("utf8"));
+      if (topic === undefined) this.#quarantine(key);
+      else yield topic;
+    }
   }
 
   /** Callbacks between two of their keys, in the order in which they are due. */

@@ -4,6 +4,7 @@
  */
 import { operations } from "../../operations/index.ts";
 import type { PausedQueue, QueuePause } from "../../store/pause-record.ts";
+import type { Topic } from "../../store/topic-record.ts";
 import { CleanUpBody, PauseBody } from "./bodies.ts";
 import type { BodyOf } from "./json-body.ts";
 import { type JsonCodec, queueBuckets, queueStats } from "./json-codec.ts";
@@ -99,9 +100,10 @@ export const adminRoutes = [
       200: { about: "Counts by place; zeros for a queue without tasks.", schema: "QueueCounts" },
     },
     input: ({ params }) => ({ ok: true, value: { command: params["command"] ?? "" } }),
-    reply: ({ counts, pause, isPartial }, codec, { params }) => {
+    reply: ({ counts, pause, topic, isPartial }, codec, { params }) => {
       const paused = pause === undefined ? undefined : pauseFields(pause, codec);
-      const more = { paused, ...(isPartial ? { isPartial } : {}) };
+      const shown = topic && topicState(topic, counts.leased);
+      const more = { paused, topic: shown, ...(isPartial ? { isPartial } : {}) };
       return json(queueStats(params["command"] ?? "", counts, more));
     },
   }),
@@ -186,6 +188,13 @@ function pausedFields({ queue, ...pause }: PausedQueue, codec: JsonCodec): objec
 
 function pauseFields({ by, atMs, reason }: QueuePause, codec: JsonCodec): object {
   return { by, at: codec.instant(atMs), ...(reason === "" ? {} : { reason }) };
+}
+
+/** Why claims may get nothing although tasks are ready. */
+function topicState({ version, policy }: Topic, leased: number): object {
+  const { maxConsumers } = policy;
+  if (maxConsumers === 0) return { version };
+  return { version, maxConsumers, isAtLimit: leased >= maxConsumers };
 }
 
 /** Keeps the caller's offset. */

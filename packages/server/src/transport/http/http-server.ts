@@ -42,6 +42,7 @@ import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
 import { subscriptionRoutes } from "./subscription-routes.ts";
 import { taskAdminRoutes } from "./task-admin-routes.ts";
 import { taskRoutes } from "./task-routes.ts";
+import { topicRoutes } from "./topic-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 import { workerRoutes } from "./worker-routes.ts";
 
@@ -117,6 +118,7 @@ export const routes: readonly AnyRoute[] = [
   ...webhookRoutes,
   ...subscriptionRoutes,
   ...artifactRoutes,
+  ...topicRoutes,
 ];
 
 /** Keeps a file from being read as a body. */

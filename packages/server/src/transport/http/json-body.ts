@@ -305,6 +305,8 @@ const wholeNumber: Shape<number> = {
   },
 };
 
+export const requiredInteger = { ...wholeNumber, isRequired: true } as const;
+
 export const positiveInteger = {
   isRequired: true,
   schema: { type: "integer", minimum: 1 } as JsonSchema,

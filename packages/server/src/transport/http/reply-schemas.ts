@@ -83,6 +83,7 @@ const errorDetails = {
   current: { type: "number" },
   retryAfterSeconds: { type: "integer" },
   bytes: { type: "integer" },
+  field: described(string, "Which field of the policy is invalid."),
 };
 
 const streams = { worker: { type: "integer" }, producer: { type: "integer" } };
@@ -145,6 +146,19 @@ const queueAges = {
     "How long the ready tasks take at the present rate; only while tasks end.",
   ),
 };
+const topic = fields({
+  topicId: string,
+  tenantId: string,
+  topicName: string,
+  policy: fields(
+    { priorityTiers: listOf(count), maxAttempts: count },
+    { deadLetterTopicRef: string, retentionSeconds: count, maxConsumers: count },
+  ),
+  version: count,
+  createdAt: time,
+  updatedAt: time,
+});
+
 const subscription = fields(
   {
     subscriptionId: { type: "string", format: "uuid" },
@@ -306,7 +320,23 @@ export const replySchemas = {
   ),
   QueueCounts: fields(
     { command: string, ...placeCounts, failed: failedTasks },
-    { paused: described(pause, "Who paused the queue, when and why."), isPartial: withoutShard },
+    {
+      paused: described(pause, "Who paused the queue, when and why."),
+      topic: described(
+        fields(
+          { version: count },
+          {
+            maxConsumers: described(count, "How many tasks may be leased."),
+            isAtLimit: described(
+              { type: "boolean" },
+              "So many are leased that claims get nothing.",
+            ),
+          },
+        ),
+        "The topic of the queue.",
+      ),
+      isPartial: withoutShard,
+    },
   ),
   Queues: {
     oneOf: [
@@ -336,6 +366,11 @@ export const replySchemas = {
   Pause: pausedQueue,
   Pauses: fields({ pauses: listOf(pausedQueue) }),
   Resumed: fields({ command: string, paused: { const: false } }),
+  Topic: topic,
+  Topics: fields(
+    { topics: listOf(topic) },
+    { next: described(string, "Where the next page begins.") },
+  ),
   Subscribed: fields({ subscriptionId: { type: "string", format: "uuid" }, expiresAt: time }),
   Subscription: subscription,
   Subscriptions: fields(

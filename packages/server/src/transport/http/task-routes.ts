@@ -43,6 +43,7 @@ export const taskRoutes = [
       },
     },
     refusals: [
+      "priority_not_allowed",
       "invalid_argument",
       "invalid_command",
       "event_type_not_allowed",
@@ -67,7 +68,7 @@ export const taskRoutes = [
     name: "createTasks",
     summary: "Create several tasks",
     replies: { 200: { about: "A task or a refusal for each, in order.", schema: "CreatedTasks" } },
-    refusals: ["invalid_argument"],
+    refusals: ["priority_not_allowed", "invalid_argument"],
     body: CreateBatchBody,
     input: (request) => {
       const { tasks } = request.body as BodyOf<typeof CreateBatchBody>;
