@@ -29,8 +29,11 @@ import {
 
 /** Which server, who is asking, and how to talk to it. Everything has a value for `codeq dev`. */
 export interface ClientOptions {
-  /** Address of the HTTP API; `"http://127.0.0.1:8080"` unless told. */
-  readonly url?: string | undefined;
+  /**
+   * Address of the HTTP API; `"http://127.0.0.1:8080"` unless told. Of a cluster, the addresses of its
+   * nodes: when one does not answer, the next one is asked.
+   */
+  readonly url?: string | readonly string[] | undefined;
   /** The token, or a function that gives it; `"dev-token"` unless told. */
   readonly token?: string | (() => string | Promise<string>) | undefined;
   /**

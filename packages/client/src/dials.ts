@@ -13,6 +13,7 @@ import { httpProducer } from "./http/http-producer.ts";
 import { httpWorker } from "./http/http-worker.ts";
 import { type ProducerDial, producerMethod } from "./producer/producer.ts";
 import type { Runtime } from "./runtime.ts";
+import { type ServerPlace, ServersByTurns } from "./servers-by-turns.ts";
 import { type WorkerDial, workerMethod } from "./worker/worker.ts";
 
 export interface Dials {
@@ -24,7 +25,7 @@ export interface Dials {
 }
 
 export interface DialsOptions {
-  readonly url?: string | undefined;
+  readonly url?: string | readonly string[] | undefined;
   readonly transport?: "auto" | "streams" | "http" | undefined;
   readonly streams?: string | undefined;
   readonly tls?: TlsOptions | undefined;
@@ -34,7 +35,7 @@ const transports: readonly string[] = ["auto", "streams", "http"];
 const urlDefault = "http://127.0.0.1:8080";
 
 export function openDials(options: DialsOptions, runtime: Runtime): Dials {
-  const url = parseUrl(options.url ?? urlDefault);
+  const urls = urlsOf(options.url ?? urlDefault);
   const { tls = {}, transport = "auto" } = options;
   if (!transports.includes(transport)) {
     const text = `invalid transport ${JSON.stringify(transport)}: one of ${transports.join(", ")}`;
@@ -42,8 +43,11 @@ export function openDials(options: DialsOptions, runtime: Runtime): Dials {
   }
   const { streams } = options;
   if (streams !== undefined) checkAddress(streams);
-  const api = new HttpApi({ url, tls, clock: runtime.clock, fetch: runtime.fetch });
-  const shared = { api, url, tls, transport, streams, runtime };
+  const { clock, fetch } = runtime;
+  const servers = new ServersByTurns(
+    urls.map((url) => ({ url, api: new HttpApi({ url, tls, clock, fetch }) })),
+  );
+  const shared = { servers, tls, transport, streams, runtime };
   const producer = new Way({
     ...shared,
     kind: "producer",
@@ -51,7 +55,10 @@ export function openDials(options: DialsOptions, runtime: Runtime): Dials {
     http: httpProducer,
   });
   return {
-    api,
+    api: {
+      ask: (request) => servers.ask(request, (api) => api.ask(request)),
+      download: (request) => servers.ask(request, (api) => api.download(request)),
+    },
     producer: (how, listener) => producer.dial(how, listener),
     worker: () => {
       const way = new Way({ ...shared, kind: "worker", method: workerMethod, http: httpWorker });
@@ -62,8 +69,7 @@ export function openDials(options: DialsOptions, runtime: Runtime): Dials {
 
 interface WayParts<Event, Reply> {
   readonly kind: "producer" | "worker";
-  readonly api: HttpApi;
-  readonly url: URL;
+  readonly servers: ServersByTurns;
   readonly tls: TlsOptions;
   readonly transport: "auto" | "streams" | "http";
   readonly streams: string | undefined;
@@ -94,37 +100,59 @@ class Way<Event, Reply extends HelloReply> {
     this.#parts = parts;
   }
 
+  /** After a server that did not answer, or ended the conversation, it is the next one's turn. */
   async dial(
     options: DialOptions,
     listener: ConversationListener<Reply>,
   ): Promise<Conversation<Event>> {
-    const { transport } = this.#parts;
-    if (transport === "http" || (options.stay && this.#last === "http")) {
-      return this.#overHttp(options, listener);
-    }
-    const target = await this.#target();
-    if (target === undefined || target.address === this.#stranger) {
-      if (transport === "streams" || (options.stay && this.#last === "streams")) throw noStreams();
-      return this.#overHttp(options, listener);
-    }
+    const { servers } = this.#parts;
+    const server = servers.current;
+    const watched: ConversationListener<Reply> = {
+      reply: (reply) => listener.reply(reply),
+      drained: () => listener.drained(),
+      ended: (end) => {
+        if (end.how !== "refused") servers.pass(server);
+        listener.ended(end);
+      },
+    };
     try {
-      return await this.#overStreams(target, listener);
+      return await this.#dialAt(server, options, watched);
     } catch (error) {
-      if (transport === "streams" || (options.stay && this.#last === "streams")) throw error;
-      return this.#overHttp(options, listener);
+      servers.pass(server);
+      throw error;
     }
   }
 
-  #overHttp(options: DialOptions, listener: ConversationListener<Reply>): Conversation<Event> {
-    this.#last = "http";
-    return this.#parts.http(this.#parts.api, options, listener);
+  async #dialAt(
+    server: ServerPlace,
+    options: DialOptions,
+    listener: ConversationListener<Reply>,
+  ): Promise<Conversation<Event>> {
+    const { transport } = this.#parts;
+    const overHttp = (): Conversation<Event> => {
+      this.#last = "http";
+      return this.#parts.http(server.api, options, listener);
+    };
+    if (transport === "http" || (options.stay && this.#last === "http")) return overHttp();
+    const target = await this.#target(server);
+    if (target === undefined || target.address === this.#stranger) {
+      if (transport === "streams" || (options.stay && this.#last === "streams")) throw noStreams();
+      return overHttp();
+    }
+    try {
+      return await this.#overStreams(server.url, target, listener);
+    } catch (error) {
+      if (transport === "streams" || (options.stay && this.#last === "streams")) throw error;
+      return overHttp();
+    }
   }
 
   async #overStreams(
+    url: URL,
     target: Target,
     listener: ConversationListener<Reply>,
   ): Promise<Conversation<Event>> {
-    const { url, tls, method, runtime } = this.#parts;
+    const { tls, method, runtime } = this.#parts;
     const authority = `${url.protocol}//${target.address}`;
     const checked = this.#checked(target, listener);
     const conversation = await dialGrpc({ authority, tls, method, runtime }, checked);
@@ -153,8 +181,8 @@ class Way<Event, Reply extends HelloReply> {
   }
 
   /** Undefined when the server has no streams. */
-  async #target(): Promise<Target | undefined> {
-    const { streams, api, url, kind } = this.#parts;
+  async #target({ api, url }: ServerPlace): Promise<Target | undefined> {
+    const { streams, kind } = this.#parts;
     if (streams !== undefined) return { address: streams, instance: undefined };
     const health = await healthOf(api);
     const port =
@@ -186,6 +214,12 @@ function instanceOf(value: unknown): unknown {
 function noStreams(): CodeqError {
   const text = "the server has no streams that can be reached";
   return new CodeqError("unavailable", `${text}; give their address, or use the transport "http"`);
+}
+
+function urlsOf(given: string | readonly string[]): readonly URL[] {
+  const texts = typeof given === "string" ? [given] : given;
+  if (texts.length > 0) return texts.map(parseUrl);
+  throw new CodeqError("invalid_option", "invalid url: the list is empty; give at least one");
 }
 
 function parseUrl(text: string): URL {

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { systemClock } from "./clock.ts";
+import { CodeqError } from "./codeq-error.ts";
+import { HttpApi, type HttpRequest } from "./http/http-api.ts";
+import { ServersByTurns } from "./servers-by-turns.ts";
+
+type Answer = () => Promise<Response>;
+
+/** Servers with these answers; `asked` has which of them was asked, in order. */
+function setup(...answers: readonly Answer[]) {
+  const asked: number[] = [];
+  const places = answers.map((answer, at) => {
+    const url = new URL(`http://node-${at}:8080`);
+    const fetch = (): Promise<Response> => {
+      asked.push(at);
+      return answer();
+    };
+    return { url, api: new HttpApi({ url, clock: systemClock, fetch: fetch as never, tls: {} }) };
+  });
+  const servers = new ServersByTurns(places);
+  const ask = (fields: Partial<HttpRequest> = {}): Promise<unknown> => {
+    const signal = new AbortController().signal;
+    const request = { path: "/tasks", token: "t", signal, ...fields };
+    return servers.ask(request, (api) => api.ask(request));
+  };
+  return { asked, ask };
+}
+
+const ok: Answer = () => Promise.resolve(Response.json({ ok: true }));
+const failing = (code: string): Answer => {
+  return () => Promise.reject(new TypeError("fetch failed", { cause: errorOf(code) }));
+};
+const errorOf = (code: string): Error => Object.assign(new Error(code), { code });
+
+describe("servers by turns", () => {
+  test("one that answers is asked again", async () => {
+    const { asked, ask } = setup(ok, ok);
+    await ask();
+    await ask();
+    assert.deepEqual(asked, [0, 0]);
+  });
+
+  test("when one cannot be reached the next is asked, from then on", async () => {
+    const { asked, ask } = setup(failing("ECONNREFUSED"), ok, ok);
+    assert.deepEqual(await ask({ method: "POST", body: "{}" }), { ok: true });
+    await ask();
+    assert.deepEqual(asked, [0, 1, 1]);
+  });
+
+  test("a change that may have arrived is not sent again; a question is", async () => {
+    const { asked, ask } = setup(failing("ECONNRESET"), ok);
+    await assert.rejects(ask({ method: "POST", body: "{}" }), { code: "unavailable" });
+    assert.deepEqual(asked, [0]);
+    const other = setup(failing("ECONNRESET"), ok);
+    assert.deepEqual(await other.ask(), { ok: true });
+  });
+
+  test("everybody is asked once, and the last failure is told", async () => {
+    const { asked, ask } = setup(failing("ECONNREFUSED"), failing("ECONNREFUSED"));
+    await assert.rejects(ask(), (error) => {
+      return error instanceof CodeqError && error.message.includes("node-1");
+    });
+    assert.deepEqual(asked, [0, 1]);
+  });
+
+  test("a refusal is an answer", async () => {
+    const refusing: Answer = () => Promise.resolve(new Response("{}", { status: 404 }));
+    const { asked, ask } = setup(refusing, ok);
+    await assert.rejects(ask());
+    assert.deepEqual(asked, [0]);
+  });
+});
