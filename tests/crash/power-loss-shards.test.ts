@@ -249,12 +249,12 @@ test("a power failure of four shards takes nothing that was acknowledged", {
   t.after(() => directory.dispose());
   const machine = new Machine(directory.path);
   try {
-    for (let round = 1; round <= rounds; round += 1) await machine.live();
+    const isOver = (round: number): boolean => round > rounds && machine.totals.severalCut > 0;
+    for (let round = 1; !isOver(round); round += 1) await machine.live();
     await machine.live(true);
   } catch (error) {
     throw new Error(`${machine.totals.failures + 1}. life, seed ${seed}`, { cause: error });
   }
   t.diagnostic(`${JSON.stringify(machine.totals)}, seed ${seed}`);
   assert.ok(machine.totals.tasks > rounds, "the load did something");
-  assert.ok(machine.totals.severalCut > 0, "a failure cut several logs");
 });
