@@ -173,7 +173,7 @@ function startFronts(http: FastifyInstance, config: Config, logger: Logger): Fro
   const { server, answers } = http;
   const onLost = (): never => exit(1, "no thread is left that listens for HTTP");
   const fronts = new FrontThreads({ config, clock, logger, server, answers, routes, onLost });
-  process.on("SIGHUP", () => fronts.reloadTls());
+  if (config.tlsCertFile !== "") process.on("SIGHUP", () => fronts.reloadTls());
   return fronts;
 }
 
