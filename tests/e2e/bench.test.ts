@@ -56,7 +56,7 @@ test("another checkout is measured by turns, and medians are compared", async (t
 
 test("the benchmark of shards shows how rates grow with them, over streams and over HTTP", async (t) => {
   const short = ["--seconds", "1", "--warm-up", "0", "--mode", "os", "--clients", "2"];
-  const child = bench("shards", "--shards", "1,3", ...short);
+  const child = bench("shards", "--shards", "1,3", "--fronts", "1", ...short);
   t.after(() => child.kill());
   const { code, stdout, stderr } = await child.exited;
   assert.equal(code, 0, stderr);
@@ -69,6 +69,13 @@ test("the benchmark of shards shows how rates grow with them, over streams and o
     assert.ok(rate > 0 && Math.abs(rate / first - (scaling[row] ?? 0)) < 0.05, stdout);
   }
   for (const cell of column(stdout, "create")) assert.match(cell, /^[\d.]+\/[\d.]+$/);
+  // Every thread is shown: one shard is in the main thread.
+  const three = /^\d+\/\d+\/\d+$/;
+  for (const [row, cell] of column(stdout, "shards %").entries()) {
+    if (row % 2 === 0) assert.equal(cell, "-");
+    else assert.match(cell, three);
+  }
+  for (const cell of column(stdout, "fronts %")) assert.match(cell, /^\d+$/);
 });
 
 test("a benchmark refuses options that it does not know, and says which it has", async (t) => {
