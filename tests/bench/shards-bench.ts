@@ -131,10 +131,11 @@ function figuresOf(measured: Measured, first: Measured): Figure[] {
     ...(rate === undefined ? [] : [rate]),
     figure("scaling", scaling, 2),
     ...others,
-    ...threadFigures(measured),
     latencyFigure("create", latency.create),
     latencyFigure("claim", latency.claim),
     latencyFigure("submit", latency.submit),
     latencyFigure("cycle", latency.cycle),
+    // Last, since they are as long as there are threads.
+    ...threadFigures(measured),
   ];
 }
