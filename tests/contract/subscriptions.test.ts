@@ -4,6 +4,7 @@ import { createHmac } from "node:crypto";
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import test, { type TestContext } from "node:test";
+import { verifyNotification } from "@codeq/client";
 import type { AvailableWork } from "../../packages/server/src/maintenance/notify-subscribers.ts";
 import { type Options, type Reply, type RunningServer, setup, startMs, until } from "./setup.ts";
 import type { Caller } from "./tokens.ts";
@@ -484,6 +485,14 @@ test("a notification has every key of the contract, and its signature", async (t
   const timestamp = headers["x-codeq-timestamp"];
   const signature = createHmac("sha256", "s3cret").update(`${timestamp}.${body}`).digest("hex");
   assert.equal(headers["x-codeq-signature"], signature);
+  // A secret of the tenant's own takes the place of the configured one.
+  const rotated = await server.post("/admin/webhooks/secrets", undefined, "admin-acme");
+  await server.clock.advance(5000);
+  await until(() => posts.length === 2);
+  const [, again = assert.fail()] = posts;
+  const nowMs = server.clock.nowMs();
+  const told = verifyNotification(again, { secret: rotated.json.secret, nowMs });
+  assert.deepEqual([told.task, told.queueDepth, told.subscriptionId], ["render", 2, id]);
 });
 
 test("what makes no sense is refused and named", async (t) => {

@@ -21,7 +21,7 @@ import {
   removalOfEndpoint,
   writeOfEndpoint,
 } from "../store/endpoint-record.ts";
-import { type SigningSecret, writeOfSigning } from "../store/signing-record.ts";
+import { type SigningSecret, signingNow, writeOfSigning } from "../store/signing-record.ts";
 import type { Position, RecordWrite, Store } from "../store/store.ts";
 import type {
   EndpointChange,
@@ -240,9 +240,7 @@ export class Webhooks implements QueueWebhooks {
 
   /** Those that sign now; an empty text stands for what the configuration has. */
   signingWith(tenantId: TenantId): readonly string[] {
-    const nowMs = this.#clock.nowMs();
-    const valid = this.secrets(tenantId).filter(({ untilMs }) => (untilMs ?? nowMs + 1) > nowMs);
-    return valid.map(({ secret }) => secret);
+    return signingNow(this.secrets(tenantId), this.#clock.nowMs());
   }
 
   async setSecrets(tenantId: TenantId, secrets: readonly SigningSecret[]): Promise<void> {

@@ -13,6 +13,7 @@ import { IndexedHeap } from "../broker/indexed-heap.ts";
 import type { Queue, QueueWork } from "../broker/queue.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
+import { signingNow } from "../store/signing-record.ts";
 import { Audience, audienceName, WatchedQueue } from "../subscriptions/audience.ts";
 import { queuesOf, type Subscriber, type Subscriptions } from "../subscriptions/subscriptions.ts";
 import { type RandomBytes, TaskIds } from "../task-ids.ts";
@@ -35,11 +36,17 @@ export interface AvailableWork {
   readonly queueDepth: number;
 }
 
-/** The status of the answer, or why there is none, if that is known. */
-export type PostNotification = (work: AvailableWork) => Promise<number | NoAnswer | undefined>;
+/**
+ * The status of the answer, or why there is none, if that is known. The tenant's own secrets sign it, the newest
+ * first; without any, those of the configuration do.
+ */
+export type PostNotification = (
+  work: AvailableWork,
+  secrets: readonly string[],
+) => Promise<number | NoAnswer | undefined>;
 
 export interface NotifyParts {
-  readonly queue: Pick<Queue, "watchWork" | "work" | "worksOf">;
+  readonly queue: Pick<Queue, "watchWork" | "work" | "worksOf" | "webhooks">;
   readonly subscriptions: Subscriptions;
   readonly clock: Clock;
   readonly events: Events;
@@ -281,7 +288,10 @@ export class NotifySubscribers implements Job {
   /** However sending goes wrong, it is a try without an answer. */
   async #post(work: AvailableWork): Promise<number | NoAnswer> {
     try {
-      return (await this.#parts.notify(work)) ?? { why: "there was no answer" };
+      const { queue, clock, notify } = this.#parts;
+      const secrets = await queue.webhooks.secrets(work.tenantId);
+      const answer = await notify(work, signingNow(secrets, clock.nowMs()));
+      return answer ?? { why: "there was no answer" };
     } catch (error) {
       return { why: String(error) };
     }

@@ -15,7 +15,7 @@ export function createPostNotification(
 ): PostNotification {
   const isAllowed = options.allowPrivateNetworks ? () => true : isPublicAddress;
   const lookup = createLookup({ isAllowed });
-  return (work) => {
+  return (work, secrets) => {
     const nowMs = options.clock.nowMs();
     const body = notificationBody(work, nowMs);
     const headers = {
@@ -23,6 +23,7 @@ export function createPostNotification(
       "content-length": String(Buffer.byteLength(body)),
       ...signatureHeaders(options, {
         tenantId: work.tenantId,
+        own: secrets,
         id: work.notificationId,
         timestampSeconds: Math.floor(nowMs / 1000),
         body,

@@ -16,6 +16,7 @@ import {
 } from "../../test/broker-world.ts";
 import { HeldWays, localWay, ShardedWorld } from "../../test/queue-worlds.ts";
 import { noQuotas, type Quotas, type TenantQuota } from "../config/quotas.ts";
+import type { TopicPolicy } from "../store/topic-record.ts";
 import { shardOf, shardOfKey } from "./shard-of.ts";
 
 const minuteMs = 60_000;
@@ -255,6 +256,70 @@ test("while a shard is away, what it has counts", async () => {
   const over = create(queue);
   await settle(20);
   assert.equal(over.code, "quota_exceeded");
+});
+
+const limitOf = (maxConsumers: number): TopicPolicy => ({
+  priorityTiers: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+  maxAttempts: 3,
+  deadLetterTopicRef: "",
+  retentionSeconds: 0,
+  maxConsumers,
+});
+
+test("the limit of a topic holds over all shards, also while one of them is away", async () => {
+  await using world = await ShardedWorld.open(3, localWay);
+  const { queue } = world;
+  for (let made = 0; made < 12; made += 1) await enqueue(queue);
+  const of = { tenantId: acme, name: "work" };
+  await world.done(queue.putTopic(of, limitOf(4)));
+  await settle(20);
+  const claims = [1, 2, 3].map(() => claimIds(queue, { count: 3 }));
+  assert.equal((await Promise.all(claims)).flat().length, 4);
+  world.crash(0);
+  await settle(20);
+  assert.deepEqual(await claimIds(queue, { count: 3 }), []);
+  await world.openShard(0);
+  await settle(20);
+  assert.deepEqual(await claimIds(queue, { count: 3 }), []);
+  await world.done(queue.putTopic(of, limitOf(6)));
+  await settle(20);
+  assert.equal((await claimIds(queue, { count: 5 })).length, 2);
+  await world.done(queue.deleteTopic(of));
+  assert.notDeepEqual(await claimIds(queue), []);
+});
+
+test("a claim that was with a shard when that ended counts until the shard is back", async () => {
+  const ways = new HeldWays();
+  await using world = await ShardedWorld.open(2, ways.make);
+  const { queue } = world;
+  for (const shard of [0, 1]) await enqueue(queue, { idempotencyKey: keyOf(shard, 2) });
+  await world.done(queue.putTopic({ tenantId: acme, name: "work" }, limitOf(1)));
+  await settle(20);
+  ways.isHeld = true;
+  const claim = claimIds(queue);
+  await settle(20);
+  ways.lose(0);
+  world.crash(0);
+  ways.isHeld = false;
+  await settle(20);
+  assert.deepEqual(await claim, [], "the first shard may have given the only lease");
+  await world.openShard(0);
+  await settle(20);
+  assert.equal((await claimIds(queue)).length, 1);
+  assert.deepEqual(await claimIds(queue), []);
+});
+
+test("shards that a crash kept from hearing of a topic hear of it at the next start", async () => {
+  await using world = await ShardedWorld.open(2, localWay);
+  const of = { tenantId: acme, name: "work" };
+  await world.done(world.queue.putTopic(of, limitOf(4)));
+  const [first, second] = world.brokers;
+  // As if the process had ended between the two.
+  await world.done(first!.putTopic(of, limitOf(9)));
+  await world.done(second!.putTopic({ ...of, name: "other" }, limitOf(1)));
+  await world.done(world.queue.opened());
+  assert.deepEqual(second!.topicsOf(acme), first!.topicsOf(acme));
+  assert.equal(second!.topicsOf(acme)[0]?.policy.maxConsumers, 9);
 });
 
 test("bytes of a tenant that has nothing but results count after a start", async () => {

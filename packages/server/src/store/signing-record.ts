@@ -16,6 +16,12 @@ export interface SigningSecret {
   readonly untilMs: number | undefined;
 }
 
+/** Those that sign now, the newest first. */
+export function signingNow(secrets: readonly SigningSecret[], nowMs: number): readonly string[] {
+  const valid = secrets.filter(({ untilMs }) => (untilMs ?? nowMs + 1) > nowMs);
+  return valid.map(({ secret }) => secret);
+}
+
 /** Replaces all secrets of a tenant; none leaves it to the configuration. */
 export function writeOfSigning(tenantId: TenantId, secrets: readonly SigningSecret[]): RecordWrite {
   const key = signingKey(tenantId);
