@@ -17,7 +17,10 @@ import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type BuildOptions, build, type Plugin } from "esbuild";
-import type { PackageFile } from "../packages/server/src/transport/http/package-file.ts";
+import {
+  consoleFiles,
+  type PackageFile,
+} from "../packages/server/src/transport/http/package-file.ts";
 import { parts, sourceRoot } from "./in-executable/parts.ts";
 
 const root = join(import.meta.dirname, "..");
@@ -31,6 +34,7 @@ const native = join(
 export async function buildExecutable(outDirectory: string): Promise<string> {
   const stage = mkdtempSync(join(tmpdir(), "codeq-executable-"));
   try {
+    execFileSync(process.execPath, [join(import.meta.dirname, "build-console.mjs")]);
     await bundle(stage);
     const blob = writeBlob(stage);
     const path = join(resolve(outDirectory), "codeq");
@@ -90,7 +94,12 @@ const inExecutable: Plugin = {
     }));
     onLoad({ filter: /packages\/server\/src\/transport\/http\/package-file\.ts$/ }, () => ({
       contents: `const files = ${JSON.stringify(serverFiles())};
-        export const packageFile = (name) => files[name];`,
+        const consoles = ${JSON.stringify(embeddedConsole())};
+        const bytes = (text) => Buffer.from(text, "base64");
+        export const packageFile = (name) => files[name];
+        export const packageVersion = () => JSON.parse(files["package.json"]).version;
+        export const consoleFiles = () => new Map(Object.entries(consoles).map(
+          ([name, { plain, gz, br }]) => [name, { plain: bytes(plain), gz: bytes(gz), br: bytes(br) }]));`,
     }));
     onLoad({ filter: /packages\/.*\.ts$/ }, ({ path }) => {
       const text = readFileSync(path, "utf8");
@@ -124,6 +133,16 @@ function serverFiles(): Readonly<Record<PackageFile, string>> {
     "api-page/page.css": read("api-page/page.css"),
     "api-page/page.js": read("api-page/page.js"),
   };
+}
+
+/** The files of the web console as text. */
+function embeddedConsole(): Readonly<Record<string, Readonly<Record<string, string>>>> {
+  const files = [...consoleFiles()].map(([name, { plain, gz, br }]) => {
+    const texts = { plain, gz, br };
+    const encoded = Object.entries(texts).map(([kind, bytes]) => [kind, bytes.toString("base64")]);
+    return [name, Object.fromEntries(encoded)];
+  });
+  return Object.fromEntries(files);
 }
 
 function writeBlob(stage: string): string {

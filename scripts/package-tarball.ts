@@ -57,6 +57,7 @@ export function packPackage(
       "-b",
       `packages/${folder}`,
     ]);
+    if (folder === "server") run(process.execPath, [join(root, "scripts/build-console.mjs")]);
     const manifest = readManifest(folder);
     const bundled = bundledWith(manifest);
     const external = Object.assign({}, ...[manifest, ...bundled.values()].map(externalOf));
@@ -139,7 +140,7 @@ function writePackage(target: string, folder: string, manifest: Manifest): void 
   mkdirSync(target, { recursive: true });
   writeFileSync(join(target, "package.json"), `${JSON.stringify(manifest, null, 2)}\n`);
   // Beside what is compiled: programs, and files that the server hands out as they are.
-  for (const name of ["bin", "api-page"]) {
+  for (const name of ["bin", "api-page", "console"]) {
     const path = join(root, "packages", folder, name);
     if (existsSync(path)) cpSync(path, join(target, name), { recursive: true });
   }

@@ -5,9 +5,11 @@
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { buildPackage } from "./build.mjs";
+import { buildConsole } from "./build-console.mjs";
 import { childEnvironment, ensureReady, fail, root } from "./ensure-ready.mjs";
 
 const node = ensureReady();
+await buildConsole();
 buildPackage(node, "server");
 
 const launch = pathToFileURL(join(root, "packages", "server", "dist", "start", "launch.js")).href;

@@ -27,6 +27,8 @@ for (const name of ${JSON.stringify(launchFiles)}) {
 if (fs.existsSync("broken")) process.exit(2);
 `;
 
+const bundler = "exports.build = async () => ({ outputFiles: [] });";
+
 /** Stands in for the server: counts signals, and ends on a line of its standard input. */
 const server = `
 let signals = [];
@@ -54,6 +56,8 @@ function setup(t) {
   for (const folder of [
     "node_modules/.bin",
     "node_modules/typescript/bin",
+    "node_modules/esbuild",
+    "packages/console/src",
     "packages/server/src/start",
   ]) {
     mkdirSync(join(root, folder), { recursive: true });
@@ -66,6 +70,11 @@ function setup(t) {
   writeFileSync(join(root, "packages/server/src/start/main.ts"), server);
   // What starts it is the real one, which is an ES module.
   writeFileSync(join(root, "packages/server/package.json"), JSON.stringify({ type: "module" }));
+  // The console of a checkout with nothing in it.
+  writeFileSync(join(root, "node_modules/esbuild/index.js"), bundler);
+  for (const name of ["index.html", "mark.svg"]) {
+    writeFileSync(join(root, "packages/console/src", name), "");
+  }
   const sources = join(import.meta.dirname, "../packages/server/src");
   for (const name of launchFiles) {
     cpSync(join(sources, `${name}.ts`), join(root, `packages/server/src/${name}.ts`));

@@ -72,6 +72,7 @@ export const steps = [
   folder("install"),
   folder("guides"),
   folder("cli"),
+  folder("console"),
   folder("connections", { isAlone: true }),
   folder("memory", { isAlone: true }),
   { name: "bench", args: tests("tests/e2e/bench.test.ts"), isAlone: true },

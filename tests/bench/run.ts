@@ -13,7 +13,6 @@ import { sdkBench, sdkHelp } from "./sdk-bench.ts";
 import { shardsBench, shardsHelp } from "./shards-bench.ts";
 import { streamsBench, streamsHelp } from "./streams-bench.ts";
 import { subscriptionsBench, subscriptionsHelp } from "./subscriptions-bench.ts";
-import { tracingBench, tracingHelp } from "./tracing-bench.ts";
 import { webhooksBench, webhooksHelp } from "./webhooks-bench.ts";
 
 interface Subject {
@@ -31,7 +30,6 @@ const subjects: Record<string, Subject> = {
   shards: { help: shardsHelp, run: shardsBench },
   streams: { help: streamsHelp, run: streamsBench },
   subscriptions: { help: subscriptionsHelp, run: subscriptionsBench },
-  tracing: { help: tracingHelp, run: tracingBench },
   webhooks: { help: webhooksHelp, run: webhooksBench },
 };
 

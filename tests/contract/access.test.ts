@@ -217,6 +217,12 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: 200,
   },
+  "GET /v1/codeq/admin/settings": {
+    access: "operator",
+    path: () => "/v1/codeq/admin/settings",
+    ok: 200,
+    foreign: 200,
+  },
   "POST /v1/codeq/admin/keys": {
     access: "admin",
     path: () => "/v1/codeq/admin/keys",

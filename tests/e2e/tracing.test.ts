@@ -10,7 +10,6 @@ import { type TestContext, test } from "node:test";
 import { Client, credentials, Metadata } from "@grpc/grpc-js";
 import { ApiClient } from "./api-client.ts";
 import {
-  type CollectedMetric,
   type CollectedSpan,
   collectGrpc,
   collectHttp,
@@ -231,34 +230,3 @@ test("a collector that is silent does not hold up the end of the server", async 
   server.process.kill("SIGTERM");
   assert.equal((await server.exited).code, 0);
 });
-
-for (const [protocol, collect] of [
-  ["http/protobuf", collectHttp],
-  ["grpc", collectGrpc],
-] as const) {
-  test(`measurements reach a collector over ${protocol}, with the names of /metrics`, async (t) => {
-    const { collector, endpoint } = await collect(t);
-    const server = await start(t, {
-      TRACING_ENABLED: "false",
-      CODEQ_METRICS_OTLP_ENABLED: "true",
-      CODEQ_METRICS_OTLP_INTERVAL_SECONDS: "1",
-      OTEL_EXPORTER_OTLP_PROTOCOL: protocol,
-      OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
-      OTEL_EXPORTER_OTLP_INSECURE: "true",
-    });
-    await post(server, "/tasks", { command: "render", payload: 1 });
-    const created = (metrics: readonly CollectedMetric[]): number | undefined =>
-      metrics
-        .find(({ name }) => name === "codeq_task_created_total")
-        ?.sum?.dataPoints.find(({ attributes }) => attributes?.[0]?.value.stringValue === "render")
-        ?.asDouble;
-    await collector.untilMetrics((metrics) => created(metrics) === 1);
-    const names = new Set(collector.metrics.map(({ name }) => name));
-    const scraped = await (await fetch(`http://127.0.0.1:${server.port}/metrics`)).text();
-    const types = [...scraped.matchAll(/^# TYPE (\S+)/gm)].map(([, name = ""]) => name);
-    for (const name of types) assert.ok(names.has(name), name);
-    const [point] = collector.metrics.flatMap(({ histogram }) => histogram?.dataPoints ?? []);
-    const { explicitBounds = [], bucketCounts = [] } = point ?? {};
-    assert.equal(bucketCounts.length, explicitBounds.length + 1);
-  });
-}

@@ -20,6 +20,8 @@ if (major < oldest[0] || (major === oldest[0] && minor < oldest[1])) {
 // Settings of the compiler are not part of a package, so this is a checkout.
 if (existsSync(new URL("../tsconfig.json", import.meta.url))) {
   const { buildPackage } = await import("../../../scripts/build.mjs");
+  const { buildConsole } = await import("../../../scripts/build-console.mjs");
+  await buildConsole();
   buildPackage(process.execPath, "cli");
 }
 module.enableCompileCache?.();

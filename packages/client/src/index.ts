@@ -10,6 +10,7 @@ export type {
   InspectedTask,
   QueuePause,
   ReplayChanges,
+  ServerSetting,
   TaskChanges,
   TaskFilter,
   TaskPage,

@@ -189,3 +189,11 @@ export interface QueuePause {
   readonly at: string;
   readonly reason?: string;
 }
+
+/** A setting of the server; secrets have no value here. */
+export interface ServerSetting {
+  readonly key: string;
+  readonly value: string;
+  /** `default`, or the file, variable or flag that sets it. */
+  readonly source: string;
+}

@@ -10,6 +10,7 @@ import type {
   InspectedTask,
   QueuePause,
   ReplayChanges,
+  ServerSetting,
   TaskChanges,
   TaskFilter,
   TaskPage,
@@ -50,6 +51,12 @@ export class Admin {
   constructor(ask: AskAdmin) {
     this.#ask = ask;
     this.webhooks = new AdminWebhooks(ask);
+  }
+
+  /** The settings that the server runs with, and where each comes from; for operators. */
+  async settings(): Promise<readonly ServerSetting[]> {
+    const answer = await this.#ask({ method: "GET", path: "/settings" });
+    return (answer as { settings: ServerSetting[] }).settings;
   }
 
   /** All tasks that match, page after page. */

@@ -86,8 +86,6 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   tracingOtlpInsecure: ["true", true],
   tracingOtlpHeaders: ["x-key=hush,y=2", "x-key=hush,y=2"],
   tracingSampleRatio: ["0.01", 0.01],
-  metricsOtlpEnabled: ["true", true],
-  metricsOtlpIntervalSeconds: ["5", 5],
   tracingResourceAttributes: ["region=eu", "region=eu"],
   artifactProvider: ["s3", "s3"],
   localArtifactsDir: ["./artifacts", "./artifacts"],
@@ -143,6 +141,8 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   resultBatchMax: ["100", 100],
   metricsCommandsMax: ["5", 5],
   metricsToken: ["hush", "hush"],
+  console: ["false", false],
+  consoleSecret: ["seal", "seal"],
   quotas: ['{"default":{"pendingTasks":7}}', undefined],
   ...(Object.fromEntries(
     Object.keys(rateLimitSettings).map((name) => [name, ["30", 30] as const]),

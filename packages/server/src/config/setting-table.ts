@@ -288,6 +288,20 @@ export const settingTable: SettingTable = {
       "Token with which `/metrics` names commands to callers from other machines, as it does to " +
       "operators and to callers on this machine.",
   },
+  console: {
+    parser: trueOrFalse,
+    initial: true,
+    about: "Whether the server has the web console, at `/`.",
+  },
+  consoleSecret: {
+    parser: text({ accepts: "text that is not empty", example: "..." }),
+    initial: "",
+    initialInWords: "drawn at every start",
+    secret: true,
+    about:
+      "Secret that seals the sessions of the console. Servers behind one name need the same one; without it, " +
+      "everybody has to sign in again after a restart.",
+  },
   quotas: {
     parser: quotasBlob,
     initial: noQuotas,

@@ -70,6 +70,8 @@ export interface Settings
   readonly resultBatchMax: number;
   readonly metricsCommandsMax: number;
   readonly metricsToken: string;
+  readonly console: boolean;
+  readonly consoleSecret: string;
   readonly quotas: Quotas;
 }
 
@@ -134,8 +136,6 @@ export interface StorageSettings {
 }
 
 export interface TracingSettings {
-  readonly metricsOtlpEnabled: boolean;
-  readonly metricsOtlpIntervalSeconds: number;
   readonly tracingEnabled: boolean;
   readonly tracingServiceName: string;
   readonly tracingOtlpEndpoint: string;

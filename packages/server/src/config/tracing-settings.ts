@@ -1,6 +1,6 @@
 /** The rows of the table of settings that are about tracing with OpenTelemetry. */
 import { choice, type Parser, parsed, refused, text, trueOrFalse } from "./parsers.ts";
-import { type SettingRow, seconds } from "./setting-row.ts";
+import type { SettingRow } from "./setting-row.ts";
 import type { TracingSettings } from "./settings.ts";
 
 const share: Parser<number> = {
@@ -73,16 +73,6 @@ export const tracingSettings: {
     initial: 1,
     about:
       "Share of traces that are kept when the caller has not decided; a caller's own decision is followed.",
-  },
-  metricsOtlpEnabled: {
-    parser: trueOrFalse,
-    initial: false,
-    about:
-      "Whether the measurements of `/metrics` are also sent to the collector that tracingOtlpEndpoint names.",
-  },
-  metricsOtlpIntervalSeconds: {
-    ...seconds(1, 3600, 60),
-    about: "How often the measurements are sent to the collector.",
   },
   tracingResourceAttributes: {
     env: ["OTEL_RESOURCE_ATTRIBUTES"],

@@ -17,6 +17,7 @@ import { inspectTask } from "./inspect-task.ts";
 import { getApiKey, listApiKeys } from "./list-api-keys.ts";
 import { listAudit } from "./list-audit.ts";
 import { listFailureGroups } from "./list-failure-groups.ts";
+import { listSettings } from "./list-settings.ts";
 import { listTasks } from "./list-tasks.ts";
 import { listTenants } from "./list-tenants.ts";
 import { listWorkers } from "./list-workers.ts";
@@ -59,6 +60,7 @@ export const operations = {
   listQueues,
   getQueue,
   cleanUp,
+  listSettings,
   listTenants,
   createApiKey,
   listApiKeys,

@@ -15,6 +15,7 @@ import type { KeySet } from "../access/key-set.ts";
 import { Limiter } from "../access/limiter.ts";
 import { Providers } from "../access/providers.ts";
 import { Revocations } from "../access/revocations.ts";
+import { Sessions } from "../access/sessions.ts";
 import { Artifacts } from "../artifacts/artifacts.ts";
 import { LocalArtifacts } from "../artifacts/local-artifacts.ts";
 import type { Broker } from "../broker/broker.ts";
@@ -107,6 +108,8 @@ export interface Core extends AsyncDisposable {
   readonly dispatch: Dispatch;
   readonly authenticator: Authenticator;
   readonly revocations: Revocations;
+  /** Of the web console; undefined when it is turned off. */
+  readonly sessions: Sessions | undefined;
 }
 
 export async function composeCore(parts: CoreParts): Promise<Core> {
@@ -182,6 +185,9 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     dispatch,
     authenticator,
     revocations,
+    sessions: config.console
+      ? new Sessions({ secret: config.consoleSecret, clock, randomBytes })
+      : undefined,
     [Symbol.asyncDispose]: async () => {
       dispatch.stopAccepting();
       providers[Symbol.dispose]();
@@ -363,6 +369,8 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
   const http = createHttpServer({
     dispatch: core.dispatch,
     authenticator: core.authenticator,
+    sessions: core.sessions,
+    config,
     codec: new JsonCodec(timestamps),
     metrics,
     tracing: parts.tracing ?? noTracing,

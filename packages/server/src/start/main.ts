@@ -24,7 +24,6 @@ import { createPostCallback } from "../maintenance/post-callback.ts";
 import { createPostNotification } from "../maintenance/post-notification.ts";
 import { createLogger, type Logger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
-import { openMetricExport } from "../telemetry/otlp-metrics/open-metric-export.ts";
 import { collectProcessMetrics, openProcessProbe } from "../telemetry/process-metrics.ts";
 import { openTracing } from "../telemetry/tracing/open-tracing.ts";
 import type { Tracing } from "../telemetry/tracing/tracing.ts";
@@ -106,7 +105,6 @@ interface Running {
   readonly streams: Streams;
   readonly endpoints: Endpoints;
   readonly tracing: Tracing;
-  readonly metricExport: AsyncDisposable;
   /** Undefined when the main thread has the HTTP listener. */
   readonly fronts: FrontThreads | undefined;
 }
@@ -165,8 +163,7 @@ async function start(given: Given, logger: Logger): Promise<Running> {
   const streams = composeStreams({ ...shared, clock });
   const fronts = config.fronts === 0 ? undefined : startFronts(http, config, logger);
   collectConnectionMetrics(metrics, { http, streams, tls, fronts: fronts?.counts });
-  const metricExport = await openMetricExport({ config, clock, logger, scrape: core.scrape });
-  return { core, http, streams, endpoints, tracing, metricExport, fronts };
+  return { core, http, streams, endpoints, tracing, fronts };
 }
 
 function startFronts(http: FastifyInstance, config: Config, logger: Logger): FrontThreads {
@@ -202,7 +199,6 @@ async function stop(
   running.core.queue.stopWaiting();
   await listening.close(graceMs);
   cancel();
-  await running.metricExport[Symbol.asyncDispose]();
   await running.core[Symbol.asyncDispose]();
   await running.tracing[Symbol.asyncDispose]();
   logger.info("stopped");

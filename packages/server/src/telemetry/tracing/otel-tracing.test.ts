@@ -106,31 +106,6 @@ test("every step of a task is a child of the context that its producer sent", as
   assert.equal(submitted?.attributes["codeq.submit.status"], "COMPLETED");
 });
 
-test("what administrators do to a task, and files that it gets, are spans of its trace", async () => {
-  const world = new BrokerWorld();
-  const { tracing, spans } = setup({}, world.clock);
-  world.observe = (change) => tracing.changed(change);
-  const broker = await world.open();
-  const first = await enqueue(broker, { traceParent: sampled, maxAttempts: 1 });
-  const of = { tenantId: first.tenantId, id: first.id };
-  await claim(broker);
-  const file = { name: "a", url: "/a", bytes: 7, sha256: "h", contentType: "text/plain" };
-  assert.equal((await broker.attach(owned(first), file)).ok, true);
-  await nack(broker, owned(first), { delaySeconds: 0, reason: "jam" }).done;
-  assert.equal((await broker.act(of, { kind: "replay" })).ok, true);
-  assert.equal((await broker.act(of, { kind: "cancel", graceMs: 0 })).ok, true);
-  const found = await spans();
-  assert.deepEqual(
-    found.map(({ name }) => name.replace("codeq.task.", "")),
-    ["create", "claim", "attach", "nack", "replay", "cancel"],
-  );
-  const [, , attached, , replayed, cancelled] = found;
-  assert.equal(attached?.attributes["codeq.artifact.bytes"], 7);
-  assert.equal(replayed?.attributes["codeq.replays"], 1);
-  assert.equal(cancelled?.attributes["codeq.ended"], true);
-  for (const span of found) assert.equal(span.parentSpanContext?.spanId, producerSpan);
-});
-
 test("a producer that decided not to keep its trace is followed", async () => {
   assert.deepEqual((await lifeOf(notSampled)).spans, []);
 });

@@ -86,7 +86,7 @@ export class OtelTracing implements Tracing {
       row.name,
       {
         kind: row.kind,
-        startTime: row.isMoment === true ? this.#clock.nowMs() : after.updatedMs,
+        startTime: after.updatedMs,
         attributes: { ...taskAttributes(after), ...row.attributes(change, after) },
       },
       isFirst ? ROOT_CONTEXT : inContext(parent.context),

@@ -180,6 +180,17 @@ export const adminRoutes = [
     reply: ({ tenants, hasMore, isPartial }) =>
       json(JSON.stringify({ tenants, hasMore, ...(isPartial ? { isPartial } : {}) })),
   }),
+  route({
+    method: "GET",
+    path: `${base}/settings`,
+    operation: operations.listSettings,
+    name: "listSettings",
+    summary: "List the settings of the server",
+    about: "What the server was started with. Secrets are not shown.",
+    replies: { 200: { about: "Every setting, with where it comes from.", schema: "Settings" } },
+    input: () => ({ ok: true, value: undefined }),
+    reply: (settings) => json(JSON.stringify({ settings })),
+  }),
 ] as const;
 
 function pausedFields({ queue, ...pause }: PausedQueue, codec: JsonCodec): object {

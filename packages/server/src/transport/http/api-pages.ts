@@ -4,7 +4,7 @@
  */
 import type { Page } from "./http-server.ts";
 import { openApiOf } from "./openapi.ts";
-import { packageFile } from "./package-file.ts";
+import { packageFile, packageVersion } from "./package-file.ts";
 import type { AnyRoute } from "./route.ts";
 
 const policy = [
@@ -30,7 +30,7 @@ const files = [
 ] as const;
 
 export function apiPages(routes: readonly AnyRoute[], isLenient: boolean): Page[] {
-  const { version } = JSON.parse(packageFile("package.json")) as { version: string };
+  const version = packageVersion();
   const document = JSON.stringify(openApiOf(routes, { version, isLenient }));
   const page = (path: string, type: string, body: string): Page => ({
     path,

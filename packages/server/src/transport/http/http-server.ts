@@ -12,8 +12,10 @@ import Fastify, {
 } from "fastify";
 import type { Authenticator } from "../../access/authenticator.ts";
 import type { Identity } from "../../access/identity.ts";
+import type { Sessions } from "../../access/sessions.ts";
 import type { Clock } from "../../clock.ts";
 import { isLoopback } from "../../config/listen-address.ts";
+import type { Config } from "../../config/settings.ts";
 import type { MaybePromise } from "../../maybe-promise.ts";
 import type { Origin } from "../../operations/audit-event.ts";
 import type { Credentials, Dispatch } from "../../operations/dispatch.ts";
@@ -31,14 +33,18 @@ import { auditRoutes } from "./audit-routes.ts";
 import { BodyTurns } from "./body-turns.ts";
 import { Calls, headersOf, type Listener, type Permit } from "./calls.ts";
 import { clusterRoutes } from "./cluster-routes.ts";
+import { addConsolePages } from "./console-pages.ts";
+import { csrfHeader, sessionCookie } from "./cookies.ts";
 import { eventRoutes } from "./event-routes.ts";
 import { jobRoutes } from "./job-routes.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
+import { packageVersion } from "./package-file.ts";
 import { LocalAnswers, type TellAnswered } from "./plain-answers.ts";
 import { PlainConnections } from "./plain-connections.ts";
 import { RequestIds } from "./request-ids.ts";
 import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
+import { addSessionRoutes } from "./session-routes.ts";
 import { subscriptionRoutes } from "./subscription-routes.ts";
 import { taskAdminRoutes } from "./task-admin-routes.ts";
 import { taskRoutes } from "./task-routes.ts";
@@ -64,6 +70,9 @@ export interface HttpOptions {
   readonly onHeld?: (socket: Socket, isHeld: boolean) => void;
   /** Routes without a token, such as health and metrics. */
   readonly pages: readonly Page[];
+  /** Who is signed in to the console; undefined when there is none. */
+  readonly sessions: Sessions | undefined;
+  readonly config: Config;
 }
 
 export interface Page {
@@ -219,7 +228,12 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
       return reply.code(status).headers(more).type(type).send(body);
     });
   }
-  for (const each of routes) addRoute(app, each, calls);
+  const { sessions } = options;
+  if (sessions !== undefined) {
+    addConsolePages(app);
+    addSessionRoutes(app, { ...options, sessions, version: packageVersion() });
+  }
+  for (const each of routes) addRoute(app, each, { calls, sessions });
   return app;
 }
 
@@ -250,7 +264,11 @@ function readBodies(app: FastifyInstance, calls: Calls): void {
   });
 }
 
-function addRoute(app: FastifyInstance, each: AnyRoute, calls: Calls): void {
+function addRoute(
+  app: FastifyInstance,
+  each: AnyRoute,
+  { calls, sessions }: { readonly calls: Calls; readonly sessions: Sessions | undefined },
+): void {
   app.route({
     method: each.method,
     url: each.path,
@@ -268,7 +286,7 @@ function addRoute(app: FastifyInstance, each: AnyRoute, calls: Calls): void {
         request.admission = admitted.value;
         done();
       };
-      const answer = calls.authorize(each, credentialsOf(request));
+      const answer = calls.authorize(each, credentialsOf(request, sessions));
       if (answer instanceof Promise) answer.then(decide).catch(done);
       else decide(answer);
     },
@@ -321,17 +339,29 @@ function fromOf({ ip, id }: FastifyRequest): Origin {
   return { address: addressOf(ip), requestId: id };
 }
 
-function credentialsOf(request: FastifyRequest): Credentials {
+function credentialsOf(request: FastifyRequest, sessions: Sessions | undefined): Credentials {
   const { headers, query } = request;
   const { tenant } = query as Record<string, unknown>;
   const role = headers["x-role"];
   return {
-    authorization: headers.authorization,
+    authorization: headers.authorization ?? sessionAuthorization(request, sessions),
     role: typeof role === "string" ? role : undefined,
     // One that is given twice is an array, and as text no tenant.
     tenant: tenant === undefined ? undefined : String(tenant),
     from: request.origin,
   };
+}
+
+/** Of a page of the console: its cookie alone is not enough, for browsers send it unasked. */
+function sessionAuthorization(
+  { headers }: FastifyRequest,
+  sessions: Sessions | undefined,
+): string | undefined {
+  const csrf = headers[csrfHeader];
+  const cookie = sessionCookie(headers);
+  if (typeof csrf !== "string" || cookie === undefined) return undefined;
+  const token = sessions?.tokenOf(cookie, csrf);
+  return token === undefined ? undefined : `Bearer ${token}`;
 }
 
 /** Aborts when the caller closes the connection before it got its answer. */

@@ -41,7 +41,7 @@ const used: ReadonlySet<string> = new Set([
 /** Only Node's parser may see them. */
 const special: ReadonlySet<string> = new Set([
   ...["transfer-encoding", "connection", "proxy-connection", "upgrade", "http2-settings"],
-  ...["expect", "content-encoding", "te", "trailer"],
+  ...["expect", "content-encoding", "te", "trailer", "cookie"],
 ]);
 
 /** Undefined when it is anything else. */

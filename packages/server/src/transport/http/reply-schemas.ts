@@ -379,6 +379,9 @@ export const replySchemas = {
   ),
   CleanedUp: fields({ before: time, deleted: count, limit: { type: "integer" } }),
   Tenants: fields({ tenants: strings, hasMore: { type: "boolean" } }, { isPartial: withoutShard }),
+  Settings: fields({
+    settings: listOf(fields({ key: string, value: string, source: string })),
+  }),
   ApiKey: fields(apiKeyRequired, apiKeyOptional),
   CreatedApiKey: fields(
     { ...apiKeyRequired, token: described(string, "The key itself; it is not shown again.") },

@@ -1,0 +1,125 @@
+/** Which page the address means. */
+import type { JSX } from "preact";
+import { useEffect } from "preact/hooks";
+import { connection } from "./api.ts";
+import { shortId } from "./format.ts";
+import { useKeys } from "./keys.ts";
+import { Dialogs } from "./overlays/dialog.tsx";
+import { showKeys } from "./overlays/key-list.tsx";
+import { ApiKeys } from "./pages/api-keys.tsx";
+import { Audit } from "./pages/audit.tsx";
+import { Cluster } from "./pages/cluster.tsx";
+import { Enqueue } from "./pages/enqueue.tsx";
+import { Failures } from "./pages/failures.tsx";
+import { Jobs } from "./pages/jobs.tsx";
+import { Login } from "./pages/login.tsx";
+import { allPages } from "./pages/nav.ts";
+import { Overview } from "./pages/overview.tsx";
+import { QueueDetails } from "./pages/queue.tsx";
+import { Queues } from "./pages/queues.tsx";
+import { Settings } from "./pages/settings.tsx";
+import { TaskDetails } from "./pages/task.tsx";
+import { Tasks } from "./pages/tasks.tsx";
+import { Tenants } from "./pages/tenants.tsx";
+import { Webhooks } from "./pages/webhooks.tsx";
+import { Workers } from "./pages/workers.tsx";
+import { Nothing } from "./parts/basics.tsx";
+import { isPaused } from "./query.ts";
+import { href, navigate, useLocation } from "./router.ts";
+import { session } from "./session.ts";
+import { type Crumb, Shell } from "./shell.tsx";
+import { useStore } from "./store.ts";
+import { Toasts } from "./toasts.tsx";
+
+interface Shown {
+  readonly crumbs: readonly Crumb[];
+  readonly page: JSX.Element;
+}
+
+const pages: Readonly<Record<string, () => JSX.Element>> = {
+  "": Overview,
+  "/queues": Queues,
+  "/tasks": Tasks,
+  "/failures": Failures,
+  "/jobs": Jobs,
+  "/workers": Workers,
+  "/webhooks": Webhooks,
+  "/cluster": Cluster,
+  "/enqueue": Enqueue,
+  "/tenants": Tenants,
+  "/keys": ApiKeys,
+  "/audit": Audit,
+  "/settings": Settings,
+};
+
+function shownAt(path: string): Shown {
+  const Page = pages[path];
+  const entry = allPages.find((each) => each.path === path);
+  if (Page !== undefined && entry !== undefined) {
+    return { crumbs: [{ text: entry.title }], page: <Page /> };
+  }
+  const [, kind, part = ""] = /^\/(queues|tasks)\/([^/]+)$/.exec(path) ?? [];
+  const name = decoded(part);
+  if (kind === "queues") {
+    const crumbs = [{ text: "Queues", href: href("/queues") }, { text: name }];
+    return { crumbs, page: <QueueDetails key={name} name={name} /> };
+  }
+  if (kind === "tasks") {
+    const crumbs = [{ text: "Tasks", href: href("/tasks") }, { text: shortId(name) }];
+    return { crumbs, page: <TaskDetails key={name} id={name} /> };
+  }
+  return {
+    crumbs: [{ text: "Not found" }],
+    page: (
+      <Nothing title="There is no such page" isPage>
+        <p>
+          <a href={href("")}>Go to the overview</a>
+        </p>
+      </Nothing>
+    ),
+  };
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    // An address that somebody typed; it is looked for as it is.
+    return part;
+  }
+}
+
+const pageKeys = Object.fromEntries(
+  allPages
+    .filter(({ key }) => key !== undefined)
+    .map(({ key, path }) => [`g ${key}`, () => navigate(href(path))]),
+);
+
+export function App(): JSX.Element | null {
+  const who = useStore(session);
+  const { path } = useLocation();
+  const { state } = useStore(connection);
+  useKeys({ ...pageKeys, "?": showKeys, p: () => isPaused.set(!isPaused.get()) });
+  useEffect(() => {
+    if (state === "signed-out") session.set(null);
+  }, [state]);
+  const shown = shownAt(path);
+  const title = shown.crumbs.at(-1)?.text ?? "";
+  useEffect(() => {
+    document.title = who === null ? "Sign in · codeQ" : `${title} · codeQ`;
+  }, [title, who]);
+  if (who === undefined) return null;
+  return (
+    <>
+      {who === null ? (
+        <Login />
+      ) : (
+        <Shell session={who} crumbs={shown.crumbs}>
+          {shown.page}
+        </Shell>
+      )}
+      <Dialogs />
+      <Toasts />
+    </>
+  );
+}

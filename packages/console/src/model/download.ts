@@ -1,0 +1,23 @@
+/** Files that the browser makes of what the page knows. */
+
+export function download(name: string, type: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(url);
+}
+
+type Cell = string | number | undefined;
+
+export function csvOf(header: readonly string[], rows: readonly (readonly Cell[])[]): string {
+  return `${[header, ...rows].map((row) => row.map(cell).join(",")).join("\r\n")}\r\n`;
+}
+
+/** A cell that begins like a formula would be run by a spreadsheet. */
+function cell(value: Cell): string {
+  const text = String(value ?? "");
+  const plain = /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;
+  return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
+}

@@ -1,0 +1,153 @@
+/**
+ * The tasks that match a filter, page by page. Rows never move by themselves: they change in place, and what
+ * is new is counted until somebody asks for it.
+ */
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { ApiError } from "../api.ts";
+import { isPaused } from "../query.ts";
+import { listTasks, type TaskPage, type TaskRow } from "./tasks.ts";
+
+export interface TaskList {
+  readonly tasks: readonly TaskRow[];
+  readonly total: number | undefined;
+  readonly scanned: number;
+  readonly hasMore: boolean;
+  readonly isLoading: boolean;
+  readonly error: ApiError | undefined;
+  /** Tasks that came since. */
+  readonly news: number;
+  readonly more: () => void;
+  readonly reload: () => void;
+}
+
+const pageRows = 100;
+export const newsMax: number = pageRows;
+const watchMs = 4000;
+
+interface Loaded {
+  readonly tasks: readonly TaskRow[];
+  readonly total: number | undefined;
+  readonly scanned: number;
+  readonly next: string | undefined;
+  readonly news: number;
+  readonly isLoading: boolean;
+  readonly error: ApiError | undefined;
+}
+
+const nothing: Loaded = {
+  tasks: [],
+  total: undefined,
+  scanned: 0,
+  next: undefined,
+  news: 0,
+  isLoading: true,
+  error: undefined,
+};
+
+type Query = Readonly<Record<string, string>>;
+
+export function useTaskList(query: Query | undefined, of: string): TaskList {
+  const key = query === undefined ? undefined : `${of}?${JSON.stringify(query)}`;
+  const [loaded, setLoaded] = useState(nothing);
+  const source = useRef<TaskSource>(undefined);
+  useEffect(() => {
+    setLoaded(nothing);
+    if (query === undefined) return undefined;
+    const own = new TaskSource(query, setLoaded);
+    source.current = own;
+    own.load();
+    const timer = setInterval(() => own.look(), watchMs);
+    return () => {
+      clearInterval(timer);
+      own.close();
+    };
+  }, [key]);
+  return {
+    ...loaded,
+    hasMore: loaded.next !== undefined,
+    more: () => source.current?.more(),
+    reload: () => source.current?.load(),
+  };
+}
+
+/** Asks for the pages of one filter, one at a time. */
+class TaskSource {
+  readonly #query: Query;
+  readonly #show: (loaded: Loaded) => void;
+  #now = nothing;
+  #isAsking = false;
+  #isClosed = false;
+
+  constructor(query: Query, show: (loaded: Loaded) => void) {
+    this.#query = query;
+    this.#show = show;
+  }
+
+  load(): void {
+    this.#ask(undefined, (page) => this.#append(nothing, page));
+  }
+
+  more(): void {
+    const { next } = this.#now;
+    if (next !== undefined) this.#ask(next, (page) => this.#append(this.#now, page));
+  }
+
+  /** What changed in the rows that are shown, and how many stand above them by now. */
+  look(): void {
+    if (document.hidden || isPaused.get()) return;
+    this.#ask(undefined, ({ tasks, total }) => {
+      const { tasks: known } = this.#now;
+      const fresh = new Map(tasks.map((task) => [task.id, task]));
+      this.#tell({
+        ...this.#now,
+        total: total ?? this.#now.total,
+        tasks: known.length === 0 ? tasks : known.map((task) => fresh.get(task.id) ?? task),
+        news: known.length === 0 ? 0 : newsIn(tasks, known),
+        error: undefined,
+      });
+    });
+  }
+
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  #append(before: Loaded, page: TaskPage): void {
+    this.#tell({
+      tasks: [...before.tasks, ...page.tasks],
+      total: page.total ?? before.total,
+      scanned: before.scanned + page.scanned,
+      next: page.next,
+      news: before.news,
+      isLoading: false,
+      error: undefined,
+    });
+  }
+
+  #ask(after: string | undefined, take: (page: TaskPage) => void): void {
+    if (this.#isAsking) return;
+    this.#isAsking = true;
+    listTasks(this.#query, { after, limit: pageRows }).then(
+      (page) => {
+        this.#isAsking = false;
+        if (!this.#isClosed) take(page);
+      },
+      (error: ApiError) => {
+        this.#isAsking = false;
+        this.#tell({ ...this.#now, isLoading: false, error });
+      },
+    );
+  }
+
+  #tell(loaded: Loaded): void {
+    if (this.#isClosed) return;
+    this.#now = loaded;
+    this.#show(loaded);
+  }
+}
+
+function newsIn(fresh: readonly TaskRow[], known: readonly TaskRow[]): number {
+  const ids = new Set(known.map(({ id }) => id));
+  const at = fresh.findIndex(({ id }) => ids.has(id));
+  return at < 0 ? fresh.length : at;
+}

@@ -1,0 +1,242 @@
+/** API keys: who may call, until when, last used when; create and revoke. */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { ask, tenant } from "../api.ts";
+import { plural } from "../format.ts";
+import { ActionDialog, closeDialog, Dialog, openDialog } from "../overlays/dialog.tsx";
+import { Given, Nothing, Pending, Time } from "../parts/basics.tsx";
+import { CodeBox } from "../parts/code-box.tsx";
+import { Icon } from "../parts/icon.tsx";
+import { invalidate, useQuery } from "../query.ts";
+import { useStore } from "../store.ts";
+import { tell } from "../toasts.tsx";
+
+interface ApiKey {
+  readonly id: string;
+  readonly name: string;
+  readonly role: string;
+  readonly scopes: readonly string[];
+  readonly eventTypes: readonly string[];
+  readonly createdAt: string;
+  readonly createdBy: string;
+  readonly expiresAt?: string;
+  readonly lastUsedAt?: string;
+}
+
+const path = "/v1/codeq/admin/keys";
+
+export function ApiKeys(): JSX.Element {
+  const of = useStore(tenant);
+  const load = (): Promise<{ keys: ApiKey[] }> => ask({ path, query: { limit: "100" } });
+  const { data, error } = useQuery(`keys:${of}`, load, { everyMs: 15_000 });
+  if (data === undefined) return <Pending error={error} />;
+  return (
+    <>
+      <div class="page-head">
+        <div>
+          <h1>API keys</h1>
+          <p>
+            {plural(data.keys.length, "key")}. The text of a key is shown once, when it is created.
+          </p>
+        </div>
+        <div class="acts">
+          <button class="btn primary" type="button" onClick={() => openDialog(CreateKey)}>
+            <Icon name="plus" />
+            Create key
+          </button>
+        </div>
+      </div>
+      <section class="panel" aria-label="API keys">
+        {data.keys.length === 0 ? (
+          <Nothing icon="keys" title="No API keys">
+            <p>Producers, workers and this console can sign in with one.</p>
+          </Nothing>
+        ) : (
+          <KeyTable keys={data.keys} />
+        )}
+      </section>
+    </>
+  );
+}
+
+function KeyTable({ keys }: { readonly keys: readonly ApiKey[] }): JSX.Element {
+  return (
+    <div class="table-wrap">
+      <table class="cards">
+        <thead>
+          <tr>
+            <th>Name</th>
+            <th>Id</th>
+            <th>Role</th>
+            <th>Scopes</th>
+            <th class="num">Created</th>
+            <th class="num">Last used</th>
+            <th class="num">Ends</th>
+            <th>
+              <span class="sr">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {keys.map((key) => (
+            <tr key={key.id} data-row="">
+              <td class="full name">
+                <b>
+                  <Given text={key.name} max={100} />
+                </b>
+              </td>
+              <td data-l="Id">
+                <code>{key.id}</code>
+              </td>
+              <td data-l="Role">{key.role}</td>
+              <td data-l="Scopes" class="full">
+                {key.scopes.length === 0 ? <span class="faint">none</span> : key.scopes.join(", ")}
+              </td>
+              <td class="num" data-l="Created">
+                <Time at={key.createdAt} />
+              </td>
+              <td class="num" data-l="Last used">
+                {key.lastUsedAt === undefined ? (
+                  <span class="faint">never</span>
+                ) : (
+                  <Time at={key.lastUsedAt} />
+                )}
+              </td>
+              <td class="num" data-l="Ends">
+                {key.expiresAt === undefined ? (
+                  <span class="faint">never</span>
+                ) : (
+                  <Time at={key.expiresAt} />
+                )}
+              </td>
+              <td>
+                <div class="acts">
+                  <button
+                    class="btn sm danger"
+                    type="button"
+                    aria-label={`Revoke ${key.name}`}
+                    onClick={() => askRevoke(key)}
+                  >
+                    Revoke…
+                  </button>
+                </div>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function askRevoke(key: ApiKey): void {
+  const call = { method: "DELETE", path: `${path}/${key.id}` } as const;
+  openDialog(() => (
+    <ActionDialog
+      title={`Revoke ${key.name}?`}
+      about="Whoever uses the key is refused from now on, on open streams too. A revoked key cannot be given back."
+      button="Revoke key"
+      isFinal
+      confirm={key.name}
+      call={call}
+      run={async () => {
+        await ask(call);
+        tell(`Revoked ${key.name}`);
+        invalidate("keys");
+      }}
+    />
+  ));
+}
+
+const kinds = {
+  producer: { role: "none", scopes: ["codeq:create"] },
+  worker: {
+    role: "none",
+    scopes: [
+      "codeq:claim",
+      "codeq:heartbeat",
+      "codeq:abandon",
+      "codeq:nack",
+      "codeq:result",
+      "codeq:subscribe",
+    ],
+  },
+  admin: { role: "admin", scopes: ["codeq:create"] },
+} as const;
+type Kind = keyof typeof kinds;
+
+function CreateKey(): JSX.Element {
+  const [name, setName] = useState("");
+  const [kind, setKind] = useState<Kind>("producer");
+  const [days, setDays] = useState("90");
+  const { role, scopes } = kinds[kind];
+  const expires = Number(days) > 0 ? { expiresInSeconds: Number(days) * 86_400 } : {};
+  const worksOn = kind === "worker" ? { eventTypes: ["*"] } : {};
+  const body = { name: name.trim(), role, scopes, ...worksOn, ...expires };
+  const call = { method: "POST", path, body } as const;
+  return (
+    <ActionDialog
+      title="Create an API key"
+      button="Create key"
+      call={call}
+      isReady={name.trim() !== "" && /^\d{1,4}$/.test(days)}
+      run={async () => {
+        const { token } = await ask<{ token: string }>(call);
+        invalidate("keys");
+        // Opened after this dialog has closed itself.
+        setTimeout(() => openDialog(() => <CreatedKey name={name.trim()} token={token} />));
+      }}
+    >
+      <label class="field">
+        <span>Name: what the key is for</span>
+        <input class="input" value={name} onInput={(event) => setName(event.currentTarget.value)} />
+      </label>
+      <label class="field">
+        <span>For</span>
+        <select
+          class="input"
+          value={kind}
+          onChange={(event) => setKind(event.currentTarget.value as Kind)}
+        >
+          <option value="producer">a producer: creates tasks</option>
+          <option value="worker">a worker: claims tasks of all queues</option>
+          <option value="admin">an admin: this console, and all of the tenant</option>
+        </select>
+      </label>
+      <label class="field">
+        <span>Ends after days; 0 for never</span>
+        <input
+          class="input"
+          inputMode="numeric"
+          value={days}
+          onInput={(event) => setDays(event.currentTarget.value)}
+        />
+      </label>
+    </ActionDialog>
+  );
+}
+
+function CreatedKey({
+  name,
+  token,
+}: {
+  readonly name: string;
+  readonly token: string;
+}): JSX.Element {
+  return (
+    <Dialog label="The key was created">
+      <header>
+        <h2>{name} was created</h2>
+        <p class="muted">Copy it now, it won't be shown again.</p>
+      </header>
+      <div class="body">
+        <CodeBox text={token} label="API key" />
+      </div>
+      <footer>
+        <button class="btn primary" type="button" data-first="" onClick={closeDialog}>
+          Done
+        </button>
+      </footer>
+    </Dialog>
+  );
+}

@@ -1,0 +1,223 @@
+/** Bulk jobs: how far each is, and pause, resume or abort it. */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { ask } from "../api.ts";
+import { count, plural, share } from "../format.ts";
+import { type Job, jobsPath, useJobs } from "../model/jobs.ts";
+import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
+import { Given, Nothing, Pending, Time } from "../parts/basics.tsx";
+import { Icon, type IconName } from "../parts/icon.tsx";
+import { invalidate, useQuery } from "../query.ts";
+import { href, navigate } from "../router.ts";
+import { tell, tellProblem } from "../toasts.tsx";
+
+export function Jobs(): JSX.Element {
+  const { data, error } = useJobs();
+  if (data === undefined) return <Pending error={error} />;
+  const running = data.jobs.filter(({ state }) => state === "running").length;
+  return (
+    <>
+      <div class="page-head">
+        <div>
+          <h1>Bulk jobs</h1>
+          <p>
+            {plural(running, "job")} running. A job goes on after a restart, and every job leaves an
+            audit record.
+          </p>
+        </div>
+      </div>
+      <section class="panel" aria-label="Bulk jobs">
+        {data.jobs.length === 0 ? (
+          <Nothing icon="bulk" title="No bulk jobs">
+            <p>
+              Replay a <a href={href("/failures")}>group of failures</a> as a canary, or act on all
+              tasks that match a filter.
+            </p>
+          </Nothing>
+        ) : (
+          <ul class="list">
+            {data.jobs.map((job) => (
+              <JobLine key={job.id} job={job} />
+            ))}
+          </ul>
+        )}
+      </section>
+    </>
+  );
+}
+
+const looks: Readonly<Record<Job["state"], { readonly icon: IconName; readonly tone: string }>> = {
+  running: { icon: "leased", tone: "st-leased" },
+  paused: { icon: "pause", tone: "st-warn" },
+  done: { icon: "done", tone: "good" },
+  aborted: { icon: "cancelled", tone: "st-mute" },
+  stopped: { icon: "dead", tone: "bad" },
+};
+
+function JobLine({ job }: { readonly job: Job }): JSX.Element {
+  const { icon, tone } = looks[job.state];
+  const isOpen = job.state === "running" || job.state === "paused";
+  return (
+    <li>
+      <span class={tone}>
+        <Icon name={icon} />
+      </span>
+      <span>
+        <b>{job.canary === undefined ? titleOf(job.action) : "Canary replay"}</b>{" "}
+        {count(job.changed)} of {count(job.matched)} matching tasks, {count(job.failed)} refused:{" "}
+        <b>{job.state}</b>
+        {job.reason === undefined ? null : (
+          <>
+            , <Given text={job.reason} max={200} />
+          </>
+        )}
+      </span>
+      <span class="row">
+        {isOpen ? (
+          <>
+            <button
+              class="btn sm"
+              type="button"
+              onClick={() => void act(job, job.state === "paused" ? "resume" : "pause")}
+            >
+              {job.state === "paused" ? "Resume" : "Pause"}
+            </button>
+            <button class="btn sm danger" type="button" onClick={() => void act(job, "abort")}>
+              Abort
+            </button>
+          </>
+        ) : null}
+      </span>
+      <span class="sub">
+        <Stage job={job} />
+        By <bdi>{job.by}</bdi>, <Time at={job.createdAt} />, {count(job.ratePerSecond)} per second
+        at most. Filter:{" "}
+        <code>
+          <Given text={JSON.stringify(job.filter)} max={200} />
+        </code>
+      </span>
+    </li>
+  );
+}
+
+function Stage({ job }: { readonly job: Job }): JSX.Element | null {
+  const stage = job.canary?.stage;
+  if (stage === undefined || job.canary === undefined) return null;
+  const ended = stage.succeeded + stage.failedAgain;
+  return (
+    <>
+      Step of {plural(stage.size, "task")}: {count(stage.succeeded)} succeeded,{" "}
+      {count(stage.failedAgain)} failed again ({share(ended === 0 ? 0 : stage.failedAgain / ended)},
+      stops above {job.canary.failurePercent}%), {count(stage.waiting)} under way.{" "}
+    </>
+  );
+}
+
+function titleOf(action: Job["action"]): string {
+  return `${action[0]?.toUpperCase()}${action.slice(1)}`;
+}
+
+async function act(job: Job, verb: "pause" | "resume" | "abort"): Promise<void> {
+  try {
+    await ask({ method: "POST", path: `${jobsPath}/${job.id}/${verb}` });
+    tell(`Job ${verb === "abort" ? "aborted" : `${verb}d`}`);
+    invalidate("jobs");
+  } catch (error) {
+    tellProblem(error);
+  }
+}
+
+/** Replays dead letters in growing steps, and stops when too many fail again. */
+export function askCanary(filter: Readonly<Record<string, string>>, shown: string): void {
+  openDialog(() => <CanaryDialog filter={filter} shown={shown} />);
+}
+
+interface CanaryProps {
+  readonly filter: Readonly<Record<string, string>>;
+  readonly shown: string;
+}
+
+function CanaryDialog({ filter, shown }: CanaryProps): JSX.Element {
+  const [first, setFirst] = useState("10");
+  const [percent, setPercent] = useState("10");
+  const [rate, setRate] = useState("200");
+  const base = { action: "replay", ...filter };
+  const dryRun = useQuery(
+    `canary:${JSON.stringify(base)}`,
+    () =>
+      ask<{ matched: number; hasMore: boolean }>({
+        method: "POST",
+        path: jobsPath,
+        body: { ...base, dryRun: true },
+      }),
+    { everyMs: 0 },
+  );
+  const body = {
+    ...base,
+    canary: true,
+    canaryFirst: Number(first),
+    canaryFailurePercent: Number(percent),
+    ratePerSecond: Number(rate),
+  };
+  const call = { method: "POST", path: jobsPath, body } as const;
+  const isNumber = (text: string): boolean => /^[1-9]\d{0,5}$/.test(text);
+  return (
+    <ActionDialog
+      title="Replay as a canary?"
+      about={`Filter: ${shown}`}
+      button={`Replay the first ${first}`}
+      icon={<Icon name="replay" />}
+      call={call}
+      isReady={[first, percent, rate].every(isNumber) && dryRun.data !== undefined}
+      run={async () => {
+        await ask(call);
+        tell("The canary has started");
+        navigate(href("/jobs"));
+        invalidate();
+      }}
+    >
+      <div class="blast">
+        <div class="big">
+          <b>{count(dryRun.data?.matched ?? 0)}</b>
+          <span>dead letters</span>
+          <span class="faint">{dryRun.data?.hasMore === true ? "at least" : "dry run"}</span>
+        </div>
+      </div>
+      <p class="note">
+        <Icon name="shield" />
+        <span>
+          The next, larger step starts when enough tasks of a step succeeded. Tasks keep their id.
+        </span>
+      </p>
+      <label class="field">
+        <span>Tasks in the first step</span>
+        <input
+          class="input"
+          inputMode="numeric"
+          value={first}
+          onInput={(event) => setFirst(event.currentTarget.value)}
+        />
+      </label>
+      <div class="cols c-6-6">
+        <label class="field">
+          <span>Stop above this share of failures, in %</span>
+          <input
+            class="input"
+            inputMode="numeric"
+            value={percent}
+            onInput={(event) => setPercent(event.currentTarget.value)}
+          />
+        </label>
+        <label class="field">
+          <span>Tasks per second at most</span>
+          <input
+            class="input"
+            inputMode="numeric"
+            value={rate}
+            onInput={(event) => setRate(event.currentTarget.value)}
+          />
+        </label>
+      </div>
+    </ActionDialog>
+  );
+}

@@ -1,0 +1,47 @@
+/** The pages, in the order of the navigation. */
+import type { IconName } from "../parts/icon.tsx";
+
+export interface NavEntry {
+  readonly path: string;
+  readonly title: string;
+  readonly icon: IconName;
+  /** Pressed after G. */
+  readonly key?: string;
+  readonly forOperators?: boolean;
+}
+
+export const navigation: readonly {
+  readonly title: string;
+  readonly entries: readonly NavEntry[];
+}[] = [
+  {
+    title: "Work",
+    entries: [
+      { path: "", title: "Overview", icon: "overview", key: "o" },
+      { path: "/queues", title: "Queues", icon: "queues", key: "q" },
+      { path: "/tasks", title: "Tasks", icon: "tasks", key: "t" },
+      { path: "/failures", title: "Failures", icon: "failures", key: "f" },
+      { path: "/jobs", title: "Bulk jobs", icon: "bulk", key: "b" },
+      { path: "/workers", title: "Workers", icon: "workers", key: "w" },
+      { path: "/enqueue", title: "Enqueue", icon: "plus", key: "e" },
+    ],
+  },
+  {
+    title: "Platform",
+    entries: [
+      { path: "/webhooks", title: "Webhooks", icon: "webhooks", key: "h" },
+      { path: "/cluster", title: "Cluster", icon: "cluster", key: "c" },
+    ],
+  },
+  {
+    title: "Access",
+    entries: [
+      { path: "/tenants", title: "Tenants", icon: "tenants", forOperators: true },
+      { path: "/keys", title: "API keys", icon: "keys", key: "k" },
+      { path: "/audit", title: "Audit", icon: "audit", key: "a" },
+      { path: "/settings", title: "Settings", icon: "settings", key: "s" },
+    ],
+  },
+];
+
+export const allPages: readonly NavEntry[] = navigation.flatMap(({ entries }) => entries);

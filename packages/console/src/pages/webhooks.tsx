@@ -1,0 +1,182 @@
+/** Callbacks that did not arrive: endpoints that fail, deliveries that were given up; send them again. */
+import type { JSX } from "preact";
+import { ask, tenant } from "../api.ts";
+import { plural, shortId } from "../format.ts";
+import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
+import { Given, Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
+import { Icon } from "../parts/icon.tsx";
+import { invalidate, useQuery } from "../query.ts";
+import { href } from "../router.ts";
+import { useStore } from "../store.ts";
+import { tell, tellProblem } from "../toasts.tsx";
+
+interface Endpoint {
+  readonly url: string;
+  readonly disabled: boolean;
+  readonly failingSince: string;
+  readonly error: string;
+  readonly disabledAt?: string;
+}
+
+interface FailedDelivery {
+  readonly taskId: string;
+  readonly command?: string;
+  readonly url?: string;
+  readonly failedAt?: string;
+  readonly error?: string;
+}
+
+const base = "/v1/codeq/admin/webhooks";
+
+export function Webhooks(): JSX.Element {
+  return (
+    <>
+      <div class="page-head">
+        <div>
+          <h1>Webhooks</h1>
+          <p>Results are posted to the webhook of their task. Here is what did not arrive.</p>
+        </div>
+      </div>
+      <Endpoints />
+      <FailedDeliveries />
+    </>
+  );
+}
+
+function Endpoints(): JSX.Element {
+  const of = useStore(tenant);
+  const load = (): Promise<{ endpoints: Endpoint[] }> => ask({ path: `${base}/endpoints` });
+  const { data, error } = useQuery(`endpoints:${of}`, load, { everyMs: 10_000 });
+  return (
+    <Panel title="Endpoints that fail" id="endpoints">
+      {data === undefined ? (
+        <Pending error={error} />
+      ) : data.endpoints.length === 0 ? (
+        <Nothing icon="check" title="Every endpoint takes its callbacks" />
+      ) : (
+        <ul class="list">
+          {data.endpoints.map((endpoint) => (
+            <EndpointLine key={endpoint.url} endpoint={endpoint} />
+          ))}
+        </ul>
+      )}
+    </Panel>
+  );
+}
+
+function EndpointLine({ endpoint }: { readonly endpoint: Endpoint }): JSX.Element {
+  const { url, disabled, failingSince, error } = endpoint;
+  return (
+    <li>
+      <span class={disabled ? "bad" : "warn"}>
+        <Icon name={disabled ? "block" : "warn"} />
+      </span>
+      <span>
+        <b>
+          <Given text={url} max={200} />
+        </b>{" "}
+        {disabled ? "is disabled; it fails" : "fails"} since <Time at={failingSince} />
+      </span>
+      {disabled ? (
+        <button class="btn sm" type="button" onClick={() => void enable(url)}>
+          Enable
+        </button>
+      ) : null}
+      <span class="sub">
+        <Given text={error} max={300} />
+      </span>
+    </li>
+  );
+}
+
+async function enable(url: string): Promise<void> {
+  try {
+    await ask({ method: "POST", path: `${base}/endpoints/enable`, body: { url } });
+    tell("Callbacks go to the endpoint again");
+    invalidate("endpoints");
+  } catch (error) {
+    tellProblem(error);
+  }
+}
+
+function FailedDeliveries(): JSX.Element {
+  const of = useStore(tenant);
+  const load = (): Promise<{ failed: FailedDelivery[]; next?: string }> =>
+    ask({ path: `${base}/failed`, query: { limit: "100" } });
+  const { data, error } = useQuery(`given-up:${of}`, load, { everyMs: 10_000 });
+  const failed = data?.failed ?? [];
+  return (
+    <Panel
+      title="Callbacks that were given up"
+      id="given-up"
+      note={data === undefined ? undefined : plural(failed.length, "callback")}
+      actions={
+        failed.length === 0 ? undefined : (
+          <button class="btn sm primary" type="button" onClick={() => openDialog(RedeliverAll)}>
+            <Icon name="replay" small />
+            Send all again…
+          </button>
+        )
+      }
+    >
+      {data === undefined ? (
+        <Pending error={error} />
+      ) : failed.length === 0 ? (
+        <Nothing icon="check" title="No callback was given up" />
+      ) : (
+        <ul class="list">
+          {failed.map((each) => (
+            <li key={each.taskId}>
+              <span class="bad">
+                <Icon name="failed" />
+              </span>
+              <span class="trunc">
+                <a class="mono" href={href(`/tasks/${each.taskId}`)}>
+                  {shortId(each.taskId)}
+                </a>{" "}
+                <Given text={each.url ?? ""} max={200} />
+              </span>
+              <button class="btn sm" type="button" onClick={() => void redeliver(each.taskId)}>
+                Send again
+              </button>
+              <span class="sub">
+                <Given text={each.error ?? ""} max={200} />{" "}
+                {each.failedAt === undefined ? null : <Time at={each.failedAt} />}
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Panel>
+  );
+}
+
+async function redeliver(id: string): Promise<void> {
+  try {
+    await ask({ method: "POST", path: `/v1/codeq/admin/tasks/${id}/redeliver` });
+    tell("The callback is under way");
+    invalidate("given-up");
+    invalidate("deliveries");
+  } catch (error) {
+    tellProblem(error);
+  }
+}
+
+function RedeliverAll(): JSX.Element {
+  const body = { since: "1970-01-01T00:00:00Z" };
+  const call = { method: "POST", path: `${base}/redeliver`, body } as const;
+  return (
+    <ActionDialog
+      title="Send all given-up callbacks again?"
+      about="Each gets all its tries again, with the same body and the same id, so receivers can tell repeats."
+      button="Send all again"
+      icon={<Icon name="replay" />}
+      call={call}
+      run={async () => {
+        await ask(call);
+        tell("The callbacks are under way");
+        invalidate("given-up");
+      }}
+    />
+  );
+}

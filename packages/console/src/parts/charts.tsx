@@ -1,0 +1,164 @@
+/** Small charts as SVG: they take their colours from the theme, and say in words what they show. */
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { rate } from "../format.ts";
+
+export interface RatePoint {
+  readonly atMs: number;
+  readonly enqueued: number;
+  readonly completed: number;
+  readonly failed: number;
+}
+
+const height = 240;
+const left = 44;
+const bottom = 20;
+const top = 12;
+
+/** Tasks per second over time: enqueued dashed, completed solid, failed attempts as bars; from zero. */
+export function RateChart({ points }: { readonly points: readonly RatePoint[] }): JSX.Element {
+  const element = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(640);
+  const [at, setAt] = useState<number>();
+  useEffect(() => {
+    const box = element.current;
+    if (box === null) return undefined;
+    const observer = new ResizeObserver(() => setWidth(Math.max(240, box.clientWidth)));
+    observer.observe(box);
+    return () => observer.disconnect();
+  }, []);
+  const most = niceMax(
+    Math.max(...points.flatMap((each) => [each.enqueued, each.completed, each.failed])),
+  );
+  const plot = { width: width - left, height: height - bottom - top };
+  const x = (index: number): number => left + (index / Math.max(1, points.length - 1)) * plot.width;
+  const y = (value: number): number => top + plot.height - (value / most) * plot.height;
+  const line = (of: (point: RatePoint) => number): string =>
+    points
+      .map(
+        (point, index) =>
+          `${index === 0 ? "M" : "L"}${x(index).toFixed(1)} ${y(of(point)).toFixed(1)}`,
+      )
+      .join("");
+  const bar = plot.width / Math.max(1, points.length);
+  const marks = [0, 0.25, 0.5, 0.75, 1].map((part) => most * part);
+  const hovered = at === undefined ? undefined : points[at];
+  const last = points.at(-1);
+  const label =
+    last === undefined
+      ? "No data"
+      : `Tasks per second; now ${rate(last.enqueued)} enqueued, ${rate(last.completed)} completed, ${rate(last.failed)} failed attempts`;
+  return (
+    <div class="chart" ref={element}>
+      <svg
+        height={height}
+        viewBox={`0 0 ${width} ${height}`}
+        role="img"
+        aria-label={label}
+        onMouseMove={(event) => {
+          const box = event.currentTarget.getBoundingClientRect();
+          const index = Math.round(
+            ((event.clientX - box.left - left) / plot.width) * (points.length - 1),
+          );
+          setAt(Math.max(0, Math.min(points.length - 1, index)));
+        }}
+        onMouseLeave={() => setAt(undefined)}
+      >
+        {marks.map((value) => (
+          <g key={value}>
+            <line
+              class="grid"
+              x1={left}
+              x2={width}
+              y1={Math.round(y(value))}
+              y2={Math.round(y(value))}
+            />
+            <text x={left - 8} y={y(value) + 4} text-anchor="end">
+              {Number(value.toPrecision(2)).toLocaleString("en-US")}
+            </text>
+          </g>
+        ))}
+        {[0, 0.5, 1].map((part) => (
+          <text
+            key={part}
+            x={left + part * plot.width}
+            y={height - 2}
+            text-anchor={part === 0 ? "start" : part === 1 ? "end" : "middle"}
+          >
+            {clock(points[Math.round(part * (points.length - 1))]?.atMs)}
+          </text>
+        ))}
+        {points.map((point, index) =>
+          point.failed === 0 ? null : (
+            <rect
+              key={point.atMs}
+              class="s-fail"
+              x={x(index) - bar / 2}
+              y={y(point.failed)}
+              width={Math.max(1, bar - 1)}
+              height={y(0) - y(point.failed)}
+            />
+          ),
+        )}
+        <path
+          class="a-out"
+          d={`${line((each) => each.completed)}L${width} ${y(0)}L${left} ${y(0)}Z`}
+        />
+        <path class="s-in" d={line((each) => each.enqueued)} />
+        <path class="s-out" d={line((each) => each.completed)} />
+        {at === undefined || hovered === undefined ? null : (
+          <line class="cross" x1={x(at)} x2={x(at)} y1={top} y2={top + plot.height} />
+        )}
+      </svg>
+      {at === undefined || hovered === undefined ? null : (
+        <div class="tip" style={{ left: `${Math.min(x(at) + 12, width - 160)}px`, top: "24px" }}>
+          <b>{clock(hovered.atMs)}</b>
+          <div>
+            <span>Enqueued</span>
+            <b>{rate(hovered.enqueued)}/s</b>
+          </div>
+          <div>
+            <span>Completed</span>
+            <b>{rate(hovered.completed)}/s</b>
+          </div>
+          <div>
+            <span>Failed attempts</span>
+            <b>{rate(hovered.failed)}/s</b>
+          </div>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function clock(ms: number | undefined): string {
+  if (ms === undefined) return "";
+  const at = new Date(ms);
+  return `${String(at.getHours()).padStart(2, "0")}:${String(at.getMinutes()).padStart(2, "0")}`;
+}
+
+/** The next of 1, 2, 4, 5 or 8 times a power of ten: quarters of it are easy to read. */
+function niceMax(value: number): number {
+  if (!(value > 0)) return 1;
+  const power = 10 ** Math.floor(Math.log10(value));
+  return ([1, 2, 4, 5, 8, 10].find((step) => step * power >= value) ?? 10) * power;
+}
+
+export function RateLegend({ last }: { readonly last: RatePoint | undefined }): JSX.Element {
+  return (
+    <div class="legend">
+      <span>
+        <i class="key k-in" />
+        Enqueued <b>{rate(last?.enqueued ?? 0)}</b>
+      </span>
+      <span>
+        <i class="key k-out" />
+        Completed <b>{rate(last?.completed ?? 0)}</b>
+      </span>
+      <span>
+        <i class="key k-fail" />
+        Failed attempts <b>{rate(last?.failed ?? 0)}</b>
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,69 @@
+/** Who is signed in. The token itself never reaches a script: the server keeps it in a cookie. */
+import { connection, setCsrf, tenant } from "./api.ts";
+import { forgetAll } from "./query.ts";
+import { createStore, readKept } from "./store.ts";
+
+export interface Session {
+  readonly subject: string;
+  readonly tenantId: string;
+  readonly role: "admin" | "operator";
+  readonly csrf: string;
+  readonly expiresAt: string;
+  readonly env: string;
+  readonly version: string;
+  readonly durability: string;
+  readonly shards: number;
+}
+
+/** Undefined while it is not known; null when nobody is signed in. */
+export const session = createStore<Session | null | undefined>(undefined);
+
+const path = "/ui/session";
+
+/** Takes up the session of this browser, if there is one. */
+export async function resume(): Promise<void> {
+  try {
+    const reply = await fetch(path, { credentials: "same-origin", cache: "no-store" });
+    session.set(reply.ok ? begin((await reply.json()) as Session) : null);
+  } catch {
+    // Without a server there is no session; the banner says that it is away.
+    connection.set({ ...connection.get(), state: "offline" });
+    if (session.get() === undefined) session.set(null);
+  }
+}
+
+/** What is wrong, in words; undefined when the session has begun. */
+export async function signIn(token: string): Promise<string | undefined> {
+  try {
+    const headers = { authorization: `Bearer ${token.trim()}` };
+    const reply = await fetch(path, { method: "POST", headers, credentials: "same-origin" });
+    const body = (await reply.json()) as Session & { error: string };
+    if (!reply.ok) return refused(reply, body.error);
+    session.set(begin(body));
+    forgetAll();
+    return undefined;
+  } catch {
+    return "The server does not answer. Check that it runs, then try again.";
+  }
+}
+
+function refused({ status, headers }: Response, error: string): string {
+  if (headers.get("codeq-error") === "admin_only") {
+    return "This key has no admin role. Create one with `codeq keys create --tenant acme --name console --role admin`.";
+  }
+  return status === 401 ? `The server does not know this key or token (${error}).` : error;
+}
+
+function begin(found: Session): Session {
+  setCsrf(found.csrf);
+  const asked = new URLSearchParams(window.location.search).get("tenant");
+  if (found.role === "operator") tenant.set(asked ?? readKept("tenant") ?? "");
+  connection.set({ state: "online", answeredMs: Date.now() });
+  return found;
+}
+
+export async function signOut(): Promise<void> {
+  const csrf = session.get()?.csrf ?? "";
+  await fetch(path, { method: "DELETE", headers: { "x-codeq-csrf": csrf } });
+  session.set(null);
+}

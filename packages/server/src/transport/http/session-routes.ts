@@ -1,0 +1,144 @@
+/**
+ * Signing in and out of the console. The token comes in the Authorization header, never in a URL, and goes
+ * back as a cookie that scripts cannot read. On a server for development, callers on this machine are signed
+ * in without being asked.
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { type Authenticator, bearerToken } from "../../access/authenticator.ts";
+import type { Identity } from "../../access/identity.ts";
+import {
+  type OpenedSession,
+  type Session,
+  type Sessions,
+  sessionMs,
+  sessionTokenCharsMax,
+} from "../../access/sessions.ts";
+import { developmentToken, hasDevelopmentToken } from "../../config/choose-auth.ts";
+import { isLoopback } from "../../config/listen-address.ts";
+import type { Config } from "../../config/settings.ts";
+import type { Dispatch } from "../../operations/dispatch.ts";
+import { type Refusal, refusal } from "../../operations/operation.ts";
+import { addressOf } from "../address.ts";
+import { csrfHeader, sessionCookie, setSessionCookie } from "./cookies.ts";
+import type { JsonCodec } from "./json-codec.ts";
+import { problem } from "./route.ts";
+
+export interface SessionParts {
+  readonly sessions: Sessions;
+  readonly authenticator: Authenticator;
+  readonly dispatch: Dispatch;
+  readonly codec: JsonCodec;
+  readonly config: Config;
+  readonly version: string;
+}
+
+const path = "/ui/session";
+const tooLong =
+  `the token is longer than ${sessionTokenCharsMax} characters, which is more than a browser keeps in a cookie; ` +
+  "sign in with an API key";
+
+export function addSessionRoutes(app: FastifyInstance, parts: SessionParts): void {
+  const { sessions } = parts;
+  app.get(path, async (request, reply) => {
+    const found = sessions.read(sessionCookie(request.headers) ?? "");
+    if (found !== undefined) {
+      const identity = await identityOf(parts, found.token);
+      if (identity !== undefined) return show(reply, parts, { session: found, identity });
+    }
+    if (!mayEnterUnasked(parts.config, request)) {
+      return refuse(reply, refusal("missing_authorization"));
+    }
+    return await signIn(request, reply, { parts, token: developmentToken });
+  });
+  app.post(path, async (request, reply) => {
+    const token = bearerToken(request.headers.authorization);
+    if (!token.ok) return refuse(reply, note(parts, request, refusal(token.code)));
+    return await signIn(request, reply, { parts, token: token.value });
+  });
+  app.delete(path, (request, reply) => {
+    const { headers } = request;
+    const found = sessions.read(sessionCookie(headers) ?? "");
+    if (found === undefined || headers[csrfHeader] !== found.csrf) {
+      return refuse(reply, refusal("missing_authorization"));
+    }
+    sessions.end(found);
+    const isSecure = isEncrypted(request);
+    reply.header("set-cookie", setSessionCookie(headers, { value: "", seconds: 0, isSecure }));
+    return reply.code(204).send();
+  });
+}
+
+async function signIn(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { parts, token }: { readonly parts: SessionParts; readonly token: string },
+): Promise<FastifyReply> {
+  const { sessions, authenticator } = parts;
+  const outcome = await authenticator.authenticate("admin", token);
+  if (!outcome.ok) return refuse(reply, note(parts, request, refusal(outcome.code)));
+  const identity = outcome.value;
+  if (!identity.isAdmin) return refuse(reply, note(parts, request, refusal("admin_only")));
+  const session = sessions.open(token);
+  if (session === undefined) return refuse(reply, refusal("invalid_argument", tooLong));
+  const { cookie } = session;
+  const set = { value: cookie, seconds: sessionMs / 1000, isSecure: isEncrypted(request) };
+  reply.header("set-cookie", setSessionCookie(request.headers, set));
+  return show(reply, parts, { session, identity });
+}
+
+async function identityOf(parts: SessionParts, token: string): Promise<Identity | undefined> {
+  const outcome = await parts.authenticator.authenticate("admin", token);
+  return outcome.ok && outcome.value.isAdmin ? outcome.value : undefined;
+}
+
+/** Whoever can open a page of this machine can use the development token, which is no secret. */
+function mayEnterUnasked(config: Config, { headers, socket }: FastifyRequest): boolean {
+  if (config.env !== "dev" || !config.producerAuth.some(hasDevelopmentToken)) return false;
+  if ("x-forwarded-for" in headers || "forwarded" in headers) return false;
+  // A name of somebody else's that leads here belongs to a page of theirs.
+  const host = (headers.host ?? "").replace(/:\d+$/, "").replace(/^\[|\]$/g, "");
+  const site = headers["sec-fetch-site"];
+  const isOwnPage = site === undefined || site === "same-origin" || site === "none";
+  return isOwnPage && isLoopback(host) && isLoopback(addressOf(socket.remoteAddress ?? ""));
+}
+
+/** Here, or at a proxy in front. */
+function isEncrypted({ headers, socket }: FastifyRequest): boolean {
+  return "encrypted" in socket || headers["x-forwarded-proto"] === "https";
+}
+
+function show(
+  reply: FastifyReply,
+  { config, codec, version }: SessionParts,
+  { session, identity }: { session: Session | OpenedSession; identity: Identity },
+): FastifyReply {
+  const { subject, tenantId, isOperator, apiKeyId } = identity;
+  const expiresMs = Math.min(session.expiresMs, identity.expiresMs ?? session.expiresMs);
+  return send(reply, {
+    subject,
+    tenantId,
+    role: isOperator ? "operator" : "admin",
+    ...(apiKeyId === undefined ? {} : { apiKeyId }),
+    csrf: session.csrf,
+    expiresAt: codec.instant(expiresMs),
+    env: config.env,
+    version,
+    durability: config.durability,
+    shards: config.shards,
+  });
+}
+
+function note(parts: SessionParts, request: FastifyRequest, refused: Refusal): Refusal {
+  const from = { address: addressOf(request.ip), requestId: request.id };
+  return parts.dispatch.noteRefusal("sign_in", refused, { from });
+}
+
+function refuse(reply: FastifyReply, refused: Refusal): FastifyReply {
+  const { status, body, headers = {} } = problem(refused);
+  return send(reply.code(status).headers(headers), JSON.parse(String(body)));
+}
+
+function send(reply: FastifyReply, body: object): FastifyReply {
+  const kept = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
+  return reply.headers(kept).type("application/json; charset=utf-8").send(JSON.stringify(body));
+}

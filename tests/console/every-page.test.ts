@@ -1,0 +1,168 @@
+/** Every page: nothing that axe finds, in both themes and at 360 px, and hostile data stays text. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import test from "node:test";
+import type { Page } from "playwright-core";
+import { type Api, setup } from "./setup.ts";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+const paths = [
+  "/",
+  "/ui/queues",
+  "/ui/queues/send-email",
+  "/ui/tasks",
+  "/ui/tasks?q=state%3Adead",
+  "/ui/failures",
+  "/ui/jobs",
+  "/ui/workers",
+  "/ui/webhooks",
+  "/ui/cluster",
+  "/ui/enqueue",
+  "/ui/keys",
+  "/ui/audit",
+  "/ui/settings",
+  "/ui/nowhere",
+];
+
+interface Found {
+  readonly id: string;
+  readonly help: string;
+  readonly nodes: readonly { readonly html: string }[];
+}
+
+async function judged(page: Page): Promise<string[]> {
+  // The policy of the page forbids scripts of others, which is what axe is.
+  await page.evaluate(axe);
+  const options = { resultTypes: ["violations"] };
+  const { violations } = await page.evaluate<{ violations: Found[] }>(
+    `axe.run(document, ${JSON.stringify(options)})`,
+  );
+  return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes[0]?.html.slice(0, 200)}`);
+}
+
+async function fill(api: Api): Promise<string> {
+  await api.create("send-email", { delaySeconds: 3600 });
+  await api.create("resize-image");
+  await api.ask("/admin/queues/resize-image/pause", { reason: "drain" });
+  await api.ask("/admin/keys", { name: "billing-api", role: "admin" });
+  await api.create("render");
+  await api.ask("/tasks/claim", { commands: ["render"] });
+  return await api.createDead("send-email", "SmtpError: 421 from 203.0.113.7");
+}
+
+const looks = [
+  { name: "light", options: { colorScheme: "light" } },
+  { name: "dark", options: { colorScheme: "dark" } },
+  { name: "360 px", options: { viewport: { width: 360, height: 740 } } },
+] as const;
+
+for (const { name, options } of looks) {
+  test(`${name}: every page can be used by everybody`, async (t) => {
+    const { page, open, api } = await setup(t, { browser: { ...options, bypassCSP: true } });
+    const id = await fill(api);
+    const problems: string[] = [];
+    for (const path of [...paths, `/ui/tasks/${id}`]) {
+      await open(path);
+      await page.waitForLoadState("networkidle");
+      for (const found of await judged(page)) problems.push(`${path}: ${found}`);
+      const overflow = await page.evaluate<number>(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth",
+      );
+      if (overflow > 0) problems.push(`${path}: is ${overflow} px wider than the window`);
+    }
+    assert.deepEqual(problems, []);
+  });
+}
+
+test("dialogs and the palette can be used by everybody", async (t) => {
+  const { page, open, api } = await setup(t, { browser: { bypassCSP: true } });
+  const id = await fill(api);
+  await open(`/ui/tasks/${id}`);
+  for (const key of ["e", "?", "Control+k"]) {
+    await page.keyboard.press(key);
+    await page.getByRole("dialog").waitFor();
+    assert.deepEqual(await judged(page), [], key);
+    await page.keyboard.press("Escape");
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+  }
+});
+
+const hostile = [
+  "<script>window.hacked = 1</script>",
+  "<img src=x onerror='window.hacked = 1'>",
+  "\u202etxt.exe\u202c right to left",
+  "javascript:window.hacked=1//",
+  "'; DROP TABLE tasks; --",
+  "{{constructor.constructor('window.hacked=1')()}}",
+  "line one\nline two\u0000\u001b[31m\u2028",
+  `${"long".repeat(250_000)}`,
+];
+
+test("hostile data is shown as text, and nothing of it runs", async (t) => {
+  const { page, open, api } = await setup(t);
+  const ids: string[] = [];
+  for (const text of hostile) {
+    const payload = { [text.slice(0, 200)]: text };
+    ids.push(await api.createDead("constructor", text.slice(0, 4000), { payload }));
+  }
+  await api.ask("/admin/queues/constructor/pause", { reason: hostile[0]?.slice(0, 100) });
+  for (const path of [
+    "/",
+    "/ui/queues",
+    "/ui/queues/constructor",
+    "/ui/tasks",
+    "/ui/failures",
+    "/ui/audit",
+  ]) {
+    await open(path);
+    await page.waitForLoadState("networkidle");
+    assert.equal(await page.evaluate("window.hacked"), undefined, path);
+    assert.equal(await page.locator("#page img, #page script").count(), 0, path);
+  }
+  for (const id of ids) {
+    await open(`/ui/tasks/${id}`);
+    assert.equal(await page.evaluate("window.hacked"), undefined);
+  }
+  await open(`/ui/tasks/${ids[0]}`);
+  await page
+    .getByText(hostile[0] ?? "")
+    .first()
+    .waitFor();
+  await open(`/ui/tasks/${ids[2]}`);
+  await page.getByText("⟨U+202E⟩txt.exe").first().waitFor();
+  await open("/ui/tasks?q=%3Cscript%3Ewindow.hacked%3D1%3C%2Fscript%3E");
+  assert.equal(await page.evaluate("window.hacked"), undefined);
+});
+
+test("an incident by keyboard alone: find the dead letter, read why, edit and replay", async (t) => {
+  const { page, open, api } = await setup(t);
+  const id = await api.createDead("send-email", "SmtpError: 421 from 203.0.113.7");
+  await open("/");
+  await page.getByText("send-email: 1 dead letter").waitFor();
+  const press = async (...keys: string[]): Promise<void> => {
+    for (const key of keys) await page.keyboard.press(key);
+  };
+  await press("g", "t");
+  await page.getByRole("combobox", { name: "Filter tasks" }).waitFor();
+  await press("/");
+  await page.keyboard.type("state:dead");
+  await press("Enter", "Escape");
+  await page.getByText("1 matching").waitFor();
+  await page.getByRole("link", { name: id.slice(-12) }).waitFor();
+  await press("j", "Enter");
+  await page.getByText("stays a dead letter until someone replays it").waitFor();
+  await press("e");
+  await page.getByRole("dialog").getByLabel("Payload").waitFor();
+  await press("Control+a");
+  await page.keyboard.type('{"n":2}');
+  await page.getByText("Valid JSON").waitFor();
+  await press("Tab", "Tab", "Tab");
+  const focused = await page.evaluate<string>("document.activeElement.textContent");
+  assert.equal(focused, "Replay as a new task");
+  await press("Enter");
+  await page.getByText("Enqueued the edited task").waitFor();
+  const { tasks } = await api.ask("/admin/tasks?command=send-email&place=ready");
+  assert.equal(tasks[0].payload, '{"n":2}');
+});

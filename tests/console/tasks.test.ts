@@ -1,0 +1,201 @@
+/** Finding tasks and acting on them: every click is checked through the API. */
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import test from "node:test";
+import { setup } from "./setup.ts";
+
+test("dead letters are found, selected and replayed together", async (t) => {
+  const { page, open, api } = await setup(t);
+  for (const reason of ["SmtpError: 421 from 203.0.113.7", "SmtpError: 450 from 203.0.113.9"]) {
+    await api.createDead("send-email", reason);
+  }
+  await api.createDead("render", "PdfError: no fonts");
+  await open("/ui/tasks");
+  const field = page.getByRole("combobox", { name: "Filter tasks" });
+  await field.fill("st");
+  await page.keyboard.press("Tab");
+  await page.keyboard.type("dead");
+  await page.keyboard.press("Enter");
+  await field.fill("queue:send-email");
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("Escape");
+  assert.equal(new URL(page.url()).searchParams.get("q"), "state:dead queue:send-email");
+  await page.getByText("2 matching").waitFor();
+  await page.getByLabel("Select all rows that are loaded").check();
+  await page.getByRole("button", { name: "Select all 2 matching" }).click();
+  await page.getByRole("button", { name: "Replay…" }).click();
+  await page.getByRole("button", { name: "Replay 2 tasks" }).click();
+  await page.getByText("Replayed 2 dead letters").waitFor();
+  const { ready, dlq } = await api.ask("/admin/queues/send-email");
+  assert.deepEqual([ready, dlq], [2, 0]);
+  assert.equal((await api.ask("/admin/queues/render")).dlq, 1);
+});
+
+test("deleting asks to type the queue first", async (t) => {
+  const { page, open, api } = await setup(t);
+  await api.createDead("send-email", "SmtpError");
+  await open("/ui/tasks?q=state%3Adead+queue%3Asend-email");
+  await page.getByLabel("Select all rows that are loaded").check();
+  await page.getByRole("button", { name: "Select all 1 matching" }).click();
+  await page.getByRole("button", { name: "Delete…" }).click();
+  const button = page.getByRole("button", { name: "Delete 1 task" });
+  await button.waitFor();
+  assert.ok(await button.isDisabled());
+  await page.getByLabel("Type send-email to confirm").fill("send-mail");
+  assert.ok(await button.isDisabled());
+  await page.getByLabel("Type send-email to confirm").fill("send-email");
+  await button.click();
+  await page.getByText("Deleted 1 dead letter").waitFor();
+  assert.equal((await api.ask("/admin/queues/send-email")).dlq, 0);
+});
+
+test("new tasks are counted, and rows do not move until somebody asks for them", async (t) => {
+  const { page, open, api } = await setup(t);
+  await api.create("send-email");
+  await open("/ui/tasks");
+  await page.getByText("1 row loaded").waitFor();
+  await api.create("render");
+  await page.getByRole("button", { name: "1 new" }).click();
+  await page.getByText("2 rows loaded").waitFor();
+});
+
+test("what matches is exported as a table and as JSON", async (t) => {
+  const { page, open, api } = await setup(t);
+  await api.createDead("send-email", '=HYPERLINK("http://attacker.example")');
+  await open("/ui/tasks?q=state%3Adead");
+  const save = async (kind: string): Promise<string> => {
+    await page.getByText("Export", { exact: true }).click();
+    const [file] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: kind }).click(),
+    ]);
+    return await readFile(await file.path(), "utf8");
+  };
+  const csv = await save("CSV");
+  assert.match(csv, /^id,queue,state,/);
+  assert.ok(csv.includes(`"'=HYPERLINK(""http://attacker.example"")"`), csv);
+  const [task] = JSON.parse(await save("JSON"));
+  assert.equal(task.command, "send-email");
+});
+
+test("a waiting task is edited, moved, run now and cancelled", async (t) => {
+  const { page, open, api } = await setup(t);
+  const id = await api.create("send-email", { delaySeconds: 3600 });
+  const task = async (): Promise<{
+    place: string;
+    payload: string;
+    command: string;
+    error: string;
+  }> => (await api.ask(`/admin/tasks/${id}`)).task;
+  await open(`/ui/tasks/${id}`);
+  await page.getByRole("button", { name: "Edit payload" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Payload").fill('{"id": 9007199254740993}');
+  await dialog.getByRole("button", { name: "Save payload" }).click();
+  await page.getByText("9007199254740993").waitFor();
+  assert.equal((await task()).payload, '{"id": 9007199254740993}');
+  await page.getByText("exact", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Move…" }).click();
+  await dialog.getByLabel("To queue; empty to stay").fill("render");
+  await dialog.getByRole("button", { name: "Move task" }).click();
+  await page.getByRole("heading", { name: "render" }).waitFor();
+  assert.equal((await task()).command, "render");
+  await page.getByRole("button", { name: "Run now" }).click();
+  await page.getByText("is ready to run").waitFor();
+  assert.equal((await task()).place, "ready");
+  await page.getByRole("button", { name: "Cancel…" }).click();
+  await dialog.getByRole("button", { name: "Cancel task" }).click();
+  await page.getByText("Cancelled", { exact: true }).waitFor();
+  assert.equal((await task()).place, "done");
+});
+
+test("a dead letter is replayed, edited into a new task, and deleted", async (t) => {
+  const { page, open, api } = await setup(t);
+  const id = await api.createDead("send-email", "SmtpError: 421");
+  await open(`/ui/tasks/${id}`);
+  await page.getByRole("button", { name: "Edit and replay" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Payload").fill('{"n": }');
+  await dialog.getByText("Not valid JSON").waitFor();
+  assert.ok(await dialog.getByRole("button", { name: "Replay as a new task" }).isDisabled());
+  await dialog.getByLabel("Payload").fill('{"n": 1.50}');
+  await dialog.getByRole("button", { name: "Replay as a new task" }).click();
+  await page.getByRole("link", { name: "Open it" }).click();
+  await page.getByText("1.50").waitFor();
+  await page.getByText("Replay of").waitFor();
+  await page.goBack();
+  await page.getByRole("button", { name: "Replay", exact: true }).click();
+  await page.getByText("Ready", { exact: true }).waitFor();
+  assert.equal((await api.ask("/admin/queues/send-email")).ready, 2);
+  const other = await api.createDead("render", "PdfError");
+  await open(`/ui/tasks/${other}`);
+  await page.getByRole("button", { name: "Delete…" }).click();
+  await page.getByLabel("Type render to confirm").fill("render");
+  await page.getByRole("button", { name: "Delete task" }).click();
+  await page.getByText("Deleted").waitFor();
+  assert.deepEqual((await api.ask("/admin/tasks?command=render")).tasks, []);
+});
+
+test("failures with the same cause are one group, and are replayed as one", async (t) => {
+  const { page, open, api } = await setup(t);
+  for (const n of [7, 8, 9])
+    await api.createDead("send-email", `SmtpError: 421 from 203.0.113.${n}`);
+  await api.createDead("render", "PdfError: no fonts");
+  await open("/ui/failures");
+  await page.getByText("4 dead letters in 2 groups").waitFor();
+  await page.getByRole("button", { name: "Replay…" }).click();
+  await page.getByRole("button", { name: "Replay 3 tasks" }).click();
+  await page.getByText("Replayed 3 dead letters").waitFor();
+  assert.equal((await api.ask("/admin/queues/send-email")).ready, 3);
+  assert.equal((await api.ask("/admin/queues/render")).dlq, 1);
+});
+
+test("a group of failures is replayed as a canary, which is a bulk job", async (t) => {
+  const { page, open, api } = await setup(t);
+  for (const n of [7, 8, 9])
+    await api.createDead("send-email", `SmtpError: 421 from 203.0.113.${n}`);
+  await open("/ui/failures");
+  await page.getByRole("button", { name: "Replay as a canary…" }).click();
+  await page.getByLabel("Tasks in the first step").fill("2");
+  await page.getByRole("button", { name: "Replay the first 2" }).click();
+  await page.getByRole("heading", { name: "Bulk jobs" }).waitFor();
+  await page.getByText("Canary replay").waitFor();
+  await page.getByText("Step of 2 tasks").waitFor();
+  assert.equal((await api.ask("/admin/queues/send-email")).ready, 2);
+  await page.getByRole("button", { name: "Abort" }).click();
+  await page.getByText("Job aborted").waitFor();
+  const { jobs } = await api.ask("/admin/jobs");
+  assert.equal(jobs[0].state, "aborted");
+});
+
+test("a task is enqueued by the form, with its numbers as they were written", async (t) => {
+  const { page, open, api } = await setup(t);
+  await open("/ui/enqueue");
+  await page.getByLabel("Queue").fill("charge-card");
+  await page.getByLabel("Payload").fill('{"amount": 18250.40, "id": 9007199254740993}');
+  await page.getByRole("button", { name: "Enqueue task" }).click();
+  await page.getByRole("link", { name: "Open it" }).click();
+  await page.getByRole("heading", { name: "charge-card" }).waitFor();
+  const { tasks } = await api.ask("/admin/tasks?command=charge-card");
+  assert.equal(tasks[0].payload, '{"amount": 18250.40, "id": 9007199254740993}');
+});
+
+test("keys are created, shown once, and revoked", async (t) => {
+  const { page, open, api } = await setup(t);
+  await open("/ui/keys");
+  await page.getByRole("button", { name: "Create key" }).first().click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name: what the key is for").fill("billing-api");
+  await dialog.getByRole("button", { name: "Create key" }).click();
+  await page.getByText("Copy it now").waitFor();
+  await page.getByRole("button", { name: "Done" }).click();
+  const { keys } = await api.ask("/admin/keys");
+  assert.deepEqual(keys[0].scopes, ["codeq:create"]);
+  await page.getByRole("button", { name: "Revoke billing-api" }).click();
+  await page.getByLabel("Type billing-api to confirm").fill("billing-api");
+  await page.getByRole("button", { name: "Revoke key" }).click();
+  await page.getByText("No API keys").waitFor();
+  assert.deepEqual((await api.ask("/admin/keys")).keys, []);
+  await open("/ui/audit");
+  await page.getByText("revoke api key").first().waitFor();
+});
