@@ -67,29 +67,28 @@ function configPage(): string {
     row.refuseWhenOn === undefined ? "a warning" : "refused when on",
   ]);
   return page("Configuration", "packages/server/src/config/setting-table.ts", [
-    "Values come from the defaults, then the YAML file, then the environment, then flags; the last",
-    "one wins. The file is the one that `--config` or `CODEQ_CONFIG_PATH` names; a named file must",
-    "exist. Where a key has several variables, the first one that is set counts, and a variable that",
-    "is set to nothing counts as not set. Unknown keys and flags, and values that do not fit, are",
-    "errors; all of them are reported at once, and the server does not start.",
+    "Flags override environment variables, which override the YAML file, which overrides the defaults.",
+    "`--config` or `CODEQ_CONFIG_PATH` names the file, which must exist. If a setting has several",
+    "environment variables, the first one that is set is used; an empty variable counts as not set. If",
+    "a key or flag is unknown or a value is invalid, the server lists all problems and does not start.",
     "",
-    "With no configuration at all the server listens on this machine only, keeps its data in",
-    "`./data`, and accepts `dev-token` from producers and workers of the tenant `dev-tenant`. With",
-    "`env` set to anything but `dev`, tokens and the webhook secret are required.",
+    "Without any configuration, the server listens on this machine only, stores its data in `./data`,",
+    "and accepts `dev-token` from producers and workers of the tenant `dev-tenant`. If `env` is not",
+    "`dev`, tokens and a webhook secret are required.",
     "",
-    table(["key", "flag", "environment", "value", "default", "what it decides"], rows),
+    table(["key", "flag", "environment", "value", "default", "meaning"], rows),
     "",
     "## Tokens",
     "",
     "`producerAuthConfig` and `workerAuthConfig` take tokens, an identity server or several providers,",
-    "as a map of the file or as JSON text; [the guide to access](../guide/access.md) explains them. A",
-    "token is text, an object with these fields, or a list of such objects:",
+    "as a map in the file or as JSON text; see [Access](../guide/access.md). A token is text, an",
+    "object with these fields, or a list of such objects:",
     "",
     tokenFields(),
     "",
     "## Not in this version",
     "",
-    "These are known, so that existing files load, and have no effect yet.",
+    "The server accepts these settings so that existing files load. They have no effect yet.",
     "",
     table(["key", "environment", "when set"], inactive),
   ]);
@@ -100,9 +99,13 @@ function tokenFields(): string {
     ["field", "default", "meaning"],
     [
       [code("token"), "required", "The bearer token."],
-      [code("subject"), code("static"), "Who it stands for; the tenant when no claim names one."],
+      [
+        code("subject"),
+        code("static"),
+        "The subject of the token; also the tenant if no claim names one.",
+      ],
       [code("tenant"), "none", "Short for `tenantId` in `raw`."],
-      [code("email"), "empty", "For the reader of the file."],
+      [code("email"), "empty", "For information only."],
       [
         code("scopes"),
         "none",
@@ -128,32 +131,29 @@ function metricsPage(): string {
     row.buckets === undefined ? row.help : `${row.help} Buckets: ${row.buckets.join(" ")}.`,
   ]);
   return page("Metrics", "packages/server/src/telemetry/metrics.ts", [
-    "`GET /metrics` answers in the Prometheus text format 0.0.4. At most `metricsCommandsMax`",
-    "commands are told apart; the rest are counted together as `_other`.",
+    "`GET /metrics` returns all metrics in the Prometheus text format 0.0.4. Up to `metricsCommandsMax`",
+    "commands have their own metrics; all others are counted together as `_other`.",
     "",
-    "With several shards the numbers are those of all shards together. What says something about one",
-    "store only (`codeq_commit_group_*`, `codeq_log_*`, `codeq_overlay_*`, `codeq_flush_*`,",
-    "`codeq_lsm_*`, `codeq_write_amplification`, `codeq_storage_state`, `codeq_ready_window_*`) has the",
-    "label `shard` then: the number of the shard, or `control` for the store of API keys and audit",
-    "records. A shard that does not answer is missing from the numbers until it does.",
+    "With several shards, the numbers are totals over all shards. Metrics about a single store",
+    "(`codeq_commit_group_*`, `codeq_log_*`, `codeq_overlay_*`, `codeq_flush_*`,",
+    "`codeq_lsm_*`, `codeq_write_amplification`, `codeq_storage_state`, `codeq_ready_window_*`) have the",
+    "label `shard`: the number of the shard, or `control` for the store of API keys and audit",
+    "records. A shard that does not respond is missing from the totals.",
     "",
-    table(["name", "type", "labels", "what it says"], rows),
+    table(["name", "type", "labels", "meaning"], rows),
     "",
-    "With several shards, what is about one store has the label `shard`: the number of the shard, or",
-    "`control` for the store of API keys and audit records.",
+    "## Limits of LevelDB",
     "",
-    "## What LevelDB does not tell",
-    "",
-    "The store is LevelDB, which has no counters for some things that other stores count:",
+    "The store is LevelDB, which does not report some numbers that other stores report:",
     "",
     "- The size of the block cache alone. `codeq_lsm_memory_bytes` is the cache and the write buffers;",
-    "  `codeq_lsm_cache_max_bytes` is what the cache may grow to.",
-    "- Hits and misses of the block cache, and how many files a read really looked into.",
-    "  `codeq_lsm_read_amplification` is the most that a read can meet.",
-    "- How long LevelDB itself held back a write because level 0 had too many files. The flush waits for it, so it is",
+    "  `codeq_lsm_cache_max_bytes` is the maximum size of the cache.",
+    "- Hits and misses of the block cache, and the actual number of files per read.",
+    "  `codeq_lsm_read_amplification` is the maximum.",
+    "- How long LevelDB delayed a write because level 0 had too many files. The flush waits for the write, so this time is",
     "  part of `codeq_flush_seconds`; commits wait only when the flush takes so long that",
     "  `codeq_write_stalls_total` rises.",
-    "- Sizes in bytes. LevelDB rounds them to mebibytes, and so does what is computed from them.",
+    "- Sizes in bytes. LevelDB rounds sizes to mebibytes, so metrics computed from them are rounded as well.",
   ]);
 }
 
@@ -171,8 +171,8 @@ function errorsPage(): string {
     row.text,
   ]);
   return page("Errors", "packages/protocol/src/errors.ts", [
-    "Programs branch on the code, which never changes; the text may be more specific than the one",
-    "here. Retryable means that the same request may succeed later without being changed.",
+    "Branch on the code, which never changes; the text can be more specific than in this table.",
+    "Retryable means that the same request may succeed later.",
     "",
     table(["code", "HTTP", "gRPC", "retryable", "text"], rows),
   ]);
@@ -180,22 +180,22 @@ function errorsPage(): string {
 
 function httpPage(): string {
   return page("HTTP API", "the routes in packages/server/src/transport/http", [
-    "Every route, with what it takes and answers. A running server has the same as an OpenAPI 3.1",
-    "document at `/openapi.json`.",
+    "This page lists every route with its parameters and answers. A running server has the same as an",
+    "OpenAPI 3.1 document at `/openapi.json`.",
     "",
-    "Bodies are JSON objects. Fields and query parameters that are not known, and values of a wrong",
-    "type, are refused with 400 and named; `null` is the same as leaving a field out. The setting",
-    "`lenientInput` has the server ignore what it does not know, for old clients. Answers may get",
-    "further fields; ignore those that you do not know.",
+    "Bodies are JSON objects. The server refuses unknown fields and query parameters and values of a",
+    "wrong type with 400 and names them; `null` is the same as omitting a field. With the setting",
+    "`lenientInput`, the server ignores unknown fields, for old clients. Answers may get further fields",
+    "in later versions; ignore fields that you do not know.",
     "",
-    'A refusal is `{"error":"..."}` with its code in the header `codeq-error`;',
-    "[the errors](errors.md) have a status each. Every route with a token may answer with",
-    `${ofEveryRoute.map(code).join(", ")}; further codes stand with the routes.`,
+    'An error is `{"error":"..."}` with its code in the header `codeq-error`; each of',
+    "[the errors](errors.md) has one status. Every route with a token can return",
+    `${ofEveryRoute.map(code).join(", ")}; the routes list further codes.`,
     "",
     ...routes.flatMap(routeSection),
     "## Answers",
     "",
-    "Fields marked with a star are always there.",
+    "Fields marked with a star are always present.",
     "",
     ...Object.entries(replySchemas).flatMap(schemaSection),
   ]);
@@ -222,7 +222,7 @@ function routeSection(each: AnyRoute): string[] {
 }
 
 function parameterTable(title: string, rows: readonly string[][]): string[] {
-  return rows.length === 0 ? [] : [table([title, "type", "what it is"], rows), ""];
+  return rows.length === 0 ? [] : [table([title, "type", "meaning"], rows), ""];
 }
 
 function pathRows({ params = {} }: AnyRoute): string[][] {
@@ -287,10 +287,10 @@ function cliPage(): string {
   });
   const codes = Object.values(exitCodes).map(({ code: number, about }) => [String(number), about]);
   return page("Command line", "packages/cli/src/command-table.ts", [
-    "`codeq <command> [options]`. Options may stand before or behind the command. What a command",
-    "answers goes to the standard output and everything else to the error output. With `--json` the",
-    'answer is JSON, and an error is `{"error":{"code","message","next","status","serverCode",',
-    '"exitCode"}}` on the error output; `status` and [`serverCode`](errors.md) are those of a refusal.',
+    "The form of a command is `codeq <command> [options]`. Options can be placed before or after the command. The result",
+    "goes to the standard output, everything else to the standard error. With `--json`, the",
+    'result is JSON, and an error is `{"error":{"code","message","next","status","serverCode",',
+    '"exitCode"}}` on the standard error; `status` and [`serverCode`](errors.md) come from the server.',
     "[The guide](../guide/command-line.md) has examples.",
     ...groups,
     "",
@@ -298,16 +298,16 @@ function cliPage(): string {
     "",
     optionTable(everywhere),
     "",
-    "## Which server, and who is asking",
+    "## Server and token",
     "",
-    "Options of the commands that talk to a server. An option wins over its variable, and that over",
-    "the profile, a file of servers and tokens in `~/.codeq/config.yaml` or `$CODEQ_CONFIG_DIR`.",
+    "Commands that connect to a server have these options. An option overrides its environment variable, which overrides",
+    "the profile: a set of options in `~/.codeq/config.yaml` or in `config.yaml` of `$CODEQ_CONFIG_DIR`.",
     "",
     optionTable(connection),
     "",
     "## Exit codes",
     "",
-    "`serve` and `dev` end with the exit code of the server.",
+    "`serve` and `dev` exit with the exit code of the server.",
     "",
     table(["code", "meaning"], codes),
   ]);
@@ -323,7 +323,7 @@ function commandLines(row: CommandRow): string[] {
   ]);
   const notes = [
     ...(row.serverFlags === undefined ? [] : ["all [settings of the server](config.md)"]),
-    ...(row.connects === undefined ? [] : ["[which server](#which-server-and-who-is-asking)"]),
+    ...(row.connects === undefined ? [] : ["[server and token options](#server-and-token)"]),
   ];
   return [
     "",
@@ -334,7 +334,7 @@ function commandLines(row: CommandRow): string[] {
     [row.about, ...(row.details ?? [])].join("\n"),
     ...(listed.length === 0 ? [] : ["", ...listed]),
     ...(own.length === 0 ? [] : ["", optionTable(own)]),
-    ...(notes.length === 0 ? [] : ["", `Also takes: ${notes.join(", ")}.`]),
+    ...(notes.length === 0 ? [] : ["", `Further options: ${notes.join(", ")}.`]),
     ...(examples.length === 0 ? [] : ["", "```sh", ...examples, "```"]),
   ];
 }

@@ -17,7 +17,7 @@ function fail(message: string): never {
 
 const readFile = (path: string): string => readFileSync(path, "utf8");
 const loaded = loadConfig({ argv: process.argv.slice(2), env: process.env, readFile });
-if (!loaded.ok) fail(`the configuration is wrong: ${loaded.problems.join("; ")}`);
+if (!loaded.ok) fail(`the configuration is invalid: ${loaded.problems.join("; ")}`);
 const { config } = loaded;
 const everywhere: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
 const host = everywhere[config.host] ?? config.host;

@@ -53,7 +53,7 @@ test("doctor of a running server is well, and knows a token that is refused", as
   const { code, output } = await cli.run("doctor", ...flags, ...off);
   assert.equal(code, 0, output);
   assert.match(output, new RegExp(`ok {4}in use +by the server with pid ${server.pid}`));
-  assert.match(output, new RegExp(`ok {4}port ${server.port} +taken, probably by the server`));
+  assert.match(output, new RegExp(`ok {4}port ${server.port} +in use, probably by the server`));
   assert.match(output, /ok {4}server +http.*storage open, durability fsync/);
   assert.match(output, /ok {4}token +accepted/);
   const refused = await cli.run("doctor", ...flags, ...off, "--token", "x", "--json");
@@ -70,11 +70,14 @@ test("doctor of a running server is well, and knows a token that is refused", as
 test("keys are made, used, listed and revoked", async (t) => {
   const { world } = await setup(t);
   const cli = world();
-  assert.equal((await cli.run("key", "list")).output, "no keys yet; codeq key create makes one\n");
+  assert.equal(
+    (await cli.run("key", "list")).output,
+    "there are no keys yet; create one with codeq key create\n",
+  );
   const made = await cli.run("key", "create", "shop", "--scopes", "create", "--expires-in", "30d");
   assert.equal(made.code, 0, made.errors);
   const token = made.output.trim();
-  const [, id = ""] = /^key (\S+) is made/.exec(made.errors) ?? [];
+  const [, id = ""] = /^key (\S+) created/.exec(made.errors) ?? [];
   const decoded = JSON.parse((await cli.run("token", "decode", token, "--json")).output);
   assert.deepEqual([decoded.kind, decoded.keyId], ["api key", id]);
   const shop = world({ env: { CODEQ_TOKEN: token } });
@@ -98,5 +101,5 @@ test("keys are made, used, listed and revoked", async (t) => {
   assert.equal((await cli.run("key", "revoke", id)).code, 8);
   const nothing = await cli.run("key", "create", "nothing");
   assert.equal(nothing.code, 2);
-  assert.match(nothing.errors, /could do nothing\n {2}next: .*--scopes create/);
+  assert.match(nothing.errors, /needs scopes or a role\n {2}next: .*--scopes create/);
 });

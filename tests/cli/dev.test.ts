@@ -35,7 +35,7 @@ function start(t: TestContext, directory: string, ...argv: string[]): Child {
 async function startDev(t: TestContext, directory: string, ...argv: string[]) {
   const child = start(t, directory, "dev", ...anyPort, ...argv);
   const line = await child.line((text) => text.includes("codeQ is ready"));
-  await child.anyLine((text) => text.includes("Ctrl-C stops the server"));
+  await child.anyLine((text) => text.includes("Press Ctrl-C to stop the server"));
   const url = /http:\/\/\S+/.exec(line)?.[0] ?? "";
   return { child, url };
 }
@@ -153,7 +153,7 @@ test("dev keeps its data over a restart, and --fresh begins anew", async (t) => 
   first.child.signal("SIGINT");
   const exit = await first.child.exited;
   assert.equal(exit.code, 0, exit.stderr);
-  assert.match(exit.stderr, /stopped; the data stays in \.codeq\/data/);
+  assert.match(exit.stderr, /stopped; the data is in \.codeq\/data/);
   const second = await startDev(t, directory);
   assert.deepEqual(await queues(second.url), ["kept"]);
   second.child.signal("SIGINT");
@@ -177,10 +177,10 @@ test("dev tells the exit codes of the server: data in use, a port taken, a wrong
   const flags = ["--port", String(port), ...anyPort.slice(2)];
   const bound = await start(t, other, "dev", ...flags).exited;
   assert.equal(bound.code, 5);
-  assert.match(bound.stderr, /port is taken by another process.*--port/);
+  assert.match(bound.stderr, /port is in use by another process.*--port/);
   assert.match(
     bound.stderr,
-    /\nbeside another server: codeq dev --port 0 --worker-stream-addr :0 /,
+    /\nto run next to another server: codeq dev --port 0 --worker-stream-addr :0 /,
   );
   const wrong = await start(t, other, "dev", "--durabilty", "os").exited;
   assert.equal(wrong.code, 2);

@@ -40,7 +40,10 @@ test("dead letters are replayed by a filter, and purged when that is confirmed",
   const dry = await cli.run("dlq", "replay", "--payload", "to:bob", "--dry-run");
   assert.equal(dry.output, "1 dead letter would be replayed\n");
   const one = await cli.run("dlq", "replay", "--command", "mail", "--limit", "1");
-  assert.equal(one.output, "replayed 1 dead letter\nthere are more; run it again for the rest\n");
+  assert.equal(
+    one.output,
+    "replayed 1 dead letter\nthere are more; run the command again for the rest\n",
+  );
   const unconfirmed = await cli.run("dlq", "purge", "mail");
   assert.equal(unconfirmed.code, 2);
   assert.match(unconfirmed.errors, /codeq dlq purge mail --yes/);
@@ -61,7 +64,7 @@ test("what does not fit is refused, and nothing is deleted", async (t) => {
   for (const args of [[], ["--all", "--command", "mail"], [id, "--all"]]) {
     const refused = await cli.run("dlq", "delete", ...args);
     assert.equal(refused.code, 2, refused.errors);
-    assert.match(refused.errors, /give ids, or a filter/);
+    assert.match(refused.errors, /pass ids, a filter/);
   }
   const unknown = await cli.run("dlq", "show", "ffffffff");
   assert.equal(unknown.code, 8);
@@ -69,11 +72,11 @@ test("what does not fit is refused, and nothing is deleted", async (t) => {
   const partly = await cli.run("dlq", "delete", waiting, "ffffffff");
   assert.equal(partly.code, 11);
   assert.match(partly.output, /^deleted 0 dead letters\n/);
-  assert.match(partly.output, new RegExp(`${waiting} was not: not_dead\n`));
-  assert.match(partly.output, /ffffffff was not: not_found\n/);
+  assert.match(partly.output, new RegExp(`${waiting} was skipped: not_dead\n`));
+  assert.match(partly.output, /ffffffff was skipped: not_found\n/);
   const ambiguous = await cli.run("get", id.slice(0, 5));
   assert.equal(ambiguous.code, 11);
-  assert.match(ambiguous.errors, /several tasks have an id like/);
+  assert.match(ambiguous.errors, /several tasks match/);
 });
 
 test("a queue is paused, seen to be paused, and resumed", async (t) => {
@@ -81,7 +84,7 @@ test("a queue is paused, seen to be paused, and resumed", async (t) => {
   const cli = world();
   await cli.run("enqueue", "mail");
   const paused = await cli.run("pause", "mail", "--reason", "the provider is down");
-  assert.equal(paused.output, "paused mail; codeq resume mail lets it go on\n", paused.errors);
+  assert.equal(paused.output, "paused mail; resume it with codeq resume mail\n", paused.errors);
   const line = /^mail is paused by \S+ since \S+: the provider is down$/m;
   for (const args of [["queues"], ["queues", "mail"]]) {
     assert.match((await cli.run(...args)).output, line);
@@ -110,7 +113,7 @@ test("a task is cancelled by a short id, whether it waits or runs", async (t) =>
   assert.equal(JSON.parse(result.output).error, "CANCELLED");
   const again = await cli.run("cancel", id);
   assert.equal(again.code, 11);
-  assert.match(again.errors, /the task has ended already/);
+  assert.match(again.errors, /the task has already ended/);
 });
 
 test("tasks are listed by place, queue and text, in either order", async (t) => {
@@ -132,7 +135,7 @@ test("tasks are listed by place, queue and text, in either order", async (t) => 
   assert.deepEqual(await idsIn("--place", "dead"), []);
   const cut = await cli.run("tasks", "--limit", "1", "--place", "ready");
   assert.match(cut.output, new RegExp(`^ID .*\n${ids[2]?.slice(-8)} +mail +ready +0/5 `));
-  assert.equal(cut.errors, "the first 1 of 3; --limit shows more\n");
+  assert.equal(cut.errors, "showing the first 1 of 3; use --limit to show more\n");
 });
 
 test("a task that waits is moved, put off, run now, and given another priority and payload", async (t) => {
@@ -161,7 +164,7 @@ test("a task that waits is moved, put off, run now, and given another priority a
   await cli.run("work", "post", "--max", "1", "--", "cat");
   const refused = await cli.run("run-now", short);
   assert.equal(refused.code, 11);
-  assert.match(refused.errors, /the task does not wait: a worker has it, or it has ended/);
+  assert.match(refused.errors, /the task is not waiting: a worker holds it, or it has ended/);
 });
 
 test("failures are grouped, and one is tried again with another payload", async (t) => {

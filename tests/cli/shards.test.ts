@@ -84,7 +84,7 @@ test("a server goes on with another number of shards: same tasks, same keys, not
 
   const migrated = await cli.run("shards", "migrate", "--to", "4", "--data-dir", dataDir);
   assert.deepEqual([migrated.code, migrated.errors], [0, "copying 40 tasks\nverifying 40 tasks\n"]);
-  assert.match(migrated.output, /^1 -> 4 shards, 40 tasks moved and verified\n.*shards=4/);
+  assert.match(migrated.output, /^1 -> 4 shards, 40 tasks moved and verified\n.*shards to 4/);
   const second = await start(4);
   assert.equal(await readyCount(second.api), 40);
   assert.deepEqual(await createAll(second.api, keys), ids);
@@ -103,7 +103,7 @@ test("a server goes on with another number of shards: same tasks, same keys, not
   assert.deepEqual(await createAll(third.api, keys), ids);
   await third.server.stop();
   const none = await cli.run("shards", "migrate", "--to", "3", "--data-dir", dataDir);
-  assert.equal(none.output, "the data has 3 shards already\n");
+  assert.equal(none.output, "the data already has 3 shards\n");
 });
 
 test("bad numbers are refused before anything is looked at", async (t) => {
@@ -160,7 +160,7 @@ test("doctor, log inspect and keys know shards", async (t) => {
     ["ok: control store", "ok: shard 0", "ok: shard 1"],
   );
   assert.deepEqual(of(await examine(), "shards"), [
-    "fail: the data has 2, the configuration says 1",
+    "fail: the data has 2, the configuration has 1",
   ]);
   renameSync(join(dataDir, "shard-0"), `${dataDir}-0`);
   assert.deepEqual(of(await examine("--shards", "2"), "shards"), [

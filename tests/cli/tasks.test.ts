@@ -37,7 +37,7 @@ test("enqueue, get and result have stable JSON", async (t) => {
   const got = await cli.run("get", task.id, "--json");
   assert.deepEqual(JSON.parse(got.output), task);
   const shown = await cli.run("get", task.id);
-  assert.match(shown.output, /command +Resize\nstatus +PENDING \(ready\)\nattempts +0 of 2/);
+  assert.match(shown.output, /command +Resize\nstatus +PENDING \(ready\)\nattempts +0 of 2 used/);
   assert.match(shown.output, /payload\n\{\n {2}"from": "file"\n\}/);
   const piped = JSON.parse((await cli.run("enqueue", "x", "-", "--json")).output);
   assert.equal(piped.payload, '{"from":"input"}');
@@ -57,7 +57,7 @@ test("a delayed task waits, and a key makes no second task", async (t) => {
   const first = await cli.run("enqueue", "once", "--key", "k");
   const second = await cli.run("enqueue", "once", "--key", "k");
   assert.match(first.output, /^enqueued /);
-  assert.equal(second.output, first.output.replace("enqueued", "known already"));
+  assert.equal(second.output, first.output.replace("enqueued", "already enqueued"));
   const other = await cli.run("enqueue", "once", '{"other":1}', "--key", "k");
   assert.equal(other.code, 11);
   assert.match(other.errors, /idempotency key reused/);
@@ -115,14 +115,14 @@ test("every way to fail has its exit code, and says what to do next", async (t) 
     [
       ["result", waiting, "--wait", "--timeout", "50ms"],
       10,
-      /no result in time\n.*result .* --wait/,
+      /no result arrived before the timeout\n.*result .* --wait/,
     ],
     [["get", nobody, "--token", "wrong"], 7, /refused \(401\).*\n.*came from --token/],
-    [["enqueue", "x", "{bad"], 2, /not JSON\n.*quote it/],
+    [["enqueue", "x", "{bad"], 2, /not JSON\n.*quote the payload/],
     [["enqueue", "x", "null"], 2, /cannot be null/],
     [["enqueue", "x", "@none"], 2, /does not exist/],
-    [["enqueue", "no good"], 2, /no name of a command/],
-    [["enqueue", "x", "--run-at", "tomorrow"], 2, /--run-at is a moment such as 2030-/],
+    [["enqueue", "no good"], 2, /not a valid command name/],
+    [["enqueue", "x", "--run-at", "tomorrow"], 2, /--run-at must be a time such as 2030-/],
     [["key", "revoke", "none"], 8, /API key not found\n {2}next: codeq key list/],
     [["get", nobody, "--base-url", grpcUrl], 6, /\n {2}next: is this the port of the HTTP API/],
     [["nack", waiting], 11, /not-in-progress/],
@@ -147,7 +147,7 @@ test("waiting goes on through a restart of the server", async (t) => {
   const waiting = cli.run("enqueue", "slow", "--wait", "--timeout", "60s");
   await cli.printed("enqueued");
   await server.kill();
-  await cli.printed("asking again");
+  await cli.printed("trying again");
   const again = await setup(t, { dataDir, env: { PORT: String(server.port) } });
   await again.world().run("work", "slow", "--max", "1", "--", "echo", '{"ok":true}');
   assert.deepEqual((await waiting).output, '{"ok":true}\n');
@@ -161,7 +161,7 @@ test("Ctrl-C ends the waiting, and the task goes on", async (t) => {
   cli.stop();
   const { code, errors } = await waiting;
   assert.equal(code, 130);
-  assert.match(errors, /the task goes on; codeq result .* --wait/);
+  assert.match(errors, /the task continues; .*codeq result .* --wait/);
 });
 
 test("a line each becomes a task, and bad ones are told by number", async (t) => {

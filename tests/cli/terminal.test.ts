@@ -28,7 +28,7 @@ test("queues --watch draws a table, keeps it up to date, and gives the screen ba
     first,
     /^codeQ {2}http:\/\/127\.0\.0\.1:\d+ {2}\d\d:\d\d:\d\d\n\nQUEUE +READY +DELAYED +RUNNING +DEAD\n/,
   );
-  assert.match(first, /q quits/);
+  assert.match(first, /Press q to quit/);
   assert.doesNotMatch(first, /before/);
   await cli.run("enqueue", "resize");
   await cli.run("enqueue", "mail", "--delay", "1h");

@@ -88,7 +88,7 @@ test("tail goes on when the server is back, after a stop and after a crash", asy
   await tail.printed("the server is stopping");
   await server.exited;
   const second = await setup(t, { dataDir, env: { PORT: String(server.port) } });
-  await tail.printed("the server is back; what happened in between is not shown");
+  await tail.printed("the server is back; events in between are not shown");
   await second.world().run("enqueue", "again");
   await tail.printed(/again {2}\w{8} {2}created/);
   tail.errors = "";

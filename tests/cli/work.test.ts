@@ -68,8 +68,8 @@ for (const [way, env] of Object.entries(ways)) {
       "-c",
       "echo oh >&2; exit 7",
     );
-    assert.match(output, /requeued {2}bad .*: exit code 7: oh/);
-    assert.match(output, /dlq {2}bad/);
+    assert.match(output, /retried {2}bad .*: exit code 7: oh/);
+    assert.match(output, /dead letter {2}bad/);
     const task = JSON.parse((await cli.run("get", id, "--json")).output);
     assert.equal(task.lastKnownLocation, "DLQ_SET");
     assert.equal(task.error, "exit code 7: oh");
@@ -127,7 +127,7 @@ test("a result that comes too late is told as lost, and does not undo that of th
   await child.anyLine((line) => line.includes("lost") && line.includes(id));
   const exit = await child.exited;
   assert.equal(exit.code, 0, exit.stderr);
-  assert.match(exit.stdout, /the server refused what became of it: .*not_owner/);
+  assert.match(exit.stdout, /the server refused the result: .*not_owner/);
   assert.match(exit.stderr, /0 completed, 1 not/);
   const body = '{"status":"COMPLETED","result":{"from":"the second"}}';
   await fetch(`${server.url}/v1/codeq/tasks/${id}/result`, { method: "POST", headers, body });
@@ -142,7 +142,7 @@ test("a server that goes away and comes back is trouble, and the work goes on", 
     env: { CODEQ_BASE_URL: server.url },
   });
   t.after(() => child.kill());
-  await shown(child, "working on x");
+  await shown(child, "waiting for tasks of x");
   await server.stop();
   await shown(child, "trying again");
   const again = await startServer({ dataDir, env: { PORT: String(server.port) } });
@@ -161,7 +161,7 @@ test("a program that is not there keeps a worker from starting, and no task is c
   for (const program of ["/no/such/prog", "no-such-program", "./plain.txt", "."]) {
     const { code, errors } = await cli.run("work", "x", "--max", "1", "--", program);
     assert.equal(code, 2, program);
-    assert.match(errors, /there is no program .* that can be run; no task was claimed/);
+    assert.match(errors, /the program .* was not found or is not executable; no task was claimed/);
   }
   const task = JSON.parse((await cli.run("get", id, "--json")).output);
   assert.deepEqual([task.status, task.attempts], ["PENDING", undefined]);
@@ -194,7 +194,7 @@ test("a worker without a command, a bad lease or a wrong token says so at once",
   const cli = world();
   const none = await cli.run("work", "x");
   assert.equal(none.code, 2);
-  assert.match(none.errors, /a command behind --, or --module/);
+  assert.match(none.errors, /a program after --, or --module/);
   assert.equal((await cli.run("work", "x", "--lease", "1ms", "--", "cat")).code, 2);
   const many = Array.from({ length: 300 }, (_, n) => `x${n}`).join();
   assert.equal((await cli.run("work", many, "--", "cat")).code, 2);
@@ -239,5 +239,5 @@ test("heartbeat, nack and abandon work on a lease, with its token", async (t) =>
   assert.equal(stale.code, 7);
   assert.match(stale.errors, /not-owner\n.*only the worker that holds the lease/);
   const nacked = await cli.run("nack", first.id, "--delay", "90s", "--reason", "later");
-  assert.equal(nacked.output, `${first.id} returns in 90 s\n`);
+  assert.equal(nacked.output, `${first.id} will be retried in 90 s\n`);
 });

@@ -139,5 +139,5 @@ test("a connection that never finishes its handshake does not hold up the end", 
   assert.equal((await page(world, server, "/healthz")).name, "first");
   const { code, stdout } = await server.stop();
   assert.equal(code, 0);
-  assert.match(stdout, /the grace is over/);
+  assert.match(stdout, /grace period is over/);
 });

@@ -717,7 +717,7 @@ for (const [route, row] of Object.entries(table)) {
   test(`${route} is of the tenant that an operator names, and of no other admin's`, async (t) => {
     const [server, ids] = await populated(t);
     const query = "?tenant=acme";
-    const denied: Refused = [403, "only operators may name another tenant"];
+    const denied: Refused = [403, "only operators may select another tenant"];
     for (const token of columns["admin of another tenant"]?.tokens ?? []) {
       const call = () => ask(server, route, ids, { token, query });
       assertRefused(await untouched(server, route, call), denied, route);

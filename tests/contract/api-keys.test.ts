@@ -150,7 +150,7 @@ test("a key is in the tenant that it was made in", async (t) => {
   assert.deepEqual([claimed.json.id, claimed.json.workerId], [mine.json.id, id]);
 });
 
-const onlyOperators = "only operators may name another tenant";
+const onlyOperators = "only operators may select another tenant";
 
 test("the role header gives a key no role", async (t) => {
   const server = await setup(t, { settings: { allowRoleHeader: true } });
@@ -178,7 +178,7 @@ test("an admin's key administers, and creates no tasks unless it may", async (t)
 test("nobody gives what it does not have", async (t) => {
   const server = await setup(t);
   const before = await server.fingerprint();
-  const noOperator = "only operators may create keys of operators";
+  const noOperator = "only operators may create keys with the role operator";
   for (const caller of ["admin-acme", "admin-by-scope"] as const) {
     refusedWith(await create(server, { role: "operator" }, caller), 403, noOperator);
   }
@@ -260,8 +260,8 @@ test("what a key is asked to be is checked, each part for itself", async (t) => 
     [{ name: "half \ud800 pair" }, name],
     [{ scopes: ["claim"] }, scopes],
     [{ scopes: ["codeq:*"] }, scopes],
-    [{ scopes: [] }, "a key without scopes and role could do nothing; give some"],
-    [{ scopes: null }, "a key without scopes and role could do nothing; give some"],
+    [{ scopes: [] }, "a key needs scopes or a role"],
+    [{ scopes: null }, "a key needs scopes or a role"],
     [{ role: "root" }, "invalid 'role' (one of none, admin, operator)"],
     [{ eventTypes: [""] }, types],
     [{ eventTypes: ["a b"] }, types],
@@ -279,7 +279,7 @@ test("what a key is asked to be is checked, each part for itself", async (t) => 
     [{ expiresInSeconds: seconds + 1 }, `invalid 'expiresInSeconds' (1 to ${seconds})`],
     [
       { expiresInSeconds: 1, expiresAt: "2027-01-01T00:00:00Z" },
-      "give 'expiresAt' or 'expiresInSeconds', not both",
+      "pass 'expiresAt' or 'expiresInSeconds', not both",
     ],
   ];
   for (const [fields, error] of cases) refusedWith(await create(server, fields), 400, error);
@@ -326,8 +326,8 @@ test("pages of keys follow each other", async (t) => {
     ["limit=1.5", 'limit must be a whole number, got "1.5"'],
     ["limit=1&limit=2", "query parameter limit is given more than once"],
     ["limits=2", 'unknown query parameter "limits"; did you mean "limit"?'],
-    ["after=x", "invalid 'after' (use 'next' of the page before)"],
-    ["after=acme/../x", "invalid 'after' (use 'next' of the page before)"],
+    ["after=x", "invalid 'after' (use 'next' of the previous page)"],
+    ["after=acme/../x", "invalid 'after' (use 'next' of the previous page)"],
   ] as const) {
     refusedWith(await server.get(`/admin/keys?${query}`, "admin-acme"), 400, error);
   }
@@ -349,7 +349,7 @@ test("a key is refused from the moment it expires, and is listed until it is rev
 test("a mistyped key is told so, and an unknown one that it is invalid", async (t) => {
   const server = await setup(t);
   const { token } = await made(server);
-  const mistyped = "the API key is mistyped or not complete";
+  const mistyped = "the API key is mistyped or incomplete";
   for (const wrong of [token.slice(0, -1), `${token}0`, token.replace("cq_", "cq_0"), "cq_"]) {
     refusedWith(await by(server, wrong, "/tasks/x"), 401, mistyped);
     refusedWith(await by(server, wrong, "/tasks", { body: {} }), 401, mistyped);

@@ -268,7 +268,7 @@ test("time, action and outcome narrow the list, and pages go through it", async 
   for (const [query, error] of [
     ["limit=0", "invalid 'limit' (1 to 1000)"],
     ["limit=1001", "invalid 'limit' (1 to 1000)"],
-    ["after=x", "invalid 'after' (use 'next' of the page before)"],
+    ["after=x", "invalid 'after' (use 'next' of the previous page)"],
     ["from=yesterday", "invalid 'from' (use RFC3339)"],
     ["to=2026-01-02", "invalid 'to' (use RFC3339)"],
     ["action=DROP%20TABLE", "invalid 'action'"],

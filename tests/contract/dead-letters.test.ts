@@ -148,9 +148,9 @@ test("a request has to say which dead letters it means", async (t) => {
   const server = await setup(t);
   await server.buried();
   const cases: readonly (readonly [object, string])[] = [
-    [{}, "give one of 'ids', a filter, or 'all': true"],
-    [{ all: true, command: "x" }, "give one of 'ids', a filter, or 'all': true"],
-    [{ ids: ["01890a5d"], all: true }, "give one of 'ids', a filter, or 'all': true"],
+    [{}, "pass one of 'ids', a filter, or 'all': true"],
+    [{ all: true, command: "x" }, "pass one of 'ids', a filter, or 'all': true"],
+    [{ ids: ["01890a5d"], all: true }, "pass one of 'ids', a filter, or 'all': true"],
     [{ comand: "x" }, 'invalid body: unknown field "comand"; did you mean "command"?'],
     [{ place: "done" }, 'invalid body: unknown field "place"'],
     [{ error: "" }, "invalid 'error': it is empty"],

@@ -213,7 +213,7 @@ test("D23: data of another number of shards is not opened", onlyWith.shards, asy
   await assert.rejects(server.restart({ shards: 2 }), (error: unknown) => {
     assert.ok(error instanceof FaultError);
     assert.equal(error.code, "format");
-    assert.match(error.message, /created with shards=1, the configuration says shards=2/);
+    assert.match(error.message, /created with shards=1, the configuration has shards=2/);
     return true;
   });
 });

@@ -129,7 +129,7 @@ test("an edit that changes nothing, or is none, leaves everything as it was", as
   await server.clock.advance(1000);
   await edited(server, id, { priority: 2, command: "render", delaySeconds: 0 });
   const refused: readonly (readonly [object, RegExp])[] = [
-    [{}, /nothing to change: give one of command, priority, payload, runAt, delaySeconds/],
+    [{}, /nothing to change: pass one of command, priority, payload, runAt, delaySeconds/],
     [{ prio: 1 }, /unknown field "prio"; known fields: command, priority/],
     [{ command: "no/slash" }, /invalid command/],
     [{ delaySeconds: -1 }, /invalid 'delaySeconds'/],

@@ -114,7 +114,7 @@ test("a batch that no bucket could ever hold is told how many it may have", asyn
   assert.equal(reply.status, 400);
   assert.match(
     reply.json.error,
-    /batch of 5 is more than the rate limit allows at once.* at most 4/,
+    /batch of 5 is larger than the burst size of the rate limit.* at most 4/,
   );
   assert.equal(reply.headers["ratelimit"], '"token";r=5, "tenant";r=4');
   const tooMany = { tasks: Array(1001).fill(task) };

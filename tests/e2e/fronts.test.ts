@@ -100,7 +100,7 @@ test("a front that ends takes its own connections along, and listens again", asy
   const clients = await Promise.all(Array.from({ length: 32 }, dial));
   for (const client of clients) client.claim({ commands: ["late"], waitSeconds: 30 });
   await untilWaiting(api, clients.length);
-  const again = server.line((line) => line.includes("the front listens again"));
+  const again = server.line((line) => line.includes("the HTTP front thread listens again"));
   server.signal("SIGUSR2");
   await again;
   const left = clients.filter(({ socket }) => !socket.destroyed);
@@ -134,6 +134,6 @@ test("a server with fronts does not share its port with another server", async (
     const env = { CODEQ_FRONTS: fronts, PORT: String(server.port) };
     const exit = await endOfServer({ dataDir: directory.path, env });
     assert.equal(exit.code, 5, exit.stderr);
-    assert.match(exit.stderr, /the port is taken by another process/);
+    assert.match(exit.stderr, /the port is in use by another process/);
   }
 });

@@ -101,7 +101,7 @@ test("SIGTERM under load answers what is in flight, ends waits and keeps everyth
   const exit = await server.exited;
   assert.equal(exit.code, 0, exit.stderr);
   assert.match(exit.stdout, /"stopped"/);
-  assert.doesNotMatch(exit.stdout, /the grace is over/);
+  assert.doesNotMatch(exit.stdout, /grace period is over/);
   assert.ok(acknowledged.length >= 500);
   const next = await startIn(t, dataDir);
   await assertAllThere(next.api, [first, ...acknowledged]);
@@ -133,7 +133,7 @@ test("a client that never finishes its request delays the end by the grace at mo
   const exit = await server.stop();
   const tookMs = performance.now() - startedMs;
   assert.equal(exit.code, 0, exit.stderr);
-  assert.match(exit.stdout, /the grace is over/);
+  assert.match(exit.stdout, /grace period is over/);
   assert.ok(tookMs >= 900 && tookMs < 4000, `it took ${tookMs} ms`);
   await stuck.closed;
   await assertAllThere((await startIn(t, dataDir)).api, [id]);

@@ -84,7 +84,7 @@ test("a shard whose thread ends is started again, and the others go on meanwhile
   const claimed = JSON.parse((await api.post("/tasks/claim", {})).text) as TaskJson;
   assert.ok([0, 1, 2].every((shard) => ids.some(of(shard))));
   const isOpen = server.line((line) => line.includes("the shard is open again"));
-  const ended = server.line((line) => line.includes("a shard has ended"));
+  const ended = server.line((line) => line.includes("a shard failed"));
   // Requests are under way all the time.
   const replies: Reply[] = [];
   let isOver = false;

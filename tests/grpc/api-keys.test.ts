@@ -88,7 +88,7 @@ test("a key that was revoked, mistyped or never made opens no stream", async (t)
   await revoke(server, id);
   for (const [wrong, why] of [
     [token, "invalid token"],
-    [token.slice(0, -1), "the API key is mistyped or not complete"],
+    [token.slice(0, -1), "the API key is mistyped or incomplete"],
   ] as const) {
     for (const kind of ["worker", "producer"] as const) {
       const call = server.open(kind);

@@ -59,7 +59,7 @@ test("S14: a batch on a stream counts as its tasks, and each of its tasks is ans
   ]);
   assert.equal((await server.api.stats()).ready, 4);
   const [first] = acksOf(await call.ask(batchOf(6)));
-  assert.match(first?.[2] ?? "", /a batch of 6 is more than the rate limit allows at once/);
+  assert.match(first?.[2] ?? "", /a batch of 6 is larger than the burst size of the rate limit/);
   await server.pass(1000);
   assert.deepEqual(
     acksOf(await call.ask(batchOf(2))).map(([, ok]) => ok),

@@ -105,7 +105,7 @@ test("S8: streams go on while the identity server is down, as long as its keys m
   next.send({ hello: { token: worker("one") } });
   assert.deepEqual(await next.ended, {
     code: "UNAVAILABLE",
-    details: "the keys that tokens are checked with cannot be fetched; try again",
+    details: "the keys to verify tokens cannot be fetched; try again",
   });
 });
 

@@ -90,7 +90,10 @@ export class PageRun {
       case "sh run":
         return await this.#finish(block.text);
       case "sh terminal":
-        return await this.#draw(block.text, next?.mark === "text screen" ? next.text : "q quits");
+        return await this.#draw(
+          block.text,
+          next?.mark === "text screen" ? next.text : "Press q to quit",
+        );
       case "text output":
       case "json output":
         assert.match(this.#printed, patternOf(block.text));

@@ -150,7 +150,7 @@ test("the health check follows the server", { skip }, async (t) => {
   assert.deepEqual(await codeq("@health", ...settings), { stdout: "", stderr: "" });
   await stop(server);
   await assert.rejects(codeq("@health", ...settings), /cannot be reached/);
-  await assert.rejects(codeq("@health", "--prot", "1"), /configuration is wrong/);
+  await assert.rejects(codeq("@health", "--prot", "1"), /configuration is invalid/);
 });
 
 test("the health check speaks TLS where the server does", { skip }, async (t) => {

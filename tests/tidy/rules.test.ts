@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { plainWords } from "./plain-words.ts";
 import {
   fileName,
   folderOrder,
@@ -11,7 +12,7 @@ import {
   testSelection,
   unfinished,
 } from "./rules.ts";
-import { codeOf, type Rule } from "./source-file.ts";
+import { codeOf, type Rule, stringsOf } from "./source-file.ts";
 
 function offends(rule: Rule, path: string, text: string): void {
   assert.notEqual(rule({ path, text }).length, 0, `expected an offence: ${path}: ${text}`);
@@ -219,6 +220,26 @@ test("machineTraces: nothing names the machine it was written on", () => {
   ]) {
     passes(machineTraces, "docs/x.md", text);
   }
+});
+
+test("plainWords: pages, strings, and comments of the libraries have no phrase of the list", () => {
+  offends(plainWords, "docs/guide/worker.md", "concurrency (10 unless told)");
+  offends(plainWords, "README.md", "kept For Ever");
+  offends(plainWords, "packages/cli/src/a.ts", 'about: "Requests at a time; 1 unless told."');
+  offends(plainWords, "packages/server/src/a.ts", "logger.warn(`asks whoever listens`)");
+  offends(plainWords, "packages/client/src/a.ts", "/** 10 unless told. */");
+  passes(plainWords, "packages/server/src/a.ts", "// whoever reads this\nconst whoever = 1;");
+  passes(plainWords, "packages/cli/src/a.test.ts", 'test("10 unless told", f);');
+  passes(plainWords, "docs/adr/0001-x.md", "kept for ever");
+  passes(plainWords, "docs/guide/worker.md", "for goods, for every task (default: 10)");
+});
+
+test("stringsOf: keeps strings and lines, and blanks comments and code", () => {
+  const strings = stringsOf('a("x"); // "b"\nc(`d`, \'e\');');
+  assert.deepEqual(
+    strings.split("\n").map((line) => line.replace(/\s+/g, " ").trim()),
+    ['"x"', "`d` 'e'"],
+  );
 });
 
 test("codeOf: blanks comments, strings and patterns, and keeps code and lines", () => {

@@ -3,6 +3,7 @@
  * looks for are put together from parts, so that this folder passes its own rules.
  */
 import { posix } from "node:path";
+import { plainWords } from "./plain-words.ts";
 import {
   codeOf,
   isScript,
@@ -284,4 +285,5 @@ export const rules: Readonly<Record<string, Rule>> = {
   testSelection,
   unfinished,
   machineTraces,
+  plainWords,
 };

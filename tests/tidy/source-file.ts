@@ -41,6 +41,18 @@ export function codeOf(text: string): string {
   });
 }
 
+/** The text of the strings, with everything else blanked out and the lines kept. */
+export function stringsOf(text: string): string {
+  let end = 0;
+  let kept = "";
+  for (const match of text.matchAll(token)) {
+    const isString = /^["'`]/.test(match[0]);
+    kept += blank(text.slice(end, match.index)) + (isString ? match[0] : blank(match[0]));
+    end = match.index + match[0].length;
+  }
+  return kept + blank(text.slice(end));
+}
+
 /** What stands in `${}` is code and stays, as long as no braces are nested in it. */
 function blankTemplate(template: string): string {
   let end = 0;

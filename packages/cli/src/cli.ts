@@ -65,7 +65,7 @@ function adviceFor(error: unknown): string | undefined {
   if (syscall === undefined || (code !== "EACCES" && code !== "EPERM" && code !== "EROFS")) {
     return undefined;
   }
-  return "this user may not do that there; do it elsewhere, or as a user who may";
+  return "the user has no permission; choose another directory, or run as a user with access";
 }
 
 /** Existing scripts look for the errors of the Go command line. */

@@ -51,7 +51,7 @@ export const groupTitles: Readonly<Record<CommandGroup, string>> = {
   repair: "Find and repair",
   access: "Access",
   check: "Check and measure",
-  go: "As in the Go command line, for existing scripts",
+  go: "Compatible with the Go command line, for existing scripts",
   shell: "Shell",
 };
 

@@ -26,14 +26,14 @@ function overview(rows: readonly CommandRow[]): string {
     "codeq: a durable task queue in one process",
     "",
     "  codeq dev                                      start a server on this machine",
-    `  codeq enqueue hello '{"name":"world"}' --wait  put a task in and wait for its result`,
-    "  codeq work hello -- cat                        do the tasks of a queue with a command",
+    `  codeq enqueue hello '{"name":"world"}' --wait  create a task and wait for its result`,
+    "  codeq work hello -- cat                        run a program for every task of a queue",
     "",
     ...groups.flatMap((group) => {
       const members = rows.filter((row) => row.group === group);
       return members.length === 0 ? [] : [`${groupTitles[group]}:`, ...listing(members), ""];
     }),
-    "codeq <command> --help says more about each. --json, --no-color and --help work everywhere.",
+    "Run codeq <command> --help for details. All commands take --json, --no-color and --help.",
   ]);
 }
 
@@ -56,7 +56,7 @@ function helpOf(row: CommandRow): string {
   }
   if (row.serverFlags === "listed") text.push(...section("Server flags", serverFlagRows()));
   if (row.connects === true) text.push(...section("Server and token", connection));
-  text.push(...section("Everywhere", everywhere));
+  text.push(...section("All commands", everywhere));
   const examples = row.examples ?? [];
   if (examples.length > 0) {
     text.push("", "Examples:");

@@ -41,7 +41,7 @@ test("whole numbers are checked on both sides of their limits", () => {
   for (const text of ["0", "10", "1.5", "x", "", "0x5", "1e1"]) {
     assert.throws(
       () => options({ size: [text] }).wholeNumber("size", limits),
-      /--size is a whole number from 1 to 9, not "/,
+      /--size must be a whole number from 1 to 9, not "/,
       text,
     );
   }
@@ -58,14 +58,14 @@ test("a moment says its zone, and is left as it was written", () => {
   for (const text of ["tomorrow", "2030-01-02", "2030-01-02T03:04:05", "2030-13-02T03:04:05Z"]) {
     assert.throws(
       () => options({ wait: [text] }).instant("wait"),
-      /--wait is a moment such as 2030-01-02T03:04:05Z, not /,
+      /--wait must be a time such as 2030-01-02T03:04:05Z, not /,
     );
   }
 });
 
 test("a choice is one of the list, and lists come with commas or repetition", () => {
   assert.equal(options({ kind: ["b"] }).text("kind"), "b");
-  assert.throws(() => options({ kind: ["c"] }).text("kind"), /--kind is one of a, b, not "c"/);
+  assert.throws(() => options({ kind: ["c"] }).text("kind"), /--kind must be one of a, b, not "c"/);
   assert.deepEqual(options({ tag: ["x, y", "z", ""] }).list("tag"), ["x", "y", "z"]);
 });
 

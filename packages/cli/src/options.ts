@@ -23,7 +23,9 @@ export class Options {
     const text = this.#given(name).at(-1);
     const { choices } = this.#row(name);
     if (text !== undefined && choices !== undefined && !choices.includes(text)) {
-      throw usageError(`--${name} is one of ${choices.join(", ")}, not ${JSON.stringify(text)}`);
+      throw usageError(
+        `--${name} must be one of ${choices.join(", ")}, not ${JSON.stringify(text)}`,
+      );
     }
     return text;
   }
@@ -46,7 +48,7 @@ export class Options {
     const value = /^-?\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
     if (value >= min && value <= max) return value;
     throw usageError(
-      `--${name} is a whole number from ${min} to ${max}, not ${JSON.stringify(text)}`,
+      `--${name} must be a whole number from ${min} to ${max}, not ${JSON.stringify(text)}`,
     );
   }
 
@@ -56,7 +58,7 @@ export class Options {
     const ms = parseDurationMs(text);
     if (ms !== undefined) return ms;
     const forms = "a number of seconds, or a number with ms, s, m, h or d such as 90s";
-    throw usageError(`--${name} is a time: ${forms}, not ${JSON.stringify(text)}`);
+    throw usageError(`--${name} must be a time: ${forms}, not ${JSON.stringify(text)}`);
   }
 
   /** As it was written, so that the server gets all of its digits. */
@@ -64,7 +66,7 @@ export class Options {
     const text = this.text(name);
     if (text === undefined || isInstant(text)) return text;
     throw usageError(
-      `--${name} is a moment such as 2030-01-02T03:04:05Z, not ${JSON.stringify(text)}`,
+      `--${name} must be a time such as 2030-01-02T03:04:05Z, not ${JSON.stringify(text)}`,
     );
   }
 

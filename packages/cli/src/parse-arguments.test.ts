@@ -80,7 +80,10 @@ test("a switch may be given as in the Go command line", () => {
 test("a mistake names what was probably meant", () => {
   assert.match(refusal("enqeue").message, /no command "enqeue"; did you mean enqueue\?/);
   assert.match(refusal("get", "x", "--jsn").message, /no option --jsn; did you mean --json\?/);
-  assert.match(refusal("task", "crate").message, /codeq task has no "crate"; it has create, get/);
+  assert.match(
+    refusal("task", "crate").message,
+    /codeq task has no command "crate"; it has create, get/,
+  );
   assert.match(refusal("--verbose").message, /no option --verbose/);
 });
 
@@ -88,7 +91,7 @@ test("missing and superfluous words are told with the usage", () => {
   const missing = refusal("get");
   assert.match(missing.message, /<id> is missing/);
   assert.match(missing.next ?? "", /usage: codeq get <id> \[options\]/);
-  assert.match(refusal("get", "a", "b").message, /"b" is one argument too many/);
+  assert.match(refusal("get", "a", "b").message, /"b" is an unexpected argument/);
   assert.match(refusal("enqueue", "x", "--priority").message, /--priority needs a value/);
   assert.match(refusal("enqueue", "x", "--key", "a", "--key", "b").message, /given twice/);
 });

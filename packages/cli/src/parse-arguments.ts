@@ -108,7 +108,7 @@ function withoutCommand(
     return { kind: "help", about: first, asked: argv.includes("--help") || argv.includes("-h") };
   }
   throw usageError(
-    `codeq ${first} has no ${JSON.stringify(second)}; it has ${verbs.join(", ")}`,
+    `codeq ${first} has no command ${JSON.stringify(second)}; it has ${verbs.join(", ")}`,
     `codeq ${first} --help`,
   );
 }
@@ -181,7 +181,8 @@ function readWords(row: CommandRow, argv: readonly string[], known: readonly Opt
   const repeated = known.find(({ name, multiple }) => {
     return multiple !== true && (values.get(name)?.length ?? 0) > 1;
   });
-  if (repeated !== undefined) throw misuse(row, `--${repeated.name} is given twice; keep one`);
+  if (repeated !== undefined)
+    throw misuse(row, `--${repeated.name} is given twice; remove one of them`);
   return { options: new Options(known, values), words, behind };
 }
 
@@ -229,7 +230,7 @@ function checkWords(row: CommandRow, words: readonly string[]): void {
   if (extra !== undefined && rows.at(-1)?.multiple !== true) {
     throw misuse(
       row,
-      `${JSON.stringify(extra)} is one argument too many; quote values with spaces`,
+      `${JSON.stringify(extra)} is an unexpected argument; quote values with spaces`,
     );
   }
 }

@@ -9,7 +9,7 @@ import { type CliError, usageError } from "./cli-error.ts";
 /** Far above what any server takes; protects the memory of this process. */
 const payloadCharsMax = 256 * 1024 * 1024;
 
-const quoting = `quote it for the shell: '{"name":"world"}'; or send it as plain text with --text`;
+const quoting = `quote the payload for the shell: '{"name":"world"}'; or send plain text with --text`;
 
 /** JSON text, as it was written. */
 export async function readPayload(call: Call, given: string, asText: boolean): Promise<string> {
@@ -18,13 +18,14 @@ export async function readPayload(call: Call, given: string, asText: boolean): P
   const json = text.trim();
   if (json === "") throw usageError("the payload is empty", quoting);
   if (!isJson(json)) throw usageError("the payload is not JSON", quoting);
-  if (json === "null") throw usageError("a payload cannot be null", "leave it out, or send {}");
+  if (json === "null") throw usageError("a payload cannot be null", "omit the payload, or send {}");
   return json;
 }
 
 async function sourceText(call: Call, given: string): Promise<string> {
   if (given === "-") {
-    if (call.host.input.isTerminal) call.note("reading the payload; end it with Ctrl-D");
+    if (call.host.input.isTerminal)
+      call.note("reading the payload from the terminal; finish with Ctrl-D");
     let text = "";
     for await (const piece of call.host.input.text()) text = grown(text, piece);
     return text;
@@ -71,7 +72,9 @@ async function* piecesOf(call: Call, given: string): AsyncGenerator<string> {
 
 function grown(text: string, piece: string): string {
   if (text.length + piece.length <= payloadCharsMax) return text + piece;
-  throw usageError(`a payload of more than ${payloadCharsMax} characters is too long for anybody`);
+  throw usageError(
+    `the payload has more than ${payloadCharsMax} characters; send a reference to the data instead`,
+  );
 }
 
 function pathOf(call: Call, given: string): string {

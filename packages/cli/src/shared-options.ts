@@ -2,9 +2,9 @@
 import type { OptionRow } from "./command.ts";
 
 export const everywhere: readonly OptionRow[] = [
-  { name: "json", about: "Print JSON: one object, or one per line where there are many." },
-  { name: "no-color", env: "NO_COLOR", about: "No colours, also on a terminal." },
-  { name: "help", short: "h", about: "Print how the command is used." },
+  { name: "json", about: "Print JSON: one object, or one object per line." },
+  { name: "no-color", env: "NO_COLOR", about: "Do not use colors." },
+  { name: "help", short: "h", about: "Print the usage of the command." },
 ];
 
 /** Which server, and who is asking. */
@@ -13,54 +13,54 @@ export const connection: readonly OptionRow[] = [
     name: "base-url",
     value: "url",
     env: "CODEQ_BASE_URL",
-    about: "Where the server is; http://localhost:8080 unless told.",
+    about: "Address of the server (default: http://localhost:8080).",
   },
   {
     name: "token",
     value: "token",
     env: "CODEQ_TOKEN",
-    about: "Token for everything; dev-token for a server on this machine unless told.",
+    about: "Token for all requests (default: dev-token for a server on this machine).",
   },
   {
     name: "producer-token",
     value: "token",
     env: "CODEQ_PRODUCER_TOKEN",
-    about: "Token for creating and reading tasks, and for queues and keys.",
+    about: "Token for creating and reading tasks, and for administration.",
   },
   {
     name: "worker-token",
     value: "token",
     env: "CODEQ_WORKER_TOKEN",
-    about: "Token for working on tasks; that of the producer unless told.",
+    about: "Token for claiming and finishing tasks (default: the producer token).",
   },
   {
     name: "profile",
     value: "name",
     env: "CODEQ_PROFILE",
-    about: "Profile of ~/.codeq/config.yaml to take all of this from.",
+    about: "Profile in ~/.codeq/config.yaml with these options.",
   },
   {
     name: "admin",
     env: "CODEQ_ADMIN",
-    about: "Ask as an administrator (X-Role); on for a server on this machine unless told.",
+    about: "Send the admin role (X-Role; default: on for a server on this machine).",
   },
   {
     name: "ca-file",
     value: "file",
     env: "CODEQ_CA_FILE",
-    about: "CA of the server, when it is not one that Node trusts.",
+    about: "CA certificate of the server, if Node does not trust it already.",
   },
   {
     name: "cert-file",
     value: "file",
     env: "CODEQ_CERT_FILE",
-    about: "Certificate to show to the server.",
+    about: "Client certificate.",
   },
   {
     name: "key-file",
     value: "file",
     env: "CODEQ_KEY_FILE",
-    about: "Private key of the certificate.",
+    about: "Private key of the client certificate.",
   },
   {
     name: "iam-base-url",
@@ -76,10 +76,10 @@ export const connection: readonly OptionRow[] = [
   },
 ];
 
-export const yes: OptionRow = { name: "yes", short: "y", about: "Do not ask." };
+export const yes: OptionRow = { name: "yes", short: "y", about: "Do not ask for confirmation." };
 
 export const interval: OptionRow = {
   name: "interval",
   value: "time",
-  about: "Time between two looks; 1s unless told.",
+  about: "Time between two updates (default: 1s).",
 };

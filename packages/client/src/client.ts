@@ -30,11 +30,11 @@ import {
 /** Which server, who is asking, and how to talk to it. Everything has a value for `codeq dev`. */
 export interface ClientOptions {
   /**
-   * Address of the HTTP API; `"http://127.0.0.1:8080"` unless told. Of a cluster, the addresses of its
-   * nodes: when one does not answer, the next one is asked.
+   * Address of the HTTP API. Default: `"http://127.0.0.1:8080"`. For a cluster, the addresses of its nodes:
+   * when one node does not answer, the client asks the next one.
    */
   readonly url?: string | readonly string[] | undefined;
-  /** The token, or a function that gives it; `"dev-token"` unless told. */
+  /** The token, or a function that returns it. Default: `"dev-token"`. */
   readonly token?: string | (() => string | Promise<string>) | undefined;
   /**
    * How to talk to the server. `"auto"` uses the streams where they can be reached and HTTP where not.
@@ -46,7 +46,7 @@ export interface ClientOptions {
   readonly tls?: TlsOptions | undefined;
   /** Hooks for a tracing library; without any, trace contexts are passed on and no spans are made. */
   readonly tracing?: Tracing | undefined;
-  /** Called for what concerns no call in particular; a warning of the process unless told. */
+  /** Called for problems that concern no single call. Default: a process warning. */
   readonly onWarning?: ((error: CodeqError) => void) | undefined;
 }
 
@@ -283,7 +283,7 @@ function tokenSource(token: string | (() => string | Promise<string>)): TokenSou
     }
     // Not left to fetch, whose error would quote it.
     if (!/\p{Cc}/u.test(text)) return text;
-    const problem = "the token has a line break or another control character in it";
+    const problem = "the token contains a line break or another control character";
     throw new CodeqError("invalid_option", `${problem}; give the token alone`);
   };
   if (typeof token === "string") return () => check(token);

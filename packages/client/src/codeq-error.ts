@@ -60,7 +60,7 @@ export class CodeqError extends Error {
   readonly code: ErrorCode;
   /** Whether the same call may succeed later without being changed. */
   readonly retryable: boolean;
-  /** Whether what was asked for may have been done all the same: the answer is missing. */
+  /** Whether the server may have done what was asked although no answer arrived. */
   readonly ambiguous: boolean;
   /** The task that it is about, if it is about one. */
   readonly taskId: string | undefined;
@@ -74,7 +74,7 @@ export class CodeqError extends Error {
   }
 }
 
-/** What `run.result()` rejects with when the task failed for good. */
+/** What `run.result()` rejects with when the task failed or is a dead letter. */
 export class TaskFailedError extends CodeqError {
   override readonly name: string = "TaskFailedError";
   /** What the worker gave as the reason, or `LEASE_EXPIRED`, `MAX_ATTEMPTS` or `CANCELLED`. */

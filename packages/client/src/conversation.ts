@@ -26,8 +26,8 @@ export interface ConversationListener<Reply> {
 
 export interface ConversationEnd {
   /**
-   * `over`: the server finished what it was asked and said goodbye. `lost`: what became of the last
-   * messages is not known. `refused`: the server does not want this caller.
+   * `over`: the server finished what it was asked and said goodbye. `lost`: it is unknown
+   * whether the last messages arrived. `refused`: the server does not want this caller.
    */
   readonly how: "over" | "lost" | "refused";
   readonly error: CodeqError;

@@ -84,7 +84,7 @@ interface WayParts<Event, Reply> {
 
 interface Target {
   readonly address: string;
-  /** Undefined when the address was given and whoever answers there is meant. */
+  /** Undefined when the address was given and any server at this address is accepted. */
   readonly instance: string | undefined;
 }
 

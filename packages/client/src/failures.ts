@@ -1,4 +1,4 @@
-/** Errors that a handler throws to say what is to become of its task. Any other is tried again. */
+/** Errors with which a handler decides how its task ends. After any other error the server retries the task. */
 import { type Duration, toMs } from "./duration.ts";
 
 /**

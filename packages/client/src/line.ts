@@ -7,7 +7,7 @@
  *   open       events go both ways; leaves by the end of the conversation
  *   ending     half closed by `renew`; answers still come; leaves by the end of the conversation
  *   pausing    until the next try; leaves by a timer
- *   closed     for good
+ *   closed     permanently
  *
  * What was sent in a conversation that ended may have arrived or not; the owner decides what to send
  * again when the next one opens.

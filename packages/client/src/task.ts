@@ -21,16 +21,16 @@ export interface RetryOptions {
 
 /** How a task is to be treated, by the server and by workers. */
 export interface TaskSettings {
-  /** How often it is tried, and how soon again; the policy of the server unless told. */
+  /** The number of attempts and the delay between them. Default: the policy of the server. */
   readonly retry?: RetryOptions | undefined;
   /**
-   * How long a worker may be silent before the task is given to another one; `"60s"` unless told.
+   * How long a worker may be silent before another worker gets the task. Default: `"60s"`.
    * Workers extend it by themselves, so it need not be as long as the work takes.
    */
   readonly lease?: Duration | undefined;
-  /** How long one run of the handler may take; no limit unless told. */
+  /** How long one run of the handler may take. Default: no limit. */
   readonly timeout?: Duration | undefined;
-  /** 0 to 9, higher first; 0 unless told. */
+  /** 0 to 9, higher first. Default: 0. */
   readonly priority?: number | undefined;
 }
 

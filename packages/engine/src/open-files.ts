@@ -19,7 +19,7 @@ export interface FilesOptions {
   readonly onAppend?: (seconds: number, bytes: number) => void;
   /** Memory of the key-value store. */
   readonly sizes?: LevelSizes;
-  /** 64 MiB unless told. */
+  /** Default: 64 MiB. */
   readonly segmentBytes?: number;
   /** For a new store: any whole number above zero, no other store may have it. */
   readonly newIdentity: () => number;

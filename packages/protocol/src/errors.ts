@@ -45,7 +45,7 @@ export const errors = {
   missing_authorization: row(401, "UNAUTHENTICATED", "missing Authorization header"),
   invalid_authorization: row(401, "UNAUTHENTICATED", "invalid Authorization format"),
   invalid_token: row(401, "UNAUTHENTICATED", "invalid token"),
-  mistyped_key: row(401, "UNAUTHENTICATED", "the API key is mistyped or not complete"),
+  mistyped_key: row(401, "UNAUTHENTICATED", "the API key is mistyped or incomplete"),
   token_expired: row(401, "UNAUTHENTICATED", "token is expired"),
   token_not_active: row(401, "UNAUTHENTICATED", "token is not valid yet"),
   token_revoked: row(401, "UNAUTHENTICATED", "token was revoked"),
@@ -74,10 +74,18 @@ export const errors = {
   not_owner: row(403, "PERMISSION_DENIED", "not-owner"),
   not_in_progress: row(409, "ABORTED", "not-in-progress"),
   not_dead: row(409, "ABORTED", "the task is not a dead letter"),
-  has_ended: row(409, "ABORTED", "the task has ended already"),
-  not_waiting: row(409, "ABORTED", "the task does not wait: a worker has it, or it has ended"),
+  has_ended: row(409, "ABORTED", "the task has already ended"),
+  not_waiting: row(
+    409,
+    "ABORTED",
+    "the task is not waiting: a worker holds it, or it has ended; cancel it or replay the dead letter instead",
+  ),
   not_ended: row(409, "ABORTED", "the task has not ended"),
-  ambiguous_id: row(409, "ABORTED", "several tasks have an id like this; give more of it"),
+  ambiguous_id: row(
+    409,
+    "ABORTED",
+    "several tasks match this part of an id; pass more characters of the id",
+  ),
   idempotency_key_reused: row(409, "ALREADY_EXISTS", "idempotency key reused"),
   too_many_artifacts: row(
     409,
@@ -123,11 +131,7 @@ export const errors = {
   ),
   job_not_found: row(404, "NOT_FOUND", "there is no such bulk job"),
   job_has_ended: row(409, "ABORTED", "the bulk job has ended"),
-  too_many_keys: row(
-    409,
-    "RESOURCE_EXHAUSTED",
-    "too many API keys; revoke those that are not used any more",
-  ),
+  too_many_keys: row(409, "RESOURCE_EXHAUSTED", "too many API keys; revoke unused keys"),
   too_many_feeds: row(
     429,
     "RESOURCE_EXHAUSTED",
@@ -141,7 +145,7 @@ export const errors = {
   no_leader: row(
     503,
     "UNAVAILABLE",
-    "no node leads these tasks at the moment; nothing was changed, try again",
+    "no node is the leader for these tasks at the moment; nothing was changed, try again",
     true,
   ),
   not_in_cluster: row(
@@ -153,7 +157,7 @@ export const errors = {
   outcome_unknown: row(
     503,
     "UNAVAILABLE",
-    "the node that worked on it is gone; it may have been done or not, try again",
+    "the connection to the node was lost; the change may or may not have been made, try again",
     true,
   ),
   shutting_down: row(503, "UNAVAILABLE", "the server is shutting down; try again", true),
@@ -161,13 +165,13 @@ export const errors = {
   keys_unavailable: row(
     503,
     "UNAVAILABLE",
-    "the keys that tokens are checked with cannot be fetched; try again",
+    "the keys to verify tokens cannot be fetched; try again",
     true,
   ),
   data_damaged: row(
     500,
     "DATA_LOSS",
-    "the stored data of this task is damaged; it was set aside, see the server's log",
+    "the stored data of this task is damaged and in quarantine; see the log of the server",
   ),
   internal: row(500, "INTERNAL", "internal error"),
 } as const satisfies Record<string, ErrorRow>;

@@ -1,5 +1,5 @@
 /**
- * One task from one state to the next, and why. Whoever decides makes one, and everything else follows
+ * One task from one state to the next, and why. The code that decides makes one, and everything else follows
  * from it: what is written, what memory knows, what is counted and who is told.
  */
 import type { ResultBody, Task } from "./task.ts";

@@ -7,7 +7,7 @@ import type { Task } from "./task.ts";
 export interface Retention {
   /** For tasks that a worker finished, whether they completed or failed. */
   readonly doneMs: number;
-  /** For tasks that ran out of deliveries; 0 keeps them for ever. */
+  /** For dead letters; 0 keeps them forever. */
   readonly deadMs: number;
 }
 

@@ -79,7 +79,7 @@ export interface Task {
 }
 
 export interface TaskRepairs {
-  /** The task that was tried again as this one, and the one that this was last tried again as. */
+  /** The task that was replayed as this task, and the last task that this task was replayed as. */
   readonly replayOf: TaskId | "";
   readonly replayedAs: TaskId | "";
   /** The bulk job that replayed it last, so that none does so twice. */

@@ -113,7 +113,7 @@ export class ApiClient {
     if (token !== undefined) return token;
     throw new CliError(`there is no ${as} token for ${baseUrl.value}`, {
       exit: "denied",
-      next: `give one with --token or CODEQ_TOKEN, or keep it: codeq auth set --${as}-token <token>`,
+      next: `pass one with --token or CODEQ_TOKEN, or store one with codeq auth set --${as}-token <token>`,
     });
   }
 
@@ -137,7 +137,7 @@ export class ApiClient {
     if (!(error instanceof NoAnswerError)) return error;
     const { value, source } = this.connection.baseUrl;
     const isDoubtful = changes && error.mayHaveArrived;
-    const doubt = isDoubtful ? "; it is not known whether the request was carried out" : "";
+    const doubt = isDoubtful ? "; the server may or may not have carried out the request" : "";
     return new CliError(`${value} (${source}) cannot be reached: ${error.message}${doubt}`, {
       exit: "unreachable",
       next: error.advice ?? startOne,
@@ -154,7 +154,7 @@ export class ApiClient {
 }
 
 const startOne =
-  "start a server with codeq dev, or say where it is with --base-url or CODEQ_BASE_URL";
+  "start a server with codeq dev, or set its address with --base-url or CODEQ_BASE_URL";
 
 /** The `error` of an answer, or its text when it is something else. */
 export function messageIn(text: string): string {
@@ -169,7 +169,7 @@ function refusalOf(reply: Reply, baseUrl: string, token: Sourced<string>): CliEr
   if (status === 401 || status === 403) {
     const next =
       serverCode === "not_owner"
-        ? "only the worker that holds the lease can do this; codeq get <id> shows which one"
+        ? "only the worker that holds the lease can do this; codeq get <id> shows that worker"
         : otherToken(token);
     return new CliError(`${baseUrl} refused (${status}): ${said}`, { ...at, exit: "denied", next });
   }
@@ -188,12 +188,12 @@ function notFoundAdvice(reply: Reply, baseUrl: string): string {
     return "it may have run out; codeq subscriptions list shows those of the token's tenant";
   }
   if (text.startsWith("404 page")) {
-    return `is ${baseUrl} a codeQ server, and new enough? codeq doctor looks at it`;
+    return `check with codeq doctor that ${baseUrl} is a codeQ server and recent enough`;
   }
-  if (text.includes("API key")) return "codeq key list shows those of the token's tenant";
-  return "ids belong to one tenant and go away after retention; check id and token";
+  if (text.includes("API key")) return "codeq key list shows the keys of the token's tenant";
+  return "the task is in another tenant, or its retention has ended; check the id and the token";
 }
 
 export function otherToken({ source }: Sourced<string>): string {
-  return `the token came from ${source}; give another with --token or CODEQ_TOKEN, and see what it may do: codeq token verify`;
+  return `the token came from ${source}; pass another one with --token or CODEQ_TOKEN, and run codeq token verify to see what it allows`;
 }

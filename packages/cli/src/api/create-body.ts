@@ -6,8 +6,8 @@ import type { Options } from "../options.ts";
 export function checkCommand(command: string): string {
   if (limits.commandPattern.test(command)) return command;
   throw usageError(
-    `${JSON.stringify(command)} is no name of a command`,
-    "a letter or digit, then up to 127 letters, digits and _ . : -",
+    `${JSON.stringify(command)} is not a valid command name`,
+    "use a letter or digit, then up to 127 letters, digits and _ . : -",
   );
 }
 

@@ -64,7 +64,7 @@ export function taskLines(task: TaskFields, style: Style): string[] {
     ["status", `${statusText(task.status, style)}${place === "" ? "" : ` (${place})`}`],
     ["due", task.runAt === undefined ? "" : localMoment(task.runAt)],
     ["worker", lease],
-    ["attempts", `${attempts} of ${maxAttempts} came back`],
+    ["attempts", `${attempts} of ${maxAttempts} used`],
     ["replays", task.replays === undefined ? "" : String(task.replays)],
     ["priority", task.priority === undefined ? "" : String(task.priority)],
     ["tags", printable((task.tags ?? []).join(", "))],

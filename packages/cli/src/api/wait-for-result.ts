@@ -26,7 +26,7 @@ export async function waitForResult(
     const leftMs = Math.max(0, endsMs - clock.monotonicMs());
     const answer = await ask(api, id, { leftMs, stopped });
     if (answer === "away" && !isAway) {
-      call.note("the server cannot be reached; asking again until it can");
+      call.note("the server cannot be reached; trying again");
     }
     isAway = answer === "away";
     if (typeof answer === "object") return answer.text;
@@ -61,8 +61,8 @@ function isPassing(error: unknown): boolean {
 
 /** For when `waitForResult` gave nothing. */
 export function noResult(call: Call, id: string): CliError {
-  const next = `the task goes on; ${call.host.program} result ${id} --wait asks again`;
+  const next = `the task continues; wait again with ${call.host.program} result ${id} --wait`;
   if (call.host.stopped().aborted)
     return new CliError("interrupted", { exit: "interrupted", next });
-  return new CliError("no result in time", { exit: "timeout", next });
+  return new CliError("no result arrived before the timeout", { exit: "timeout", next });
 }

@@ -25,7 +25,7 @@ export async function set(call: Call): Promise<number> {
   ) as ProfileChanges;
   if (Object.keys(changes).length === 0 && !options.has("current")) {
     throw usageError(
-      "there is nothing to set",
+      "no option to set was given",
       "codeq auth set --base-url <url> --producer-token <token> --worker-token <token>",
     );
   }
@@ -62,7 +62,7 @@ export async function show(call: Call): Promise<number> {
     return exitCodes.ok.code;
   }
   call.print(path);
-  if (masked.length === 0) call.print("no profiles yet; codeq auth set makes one");
+  if (masked.length === 0) call.print("there are no profiles yet; create one with codeq auth set");
   for (const { profile, current: isCurrent, ...fields } of masked) {
     call.print(`${isCurrent ? "*" : " "} ${call.style.bold(profile)}`);
     for (const [field, value] of Object.entries(fields)) {

@@ -40,7 +40,7 @@ export async function run(call: Call): Promise<number> {
   call.print(`  enqueue  ${spreadText(report.enqueueMs)}`);
   call.print(`  pickup   ${spreadText(report.pickupMs)}`);
   call.print(`  cycle    ${spreadText(report.cycleMs)}`);
-  call.note("one small HTTP client; streams and batches are faster, and so are more clients");
+  call.note("measured with one small HTTP client; streams, batches and more clients are faster");
   return host.stopped().aborted ? exitCodes.interrupted.code : exitCodes.ok.code;
 }
 

@@ -14,7 +14,7 @@ export async function run(call: Call): Promise<number> {
     return exitCodes.ok.code;
   }
   const { id, place, workerId } = (JSON.parse(text) as { task: ListedTask }).task;
-  const told = `told ${workerId} to stop ${id}; the task is taken away when its grace ends`;
+  const told = `asked ${workerId} to stop ${id}; the worker loses the task when the grace period is over`;
   call.print(place === "leased" ? told : `cancelled ${id}`);
   return exitCodes.ok.code;
 }

@@ -17,7 +17,7 @@ test("init writes three files and never over one", async () => {
   writeFileSync(path, "mine");
   const second = await world.run("init");
   assert.equal(second.code, 1);
-  assert.match(second.errors, /there is already codeq\/tasks\.mts/);
+  assert.match(second.errors, /would overwrite codeq\/tasks\.mts/);
   assert.equal(readFileSync(path, "utf8"), "mine");
 });
 

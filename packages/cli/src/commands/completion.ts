@@ -20,7 +20,7 @@ export async function run(call: Call): Promise<number> {
   const write = shells.get(shell);
   if (write === undefined) {
     const names = [...shells.keys()].join(", ");
-    throw usageError(`there is no completion for ${JSON.stringify(shell)}; there is ${names}`);
+    throw usageError(`there is no completion for ${JSON.stringify(shell)}; choose one of ${names}`);
   }
   const script = write(call.commands);
   if (call.json) call.printJson({ shell, script });

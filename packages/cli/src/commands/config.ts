@@ -14,7 +14,7 @@ export async function print(call: Call): Promise<number> {
     call.printJson({ settings: keys, warnings });
     return exitCodes.ok.code;
   }
-  if (keys.length === 0) call.print("everything is at its default");
+  if (keys.length === 0) call.print("all settings have their defaults");
   else for (const line of tableLines(columns, keys, call.style)) call.print(line);
   return exitCodes.ok.code;
 }

@@ -76,7 +76,7 @@ export function purge(call: Call): Promise<number> {
   if (!call.options.has("yes") && !call.options.has("dry-run")) {
     const line = command === undefined ? "dlq purge" : `dlq purge ${command}`;
     throw usageError(
-      "this deletes dead letters for good; --dry-run counts them",
+      "this deletes dead letters permanently; --dry-run only counts them",
       `codeq ${line} --yes`,
     );
   }
@@ -96,7 +96,9 @@ function chosen(call: Call): Record<string, unknown> {
   const isFiltered = Object.keys(filter).length > 0;
   const isAll = options.has("all");
   if (Number(ids.length > 0) + Number(isFiltered) + Number(isAll) !== 1) {
-    throw usageError("give ids, or a filter such as --command mail, or --all");
+    throw usageError(
+      "no dead letters were selected; pass ids, a filter such as --command mail, or --all",
+    );
   }
   if (ids.length > 0) return { ids };
   return isAll ? { all: true } : filter;
@@ -128,6 +130,6 @@ function linesOf(
   const head = isDryRun
     ? `${counted(matched, "dead letter")} would be ${done}`
     : `${done} ${counted(replayed + deleted, "dead letter")}`;
-  const more = hasMore ? ["there are more; run it again for the rest"] : [];
-  return [head, ...failed.map(({ id, code }) => `${id} was not: ${code}`), ...more];
+  const more = hasMore ? ["there are more; run the command again for the rest"] : [];
+  return [head, ...failed.map(({ id, code }) => `${id} was skipped: ${code}`), ...more];
 }

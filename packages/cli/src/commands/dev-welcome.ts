@@ -39,15 +39,15 @@ export function welcomeLines(ready: Ready, program: string, style: Style): strin
     "",
     `  ${style.bold("codeQ is ready")}  ${style.cyan(url)}`,
     "",
-    `  ${label("token")}${token ?? "one of your configuration"}`,
+    `  ${label("token")}${token ?? "a token of your configuration"}`,
     ...(streams.length === 0 ? [] : [`  ${label("gRPC")}${streams.join("  ")}`]),
-    `  ${label("data")}${memory}, kept until ${program} dev --fresh`,
+    `  ${label("data")}${memory}, deleted by ${program} dev --fresh`,
     `  ${label("health")}${url}/healthz  ${url}/metrics`,
     "",
     "  In another terminal:",
     ...snippets(ready, program).map((line) => `    ${line}`),
     "",
-    style.dim("  What happens is shown below. Ctrl-C stops the server."),
+    style.dim("  Events are shown below. Press Ctrl-C to stop the server."),
     "",
   ];
 }

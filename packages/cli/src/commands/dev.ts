@@ -28,7 +28,7 @@ export async function run(call: Call): Promise<number> {
   const { host } = call;
   const given = await serverConfig(call);
   if (given.config.sources.logFormat.startsWith("flag")) {
-    throw usageError("dev shows log lines its own way", "use codeq serve to choose their format");
+    throw usageError("dev has its own log format", "use codeq serve to choose the format");
   }
   const isOurs = given.config.sources.dataDir === "default";
   const dataDir = isOurs ? devDataDirectory(call) : resolve(host.directory, given.config.dataDir);
@@ -41,7 +41,7 @@ export async function run(call: Call): Promise<number> {
   if (taken.length > 0) {
     const [ports, are] = taken.length === 1 ? ["port", "is"] : ["ports", "are"];
     const numbers = taken.join(", ");
-    call.note(`${ports} ${numbers} ${are} taken by another process; using free ports instead`);
+    call.note(`${ports} ${numbers} ${are} in use by another process; using free ports instead`);
   }
   const args = [
     ...call.serverArgs,
@@ -63,9 +63,9 @@ export async function run(call: Call): Promise<number> {
   }
   const code = await standInFor(server, host.env);
   ended.abort();
-  if (code === exitCodes.ok.code) call.note(`stopped; the data stays in ${shown.dataDir}`);
+  if (code === exitCodes.ok.code) call.note(`stopped; the data is in ${shown.dataDir}`);
   if (code === exitCodes.port.code)
-    call.note(`beside another server: ${host.program} dev ${anyPorts}`);
+    call.note(`to run next to another server: ${host.program} dev ${anyPorts}`);
   return code;
 }
 
@@ -112,10 +112,11 @@ function welcome(call: Call, ready: Ready, ended: AbortSignal): void {
     types: "",
     signal: ended,
     heard: (event) => lines.add(event),
-    missed: (number) => call.print(style.dim(`and ${count(number)} more that were not followed`)),
+    missed: (number) =>
+      call.print(style.dim(`and ${count(number)} more events that are not shown`)),
     // That the server stops or fails is told where its process is watched.
     note: () => {},
-  }).catch((error: Error) => call.note(`what happens cannot be shown: ${error.message}`));
+  }).catch((error: Error) => call.note(`events cannot be shown: ${error.message}`));
 }
 
 function showLine(call: Call, line: LogLine): void {

@@ -20,7 +20,7 @@ export function reschedule(call: Call): Promise<number> {
   const delayMs = call.options.durationMs("delay");
   const runAt = call.options.instant("run-at");
   if ((delayMs === undefined) === (runAt === undefined)) {
-    throw usageError("give one of --delay and --run-at");
+    throw usageError("pass either --delay or --run-at");
   }
   if (runAt !== undefined) return edit(call, `"runAt":${JSON.stringify(runAt)}`);
   return edit(call, `"delaySeconds":${Math.ceil((delayMs ?? 0) / 1000)}`);

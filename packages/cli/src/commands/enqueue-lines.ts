@@ -36,8 +36,9 @@ export async function enqueueLines(
   { command, fields }: { command: string; fields: string },
 ): Promise<number> {
   const { clock, errors: output } = call.host;
-  if (call.options.has("wait")) throw usageError("--lines and --wait do not go together");
-  if (call.options.has("key")) throw usageError("--lines makes keys of its own; leave out --key");
+  if (call.options.has("wait")) throw usageError("--lines and --wait cannot be combined");
+  if (call.options.has("key"))
+    throw usageError("--lines creates its own idempotency keys; remove --key");
   const run = call.host.random(8).toString("hex");
   const startedMs = clock.monotonicMs();
   const told = new Told(call);
@@ -117,7 +118,7 @@ class Told {
     if (this.refused === 0) return exitCodes.ok.code;
     throw new CliError(`${count(this.refused)} line(s) were not stored`, {
       exit: "refused",
-      next: "mend those lines and send them again; the others are stored",
+      next: "fix these lines and send them again; the other lines are stored",
     });
   }
 }

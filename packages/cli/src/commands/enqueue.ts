@@ -23,10 +23,10 @@ export async function run(call: Call): Promise<number> {
   const replayed = reply.headers.get("idempotent-replayed") === "true";
   if (!options.has("wait")) {
     if (call.json) call.print(reply.text);
-    else call.print(`${replayed ? "known already" : "enqueued"} ${task.id}`);
+    else call.print(`${replayed ? "already enqueued" : "enqueued"} ${task.id}`);
     return exitCodes.ok.code;
   }
-  call.note(`${replayed ? "known already" : "enqueued"} ${task.id}`);
+  call.note(`${replayed ? "already enqueued" : "enqueued"} ${task.id}`);
   const timeoutMs = options.durationMs("timeout") ?? waitMsDefault;
   const text = await waitForResult(call, task.id, timeoutMs);
   if (text === undefined) throw noResult(call, task.id);

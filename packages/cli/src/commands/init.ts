@@ -21,7 +21,7 @@ export async function run(call: Call): Promise<number> {
   const existing = files.filter(({ path }) => existsSync(path));
   if (existing.length > 0) {
     const names = existing.map(({ path }) => shown(call, path)).join(", ");
-    throw new CliError(`there is already ${names}; nothing was written`, {
+    throw new CliError(`this would overwrite ${names}; nothing was written`, {
       exit: "failed",
       next: "choose another folder with --dir, or move the files away",
     });
@@ -42,7 +42,7 @@ export async function run(call: Call): Promise<number> {
 
 /** Node runs the files as they stand; who checks them with tsc as well needs a little more. */
 const forCompiler = [
-  "For tsc: npm install --save-dev @types/node, and in tsconfig.json",
+  "To check the files with tsc, run npm install --save-dev @types/node and set in tsconfig.json:",
   '  "types": ["node"], "allowImportingTsExtensions": true, "noEmit": true',
 ];
 

@@ -150,7 +150,7 @@ function linesOf(job: BulkJob): string[] {
           `waits for ${stage.waiting} of ${stage.size} replayed tasks; ` +
             `${stage.succeeded} succeeded, ${stage.failedAgain} failed again`,
         ];
-  return [head, ...waits, ...failures.map(({ id, code }) => `${id} was not: ${code}`)];
+  return [head, ...waits, ...failures.map(({ id, code }) => `${id} was skipped: ${code}`)];
 }
 
 const columns: readonly Column<BulkJob>[] = [

@@ -23,13 +23,13 @@ export async function create(call: Call): Promise<number> {
   const { options } = call;
   const expiresMs = options.durationMs("expires-in");
   if (expiresMs !== undefined && options.has("expires-at")) {
-    throw usageError("give --expires-in or --expires-at, not both");
+    throw usageError("pass --expires-in or --expires-at, not both");
   }
   const role = options.text("role");
   if (!options.has("scopes") && (role === undefined || role === "none")) {
     throw usageError(
-      "a key without scopes and without a role could do nothing",
-      "say what it may do: --scopes create, or --scopes claim,heartbeat,nack,abandon,result",
+      "a key needs scopes or a role",
+      "for a producer pass --scopes create, for a worker --scopes claim,heartbeat,nack,abandon,result",
     );
   }
   const body = JSON.stringify({
@@ -48,7 +48,7 @@ export async function create(call: Call): Promise<number> {
   }
   const { id, token } = JSON.parse(text) as KeyFields & { token: string };
   call.print(token);
-  call.note(`key ${id} is made; its text is shown this once`);
+  call.note(`key ${id} created; copy it now, it will not be shown again`);
   return exitCodes.ok.code;
 }
 
@@ -71,7 +71,7 @@ export async function list(call: Call): Promise<number> {
     call.printJson({ keys });
     return exitCodes.ok.code;
   }
-  if (keys.length === 0) call.print("no keys yet; codeq key create makes one");
+  if (keys.length === 0) call.print("there are no keys yet; create one with codeq key create");
   else for (const line of tableLines(columns, keys, call.style)) call.print(line);
   return exitCodes.ok.code;
 }

@@ -17,14 +17,16 @@ export async function nack(call: Call): Promise<number> {
   });
   const told = JSON.parse(text) as { status: string; delaySeconds: number };
   const delay = told.delaySeconds > 0 ? ` in ${told.delaySeconds} s` : "";
-  const words = told.status === "dlq" ? "is dead: its attempts are used up" : `returns${delay}`;
+  const words =
+    told.status === "dlq" ? "is a dead letter: it used up its attempts" : `will be retried${delay}`;
   return answer(call, told, `${call.word(0)} ${words}`);
 }
 
 export async function abandon(call: Call): Promise<number> {
   const interrupted = call.options.has("interrupted") ? true : undefined;
   const told = JSON.parse(await send(call, "abandon", { interrupted })) as { status: string };
-  const words = told.status === "dlq" ? "is dead: its attempts are used up" : "is ready again";
+  const words =
+    told.status === "dlq" ? "is a dead letter: it used up its attempts" : "is ready again";
   return answer(call, told, `${call.word(0)} ${words}`);
 }
 

@@ -38,7 +38,7 @@ function chosenStores(call: Call, directory: string): StoreDirectory[] {
   const names = stores.flatMap(({ shard }) => shard ?? []).join(", ");
   throw new CliError(`there is no shard ${wanted} in ${directory}`, {
     exit: "usage",
-    next: names === "" ? "leave out --shard: the data has one log" : `there are ${names}`,
+    next: names === "" ? "remove --shard: the data has one log" : `there are ${names}`,
   });
 }
 
@@ -48,7 +48,7 @@ async function inspectStore(call: Call, store: StoreDirectory): Promise<Found> {
   if (!existsSync(directory)) {
     throw new CliError(`there is no log in ${directory}`, {
       exit: "data",
-      next: "say where the data is with --data-dir; codeq dev keeps it in .codeq/data",
+      next: "set the data directory with --data-dir; codeq dev uses .codeq/data",
     });
   }
   const disk = new ReadOnlyDisk(directory);
@@ -173,10 +173,10 @@ function verdictText(call: Call, { verdict }: InspectedLog): string {
       return style.green("sound");
     case "cut": {
       const { segment, offset, index, recordsDropped } = verdict.cut;
-      const others = recordsDropped === 0 ? "" : ` and ${recordsDropped} behind it`;
+      const others = recordsDropped === 0 ? "" : ` and ${recordsDropped} after it`;
       return style.yellow(
-        `ends in a record that is not whole: ${index}${others}, offset ${offset} of ${segment}. ` +
-          "The next start cuts it off; while a server runs, it may be one that is being written.",
+        `ends with an incomplete record: ${index}${others}, offset ${offset} of ${segment}. ` +
+          "The next start removes it. If a server is running, it may be writing the record right now.",
       );
     }
     case "damaged":

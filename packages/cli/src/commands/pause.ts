@@ -15,7 +15,7 @@ export async function pause(call: Call): Promise<number> {
   const body = JSON.stringify({ reason: call.options.text("reason") });
   const { text } = await api.post(`${pathOf(call)}/pause`, body);
   if (call.json) call.print(text);
-  else call.print(`paused ${call.word(0)}; codeq resume ${call.word(0)} lets it go on`);
+  else call.print(`paused ${call.word(0)}; resume it with codeq resume ${call.word(0)}`);
   return exitCodes.ok.code;
 }
 

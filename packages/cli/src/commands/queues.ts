@@ -69,7 +69,7 @@ async function watch(call: Call): Promise<number> {
     const time = call.style.dim(timeOfDay(host.clock.nowMs()));
     return `${call.style.bold("codeQ")}  ${baseUrl.value}  ${time}`;
   };
-  const foot = call.style.dim("q quits");
+  const foot = call.style.dim("Press q to quit.");
   let last: readonly string[] = [];
   await lookAgain(host.clock, {
     intervalMs,

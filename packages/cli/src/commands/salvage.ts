@@ -16,7 +16,7 @@ export async function run(call: Call): Promise<number> {
   if (!existsSync(directory)) {
     throw new CliError(`there is no directory ${directory}`, {
       exit: "data",
-      next: "say where the data is with --data-dir; codeq dev keeps it in .codeq/data",
+      next: "set the data directory with --data-dir; codeq dev uses .codeq/data",
     });
   }
   let damages = 0;

@@ -15,7 +15,7 @@ export async function migrate(call: Call): Promise<number> {
   const { options } = call;
   const to = options.wholeNumber("to", { min: 1, max: shardsMax });
   if ((to === undefined) !== options.has("abort")) {
-    throw usageError("give the new number of shards", "codeq shards migrate --to <number>");
+    throw usageError("the new number of shards is missing", "codeq shards migrate --to <number>");
   }
   const { config: given } = await serverConfig(call);
   const config = { ...given, dataDir: dataDirectoryOf(call, given) };
@@ -37,8 +37,8 @@ export async function migrate(call: Call): Promise<number> {
 
 function aborted(call: Call, wasUnderWay: boolean): number {
   const found = wasUnderWay
-    ? "the change is given up; the data is as it was"
-    : "nothing to give up";
+    ? "the change was cancelled; the data is unchanged"
+    : "there is no unfinished change";
   if (call.json) call.printJson({ aborted: wasUnderWay });
   else call.print(found);
   return exitCodes.ok.code;
@@ -54,11 +54,12 @@ interface Migrated {
 function done(call: Call, migrated: Migrated): number {
   const { from, to, tasks, setAside } = migrated;
   if (call.json) call.printJson(migrated);
-  else if (from === to) call.print(`the data has ${counted(to, "shard")} already`);
+  else if (from === to) call.print(`the data already has ${counted(to, "shard")}`);
   else {
     call.print(`${from} -> ${to} shards, ${counted(tasks, "task")} moved and verified`);
-    if (setAside > 0) call.print(`${counted(setAside, "record")} could not be read; in quarantine`);
-    call.print(`start the server with shards=${to} from now on`);
+    if (setAside > 0)
+      call.print(`${counted(setAside, "record")} could not be read and stay in quarantine`);
+    call.print(`set shards to ${to} before you start the server`);
   }
   return exitCodes.ok.code;
 }
@@ -98,5 +99,5 @@ function exitOf(code: string): ExitName {
 
 function nextOf(code: string): string | undefined {
   if (code !== "disk_full") return undefined;
-  return "the old data is as it was: make room and run the command again, or add --abort";
+  return "the old data is unchanged: free some space and run the command again, or add --abort";
 }

@@ -16,7 +16,10 @@ export async function run(call: Call): Promise<number> {
     },
     missed: (number) => {
       if (call.json) call.printJson({ event: "missed", count: number });
-      else call.note(`${count(number)} events were missed: they came faster than they were read`);
+      else
+        call.note(
+          `${count(number)} events were missed because they arrived faster than they could be read`,
+        );
     },
     note: (line) => call.note(line),
   });

@@ -44,7 +44,8 @@ export async function list(call: Call, given: Readonly<Record<string, string>>):
   if (tasks.length === 0) call.print("no tasks match");
   else for (const line of tableLines(columns, tasks, call.style)) call.print(line);
   const of = total === undefined ? "" : ` of ${count(total)}`;
-  if (next !== undefined) call.note(`the first ${count(tasks.length)}${of}; --limit shows more`);
+  if (next !== undefined)
+    call.note(`showing the first ${count(tasks.length)}${of}; use --limit to show more`);
   return exitCodes.ok.code;
 }
 

@@ -69,7 +69,7 @@ export async function verify(call: Call): Promise<number> {
   if (anything) return exitCodes.ok.code;
   throw new CliError(`the server accepts neither token (${reasons[0]})`, {
     exit: "denied",
-    next: "give another with --token or CODEQ_TOKEN, or make one: codeq token create --help",
+    next: "pass another token with --token or CODEQ_TOKEN, or create one: codeq token create --help",
   });
 }
 
@@ -95,14 +95,14 @@ export interface DecodedToken {
 export function readToken(token: string, nowMs: number): DecodedToken {
   const [, keyId] = /^(cq_[0-9a-z]+)_[0-9A-Za-z_-]{16,}$/.exec(token) ?? [];
   if (keyId !== undefined) {
-    return { kind: "api key", keyId, note: "codeq key list shows what it may do" };
+    return { kind: "api key", keyId, note: "codeq key list shows what it allows" };
   }
   const parts = token.split(".");
   const [header, claims] = parts.length === 3 ? parts.map(jsonPart) : [];
   if (header === undefined || claims === undefined) {
     return {
       kind: "static",
-      note: "it carries nothing; the server's configuration says what it may do",
+      note: "it has no content; the configuration of the server defines what it allows",
     };
   }
   const { exp } = claims;
@@ -156,7 +156,7 @@ export async function create(call: Call): Promise<number> {
   if (call.json) call.printJson({ token, variable, config: [entry] });
   else {
     call.print(token);
-    call.note(`let a server accept it: ${variable}='${JSON.stringify([entry])}'`);
+    call.note(`to make a server accept the token, set ${variable}='${JSON.stringify([entry])}'`);
   }
   return exitCodes.ok.code;
 }

@@ -11,7 +11,7 @@ import { lookAtWorkers } from "../watch/workers.ts";
 export async function run(call: Call): Promise<number> {
   const { host } = call;
   if (!call.json && !host.output.isTerminal) {
-    throw usageError("top draws on a terminal, and this is none", "codeq top --json");
+    throw usageError("top needs a terminal; use --json when piping", "codeq top --json");
   }
   const looks = new Looks(call);
   const intervalMs = intervalOf(call);

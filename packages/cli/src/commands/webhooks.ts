@@ -139,7 +139,7 @@ function linesOf({ matched, redelivered, failed, hasMore }: Outcome, isDryRun: b
   const head = isDryRun
     ? `${counted(matched, "webhook")} would be sent again`
     : `${counted(redelivered, "webhook")} sent again`;
-  const more = hasMore ? ["there are more; run it again for the rest"] : [];
+  const more = hasMore ? ["there are more; run the command again for the rest"] : [];
   return [head, ...failed.map(({ id, code }) => `${id}: ${code}`), ...more];
 }
 

@@ -16,6 +16,8 @@ import { workerError } from "../work/worker-error.ts";
 const leaseMsDefault = 60_000;
 const graceMsDefault = 10_000;
 const concurrencyMax = 1000;
+/** How a task ended, in the words of the glossary; `--json` has the words of the wire. */
+const endWords: Readonly<Record<string, string>> = { requeued: "retried", dlq: "dead letter" };
 
 export async function run(call: Call): Promise<number> {
   const { options, host } = call;
@@ -39,7 +41,7 @@ export async function run(call: Call): Promise<number> {
   const concurrency = options.wholeNumber("concurrency", { min: 1, max: concurrencyMax }) ?? 1;
   const graceMs = options.durationMs("grace") ?? graceMsDefault;
   const tasksMax = options.wholeNumber("max", { min: 1, max: 1e9 });
-  call.note(`working on ${commands.join(", ")} at ${url}; Ctrl-C stops`);
+  call.note(`waiting for tasks of ${commands.join(", ")} at ${url}; press Ctrl-C to stop`);
   try {
     const { completed, others } = await doTasks({
       client,
@@ -64,11 +66,11 @@ async function runnerOf(call: Call): Promise<RunTask> {
   const { host, options, behind } = call;
   const module = options.text("module");
   if (module !== undefined && behind.length > 0) {
-    throw usageError("give a command behind -- or --module <file>, not both");
+    throw usageError("pass a program after -- or --module <file>, not both");
   }
   if (module === undefined && behind.length === 0) {
     throw usageError(
-      "say what does the tasks: a command behind --, or --module <file>",
+      "nothing to run was given: pass a program after --, or --module <file>",
       "codeq work hello -- cat",
     );
   }
@@ -76,8 +78,8 @@ async function runnerOf(call: Call): Promise<RunTask> {
   const [program = ""] = behind;
   if (findProgram(program, host) === undefined) {
     throw usageError(
-      `there is no program ${program} that can be run; no task was claimed`,
-      "give its path, or a name that is in PATH",
+      `the program ${program} was not found or is not executable; no task was claimed`,
+      "pass its path, or a name that is in PATH",
     );
   }
   return runCommand({
@@ -103,7 +105,8 @@ function tell(call: Call, event: WorkEvent): void {
     case "claimed":
       return;
     case "ended": {
-      const as = event.as === "completed" ? style.green(event.as) : style.yellow(event.as);
+      const ended = endWords[event.as] ?? event.as;
+      const as = event.as === "completed" ? style.green(ended) : style.yellow(ended);
       const why = event.why === undefined ? "" : `: ${firstLine(event.why)}`;
       const { id, task } = event.task;
       call.print(`${at}  ${as}  ${task}  ${id}  ${duration(event.tookMs)}${why}`);
@@ -120,7 +123,7 @@ function tell(call: Call, event: WorkEvent): void {
       return;
     case "stopping":
       call.note(
-        `${at}  stopping when ${event.running} running ${event.running === 1 ? "task has" : "tasks have"} ended; Ctrl-C again stops at once`,
+        `${at}  stopping when ${event.running} running ${event.running === 1 ? "task has" : "tasks have"} ended; press Ctrl-C again to stop immediately`,
       );
   }
 }

@@ -14,8 +14,8 @@ const roomyBytes = 1024 ** 3;
 
 /** File systems that forget or that cannot promise a sync, by the number Linux gives them. */
 const doubtful: ReadonlyMap<number, string> = new Map([
-  [0x01021994, "tmpfs, which is memory: everything is gone after a restart of the machine"],
-  [0x858458f6, "ramfs, which is memory: everything is gone after a restart of the machine"],
+  [0x01021994, "tmpfs, which is memory: all data is lost when the machine restarts"],
+  [0x858458f6, "ramfs, which is memory: all data is lost when the machine restarts"],
   [0x6969, "NFS, where locks and syncs depend on the server"],
   [0xff534d42, "CIFS, where locks and syncs depend on the server"],
 ]);
@@ -25,7 +25,7 @@ const usual: ReadonlyMap<number, string> = new Map([
   [0x58465342, "XFS"],
   [0x9123683e, "Btrfs"],
   [0x2fc12fc1, "ZFS"],
-  [0x794c7630, "overlay, which ends with its container; a volume does not"],
+  [0x794c7630, "overlay, which is deleted with its container; use a volume"],
 ]);
 
 /** The directory itself, or the closest one above it that exists. */
@@ -38,19 +38,19 @@ export function existingDirectory(directory: string): string {
 export function checkDataDirectory(patient: Patient): Finding[] {
   const { config } = patient;
   if (config.persistenceProvider === "memory") {
-    const advice = "use persistenceProvider embedded to keep tasks over a restart";
-    return [warn("data directory", "tasks live in memory only", advice)];
+    const advice = "set persistenceProvider to embedded to keep tasks after a restart";
+    return [warn("data directory", "tasks are in memory only", advice)];
   }
   const directory = dataDirectoryOf(patient.call, config);
   const existing = existingDirectory(directory);
   const findings: Finding[] = [];
   try {
     accessSync(existing, constants.R_OK | constants.W_OK | constants.X_OK);
-    const state = existing === directory ? "can be written" : "does not exist yet and can be made";
+    const state =
+      existing === directory ? "can be written" : "does not exist yet and can be created";
     findings.push(ok("data directory", `${directory} ${state}`));
   } catch {
-    const advice =
-      "give this user the right to write there, or set CODEQ_DATA_DIR to another place";
+    const advice = "give this user write access, or set CODEQ_DATA_DIR to another directory";
     return [fail("data directory", `${existing} cannot be written`, advice)];
   }
   findings.push(
@@ -68,7 +68,7 @@ export function checkFileSystem(type: number): Finding {
   if (what === undefined) {
     return ok("file system", usual.get(kind) ?? `type 0x${kind.toString(16)}`);
   }
-  return warn("file system", what, "put the data on a local disk for anything but tests");
+  return warn("file system", what, "use a local disk for everything except tests");
 }
 
 function checkSpace(directory: string, minFreeBytes: number): Finding {
@@ -76,19 +76,19 @@ function checkSpace(directory: string, minFreeBytes: number): Finding {
   const free = Number(bavail) * Number(bsize);
   const found = `${bytes(free)} free`;
   if (free < minFreeBytes) {
-    const advice = `writes are refused below ${bytes(minFreeBytes)} (minFreeDiskBytes); make room`;
+    const advice = `writes are refused below ${bytes(minFreeBytes)} (minFreeDiskBytes); free some space`;
     return fail("disk space", found, advice);
   }
   if (free < Math.max(roomyBytes, minFreeBytes * 4)) {
-    return warn("disk space", found, "make room before it runs out; writes are refused then");
+    return warn("disk space", found, "free some space before the server refuses writes");
   }
   return ok("disk space", found);
 }
 
 function checkUse(directory: string): Finding {
   const pid = pidIn(directory);
-  if (pid === undefined) return ok("in use", "by no server");
-  return ok("in use", `by the server with pid ${pid}`);
+  if (pid === undefined) return ok("in use", "not used by a server");
+  return ok("in use", `used by the server with pid ${pid}`);
 }
 
 /** Whether the data has as many shards as a server would be told. */
@@ -97,8 +97,9 @@ export function checkShards({ call, config }: Patient): Finding[] {
   const isNew = !existsSync(join(directory, "kv")) && !hasMigration(directory);
   if (config.persistenceProvider === "memory" || isNew) return [];
   if (hasMigration(directory)) {
-    const advice = "run codeq shards migrate again to finish it, or with --abort to give it up";
-    return [fail("shards", "a change of their number is not finished", advice)];
+    const advice =
+      "run codeq shards migrate again to finish the change, or with --abort to cancel it";
+    return [fail("shards", "a change of the number of shards is not finished", advice)];
   }
   const shards = shardsIn(directory);
   const found = Math.max(1, (shards.at(-1) ?? 0) + 1);
@@ -111,7 +112,7 @@ export function checkShards({ call, config }: Patient): Finding[] {
   }
   if (found === config.shards) return [ok("shards", String(found))];
   const advice = `set shards to ${found}, or run codeq shards migrate --to ${config.shards}`;
-  const text = `the data has ${found}, the configuration says ${config.shards}`;
+  const text = `the data has ${found}, the configuration has ${config.shards}`;
   return [fail("shards", text, advice)];
 }
 
@@ -130,7 +131,7 @@ export async function checkStoreFiles({ call, config }: Patient): Promise<Findin
 async function checkTables(directory: string, prefix: string): Promise<Finding> {
   try {
     const { tables, bytes: size } = await scrubTables(directory);
-    return ok("store files", `${prefix}${tables} tables, ${bytes(size)}, all whole`);
+    return ok("store files", `${prefix}${tables} tables, ${bytes(size)}, no damage`);
   } catch (error) {
     if (!(error instanceof FaultError)) throw error;
     const advice = "stop the server, keep a copy of the data directory, and restore a backup";

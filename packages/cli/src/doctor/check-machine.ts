@@ -13,14 +13,18 @@ export function checkVersions(): Finding {
   const found = `codeq ${cliVersion}, Node ${versions.node}, ${platform} ${arch}`;
   const major = Number(versions.node.split(".")[0]);
   if (major >= 24) return ok("versions", found);
-  return warn("versions", found, "measured and tested on Node 24; install it for best speed");
+  return warn(
+    "versions",
+    found,
+    "codeQ is tested with Node 24; install it for the best performance",
+  );
 }
 
 /** What the server itself says about it when it starts. */
 export async function checkOpenFiles({ config }: Patient): Promise<Finding> {
   const { openFilesAdvice, readOpenFilesMax } = await import("@codeq/server/config");
   const limit = readOpenFilesMax();
-  if (limit === undefined) return ok("open files", "no limit, or none that this system tells");
+  if (limit === undefined) return ok("open files", "no limit, or the limit is unknown");
   const found = `at most ${limit}`;
   const advice = openFilesAdvice(config, limit);
   return advice === undefined ? ok("open files", found) : warn("open files", found, advice);
@@ -30,12 +34,12 @@ export function checkMemory(): Finding {
   const free = freemem();
   const found = `${bytes(free)} free`;
   if (free >= memoryMin) return ok("memory", found);
-  return warn("memory", found, `a busy server takes ${bytes(memoryMin)}; make room`);
+  return warn("memory", found, `a busy server needs ${bytes(memoryMin)}; add memory`);
 }
 
 export function checkClock({ call, config }: Patient): Finding {
   const nowMs = call.host.clock.nowMs();
   const found = `${new Date(nowMs).toISOString()}, shown to callers in ${config.timezone}`;
   if (nowMs >= plausibleMs) return ok("clock", found);
-  return warn("clock", found, "set the clock of this machine, or turn on its time service");
+  return warn("clock", found, "set the clock of this machine, or turn on time synchronization");
 }

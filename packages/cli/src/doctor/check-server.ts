@@ -25,10 +25,10 @@ export async function checkPorts(patient: Patient): Promise<Finding[]> {
       const problem = await bindProblem(host, port);
       if (problem === undefined) return ok(check, "free");
       if (problem === "EADDRINUSE" && pid !== undefined) {
-        return ok(check, `taken, probably by the server with pid ${pid}`);
+        return ok(check, `in use, probably by the server with pid ${pid}`);
       }
-      const advice = `a server here needs another one: ${flag}`;
-      if (problem === "EADDRINUSE") return warn(check, "taken by another process", advice);
+      const advice = `to start a server here, choose another port: ${flag}`;
+      if (problem === "EADDRINUSE") return warn(check, "in use by another process", advice);
       return fail(check, `cannot be opened on ${host} (${problem})`, advice);
     }),
   );
@@ -62,7 +62,7 @@ export async function checkServer({ call }: Patient): Promise<Finding[]> {
   try {
     health = await api.page("/healthz");
   } catch (error) {
-    const advice = "fine if none is meant to run; codeq dev starts one";
+    const advice = "ignore this if no server should run; codeq dev starts one";
     return [warn("server", (error as Error).message, advice)];
   }
   const endedMs = call.host.clock.nowMs();
@@ -78,12 +78,16 @@ function judgeHealth(url: string, { status, text }: Reply): Finding {
   try {
     body = JSON.parse(text) as typeof body;
   } catch {
-    return warn("server", `${url} answers, but not as codeQ does`, "check --base-url");
+    return warn("server", `${url} answers, but is not a codeQ server`, "check --base-url");
   }
   const found = `${url}, storage ${body.storage}, durability ${body.durability}`;
-  if (status !== 200) return fail("server", found, "look at its log; it asks to be restarted");
+  if (status !== 200) return fail("server", found, "read the log of the server and restart it");
   if (body.storage === "open") return ok("server", found);
-  return fail("server", found, "its disk is full: make room, and it goes on by itself");
+  return fail(
+    "server",
+    found,
+    "the disk is full: free some space, and the server continues by itself",
+  );
 }
 
 export function judgeSkew(date: string | null, nowMs: number): Finding {
@@ -92,17 +96,19 @@ export function judgeSkew(date: string | null, nowMs: number): Finding {
   // The header has whole seconds.
   const skewMs = Math.max(0, Math.abs(theirs + 500 - nowMs) - 500);
   if (skewMs <= skewMsMax) return ok("server clock", "agrees with this machine");
-  const advice = "run a time service on both; delays and leases follow the server's clock";
+  const advice =
+    "turn on time synchronization on both; delays and leases follow the clock of the server";
   return warn("server clock", `differs by ${duration(skewMs)}`, advice);
 }
 
 async function checkToken(api: ApiClient): Promise<Finding> {
   const { producerToken } = api.connection;
   if (producerToken === undefined) {
-    return warn("token", "there is none", "give one with CODEQ_TOKEN or codeq auth set");
+    return warn("token", "no token is set", "set one with CODEQ_TOKEN or codeq auth set");
   }
   const { status } = await api.ask("GET", "/tasks/00000000-0000-7000-8000-000000000000");
   if (status === 404) return ok("token", `accepted (${producerToken.source})`);
-  const advice = "codeq token verify says more; give another with CODEQ_TOKEN or codeq auth set";
+  const advice =
+    "run codeq token verify for details; set another token with CODEQ_TOKEN or codeq auth set";
   return fail("token", `refused (${producerToken.source})`, advice);
 }

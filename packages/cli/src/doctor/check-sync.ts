@@ -15,13 +15,13 @@ const incredibleMs = 0.02;
 
 export function checkDurability({ config }: Patient): Finding {
   const { durability, env, syncIntervalMs } = config;
-  if (durability === "fsync") return ok("durability", "fsync: acknowledged is on the disk");
+  if (durability === "fsync") return ok("durability", "fsync: acknowledged changes are on disk");
   const found =
     durability === "interval"
-      ? `interval: a power failure may take the last ${syncIntervalMs} ms`
-      : "os: a power failure takes what the system has not written yet";
+      ? `interval: a power failure can lose the last ${syncIntervalMs} ms`
+      : "os: a power failure loses what the operating system has not synced yet";
   if (env === "dev") return ok("durability", found);
-  return warn("durability", found, "set durability to fsync unless that may be lost");
+  return warn("durability", found, "set durability to fsync unless you can lose these changes");
 }
 
 export interface SyncTimes {
@@ -36,7 +36,7 @@ export function checkSync(patient: Patient): Finding {
   try {
     return judgeSync(measureSync(directory, () => patient.call.host.clock.monotonicMs()));
   } catch (error) {
-    const advice = "check that the disk is healthy and this user may write there";
+    const advice = "check that the disk is healthy and that this user has write access";
     return fail("sync speed", `cannot be measured: ${(error as Error).message}`, advice);
   }
 }
@@ -70,7 +70,8 @@ export function measureSync(directory: string, monotonicMs: () => number): SyncT
 export function judgeSync({ p50Ms, p99Ms, writes }: SyncTimes): Finding {
   const found = `p50 ${duration(p50Ms)}, p99 ${duration(p99Ms)} (${writes} writes)`;
   if (p50Ms < incredibleMs) {
-    const advice = "the disk or the virtual machine may not really sync; do not rely on it";
+    const advice =
+      "this is suspiciously fast: the disk or the virtual machine may not really sync; do not rely on it";
     return warn("sync speed", found, advice);
   }
   if (p50Ms > slowMs) {

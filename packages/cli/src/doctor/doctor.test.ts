@@ -91,7 +91,7 @@ test("--fresh removes data after a yes, never what is not data, never while it i
   writeFileSync(join(data(foreign), "thesis.txt"), "");
   const refused = await fresh(foreign, "--yes");
   assert.equal(refused.code, 4);
-  assert.match(refused.errors, /holds more than data \(thesis\.txt\)/);
+  assert.match(refused.errors, /files that are not data of a server \(thesis\.txt\)/);
 
   using asked = new CliWorld();
   mkdirSync(join(data(asked), "kv"), { recursive: true });

@@ -3,13 +3,10 @@ export const goneCommands: ReadonlyMap<string, readonly [message: string, next: 
   [
     "auth login",
     [
-      "this version does not sign in anywhere",
+      "codeq has no login; store tokens in a profile instead",
       "codeq auth set --producer-token <token> --worker-token <token>",
     ],
   ],
-  ["install", ["there is nothing to install besides this package", "codeq serve --help"]],
-  [
-    "migrate-shards",
-    ["this server has no shards in Redis to move", "codeq shards migrate --to <number>"],
-  ],
+  ["install", ["no further installation is needed", "codeq serve --help"]],
+  ["migrate-shards", ["this server has no shards in Redis", "codeq shards migrate --to <number>"]],
 ]);

@@ -32,7 +32,7 @@ export function endingOf({ typescript, isModule }: TemplateChoice): string {
 
 function tasksText({ typescript }: TemplateChoice): string {
   const types = typescript ? "<{ name: string }, { text: string }>" : "";
-  return `/** The tasks of this project: what they are called, what goes in, what comes out, what does them. */
+  return `/** The tasks of this project: their names, types, options and handlers. */
 import { task } from "@codeq/client";
 
 export const greet = task${types}("${templateTask.command}", {
@@ -40,16 +40,16 @@ export const greet = task${types}("${templateTask.command}", {
   timeout: "30s",
 });
 
-/** Pass \`ctx.signal\` on to whatever takes long; it aborts when the work counts for nothing. */
+/** Pass \`ctx.signal\` to long-running calls; it is aborted when the handler should stop. */
 export const greeter = greet.handle(async ({ name }, ctx) => {
-  if (name === "") throw new Error("nobody to greet");
+  if (name === "") throw new Error("the name is empty");
   return { text: \`Hello, \${name}! (attempt \${ctx.attempt})\` };
 });
 `;
 }
 
 function workerText(end: string): string {
-  return `/** Does the tasks: node codeq/worker.${end} */
+  return `/** The worker. Start it with: node codeq/worker.${end} */
 import { codeq } from "@codeq/client";
 import { greeter } from "./tasks.${end}";
 
@@ -65,27 +65,27 @@ const worker = client.worker([greeter], {
   },
 });
 
-// Running tasks may finish; what cannot is handed back without costing an attempt.
+// Running tasks get time to finish; unfinished tasks are handed back and lose no attempt.
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => void client.close());
 await worker.done;
 `;
 }
 
 function testText(end: string): string {
-  return `/** Tests with a real server in memory, on a clock that moves when told: node --test codeq/tasks.test.${end} */
+  return `/** Tests with a real server in memory, on a simulated clock: node --test codeq/tasks.test.${end} */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { testServer } from "@codeq/client/testing";
 import { greet, greeter } from "./tasks.${end}";
 
-test("somebody is greeted", async () => {
+test("greets by name", async () => {
   await using server = await testServer();
   server.client.worker([greeter]);
   const run = await server.client.enqueue(greet, { name: "Ada" });
   assert.deepEqual(await run.result(), { text: "Hello, Ada! (attempt 1)" });
 });
 
-test("a delayed greeting comes an hour later, in no time", async () => {
+test("sends a delayed greeting after an hour of simulated time", async () => {
   await using server = await testServer();
   server.client.worker([greeter]);
   const run = await server.client.enqueue(greet, { name: "Ada" }, { delay: "1h" });

@@ -45,10 +45,10 @@ test("what is not the data of a server stays", async () => {
   const data = join(world.directory, "data");
   await makeData(data);
   writeFileSync(join(data, "thesis.txt"), "");
-  await assert.rejects(wipeData(call, data), /holds more than data \(thesis\.txt\)/);
+  await assert.rejects(wipeData(call, data), /files that are not data of a server \(thesis\.txt\)/);
   const other = join(world.directory, "other");
   mkdirSync(join(other, "log"), { recursive: true });
   writeFileSync(join(other, "log", "access.log"), "");
-  await assert.rejects(wipeData(call, other), /does not look like data of a server/);
+  await assert.rejects(wipeData(call, other), /does not look like the data of a server/);
   assert.deepEqual([readdirSync(data).length, readdirSync(other)], [4, ["log"]]);
 });

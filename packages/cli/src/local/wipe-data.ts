@@ -19,14 +19,15 @@ export async function wipeData(call: Call, directory: string): Promise<void> {
   const names = readdirSync(directory);
   if (names.length === 0) return;
   const foreign = names.find((name) => !ours.test(name));
-  if (foreign !== undefined) throw notOurs(`${directory} holds more than data (${foreign})`);
+  if (foreign !== undefined)
+    throw notOurs(`${directory} contains files that are not data of a server (${foreign})`);
   // Others have a folder named log as well; a server makes its store first, and its shards are changed
   // in a folder that nobody else has.
   if (!names.includes(store) && !names.includes(migrating))
-    throw notOurs(`${directory} does not look like data of a server`);
+    throw notOurs(`${directory} does not look like the data of a server`);
   await checkUnused(directory);
-  if (!call.options.has("yes") && !(await agrees(call, `Remove all tasks in ${directory}?`))) {
-    throw new CliError("nothing was removed", { exit: "interrupted", next: "leave out --fresh" });
+  if (!call.options.has("yes") && !(await agrees(call, `Delete all tasks in ${directory}?`))) {
+    throw new CliError("nothing was deleted", { exit: "interrupted", next: "remove --fresh" });
   }
   for (const name of readdirSync(directory).filter((each) => ours.test(each))) {
     rmSync(join(directory, name), { recursive: true, force: true });
@@ -34,9 +35,9 @@ export async function wipeData(call: Call, directory: string): Promise<void> {
 }
 
 function notOurs(what: string): CliError {
-  return new CliError(`${what}; it was left alone`, {
+  return new CliError(`${what}; nothing was deleted`, {
     exit: "data",
-    next: "remove it by hand if you are sure, or choose another --data-dir",
+    next: "delete the directory yourself if you are sure, or choose another --data-dir",
   });
 }
 
@@ -57,7 +58,7 @@ async function checkUnused(directory: string): Promise<void> {
 async function agrees(call: Call, question: string): Promise<boolean> {
   const { input, errors } = call.host;
   if (!input.isTerminal)
-    throw usageError("--fresh removes data and nobody can be asked", "add --yes");
+    throw usageError("--fresh deletes data and needs a terminal to ask", "add --yes");
   errors.write(`${question} [y/N] `);
   for await (const text of input.text()) return /^y(es)?$/i.test(text.trim());
   return false;

@@ -22,7 +22,7 @@ export async function readCertificates(
   if (!paths.cert !== !paths.key) {
     throw usageError(
       "a client certificate needs both --cert-file and --key-file",
-      "give both, or name both with CODEQ_CERT_FILE and CODEQ_KEY_FILE",
+      "pass both, or set both CODEQ_CERT_FILE and CODEQ_KEY_FILE",
     );
   }
   const read = await Promise.all(

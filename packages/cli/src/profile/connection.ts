@@ -81,8 +81,8 @@ function rankOf(source: string): number {
 function checkToken(token: Sourced<string> | undefined): Sourced<string> | undefined {
   if (token === undefined || !/\p{Cc}/u.test(token.value)) return token;
   throw usageError(
-    `the token (${token.source}) has a line break or another control character in it`,
-    "give the token alone",
+    `the token (${token.source}) contains a line break or another control character`,
+    "pass the token only",
   );
 }
 
@@ -104,10 +104,10 @@ function checkUrl({ value, source }: Sourced<string>): string {
   const isHttp = url?.protocol === "http:" || url?.protocol === "https:";
   const hasSecret = isHttp ? url.username + url.password !== "" : value.includes("@");
   if (isHttp && !hasSecret) return value.replace(/\/+$/, "");
-  const shown = hasSecret ? "a text with a name or a password in it" : JSON.stringify(value);
+  const shown = hasSecret ? "a text with a user name or password" : JSON.stringify(value);
   throw usageError(
     `${shown} (${source}) is not the address of a server`,
-    `write it like ${defaultBaseUrl}; tokens are given with --token or CODEQ_TOKEN`,
+    `use an address such as ${defaultBaseUrl}; pass tokens with --token or CODEQ_TOKEN`,
   );
 }
 
@@ -123,7 +123,8 @@ function isOn(value: string | undefined): boolean | undefined {
 
 function noSuchProfile(name: string, file: { path: string; profiles: object }): CliError {
   const names = Object.keys(file.profiles);
-  const known = names.length === 0 ? "it has none yet" : `it has ${names.join(", ")}`;
+  const known =
+    names.length === 0 ? "the file has no profiles yet" : `the file has ${names.join(", ")}`;
   return new CliError(`there is no profile ${JSON.stringify(name)} in ${file.path}; ${known}`, {
     exit: "usage",
     next: `codeq auth set --profile ${name} --base-url <url> --producer-token <token>`,

@@ -111,6 +111,6 @@ function isMap(value: unknown): value is Record<string, unknown> {
 function notUsable(path: string, why: string): CliError {
   return new CliError(`the file ${path} cannot be used: ${why}`, {
     exit: "usage",
-    next: "mend it, or move it away and run codeq auth set again",
+    next: "fix the file, or move it away and run codeq auth set again",
   });
 }

@@ -1,79 +1,91 @@
 /** Rows of the commands about tokens, keys and profiles. */
 import type { ArgumentRow, CommandRow } from "../command.ts";
 
-const keyId: ArgumentRow = { name: "id", about: "The id of a key, as list shows it." };
+const keyId: ArgumentRow = { name: "id", about: "The id of a key, as shown by list." };
 
 export const accessCommands: readonly CommandRow[] = [
   {
     name: "token show",
     group: "access",
     about: "Prints the token that commands use.",
-    options: [{ name: "worker", about: "That of the worker." }],
+    options: [{ name: "worker", about: "Print the worker token." }],
     connects: true,
     run: async (call) => (await import("../commands/token.ts")).show(call),
   },
   {
     name: "token verify",
     group: "access",
-    about: "Asks the server what the tokens may do; changes nothing.",
+    about: "Asks the server what the tokens allow; changes nothing.",
     connects: true,
     run: async (call) => (await import("../commands/token.ts")).verify(call),
   },
   {
     name: "token decode",
     group: "access",
-    about: "Shows what is written in a token, without checking it.",
-    arguments: [{ name: "token", about: "The one that commands use unless told.", optional: true }],
+    about: "Shows the contents of a token, without verifying it.",
+    arguments: [
+      { name: "token", about: "The token (default: the token that commands use).", optional: true },
+    ],
     connects: true,
     run: async (call) => (await import("../commands/token.ts")).decode(call),
   },
   {
     name: "token create",
     group: "access",
-    about: "Makes a token, and the setting with which a server accepts it.",
-    details: ["Nothing is sent or stored. To make keys on a running server, use codeq key create."],
+    about: "Creates a token, and the setting that makes a server accept it.",
+    details: [
+      "Sends and stores nothing. To create keys on a running server, use codeq key create.",
+    ],
     options: [
-      { name: "worker", about: "For workers; for producers unless told." },
-      { name: "admin-role", about: "For an administrator." },
-      { name: "tenant", value: "name", about: "Whose tasks it is for; main unless told." },
-      { name: "subject", value: "name", about: "Who it stands for; codeq unless told." },
-      { name: "events", value: "commands", about: "Commands a worker may do, with commas; all." },
+      { name: "worker", about: "Create a worker token (default: a producer token)." },
+      { name: "admin-role", about: "Create an admin token." },
+      { name: "tenant", value: "name", about: "Tenant of the token (default: main)." },
+      { name: "subject", value: "name", about: "Subject of the token (default: codeq)." },
+      {
+        name: "events",
+        value: "commands",
+        about: "Commands that a worker may claim, separated by commas (default: all).",
+      },
     ],
     run: async (call) => (await import("../commands/token.ts")).create(call),
   },
   {
     name: "key create",
     group: "access",
-    about: "Makes an API key on the server; its text is printed this once.",
-    arguments: [{ name: "name", about: "What the key is for." }],
+    about: "Creates an API key on the server and prints it once; copy it now.",
+    arguments: [{ name: "name", about: "A name for the key." }],
     options: [
       {
         name: "scopes",
         value: "scopes",
         multiple: true,
-        about: "What it may do, with commas: create, claim, heartbeat, nack, abandon, result.",
+        about: "Permissions, separated by commas: create, claim, heartbeat, nack, abandon, result.",
       },
       {
         name: "events",
         value: "commands",
         multiple: true,
-        about: "Commands it is for, with commas; all.",
+        about: "Commands that the key may use, separated by commas (default: all).",
       },
       {
         name: "role",
         value: "role",
         choices: ["none", "admin", "operator"],
-        about: "A role; none.",
+        about: "Role of the key (default: none).",
       },
-      { name: "expires-in", value: "time", about: "When it ends, such as 30d; never unless told." },
-      { name: "expires-at", value: "instant", about: "The same as a moment." },
+      {
+        name: "expires-in",
+        value: "time",
+        about: "Lifetime of the key, such as 30d (default: unlimited).",
+      },
+      { name: "expires-at", value: "instant", about: "Time at which the key expires." },
     ],
     connects: true,
     examples: [
-      { line: "key create shop --scopes create", about: "for a producer" },
+      { line: "key create shop --scopes create", about: "create a key for a producer" },
       {
         line: "key create resizer --scopes claim,heartbeat,nack,abandon,result --events resize --expires-in 90d",
-        about: "for a worker on one queue",
+        about: "create a key for a worker of one queue",
       },
     ],
     run: async (call) => (await import("../commands/key.ts")).create(call),
@@ -88,7 +100,7 @@ export const accessCommands: readonly CommandRow[] = [
   {
     name: "key revoke",
     group: "access",
-    about: "Ends an API key at once.",
+    about: "Revokes an API key immediately.",
     arguments: [keyId],
     connects: true,
     run: async (call) => (await import("../commands/key.ts")).revoke(call),
@@ -96,30 +108,38 @@ export const accessCommands: readonly CommandRow[] = [
   {
     name: "keys create",
     group: "access",
-    about: "Makes an API key in the data directory of a server that is stopped.",
+    about: "Creates an API key in the data directory of a stopped server.",
     details: [
-      "It needs no token, only the files: for the first key, and when all keys are lost. The key is",
-      "printed as JSON; its text is shown this once.",
+      "Needs access to the files, but no token: use it for the first key, or if all keys are lost. The",
+      "key is printed as JSON and will not be shown again.",
     ],
     options: [
-      { name: "tenant", value: "tenant", about: "The tenant that the key is for." },
-      { name: "name", value: "name", about: "What the key is for." },
-      { name: "scopes", value: "scopes", about: "Such as codeq:create,codeq:claim." },
-      { name: "event-types", value: "commands", about: "Commands it is for, with commas; all." },
+      { name: "tenant", value: "tenant", about: "Tenant of the key." },
+      { name: "name", value: "name", about: "A name for the key." },
+      { name: "scopes", value: "scopes", about: "Permissions, such as codeq:create,codeq:claim." },
+      {
+        name: "event-types",
+        value: "commands",
+        about: "Commands that the key may use, separated by commas (default: all).",
+      },
       {
         name: "role",
         value: "role",
         choices: ["none", "admin", "operator"],
-        about: "A role; none.",
+        about: "Role of the key (default: none).",
       },
-      { name: "expires-in", value: "time", about: "When it ends, such as 30d; never unless told." },
-      { name: "expires-at", value: "instant", about: "The same as a moment." },
+      {
+        name: "expires-in",
+        value: "time",
+        about: "Lifetime of the key, such as 30d (default: unlimited).",
+      },
+      { name: "expires-at", value: "instant", about: "Time at which the key expires." },
     ],
     serverFlags: "accepted",
     examples: [
       {
         line: "keys create --tenant acme --name rescue --role admin --data-dir ./data",
-        about: "to get in again",
+        about: "create an admin key after losing all keys",
       },
     ],
     run: async (call) => (await import("../commands/keys.ts")).run(call),
@@ -127,15 +147,15 @@ export const accessCommands: readonly CommandRow[] = [
   {
     name: "keys list",
     group: "access",
-    about: "Lists the API keys in the data directory of a server that is stopped.",
-    options: [{ name: "tenant", value: "tenant", about: "Only those of this tenant." }],
+    about: "Lists the API keys in the data directory of a stopped server.",
+    options: [{ name: "tenant", value: "tenant", about: "Only the keys of this tenant." }],
     serverFlags: "accepted",
     run: async (call) => (await import("../commands/keys.ts")).run(call),
   },
   {
     name: "keys revoke",
     group: "access",
-    about: "Ends an API key in the data directory of a server that is stopped.",
+    about: "Revokes an API key in the data directory of a stopped server.",
     arguments: [keyId],
     serverFlags: "accepted",
     run: async (call) => (await import("../commands/keys.ts")).run(call),
@@ -143,17 +163,17 @@ export const accessCommands: readonly CommandRow[] = [
   {
     name: "auth set",
     group: "access",
-    about: "Keeps a server and tokens in a profile.",
+    about: "Stores a server address and tokens in a profile.",
     details: [
-      "Profiles are in ~/.codeq/config.yaml, or in config.yaml of CODEQ_CONFIG_DIR, readable by their",
-      "owner only. Without --profile it is the current one, or default.",
+      "Profiles are stored in ~/.codeq/config.yaml, or in config.yaml of CODEQ_CONFIG_DIR, readable by",
+      "their owner only. Without --profile, the command changes the current profile.",
     ],
-    options: [{ name: "current", about: "Use this profile from now on where none is named." }],
+    options: [{ name: "current", about: "Make this profile the default for all commands." }],
     connects: true,
     examples: [
       {
         line: "auth set --base-url https://queue.example.com --token s3cret",
-        about: "the default profile",
+        about: "set the default profile",
       },
     ],
     run: async (call) => (await import("../commands/auth.ts")).set(call),
@@ -170,9 +190,9 @@ export const accessCommands: readonly CommandRow[] = [
     group: "access",
     about: "Removes tokens from a profile.",
     options: [
-      { name: "producer", about: "That of the producer only." },
-      { name: "worker", about: "That of the worker only." },
-      { name: "all", about: "Both, as without any option." },
+      { name: "producer", about: "Remove the producer token only." },
+      { name: "worker", about: "Remove the worker token only." },
+      { name: "all", about: "Remove both tokens (default)." },
     ],
     connects: true,
     run: async (call) => (await import("../commands/auth.ts")).clear(call),

@@ -6,7 +6,9 @@ export const checkCommands: readonly CommandRow[] = [
     name: "doctor",
     group: "check",
     about: "Checks data directory, disk, clock, ports, limits, versions, server and token.",
-    details: ["Each check is ok, warn or fail, with what to do. Ends with 9 when one failed."],
+    details: [
+      "Prints ok, warn or fail for each check, and how to fix it. Exits with 9 if a check failed.",
+    ],
     connects: true,
     serverFlags: "accepted",
     run: async (call) => (await import("../commands/doctor.ts")).run(call),
@@ -14,13 +16,21 @@ export const checkCommands: readonly CommandRow[] = [
   {
     name: "bench",
     group: "check",
-    about: "Puts a small load on a running server and says how fast it was.",
-    details: ["On a queue of its own, which is empty again afterwards."],
+    about: "Puts a small load on a running server and prints how fast it was.",
+    details: ["Uses its own queue, which is empty again afterwards."],
     options: [
-      { name: "tasks", value: "number", about: "How many; 5000 unless told." },
-      { name: "concurrency", value: "number", about: "Requests at a time on each side; 32." },
-      { name: "batch", value: "number", about: "Tasks in one request; 1 unless told." },
-      { name: "payload-bytes", value: "number", about: "Size of a payload; 100 unless told." },
+      { name: "tasks", value: "number", about: "Number of tasks (default: 5000)." },
+      {
+        name: "concurrency",
+        value: "number",
+        about: "Concurrent requests of producers, and of workers (default: 32).",
+      },
+      { name: "batch", value: "number", about: "Tasks per request (default: 1)." },
+      {
+        name: "payload-bytes",
+        value: "number",
+        about: "Size of a payload in bytes (default: 100).",
+      },
     ],
     connects: true,
     run: async (call) => (await import("../commands/bench.ts")).run(call),
@@ -28,39 +38,39 @@ export const checkCommands: readonly CommandRow[] = [
   {
     name: "config print",
     group: "check",
-    about: "Shows the settings a server started here would have, secrets masked.",
-    options: [{ name: "changed", about: "Only those that are not at their default." }],
+    about: "Shows the settings of a server started in this environment, with secrets masked.",
+    options: [{ name: "changed", about: "Only settings that differ from their defaults." }],
     serverFlags: "accepted",
     run: async (call) => (await import("../commands/config.ts")).print(call),
   },
   {
     name: "log inspect",
     group: "check",
-    about: "Looks into the commit log of a data directory; changes nothing.",
+    about: "Shows the commit log of a data directory; changes nothing.",
     details: [
-      "Also while a server writes it. Keys are shown, values are not. Ends with 4 when something",
-      "durable is missing.",
+      "Works while a server is running. Shows keys, but no values. Exits with 4 if durable data is",
+      "missing.",
     ],
     options: [
       {
         name: "from",
         value: "index",
-        about: "Show records from this one on; the last unless told.",
+        about: "First record to show (default: the last ones).",
       },
-      { name: "limit", value: "number", about: "How many records to show; 20 unless told." },
-      { name: "ops", about: "Show what each record changes." },
-      { name: "task", value: "id", about: "Only records that change something of this task." },
+      { name: "limit", value: "number", about: "Number of records to show (default: 20)." },
+      { name: "ops", about: "Show the changes of each record." },
+      { name: "task", value: "id", about: "Only records that change this task." },
       {
         name: "shard",
         value: "number",
-        about: "Only the log of this shard, or `control` for that of API keys; all unless told.",
+        about: "Only the log of this shard, or `control` for the log of API keys (default: all).",
       },
     ],
     serverFlags: "accepted",
     examples: [
       {
         line: "log inspect --data-dir .codeq/data --ops",
-        about: "the last changes of a dev server",
+        about: "show the last changes of a dev server",
       },
     ],
     run: async (call) => (await import("../commands/log.ts")).inspect(call),
@@ -79,23 +89,23 @@ export const checkCommands: readonly CommandRow[] = [
   {
     name: "shards migrate",
     group: "check",
-    about: "Changes the number of shards of a data directory, while no server uses it.",
+    about: "Changes the number of shards of a data directory while the server is stopped.",
     details: [
-      "Copies all tasks to new stores beside the old ones, compares them, exchanges them and removes",
-      "the old ones. It needs as much free space as the data takes. Interrupted, it goes on with the",
-      "next run; until it is finished, a server refuses to start.",
+      "Copies all tasks to new stores, compares them with the old stores, and then replaces the old",
+      "stores. Needs as much free space as the data takes. If it is interrupted, run it again; until it",
+      "has finished, the server refuses to start.",
     ],
     options: [
       { name: "to", value: "number", about: "The new number of shards, from 1 to 64." },
-      { name: "abort", about: "Give up a change that is not finished, and keep the old number." },
+      { name: "abort", about: "Cancel an unfinished change and keep the old number of shards." },
       {
         name: "set-aside-damaged",
-        about: "Leave out tasks that cannot be read; their bytes are kept in quarantine.",
+        about: "Leave out tasks that cannot be read; their bytes stay in quarantine.",
       },
     ],
     serverFlags: "accepted",
     examples: [
-      { line: "shards migrate --to 4 --config /etc/codeq.yaml", about: "four shards from now on" },
+      { line: "shards migrate --to 4 --config /etc/codeq.yaml", about: "change to four shards" },
     ],
     run: async (call) => (await import("../commands/shards.ts")).migrate(call),
   },
@@ -104,14 +114,14 @@ export const checkCommands: readonly CommandRow[] = [
     group: "check",
     about: "Prints the tasks of a damaged data directory that can still be read, as JSON lines.",
     details: [
-      "For a directory that no server opens any more and of which there is no backup. Changes nothing.",
-      "Stop the server first. Says on standard error what cannot be read, and ends with 4 then.",
+      "Use it if the server cannot open the directory and there is no backup. Changes nothing.",
+      "Stop the server first. Reports damage on standard error and then exits with 4.",
     ],
     serverFlags: "accepted",
     examples: [
       {
         line: "salvage --data-dir /var/lib/codeq > tasks.jsonl",
-        about: "what is left of a server's tasks",
+        about: "save all tasks that can be read",
       },
     ],
     run: async (call) => (await import("../commands/salvage.ts")).run(call),
@@ -119,20 +129,20 @@ export const checkCommands: readonly CommandRow[] = [
   {
     name: "version",
     group: "check",
-    about: "Says which versions run here.",
+    about: "Prints the versions of codeq and Node.",
     run: async (call) => (await import("../commands/version.ts")).run(call),
   },
   {
     name: "completion",
     group: "shell",
-    about: "Prints a script that teaches a shell the commands and options.",
+    about: "Prints a completion script for a shell.",
     arguments: [
       { name: "shell", about: "One of bash, zsh and fish.", choices: ["bash", "zsh", "fish"] },
     ],
     examples: [
       {
         line: "completion bash > ~/.local/share/bash-completion/completions/codeq",
-        about: "for bash",
+        about: "install completion for bash",
       },
     ],
     run: async (call) => (await import("../commands/completion.ts")).run(call),
@@ -140,9 +150,9 @@ export const checkCommands: readonly CommandRow[] = [
   {
     name: "help",
     group: "shell",
-    about: "Says how a command is used.",
+    about: "Prints the usage of a command.",
     arguments: [
-      { name: "command", about: "Everything unless told.", optional: true },
+      { name: "command", about: "The command (default: list all commands).", optional: true },
       { name: "verb", about: "The second word of the command.", optional: true },
     ],
     run: async (call) => (await import("../commands/help.ts")).run(call),

@@ -7,33 +7,46 @@ const id: ArgumentRow = {
   about: "The id of a task, or at least 4 characters of its beginning or end.",
 };
 const filters: readonly OptionRow[] = [
-  { name: "priority", value: "0-9", about: "Of this priority." },
-  { name: "worker-id", value: "id", about: "That this worker has or finished." },
-  { name: "error", value: "text", about: "With this text in the error, letter case ignored." },
+  { name: "priority", value: "0-9", about: "Only tasks of this priority." },
+  { name: "worker-id", value: "id", about: "Only tasks that this worker holds or finished." },
+  {
+    name: "error",
+    value: "text",
+    about: "Only tasks with this text in their error, in upper or lower case.",
+  },
   { name: "group", value: "id", about: "Of this failure group; dlq groups lists them." },
-  { name: "key", value: "key", about: "With this idempotency key." },
+  { name: "key", value: "key", about: "Only the task with this idempotency key." },
   {
     name: "payload",
     value: "path:value",
-    about: "With this value in the payload, such as customer.id:42.",
+    about: "Only tasks with this value in the payload, such as customer.id:42.",
   },
-  { name: "tag", value: "tag", multiple: true, about: "With this tag; several: with all of them." },
-  { name: "created-after", value: "instant", about: "Created at this moment or later." },
-  { name: "created-before", value: "instant", about: "Created before this moment." },
-  { name: "ended-after", value: "instant", about: "Ended at this moment or later." },
-  { name: "ended-before", value: "instant", about: "Ended before this moment." },
+  {
+    name: "tag",
+    value: "tag",
+    multiple: true,
+    about: "Only tasks with this tag; if repeated, with all of these tags.",
+  },
+  { name: "created-after", value: "instant", about: "Only tasks created at or after this time." },
+  { name: "created-before", value: "instant", about: "Only tasks created before this time." },
+  { name: "ended-after", value: "instant", about: "Only tasks that ended at or after this time." },
+  { name: "ended-before", value: "instant", about: "Only tasks that ended before this time." },
 ];
-const ofCommand: OptionRow = { name: "command", value: "command", about: "Of this queue." };
+const ofCommand: OptionRow = {
+  name: "command",
+  value: "command",
+  about: "Only tasks of this queue.",
+};
 const listing: readonly OptionRow[] = [
-  { name: "limit", value: "number", about: "How many to show; default: 50." },
-  { name: "oldest", about: "The oldest first; default: the newest first." },
+  { name: "limit", value: "number", about: "Number of tasks to show (default: 50)." },
+  { name: "oldest", about: "Oldest tasks first (default: newest first)." },
 ];
 const bulk: readonly OptionRow[] = [
   ofCommand,
   ...filters,
   { name: "all", about: "All dead letters of the tenant." },
-  { name: "limit", value: "number", about: "At most this many at once; default: 1000." },
-  { name: "dry-run", about: "Count them, and change nothing." },
+  { name: "limit", value: "number", about: "Change at most this many tasks (default: 1000)." },
+  { name: "dry-run", about: "Only count the tasks; change nothing." },
 ];
 const oneQueue: ArgumentRow = { name: "command", about: "Only this queue.", optional: true };
 const jobId: ArgumentRow = { name: "id", about: "The id of a job." };
@@ -42,31 +55,37 @@ const jobRate: OptionRow = {
   value: "number",
   about: "Tasks a second; default: 100.",
 };
-const administrator = "Of the token's tenant; the token has to be an administrator's.";
+const administrator = "Needs an admin token, and covers the tenant of the token.";
 
-const waits = "A task that a worker has, or that has ended, is refused.";
+const waits = "Refused if a worker holds the task, or if the task has ended.";
 
 export const repairCommands: readonly CommandRow[] = [
   {
     name: "tasks",
     group: "repair",
     about: "Lists tasks that match a filter.",
-    details: [administrator, "Ids are cut to their last eight characters; commands accept that."],
+    details: [
+      administrator,
+      "Ids are shortened to their last eight characters, which other commands accept.",
+    ],
     arguments: [oneQueue],
     options: [
       {
         name: "place",
         value: "place",
         choices: ["ready", "delayed", "leased", "dead", "done", "failed"],
-        about: "Where they are.",
+        about: "Only tasks in this place.",
       },
       ...filters,
       ...listing,
     ],
     connects: true,
     examples: [
-      { line: "tasks mail --place failed --error timeout", about: "what failed, and why" },
-      { line: "tasks --payload customer.id:42", about: "everything of a customer" },
+      {
+        line: "tasks mail --place failed --error timeout",
+        about: "list failed tasks with an error",
+      },
+      { line: "tasks --payload customer.id:42", about: "list the tasks of a customer" },
     ],
     run: async (call) => (await import("../commands/tasks.ts")).run(call),
   },
@@ -114,15 +133,19 @@ export const repairCommands: readonly CommandRow[] = [
       id,
       {
         name: "payload",
-        about: "JSON, - for the input, or @file; the old one unless told.",
+        about: "JSON text, - for standard input, or @file (default: the old payload).",
         optional: true,
       },
     ],
     options: [
       { name: "to", value: "command", about: "Another queue." },
       { name: "priority", value: "0-9", about: "Another priority." },
-      { name: "max-attempts", value: "number", about: "Deliveries before it is dead." },
-      { name: "delay", value: "time", about: "Not before this time has passed." },
+      {
+        name: "max-attempts",
+        value: "number",
+        about: "Attempts before the task becomes a dead letter.",
+      },
+      { name: "delay", value: "time", about: "Start after this time." },
     ],
     connects: true,
     examples: [
@@ -133,14 +156,17 @@ export const repairCommands: readonly CommandRow[] = [
   {
     name: "dlq replay",
     group: "repair",
-    about: "Gives dead letters all their attempts again; they keep their ids.",
+    about: "Makes dead letters ready again, with all their attempts; they keep their ids.",
     details: [administrator],
     arguments: [{ ...id, optional: true, multiple: true }],
     options: bulk,
     connects: true,
     examples: [
-      { line: "dlq replay 3f2a9c1e", about: "one of them" },
-      { line: "dlq replay --command mail --error 'no such host'", about: "those that match" },
+      { line: "dlq replay 3f2a9c1e", about: "replay one dead letter" },
+      {
+        line: "dlq replay --command mail --error 'no such host'",
+        about: "replay the dead letters that match a filter",
+      },
     ],
     run: async (call) => (await import("../commands/dead-letters.ts")).replay(call),
   },
@@ -157,13 +183,13 @@ export const repairCommands: readonly CommandRow[] = [
   {
     name: "dlq purge",
     group: "repair",
-    about: "Deletes all dead letters, or all of one queue, also those that are kept for ever.",
+    about: "Deletes all dead letters, or all of one queue, including those kept forever.",
     details: [administrator],
     arguments: [oneQueue],
     options: [
       yes,
-      { name: "limit", value: "number", about: "At most this many at once; default: 1000." },
-      { name: "dry-run", about: "Count them, and change nothing." },
+      { name: "limit", value: "number", about: "Change at most this many tasks (default: 1000)." },
+      { name: "dry-run", about: "Only count the tasks; change nothing." },
     ],
     connects: true,
     run: async (call) => (await import("../commands/dead-letters.ts")).purge(call),
@@ -184,7 +210,7 @@ export const repairCommands: readonly CommandRow[] = [
       { name: "factor", value: "number", about: "How much larger each stage is; default: 2." },
       { name: "max-failures", value: "percent", about: "More than this stops it; default: 20." },
       jobRate,
-      { name: "dry-run", about: "Count them, and change nothing." },
+      { name: "dry-run", about: "Only count the tasks; change nothing." },
     ],
     connects: true,
     examples: [{ line: "dlq redrive --group 3f2a9c1e5b7d --first 5", about: "a failure group" }],
@@ -208,12 +234,12 @@ export const repairCommands: readonly CommandRow[] = [
         name: "place",
         value: "place",
         choices: ["ready", "delayed", "leased", "dead", "done", "failed"],
-        about: "Where they are.",
+        about: "Only tasks in this place.",
       },
       ...filters,
       { name: "all", about: "Everything that the action is for." },
       jobRate,
-      { name: "dry-run", about: "Count them, and change nothing." },
+      { name: "dry-run", about: "Only count the tasks; change nothing." },
     ],
     connects: true,
     examples: [{ line: "jobs start cancel report --rate 50", about: "a whole queue, slowly" }],
@@ -263,17 +289,17 @@ export const repairCommands: readonly CommandRow[] = [
   {
     name: "pause",
     group: "repair",
-    about: "Stops the deliveries of a queue; tasks can still be enqueued.",
-    details: ["Workers keep the tasks that they have. A pause survives restarts.", administrator],
+    about: "Stops handing out the tasks of a queue; tasks can still be enqueued.",
+    details: ["Workers keep the tasks that they hold. A pause survives restarts.", administrator],
     arguments: [{ name: "command", about: "The queue." }],
-    options: [{ name: "reason", value: "text", about: "Why, for whoever looks at the queue." }],
+    options: [{ name: "reason", value: "text", about: "The reason, shown with the queue." }],
     connects: true,
     run: async (call) => (await import("../commands/pause.ts")).pause(call),
   },
   {
     name: "resume",
     group: "repair",
-    about: "Lets a paused queue go on.",
+    about: "Resumes a paused queue.",
     details: [administrator],
     arguments: [{ name: "command", about: "The queue." }],
     connects: true,
@@ -282,25 +308,29 @@ export const repairCommands: readonly CommandRow[] = [
   {
     name: "cancel",
     group: "repair",
-    about: "Ends a task as failed with CANCELLED.",
+    about: "Cancels a task; it ends as FAILED with the error CANCELLED.",
     details: [
-      "A task that waits ends at once. A worker that has it is told, and when the grace is over the",
-      "task is taken away from it.",
+      "A waiting task ends immediately. If a worker holds the task, the server notifies the worker and",
+      "takes the task away when the grace period is over.",
       administrator,
     ],
     arguments: [id],
-    options: [{ name: "grace", value: "time", about: "How long a worker may take; default: 30s." }],
+    options: [
+      { name: "grace", value: "time", about: "Time that the worker gets to stop (default: 30s)." },
+    ],
     connects: true,
     run: async (call) => (await import("../commands/cancel.ts")).run(call),
   },
   {
     name: "move",
     group: "repair",
-    about: "Moves a task that waits to another queue.",
+    about: "Moves a waiting task to another queue.",
     details: [waits, administrator],
-    arguments: [id, { name: "command", about: "The queue to move it to." }],
+    arguments: [id, { name: "command", about: "The new queue." }],
     connects: true,
-    examples: [{ line: "move 3f2a9c1e mail-slow", about: "to the back of another queue" }],
+    examples: [
+      { line: "move 3f2a9c1e mail-slow", about: "move a task to the back of another queue" },
+    ],
     run: async (call) => (await import("../commands/edit.ts")).move(call),
   },
   {
@@ -315,12 +345,16 @@ export const repairCommands: readonly CommandRow[] = [
   {
     name: "reschedule",
     group: "repair",
-    about: "Says when a task that waits may be claimed.",
+    about: "Changes the start time of a waiting task.",
     details: [waits, administrator],
     arguments: [id],
     options: [
-      { name: "delay", value: "time", about: "After this time." },
-      { name: "run-at", value: "instant", about: "At this moment, such as 2030-01-02T03:04:05Z." },
+      { name: "delay", value: "time", about: "Start after this time." },
+      {
+        name: "run-at",
+        value: "instant",
+        about: "Start at this time, such as 2030-01-02T03:04:05Z.",
+      },
     ],
     connects: true,
     run: async (call) => (await import("../commands/edit.ts")).reschedule(call),
@@ -328,7 +362,7 @@ export const repairCommands: readonly CommandRow[] = [
   {
     name: "set-priority",
     group: "repair",
-    about: "Changes the priority of a task that waits; it goes to the back of that priority.",
+    about: "Changes the priority of a waiting task; the task goes to the back of that priority.",
     details: [waits, administrator],
     arguments: [id, { name: "priority", about: "From 0 to 9, higher first." }],
     connects: true,
@@ -337,10 +371,12 @@ export const repairCommands: readonly CommandRow[] = [
   {
     name: "edit",
     group: "repair",
-    about: "Replaces the payload of a task that waits.",
+    about: "Replaces the payload of a waiting task.",
     details: [waits, administrator],
-    arguments: [id, { name: "payload", about: "JSON, - for the input, or @file." }],
-    options: [{ name: "text", about: "The payload is plain text; it is sent as a JSON string." }],
+    arguments: [id, { name: "payload", about: "JSON text, - for standard input, or @file." }],
+    options: [
+      { name: "text", about: "Treat the payload as plain text and send it as a JSON string." },
+    ],
     connects: true,
     run: async (call) => (await import("../commands/edit.ts")).payload(call),
   },

@@ -6,31 +6,31 @@ export const startCommands: readonly CommandRow[] = [
   {
     name: "dev",
     group: "start",
-    about: "Starts a server for development: a token, lines to paste, and what happens.",
+    about: "Starts a server for development and prints its address, a token and its events.",
     details: [
-      "It is the server of production on this machine only. Its data stays in .codeq/data of the",
-      "current directory until --fresh.",
+      "Runs the production server with development settings: it listens on this machine only, and",
+      "stores its data in .codeq/data of the current directory.",
     ],
     options: [
-      { name: "fresh", about: "Remove the tasks of earlier runs first; asks before it does." },
+      { name: "fresh", about: "Delete the data of earlier runs first, after asking." },
       yes,
     ],
     serverFlags: "accepted",
     examples: [
-      { line: "dev", about: "a server on http://127.0.0.1:8080" },
-      { line: "dev --port 9000 --fresh --yes", about: "on another port, with nothing in it" },
+      { line: "dev", about: "start a server on http://127.0.0.1:8080" },
+      { line: "dev --port 9000 --fresh --yes", about: "use another port and delete earlier data" },
     ],
     run: async (call) => (await import("../commands/dev.ts")).run(call),
   },
   {
     name: "serve",
     group: "start",
-    about: "Starts the server with all its settings.",
-    details: ["Settings come from defaults, then a file, then the environment, then flags."],
+    about: "Starts the server with the given settings.",
+    details: ["Flags override environment variables, which override the configuration file."],
     serverFlags: "listed",
     examples: [
-      { line: "serve --config /etc/codeq.yaml", about: "with the settings of a file" },
-      { line: "serve --data-dir ./data --durability fsync", about: "with flags" },
+      { line: "serve --config /etc/codeq.yaml", about: "read settings from a file" },
+      { line: "serve --data-dir ./data --durability fsync", about: "pass settings as flags" },
     ],
     run: async (call) => (await import("../commands/serve.ts")).run(call),
   },
@@ -53,22 +53,23 @@ export const startCommands: readonly CommandRow[] = [
   {
     name: "init",
     group: "start",
-    about: "Writes a task, a worker and a test into the project in this directory.",
-    details: ["Nothing that exists is overwritten."],
+    about: "Writes a sample task, worker and test into the project in this directory.",
+    details: ["Existing files are not overwritten."],
     options: [
-      { name: "dir", value: "folder", about: "Where to; codeq unless told." },
+      { name: "dir", value: "folder", about: "Folder for the files (default: codeq)." },
       {
         name: "language",
         value: "language",
         choices: ["ts", "js"],
-        about: "TypeScript or JavaScript; what the project uses unless told.",
+        about: "TypeScript or JavaScript (default: the language of the project).",
       },
     ],
     otherOptions: "codeq auth set writes a profile: --base-url <url> --producer-token <token>",
     examples: [
       {
         line: "init",
-        about: "codeq/tasks.ts, codeq/worker.ts and codeq/tasks.test.ts, or what suits the project",
+        about:
+          "write codeq/tasks.ts, codeq/worker.ts and codeq/tasks.test.ts, or the .mjs variants",
       },
     ],
     run: async (call) => (await import("../commands/init.ts")).run(call),

@@ -21,7 +21,8 @@ export const subscriptionCommands: readonly CommandRow[] = [
         name: "events",
         value: "commands",
         multiple: true,
-        about: "Commands to hear of, with commas; all of the token.",
+        about:
+          "Commands to be notified of, separated by commas (default: all commands of the token).",
       },
       ttl,
       {

@@ -21,7 +21,7 @@ export const topicCommands: readonly CommandRow[] = [
         name: "priorities",
         value: "numbers",
         multiple: true,
-        about: "Priorities that tasks may have, with commas; default: all.",
+        about: "Priorities that tasks may have, separated by commas (default: all).",
       },
       {
         name: "max-consumers",

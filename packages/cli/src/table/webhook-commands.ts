@@ -1,14 +1,14 @@
 /** Rows of the commands about webhooks. */
 import type { CommandRow } from "../command.ts";
 
-const administrator = "Of the token's tenant; the token has to be an administrator's.";
+const administrator = "Needs an admin token, and covers the tenant of the token.";
 const since = "Those given up at this moment or later.";
 
 export const webhookCommands: readonly CommandRow[] = [
   {
     name: "webhooks log",
     group: "repair",
-    about: "Shows what became of the webhook of a task: each try, its answer, and the next one.",
+    about: "Shows the delivery of the webhook of a task: each try, its answer, and the next try.",
     details: [administrator],
     arguments: [
       {
@@ -37,12 +37,12 @@ export const webhookCommands: readonly CommandRow[] = [
     options: [
       { name: "since", value: "instant", about: since },
       { name: "url", value: "url", about: "Only those whose URL begins like this." },
-      { name: "limit", value: "number", about: "At most this many at once; default: 1000." },
+      { name: "limit", value: "number", about: "Change at most this many tasks (default: 1000)." },
       { name: "dry-run", about: "Count them, and send nothing." },
     ],
     connects: true,
     examples: [
-      { line: "webhooks redeliver 3f2a9c1e", about: "one of them" },
+      { line: "webhooks redeliver 3f2a9c1e", about: "replay one dead letter" },
       {
         line: "webhooks redeliver --since 2026-01-02T03:00:00Z",
         about: "all that were given up since then",

@@ -64,7 +64,7 @@ interface Server {
 
 async function readOnce(api: ApiClient, steps: FeedSteps, server: Server): Promise<void> {
   for await (const block of blocksOf(api, steps)) {
-    if (server.isAway) steps.note("the server is back; what happened in between is not shown");
+    if (server.isAway) steps.note("the server is back; events in between are not shown");
     server.isAway = false;
     server.hasBeenThere = true;
     take(block, steps);
@@ -98,8 +98,8 @@ function take(block: string, steps: FeedSteps): void {
 }
 
 function notOurs(api: ApiClient): CliError {
-  return new CliError(`${api.connection.baseUrl.value} does not answer like a codeQ server`, {
+  return new CliError(`${api.connection.baseUrl.value} is not a codeQ server`, {
     exit: "unreachable",
-    next: "say where it is with --base-url or CODEQ_BASE_URL",
+    next: "set the address of the server with --base-url or CODEQ_BASE_URL",
   });
 }

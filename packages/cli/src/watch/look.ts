@@ -17,14 +17,14 @@ export async function lookOnce(api: ApiClient, signal?: AbortSignal): Promise<Sn
   if (snapshot !== undefined) return snapshot;
   throw new CliError(`${api.connection.baseUrl.value} is not a codeQ server`, {
     exit: "unreachable",
-    next: "say where it is with --base-url or CODEQ_BASE_URL",
+    next: "set the address of the server with --base-url or CODEQ_BASE_URL",
   });
 }
 
 export function intervalOf(call: Call): number {
   const ms = call.options.durationMs("interval") ?? intervalMsDefault;
   if (ms >= intervalMsMin) return ms;
-  throw usageError(`--interval is at least ${intervalMsMin}ms`);
+  throw usageError(`--interval must be at least ${intervalMsMin}ms`);
 }
 
 export interface LookSteps {

@@ -128,12 +128,13 @@ export function topLines(look: TopLook, { baseUrl, style, columns }: TopFrame): 
     ...queueTable(figures.queues, style, columns),
     "",
     ...(workers.length === 0 ? [] : [...workerTable(workers, nowMs, style), ""]),
-    style.dim("q quits. Counts are over all tenants, workers those of the token's tenant."),
+    style.dim("Press q to quit. Counts cover all tenants; workers, the tenant of the token."),
   ];
 }
 
 function queueTable(queues: readonly QueueRates[], style: Style, width: number): string[] {
-  if (queues.length === 0) return [style.dim("no tasks yet; codeq enqueue hello puts one in")];
+  if (queues.length === 0)
+    return [style.dim("there are no tasks yet; create one with codeq enqueue hello")];
   const columns: Column<QueueRates>[] = [
     { title: "QUEUE", show: ({ queue }) => queue },
     right("READY", ({ now }) => count(now.ready)),

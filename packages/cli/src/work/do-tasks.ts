@@ -150,7 +150,7 @@ class Runs {
     const startedMs = clock.monotonicMs();
     const end = await this.#runToEnd(ctx);
     if (end.as !== "completed" && isLost(ctx.signal)) {
-      const why = "the lease is lost; another worker may have the task";
+      const why = "the lease was lost; another worker may have the task";
       tell({ event: "lost", task: ctx, why });
     } else {
       this.#ended.set(ctx.id, { ctx, tookMs: clock.monotonicMs() - startedMs, why: whyOf(end) });
@@ -174,7 +174,7 @@ class Runs {
   refused({ taskId = "", code, message }: CodeqError): void {
     const run = this.#take(taskId);
     if (run === undefined) return;
-    const why = `the server refused what became of it: ${message} (${code})`;
+    const why = `the server refused the result: ${message} (${code})`;
     this.#options.tell({ event: "lost", task: run.ctx, why });
   }
 

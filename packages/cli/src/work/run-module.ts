@@ -55,6 +55,6 @@ async function load(path: string): Promise<Handler> {
   if (typeof handler === "function") return handler as Handler;
   throw usageError(
     `the module ${path} exports no function`,
-    "export one as default: export default async (payload, { signal }) => ({ ... })",
+    "add a default export: export default async (payload, { signal }) => ({ ... })",
   );
 }

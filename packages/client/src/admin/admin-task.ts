@@ -4,7 +4,7 @@ import type { Duration } from "../duration.ts";
 /** Where a task is. A `failed` one ended without being a dead letter. */
 export type TaskPlace = "ready" | "delayed" | "leased" | "dead" | "done" | "failed";
 
-/** A task, whoever's it is in the tenant. */
+/** A task of the tenant, of any producer. */
 export interface AdminTask {
   /** The id of the task. */
   readonly id: string;
@@ -23,9 +23,9 @@ export interface AdminTask {
   readonly maxAttempts: number;
   /** How often it was replayed; 0 when it is left out. */
   readonly replays?: number;
-  /** The task that was tried again as this one. */
+  /** The task that was replayed as this task. */
   readonly replayOf?: string;
-  /** The task that this one was last tried again as. */
+  /** The last task that this task was replayed as. */
   readonly replayedAs?: string;
   /** The last failure. */
   readonly error?: string;
@@ -43,11 +43,11 @@ export interface AdminTask {
   /** When it is taken away from its worker, because somebody cancelled it. */
   readonly cancelledUntil?: string;
   readonly endedAt?: string;
-  /** When it is removed; a dead letter that is kept for ever has none. */
+  /** When the task is deleted; absent for a dead letter that is kept forever. */
   readonly expiresAt?: string;
 }
 
-/** What became of a task. */
+/** The result of a task. */
 export interface AdminResult {
   readonly taskId: string;
   readonly status: "COMPLETED" | "FAILED";
@@ -84,7 +84,7 @@ export interface TaskFilter {
   readonly idempotencyKey?: string | undefined;
   /** A path into the payload and the value there: `"customer.id:42"`. */
   readonly payload?: string | undefined;
-  /** A label that it has; several with commas between them. */
+  /** A tag of the task, or several tags separated by commas. */
   readonly tag?: string | undefined;
   /** How the id begins or ends. */
   readonly id?: string | undefined;
@@ -92,7 +92,7 @@ export interface TaskFilter {
 
 /** What is to be different about a task; what is left out stays as it is. */
 export interface TaskChanges {
-  /** The queue to move it to. */
+  /** The new queue. */
   readonly command?: string | undefined;
   /** From 0 to 9; it goes to the back of its new priority. */
   readonly priority?: number | undefined;
@@ -106,9 +106,9 @@ export interface TaskChanges {
 
 /** Which part of what matches. */
 export interface TaskPageOptions {
-  /** The newest first unless told. */
+  /** Default: newest first. */
   readonly order?: "newest" | "oldest" | undefined;
-  /** At most 1,000; 100 unless told. */
+  /** At most 1,000. Default: 100. */
   readonly limit?: number | undefined;
   /** `next` of the page before. */
   readonly after?: string | undefined;
@@ -149,7 +149,7 @@ export interface FailureGroup {
   /** What their errors have in common: numbers, ids, quoted text and paths are left out. */
   readonly text: string;
   readonly count: number;
-  /** How many of them are dead letters, and how many failed for good. */
+  /** How many of them are dead letters, and how many failed without a retry. */
   readonly dlq: number;
   readonly failed: number;
   readonly firstSeen: string;
@@ -161,7 +161,7 @@ export interface FailureGroup {
 
 /** How far to go at once. */
 export interface BulkOptions {
-  /** At most 10,000; 1,000 unless told. */
+  /** At most 10,000. Default: 1,000. */
   readonly limit?: number | undefined;
   /** Count what matches, and change nothing. */
   readonly dryRun?: boolean | undefined;

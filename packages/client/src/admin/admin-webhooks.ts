@@ -13,7 +13,7 @@ export interface DeliveryTry {
   readonly error?: string;
 }
 
-/** What became of the webhook of a task. */
+/** The delivery of the webhook of a task. */
 export interface Deliveries {
   readonly taskId: string;
   readonly url?: string;
@@ -102,7 +102,7 @@ export class AdminWebhooks {
     this.#ask = ask;
   }
 
-  /** What became of the webhook of a task. */
+  /** The delivery of the webhook of a task. */
   async deliveries(id: string): Promise<Deliveries> {
     const path = `/tasks/${encodeURIComponent(id)}/deliveries`;
     return (await this.#ask({ method: "GET", path })) as Deliveries;

@@ -43,7 +43,7 @@ export type AskAdmin = (request: AdminRequest) => Promise<unknown>;
  * ```
  */
 export class Admin {
-  /** What became of webhooks, which endpoints fail, and the secrets that sign. */
+  /** Deliveries of webhooks, failing endpoints, and the signing secrets. */
   readonly webhooks: AdminWebhooks;
   readonly #ask: AskAdmin;
 

@@ -5,7 +5,7 @@ export interface TaskFlow {
   /** Created, or replayed by an operator. */
   readonly enqueued: number;
   readonly completed: number;
-  /** Failed for good, cancelled, or out of attempts. */
+  /** Failed without a retry, cancelled, or dead letters. */
   readonly failed: number;
   /** Deliveries that came back and are followed by another. */
   readonly retried: number;
@@ -18,7 +18,7 @@ export interface QueueStats {
   readonly inProgress: number;
   /** Dead letters. */
   readonly dlq: number;
-  /** Failed for good or cancelled, and not dead letters; until their retention ends. */
+  /** Failed without a retry or cancelled, without dead letters, until their retention ends. */
   readonly failed: number;
   /** Tasks a second, over the last minute. */
   readonly rates: TaskFlow;

@@ -8,9 +8,9 @@ export interface TopicPolicy {
   readonly maxAttempts: number;
   /** The queue that gets a copy of every dead letter. */
   readonly deadLetterTopicRef?: string | undefined;
-  /** How long finished tasks are kept; what the server says unless told. */
+  /** How long finished tasks are kept. Default: the setting of the server. */
   readonly retentionSeconds?: number | undefined;
-  /** How many tasks may be with workers at a time; any number unless told. */
+  /** How many tasks workers may hold at a time. Default: no limit. */
   readonly maxConsumers?: number | undefined;
 }
 

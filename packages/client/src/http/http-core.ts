@@ -1,6 +1,6 @@
 /**
  * A request over HTTP and its answer, whatever the answer says. The library and the command line are both
- * built on this: it has the deadlines, the certificates, and what is known about a request that failed.
+ * built on this: it has the deadlines, the certificates, and whether a failed request may have been carried out.
  */
 import { isUnknownIssuer } from "@codeq/protocol";
 import type { Clock } from "../clock.ts";
@@ -162,7 +162,7 @@ export class HttpCore {
       ...(body === undefined ? {} : sent(body)),
       // Combining two costs as much as the request itself.
       signal: signal === undefined ? late : AbortSignal.any([signal, late]),
-      // A redirect to another host would lose the token, and whoever asks should know of it.
+      // A redirect to another host would lose the token, and the caller should know.
       redirect: "manual",
     });
   }

@@ -1,8 +1,8 @@
-/** What became of each of several tasks, when it was not the same for all. */
+/** The outcome for each of several tasks, if it differs between them. */
 import { CodeqError, messageOf } from "../codeq-error.ts";
 import type { Run } from "./run.ts";
 
-/** What became of one of several tasks: it is stored, or why it is not. */
+/** The outcome for one of several tasks: it is stored, or the reason why not. */
 export type EnqueueOutcome<Output> =
   | { readonly ok: true; readonly run: Run<Output> }
   | { readonly ok: false; readonly error: unknown };

@@ -13,9 +13,9 @@ export interface EnqueueOptions {
   readonly delay?: Duration | undefined;
   /** Not before this moment; a date or milliseconds since 1970. Wins over `delay`. */
   readonly runAt?: Date | number | undefined;
-  /** 0 to 9, higher first; that of the task unless told. */
+  /** 0 to 9, higher first. Default: the priority of the task. */
   readonly priority?: number | undefined;
-  /** Deliveries before the task becomes a dead letter; that of the task unless told. */
+  /** Attempts before the task becomes a dead letter. Default: the number of the task. */
   readonly maxAttempts?: number | undefined;
   /**
    * Enqueueing the same task again with the same key gives the task that is there. Without one the
@@ -26,9 +26,9 @@ export interface EnqueueOptions {
   readonly tags?: readonly string[] | undefined;
   /** The server posts the result there. */
   readonly webhook?: string | undefined;
-  /** How long to wait until the task is stored, with tries in between; `"30s"` unless told. */
+  /** How long to try until the task is stored. Default: `"30s"`. */
   readonly timeout?: Duration | undefined;
-  /** Stops waiting. A task that was sent already may be stored all the same. */
+  /** Stops waiting. A task that was already sent may still be stored. */
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** A task that was enqueued, and how to learn what became of it. */
+/** A task that was enqueued, and how to get its result. */
 import { type producer, textOf } from "@codeq/protocol/wire";
 import type { RunArtifact } from "../artifact.ts";
 import { TaskFailedError } from "../codeq-error.ts";
@@ -10,7 +10,7 @@ import type { WaitOptions } from "./results.ts";
 
 /** How long to wait for a result. */
 export interface ResultOptions {
-  /** How long to wait; as long as it takes unless told. */
+  /** How long to wait. Default: no limit. */
   readonly timeout?: Duration | undefined;
   /** Stops waiting; the task goes on. */
   readonly signal?: AbortSignal | undefined;
@@ -24,7 +24,7 @@ export interface Run<Output> {
   readonly task: string;
   /**
    * Waits until the task has ended and gives its output. Rejects with a `TaskFailedError` when it
-   * failed for good, and with the code `timeout` when it has not ended in time.
+   * failed, and with the code `timeout` when it has not ended in time.
    */
   result(options?: ResultOptions): Promise<Output>;
   /**
@@ -72,7 +72,7 @@ export interface RunStatus {
 
 /** How a task is cancelled. */
 export interface CancelOptions {
-  /** How long a worker that has the task may take to stop; 30 seconds unless told. */
+  /** How long the worker of a running task gets to stop. Default: 30 seconds. */
   readonly grace?: Duration | undefined;
 }
 

@@ -11,11 +11,11 @@ export type DeliveryMode = "fanout" | "group" | "hash";
 export interface SubscribeOptions {
   /** The URL that gets a POST when a queue has work. */
   readonly url: string;
-  /** Names of tasks; all that the token may work on unless told. */
+  /** Names of tasks. Default: all tasks that the token allows. */
   readonly tasks?: readonly string[] | undefined;
-  /** How long the subscription lasts unless it is renewed; 5 minutes unless told. */
+  /** How long the subscription lasts without a renewal. Default: 5 minutes. */
   readonly ttl?: Duration | undefined;
-  /** `"fanout"` unless told, or `"group"` when there is a group. */
+  /** Default: `"fanout"`, or `"group"` if there is a group. */
   readonly mode?: DeliveryMode | undefined;
   /** Subscribers with the same group take turns. */
   readonly group?: string | undefined;

@@ -1,6 +1,6 @@
 /**
  * Notifications inside this process: a port that receives them, a subscription that is kept alive for as long
- * as somebody listens, and a promise for whoever waits. What arrives while nobody waits is kept, once.
+ * as somebody listens, and a promise for callers that wait. What arrives while nobody waits is kept, once.
  */
 import { CodeqError } from "../codeq-error.ts";
 import { type Duration, toMs } from "../duration.ts";
@@ -13,7 +13,7 @@ import type { SubscribeOptions, Subscriptions } from "./subscriptions.ts";
 export interface ListenOptions extends SubscribeOptions {
   /** The port to listen on. */
   readonly port: number;
-  /** The address to listen on; all of this machine unless told. */
+  /** The address to listen on. Default: all addresses of this machine. */
   readonly host?: string | undefined;
   /** The secret that the server signs with, or all that may be valid; without, anybody may wake. */
   readonly secret?: string | readonly string[] | undefined;
@@ -161,7 +161,7 @@ export class WakeUps implements WakeUp {
     });
   }
 
-  /** Whatever goes wrong, it is tried again before the subscription runs out, and made anew after that. */
+  /** After a failure it tries again before the subscription expires, and creates a new one after that. */
   async #renew(tries = 1): Promise<void> {
     try {
       await this.#subscriptions.renew(this.#id, { ttl: this.#ttlMs });

@@ -23,7 +23,7 @@ import { MemoryLink } from "./memory-link.ts";
 export interface TestServerOptions {
   /** Keys of the server's configuration, as environment variables: `{ MAX_ATTEMPTS_DEFAULT: "2" }`. */
   readonly env?: Readonly<Record<string, string>> | undefined;
-  /** How many shards the server has; 1 unless told. */
+  /** How many shards the server has. Default: 1. */
   readonly shards?: number | undefined;
   /** What the clock shows at first. */
   readonly startAt?: Date | number | undefined;
@@ -50,7 +50,7 @@ export interface PostedWebhook {
 
 /** How far `runUntilIdle` may go. */
 export interface IdleOptions {
-  /** How far time may move on the way; `"1d"` unless told. */
+  /** How far the clock may move. Default: `"1d"`. */
   readonly within?: Duration | undefined;
 }
 
@@ -138,7 +138,7 @@ export class TestServer implements AsyncDisposable {
     for (;;) {
       await clock.advance(0);
       if (this.#isIdle()) return;
-      // What runs may do something real; whoever does nothing real for a while waits for the clock.
+      // A handler may do real I/O; one that does none for a while is waiting for the clock.
       if (this.#busy > 0 && waitedFor !== this.#turnover) {
         if (await this.#world.happened()) continue;
         waitedFor = this.#turnover;
@@ -304,7 +304,7 @@ class World {
     });
   }
 
-  /** Whoever listens on the port of the URL is told; nobody else is there. */
+  /** Calls the listener on the port of the URL, if there is one. */
   async #notify(url: string, body: string): Promise<number | undefined> {
     const receive = this.#listening.get(Number(new URL(url).port));
     this.#happenings += 1;

@@ -1,4 +1,4 @@
-/** One delivery of a task to this worker, from its arrival until the server knows what became of it. */
+/** One delivery of a task to this worker, from its arrival until the server knows how it ended. */
 import { textOf, type WireUint64, type worker } from "@codeq/protocol/wire";
 import type { CodeqError } from "../codeq-error.ts";
 import type { Handler } from "../task.ts";

@@ -25,12 +25,12 @@ export interface Ack {
   readonly dlq?: boolean;
 }
 
-/** How the server has answered for good. */
+/** The final answer of the server. */
 export interface Settlement {
   readonly outcome: Outcome;
   /** Set when it did not accept it. */
   readonly refused: CodeqError | undefined;
-  /** It was to be tried again, and is a dead letter instead. */
+  /** It was the last attempt: the task is a dead letter. */
   readonly isDead: boolean;
 }
 

@@ -2,7 +2,7 @@
  * What is to be told to the server about a delivery.
  *
  *   completed   the output is the result of the task
- *   failed      the task has failed for good
+ *   failed      the task has failed and is not retried
  *   retry       this attempt failed; the server gives it to somebody again, or buries it
  *   hand back   nobody tried it to the end; it is ready again and no attempt is counted
  */

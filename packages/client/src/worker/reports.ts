@@ -42,13 +42,13 @@ export class Reports {
     if (isCompleted || outcome.kind === "hand_back") return;
     if (this.#tell(this.#on.failed, ctx, error)) return;
     const next =
-      outcome.kind === "failed" ? "it is not tried again" : "the server decides on a retry";
+      outcome.kind === "failed" ? "the task is not retried" : "the server decides about a retry";
     const what = `task ${ctx.id} (${ctx.task}) failed in attempt ${ctx.attempt}; ${next}`;
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
     this.#warn("CODEQ_TASK_FAILED", `${what}: ${text}`);
   }
 
-  /** The server has answered for good. */
+  /** The server has given its final answer. */
   settled(delivery: Delivery, { outcome, refused, isDead }: Settlement): void {
     const { ended } = delivery;
     if (refused === undefined) {
@@ -61,7 +61,7 @@ export class Reports {
     // A task that was handed back because its lease was lost is not ours to speak of.
     if (outcome.kind === "hand_back") return;
     if (this.#tell(this.#on.refused, refused)) return;
-    const what = `the server refused what became of task ${delivery.id} (${refused.code})`;
+    const what = `the server refused the result of task ${delivery.id} (${refused.code})`;
     this.#warn("CODEQ_REFUSED", `${what}: ${refused.message}`);
   }
 

@@ -7,17 +7,17 @@ import type { Middleware, TaskContext } from "./task-context.ts";
 
 /** How a worker works, and who hears of it. */
 export interface WorkerOptions {
-  /** How many tasks it runs at a time; 10 unless told. */
+  /** How many tasks the worker runs at a time. Default: 10. */
   readonly concurrency?: number | undefined;
-  /** Closes by itself when this many runs have ended and the server knows of them; no limit unless told. */
+  /** Closes the worker when this many runs have ended and the server knows of them. Default: no limit. */
   readonly maxTasks?: number | undefined;
   /** Runs around every handler, the first outermost. */
   readonly middleware?: readonly Middleware[] | undefined;
   /** What happens, for logs and metrics. What nobody listens for is told as a warning of the process. */
   readonly on?: WorkerListeners | undefined;
-  /** Its name for the server; made from host and process unless told. Two workers need two names. */
+  /** The name of the worker; two workers need two names. Default: made from host and process. */
   readonly name?: string | undefined;
-  /** A block of the event loop that is worth a warning; `"1s"` unless told. */
+  /** How long the event loop may be blocked before there is a warning. Default: `"1s"`. */
   readonly lagWarning?: Duration | undefined;
   /** When it differs from that of the client. */
   readonly token?: string | (() => string | Promise<string>) | undefined;
@@ -36,9 +36,9 @@ export interface WorkerOptions {
 export interface WorkerListeners {
   /** A task is done and its result is stored. */
   readonly completed?: ((ctx: TaskContext, output: unknown) => void) | undefined;
-  /** A run of a handler failed; what is to become of the task is decided. */
+  /** A run of a handler failed; the server decides about a retry. */
   readonly failed?: ((ctx: TaskContext, error: unknown) => void) | undefined;
-  /** The server did not accept what became of a task: the work counts for nothing. */
+  /** The server refused the result of a task, so the run has no effect. */
   readonly refused?: ((error: CodeqError) => void) | undefined;
   /** A run has ended, and the server has answered what it made of that. */
   readonly settled?: ((ctx: TaskContext, as: Settled) => void) | undefined;
@@ -50,13 +50,13 @@ export interface WorkerListeners {
   readonly progress?:
     | ((ctx: TaskContext, fraction: number, note: string | undefined) => void)
     | undefined;
-  /** The worker is connected, or why it is not; told for every try. */
+  /** The worker is connected, or the reason why not; called for every try. */
   readonly connection?: ((problem: CodeqError | undefined) => void) | undefined;
 }
 
 /**
- * What the server made of a run: the task has its result, has failed for good, is tried again, has used
- * up its attempts, or was given back because the worker closed or lost its lease.
+ * How a run ended: the task is completed, failed, will be retried, is a dead letter, or was handed back
+ * because the worker closed or lost its lease.
  */
 export type Settled = "completed" | "failed" | "retry" | "dead_letter" | "handed_back";
 
@@ -70,7 +70,7 @@ export interface WorkerWarning {
 
 /** How a worker is closed. */
 export interface CloseOptions {
-  /** How long running tasks may take to finish before they are told to stop; `"10s"` unless told. */
+  /** How long running tasks get to finish before `ctx.signal` is aborted. Default: `"10s"`. */
   readonly grace?: Duration | undefined;
 }
 

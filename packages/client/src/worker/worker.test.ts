@@ -484,7 +484,7 @@ test("closing says when the server could not be told", async () => {
   const closed = assert.rejects(worker.close(), {
     code: "unavailable",
     ambiguous: true,
-    message: "the server has not acknowledged what became of 1 tasks: down",
+    message: "the server has not acknowledged the results of 1 tasks: down",
   });
   await server.advance(10_000);
   await closed;

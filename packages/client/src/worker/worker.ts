@@ -3,10 +3,10 @@
  *
  *   running    asks for tasks while it has free slots
  *   draining   asks for no more; leaves when its tasks are finished or handed back
- *   closed     for good
+ *   closed     permanently
  *
  * A delivery occupies a slot until its handler has ended, and its lease is kept until the server has
- * acknowledged what became of it, through any number of connections.
+ * acknowledged how it ended, through any number of connections.
  */
 import { worker } from "@codeq/protocol/wire";
 import type { Artifact } from "../artifact.ts";
@@ -126,7 +126,7 @@ export class TaskWorker implements Worker {
       onWaiting: () => this.#schedule(),
       onSettled: (delivery, settlement) => this.#settled(delivery, settlement),
     });
-    // Whoever does not look at the end is told by a warning.
+    // A caller that does not await the end gets a warning.
     this.#end.promise.catch(() => {});
     this.#line.connect();
   }
@@ -182,7 +182,7 @@ export class TaskWorker implements Worker {
     this.#end.resolve();
     if (isTold) return;
     const why = problem === undefined ? "" : `: ${problem.message}`;
-    const text = `the server has not acknowledged what became of ${left} tasks${why}`;
+    const text = `the server has not acknowledged the results of ${left} tasks${why}`;
     throw new CodeqError("unavailable", text, { cause: problem, ambiguous: true });
   }
 
@@ -401,7 +401,7 @@ export class TaskWorker implements Worker {
     this.#parts.reports.settled(delivery, settlement);
     this.#onIdle();
     const isEnough = this.#begun >= this.#parts.tasksMax && this.#deliveries.size === 0;
-    // What it rejects with is told to whoever closes it as well.
+    // Later calls of close() get the same rejection.
     if (isEnough) this.close().catch(() => {});
   }
 }

@@ -34,11 +34,11 @@ export interface LocalLogOptions {
   readonly writer: number;
   /** Told how far the log is durable, and asked when it is opened. */
   readonly witness?: Witness;
-  /** Files that wait to become segments are kept unless told. */
+  /** Whether files that wait to become segments are kept. Default: true. */
   readonly keepsSpares?: boolean;
   readonly epoch: number;
   readonly shard: number;
-  /** 64 MiB unless told. */
+  /** Default: 64 MiB. */
   readonly segmentBytes?: number;
   readonly onSync?: (seconds: number) => void;
   readonly onAppend?: (seconds: number, bytes: number) => void;

@@ -165,7 +165,7 @@ export function readCreateTaskBatch(reader: WireReader): CreateTaskBatch {
   return message;
 }
 
-/** Asks what became of a task. It is answered when the task has ended or the time is over. */
+/** Asks for the result of a task. It is answered when the task has ended or the time is over. */
 export interface AwaitResult {
   taskId: string;
   /** Zero answers at once; there is a longest time, so ask again. */

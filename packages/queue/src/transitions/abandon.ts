@@ -6,7 +6,7 @@ import { attemptsUsedUp, type ComebackAt, type Returned, retryOrBury } from "./r
 
 /**
  * Interrupted hand-backs in a row that are free. There is a limit because a task that makes its
- * workers stop would otherwise be delivered for ever.
+ * workers stop would otherwise be delivered forever.
  */
 export const handBacksMax = 3;
 

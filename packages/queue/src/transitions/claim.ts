@@ -2,8 +2,8 @@ import { accept, type Outcome, refuse } from "../outcome.ts";
 import type { Task, WorkerId } from "../task.ts";
 
 /**
- * Hands a ready task to a worker. Each claim gives a new lease token, so that whoever still holds
- * an older one is told apart. A claim is not an attempt: only a delivery that comes back is.
+ * Hands a ready task to a worker. Each claim gives a new lease token, so that a worker with
+ * an older token is recognized. A claim is not an attempt: only a delivery that comes back is.
  */
 export function claim(
   task: Task,

@@ -1,5 +1,5 @@
 /**
- * What becomes of a delivery that came back: another try, or the end. This is the only place that
+ * Decides about a delivery that came back: a retry, or the end. This is the only place that
  * counts an attempt and the only one that chooses between the two, so every way back obeys the same
  * limit and a task is delivered exactly `maxAttempts` times when all its deliveries count.
  */
@@ -33,7 +33,7 @@ export interface Comeback extends ComebackAt {
   readonly delaySeconds: number;
   /** Becomes the task's error when it is buried. */
   readonly error: string;
-  /** Becomes the task's error when it is tried again; empty keeps the one it has. */
+  /** Becomes the error of the task when it is retried; empty keeps its current error. */
   readonly lastError: string;
 }
 

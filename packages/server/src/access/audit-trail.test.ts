@@ -219,7 +219,7 @@ test("a full disk keeps records out of the store and not out of the log, once", 
   await trail[Symbol.asyncDispose]();
   const logged = lines.filter((line) => line.includes('"msg":"audit"'));
   assert.equal(logged.length, 2);
-  assert.ok(lines.some((line) => line.includes("an audit record was not stored")));
+  assert.ok(lines.some((line) => line.includes("an audit record could not be stored")));
   world.disk.capacityBytes = Number.MAX_SAFE_INTEGER;
   await world.clock.advance(1000);
   await trail.writeTallies();

@@ -110,7 +110,7 @@ export class AuditTrail implements AsyncDisposable {
       this.#planDeletion();
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;
-      this.#parts.logger.warn("an audit record was not stored", { fault: error.code });
+      this.#parts.logger.warn("an audit record could not be stored", { fault: error.code });
     }
   }
 
@@ -241,7 +241,7 @@ function isWanted(record: AuditRecord, { action, outcome }: AuditQuery): boolean
 }
 
 function others(action: string): AuditEvent {
-  const detail = "different ones, too many to be told apart";
+  const detail = "too many different callers";
   return {
     action,
     target: "",

@@ -92,9 +92,12 @@ export class KeySet implements Disposable {
   /** Keys that could not be confirmed for too long may have been taken back since. */
   dropTooOld(): void {
     if (this.#parts.clock.monotonicMs() < this.#tooOldMs) return;
-    this.#parts.logger.error("the keys of the identity server are too old to be used", {
-      url: this.#config.jwksUrl,
-    });
+    this.#parts.logger.error(
+      "the keys of the identity server are too old; calls with its tokens are refused",
+      {
+        url: this.#config.jwksUrl,
+      },
+    );
     this.#replace([]);
   }
 
@@ -128,8 +131,9 @@ export class KeySet implements Disposable {
     try {
       const keys = await readSigningKeys(await this.#download());
       if (keys === undefined) throw new Error("the answer is not a key set");
-      if (this.#isFailing) logger.info("the keys of the identity server are there again", { url });
-      if (keys.length === 0) logger.warn("the key set has no key that can be used", { url });
+      if (this.#isFailing)
+        logger.info("the keys of the identity server can be fetched again", { url });
+      if (keys.length === 0) logger.warn("the key set has no usable key", { url });
       this.#isFailing = false;
       this.#fetchedMs = clock.monotonicMs();
       this.#nextFetchMs = this.#fetchedMs + refreshMs;

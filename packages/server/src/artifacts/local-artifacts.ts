@@ -133,7 +133,7 @@ function sync({ fd }: FileHandle): Promise<void> {
 function faultOf(error: unknown): unknown {
   const { code } = error as { code?: string };
   if (code === "ENOSPC" || code === "EDQUOT") {
-    return new FaultError("disk_full", "there is no room for an artifact", error);
+    return new FaultError("disk_full", "the disk has no space left for an artifact", error);
   }
   if (code === "EMFILE" || code === "ENFILE") {
     return new ArtifactFault("too many files are open; try again", true, error);

@@ -23,7 +23,7 @@ type AccessSetting =
 const provider = {
   parser: choice<AuthProvider>(["static", "jwks", "multi"]),
   initial: "static" as AuthProvider,
-  initialInWords: "what the auth config looks like",
+  initialInWords: "detected from the auth config",
 } as const;
 const nothingWritten: WrittenAuth = { shape: "static", providers: [] };
 const auth = {
@@ -48,30 +48,31 @@ export const accessSettings: Pick<SettingTable, AccessSetting> = {
   producerAuthProvider: {
     ...provider,
     env: ["PRODUCER_AUTH_PROVIDER"],
-    about:
-      "How tokens of producers are checked; must agree with producerAuthConfig when both are set.",
+    about: "Provider of producer tokens; must match producerAuthConfig if both are set.",
   },
   producerAuthConfig: {
     ...auth,
     env: ["PRODUCER_AUTH_CONFIG"],
-    about: "Who vouches for producers and administrators: tokens, an identity server, or several.",
+    about:
+      "Provider of the tokens of producers and administrators: static tokens, an identity server, or several providers.",
   },
   workerAuthProvider: {
     ...provider,
     env: ["WORKER_AUTH_PROVIDER"],
-    about: "How tokens of workers are checked; must agree with workerAuthConfig when both are set.",
+    about: "Provider of worker tokens; must match workerAuthConfig if both are set.",
   },
   workerAuthConfig: {
     ...auth,
     env: ["WORKER_AUTH_CONFIG"],
-    about: "Who vouches for workers: tokens, an identity server, or several.",
+    about:
+      "Provider of the tokens of workers: static tokens, an identity server, or several providers.",
   },
   identityServiceUrl: {
     ...none,
     parser: url,
     env: ["IDENTITY_SERVICE_URL"],
     about:
-      "Older spelling of two keys: identityJwksUrl is `/v1/.well-known/jwks.json` below it, and identityIssuer is the URL itself.",
+      "Older form of two settings: identityJwksUrl is `/v1/.well-known/jwks.json` below this URL, and identityIssuer is the URL itself.",
   },
   identityJwksUrl: {
     ...none,
@@ -83,13 +84,13 @@ export const accessSettings: Pick<SettingTable, AccessSetting> = {
     ...none,
     parser: issuer,
     env: ["IDENTITY_ISSUER"],
-    about: `Issuer that tokens must name, ${ofProducers}.`,
+    about: `Required issuer of tokens, ${ofProducers}.`,
   },
   identityAudience: {
     ...none,
     parser: audience,
     env: ["IDENTITY_AUDIENCE"],
-    about: `Audience that tokens must name, ${ofProducers}.`,
+    about: `Required audience of tokens, ${ofProducers}.`,
   },
   workerJwksUrl: {
     ...none,
@@ -101,32 +102,31 @@ export const accessSettings: Pick<SettingTable, AccessSetting> = {
     ...none,
     parser: issuer,
     env: ["WORKER_ISSUER"],
-    about: `Issuer that tokens must name, ${ofWorkers}.`,
+    about: `Required issuer of tokens, ${ofWorkers}.`,
   },
   workerAudience: {
     parser: audience,
     initial: "codeq-worker",
     env: ["WORKER_AUDIENCE"],
-    about: `Audience that tokens must name, ${ofWorkers}.`,
+    about: `Required audience of tokens, ${ofWorkers}.`,
   },
   allowedClockSkewSeconds: {
     parser: wholeNumber(0, 600, 60),
     initial: 60,
     unit: "seconds",
     env: ["ALLOWED_CLOCK_SKEW_SECONDS"],
-    about:
-      "How far the clock of an identity server may differ from this one, where its config has no clockSkew.",
+    about: "Tolerated clock difference to an identity server without a clockSkew of its own.",
   },
   allowProducerAsWorker: {
     parser: trueOrFalse,
     initial: false,
     env: ["ALLOW_PRODUCER_AS_WORKER"],
-    about: "Whether a producer's token may also claim and finish tasks.",
+    about: "Whether the token of a producer also allows claiming and finishing tasks.",
   },
   allowRoleHeader: {
     parser: trueOrFalse,
     initial: false,
     about:
-      "Whether a token without roles is an admin's when the request says `X-Role: ADMIN`; only when env is `dev`.",
+      "Whether the header `X-Role: ADMIN` makes a caller without roles an admin; only if env is `dev`.",
   },
 };

@@ -24,7 +24,7 @@ export const artifactSettings: {
     parser: text({ accepts: "a directory", example: "./data" }),
     initial: "",
     initialInWords: "`artifacts` under dataDir",
-    about: "Directory for the artifacts that results carry.",
+    about: "Directory for the artifacts of results.",
   },
   externalUrl: {
     parser: url,
@@ -84,14 +84,14 @@ export const artifactSettings: {
   },
   s3AccessKeyId: {
     env: ["AWS_ACCESS_KEY_ID"],
-    parser: text({ accepts: "text that is not empty", example: "AKIA..." }),
+    parser: text({ accepts: "non-empty text", example: "AKIA..." }),
     initial: "",
     initialInWords: "none; required when artifactProvider is `s3`",
     about: "Whose key signs the requests to the store.",
   },
   s3SecretAccessKey: {
     env: ["AWS_SECRET_ACCESS_KEY"],
-    parser: text({ accepts: "text that is not empty", example: "..." }),
+    parser: text({ accepts: "non-empty text", example: "..." }),
     initial: "",
     initialInWords: "none; required when artifactProvider is `s3`",
     secret: true,
@@ -99,7 +99,7 @@ export const artifactSettings: {
   },
   s3SessionToken: {
     env: ["AWS_SESSION_TOKEN"],
-    parser: text({ accepts: "text that is not empty", example: "..." }),
+    parser: text({ accepts: "non-empty text", example: "..." }),
     initial: "",
     initialInWords: "none",
     secret: true,

@@ -14,8 +14,8 @@ const providersMax = 4;
 
 export const authBlob: Parser<WrittenAuth> = {
   accepts:
-    "a token, a map or JSON object with token (and subject, scopes, ...), a list of those, one with " +
-    "jwksUrl, issuer and audience, or one with providers",
+    "a token, a map or JSON object with token (and subject, scopes, ...), a list of such objects, an object with " +
+    "jwksUrl, issuer and audience, or an object with providers",
   example: '{"token":"...","subject":"my-tenant"}',
   parse(raw) {
     const value = readJson(raw);
@@ -183,7 +183,7 @@ function readTimes(
 function problemOfUrl(text: string, allowInsecure: boolean): string | undefined {
   if (!URL.canParse(text)) return "expected a URL";
   const { protocol, hostname, username, password } = new URL(text);
-  if (username !== "" || password !== "") return "must not carry a user name or password";
+  if (username !== "" || password !== "") return "must not contain a user name or password";
   if (protocol === "https:") return undefined;
   if (protocol !== "http:") return "expected https";
   return allowInsecure || isLoopback(hostname)

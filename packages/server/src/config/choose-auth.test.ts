@@ -161,7 +161,7 @@ test("a config that cannot be used says which part, and never what is in it", ()
     [{ ...server, jwksUrl: "http://id.example.com/hush" }, /jwksUrl: expected https; plain http/],
     [{ ...server, jwksUrl: "http://127.0.0.1.hush.com" }, /jwksUrl: expected https; plain http/],
     [{ ...server, jwksUrl: "http://127.hush.com/" }, /jwksUrl: expected https; plain http/],
-    [{ ...server, jwksUrl: "https://u:hush@id.example.com" }, /must not carry a user name/],
+    [{ ...server, jwksUrl: "https://u:hush@id.example.com" }, /must not contain a user name/],
     [{ ...server, allowInsecureUrl: "hush" }, /allowInsecureUrl: expected true or false/],
     [{ ...server, httpTimeout: "10ms" }, /httpTimeout: expected a duration from 100ms to 1m/],
     [{ ...server, refreshInterval: "hush" }, /refreshInterval: expected a duration/],
@@ -206,7 +206,7 @@ test("a provider that does not fit its config is a mistake", () => {
   ] as const) {
     const env = { ...workers, PRODUCER_AUTH_PROVIDER: said, PRODUCER_AUTH_CONFIG: blob };
     assert.deepEqual(problemsOf({ env }), [
-      `producerAuthProvider: ${said} does not fit producerAuthConfig, which is written for ` +
+      `producerAuthProvider: ${said} does not match producerAuthConfig, which is written for ` +
         `${shape}; remove producerAuthProvider or correct producerAuthConfig`,
     ]);
   }
@@ -215,7 +215,7 @@ test("a provider that does not fit its config is a mistake", () => {
 test("a provider without its config does not fall back to the development token", () => {
   for (const said of ["jwks", "multi"]) {
     assert.deepEqual(problemsOf({ env: { WORKER_AUTH_PROVIDER: said } }), [
-      `workerAuthProvider: ${said} needs workerAuthConfig; set it`,
+      `workerAuthProvider: ${said} needs workerAuthConfig; set both`,
       'producerAuthConfig: no tokens are configured for producers and env is dev; set producerAuthConfig in the file or PRODUCER_AUTH_CONFIG in the environment to {"token":"...","subject":"..."}',
     ]);
   }
@@ -258,7 +258,7 @@ test("the URL of the identity service stands for its key set and issuer", () => 
 test("older keys that are not enough are a mistake, and an auth config wins over them", () => {
   const workers = { WORKER_AUTH_CONFIG: "w" };
   assert.deepEqual(problemsOf({ env: { ...workers, IDENTITY_AUDIENCE: "codeq" } }), [
-    "identityAudience: has no meaning without identityJwksUrl; set it too",
+    "identityAudience: has no effect without identityJwksUrl; set both",
   ]);
   assert.deepEqual(problemsOf({ env: { ...workers, IDENTITY_JWKS_URL: server.jwksUrl } }), [
     "identityJwksUrl: issuer is required",
@@ -267,7 +267,7 @@ test("older keys that are not enough are a mistake, and an auth config wins over
     env: { ...workers, PRODUCER_AUTH_CONFIG: "p", IDENTITY_JWKS_URL: server.jwksUrl },
   });
   assert.equal(config.producerAuth[0]?.type, "static");
-  assert.deepEqual(warnings, ["identityJwksUrl has no effect: producerAuthConfig decides"]);
+  assert.deepEqual(warnings, ["identityJwksUrl has no effect, because producerAuthConfig is set"]);
 });
 
 test("S2: outside dev the development token is refused wherever it stands", () => {

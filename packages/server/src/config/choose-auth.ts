@@ -118,9 +118,9 @@ function choose(
     const disagrees =
       touched.has(names.provider) && blob.providers.length > 0 && said !== blob.shape;
     const problem =
-      `${names.provider}: ${said} does not fit ${names.config}, which is written for ` +
+      `${names.provider}: ${said} does not match ${names.config}, which is written for ` +
       `${blob.shape}; remove ${names.provider} or correct ${names.config}`;
-    const warnings = older.map((name) => `${name} has no effect: ${names.config} decides`);
+    const warnings = older.map((name) => `${name} has no effect, because ${names.config} is set`);
     return {
       isWritten: true,
       providers: blob.providers.map((each) => withSkew(each, settings)),
@@ -146,13 +146,13 @@ function chooseOlder(
   });
   if (older.length === 0) {
     if (said !== "static")
-      return refused(`${names.provider}: ${said} needs ${names.config}; set it`);
+      return refused(`${names.provider}: ${said} needs ${names.config}; set both`);
     return { isWritten: false, providers: [], problems: [], warnings: [] };
   }
   const written = names.written(settings);
   if (written === undefined) {
     const url = names.older.find((name) => name.endsWith("JwksUrl"));
-    return refused(`${older[0]}: has no meaning without ${url}; set it too`);
+    return refused(`${older[0]}: has no effect without ${url}; set both`);
   }
   const read = readJwks(written);
   if (!read.ok) return refused(`${older.join(", ")}: ${read.problem}`);

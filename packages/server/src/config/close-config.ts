@@ -84,8 +84,8 @@ function checkStreams({ workerStreamAddr: address, producerStreamAddr }: Setting
   const isSame = address === producerStreamAddr && address !== "off" && !address.endsWith(":0");
   if (!isSame) return [];
   return [
-    `producerStreamAddr: ${address} is the address of workerStreamAddr, too; both streams answer ` +
-      "on either, so turn one of them off",
+    `producerStreamAddr: ${address} is also the address of workerStreamAddr; each port serves both ` +
+      "streams, so turn one of them off",
   ];
 }
 

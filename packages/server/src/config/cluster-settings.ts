@@ -19,7 +19,7 @@ export const clusterSettings: {
 } = {
   clusterMembers: {
     parser: text({
-      accepts: "id=host:port pairs with commas between them",
+      accepts: "id=host:port pairs separated by commas",
       example: "a=10.0.0.1:7000,b=10.0.0.2:7000,c=10.0.0.3:7000",
       test: (list) => list.split(",").every((each) => nodePattern.test(each.trim())),
     }),
@@ -57,7 +57,7 @@ export const clusterSettings: {
   },
   natsUrls: {
     parser: text({
-      accepts: "nats:// URLs with commas between them",
+      accepts: "nats:// URLs separated by commas",
       example: "nats://10.0.0.1:4222,nats://10.0.0.2:4222",
       test: (list) => list.split(",").every((each) => /^(nats|tls):\/\/./.test(each.trim())),
     }),

@@ -15,13 +15,13 @@ export function connectionProblems(
   }
   if (tlsClientCaFile !== "" && tlsCertFile === "" && tlsKeyFile === "") {
     problems.push(
-      "tlsClientCaFile: clients can show a certificate only where the server has one; set " +
+      "tlsClientCaFile: client certificates need a server with TLS; set " +
         "tlsCertFile and tlsKeyFile",
     );
   }
   if (touched.has("tlsClientAuth") && !touched.has("tlsClientCaFile")) {
     problems.push(
-      "tlsClientAuth: there is nothing to check certificates against; set tlsClientCaFile, or " +
+      "tlsClientAuth: has no effect without the CAs of clients; set tlsClientCaFile, or " +
         "remove tlsClientAuth",
     );
   }
@@ -32,7 +32,7 @@ export function connectionWarnings(settings: Settings): string[] {
   const exposed = exposedAddresses(settings);
   if (exposed.length === 0 || settings.insecure) return [];
   return [
-    `NO TLS on ${exposed.join(", ")}: whoever sits on the way reads and changes tokens and ` +
-      "payloads; set tlsCertFile and tlsKeyFile, or insecure: true behind a proxy that does TLS",
+    `NO TLS on ${exposed.join(", ")}: anyone on the network can read and change tokens and ` +
+      "payloads; set tlsCertFile and tlsKeyFile, or insecure: true behind a proxy that terminates TLS",
   ];
 }

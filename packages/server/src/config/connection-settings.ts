@@ -14,61 +14,61 @@ export const connectionSettings: {
     initial: "",
     initialInWords: "none: no TLS",
     about:
-      "PEM file with the certificate of all listeners, the server's own first, then those that lead to its CA; read again when it changes.",
+      "PEM file with the certificate for all ports: the certificate of the server, then the intermediate certificates. The server reloads the file when it changes.",
   },
   tlsKeyFile: {
     parser: file,
     initial: "",
     initialInWords: "none: no TLS",
-    about: "PEM file with the private key of the certificate, not encrypted.",
+    about: "PEM file with the private key of the certificate, without a passphrase.",
   },
   tlsClientCaFile: {
     parser: file,
     initial: "",
-    initialInWords: "none: clients are not asked for a certificate",
-    about: "PEM file with the CAs whose certificates clients may show; needs tlsCertFile.",
+    initialInWords: "none: no client certificates",
+    about: "PEM file with the CAs of client certificates; needs tlsCertFile.",
   },
   tlsClientAuth: {
     parser: choice(["required", "optional"]),
     initial: "required",
     about:
-      "What tlsClientCaFile asks of clients: `required` refuses a client without a certificate of these CAs, `optional` only one with a wrong certificate.",
+      "Whether client certificates are `required`, or `optional`: then only clients with an invalid certificate are rejected.",
   },
   insecure: {
     parser: trueOrFalse,
     initial: false,
     about:
-      "States that listening beyond this machine without TLS is meant, behind a proxy that does TLS, say; without it the server warns.",
+      "States that listening on other addresses without TLS is intended, for example behind a proxy that terminates TLS. Otherwise the server logs a warning.",
   },
   connectionsMax: {
     ...count(1, 1_000_000, 10_000),
     about:
-      "Most connections open at once, on each listener; beyond it the one that has been idle for longest is closed.",
+      "Maximum number of open connections per port; above it the server closes the connection that has been idle for the longest time.",
   },
   headersTimeoutSeconds: {
     ...seconds(1, 3600, 10),
     about:
-      "How long a client may take for the handshake of TLS, and for the headers of a request; at most requestTimeoutSeconds.",
+      "Time limit for the TLS handshake, and for the headers of a request; at most requestTimeoutSeconds.",
   },
   requestTimeoutSeconds: {
     ...seconds(1, 86_400, 60),
-    about: "How long a client may take to send a whole HTTP request, body included.",
+    about: "Time limit for receiving a whole HTTP request, including the body.",
   },
   keepAliveSeconds: {
     ...seconds(1, 86_400, 72),
     about:
-      "How long an HTTP connection stays open after an answer; to be longer than that of a proxy in front.",
+      "How long an idle HTTP connection stays open; must be longer than the idle timeout of a proxy in front.",
   },
   headerBytesMax: {
     ...bytes(4096, 1024 * 1024, 16 * 1024),
-    about: "Largest headers of a request or of a call.",
+    about: "Maximum size of the headers of a request or gRPC call.",
   },
   streamsPerConnectionMax: {
     ...count(1, 100_000, 256),
-    about: "Most gRPC calls open at once on one connection.",
+    about: "Maximum number of open gRPC calls per connection.",
   },
   streamsMax: {
     ...count(1, 1_000_000, 20_000),
-    about: "Most gRPC streams that are open at once; one tenant has at most half of them.",
+    about: "Maximum number of open gRPC streams; one tenant can have at most half of them.",
   },
 };

@@ -23,7 +23,7 @@ export function renderHelp(): string {
   const lines = [
     "codeQ server",
     "",
-    "Settings come from defaults, then the config file, then the environment, then flags.",
+    "Flags override environment variables, which override the config file, which overrides defaults.",
     "",
     `  ${configPathFlag} <path>`,
     `      YAML file to read (environment variable ${configPathEnv}).`,

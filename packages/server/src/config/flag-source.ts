@@ -19,7 +19,7 @@ export function readFlags(argv: readonly string[]): FlagSource {
     } else if (!settingByFlag.has(flag) && flag !== configPathFlag) {
       problems.push(unknownFlag(flag));
     } else if (seen.has(flag)) {
-      problems.push(`flag ${flag} is given twice; keep one`);
+      problems.push(`flag ${flag} is given twice; remove one of them`);
     } else if (value === undefined || value.trim() === "") {
       problems.push(`flag ${flag} needs a value: ${flag}=<value>`);
     } else {
@@ -82,7 +82,7 @@ function isSwitch(flag: string): boolean {
 
 function unknownFlag(flag: string): string {
   if (inactiveNames.some((name) => flagOf(name) === flag)) {
-    return `flag ${flag} is not in this version; remove it`;
+    return `flag ${flag} is not supported in this version; remove it`;
   }
   const hint = didYouMean(flag, [...settingByFlag.keys(), configPathFlag]);
   return `flag ${flag}: there is no such flag${hint} (--help lists all)`;
@@ -92,5 +92,5 @@ function warnOfSecret(flag: string): string[] {
   const name = settingByFlag.get(flag);
   if (name === undefined || rowOf(name).secret !== true) return [];
   const variable = envNamesOf(name)[0];
-  return [`flag ${flag} shows a secret to every user of this machine; ${variable} does not`];
+  return [`flag ${flag} shows a secret to every user of this machine; use ${variable} instead`];
 }

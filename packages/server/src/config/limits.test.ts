@@ -101,7 +101,7 @@ quotas:
   const shown = describeConfig(config).find(({ key }) => key === "quotas")?.value;
   assert.equal(
     shown,
-    "pendingTasks 100, storedBytes 5000, concurrentLeases 4, 3 with numbers of their own",
+    "pendingTasks 100, storedBytes 5000, concurrentLeases 4, 3 with their own quotas",
   );
 });
 
@@ -132,8 +132,8 @@ test("absurd quotas are refused, each with the place and what was expected", () 
     ["quotas: { default: { requestsPerSecond: true } }", /requestsPerSecond: expected a whole/],
     ["quotas: { default: { concurrentLeases: [] } }", /concurrentLeases: expected a whole/],
     ["quotas: { tenants: [acme] }", /tenants: expected a map of tenants/],
-    ["quotas: { tenants: { ACME: {} } }", /tenants: "ACME" cannot be a tenant/],
-    ["quotas: { tenants: { 7: {} } }", /tenants: "7" cannot be a tenant/],
+    ["quotas: { tenants: { ACME: {} } }", /tenants: "ACME" is not a valid tenant/],
+    ["quotas: { tenants: { 7: {} } }", /tenants: "7" is not a valid tenant/],
     ["quotas: { tenants: { acme: 7 } }", /tenants\.acme: expected a map/],
     ["quotas: { tenants: { acme: { leases: 7 } } }", /tenants\.acme: a field is not one of/],
   ];

@@ -351,7 +351,7 @@ test("flags: twice, without a value, and arguments that are none are refused", (
   assert.deepEqual(
     problemsOf({ argv: ["--port=1", "--port=2", "--host", "--shards", "serve", "9"] }),
     [
-      "flag --port is given twice; keep one",
+      "flag --port is given twice; remove one of them",
       "flag --host needs a value: --host=<value>",
       "argument 6: expected a flag such as --port=8080",
       'shards (flag --shards): "serve" is not accepted: expected a whole number from 1 to 64; ' +

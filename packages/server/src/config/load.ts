@@ -60,7 +60,7 @@ function readConfigFile(input: ConfigInput, fromFlag: string | undefined): Sourc
   } catch (error) {
     const code = (error as { code?: unknown } | null)?.code;
     const why = code === "ENOENT" ? "does not exist" : `cannot be read (${String(code)})`;
-    const fix = "correct the path, or leave it out to run without a file";
+    const fix = "correct the path, or remove it to run without a file";
     return { ...nothing, problems: [`config file ${path} (${asker}) ${why}; ${fix}`] };
   }
 }
@@ -134,7 +134,7 @@ class Draft {
       if (value === undefined) continue;
       if (written.has(name)) {
         this.problems.push(
-          `${name} (${origin.where}): also set by persistenceConfig.${field}; keep one of the two`,
+          `${name} (${origin.where}): also set by persistenceConfig.${field}; remove one of them`,
         );
       }
       this.touched.add(name);
@@ -144,7 +144,7 @@ class Draft {
     if (blob.fsyncOnCommit === false && !written.has("durability")) {
       this.warnings.push(
         `persistenceConfig.fsyncOnCommit (${origin.where}): false has no effect; ` +
-          "durability decides, and os or interval trade safety for speed",
+          "use durability: os or interval for less durability and more speed",
       );
     }
   }

@@ -58,7 +58,7 @@ export function describeQuotas({ default: all, tenants }: Quotas): string {
   const written = quotaNames
     .filter((name) => all[name] !== Number.POSITIVE_INFINITY)
     .map((name) => `${name} ${all[name]}`);
-  if (tenants.size > 0) written.push(`${tenants.size} with numbers of their own`);
+  if (tenants.size > 0) written.push(`${tenants.size} with their own quotas`);
   return written.join(", ");
 }
 
@@ -84,7 +84,7 @@ function readTenants(raw: unknown, all: TenantQuota): Parsed<Map<string, TenantQ
   if (entries.length > tenantsMax) return refused(`tenants: expected at most ${tenantsMax}`);
   for (const [tenant, value] of entries) {
     if (!limits.tenantPattern.test(tenant)) {
-      return refused(`tenants: ${JSON.stringify(tenant.slice(0, 64))} cannot be a tenant`);
+      return refused(`tenants: ${JSON.stringify(tenant.slice(0, 64))} is not a valid tenant`);
     }
     const quota = readQuota(`tenants.${tenant}`, value ?? {}, all);
     if (!quota.ok) return quota;

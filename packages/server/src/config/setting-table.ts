@@ -26,7 +26,7 @@ const gibibyte = 1024 * 1024 * 1024;
 
 const directory = text({ accepts: "a directory", example: "./data" });
 
-const sameHost = "Without a host the address is that of `host`; `off` listens nowhere.";
+const sameHost = "Without a host, the port listens on `host`; `off` turns the port off.";
 const streamAddress = text({
   accepts: "host:port, :port or off, with a port from 0 to 65535",
   example: ":9091",
@@ -41,26 +41,26 @@ export const settingTable: SettingTable = {
   port: {
     ...count(0, 65_535, 8080),
     env: ["PORT"],
-    about: "TCP port of the HTTP API; 0 takes any free one.",
+    about: "TCP port of the HTTP API; 0 selects a free port.",
   },
   host: {
     env: ["HOST"],
     parser: text({ accepts: "an address or host name", example: "0.0.0.0" }),
     initial: "127.0.0.1",
     about:
-      "Address to listen on; the default is reachable from this machine only, `0.0.0.0` from everywhere.",
+      "Address to listen on; the default accepts connections from this machine only, `0.0.0.0` from all networks.",
   },
   workerStreamAddr: {
     env: ["WORKER_STREAM_ADDR"],
     parser: streamAddress,
     initial: ":9091",
-    about: `Where gRPC clients connect, by convention workers; both streams answer here. ${sameHost}`,
+    about: `Address of the gRPC port for workers; it also serves producers. ${sameHost}`,
   },
   producerStreamAddr: {
     env: ["PRODUCER_STREAM_ADDR"],
     parser: streamAddress,
     initial: ":9092",
-    about: `Where gRPC clients connect, by convention producers; both streams answer here. ${sameHost}`,
+    about: `Address of the gRPC port for producers; it also serves workers. ${sameHost}`,
   },
   ...connectionSettings,
   env: {
@@ -72,19 +72,19 @@ export const settingTable: SettingTable = {
     }),
     initial: "dev",
     about:
-      "Name of the environment; only exactly `dev` allows the development token and an empty webhook secret.",
+      "Name of the environment; only `dev` allows the development token and an empty webhook secret.",
   },
   logLevel: {
     env: ["LOG_LEVEL"],
     parser: choice(["debug", "info", "warn", "error"], { synonyms: { warning: "warn" } }),
     initial: "info",
-    about: "Least important log lines to write.",
+    about: "Minimum level of the log lines to write.",
   },
   logFormat: {
     env: ["LOG_FORMAT"],
     parser: choice(["json", "text"]),
     initial: "json",
-    about: "Shape of a log line.",
+    about: "Format of the log lines.",
   },
   timezone: {
     env: ["TIMEZONE"],
@@ -95,11 +95,11 @@ export const settingTable: SettingTable = {
     }),
     initial: "UTC",
     about:
-      "Time zone of the timestamps that callers see; the Go server had `America/Sao_Paulo` by default.",
+      "Time zone of the timestamps in answers; the default of the Go server was `America/Sao_Paulo`.",
   },
   shutdownGraceSeconds: {
     ...seconds(0, 3600, 10),
-    about: "How long requests in flight may take after a stop signal before they are cut off.",
+    about: "Time that requests in flight get to finish after a stop signal.",
   },
   persistenceProvider: {
     env: ["PERSISTENCE_PROVIDER"],
@@ -113,7 +113,7 @@ export const settingTable: SettingTable = {
     }),
     initial: "embedded",
     about:
-      "Where tasks live: `embedded` on disk under dataDir (`pebble` is a synonym), `memory` until the process ends.",
+      "Where tasks are stored: `embedded` on disk in dataDir (`pebble` is a synonym), `memory` in memory until the process ends.",
   },
   persistenceConfig: {
     env: ["PERSISTENCE_CONFIG"],
@@ -123,18 +123,18 @@ export const settingTable: SettingTable = {
     // Files written for other stores keep a password in here.
     secret: true,
     about:
-      "Older spelling of dataDir (`path`), durability (`fsyncOnCommit: true` is `fsync`) and shards (`numShards`).",
+      "Older form of dataDir (`path`), durability (`fsyncOnCommit: true` means `fsync`) and shards (`numShards`).",
   },
   dataDir: {
     parser: directory,
     initial: "./data",
-    about: "Directory of the log and the store; one server process at a time.",
+    about: "Directory of the log and the store; used by one server process at a time.",
   },
   durability: {
     parser: choice(["fsync", "interval", "os"]),
     initial: "fsync",
     about:
-      "When an acknowledged change is on the disk: `fsync` before the acknowledgement, `interval` within syncIntervalMs, `os` when the system writes it.",
+      "When an acknowledged change is synced to disk: `fsync` before the acknowledgement, `interval` within syncIntervalMs, `os` when the operating system writes it.",
   },
   syncIntervalMs: {
     ...count(1, 60_000, 100),
@@ -144,79 +144,79 @@ export const settingTable: SettingTable = {
   shards: {
     ...count(1, 64, 1),
     about:
-      "Number of shards: threads with a store each, over which the tasks of this server are spread. Recorded when the data directory is first used; `codeq shards migrate` changes it.",
+      "Number of shards: threads with their own store, over which the server distributes its tasks. Recorded when the data directory is first used; `codeq shards migrate` changes it.",
   },
   fronts: {
     ...count(0, 16, 0),
     about:
-      "Number of threads that have the connections of the HTTP API: sockets, TLS and reading requests. With 0 the main thread has them. Needs a system on which threads can share a port, such as Linux.",
+      "Number of threads that handle the connections of the HTTP API: sockets, TLS and reading requests. With 0 the main thread handles them. Needs a system on which threads can share a port, such as Linux.",
   },
   minFreeDiskBytes: {
     ...bytes(0, 1024 * gibibyte, 64 * 1024 * 1024),
-    about: "Free space below which writes are refused until there is more.",
+    about: "Minimum free disk space; below it the server refuses writes.",
   },
   ...storageSettings,
   ...clusterSettings,
   ...artifactSettings,
   retentionSeconds: {
     ...seconds(1, decadeSeconds, 86_400),
-    about: "How long a finished task and its result are kept, counted from when it finished.",
+    about: "How long a finished task and its result are kept, from the end of the task.",
   },
   dlqRetentionSeconds: {
     ...seconds(0, decadeSeconds, 604_800),
-    about: "How long a dead-lettered task is kept; 0 keeps it for ever.",
+    about: "How long a dead letter is kept; 0 keeps it forever.",
   },
   auditRetentionSeconds: {
     ...seconds(0, decadeSeconds, 90 * 86_400),
-    about: "How long an audit record is kept; 0 keeps it for ever.",
+    about: "How long an audit record is kept; 0 keeps it forever.",
   },
   ...accessSettings,
   defaultLeaseSeconds: {
     ...seconds(limits.leaseSecondsMin, limits.leaseSecondsMax, 300),
     env: ["DEFAULT_LEASE_SECONDS"],
-    about: "Lease of a claim that does not ask for one.",
+    about: "Default length of a lease.",
   },
   maxAttemptsDefault: {
     ...count(1, limits.maxAttemptsMax, 5),
     env: ["MAX_ATTEMPTS_DEFAULT"],
-    about: "Deliveries before a task that does not say otherwise is dead-lettered.",
+    about: "Default number of attempts before a task becomes a dead letter.",
   },
   backoffPolicy: {
     env: ["BACKOFF_POLICY"],
     parser: choice(["exp_full_jitter", "exp_equal_jitter", "exponential", "linear", "fixed"]),
     initial: "exp_full_jitter",
-    about: "How the delay before another delivery grows with the attempts.",
+    about: "How the delay before a retry grows with the number of attempts.",
   },
   backoffBaseSeconds: {
     ...seconds(1, yearSeconds, 5),
     env: ["BACKOFF_BASE_SECONDS"],
-    about: "First step of the backoff.",
+    about: "Base delay of the backoff.",
   },
   backoffMaxSeconds: {
     ...seconds(1, yearSeconds, 900),
     env: ["BACKOFF_MAX_SECONDS"],
-    about: "Longest delay of the backoff, and of a nack that asks for one.",
+    about: "Maximum delay of the backoff, and of a nack with a delay.",
   },
   webhookHmacSecret: {
     env: ["WEBHOOK_HMAC_SECRET"],
-    parser: text({ accepts: "text that is not empty", example: "..." }),
+    parser: text({ accepts: "non-empty text", example: "..." }),
     initial: "",
     initialInWords: "none when env is `dev`, otherwise required",
     secret: true,
-    about: "Key that signs webhooks and callbacks.",
+    about: "Secret that signs webhooks.",
   },
   webhookSecrets: {
     parser: webhookSecretsBlob,
     initial: noWebhookSecrets,
-    initialInWords: "none: webhookHmacSecret signs",
+    initialInWords: "none: webhookHmacSecret is used",
     secret: true,
     about:
-      "Keys that sign webhooks in the form of Standard Webhooks (`whsec_` and base64): a `default` for all and `tenants` by name, each one secret or two, the newest first; both sign.",
+      "Secrets that sign webhooks, as defined by Standard Webhooks (`whsec_` and base64): a `default` for all tenants and `tenants` by name, each with one or two secrets, the newest first; both are used.",
   },
   webhookAllowPrivateNetworks: {
     parser: trueOrFalse,
     initial: false,
-    about: "Whether webhooks may go to loopback, link-local and private addresses.",
+    about: "Whether webhooks may be sent to loopback, link-local and private addresses.",
   },
   webhookDisableAfterSeconds: {
     ...seconds(0, yearSeconds, 5 * 86_400),
@@ -226,17 +226,17 @@ export const settingTable: SettingTable = {
   resultWebhookMaxAttempts: {
     ...count(1, 100, 5),
     env: ["RESULT_WEBHOOK_MAX_ATTEMPTS"],
-    about: "Tries to deliver a result callback.",
+    about: "Maximum number of tries to deliver a callback.",
   },
   resultWebhookBaseBackoffSeconds: {
     ...seconds(1, 86_400, 2),
     env: ["RESULT_WEBHOOK_BASE_BACKOFF_SECONDS"],
-    about: "Wait after the first failed callback; it doubles with every further one.",
+    about: "Delay after the first failed try of a callback; it doubles with every further try.",
   },
   resultWebhookMaxBackoffSeconds: {
     ...seconds(1, 86_400, 60),
     env: ["RESULT_WEBHOOK_MAX_BACKOFF_SECONDS"],
-    about: "Longest wait between two tries of a callback.",
+    about: "Maximum delay between two tries of a callback.",
   },
   subscriptionMinIntervalSeconds: {
     ...seconds(1, 86_400, 5),
@@ -250,43 +250,43 @@ export const settingTable: SettingTable = {
   },
   bodyBytesMax: {
     ...bytes(1024, gibibyte, limits.bodyBytesMax),
-    about: "Largest request body.",
+    about: "Maximum size of a request body.",
   },
   payloadBytesMax: {
     ...bytes(1024, gibibyte, limits.payloadBytesMax),
     about:
-      "Largest payload of one task; at most bodyBytesMax, and at most 4128768 where workers use streams.",
+      "Maximum size of a payload; at most bodyBytesMax, and at most 4128768 if workers use streams.",
   },
   lenientInput: {
     parser: trueOrFalse,
     initial: false,
     about:
-      "Whether fields and query parameters that are not known are ignored instead of refused, for old clients.",
+      "Whether unknown fields and query parameters are ignored instead of refused, for old clients.",
   },
   createBatchMax: {
     ...count(1, 100_000, limits.createBatchMax),
-    about: "Most tasks in one batch create.",
+    about: "Maximum number of tasks in a batch create.",
   },
   claimBatchMax: {
     ...count(1, 100_000, limits.claimBatchMax),
-    about: "Most tasks in one batch claim.",
+    about: "Maximum number of tasks in a batch claim.",
   },
   resultBatchMax: {
     ...count(1, 100_000, limits.resultBatchMax),
-    about: "Most results in one batch submit.",
+    about: "Maximum number of results in a batch submit.",
   },
   metricsCommandsMax: {
     ...count(1, 100_000, 200),
-    about: "Commands that metrics tell apart; the rest are counted together as `_other`.",
+    about:
+      "Maximum number of commands with their own metrics; all others are counted together as `_other`.",
   },
   metricsToken: {
-    parser: text({ accepts: "text that is not empty", example: "..." }),
+    parser: text({ accepts: "non-empty text", example: "..." }),
     initial: "",
     initialInWords: "none",
     secret: true,
     about:
-      "Token with which `/metrics` names commands to callers from other machines, as it does to " +
-      "operators and to callers on this machine.",
+      "Token that lets callers from other machines see command names in `/metrics`; operators and callers on this machine always see them.",
   },
   console: {
     parser: trueOrFalse,
@@ -307,7 +307,7 @@ export const settingTable: SettingTable = {
     initial: noQuotas,
     initialInWords: "none",
     about:
-      "What one tenant may have: a `default` for all and `tenants` by name, each with pendingTasks, storedBytes, requestsPerSecond and concurrentLeases; 0 is no limit.",
+      "Quotas of tenants: a `default` for all tenants and `tenants` by name, each with pendingTasks, storedBytes, requestsPerSecond and concurrentLeases; 0 means no limit.",
   },
   ...tracingSettings,
   ...rateLimitSettings,

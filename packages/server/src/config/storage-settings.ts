@@ -12,31 +12,30 @@ export const storageSettings: {
   lsmCacheBytes: {
     ...bytes(mebibyte, 64 * gibibyte, 32 * mebibyte),
     about:
-      "Memory for blocks of the store that were read, in each shard; more helps where many old tasks and results are read.",
+      "Block cache of the store of each shard; a larger cache helps when many old tasks and results are read.",
   },
   lsmWriteBufferBytes: {
     ...bytes(mebibyte, gibibyte, 32 * mebibyte),
     about:
-      "What the store of each shard collects in memory before it writes a file, held up to twice; less means more work for compactions.",
+      "Write buffer of the store of each shard, held up to twice; a smaller buffer means more compactions.",
   },
   flushBytes: {
     ...bytes(64 * 1024, gibibyte, 6 * mebibyte),
     about:
-      "Changes that each shard collects in memory before it writes their sum to the store; at four times as much commits wait.",
+      "Changes that each shard collects in memory before it flushes them to the store; at four times this size, commits wait for the flush.",
   },
   sweepBatchMax: {
     ...count(1, 100_000, 256),
     about:
-      "Most tasks that one step of a sweep takes: leases that ended, delayed tasks that became due, tasks whose retention ended.",
+      "Maximum number of tasks per step of a sweep: expired leases, delayed tasks that became due, tasks whose retention ended.",
   },
   retentionSweepSeconds: {
     ...seconds(1, 86_400, 1),
     about:
-      "Tasks whose retention ends within the same span of this length are deleted together, at its end.",
+      "Interval of the retention sweep; each sweep deletes the tasks whose retention has ended.",
   },
   scrubIntervalSeconds: {
     ...seconds(0, yearSeconds, 86_400),
-    about:
-      "How often all files of the store are read and checked; 0 checks them at the start only.",
+    about: "How often the server verifies all files of the store; 0 verifies them only at start.",
   },
 };

@@ -15,7 +15,7 @@ const share: Parser<number> = {
 
 const pairs = (example: string): Parser<string> =>
   text({
-    accepts: "name=value pairs with commas between them",
+    accepts: "name=value pairs separated by commas",
     example,
     test: (list) => list.split(",").every((pair) => /^\s*[^=\s]+\s*=/.test(pair)),
   });
@@ -31,7 +31,7 @@ export const tracingSettings: {
   },
   tracingServiceName: {
     env: ["TRACING_SERVICE_NAME", "OTEL_SERVICE_NAME"],
-    parser: text({ accepts: "text that is not empty", example: "codeq" }),
+    parser: text({ accepts: "non-empty text", example: "codeq" }),
     initial: "codeq",
     about: "Name of this server in traces (`service.name`).",
   },
@@ -44,20 +44,20 @@ export const tracingSettings: {
     }),
     initial: "localhost:4317",
     about:
-      "Collector that gets the spans; with `http/protobuf` they are posted to `/v1/traces` there.",
+      "Address of the collector; with `http/protobuf` the server posts spans to its path `/v1/traces`.",
   },
   tracingOtlpProtocol: {
     env: ["OTEL_EXPORTER_OTLP_PROTOCOL"],
     parser: choice(["grpc", "http/protobuf"]),
     initial: "grpc",
     about:
-      "How spans are sent: OTLP over `grpc`, usually on port 4317, or `http/protobuf`, on 4318.",
+      "Protocol of the collector: OTLP over `grpc`, usually on port 4317, or `http/protobuf`, usually on port 4318.",
   },
   tracingOtlpInsecure: {
     env: ["TRACING_OTLP_INSECURE", "OTEL_EXPORTER_OTLP_INSECURE"],
     parser: trueOrFalse,
     initial: false,
-    about: "Whether spans go without TLS to a tracingOtlpEndpoint that does not say http or https.",
+    about: "Whether spans are sent without TLS if tracingOtlpEndpoint has no http:// or https://.",
   },
   tracingOtlpHeaders: {
     env: ["OTEL_EXPORTER_OTLP_HEADERS"],
@@ -65,21 +65,19 @@ export const tracingSettings: {
     initial: "",
     initialInWords: "none",
     secret: true,
-    about: "Headers for the collector, as name=value pairs with commas between them.",
+    about: "Headers for the collector, as name=value pairs separated by commas.",
   },
   tracingSampleRatio: {
     env: ["TRACING_SAMPLE_RATIO", "OTEL_TRACES_SAMPLER_ARG"],
     parser: share,
     initial: 1,
-    about:
-      "Share of traces that are kept when the caller has not decided; a caller's own decision is followed.",
+    about: "Share of traces that are sampled if the caller made no sampling decision.",
   },
   tracingResourceAttributes: {
     env: ["OTEL_RESOURCE_ATTRIBUTES"],
     parser: pairs("deployment.region=eu"),
     initial: "",
     initialInWords: "none",
-    about:
-      "Further attributes of this server in traces, as name=value pairs with commas between them.",
+    about: "Further attributes of this server in traces, as name=value pairs separated by commas.",
   },
 };

@@ -37,7 +37,7 @@ test("what is no secret is refused in words that do not repeat it", () => {
     [{ default: 7 }, /^default: expected/],
     [{ tenants: { acme: [] } }, /^tenants.acme: expected/],
     [{ tenants: { acme: null } }, /^tenants.acme: expected/],
-    [{ tenants: { [`${hush}/`]: secret } }, /^tenants: number 1 is none$/],
+    [{ tenants: { [`${hush}/`]: secret } }, /^tenants: the name of entry 1 is not a valid tenant$/],
     [{ tenants: [secret] }, /^tenants: expected a map/],
     [{ [hush]: secret }, /^a field is not one of default, tenants$/],
   ] as const) {

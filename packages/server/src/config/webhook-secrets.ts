@@ -44,7 +44,8 @@ function readTenants(raw: unknown): Parsed<Map<string, readonly string[]>> {
   if (entries.length > tenantsMax) return refused(`tenants: expected at most ${tenantsMax}`);
   for (const [index, [tenant, value]] of entries.entries()) {
     // What cannot be a tenant may be a secret in the wrong place, so it is not repeated.
-    if (!limits.tenantPattern.test(tenant)) return refused(`tenants: number ${index + 1} is none`);
+    if (!limits.tenantPattern.test(tenant))
+      return refused(`tenants: the name of entry ${index + 1} is not a valid tenant`);
     const secrets = readSecrets(`tenants.${tenant}`, value);
     if (!secrets.ok) return secrets;
     if (secrets.value.length === 0) return refused(`tenants.${tenant}: expected ${form}`);

@@ -31,7 +31,7 @@ export function collectArtifacts(parts: {
         })
         .catch((error: unknown) => {
           // They take room and nothing else; the next sweep tries again.
-          logger.warn("artifacts could not be looked through", { error: String(error) });
+          logger.warn("artifacts could not be checked", { error: String(error) });
         });
     },
   };

@@ -207,9 +207,12 @@ export class DeliverWebhooks implements Job {
     for (const { dueMs } of over) this.plan(dueMs);
     const { tenantId, endpoint } = callback;
     if (turned === "silent") {
-      this.#warnings.warn("webhook endpoint does not answer", { tenantId, endpoint });
+      this.#warnings.warn("webhook endpoint does not respond; sending one callback at a time", {
+        tenantId,
+        endpoint,
+      });
     } else if (turned === "answering") {
-      this.#logger.info("webhook endpoint answers again", { tenantId, endpoint });
+      this.#logger.info("webhook endpoint responds again", { tenantId, endpoint });
     }
   }
 
@@ -349,7 +352,7 @@ export class DeliverWebhooks implements Job {
 }
 
 const noAnswer: NoAnswer = { why: "there was no answer" };
-const silentTooLong = "the endpoint did not answer for too long";
+const silentTooLong = "the endpoint did not respond for too long";
 const endpointDisabled = "the endpoint is disabled; enable it, and send the callback again";
 /** The endpoint says that it will never be there again. */
 const gone = 410;

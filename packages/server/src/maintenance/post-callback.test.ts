@@ -44,7 +44,7 @@ test("a connection that does not come about is given up after 3 seconds", async 
   await clock.advance(2999);
   assert.equal(socket.readyState, "open");
   await clock.advance(1);
-  assert.deepEqual(await status, { why: "there was no answer in time" });
+  assert.deepEqual(await status, { why: "no answer before the timeout" });
   assert.equal(clock.timers, 0);
 });
 
@@ -56,7 +56,7 @@ test("an answer that does not come is given up after 15 seconds", async (t) => {
   await clock.advance(14_999);
   assert.equal(socket.readyState, "open");
   await clock.advance(1);
-  assert.deepEqual(await status, { why: "there was no answer in time" });
+  assert.deepEqual(await status, { why: "no answer before the timeout" });
 });
 
 test("an answer without end is cut, and its status counts", async (t) => {

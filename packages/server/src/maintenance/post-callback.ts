@@ -104,7 +104,7 @@ function statusOf(
     let status: number | undefined;
     let failure: NoAnswer | undefined;
     const cut = (): void => {
-      failure = { why: "there was no answer in time" };
+      failure = { why: "no answer before the timeout" };
       outgoing.destroy();
     };
     const cancelConnect = clock.after(connectMs, cut);

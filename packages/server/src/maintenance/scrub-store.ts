@@ -23,7 +23,7 @@ export function scrubStore(parts: {
       const startedMs = clock.monotonicMs();
       // Other jobs do not wait for it. The engine reports what is damaged itself.
       store.scrub().then(
-        () => logger.info("the store was checked", { ms: clock.monotonicMs() - startedMs }),
+        () => logger.info("the store was verified", { ms: clock.monotonicMs() - startedMs }),
         () => {},
       );
       return Promise.resolve();

@@ -74,7 +74,7 @@ function onDeadLetters(
       if (!filter.ok) return filter;
       const isFiltered = Object.keys(filter.value).length > 0;
       if (Number(ids.length > 0) + Number(isFiltered) + Number(isAll) !== 1) {
-        return refusal("invalid_argument", "give one of 'ids', a filter, or 'all': true");
+        return refusal("invalid_argument", "pass one of 'ids', a filter, or 'all': true");
       }
       if (input.limit < 0 || input.limit > limits.bulkLimitMax) {
         return refusal("invalid_argument", `invalid 'limit' (1 to ${limits.bulkLimitMax})`);

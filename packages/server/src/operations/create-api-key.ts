@@ -90,7 +90,7 @@ function readRole(text: string, identity: Identity): Answer<ApiKeyRole> {
     return refusal("invalid_argument", `invalid 'role' (one of ${apiKeyRoles.join(", ")})`);
   }
   if (value === "operator" && !identity.isOperator) {
-    return refusal("operator_only", "only operators may create keys of operators");
+    return refusal("operator_only", "only operators may create keys with the role operator");
   }
   return { ok: true, value };
 }
@@ -101,7 +101,7 @@ function readScopes(texts: readonly string[], role: ApiKeyRole): Answer<readonly
     return refusal("invalid_argument", `invalid 'scopes' (of ${ofTasks.join(", ")})`);
   }
   if (value.length === 0 && role === "none") {
-    return refusal("invalid_argument", "a key without scopes and role could do nothing; give some");
+    return refusal("invalid_argument", "a key needs scopes or a role");
   }
   return { ok: true, value };
 }
@@ -127,7 +127,7 @@ function readExpiry(input: CreateApiKeyInput, nowMs: number): Answer<number | un
   const { expiresAt, expiresInSeconds } = input;
   const max = limits.apiKeySecondsMax;
   if (expiresAt !== "" && expiresInSeconds !== 0) {
-    return refusal("invalid_argument", "give 'expiresAt' or 'expiresInSeconds', not both");
+    return refusal("invalid_argument", "pass 'expiresAt' or 'expiresInSeconds', not both");
   }
   const isCount = Number.isSafeInteger(expiresInSeconds) && expiresInSeconds >= 0;
   if (!isCount || expiresInSeconds > max) {

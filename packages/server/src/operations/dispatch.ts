@@ -239,7 +239,7 @@ function inTenant(
 ): Answer<Identity> {
   if (tenant === undefined || tenant === identity.tenantId) return { ok: true, value: identity };
   if (!identity.isOperator)
-    return refusal("operator_only", "only operators may name another tenant");
+    return refusal("operator_only", "only operators may select another tenant");
   const isEvery = tenant === everyTenant && operation.forEveryTenant === true;
   if (!isEvery && !isTenantId(tenant)) return refusal("invalid_argument", "invalid 'tenant'");
   const tenantId = tenant as TenantId;

@@ -41,7 +41,7 @@ function describe(input: EditTaskInput): string {
 function editOf(server: Server, input: EditTaskInput): Answer<TaskEdit> {
   const { command, priority, payload, runAt, delaySeconds } = input;
   if (names.every((name) => input[name] === undefined)) {
-    return refusal("invalid_argument", `nothing to change: give one of ${names.join(", ")}`);
+    return refusal("invalid_argument", `nothing to change: pass one of ${names.join(", ")}`);
   }
   if (command !== undefined && !limits.commandPattern.test(command)) {
     return refusal("invalid_command");

@@ -108,6 +108,6 @@ class CountedCall implements Admission {
 
 /** Waiting would not help, so this is not answered as something that passes. */
 function tooLarge(tasks: number, burst: number): Refusal {
-  const text = `a batch of ${tasks} is more than the rate limit allows at once; send at most ${burst}`;
+  const text = `a batch of ${tasks} is larger than the burst size of the rate limit; send at most ${burst}`;
   return refusal("invalid_argument", text);
 }

@@ -16,7 +16,7 @@ export const listApiKeys: Operation<PageInput, ApiKeyPage> = {
     const limit = pageLimitOf(input);
     if (!limit.ok) return limit;
     if (!/^([a-z0-9-]{1,63}\/cq_[0-9a-z]{1,32})?$/.test(after)) {
-      return refusal("invalid_argument", "invalid 'after' (use 'next' of the page before)");
+      return refusal("invalid_argument", "invalid 'after' (use 'next' of the previous page)");
     }
     const page = await apiKeys.list({ tenantId: askedTenant(call), after, limit: limit.value });
     return { ok: true, value: page };

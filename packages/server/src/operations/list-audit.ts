@@ -27,7 +27,7 @@ export const listAudit: Operation<ListAuditInput, AuditPage> = {
     const limit = pageLimitOf(input);
     if (!limit.ok) return limit;
     if (!/^([0-9a-f]{14}\/[0-9a-f]{16})?$/.test(after)) {
-      return refusal("invalid_argument", "invalid 'after' (use 'next' of the page before)");
+      return refusal("invalid_argument", "invalid 'after' (use 'next' of the previous page)");
     }
     if (!/^([a-z_]{1,64})?$/.test(action)) return refusal("invalid_argument", "invalid 'action'");
     const outcome = auditOutcomes.find((each) => each === input.outcome);

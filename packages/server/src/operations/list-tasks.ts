@@ -25,7 +25,7 @@ export const listTasks: Operation<ListTasksInput, FoundTasks> = {
       return refusal("invalid_argument", "invalid 'order': it must be newest or oldest");
     }
     if (!/^([0-9a-f-]{36})?$/.test(input.after)) {
-      return refusal("invalid_argument", "invalid 'after' (use 'next' of the page before)");
+      return refusal("invalid_argument", "invalid 'after' (use 'next' of the previous page)");
     }
     const found = await queue.find({
       tenantId: call.identity.tenantId,

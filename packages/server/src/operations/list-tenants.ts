@@ -7,7 +7,7 @@ import type { TenantId } from "@codeq/queue";
 import type { Operation } from "./operation.ts";
 
 export interface ListTenantsInput {
-  /** The last name of the page before; empty for the first page. */
+  /** The last name of the previous page; empty for the first page. */
   readonly after: string;
 }
 

@@ -35,7 +35,7 @@ export const listWorkers: Operation<PageInput, WorkerPage> = {
     if (!limit.ok) return limit;
     // The id of a worker is at most its name, escaped, and its subject.
     if (input.after.length > limits.tokenCharsMax) {
-      return refusal("invalid_argument", "invalid 'after' (use 'next' of the page before)");
+      return refusal("invalid_argument", "invalid 'after' (use 'next' of the previous page)");
     }
     const { tenantId } = call.identity;
     const found = new Map<WorkerId, WorkingWorker>();

@@ -101,7 +101,7 @@ export const listSubscriptions: Operation<PageInput, SubscriptionPage> = {
     if (!limit.ok) return limit;
     const { after } = input;
     if (!/^[0-9a-f-]{0,36}$/.test(after)) {
-      return refusal("invalid_argument", "invalid 'after' (use 'next' of the page before)");
+      return refusal("invalid_argument", "invalid 'after' (use 'next' of the previous page)");
     }
     const isSeen = (each: Subscription): boolean => mayWorkOn(identity, each.eventTypes);
     const { tenantId } = identity;

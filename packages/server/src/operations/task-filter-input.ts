@@ -98,7 +98,7 @@ const readers: Readonly<Record<FilterName, Read>> = {
   tag: (text, to) => {
     const tags = text.split(",");
     if (!tags.every((tag) => limits.tagPattern.test(tag)))
-      return "must be a tag, or several with commas";
+      return "must be a tag, or several tags separated by commas";
     to.tags = tags;
     return undefined;
   },
@@ -112,7 +112,7 @@ const readers: Readonly<Record<FilterName, Read>> = {
 function instant(name: "createdFromMs" | "createdToMs" | "endedFromMs" | "endedToMs"): Read {
   return (text, to) => {
     const ms = parseInstant(text);
-    if (ms === undefined) return "must be a moment, such as 2030-01-02T03:04:05Z (RFC3339)";
+    if (ms === undefined) return "must be a time such as 2030-01-02T03:04:05Z (RFC3339)";
     to[name] = ms;
     return undefined;
   };

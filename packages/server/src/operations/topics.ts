@@ -68,7 +68,7 @@ export const listTopics: Operation<PageInput, TopicPage> = {
     if (!limit.ok) return limit;
     const { after } = input;
     if (after !== "" && problemOfName(after) !== undefined) {
-      return refusal("invalid_argument", "invalid 'after' (use 'next' of the page before)");
+      return refusal("invalid_argument", "invalid 'after' (use 'next' of the previous page)");
     }
     const topics = await queue.topicsOf(call.identity.tenantId);
     const behind = topics.filter(({ name }) => name > after);

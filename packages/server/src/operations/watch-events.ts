@@ -127,7 +127,10 @@ function wanted({ command, types }: WatchEventsInput): Answer<(event: TaskEvent)
   const names: readonly string[] = types === "" ? taskEventNames : types.split(",");
   if (!names.every(isEventName)) {
     const known = taskEventNames.join(", ");
-    return refusal("invalid_argument", `invalid 'type' (one or more of ${known}, with commas)`);
+    return refusal(
+      "invalid_argument",
+      `invalid 'type' (one or more of ${known}, separated by commas)`,
+    );
   }
   const events = new Set<TaskEventName>(names);
   const queue = queueOf(command);

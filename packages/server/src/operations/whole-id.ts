@@ -27,5 +27,8 @@ export async function wholeId(
   const [id, other] = ids;
   if (id === undefined) return refusal("not_found");
   if (other === undefined) return { ok: true, value: id };
-  return refusal("ambiguous_id", `several tasks have an id like ${idPart}: ${id}, ${other}`);
+  return refusal(
+    "ambiguous_id",
+    `several tasks match ${idPart}: ${id}, ${other}; pass more characters of the id`,
+  );
 }

@@ -571,7 +571,7 @@ export class Router implements Queue, AsyncDisposable {
   #fault(): FaultError {
     const code = this.state === "full" ? "disk_full" : "storage_failed";
     const error = this.#states.find((each) => each.error !== undefined)?.error;
-    return new FaultError(code, error ?? "no shard takes changes");
+    return new FaultError(code, error ?? "no shard accepts changes");
   }
 }
 

@@ -46,7 +46,7 @@ import {
 /** Events are left out while so much of what was sent has not been received. */
 const unreceivedBytesMax = 8 * 1024 * 1024;
 
-const unforeseen = "the shard could not carry it out";
+const unforeseen = "the shard could not carry out the call";
 
 export interface ShardHostParts {
   readonly broker: Broker;

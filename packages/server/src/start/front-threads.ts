@@ -195,7 +195,7 @@ class FrontThread {
   #ended(cause: unknown): void {
     const { logger, number } = this.#parts;
     const error = cause instanceof Error ? (cause.stack ?? cause.message) : undefined;
-    logger.error("a front has ended, and its connections with it", { front: number, error });
+    logger.error("an HTTP front thread ended and closed its connections", { front: number, error });
     this.#startAgain();
   }
 
@@ -204,9 +204,9 @@ class FrontThread {
     const isStarting = this.#restarts.startAgain(() => {
       if (this.#isClosing) return;
       this.open().then(
-        () => logger.info("the front listens again", { front: number }),
+        () => logger.info("the HTTP front thread listens again", { front: number }),
         (error: Error) => {
-          logger.error("the front could not be started again", {
+          logger.error("the HTTP front thread could not be restarted", {
             front: number,
             error: error.message,
           });
@@ -216,9 +216,12 @@ class FrontThread {
     });
     if (isStarting) return;
     this.isDown = true;
-    logger.error("a front ends again and again; it stays down until the server is restarted", {
-      front: number,
-    });
+    logger.error(
+      "an HTTP front thread keeps failing; it stays down until the server is restarted",
+      {
+        front: number,
+      },
+    );
     onStaysDown();
   }
 }

@@ -99,19 +99,19 @@ test("what cannot be done is said, with what to do instead", async (t) => {
   const { keys } = await setup(t);
   const nowhere = await keys("list");
   assert.equal(nowhere.code, 4);
-  assert.match(nowhere.problem, /there is no data in .*; say where it is with --data-dir/);
+  assert.match(nowhere.problem, /there is no data in .*; set the data directory with --data-dir/);
   assert.equal((await keys("revoke", "cq_x")).code, 4);
   assert.equal((await keys("create", "--tenant=acme", "--name=x", "--role=admin")).code, 0);
   const create = ["create", "--tenant=acme", "--name=x"];
   for (const [argv, code, text] of [
-    [["create", "--name=x", "--scopes=codeq:claim"], 2, /--tenant T is needed/],
-    [["create", "--tenant=ACME", "--name=x"], 2, /--tenant T is needed/],
+    [["create", "--name=x", "--scopes=codeq:claim"], 2, /--tenant is missing or invalid/],
+    [["create", "--tenant=ACME", "--name=x"], 2, /--tenant is missing or invalid/],
     [["create", "--tenant=acme", "--scopes=codeq:claim"], 1, /invalid 'name'/],
     [[...create, "--scopes=claim"], 1, /invalid 'scopes' \(of codeq:create,/],
     [[...create, "--role=root"], 1, /invalid 'role'/],
     [[...create, "--role=admin", "--expires-in-seconds=soon"], 1, /invalid 'expiresInSeconds'/],
     [[...create, "--role=admin", "--expires-at=soon"], 1, /invalid 'expiresAt'/],
-    [[...create, "--role"], 1, /could do nothing/],
+    [[...create, "--role"], 1, /needs scopes or a role/],
     [[...create, "--nmae=x"], 2, /--nmae/],
     [["list", "--tenant=ACME"], 2, /invalid --tenant/],
     [["revoke"], 2, /the id of a key is needed/],

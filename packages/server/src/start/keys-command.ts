@@ -70,7 +70,7 @@ export async function runKeysCommand(
       case "revoke":
         return await revoke(command);
       default:
-        return ended(exitCodes.usage, `keys ${verb} is not known\n${usage}`);
+        return ended(exitCodes.usage, `unknown command: keys ${verb}\n${usage}`);
     }
   } catch (error) {
     if (!(error instanceof FaultError)) throw error;
@@ -88,7 +88,8 @@ interface Command {
 
 async function create({ flags, config, parts }: Command): Promise<CommandEnd> {
   const tenant = flags.get("tenant") ?? "";
-  if (!isTenantId(tenant)) return ended(exitCodes.usage, `--tenant T is needed\n${usage}`);
+  if (!isTenantId(tenant))
+    return ended(exitCodes.usage, `--tenant is missing or invalid\n${usage}`);
   const input = {
     name: flags.get("name") ?? "",
     scopes: listIn(flags.get("scopes")),
@@ -202,15 +203,15 @@ function hasData({ dataDir, persistenceProvider }: Config): boolean {
 }
 
 function noData({ dataDir }: Config): CommandEnd {
-  const text = `there is no data in ${resolve(dataDir)}; say where it is with --data-dir`;
+  const text = `there is no data in ${resolve(dataDir)}; set the data directory with --data-dir`;
   return ended(exitCodes.data, text);
 }
 
 function onFault(fault: FaultError): CommandEnd {
   if (fault.code !== "locked") return ended(exitCodes.data, fault.message);
   const text =
-    "the server is running on this data directory; manage its keys over REST " +
-    "(/v1/codeq/admin/keys), or stop it first";
+    "a server is using this data directory; manage its keys over HTTP " +
+    "(codeq key, /v1/codeq/admin/keys), or stop the server first";
   return ended(exitCodes.locked, text);
 }
 

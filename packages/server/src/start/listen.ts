@@ -121,8 +121,8 @@ function bindingOf(key: StreamKey, config: Config): Binding | undefined {
 }
 
 const wrongPort: Readonly<Record<string, string>> = {
-  EADDRINUSE: "the port is taken by another process",
-  EACCES: "this process may not open such a port",
+  EADDRINUSE: "the port is in use by another process",
+  EACCES: "this user has no permission to open this port",
   ENOTSUP: "this system does not let several threads share a port; set CODEQ_FRONTS to 0",
 };
 
@@ -134,7 +134,7 @@ function problemOf({ key, host, port }: Binding, error: NodeJS.ErrnoException): 
   const flags = changes.map(flagOf).join(" or ");
   const [what, fix] =
     key === "port"
-      ? ["HTTP", "another one, or to 0 for any free one"]
+      ? ["HTTP", "another port, or to 0 for a free port"]
       : ["gRPC streams", "another address, or to off"];
   return (
     `cannot listen on ${shown}:${port} for ${what}: ${why ?? error.message}. ` +

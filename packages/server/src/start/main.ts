@@ -89,9 +89,7 @@ function readConfig(argv: readonly string[]): Given {
 /** Reads new certificates when they are there, and when it is asked to. */
 function startTls({ config, certificates }: Given, logger: Logger): ServerTls | undefined {
   if (certificates === undefined) {
-    process.on("SIGHUP", () =>
-      logger.info("SIGHUP ignored: there are no certificates to read again"),
-    );
+    process.on("SIGHUP", () => logger.info("SIGHUP ignored: no certificates are configured"));
     return undefined;
   }
   const tls = new ServerTls({ settings: config, certificates, logger, clock });
@@ -168,7 +166,7 @@ async function start(given: Given, logger: Logger): Promise<Running> {
 
 function startFronts(http: FastifyInstance, config: Config, logger: Logger): FrontThreads {
   const { server, answers } = http;
-  const onLost = (): never => exit(1, "no thread is left that listens for HTTP");
+  const onLost = (): never => exit(1, "all HTTP front threads have failed");
   const fronts = new FrontThreads({ config, clock, logger, server, answers, routes, onLost });
   if (config.tlsCertFile !== "") process.on("SIGHUP", () => fronts.reloadTls());
   return fronts;
@@ -191,7 +189,7 @@ async function stop(
   const graceMs = config.shutdownGraceSeconds * 1000;
   logger.info("stopping", { signal: reason, graceSeconds: config.shutdownGraceSeconds });
   const cancel = clock.after(graceMs, () => {
-    logger.warn("the grace is over: open connections are cut");
+    logger.warn("the shutdown grace period is over; closing open connections");
     running.http.connections.destroyAll();
     running.fronts?.cut();
   });
@@ -225,7 +223,7 @@ if (argv[0] === "keys") {
 
 // Before anything else: the first process of a container ignores signals that it has no handler for.
 const stopReason = stopRequested(clock.monotonicMs, (reason) =>
-  exit(1, `${reason} again: stopping at once; the next start recovers`),
+  exit(1, `${reason} again: stopping immediately; the next start recovers the data`),
 );
 // Whoever read the output may have ended before us; lines are lost then, and nothing else.
 for (const output of [process.stdout, process.stderr]) output.on("error", () => {});

@@ -95,8 +95,8 @@ export async function abortMigration({ config }: Pick<MigrateParts, "config">): 
   if (!mayBeGivenUp(found)) {
     throw new FaultError(
       "format",
-      "the new stores are verified and are being moved to their places, which cannot be undone. " +
-        `Run \`codeq shards migrate --to ${found.to}\` to finish it.`,
+      "the new stores are already replacing the old ones, which cannot be undone. " +
+        `Run \`codeq shards migrate --to ${found.to}\` to finish the change.`,
     );
   }
   giveUpMigration(directory);
@@ -105,15 +105,18 @@ export async function abortMigration({ config }: Pick<MigrateParts, "config">): 
 
 function assertData({ dataDir, persistenceProvider }: Config): void {
   if (persistenceProvider === "memory") {
-    throw new FaultError("format", "persistenceProvider is memory: there are no files to work on");
+    throw new FaultError("format", "persistenceProvider is memory, so there is no data directory");
   }
   if (existsSync(join(dataDir, "kv")) || existsSync(join(dataDir, migrationFolder))) return;
-  throw new FaultError("format", `there is no data in ${dataDir}; say where it is with --data-dir`);
+  throw new FaultError(
+    "format",
+    `there is no data in ${dataDir}; set the data directory with --data-dir`,
+  );
 }
 
 function anotherIsUnderWay(migration: Migration): FaultError {
   const { to } = migration;
-  const undo = mayBeGivenUp(migration) ? ", or give it up with `codeq shards migrate --abort`" : "";
+  const undo = mayBeGivenUp(migration) ? ", or cancel it with `codeq shards migrate --abort`" : "";
   return new FaultError(
     "format",
     `a change to ${to} shards is not finished. Run \`codeq shards migrate --to ${to}\` first${undo}.`,
@@ -161,7 +164,7 @@ function assertRenamable(directory: string, from: number): void {
     if (stats === undefined || (!stats.isSymbolicLink() && stats.dev === dev)) continue;
     throw new FaultError(
       "format",
-      `${path} is a link or on another disk, so that it cannot be replaced. ` +
+      `${path} is a symbolic link or on another disk, so it cannot be replaced. ` +
         "Move it into the data directory first.",
     );
   }
@@ -258,8 +261,8 @@ class MigrationRun {
     if (this.#parts.setsAsideDamaged !== true) {
       throw new FaultError(
         "corrupt",
-        `${first.key} cannot be read. The data is as it was. Restore a backup, or add ` +
-          "--set-aside-damaged: tasks that cannot be read are then left out, and kept in quarantine.",
+        `${first.key} cannot be read. The data is unchanged. Restore a backup, or add ` +
+          "--set-aside-damaged to leave out tasks that cannot be read and keep them in quarantine.",
       );
     }
     const byStore = Map.groupBy(damaged, ({ key }) => targets.of(key));

@@ -61,7 +61,11 @@ export function writeMigration(directory: string, migration: Migration): void {
     writeFile(directory, migration);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
-    throw new FaultError("disk_full", "there is no room left for the journal of the change", error);
+    throw new FaultError(
+      "disk_full",
+      "the disk has no space left for the journal of the change",
+      error,
+    );
   }
 }
 
@@ -121,7 +125,7 @@ export function assertNoMigration(directory: string): void {
   const migration = readMigration(directory);
   if (migration === undefined) return;
   const { to } = migration;
-  const undo = mayBeGivenUp(migration) ? ", or `codeq shards migrate --abort` to give it up" : "";
+  const undo = mayBeGivenUp(migration) ? ", or `codeq shards migrate --abort` to cancel it" : "";
   throw new FaultError(
     "format",
     `the change to ${to} shards of ${directory} is not finished. ` +

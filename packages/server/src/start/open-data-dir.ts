@@ -60,9 +60,12 @@ export async function openDataDir(config: Config, parts: OpenParts): Promise<Sto
     // Only a hint for people; a full disk has no room for it.
   });
   if (files.log.cut !== undefined) {
-    parts.logger.warn("the log ended in what was never acknowledged as durable; it was cut off", {
-      ...files.log.cut,
-    });
+    parts.logger.warn(
+      "the log ended with an incomplete record that was never acknowledged; it was removed",
+      {
+        ...files.log.cut,
+      },
+    );
   }
   noteProgress(files.log, parts.clock);
   return files;
@@ -120,7 +123,7 @@ async function makeDirectory(directory: string): Promise<void> {
     throw new FaultError(
       "format",
       `the data directory ${directory} cannot be used: ${(cause as Error).message}. ` +
-        "Let this user write there, or set CODEQ_DATA_DIR to another directory.",
+        "Give this user write access, or set CODEQ_DATA_DIR to another directory.",
       cause,
     );
   }

@@ -223,7 +223,7 @@ function watchStalls({ broker, clock, logger, sleepMsMax }: MaintenanceParts): S
     isNeeded: () => leases.size > 0 && sleepMsMax !== Number.POSITIVE_INFINITY,
     onStall: (stalledMs) => {
       leases.prolong(stalledMs);
-      warnings.warn("the server did not run for a while; leases are prolonged", {
+      warnings.warn("the server was suspended for a while; leases are extended", {
         stalledMs: Math.round(stalledMs),
         leases: leases.size,
       });

@@ -126,7 +126,7 @@ class ShardThread implements ShardLink {
   }
 
   #ended(fault: FaultError): void {
-    this.#parts.logger.error("a shard has ended", {
+    this.#parts.logger.error("a shard failed", {
       shard: this.#number,
       error: (fault.cause as Error | undefined)?.stack ?? fault.message,
     });
@@ -149,7 +149,7 @@ class ShardThread implements ShardLink {
       );
     });
     if (isStarting) return;
-    logger.error("a shard ends again and again; it stays down until the server is restarted", {
+    logger.error("a shard keeps failing; it stays down until the server is restarted", {
       shard,
     });
   }

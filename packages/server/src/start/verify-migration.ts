@@ -128,7 +128,7 @@ function assertSame(what: string, expected: number | string, found: number | str
 function different(what: string): FaultError {
   return new FaultError(
     "corrupt",
-    `${what} differ(s) between the old and the new stores. The data is as it was. ` +
+    `${what} differ(s) between the old and the new stores. The data is unchanged. ` +
       "Run `codeq shards migrate --abort` and keep a copy of the data directory.",
   );
 }

@@ -18,7 +18,7 @@ export function welcome(config: Config, ports: Ports): string {
   // Tokens from the configuration are secrets; the development token is not one.
   if (config.producerAuth.some(hasDevelopmentToken)) {
     lines.push(
-      `  development token    ${devToken}, with which whoever reaches ${host} may do everything`,
+      `  development token    ${devToken}, which allows everything to anyone who can reach ${host}`,
       "",
       "  Try it:",
       `    curl -s ${url}/v1/codeq/tasks -H 'Authorization: Bearer ${devToken}' \\`,
@@ -50,5 +50,5 @@ function streamLines(host: string, { workerStreamPort, producerStreamPort }: Por
 
 function tlsLines(config: Config): string[] {
   if (exposedAddresses(config).length === 0 || config.insecure) return [];
-  return ["  *** NO TLS ***       tokens and payloads travel unprotected; see docs/guide/tls.md"];
+  return ["  *** NO TLS ***       tokens and payloads are not encrypted; see docs/guide/tls.md"];
 }

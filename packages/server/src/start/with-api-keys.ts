@@ -17,7 +17,7 @@ export async function withApiKeys<T>(
   use: (opened: { readonly apiKeys: ApiKeys; readonly audit: AuditTrail }) => Promise<T>,
 ): Promise<T> {
   if (config.persistenceProvider === "memory") {
-    throw new FaultError("format", "persistenceProvider is memory: there are no files to work on");
+    throw new FaultError("format", "persistenceProvider is memory, so there is no data directory");
   }
   const { clock, randomBytes } = parts;
   // What it has to say comes back as a fault.

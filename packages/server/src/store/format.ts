@@ -33,7 +33,7 @@ export function readKind(get: (key: string) => Buffer | undefined): StoreKind | 
   throw new FaultError(
     "format",
     `the data has format version ${found.version}, this server reads ${formatVersion}. ` +
-      "Start the version of codeQ that wrote it, or choose an empty data directory.",
+      "Start the version of codeQ that wrote the data, or choose an empty data directory.",
   );
 }
 
@@ -47,7 +47,7 @@ export function checkKind(found: StoreKind, kind: StoreKind): void {
   if (found.shards !== kind.shards) {
     throw new FaultError(
       "format",
-      `the data was created with shards=${found.shards}, the configuration says shards=${kind.shards}. ` +
+      `the data was created with shards=${found.shards}, the configuration has shards=${kind.shards}. ` +
         `Set shards to ${found.shards}, or stop the server and run ` +
         `\`codeq shards migrate --to ${kind.shards}\`.`,
     );
@@ -56,7 +56,7 @@ export function checkKind(found: StoreKind, kind: StoreKind): void {
     throw new FaultError(
       "format",
       `the directory of shard ${kind.shard ?? "none"} holds shard ${found.shard ?? "none"}. ` +
-        "Give the directories of the shards the names that they had.",
+        "Restore the original names of the shard directories.",
     );
   }
   if (kind.of !== undefined && found.of !== kind.of) {

@@ -28,7 +28,9 @@ export async function salvageTasks(
   const { values, position } = salvageTables(join(directory, "kv"), isWanted, onDamage);
   const found = new Found(values, onDamage);
   if (position === undefined && values.size > 0) {
-    onDamage("the tables do not say how far they go: of the log only new tasks are read");
+    onDamage(
+      "the position of the tables in the log is unknown: only new tasks are read from the log",
+    );
     found.onlyNew = true;
   }
   for await (const { ops, isBehindGap } of salvageLog(
@@ -75,7 +77,7 @@ class Found {
     }
     const before = this.#tasks.get(id);
     if (kind === opKinds.rowChanged && before === undefined) {
-      this.#onDamage(`of task ${id} only a change is left`);
+      this.#onDamage(`only a change of task ${id} is left`);
       return;
     }
     if (isBehindGap && kind === opKinds.rowChanged) this.#uncertain.add(id);

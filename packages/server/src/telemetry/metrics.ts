@@ -21,19 +21,19 @@ export const metricTable = {
   taskCreated: {
     name: "codeq_task_created_total",
     type: "counter",
-    help: "Tasks created; replays of an idempotency key are not counted.",
+    help: "Tasks created, without repeated idempotency keys.",
     labels: [{ name: "command" }],
   },
   taskClaimed: {
     name: "codeq_task_claimed_total",
     type: "counter",
-    help: "Tasks delivered to a worker.",
+    help: "Tasks claimed by a worker.",
     labels: [{ name: "command" }],
   },
   taskCompleted: {
     name: "codeq_task_completed_total",
     type: "counter",
-    help: "Tasks that reached their end: completed, failed, or dead-lettered as failed.",
+    help: "Tasks that ended: completed, or failed (dead letters included).",
     labels: [{ name: "command" }, { name: "status", values: ["COMPLETED", "FAILED"] }],
   },
   taskProcessingLatency: {
@@ -46,13 +46,13 @@ export const metricTable = {
   leaseExpired: {
     name: "codeq_lease_expired_total",
     type: "counter",
-    help: "Leases that ran out before the worker answered.",
+    help: "Leases that expired before the worker submitted a result.",
     labels: [{ name: "command" }],
   },
   webhookDeliveries: {
     name: "codeq_webhook_deliveries_total",
     type: "counter",
-    help: "Webhook deliveries; a result callback fails once, after its last try.",
+    help: "Webhook deliveries; a callback counts as failed once, after its last try.",
     labels: [
       { name: "kind", values: ["queue_ready", "task_result"] },
       { name: "command" },
@@ -62,7 +62,7 @@ export const metricTable = {
   rateLimitHits: {
     name: "codeq_rate_limit_hits_total",
     type: "counter",
-    help: "Requests refused or held back by a rate limit.",
+    help: "Requests refused or delayed by a rate limit.",
     labels: [
       { name: "scope", values: ["producer", "worker", "admin", "webhook"] },
       {
@@ -77,13 +77,13 @@ export const metricTable = {
   rateLimitBuckets: {
     name: "codeq_rate_limit_buckets",
     type: "gauge",
-    help: "Subjects, URLs and tenants whose rate is remembered.",
+    help: "Rate limit buckets in memory, of subjects, URLs and tenants.",
     labels: [{ name: "scope", values: ["producer", "worker", "admin", "webhook"] }],
   },
   quotaRefusals: {
     name: "codeq_quota_refusals_total",
     type: "counter",
-    help: "Requests refused because a tenant has all that its quota allows.",
+    help: "Requests refused because a tenant reached its quota.",
     labels: [
       {
         name: "quota",
@@ -94,7 +94,7 @@ export const metricTable = {
   queueDepth: {
     name: "codeq_queue_depth",
     type: "gauge",
-    help: "Tasks per command and place, over all tenants.",
+    help: "Tasks per command and place, in all tenants.",
     labels: [
       { name: "command" },
       { name: "queue", values: ["ready", "delayed", "in_progress", "dlq"] },
@@ -103,26 +103,26 @@ export const metricTable = {
   queueOldestSeconds: {
     name: "codeq_queue_oldest_seconds",
     type: "gauge",
-    help: "Time since the creation of the ready task that is next in line, the longest over priorities and tenants; missing while a restarted server has not looked.",
+    help: "Age of the next ready task, the maximum over priorities and tenants; absent until a restarted server has determined it.",
     labels: [{ name: "command" }],
     sameLabels: "largest",
   },
   dlqDepth: {
     name: "codeq_dlq_depth",
     type: "gauge",
-    help: "Dead-lettered tasks per command, over all tenants.",
+    help: "Dead letters per command, in all tenants.",
     labels: [{ name: "command" }],
   },
   subscriptionsActive: {
     name: "codeq_subscriptions_active",
     type: "gauge",
-    help: "Subscriptions to availability notifications that have not run out.",
+    help: "Active subscriptions to availability notifications.",
     labels: [{ name: "command" }],
   },
   operationSeconds: {
     name: "codeq_operation_seconds",
     type: "histogram",
-    help: "Time an operation took, waiting included: answered, refused by a rule, or failed.",
+    help: "Duration of an operation including waiting; the outcome is ok, refused or failed.",
     labels: [{ name: "operation" }, { name: "outcome", values: ["ok", "refused", "failed"] }],
     buckets: [
       0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30,
@@ -131,13 +131,13 @@ export const metricTable = {
   accessRefusals: {
     name: "codeq_access_refusals_total",
     type: "counter",
-    help: "Calls and streams refused for who the caller is or what it may do, by error code.",
+    help: "Calls and streams refused by authentication or authorization, by error code.",
     labels: [{ name: "code", values: Object.keys(errors) as ErrorCode[] }],
   },
   httpRequests: {
     name: "codeq_http_requests_total",
     type: "counter",
-    help: "HTTP requests answered, by route pattern.",
+    help: "HTTP requests, by route pattern.",
     labels: [{ name: "route" }, { name: "method" }, { name: "status" }],
   },
   keySetFetches: {
@@ -161,14 +161,14 @@ export const metricTable = {
   tlsCertificateExpirySeconds: {
     name: "codeq_tls_certificate_expiry_seconds",
     type: "gauge",
-    help: "End of the TLS certificate in use, in seconds since 1970; absent without TLS.",
+    help: "Time at which the TLS certificate expires, in seconds since 1970; absent without TLS.",
     labels: [],
     isOptional: true,
   },
   waiters: {
     name: "codeq_waiters",
     type: "gauge",
-    help: "Requests that wait for an event: claims for work, readers for a result.",
+    help: "Requests that wait: claims for a task, readers for a result.",
     labels: [{ name: "kind", values: ["claim", "result"] }],
   },
   ...streamMetricTable,
@@ -176,7 +176,7 @@ export const metricTable = {
   readyWindowEntries: {
     name: "codeq_ready_window_entries",
     type: "gauge",
-    help: "Ready tasks whose place in the queue is held in memory.",
+    help: "Ready tasks that are held in memory.",
     labels: [],
   },
   commitGroupBatches: {
@@ -222,7 +222,7 @@ export const metricTable = {
   overlayEntries: {
     name: "codeq_overlay_entries",
     type: "gauge",
-    help: "Keys that are in the log but not yet in the store.",
+    help: "Keys that are in the log and not yet in the store.",
     labels: [],
   },
   overlayBytes: {
@@ -240,7 +240,7 @@ export const metricTable = {
   flushSeconds: {
     name: "codeq_flush_seconds",
     type: "histogram",
-    help: "Time to write one net effect of the log to the store.",
+    help: "Duration of one flush of changes to the store.",
     labels: [],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
   },
@@ -266,25 +266,25 @@ export const metricTable = {
   lsmMemoryBytes: {
     name: "codeq_lsm_memory_bytes",
     type: "gauge",
-    help: "Memory of the store: write buffers and block cache, which LevelDB tells as one sum.",
+    help: "Memory of the store: write buffers and block cache, which LevelDB reports as one number.",
     labels: [],
   },
   lsmCacheBytesMax: {
     name: "codeq_lsm_cache_max_bytes",
     type: "gauge",
-    help: "How large the block cache of the store may become (lsmCacheBytes); LevelDB does not tell its hits.",
+    help: "Maximum size of the block cache of the store (lsmCacheBytes); LevelDB does not report cache hits.",
     labels: [],
   },
   lsmReadAmplification: {
     name: "codeq_lsm_read_amplification",
     type: "gauge",
-    help: "Files that a read of one key may have to look into: those of level 0, and one of each other level that has any.",
+    help: "Maximum number of files for a read of one key: all files of level 0, and one of each other level with files.",
     labels: [],
   },
   lsmCompactionBacklogBytes: {
     name: "codeq_lsm_compaction_backlog_bytes",
     type: "gauge",
-    help: "Bytes that compactions have to move before every level has its size, to the mebibyte: level 0 from its fourth file on, other levels what is beyond 10 MiB times ten for each level.",
+    help: "Bytes that compactions still have to move until no level is too large, in whole mebibytes: level 0 from its fourth file on, other levels above 10 MiB times ten per level.",
     labels: [],
   },
   lsmCompactionSeconds: {
@@ -308,43 +308,43 @@ export const metricTable = {
   writeAmplification: {
     name: "codeq_write_amplification",
     type: "gauge",
-    help: "Bytes written by log and compactions for every byte appended to the log, since the start.",
+    help: "Bytes written by log and compactions per byte appended to the log, since the start.",
     labels: [],
   },
   writeStalls: {
     name: "codeq_write_stalls_total",
     type: "counter",
-    help: "Times that commits were held back because the store did not keep up with four times flushBytes.",
+    help: "Times that commits waited because unflushed changes reached four times flushBytes.",
     labels: [],
   },
   writeStallSeconds: {
     name: "codeq_write_stall_seconds_total",
     type: "counter",
-    help: "Time for which commits were held back because the store did not keep up. Stalls within LevelDB show in codeq_flush_seconds only.",
+    help: "Time that commits waited because the store did not keep up. Stalls inside LevelDB only show in codeq_flush_seconds.",
     labels: [],
   },
   quarantinedRecords: {
     name: "codeq_quarantined_records_total",
     type: "counter",
-    help: "Stored records that could not be decoded and were set aside.",
+    help: "Stored records that could not be decoded and are in quarantine.",
     labels: [],
   },
   storageState: {
     name: "codeq_storage_state",
     type: "gauge",
-    help: "1 for the state the storage is in, 0 for the others.",
+    help: "1 for the current state of the storage, 0 for the other states.",
     labels: [{ name: "state", values: ["ok", "disk_full", "failed"] }],
   },
   spans: {
     name: "codeq_spans_total",
     type: "counter",
-    help: "Spans for the collector of traces: exported, or lost because it did not take them.",
+    help: "Spans for the trace collector: exported, or lost because the collector did not accept them.",
     labels: [{ name: "outcome", values: ["exported", "lost"] }],
   },
   eventLoopLagSeconds: {
     name: "codeq_event_loop_lag_seconds",
     type: "gauge",
-    help: "Lateness of the event loop since the last scrape, 99th percentile.",
+    help: "Delay of the event loop since the last scrape, 99th percentile.",
     labels: [],
   },
   processResidentMemoryBytes: {

@@ -104,7 +104,7 @@ export class Connections {
     crowd?.gaveUp();
     if (this.#isCrowded) return;
     this.#isCrowded = true;
-    logger.warn("too many connections: the ones idle for longest are closed", { listener, max });
+    logger.warn("too many connections; closing the longest idle ones", { listener, max });
   }
 }
 

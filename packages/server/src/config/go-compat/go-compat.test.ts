@@ -152,13 +152,13 @@ test("persistenceConfig stands where it is written: a later dataDir wins, an equ
   const yaml = "persistenceConfig: { path: ./old, numShards: 2 }";
   assert.equal(accepted({ yaml, argv: ["--data-dir=./new"] }).config.dataDir, "./new");
   assert.equal(accepted({ yaml, argv: ["--data-dir=./new"] }).config.shards, 2);
-  assert.match(problemsOf({ yaml: `${yaml}\ndataDir: ./new` })[0]!, /keep one of the two/);
+  assert.match(problemsOf({ yaml: `${yaml}\ndataDir: ./new` })[0]!, /remove one of them/);
 });
 
 test("fsyncOnCommit false does not weaken durability, and says so", () => {
   const { config, warnings } = accepted({ yaml: "persistenceConfig: { fsyncOnCommit: false }" });
   assert.equal(config.durability, "fsync");
-  assert.match(warnings.join("\n"), /false has no effect; durability decides/);
+  assert.match(warnings.join("\n"), /false has no effect; use durability/);
 });
 
 test("the persistence blob refuses unknown fields and bad values without repeating them", () => {
@@ -248,6 +248,6 @@ test("nested names are checked too, and settings without effect have no flags", 
     "rateLimit (file codeq.yaml): expected a map of keys",
   ]);
   assert.deepEqual(problemsOf({ argv: ["--raft-enabled=true"] }), [
-    "flag --raft-enabled is not in this version; remove it",
+    "flag --raft-enabled is not supported in this version; remove it",
   ]);
 });

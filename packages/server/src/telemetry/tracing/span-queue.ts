@@ -36,7 +36,7 @@ export class SpanQueue implements SpanProcessor {
 
   onEnd(span: ReadableSpan): void {
     if (this.#isClosed || this.#waiting.length >= waitingMax) {
-      this.#parts.onLost(1, "too many spans wait for the collector");
+      this.#parts.onLost(1, "too many spans are waiting for the collector");
       return;
     }
     this.#waiting.push(span);

@@ -198,7 +198,9 @@ class Http2GrpcServer implements GrpcServer {
     const { limits, keepalive, clock, logger } = this.#options;
     const peer = new Peer(session, this.#connections.of(session.socket), (address) => {
       this.#connectionsCut += 1;
-      logger.warn("gRPC connection cut: it sends hardly anything but frames", { peer: address });
+      logger.warn("gRPC connection closed: it sends mostly empty or control frames", {
+        peer: address,
+      });
     });
     this.#peers.set(session, peer);
     this.#floods.add(peer);

@@ -241,11 +241,11 @@ class ProducerConversation implements Conversation<Event> {
   }
 }
 
-const tooMany = refusal("overloaded", `more than ${awaitsMax} results are waited for`);
+const tooMany = refusal("overloaded", `more than ${awaitsMax} results are being waited for`);
 
 function resultOf(taskId: string, { task, result }: TaskWithResult): producer.TaskResult {
   const { status, resultJson, error } = result;
-  // A delivery that ended with a result did not come back, and is one all the same.
+  // A delivery that ended with a result did not come back, but it counts as a delivery.
   const attempts = task.attempts + (task.place.in === "done" ? 1 : 0);
   const ok = { ok: true, errorMessage: "", errorCode: "" };
   return { taskId, ...ok, status, resultJson, error, attempts };

@@ -113,7 +113,7 @@ export const adminRoutes = [
     operation: operations.pauseQueue,
     name: "pauseQueue",
     summary: "Pause a queue",
-    about: "Nothing of it is claimed until it is resumed; tasks are still created.",
+    about: "No task of the queue is handed out until it is resumed; tasks can still be created.",
     params: queueParam,
     refusals: ["invalid_command", "too_many_pauses"],
     replies: { 200: { about: "Who paused it, when and why.", schema: "Pause" } },
@@ -174,7 +174,7 @@ export const adminRoutes = [
     operation: operations.listTenants,
     name: "listTenants",
     summary: "List tenants that have tasks",
-    query: { after: textField("The last name of the page before; empty for the first page.") },
+    query: { after: textField("The last name of the previous page; empty for the first page.") },
     replies: { 200: { about: "Names in order.", schema: "Tenants" } },
     input: ({ query }) => ({ ok: true, value: { after: String(query["after"] ?? "") } }),
     reply: ({ tenants, hasMore, isPartial }) =>

@@ -11,7 +11,7 @@ import { type HttpRequest, json, route } from "./route.ts";
 
 const base = "/v1/codeq/admin/keys";
 
-const params = { id: "The id of the key, which its text begins with." };
+const params = { id: "The id of the key; the key begins with it." };
 
 function shown(known: KnownApiKey, codec: JsonCodec): Record<string, unknown> {
   return apiKeyFields(known, (ms) => codec.instant(ms));

@@ -22,7 +22,7 @@ export const artifactRoutes = [
     params,
     query: {
       leaseToken: numberField(
-        "The fencing token of the claim. When given, only the delivery with this token is acted on.",
+        "The fencing token of the claim. If present, the request only succeeds for the delivery with this token.",
       ),
       worker: textField("The name that the worker gave in the Hello of its stream."),
     },

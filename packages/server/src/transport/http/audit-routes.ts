@@ -15,8 +15,8 @@ export const auditRoutes = [
     summary: "List audit records",
     query: {
       ...pageFields,
-      from: textField("RFC 3339: only records from then on."),
-      to: textField("RFC 3339: only records before."),
+      from: textField("RFC 3339 time: only records at or after this time."),
+      to: textField("RFC 3339 time: only records before this time."),
       action: textField("Only records of this action, such as `create_api_key`."),
       outcome: textField(`Only records with this outcome: ${auditOutcomes.join(", ")}.`),
     },

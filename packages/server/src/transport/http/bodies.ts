@@ -23,10 +23,10 @@ import {
 
 const commandText =
   "The name of the work. Letter case is kept, and ignored when tasks are claimed.";
-const payloadText = "What the worker needs to know. Stored and delivered as it is written.";
+const payloadText = "The input of the worker, stored and delivered byte for byte.";
 const leaseToken = about(
   integer,
-  "The fencing token of the claim. When given, only the delivery with this token is acted on.",
+  "The fencing token of the claim. If present, the request only succeeds for the delivery with this token.",
 );
 
 const texts: Shape<string[] | undefined> = list(requiredText);
@@ -36,29 +36,32 @@ const createFields = {
   payload: about(rawValue, payloadText),
   priority: about(
     integer,
-    `0 to ${limits.priorityMax}; higher ones are claimed first. Values outside are moved to the nearest.`,
+    `0 to ${limits.priorityMax}; higher priorities are claimed first. Other values are changed to the nearest valid one.`,
   ),
   webhook: about(text, "The URL that gets the result, with http or https.", {
     maxLength: limits.webhookCharsMax,
   }),
   maxAttempts: about(
     integer,
-    "Deliveries before the task becomes a dead letter; 0 or less is the server's default.",
+    "Attempts before the task becomes a dead letter; 0 or less means the server's default.",
     { maximum: limits.maxAttemptsMax },
   ),
   idempotencyKey: about(
     text,
-    "A second task with the same key is not created; the first one is answered.",
+    "Creates no second task with the same key; the answer is the existing task.",
     { maxLength: limits.idempotencyKeyCharsMax },
   ),
-  runAt: about(text, "RFC 3339: when the task may be claimed. Comes before delaySeconds."),
+  runAt: about(
+    text,
+    "RFC 3339 time: when the task may be claimed. Takes precedence over delaySeconds.",
+  ),
   delaySeconds: about(integer, "Seconds before the task may be claimed.", {
     minimum: 0,
     maximum: limits.delaySecondsMax,
   }),
   tags: about(
     texts,
-    "Labels of the task to find it by: 1 to 64 characters without spaces and commas.",
+    "Tags to find the task by: 1 to 64 characters each, without spaces and commas.",
     {
       maxItems: limits.tagsMax,
     },
@@ -74,11 +77,18 @@ export const EditTaskBody = object(
       `0 to ${limits.priorityMax}; the task goes to the back of its priority.`,
     ),
     payload: about(rawValue, "The new payload."),
-    runAt: about(text, "RFC 3339: when the task may be claimed. Comes before delaySeconds."),
-    delaySeconds: about(integer, "Seconds before the task may be claimed; 0 for at once.", {
-      minimum: 0,
-      maximum: limits.delaySecondsMax,
-    }),
+    runAt: about(
+      text,
+      "RFC 3339 time: when the task may be claimed. Takes precedence over delaySeconds.",
+    ),
+    delaySeconds: about(
+      integer,
+      "Seconds before the task may be claimed; 0 makes the task ready now.",
+      {
+        minimum: 0,
+        maximum: limits.delaySecondsMax,
+      },
+    ),
   },
   { isClosed: true },
 );
@@ -91,16 +101,16 @@ export const CreateBody = object({
   payload: about(requiredValue, payloadText),
 });
 export const CreateBatchBody = object({
-  tasks: about(nonEmptyList(CreateItem), "Each is created or refused by itself."),
+  tasks: about(nonEmptyList(CreateItem), "Each task is created or refused by itself."),
 });
 
 const claimFields = {
-  commands: about(texts, "The commands to claim; empty for every command the token may work on.", {
+  commands: about(texts, "The commands to claim (default: every command that the token allows).", {
     maxItems: limits.commandsPerClaimMax,
   }),
   leaseSeconds: about(
     integer,
-    "Seconds until the lease ends unless it is extended; 0 or less is the server's default.",
+    "Length of the lease in seconds; 0 or less means the server's default.",
     { maximum: limits.leaseSecondsMax },
   ),
 };
@@ -109,27 +119,24 @@ export const ClaimBody = object({
   ...claimFields,
   waitSeconds: about(
     integer,
-    `Seconds to wait for a task when none is ready; at most ${limits.claimWaitSecondsMax} count.`,
+    `Seconds to wait if no task is ready; values above ${limits.claimWaitSecondsMax} mean ${limits.claimWaitSecondsMax}.`,
   ),
 });
 export const ClaimBatchBody = object({
   ...claimFields,
-  count: about(positiveInteger, "How many tasks to take at most."),
+  count: about(positiveInteger, "Maximum number of tasks to claim."),
 });
 
 export const HeartbeatBody = object({
   extendSeconds: about(
     integer,
-    "Seconds from now until the lease ends; 0 or less is the server's default.",
+    "Seconds from now until the lease expires; 0 or less means the server's default.",
     { maximum: limits.leaseSecondsMax },
   ),
   leaseToken,
 });
 export const NackBody = object({
-  delaySeconds: about(
-    integer,
-    "Seconds before the next delivery; 0 or less is the backoff policy.",
-  ),
+  delaySeconds: about(integer, "Seconds before the retry; 0 or less means the backoff policy."),
   reason: about(text, "Why the attempt failed."),
   leaseToken,
 });
@@ -147,11 +154,11 @@ const artifact = object({
 const statusText = "`COMPLETED` or `FAILED`.";
 const resultFields = {
   status: about(text, statusText),
-  result: about(rawObject, "What the work led to; required for `COMPLETED`."),
-  error: about(text, "Why the work failed; required for `FAILED`."),
+  result: about(rawObject, "The output of the task; required for `COMPLETED`."),
+  error: about(text, "Why the task failed; required for `FAILED`."),
   artifacts: about(list(artifact), "Files that belong to the result."),
   leaseToken,
-  workerId: about(text, "Accepted and not used: the token says who works."),
+  workerId: about(text, "Ignored: the token identifies the worker."),
 };
 
 export const ResultBody = object({ ...resultFields, status: about(nonEmptyText, statusText) });
@@ -160,35 +167,35 @@ export const ResultItem = object({
   taskId: about(text, "The task that the result belongs to."),
 });
 export const ResultBatchBody = object({
-  results: about(nonEmptyList(ResultItem), "Each is accepted or refused by itself."),
+  results: about(nonEmptyList(ResultItem), "Each result is accepted or refused by itself."),
 });
 
 const filterFields = {
-  command: about(text, "Of this command."),
-  priority: about(integer, "Of this priority."),
-  worker: about(text, "That this worker had last."),
-  createdAfter: about(text, "RFC 3339: created at this moment or later."),
-  createdBefore: about(text, "RFC 3339: created before."),
-  endedAfter: about(text, "RFC 3339: dead since this moment or later."),
-  endedBefore: about(text, "RFC 3339: dead since before."),
-  error: about(text, "Whose error contains this text."),
+  command: about(text, "Only tasks of this command."),
+  priority: about(integer, "Only tasks of this priority."),
+  worker: about(text, "Only tasks that this worker held last."),
+  createdAfter: about(text, "RFC 3339 time: only tasks created at or after this time."),
+  createdBefore: about(text, "RFC 3339 time: only tasks created before this time."),
+  endedAfter: about(text, "RFC 3339 time: only dead letters since this time or later."),
+  endedBefore: about(text, "RFC 3339 time: only dead letters since before this time."),
+  error: about(text, "Only tasks whose error contains this text."),
   group: about(text, "Of this failure group."),
-  idempotencyKey: about(text, "Created with this idempotency key."),
-  payload: about(text, "A value inside the payload: `customer.id:42`."),
-  tag: about(text, "With this tag, or with all of several, with commas between them."),
-  id: about(text, "Whose id begins like this."),
+  idempotencyKey: about(text, "Only the task with this idempotency key."),
+  payload: about(text, "Only tasks with this value in the payload, such as `customer.id:42`."),
+  tag: about(text, "Only tasks with this tag, or with all of several tags separated by commas."),
+  id: about(text, "Only tasks whose id begins or ends with these characters."),
 };
 
 /** Filters of dead letters; one that is passed over would hit what was not meant. */
 export const DeadLettersBody = object(
   {
-    ids: about(texts, "Ids of dead letters, whole or the beginning of one."),
+    ids: about(texts, "Ids of dead letters, or the beginning or end of ids."),
     all: about(
       flag,
-      "Every dead letter that the filters let through; without it ids or a filter is required.",
+      "Select all dead letters that match the filters; without `all`, ids or a filter are required.",
     ),
-    limit: about(integer, "How many to touch at most."),
-    dryRun: about(flag, "Only count."),
+    limit: about(integer, "Maximum number of tasks to change."),
+    dryRun: about(flag, "Only count the tasks; change nothing."),
     ...filterFields,
   },
   { isClosed: true },
@@ -211,7 +218,7 @@ export const JobBody = object(
       minimum: 0,
       maximum: limits.cancelGraceSecondsMax,
     }),
-    dryRun: about(flag, "Only count."),
+    dryRun: about(flag, "Only count the tasks; change nothing."),
     canary: about(flag, "For `replay`: few tasks first, and more while enough of them succeed."),
     canaryFirst: about(integer, "How many tasks the first stage replays; 10 by default."),
     canaryFactor: about(integer, "How much larger each stage is; 2 by default."),
@@ -306,7 +313,12 @@ export const RenewSubscriptionBody = object({
 });
 
 export const PauseBody = object(
-  { reason: about(text, `Why, for whoever wonders; at most ${limits.reasonCharsMax} characters.`) },
+  {
+    reason: about(
+      text,
+      `The reason, shown with the queue; at most ${limits.reasonCharsMax} characters.`,
+    ),
+  },
   { isClosed: true },
 );
 
@@ -314,7 +326,7 @@ export const CancelBody = object(
   {
     graceSeconds: about(
       integer,
-      `Seconds that a worker which has the task gets to stop; ${limits.cancelGraceSecondsDefault} by default.`,
+      `Seconds that the worker of a running task gets to stop (default: ${limits.cancelGraceSecondsDefault}).`,
       { minimum: 0, maximum: limits.cancelGraceSecondsMax },
     ),
   },
@@ -329,7 +341,7 @@ export const RedeliverBody = object(
       minimum: 0,
       maximum: limits.bulkLimitMax,
     }),
-    dryRun: about(flag, "Only count."),
+    dryRun: about(flag, "Only count the tasks; change nothing."),
   },
   { isClosed: true },
 );
@@ -353,23 +365,29 @@ export const RotateSecretBody = object(
 export const CleanUpBody = object({
   limit: about(
     integer,
-    `How many tasks to delete at most; 0 or less is ${limits.cleanupLimitDefault}.`,
+    `Maximum number of tasks to delete; 0 or less means ${limits.cleanupLimitDefault}.`,
     { maximum: limits.cleanupLimitMax },
   ),
-  before: about(text, "RFC 3339: only tasks that finished before are deleted; empty for now."),
+  before: about(
+    text,
+    "RFC 3339 time: delete tasks whose retention ends before this time (default: now).",
+  ),
 });
 
 /** A field that is not known is refused: passed over, it could make a key that may do too much. */
 export const CreateApiKeyBody = object(
   {
-    name: about(requiredText, "What the key is for.", { minLength: 1 }),
-    scopes: about(texts, "What the key may do with tasks, such as `codeq:claim`."),
+    name: about(requiredText, "A name for the key.", { minLength: 1 }),
+    scopes: about(texts, "What the key allows, such as `codeq:claim`."),
     eventTypes: about(texts, "The commands of the key; empty or `*` for all.", {
       maxItems: limits.apiKeyEventTypesMax,
     }),
     role: about(text, "`none`, `admin` or `operator`."),
-    expiresAt: about(text, "RFC 3339: when the key ends; not together with expiresInSeconds."),
-    expiresInSeconds: about(integer, "Seconds until the key ends; 0 for never.", {
+    expiresAt: about(
+      text,
+      "RFC 3339 time: when the key expires; not together with expiresInSeconds.",
+    ),
+    expiresInSeconds: about(integer, "Seconds until the key expires; 0 means never.", {
       minimum: 0,
       maximum: limits.apiKeySecondsMax,
     }),

@@ -11,10 +11,10 @@ export const eventRoutes = [
     path: "/v1/codeq/admin/events",
     operation: operations.watchEvents,
     name: "watchEvents",
-    summary: "Watch what happens to tasks",
+    summary: "Watch the events of tasks",
     query: {
       command: textField("Only events of this command."),
-      type: textField(`Only these events, with commas between them: ${taskEventNames.join(", ")}.`),
+      type: textField(`Only these events, separated by commas: ${taskEventNames.join(", ")}.`),
     },
     replies: {
       200: { about: "Server-sent events, from now on.", type: "text/event-stream" },

@@ -33,16 +33,16 @@ function wholeNumberField(about: string, schema: JsonSchema = {}): QueryField {
 
 /** Of a listing that is read page by page. */
 export const pageFields: QueryFields = {
-  limit: wholeNumberField(`How many to show; ${limits.pageLimitDefault} by default.`, {
+  limit: wholeNumberField(`Number of entries per page (default: ${limits.pageLimitDefault}).`, {
     minimum: 1,
     maximum: limits.pageLimitMax,
   }),
-  after: textField("`next` of the page before; empty for the first page."),
+  after: textField("`next` of the previous page; empty for the first page."),
 };
 
 /** Of every route for administrators. */
 export const tenantField: QueryField = textField(
-  "The tenant to act in, for operators; the caller's own by default.",
+  "The tenant to act in, for operators (default: the tenant of the token).",
 );
 
 export function problemOfQuery(

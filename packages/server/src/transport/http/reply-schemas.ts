@@ -110,13 +110,10 @@ const taskOptional = {
   resultKey: string,
   tenantId: string,
   leaseToken: described({ type: "integer" }, "The fencing token of this delivery."),
-  tags: described(strings, "Its labels."),
-  replays: described(
-    { type: "integer", minimum: 1 },
-    "How often it was a dead letter and replayed.",
-  ),
-  replayOf: described(string, "The task that was tried again as this one."),
-  replayedAs: described(string, "The task that this one was last tried again as."),
+  tags: described(strings, "The tags of the task."),
+  replays: described({ type: "integer", minimum: 1 }, "How often the task was replayed."),
+  replayOf: described(string, "The task that was replayed as this task."),
+  replayedAs: described(string, "The last task that this task was replayed as."),
 };
 
 const withoutShard = described({ const: true }, "A shard is down, and its tasks are missing.");
@@ -126,13 +123,16 @@ const pausedQueue = fields({ command: string, by: string, at: time }, { reason: 
 const placeCounts = { ready: count, delayed: count, inProgress: count, dlq: count };
 const failedTasks = described(
   count,
-  "Tasks that failed for good or were cancelled, until their retention ends.",
+  "Tasks that failed without a retry or were cancelled, until their retention ends.",
 );
 const flow = {
   enqueued: described({ type: "number", minimum: 0 }, "Created or replayed."),
   completed: { type: "number", minimum: 0 },
-  failed: described({ type: "number", minimum: 0 }, "Failed for good, cancelled or dead."),
-  retried: described({ type: "number", minimum: 0 }, "Came back and are tried again."),
+  failed: described(
+    { type: "number", minimum: 0 },
+    "Failed without a retry, cancelled, or dead letters.",
+  ),
+  retried: described({ type: "number", minimum: 0 }, "Attempts that failed and are retried."),
 };
 const queueDetails = {
   ...placeCounts,
@@ -174,9 +174,9 @@ const subscription = fields(
 );
 
 const deadLettersDone = {
-  matched: described(count, "How many were found."),
+  matched: described(count, "Number of tasks that match."),
   failed: listOf(fields({ id: string, code: { type: "string", enum: Object.keys(errors) } })),
-  hasMore: described({ type: "boolean" }, "There may be more that match."),
+  hasMore: described({ type: "boolean" }, "Whether more tasks may match."),
 };
 
 const deliveryTry = fields(
@@ -220,7 +220,7 @@ const job = fields(
 
 export const replySchemas = {
   Error: fields(
-    { error: described(string, "What is wrong and, where it is known, what to do.") },
+    { error: described(string, "What went wrong and, if possible, what to do.") },
     {
       ...errorDetails,
     },
@@ -234,9 +234,12 @@ export const replySchemas = {
     {
       ...taskOptional,
       payload: described(string, "The payload as JSON text."),
-      payloadOmitted: described({ const: true }, "The payload is long; it is shown with the task."),
+      payloadOmitted: described(
+        { const: true },
+        "The payload is too long for a list; get the task to see it.",
+      ),
       idempotencyKey: string,
-      cancelledUntil: described(time, "When its worker loses it, of a task that was cancelled."),
+      cancelledUntil: described(time, "When the worker of a cancelled task loses the task."),
       dueAt: time,
       endedAt: time,
       expiresAt: time,
@@ -245,9 +248,9 @@ export const replySchemas = {
   FoundTasks: fields(
     {
       tasks: listOf({ $ref: "#/components/schemas/ListedTask" }),
-      scanned: described(count, "How many tasks were looked at."),
+      scanned: described(count, "Number of tasks that the server examined."),
     },
-    { next: described(string, "Where the next page begins."), total: count },
+    { next: described(string, "Pass it as `after` to get the next page."), total: count },
   ),
   InspectedTask: fields(
     { task: { $ref: "#/components/schemas/ListedTask" } },
@@ -269,7 +272,7 @@ export const replySchemas = {
           example: fields({ taskId: string, error: string }),
         }),
       ),
-      scanned: described(count, "How many tasks were looked at."),
+      scanned: described(count, "Number of tasks that the server examined."),
     },
     { next: described(string, "Where to go on; then counts of the same group add up.") },
   ),
@@ -284,8 +287,8 @@ export const replySchemas = {
   Result: fields(resultRequired, resultOptional),
   SubmittedResult: fields(resultRequired, {
     ...resultOptional,
-    repeated: described({ const: true }, "The result had been submitted before."),
-    bodyDiffered: described({ const: true }, "The stored result says something else."),
+    repeated: described({ const: true }, "The same result was submitted before."),
+    bodyDiffered: described({ const: true }, "The stored result differs from this one."),
   }),
   TaskWithResult: fields({ result: { $ref: "#/components/schemas/Result" }, task: refTask() }),
   CreatedTasks: fields({
@@ -303,7 +306,7 @@ export const replySchemas = {
   Abandoned: fields({ status: requeuedOrBuried }),
   Nacked: fields({
     status: requeuedOrBuried,
-    delaySeconds: described({ type: "number" }, "Seconds until the next delivery."),
+    delaySeconds: described({ type: "number" }, "Seconds until the retry."),
   }),
   ClaimedTasks: fields({ tasks: listOf(refTask()) }),
   SubmittedResults: fields({
@@ -369,13 +372,13 @@ export const replySchemas = {
   Topic: topic,
   Topics: fields(
     { topics: listOf(topic) },
-    { next: described(string, "Where the next page begins.") },
+    { next: described(string, "Pass it as `after` to get the next page.") },
   ),
   Subscribed: fields({ subscriptionId: { type: "string", format: "uuid" }, expiresAt: time }),
   Subscription: subscription,
   Subscriptions: fields(
     { subscriptions: listOf(subscription) },
-    { next: described(string, "Where the next page begins.") },
+    { next: described(string, "Pass it as `after` to get the next page.") },
   ),
   CleanedUp: fields({ before: time, deleted: count, limit: { type: "integer" } }),
   Tenants: fields({ tenants: strings, hasMore: { type: "boolean" } }, { isPartial: withoutShard }),
@@ -384,12 +387,12 @@ export const replySchemas = {
   }),
   ApiKey: fields(apiKeyRequired, apiKeyOptional),
   CreatedApiKey: fields(
-    { ...apiKeyRequired, token: described(string, "The key itself; it is not shown again.") },
+    { ...apiKeyRequired, token: described(string, "The key; it will not be shown again.") },
     apiKeyOptional,
   ),
   ApiKeys: fields(
     { keys: listOf({ $ref: "#/components/schemas/ApiKey" }) },
-    { next: described(string, "Where the next page begins.") },
+    { next: described(string, "Pass it as `after` to get the next page.") },
   ),
   AuditRecord: fields(
     {
@@ -467,7 +470,7 @@ export const replySchemas = {
         ),
       ),
     },
-    { next: described(string, "Where the next page begins.") },
+    { next: described(string, "Pass it as `after` to get the next page.") },
   ),
   Redelivered: fields({ redelivered: count, ...deadLettersDone }),
   Endpoints: fields({

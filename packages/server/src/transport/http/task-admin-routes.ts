@@ -16,22 +16,22 @@ const base = "/v1/codeq/admin/tasks";
 const deadLetters = "/v1/codeq/admin/dead-letters";
 
 const filterFields: Readonly<Record<(typeof filterNames)[number], QueryField>> = {
-  command: textField("Of this command."),
+  command: textField("Only tasks of this command."),
   place: textField(`Where they are: ${taskPlaces.join(", ")}.`, { enum: [...taskPlaces] }),
-  priority: textField("Of this priority, 0 to 9."),
-  worker: textField("That this worker has, or had last."),
-  createdAfter: textField("RFC 3339: created at this moment or later."),
-  createdBefore: textField("RFC 3339: created before."),
-  endedAfter: textField("RFC 3339: finished or dead since this moment or later."),
-  endedBefore: textField("RFC 3339: finished or dead since before."),
-  error: textField("Whose error contains this text."),
+  priority: textField("Only tasks of this priority, 0 to 9."),
+  worker: textField("Only tasks that this worker holds, or held last."),
+  createdAfter: textField("RFC 3339 time: only tasks created at or after this time."),
+  createdBefore: textField("RFC 3339 time: only tasks created before this time."),
+  endedAfter: textField("RFC 3339 time: only tasks that ended at or after this time."),
+  endedBefore: textField("RFC 3339 time: only tasks that ended before this time."),
+  error: textField("Only tasks whose error contains this text."),
   group: textField("Of this failure group, by its id."),
-  idempotencyKey: textField("Created with this idempotency key."),
-  payload: textField("A value inside the payload: `customer.id:42`."),
-  tag: textField("With this tag, or with all of several, with commas between them."),
-  id: textField("Whose id begins like this, with at least four characters."),
+  idempotencyKey: textField("Only the task with this idempotency key."),
+  payload: textField("Only tasks with this value in the payload, such as `customer.id:42`."),
+  tag: textField("Only tasks with this tag, or with all of several tags separated by commas."),
+  id: textField("Only tasks whose id begins or ends with these characters, at least four."),
 };
-const idParam = { id: "The id of the task, or its beginning where only one begins like it." };
+const idParam = { id: "The id of the task, or the beginning or end of it if that is unique." };
 const ofOneTask = ["not_found", "ambiguous_id"] as const;
 const ofDeadLetter = [...ofOneTask, "not_dead"] as const;
 
@@ -43,8 +43,8 @@ export const taskAdminRoutes = [
     name: "listTasks",
     summary: "Find tasks",
     about:
-      "A page takes a bounded amount of work. One with fewer tasks than asked for, or none, has `next` when " +
-      "there is more to look at.",
+      "The work per page is limited: a page can have fewer tasks than requested, or none, and still have " +
+      "a `next`.",
     query: {
       ...filterFields,
       ...pageFields,
@@ -145,10 +145,10 @@ export const taskAdminRoutes = [
     path: `${base}/:id`,
     operation: operations.editTask,
     name: "editTask",
-    summary: "Edit a task that waits",
+    summary: "Edit a waiting task",
     about:
-      "Moves it to another queue, changes its priority or its payload, or says when it may be claimed; " +
-      "`delaySeconds` of 0 makes it ready now. It keeps its id, its attempts and its idempotency key.",
+      "Moves the task to another queue, or changes its priority, payload or start time; `delaySeconds` of " +
+      "0 makes the task ready now. The task keeps its id, its attempts and its idempotency key.",
     params: idParam,
     refusals: [
       "invalid_argument",
@@ -185,7 +185,7 @@ export const taskAdminRoutes = [
     path: `${deadLetters}/replay`,
     operation: operations.replayDeadLetters,
     name: "replayDeadLetters",
-    summary: "Give dead letters back to their queues",
+    summary: "Replay dead letters",
     replies: { 200: { about: "What was done.", schema: "ReplayedDeadLetters" } },
     body: DeadLettersBody,
     input: ({ body }) => ({ ok: true, value: deadLettersInput(body) }),

@@ -88,7 +88,7 @@ export const taskRoutes = [
     operation: operations.claimTasks,
     name: "claimTask",
     summary: "Claim the next task",
-    about: "An empty object claims any task that the token may work on.",
+    about: "An empty object claims a task of any command that the token allows.",
     replies: {
       200: { about: "The task, leased to the caller.", schema: "Task" },
       204: { about: "No task is ready." },
@@ -168,8 +168,8 @@ export const taskRoutes = [
     name: "cancelTask",
     summary: "Cancel a task",
     about:
-      "A task that waits ends as FAILED with CANCELLED. The worker of one that runs is told to stop, and " +
-      "loses it after the grace.",
+      "A waiting task ends as FAILED with CANCELLED. The worker of a running task is notified, and loses " +
+      "the task after the grace period.",
     params,
     replies: { 200: { about: "The task as it is now.", schema: "ActedOnTask" } },
     refusals: ["invalid_argument", "not_found", "has_ended", "event_type_not_allowed"],
@@ -186,7 +186,7 @@ export const taskRoutes = [
     path: `${base}/:id/abandon`,
     operation: operations.abandonTask,
     name: "abandonTask",
-    summary: "Give a task back without a result",
+    summary: "Abandon a task",
     params,
     replies: { 200: { about: "Where the task is now.", schema: "Abandoned" } },
     refusals: ofOwners,
@@ -301,7 +301,7 @@ export const taskRoutes = [
     params,
     query: {
       waitSeconds: numberField(
-        `Seconds to wait for the result; at most ${limits.resultWaitSecondsMax} count.`,
+        `Seconds to wait for the result; values above ${limits.resultWaitSecondsMax} mean ${limits.resultWaitSecondsMax}.`,
       ),
     },
     replies: { 200: { about: "The result and its task.", schema: "TaskWithResult" } },

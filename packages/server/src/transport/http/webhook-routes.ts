@@ -13,7 +13,7 @@ import { json, route } from "./route.ts";
 
 const tasks = "/v1/codeq/admin/tasks";
 const base = "/v1/codeq/admin/webhooks";
-const idParam = { id: "The id of the task, or its beginning where only one begins like it." };
+const idParam = { id: "The id of the task, or the beginning or end of it if that is unique." };
 const ofOneTask = ["not_found", "ambiguous_id"] as const;
 
 export const webhookRoutes = [
@@ -22,7 +22,7 @@ export const webhookRoutes = [
     path: `${tasks}/:id/deliveries`,
     operation: operations.getDeliveries,
     name: "getDeliveries",
-    summary: "Show what became of the callback of a task",
+    summary: "Show the delivery of the callback of a task",
     params: idParam,
     refusals: ofOneTask,
     replies: { 200: { about: "The last tries, the oldest first.", schema: "Deliveries" } },
@@ -50,7 +50,9 @@ export const webhookRoutes = [
     summary: "List callbacks that were given up",
     about: "One that is sent again leaves the list, and so does one whose task is removed.",
     query: {
-      since: textField("RFC 3339: given up at this moment or later; all unless told."),
+      since: textField(
+        "RFC 3339 time: only callbacks given up at or after this time (default: all).",
+      ),
       ...pageFields,
     },
     replies: { 200: { about: "A page of them, the earliest first.", schema: "FailedDeliveries" } },
