@@ -12,6 +12,8 @@ import { LocalLog, MemoryKv, MemoryLog } from "@codeq/engine";
 import { SimClock, SimDisk, SimRandom, settle } from "@codeq/simulated";
 import { type FetchKeySet, fetchKeySet } from "../../packages/server/src/access/fetch-key-set.ts";
 import type { ArtifactProvider } from "../../packages/server/src/artifacts/artifact-provider.ts";
+import { LocalArtifacts } from "../../packages/server/src/artifacts/local-artifacts.ts";
+import { MemoryArtifacts } from "../../packages/server/src/artifacts/memory-artifacts.ts";
 import type { Broker } from "../../packages/server/src/broker/broker.ts";
 import type { Queue } from "../../packages/server/src/broker/queue.ts";
 import type { Clock } from "../../packages/server/src/clock.ts";
@@ -43,7 +45,7 @@ export interface Options {
   readonly post?: PostCallback;
   readonly notify?: PostNotification;
   readonly fetchKeySet?: FetchKeySet;
-  /** A local directory unless told. */
+  /** The directory that the settings name, or memory unless told. */
   readonly artifacts?: ArtifactProvider;
 }
 
@@ -100,6 +102,7 @@ export class World {
   /** Of the only store, or of the one for what is no task; then of the shards. */
   readonly #stores: StoreFiles[] = [];
   readonly #options: Options;
+  readonly #artifacts: MemoryArtifacts = new MemoryArtifacts();
   /** Of the server that was started last. */
   #door: OpenDoor | undefined;
   directory = "";
@@ -161,7 +164,7 @@ export class World {
         this.#options.notify ??
         createPostNotification({ secret, secrets, allowPrivateNetworks, clock }),
       fetchKeySet: this.#options.fetchKeySet ?? fetchKeySet,
-      artifacts: this.#options.artifacts,
+      artifacts: this.#options.artifacts ?? this.#artifactsOf(config),
       // A shard says that it is there before its router listens, unless that takes a turn.
       defer: config.shards === 1 ? (run) => queueMicrotask(run) : (run) => setImmediate(run),
       onFailed: () => {},
@@ -190,6 +193,12 @@ export class World {
           if (life === this.life) run();
         }),
     };
+  }
+
+  /** Tests that look at files name a directory. */
+  #artifactsOf({ localArtifactsDir }: Config): ArtifactProvider {
+    const isNamed = this.#options.settings?.localArtifactsDir !== undefined;
+    return isNamed ? new LocalArtifacts(localArtifactsDir) : this.#artifacts;
   }
 
   #config(): Config {

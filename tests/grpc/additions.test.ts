@@ -124,3 +124,29 @@ test("results that are waited for do not keep a stream open, and leave nothing b
   assert.deepEqual(await producer.ended, { code: "OK", details: "" });
   await server.api.untilWaiting(0, "results");
 });
+
+test("a result on a stream brings files, and the producer hears of them", async (t) => {
+  const server = await setup(t);
+  const taskId = await server.api.create();
+  const worker = await open(server, "worker");
+  await worker.ask({ ready: {} });
+  const artifacts = [
+    { name: "log", url: "https://files.example/log" },
+    { name: "a.txt", content: Buffer.from("hi"), contentType: "text/plain" },
+  ];
+  const result = { taskId, status: "COMPLETED", resultJson: "{}" };
+  const bad = [{ name: "../a", content: Buffer.from("hi") }];
+  const refused = await worker.ask({ result: { ...result, artifacts: bad } });
+  assert.equal(refused["resultAck"].errorCode, "invalid_argument");
+  const { resultAck } = await worker.ask({ result: { ...result, artifacts } });
+  assert.deepEqual([resultAck.ok, resultAck.errorMessage], [true, ""]);
+  const producer = await open(server, "producer");
+  const { taskResult } = await producer.ask({ awaitResult: { taskId } });
+  const [link, file] = taskResult.artifacts;
+  assert.deepEqual(
+    [link.name, link.url, link.bytes, link.sha256],
+    ["log", artifacts[0]?.url, "0", ""],
+  );
+  assert.deepEqual([file.name, file.bytes, file.contentType], ["a.txt", "2", "text/plain"]);
+  assert.match(file.url, /^\/v1\/codeq\/tasks\/.*\/artifacts\/a\.txt\?upload=/);
+});

@@ -18,8 +18,11 @@ const workerMessages = {
   ].join(", "),
   Hello: "token=1 string, worker_id=2 string",
   Ready: "commands=1 repeated string, lease_seconds=2 int32, count=3 int32",
-  Result:
-    "task_id=1 string, status=2 string, result_json=3 bytes, error=4 string, lease_token=100 uint64",
+  Artifact: "name=1 string, url=2 string, content=3 bytes, content_type=4 string",
+  Result: [
+    "task_id=1 string, status=2 string, result_json=3 bytes, error=4 string",
+    "lease_token=100 uint64, artifacts=101 repeated Artifact",
+  ].join(", "),
   Nack: "task_id=1 string, delay_seconds=2 int32, reason=3 string, lease_token=100 uint64",
   Heartbeat: "task_id=1 string, extend_seconds=2 int32, lease_token=100 uint64",
   Abandon: "task_id=1 string, lease_token=100 uint64, interrupted=101 bool",
@@ -60,9 +63,11 @@ const producerMessages = {
   HelloAck: "tenant_id=1 string, subject=2 string, instance=100 string",
   CreateAck: `seq=1 uint64, ok=2 bool, task_id=3 string, error_message=4 string, ${code}`,
   CreateAckBatch: "acks=1 repeated CreateAck",
+  Artifact: "name=1 string, url=2 string, bytes=3 uint64, sha256=4 string, content_type=5 string",
   TaskResult: [
     `${ack}, status=4 string, result_json=5 bytes, error=6 string, attempts=7 int32`,
     code,
+    "artifacts=101 repeated Artifact",
   ].join(", "),
   ServerError: `code=1 string, message=2 string, ${code}`,
   ServerEvent: [

@@ -149,7 +149,10 @@ export class Troublemakers {
       else if (fate.point === "in the middle of a result") {
         const [first] = tasks;
         const result = { taskId: first?.id ?? "", leaseToken: 0, status: "COMPLETED", error: "" };
-        stream.sendHalf({ case: "result", value: { ...result, resultJson: "{}" } }, random.next());
+        stream.sendHalf(
+          { case: "result", value: { ...result, resultJson: "{}", artifacts: [] } },
+          random.next(),
+        );
       }
       die();
     };

@@ -154,13 +154,14 @@ export class Worker {
 
   #result(task: worker.Task, outcome: "complete" | "fail"): worker.Result {
     const { id: taskId, leaseToken } = task;
+    const of = { taskId, leaseToken, artifacts: [] };
     this.#submitted.set(
       leaseOf(task.id, leaseToken),
       outcome === "complete" ? "completed" : "failed",
     );
     return outcome === "complete"
-      ? { taskId, leaseToken, status: "COMPLETED", resultJson, error: "" }
-      : { taskId, leaseToken, status: "FAILED", resultJson: "", error: failure };
+      ? { ...of, status: "COMPLETED", resultJson, error: "" }
+      : { ...of, status: "FAILED", resultJson: "", error: failure };
   }
 
   #ended({ taskId, ok, errorMessage, leaseToken }: worker.ResultAck): void {

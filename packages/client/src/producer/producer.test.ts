@@ -348,7 +348,10 @@ test("every option arrives where it belongs", async () => {
 
 function result(taskId: string, more: Partial<wire.TaskResult> = {}): wire.ServerEvent {
   const ok = { ok: true, errorMessage: "", errorCode: "", status: "COMPLETED", error: "" };
-  return { case: "taskResult", value: { taskId, ...ok, resultJson: "", attempts: 0, ...more } };
+  return {
+    case: "taskResult",
+    value: { taskId, ...ok, resultJson: "", attempts: 0, artifacts: [], ...more },
+  };
 }
 
 test("a result is asked for once, however many wait, and again on every connection", async () => {

@@ -81,7 +81,9 @@ export function resultOf(
   leaseToken: WireUint64,
   outcome: Extract<Outcome, { readonly kind: "completed" | "failed" }>,
 ): worker.Result {
+  // Files were stored before.
+  const of = { taskId, leaseToken, artifacts: [] };
   return outcome.kind === "completed"
-    ? { taskId, leaseToken, status: "COMPLETED", resultJson: outcome.json, error: "" }
-    : { taskId, leaseToken, status: "FAILED", resultJson: "", error: outcome.error };
+    ? { ...of, status: "COMPLETED", resultJson: outcome.json, error: "" }
+    : { ...of, status: "FAILED", resultJson: "", error: outcome.error };
 }

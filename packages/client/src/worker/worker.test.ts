@@ -325,9 +325,10 @@ test("what a handler throws decides what becomes of the task", async () => {
   const delays = task<number, unknown>("job", {
     retry: { delay: (attempt, error) => (error instanceof TypeError ? "1m" : attempt * 1500) },
   });
+  const failed = { status: "FAILED", resultJson: "", artifacts: [] };
   const cases: [unknown, object][] = [
-    [new Permanent("no such file"), { status: "FAILED", error: "no such file", resultJson: "" }],
-    [new Permanent(""), { status: "FAILED", error: "Permanent", resultJson: "" }],
+    [new Permanent("no such file"), { ...failed, error: "no such file" }],
+    [new Permanent(""), { ...failed, error: "Permanent" }],
     [new RetryIn("90s", "busy"), { delaySeconds: 90, reason: "busy" }],
     [new RetryIn(1), { delaySeconds: 1, reason: "try again in 1" }],
     [new TypeError("x is not y"), { delaySeconds: 60, reason: "TypeError: x is not y" }],

@@ -379,6 +379,61 @@ export function readCreateAckBatch(reader: WireReader): CreateAckBatch {
   return message;
 }
 
+/** A file that belongs to a result. A link has a name and a URL only. */
+export interface Artifact {
+  name: string;
+  url: string;
+  bytes: WireUint64;
+  /** Of the content, in hexadecimal digits. */
+  sha256: string;
+  contentType: string;
+}
+
+export function newArtifact(): Artifact {
+  return {
+    name: "",
+    url: "",
+    bytes: 0,
+    sha256: "",
+    contentType: "",
+  };
+}
+
+export function writeArtifact(message: Artifact, writer: WireWriter): void {
+  writer.stringField(10, message.name);
+  writer.stringField(18, message.url);
+  writer.uint64Field(24, message.bytes);
+  writer.stringField(34, message.sha256);
+  writer.stringField(42, message.contentType);
+}
+
+export function readArtifact(reader: WireReader): Artifact {
+  const message = newArtifact();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.name = reader.string();
+        break;
+      case 18:
+        message.url = reader.string();
+        break;
+      case 24:
+        message.bytes = reader.uint64();
+        break;
+      case 34:
+        message.sha256 = reader.string();
+        break;
+      case 42:
+        message.contentType = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
 export interface TaskResult {
   taskId: string;
   /** False while the task has not ended, and when there is no such task. */
@@ -393,6 +448,7 @@ export interface TaskResult {
   /** Deliveries, with the one that ended in this result. */
   attempts: number;
   errorCode: string;
+  artifacts: Artifact[];
 }
 
 export function newTaskResult(): TaskResult {
@@ -405,6 +461,7 @@ export function newTaskResult(): TaskResult {
     error: "",
     attempts: 0,
     errorCode: "",
+    artifacts: [],
   };
 }
 
@@ -417,6 +474,7 @@ export function writeTaskResult(message: TaskResult, writer: WireWriter): void {
   writer.stringField(50, message.error);
   writer.int32Field(56, message.attempts);
   writer.stringField(802, message.errorCode);
+  for (const each of message.artifacts) writer.messageMember(810, 1, writeArtifact, each);
 }
 
 export function readTaskResult(reader: WireReader): TaskResult {
@@ -447,6 +505,10 @@ export function readTaskResult(reader: WireReader): TaskResult {
         break;
       case 802:
         message.errorCode = reader.string();
+        break;
+      case 810:
+        reader.countElement();
+        message.artifacts.push(reader.message(readArtifact));
         break;
       default:
         reader.skip(tag);

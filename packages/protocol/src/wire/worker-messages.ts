@@ -223,6 +223,59 @@ export function readReady(reader: WireReader): Ready {
   return message;
 }
 
+/**
+ * A file that belongs to a result: a link, or content that the server stores. Large files are stored before the
+ * result, with PUT /v1/codeq/tasks/<id>/artifacts/<name>.
+ */
+export interface Artifact {
+  name: string;
+  /** Where the file is; kept as it is. */
+  url: string;
+  /** The file itself, when there is no URL. */
+  content: WireBytes;
+  contentType: string;
+}
+
+export function newArtifact(): Artifact {
+  return {
+    name: "",
+    url: "",
+    content: "",
+    contentType: "",
+  };
+}
+
+export function writeArtifact(message: Artifact, writer: WireWriter): void {
+  writer.stringField(10, message.name);
+  writer.stringField(18, message.url);
+  writer.bytesField(26, message.content);
+  writer.stringField(34, message.contentType);
+}
+
+export function readArtifact(reader: WireReader): Artifact {
+  const message = newArtifact();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 10:
+        message.name = reader.string();
+        break;
+      case 18:
+        message.url = reader.string();
+        break;
+      case 26:
+        message.content = reader.bytes();
+        break;
+      case 34:
+        message.contentType = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
 export interface Result {
   taskId: string;
   /** COMPLETED or FAILED. */
@@ -233,6 +286,7 @@ export interface Result {
   error: string;
   /** Zero is not checked. */
   leaseToken: WireUint64;
+  artifacts: Artifact[];
 }
 
 export function newResult(): Result {
@@ -242,6 +296,7 @@ export function newResult(): Result {
     resultJson: "",
     error: "",
     leaseToken: 0,
+    artifacts: [],
   };
 }
 
@@ -251,6 +306,7 @@ export function writeResult(message: Result, writer: WireWriter): void {
   writer.bytesField(26, message.resultJson);
   writer.stringField(34, message.error);
   writer.uint64Field(800, message.leaseToken);
+  for (const each of message.artifacts) writer.messageMember(810, 2, writeArtifact, each);
 }
 
 export function readResult(reader: WireReader): Result {
@@ -272,6 +328,10 @@ export function readResult(reader: WireReader): Result {
         break;
       case 800:
         message.leaseToken = reader.uint64();
+        break;
+      case 810:
+        reader.countElement();
+        message.artifacts.push(reader.message(readArtifact));
         break;
       default:
         reader.skip(tag);

@@ -46,7 +46,7 @@ export const submitResult: Operation<SubmitResultInput, SubmittedResult> = {
   name: "submit_result",
   access: "worker",
   scope: "codeq:result",
-  run: (server, call, input) => submit(server, call, input),
+  run: (server, call, input) => submitAny(server, call, input),
 };
 
 export const submitResults: Operation<
@@ -62,13 +62,14 @@ export const submitResults: Operation<
       return refusal("invalid_argument", `batch size exceeds maximum of ${resultBatchMax}`);
     }
     // A fault that is thrown at once must not leave behind those that wait for their files.
-    return answerEach(inputs.map(async (input) => submit(server, call, input)));
+    return answerEach(inputs.map(async (input) => submitAny(server, call, input)));
   },
 };
 
-function submit(
+/** With files or without. */
+export function submitAny(
   server: Server,
-  call: Call,
+  call: Pick<Call, "identity">,
   input: SubmitResultInput,
 ): MaybePromise<Answer<SubmittedResult>> {
   const problem = problemOf(input);
@@ -88,7 +89,7 @@ function submit(
 /** The files of a submission that does not become the result are removed. */
 async function submitWithFiles(
   server: Server,
-  call: Call,
+  call: Pick<Call, "identity">,
   input: SubmitResultInput,
 ): Promise<Answer<SubmittedResult>> {
   const stored = await server.artifacts.store(input.id, input.artifacts);
@@ -109,7 +110,7 @@ async function submitWithFiles(
 
 async function decide(
   server: Server,
-  call: Call,
+  call: Pick<Call, "identity">,
   { input, artifacts }: { input: SubmitResultInput; artifacts: readonly Artifact[] },
 ): Promise<Answer<SubmittedResult>> {
   const answer = await answerOf<Submitted>(server, (waiter) => {

@@ -248,7 +248,12 @@ function resultOf(taskId: string, { task, result }: TaskWithResult): producer.Ta
   // A delivery that ended with a result did not come back, but it counts as a delivery.
   const attempts = task.attempts + (task.place.in === "done" ? 1 : 0);
   const ok = { ok: true, errorMessage: "", errorCode: "" };
-  return { taskId, ...ok, status, resultJson, error, attempts };
+  const artifacts = result.artifacts.map(
+    ({ name, url, bytes = 0, sha256 = "", contentType = "" }): producer.Artifact => {
+      return { name, url, bytes, sha256, contentType };
+    },
+  );
+  return { taskId, ...ok, status, resultJson, error, attempts, artifacts };
 }
 
 function noResult(taskId: string, refused: Refusal): producer.TaskResult {

@@ -21,7 +21,12 @@ import {
   sentenceOf,
 } from "../../operations/operation.ts";
 import { refusalOf } from "../../operations/refusal-of.ts";
-import { type SubmitResultInput, submitNow } from "../../operations/submit-result.ts";
+import {
+  type ArtifactInput,
+  type SubmitResultInput,
+  submitAny,
+  submitNow,
+} from "../../operations/submit-result.ts";
 import { isJson } from "../json-scan.ts";
 import { AckOrder, OrderedAcks } from "./ack-order.ts";
 import { echoOf, inMessages } from "./acks.ts";
@@ -308,6 +313,10 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
       pending.refuse(dispatch.asRefusal(operations.submitResult, error), item);
     };
     try {
+      if (input.artifacts.length > 0) {
+        this.#submitFiles(input, pending, item).catch(failed);
+        return;
+      }
       const problem = submitNow(dispatch.server, this.call, input, pending, item);
       if (problem === undefined) return;
       if (!(problem instanceof Promise)) pending.refuse(problem, item);
@@ -315,6 +324,17 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     } catch (error) {
       failed(error);
     }
+  }
+
+  /** Files take their time; what comes behind does not wait for them. */
+  async #submitFiles(
+    input: SubmitResultInput,
+    pending: PendingResults,
+    item: number,
+  ): Promise<void> {
+    const answer = await submitAny(this.#parts.dispatch.server, this.call, input);
+    if (answer.ok) pending.durable();
+    else pending.refuse(answer, item);
   }
 
   /** Why a message with results is refused as a whole. */
@@ -451,9 +471,13 @@ function toSubmission(result: worker.Result): Answer<SubmitResultInput> {
       // Completed without a result is the normal success of many workers.
       resultJson: hasResult ? json : status === "COMPLETED" ? "{}" : undefined,
       error,
-      artifacts: noArtifacts,
+      artifacts: result.artifacts.length === 0 ? noArtifacts : result.artifacts.map(toArtifact),
     },
   };
+}
+
+function toArtifact({ name, url, content, contentType }: worker.Artifact): ArtifactInput {
+  return { name, url, contentBase64: Buffer.from(content).toString("base64"), contentType };
 }
 
 const noArtifacts: SubmitResultInput["artifacts"] = [];
