@@ -106,7 +106,7 @@ test("a waiting task is edited, moved, run now and cancelled", async (t) => {
   await page.getByRole("button", { name: "Cancel…" }).click();
   await dialog.getByRole("button", { name: "Cancel task" }).click();
   await page.getByText("Cancelled", { exact: true }).waitFor();
-  assert.equal((await task()).place, "done");
+  assert.equal((await task()).error, "CANCELLED");
 });
 
 test("a dead letter is replayed, edited into a new task, and deleted", async (t) => {

@@ -2,7 +2,7 @@
  * What the server said, shared by all components that ask the same. An entry is asked for again after its
  * time while somebody looks at it: not while the tab is hidden, the page is paused or the server is away.
  */
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { type ApiError, connection } from "./api.ts";
 import { createStore } from "./store.ts";
 
@@ -35,14 +35,17 @@ export function useQuery<T>(
 ): Answer<T> {
   const [, redraw] = useState(0);
   const entry = key === undefined ? undefined : entryOf(key, load, everyMs);
-  useEffect(() => {
+  const shown = entry?.answer;
+  useLayoutEffect(() => {
     if (entry === undefined) return undefined;
     const run = (): void => redraw((n) => n + 1);
     entry.listeners.add(run);
+    // The answer may have come since it was drawn.
+    if (entry.answer !== shown) run();
     if (Date.now() - entry.askedMs > 1000) refresh(entry);
     return () => void entry.listeners.delete(run);
   }, [entry]);
-  return (entry?.answer ?? { isLoading: false }) as Answer<T>;
+  return (shown ?? { isLoading: false }) as Answer<T>;
 }
 
 function entryOf(key: string, ask: () => Promise<unknown>, everyMs: number): Entry {

@@ -1,5 +1,5 @@
 /** A value that components follow. */
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 export interface Store<T> {
   get(): T;
@@ -26,8 +26,14 @@ export function createStore<T>(initial: T): Store<T> {
 
 export function useStore<T>(store: Store<T>): T {
   const [, redraw] = useState(0);
-  useEffect(() => store.subscribe(() => redraw((n) => n + 1)), [store]);
-  return store.get();
+  const shown = store.get();
+  useLayoutEffect(() => {
+    const run = (): void => redraw((n) => n + 1);
+    // It may have changed since it was drawn.
+    if (!Object.is(store.get(), shown)) run();
+    return store.subscribe(run);
+  }, [store]);
+  return shown;
 }
 
 /** Kept in this browser; a browser that forbids it starts from the initial value again. */
