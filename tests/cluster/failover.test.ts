@@ -18,6 +18,14 @@ function statusOf(cluster: ThreeNodes): string[] {
   return ["cluster", "status", "--base-url", url, "--producer-token", "dev-token"];
 }
 
+/** What the metrics of all nodes say together. */
+async function sumOf(cluster: ThreeNodes, series: string): Promise<number> {
+  const pages = await Promise.all(cluster.ids.map((id) => cluster.client(id).page("/metrics")));
+  const lines = pages.flatMap(({ text }) => text.split("\n"));
+  const found = lines.filter((line) => line.startsWith(`${series} `));
+  return found.reduce((sum, line) => sum + Number(line.slice(series.length + 1)), 0);
+}
+
 /** Creates tasks on a node until it is told to stop; what was acknowledged, and what was not. */
 class Load {
   readonly acknowledged: string[] = [];
@@ -150,6 +158,15 @@ test("a node that stops in order hands over, and its log server may go with it",
   for (const [shard, leader] of leaders.entries()) {
     assert.match(shown.stdout, new RegExp(`^ +${shard} +${leader} `, "m"));
   }
+  for (const id of cluster.ids) {
+    assert.equal(
+      (await cluster.client(id).create({ command: "counted", payload: {} })).status,
+      202,
+    );
+  }
+  assert.equal(await sumOf(cluster, "codeq_cluster_shards_leading"), 2);
+  const created = 'codeq_task_created_total{command="counted"}';
+  assert.equal(await sumOf(cluster, created), 3, "no node counts what another one did");
   const [leader = ""] = leaders;
   const others = cluster.ids.filter((id) => id !== leader);
   const load = new Load(() => others.map((id) => cluster.client(id)));

@@ -120,9 +120,12 @@ export class ClusterNode implements AsyncDisposable {
     return { self, nodes, shards };
   }
 
-  /** Steps down where it leads, for another node or any. */
-  handOff(target: string): void {
-    for (const replica of this.#replicas) replica?.handOff(target);
+  /** The measurements of the shards that it leads. */
+  scrape(): readonly { readonly shard: number; readonly text: string }[] {
+    return this.#replicas.flatMap((replica, shard) => {
+      const text = replica?.scrape();
+      return text === undefined ? [] : [{ shard, text }];
+    });
   }
 
   /** Hands over what this node leads, and ends. */

@@ -119,9 +119,9 @@ export class ReplicatedShard implements AsyncDisposable {
     return this.#led?.broker;
   }
 
-  /** Lets another node lead, or any. */
-  handOff(target: string): void {
-    this.#replica.handOff(target);
+  /** Its measurements, while this node leads. */
+  scrape(): string | undefined {
+    return this.#led?.scrape();
   }
 
   /** Begins to read everything that this node has of the shard. Throws when that is nothing. */

@@ -5,6 +5,7 @@ import type { FastifyInstance } from "fastify";
 import { type Limiter, rateScopes } from "../access/limiter.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
+import type { ClusterStatus, ShardOfNode } from "../cluster/cluster-node.ts";
 import type { Store } from "../store/store.ts";
 import type { Subscriptions } from "../subscriptions/subscriptions.ts";
 import { timeOfId } from "../task-ids.ts";
@@ -16,6 +17,20 @@ import type { ServerTls } from "../transport/tls/server-tls.ts";
 
 /** The states as the metric names them; a closed storage has no scrape. */
 const stateNames = { open: "ok", full: "disk_full", failed: "failed", closed: "failed" } as const;
+
+/** Of a node of a cluster. */
+export function collectClusterMetrics(metrics: Metrics, status: () => ClusterStatus): void {
+  const shards = (): ClusterStatus["shards"] => status().shards;
+  const countOf = (isMeant: (shard: ShardOfNode) => boolean): number =>
+    shards().filter(isMeant).length;
+  metrics.clusterLeading.collect(() => [[countOf(({ role }) => role === "leading")]]);
+  metrics.clusterLeaderless.collect(() => [[countOf(({ leader }) => leader === undefined)]]);
+  metrics.clusterDiverged.collect(() => [[countOf(({ role }) => role === "diverged")]]);
+  metrics.clusterEpochs.collect(() => [[shards().reduce((sum, { epoch }) => sum + epoch, 0)]]);
+  metrics.clusterSilentSeconds.collect(() => {
+    return [[Math.max(0, ...shards().map(({ silentMs }) => silentMs)) / 1000]];
+  });
+}
 
 /** `appendedBytes` is what went into the log since the start. */
 export function collectStoreMetrics(

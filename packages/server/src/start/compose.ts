@@ -59,6 +59,7 @@ import { createHttpServer, routes } from "../transport/http/http-server.ts";
 import { JsonCodec } from "../transport/http/json-codec.ts";
 import type { ServerTls } from "../transport/tls/server-tls.ts";
 import {
+  collectClusterMetrics,
   collectLimiterMetrics,
   collectStreamMetrics,
   collectSubscriptionMetrics,
@@ -82,7 +83,8 @@ export interface CoreParts extends Omit<ShardParts, "feed" | "limiter" | "onStat
 export interface ClusterMember extends AsyncDisposable {
   readonly links: readonly ShardLink[];
   readonly status: ClusterStatus;
-  handOff(target: string): void;
+  /** The measurements of the shards that it leads. */
+  scrape(): readonly { readonly shard: number; readonly text: string }[];
 }
 
 interface KnowingStore {
@@ -253,11 +255,13 @@ async function openShards(parts: OpenParts): Promise<Opened> {
     if (node === undefined) await router.opened();
     await store.noteShards();
     metrics.waiters.collect(() => [[router.waitingClaims, "claim"]]);
+    if (node !== undefined) collectClusterMetrics(metrics, () => node.status);
     return {
       store,
       queue: router,
       node,
-      scrape: async () => mergedScrape(metrics.render(), await router.scrape()),
+      // A node tells of the shards that it leads, so that nobody counts them twice.
+      scrape: async () => mergedScrape(metrics.render(), node?.scrape() ?? (await router.scrape())),
       [Symbol.asyncDispose]: async () => {
         await router[Symbol.asyncDispose]();
         await node?.[Symbol.asyncDispose]();

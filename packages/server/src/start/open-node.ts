@@ -57,7 +57,7 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
     get status() {
       return node.status;
     },
-    handOff: (target) => node.handOff(target),
+    scrape: () => node.scrape(),
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }

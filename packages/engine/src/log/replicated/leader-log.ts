@@ -153,8 +153,8 @@ export class LeaderLog implements Log {
     this.#losing("given up", new FaultError("unknown", why));
   }
 
-  /** Says that this node leads no longer, and who may take over without waiting. */
-  async handOff(target: string): Promise<void> {
+  /** Says that this node leads no longer, so that the others need not wait. */
+  async handOff(): Promise<void> {
     while (this.#isWorking && this.#fault === undefined) await this.#pause(retryMinMs);
     if (this.#fault !== undefined) return;
     this.#isWorking = true;
@@ -162,7 +162,7 @@ export class LeaderLog implements Log {
       type: sharedRecordTypes.handoff,
       timeMs: this.#parts.clock.nowMs(),
       opCount: 0,
-      body: Buffer.from(JSON.stringify({ target })),
+      body: Buffer.alloc(0),
     });
     this.#isWorking = false;
     this.#losing("given up", new FaultError("not_leader", "this node has handed over"));

@@ -121,7 +121,6 @@ export class Replica implements AsyncDisposable {
   #trimmedTo = 0;
   #cancelCheckpoint: () => void = () => {};
   #stopLeading: (() => void) | undefined;
-  #target = "";
 
   constructor(parts: ReplicaParts) {
     this.#parts = parts;
@@ -145,12 +144,6 @@ export class Replica implements AsyncDisposable {
       silentMs: this.#leaderLog === undefined ? Math.max(0, silentMs) : 0,
       problem: this.#problem,
     };
-  }
-
-  /** Steps down in favour of another node, or of any; does nothing when this one does not lead. */
-  handOff(target: string): void {
-    this.#target = target;
-    this.#stopLeading?.();
   }
 
   /** Hands over what it leads, and ends. */
@@ -213,15 +206,14 @@ export class Replica implements AsyncDisposable {
     { header, body }: Extract<Meaning, { kind: "live" }>,
     place: LogPlace,
   ): Promise<void> {
-    const { clock, follower, self } = this.#parts;
+    const { clock, follower } = this.#parts;
     this.#heardMs = clock.monotonicMs();
     if (header.type === recordTypes.batches) {
       await follower.apply({ body, opCount: header.opCount }, place);
     } else if (header.type === sharedRecordTypes.handoff) {
       this.#know(undefined);
-      const { target } = JSON.parse(body.toString()) as { readonly target: string };
-      if (target === self.id) this.#heardMs -= this.#patienceMs;
-      else if (target === "") this.#heardMs -= this.#timing.patienceMs;
+      // Only their ranks keep the others from asking for the next slot at the same time.
+      this.#heardMs -= this.#timing.patienceMs;
     } else this.#know(JSON.parse(body.toString()) as LeaderName);
   }
 
@@ -295,7 +287,6 @@ export class Replica implements AsyncDisposable {
       this.#stopLeading = () => resolve("stopped");
       if (this.#isStopping) resolve("stopped");
     });
-    this.#target = "";
     try {
       await follower.settle(this.#place);
       const led = await this.#parts.open(log);
@@ -305,7 +296,7 @@ export class Replica implements AsyncDisposable {
       await led[Symbol.asyncDispose]();
       if (why === "diverged")
         throw new FaultError("corrupt", "the log is not as this node wrote it");
-      if (why === "stopped") await log.handOff(this.#target);
+      if (why === "stopped") await log.handOff();
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;
       log.giveUp(error.message);
