@@ -200,6 +200,17 @@ test("files count in the quota of stored bytes, and are given back", async (t) =
   assert.equal((await upload(server, id, "a", Buffer.alloc(900))).status, 201);
   assert.deepEqual(code(await upload(server, id, "b", Buffer.alloc(200))), [429, "quota_exceeded"]);
   assert.equal((await files()).length, 1);
+  // Of one that does not say how long it is, that is known when it was stored.
+  await server.app.listen({ port: 0, host: "127.0.0.1" });
+  const { port } = server.app.server.address() as AddressInfo;
+  const unsaid = await fetch(`http://127.0.0.1:${port}/v1/codeq/tasks/${id}/artifacts/b`, {
+    method: "PUT",
+    headers: { authorization: "Bearer worker-acme" },
+    body: new Blob([Buffer.alloc(200)]).stream(),
+    duplex: "half",
+  } as RequestInit);
+  assert.deepEqual([unsaid.status, unsaid.headers.get("codeq-error")], [429, "quota_exceeded"]);
+  assert.equal((await files()).length, 1);
   await server.post(`/tasks/${id}/abandon`, {}, "worker-acme");
   await server.claim();
   assert.equal((await upload(server, id, "b", Buffer.alloc(900))).status, 201);
