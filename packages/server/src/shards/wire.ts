@@ -66,7 +66,7 @@ export const answer = {
   /** How many leases a queue with a topic has, and how many it may have over all shards. */
   leased: 26,
   /** Of callbacks: it fails, or takes them again. */
-  endpoint: 26,
+  endpoint: 27,
 } as const;
 
 /** What a new task meets at its shard. */
