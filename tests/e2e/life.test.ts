@@ -260,9 +260,9 @@ test("ports that are taken are refused all at once, each with its setting, and t
   });
   assert.equal(exit.code, 5, exit.stderr);
   for (const [port, text] of [
-    [http, "for HTTP: .* taken .* Set PORT \\(--port\\) "],
-    [worker, "for gRPC streams: .* taken .* WORKER_STREAM_ADDR \\(--worker-stream-addr\\) .* off"],
-    [producer, "for gRPC streams: .* taken .* PRODUCER_STREAM_ADDR .* off"],
+    [http, "for HTTP: .* in use .* Set PORT \\(--port\\) "],
+    [worker, "for gRPC streams: .* in use .* WORKER_STREAM_ADDR \\(--worker-stream-addr\\) .* off"],
+    [producer, "for gRPC streams: .* in use .* PRODUCER_STREAM_ADDR .* off"],
   ] as const) {
     assert.match(exit.stderr, new RegExp(`cannot listen on 127\\.0\\.0\\.1:${port} ${text}`));
   }
