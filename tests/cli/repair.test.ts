@@ -209,3 +209,25 @@ test("dead letters are redriven by a job, which is listed, shown and aborted", a
   assert.equal((await cli.run("jobs", "start", "delete", "mail", "--place", "dead")).code, 0);
   assert.equal((await cli.run("jobs", "show", "unknown")).code, 8);
 });
+
+test("why a task does not run, why a worker gets nothing, and who had the task before", async (t) => {
+  const { world } = await setup(t);
+  const cli = world();
+  const id = await bury(cli, '{"to":"ada"}');
+  assert.match(
+    (await cli.run("get", id)).output,
+    /^deliveries\n {2}1\. \S+ \S+ nacked: exit code 1: no such host$/m,
+  );
+  await cli.run("dlq", "replay", id);
+  await cli.run("pause", "mail", "--reason", "repairs");
+  const why = await cli.run("why", id.slice(-8));
+  assert.match(
+    why.output,
+    new RegExp(`^${id} is ready in mail: \\S+ paused its queue at \\S+: repairs\n`),
+  );
+  assert.match(why.output, /^ {2}ahead {5}0 \(0 of a higher priority\)$/m);
+  assert.match(why.output, /^ {2}queue {5}1 ready, 0 delayed, 0 in progress/m);
+  assert.equal(JSON.parse((await cli.run("why", id, "--json")).output).rule, "paused");
+  assert.equal((await cli.run("why")).code, 2);
+  assert.equal((await cli.run("why", "--worker-id", "nobody")).code, 8);
+});

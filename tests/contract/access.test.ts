@@ -481,6 +481,18 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: [404, "task not found"],
   },
+  "GET /v1/codeq/tasks/:id/explain": {
+    access: "either",
+    path: ({ leased }) => `/v1/codeq/tasks/${leased}/explain`,
+    ok: 200,
+    foreign: [404, "not found"],
+  },
+  "GET /v1/codeq/admin/workers/:workerId/explain": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/workers/worker-1/explain",
+    ok: 200,
+    foreign: [404, "not found"],
+  },
   "DELETE /v1/codeq/admin/keys/:id": {
     access: "admin",
     path: ({ apiKey }) => `/v1/codeq/admin/keys/${apiKey}`,

@@ -73,6 +73,18 @@ test("a task is edited in its shard, and whoever waits for its new queue gets it
   assert.equal((await server.stats()).delayed, 0);
 });
 
+test("what is ahead of a task is told over all shards, as far as it can be", async (t) => {
+  const server = await open(t);
+  for (let n = 0; n < 9; n++) await server.create();
+  for (let n = 0; n < 3; n++) await server.create({ priority: 5 });
+  const last = await server.create();
+  const { ahead, queue, rule } = (await server.get(`/tasks/${last}/explain`)).json;
+  assert.deepEqual([rule, queue.ready, ahead.higher], ["no_worker", 13, 3]);
+  assert.ok(ahead.isEstimate && ahead.older > 0 && ahead.older <= 9);
+  await server.post("/admin/queues/render/pause", {}, "admin-acme");
+  assert.equal((await server.get(`/tasks/${last}/explain`)).json.rule, "paused");
+});
+
 test("dead letters of all shards are replayed and deleted, within the quota", async (t) => {
   const quotas = { ...noQuotas, default: { ...noQuotas.default, pendingTasks: 4 } };
   const server = await open(t, { quotas });

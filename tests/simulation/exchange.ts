@@ -54,6 +54,7 @@ export function sightingsOf(exchange: AnyExchange): Sighting[] {
       return [{ task: exchange.answer.value.task, result: exchange.answer.value.result }];
     case "listTasks":
       return exchange.answer.value.tasks.map((task) => ({ task, result: undefined }));
+    case "explainTask":
     case "inspectTask":
       return [{ task: exchange.answer.value.task, result: undefined }];
     case "cancelTask":
@@ -94,6 +95,7 @@ export function namedTasks(exchange: AnyExchange): {
         answer: answer.ok ? (answer.value[position] as Answer<unknown>) : answer,
       }));
     }
+    case "explainTask":
     case "inspectTask":
     case "replayTask":
     case "editTask":

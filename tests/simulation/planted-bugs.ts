@@ -905,6 +905,11 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
+    checker: "deliveries",
+    bug: "a delivery that came back is not kept",
+    plants: { core: (core) => rewriteTasks(core, (task) => ({ ...task, trail: undefined })) },
+  },
+  {
     checker: "editsAreKept",
     bug: "a new payload is not written",
     plants: {

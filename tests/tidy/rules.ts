@@ -128,7 +128,7 @@ const ignorances: readonly Ignorance[] = [
     of: "the insides of the broker",
     who: /^(transport|operations|access|store|config|telemetry)\//,
     files:
-      /^(shards\/.*|broker\/(?!(verbs|claim|queue|queue-webhooks|flow|task-filter|task-actions|failure-\w+)\.ts).*)$/,
+      /^(shards\/.*|broker\/(?!(verbs|claim|queue|queue-webhooks|flow|task-filter|task-actions|explained|failure-\w+)\.ts).*)$/,
   },
   { of: "tasks and payloads", who: /^access\//, files: /^(broker|operations)\/.*$/ },
 ];

@@ -31,6 +31,7 @@ const promised = [
   ...["subscriptions create", "subscriptions list", "subscriptions get"],
   ...["subscriptions renew", "subscriptions delete"],
   ...["topics set", "topics list", "topics get", "topics delete"],
+  ...["why"],
 ];
 
 test("every promised command has a row, and every row is promised", () => {

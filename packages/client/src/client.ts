@@ -11,7 +11,7 @@ import type { TokenSource } from "./line.ts";
 import { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.ts";
 import { createFields, type EnqueueOptions, payloadOf } from "./producer/enqueue-options.ts";
 import { Producer } from "./producer/producer.ts";
-import { createRun, graceBody, type Run, type RunStatus } from "./producer/run.ts";
+import { createRun, graceBody, type Run } from "./producer/run.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
 import { Subscriptions } from "./subscriptions/subscriptions.ts";
 import type { Handler, TaskDefinition, TaskType } from "./task.ts";
@@ -164,9 +164,7 @@ export class Client implements AsyncDisposable {
         await this.#ask({ method: "POST", path, body: graceBody(options) });
       },
       artifacts: (taskId) => artifactsOf(this.#dials.api, this.#token, taskId),
-      status: async (taskId) => {
-        return (await this.#ask({ path: `/tasks/${encodeURIComponent(taskId)}` })) as RunStatus;
-      },
+      ask: (taskId, what) => this.#ask({ path: `/tasks/${encodeURIComponent(taskId)}${what}` }),
     });
   }
 

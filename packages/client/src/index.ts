@@ -16,6 +16,7 @@ export type {
   TaskPage,
   TaskPageOptions,
   TaskPlace,
+  WorkerExplanation,
 } from "./admin/admin-task.ts";
 export type {
   AdminWebhooks,
@@ -54,6 +55,7 @@ export type { TlsOptions } from "./grpc/http2-connection.ts";
 export { JsonText } from "./json-text.ts";
 export { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.ts";
 export type { EnqueueOptions } from "./producer/enqueue-options.ts";
+export type { TaskDelivery, TaskExplanation } from "./producer/explanation.ts";
 export type { CancelOptions, ResultOptions, Run, RunStatus } from "./producer/run.ts";
 export { type SchemaIssue, type StandardSchema, ValidationError } from "./standard-schema.ts";
 export { type Notification, verifyNotification } from "./subscriptions/notification.ts";

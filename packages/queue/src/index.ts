@@ -5,6 +5,7 @@ export {
   type RetryPolicy,
 } from "./backoff.ts";
 export { type Cause, type Change, changeOf } from "./change.ts";
+export { type Delivery, deliveriesOf } from "./deliveries.ts";
 export { type IdempotencyEntry, matchIdempotency } from "./idempotency.ts";
 export { violations } from "./invariants.ts";
 export { accept, type Outcome, refuse } from "./outcome.ts";
@@ -14,7 +15,9 @@ export { emptyResult, type Result, resultOf } from "./result.ts";
 export { expiresMsOf, isExpired, type Retention } from "./retention.ts";
 export {
   type Artifact,
+  comebacks,
   noRepairs,
+  type PastDelivery,
   type Place,
   queueOf,
   type ResultBody,
@@ -25,6 +28,7 @@ export {
   type TaskId,
   type TaskRepairs,
   type TenantId,
+  type Trail,
   type WorkerId,
 } from "./task.ts";
 export { abandon } from "./transitions/abandon.ts";

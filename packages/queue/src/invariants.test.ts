@@ -12,8 +12,21 @@ test("a clock that stepped back between two changes breaks no rule", () => {
   assert.deepEqual(violations(taskIn("ready", { createdMs: 5000, updatedMs: 2000 })), []);
 });
 
-const lease = { in: "leased", workerId: worker, untilMs: 3000, leaseMs: 1000 } as const;
-const end = { in: "done", how: "failed", workerId: worker, atMs: 2000, expiresMs: 2000 } as const;
+const lease = {
+  in: "leased",
+  workerId: worker,
+  untilMs: 3000,
+  leaseMs: 1000,
+  sinceMs: 2000,
+} as const;
+const end = {
+  in: "done",
+  how: "failed",
+  workerId: worker,
+  startedMs: 1000,
+  atMs: 2000,
+  expiresMs: 2000,
+} as const;
 
 const result = { json: "{}", artifacts: [] };
 

@@ -3,6 +3,7 @@
  * each step, and a store may ask on load. Instants are only compared when one transition wrote
  * both, because the wall clock may step back between two of them.
  */
+import { deliveriesMax } from "./deliveries.ts";
 import { priorityMax } from "./priority.ts";
 import type { Place, Task } from "./task.ts";
 import { handBacksMax } from "./transitions/abandon.ts";
@@ -35,6 +36,7 @@ function brokenCounts(task: Task): string[] {
     [isWhole(attempts, 0), `attempts ${attempts} is not a whole number`],
     [isWhole(leaseToken, 0), `leaseToken ${leaseToken} is not a whole number`],
     [isWhole(cancelMs, 0), `cancelMs ${cancelMs} is not a whole number`],
+    [isOrdered(task), `deliveries of ${task.id} are too many or out of order`],
     [cancelMs === 0 || place.in === "leased", `${place.in} and still to be cancelled`],
     [isWhole(replays, 0), `replays ${replays} is not a whole number`],
     [isWhole(handBacks, 0, handBacksMax), `handBacks ${handBacks} is out of range`],
@@ -88,6 +90,12 @@ function brokenEnd({ atMs, expiresMs }: End, updatedMs: number): string[] {
     [atMs === updatedMs, "changed after its end"],
     [expiresMs === undefined || isWhole(expiresMs, atMs), "expires before its end"],
   ]);
+}
+
+function isOrdered({ trail, leaseToken }: Task): boolean {
+  const tokens = (trail?.deliveries ?? []).map((each) => each.leaseToken);
+  const isGrowing = tokens.every((token, at) => at === 0 || token > (tokens[at - 1] ?? 0));
+  return tokens.length <= deliveriesMax && isGrowing && (tokens.at(-1) ?? 0) <= leaseToken;
 }
 
 type Rule = readonly [holds: boolean, otherwise: string];

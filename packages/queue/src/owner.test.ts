@@ -48,6 +48,7 @@ test("a worker without a name does not own even a task that nobody leased", () =
     workerId: nobody,
     untilMs: 3000,
     leaseMs: 1000,
+    sinceMs: 2000,
   };
   assert.deepEqual(checkOwner(leasedTask({ place }), { workerId: nobody }), notOwner);
 });

@@ -23,7 +23,14 @@ test("a finished task leaves what its worker gave back, and how it ended", () =>
     ["completed", "COMPLETED"],
     ["failed", "FAILED"],
   ] as const) {
-    const place = { in: "done", how, workerId: worker, atMs: 2000, expiresMs: 3000 } as const;
+    const place = {
+      in: "done",
+      how,
+      workerId: worker,
+      startedMs: 1,
+      atMs: 2000,
+      expiresMs: 3000,
+    } as const;
     const task = taskIn("done", { place, error: "one page skipped" });
     assert.deepEqual(resultOf(task, body), {
       taskId: task.id,

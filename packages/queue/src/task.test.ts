@@ -8,7 +8,14 @@ test("the status follows from the place", () => {
     placeNames.map((where) => statusOf(taskIn(where).place)),
     ["PENDING", "PENDING", "IN_PROGRESS", "FAILED", "COMPLETED"],
   );
-  const failed = { in: "done", how: "failed", workerId: worker, atMs: 1, expiresMs: 2 } as const;
+  const failed = {
+    in: "done",
+    how: "failed",
+    workerId: worker,
+    startedMs: 0,
+    atMs: 1,
+    expiresMs: 2,
+  } as const;
   assert.equal(statusOf(failed), "FAILED");
 });
 

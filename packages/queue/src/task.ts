@@ -26,12 +26,16 @@ export type Place =
       readonly untilMs: number;
       /** How long the lease was granted for when it was last extended. */
       readonly leaseMs: number;
+      /** When it was claimed. */
+      readonly sinceMs: number;
     }
   | { readonly in: "dead"; readonly atMs: number; readonly expiresMs: number | undefined }
   | {
       readonly in: "done";
       readonly how: "completed" | "failed";
       readonly workerId: WorkerId;
+      /** When its last delivery began; the moment of its end when no worker ended it. */
+      readonly startedMs: number;
       readonly atMs: number;
       readonly expiresMs: number;
     };
@@ -76,6 +80,36 @@ export interface Task {
   readonly extras: TaskExtras | undefined;
   /** What operators did to it; undefined for most tasks. */
   readonly repairs: TaskRepairs | undefined;
+  /** Undefined until there is something to keep. */
+  readonly trail: Trail | undefined;
+}
+
+/** What happened to a task on its way. */
+export interface Trail {
+  /** The newest deliveries that came back, in their order. */
+  readonly deliveries: readonly PastDelivery[];
+}
+
+/** How a delivery ended that left no result. */
+export const comebacks = [
+  "nacked",
+  "abandoned",
+  "interrupted",
+  "expired",
+  "undelivered",
+  "cancelled",
+] as const;
+
+export interface PastDelivery {
+  readonly workerId: WorkerId;
+  readonly leaseToken: number;
+  readonly startedMs: number;
+  readonly endedMs: number;
+  readonly outcome: (typeof comebacks)[number];
+  /** What the worker said, cut to its beginning; empty when it said nothing. */
+  readonly error: string;
+  /** Until it could be claimed again; 0 for at once, and when it was the last. */
+  readonly delayMs: number;
 }
 
 export interface TaskRepairs {

@@ -5,7 +5,16 @@
 import type { RetryPolicy } from "../src/backoff.ts";
 import type { LeasedTask } from "../src/owner.ts";
 import type { Retention } from "../src/retention.ts";
-import type { Place, ResultBody, Task, TaskId, TenantId, WorkerId } from "../src/task.ts";
+import type {
+  PastDelivery,
+  Place,
+  ResultBody,
+  Task,
+  TaskId,
+  TenantId,
+  Trail,
+  WorkerId,
+} from "../src/task.ts";
 import type { NewTask } from "../src/transitions/enqueue.ts";
 
 export const worker = "worker-a" as WorkerId;
@@ -53,6 +62,7 @@ export function taskIn(where: Place["in"], over: Partial<Task> = {}): Task {
     error: where === "dead" ? "MAX_ATTEMPTS" : "",
     createdMs: 1000,
     updatedMs: 2000,
+    trail: undefined,
     storedBytes: payloadBytes,
     place: examplePlace(where),
     result: exampleResult(where),
@@ -62,6 +72,12 @@ export function taskIn(where: Place["in"], over: Partial<Task> = {}): Task {
 
 export function leasedTask(over: Partial<LeasedTask> = {}): Task {
   return taskIn("leased", over);
+}
+
+/** What one delivery that came back leaves. */
+export function oneDelivery(end: Partial<PastDelivery>): Trail {
+  const known = { workerId: worker, leaseToken: 2, startedMs: 2000, endedMs: 10_000 };
+  return { deliveries: [{ ...known, outcome: "nacked", error: "", delayMs: 0, ...end }] };
 }
 
 function exampleResult(where: Place["in"]): ResultBody | undefined {
@@ -76,7 +92,7 @@ function examplePlace(where: Place["in"]): Place {
     case "delayed":
       return { in: "delayed", dueMs: 9000 };
     case "leased":
-      return { in: "leased", workerId: worker, untilMs: 32_000, leaseMs: 30_000 };
+      return { in: "leased", workerId: worker, untilMs: 32_000, leaseMs: 30_000, sinceMs: 2000 };
     case "dead":
       return { in: "dead", atMs: 2000, expiresMs: 604_802_000 };
     case "done":
@@ -84,6 +100,7 @@ function examplePlace(where: Place["in"]): Place {
         in: "done",
         how: "completed",
         workerId: worker,
+        startedMs: 2000,
         atMs: 2000,
         expiresMs: 86_402_000,
       };

@@ -1,13 +1,15 @@
 /** Arbitrary records, as strange as the types allow. */
-import type {
-  Place,
-  ResultBody,
-  Task,
-  TaskExtras,
-  TaskId,
-  TaskRepairs,
-  TenantId,
-  WorkerId,
+import {
+  comebacks,
+  type Place,
+  type ResultBody,
+  type Task,
+  type TaskExtras,
+  type TaskId,
+  type TaskRepairs,
+  type TenantId,
+  type Trail,
+  type WorkerId,
 } from "@codeq/queue";
 // biome-ignore lint/correctness/noUndeclaredDependencies: the workspace has it, for its tests.
 import fc from "fast-check";
@@ -30,7 +32,7 @@ export const anyTaskId: fc.Arbitrary<TaskId> = fc
 export const anyPlace: fc.Arbitrary<Place> = fc.oneof(
   record({ in: fc.constant("ready" as const), seq: ms }),
   record({ in: fc.constant("delayed" as const), dueMs: ms }),
-  record({ in: fc.constant("leased" as const), workerId, untilMs: ms, leaseMs: ms }),
+  record({ in: fc.constant("leased" as const), workerId, untilMs: ms, leaseMs: ms, sinceMs: ms }),
   record({
     in: fc.constant("dead" as const),
     atMs: ms,
@@ -40,6 +42,7 @@ export const anyPlace: fc.Arbitrary<Place> = fc.oneof(
     in: fc.constant("done" as const),
     how: fc.constantFrom("completed" as const, "failed" as const),
     workerId,
+    startedMs: ms,
     atMs: ms,
     expiresMs: ms,
   }),
@@ -59,6 +62,24 @@ export const anyExtras: fc.Arbitrary<TaskExtras | undefined> = fc.oneof(
 const anyRepairs: fc.Arbitrary<TaskRepairs | undefined> = fc.oneof(
   fc.constant(undefined),
   record({ replayOf: anyTaskId, replayedAs: anyTaskId, job: text }),
+);
+
+const anyTrail: fc.Arbitrary<Trail | undefined> = fc.oneof(
+  fc.constant(undefined),
+  record({
+    deliveries: fc.array(
+      record({
+        workerId,
+        leaseToken: fc.nat(),
+        startedMs: ms,
+        endedMs: ms,
+        outcome: fc.constantFrom(...comebacks),
+        error: text,
+        delayMs: ms,
+      }),
+      { maxLength: 4 },
+    ),
+  }),
 );
 
 export const anyTask: fc.Arbitrary<Task> = record({
@@ -90,4 +111,5 @@ export const anyTask: fc.Arbitrary<Task> = record({
   result: fc.option(anyResult, { nil: undefined }),
   extras: anyExtras,
   repairs: anyRepairs,
+  trail: anyTrail,
 });

@@ -1,7 +1,7 @@
 /**
  * Every delivery is counted: the token of a task is the number of times it was claimed, no two
  * workers are given the same token, and a task that ends dead was delivered as often as its attempts
- * and its free hand-backs say.
+ * and its free hand-backs say. What came back is in the history of the task, with who had it.
  */
 import type { TaskId } from "@codeq/queue";
 import type { MakeChecker } from "./checker.ts";
@@ -22,11 +22,18 @@ export const deliveries: MakeChecker = ({ world, report }) => {
     return { claims, comebacks };
   };
   return {
-    event: ({ kind, id, after }) => {
+    event: ({ kind, id, before, after }) => {
       if (after === undefined || kind === "create") return;
       const { claims, comebacks } = countOf(id);
       const now = kind === "claim" ? claims + 1 : claims;
       if (after.leaseToken !== now) report(`${id} was claimed ${now} times: ${after.leaseToken}`);
+      if (kind === "comeback" || kind === "bury") {
+        const kept = after.trail?.deliveries.at(-1);
+        const worker = before?.place.in === "leased" ? before.place.workerId : "";
+        if (kept?.leaseToken !== after.leaseToken || kept.workerId !== worker) {
+          report(`the delivery ${after.leaseToken} of ${id} is not in its history`);
+        }
+      }
       if (kind === "bury" && claims !== comebacks + 1) {
         report(`${id} is dead after ${claims} claims and ${comebacks} comebacks`);
       }

@@ -13,6 +13,10 @@ export async function readTask(fleet: Fleet): Promise<void> {
   // One in ten asks for what belongs to somebody else.
   const own = readers.filter((reader) => reader.tenant === tenant);
   const reader = fleet.random.pick(fleet.chance(0.1) ? readers : own);
+  if (fleet.chance(0.1)) {
+    await fleet.calls.send("explainTask", reader, { id });
+    return;
+  }
   if (fleet.chance(0.5)) {
     await fleet.calls.send("getTask", reader, { id });
     return;

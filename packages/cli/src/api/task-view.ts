@@ -27,6 +27,18 @@ export interface TaskFields {
   readonly tenantId?: string;
   readonly createdAt: string;
   readonly updatedAt: string;
+  readonly deliveries?: readonly DeliveryFields[];
+  readonly deliveriesOmitted?: number;
+}
+
+interface DeliveryFields {
+  readonly workerId: string;
+  readonly leaseToken: number;
+  readonly startedAt: string;
+  readonly endedAt?: string;
+  readonly outcome: string;
+  readonly error?: string;
+  readonly delaySeconds?: number;
 }
 
 export interface ResultFields {
@@ -76,7 +88,22 @@ export function taskLines(task: TaskFields, style: Style): string[] {
   const lines = fields
     .filter(([, value]) => value !== "")
     .map(([name, value]) => `${style.dim(name.padEnd(9))} ${value}`);
-  return [...lines, style.dim("payload"), prettyJson(task.payload)];
+  return [...lines, ...historyLines(task, style), style.dim("payload"), prettyJson(task.payload)];
+}
+
+function historyLines(
+  { deliveries = [], deliveriesOmitted = 0 }: TaskFields,
+  style: Style,
+): string[] {
+  if (deliveries.length === 0) return [];
+  const omitted = deliveriesOmitted === 0 ? [] : [`  ${deliveriesOmitted} before`];
+  const shown = deliveries.map((each) => {
+    const { leaseToken, workerId, startedAt, outcome, error = "", delaySeconds } = each;
+    const why = error === "" ? "" : `: ${printable(error)}`;
+    const delay = delaySeconds === undefined ? "" : `, again after ${delaySeconds} s`;
+    return `  ${leaseToken}. ${localMoment(startedAt)} ${workerId} ${outcome}${why}${delay}`;
+  });
+  return [style.dim("deliveries"), ...omitted, ...shown];
 }
 
 function statusText(status: string, style: Style): string {

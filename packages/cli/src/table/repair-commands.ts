@@ -322,6 +322,23 @@ export const repairCommands: readonly CommandRow[] = [
     run: async (call) => (await import("../commands/cancel.ts")).run(call),
   },
   {
+    name: "why",
+    group: "repair",
+    about: "Explains why a task does not run, or why a worker gets none.",
+    details: [
+      "The rule that holds the task, what is ahead of it in its queue, and about when it begins, by how",
+      "fast deliveries of its queue ended in the last two minutes.",
+    ],
+    arguments: [{ ...id, optional: true }],
+    options: [{ name: "worker-id", value: "id", about: "Why this worker gets nothing." }],
+    connects: true,
+    examples: [
+      { line: "why 3f2a9c1e", about: "what the task waits for" },
+      { line: "why --worker-id worker-1", about: "what the worker waits for" },
+    ],
+    run: async (call) => (await import("../commands/why.ts")).run(call),
+  },
+  {
     name: "move",
     group: "repair",
     about: "Moves a waiting task to another queue.",

@@ -1,5 +1,6 @@
 /** Tasks as administrators see them. */
 import type { Duration } from "../duration.ts";
+import type { RunStatus } from "../producer/run.ts";
 
 /** Where a task is. A `failed` one ended without being a dead letter. */
 export type TaskPlace = "ready" | "delayed" | "leased" | "dead" | "done" | "failed";
@@ -47,6 +48,30 @@ export interface AdminTask {
   readonly expiresAt?: string;
 }
 
+/** Why a worker gets no tasks. */
+export interface WorkerExplanation {
+  readonly workerId: string;
+  readonly rule: "not_asking" | "lease_quota" | "no_work" | "paused" | "work_is_near";
+  /** The same for people. */
+  readonly why: string;
+  readonly leases: number;
+  /** Its claims that wait. */
+  readonly claims: number;
+  readonly streams: number;
+  readonly connectedAt?: string;
+  /** The queues that it asks for; left out when it asks for nothing. */
+  readonly asksFor?: readonly string[] | "all";
+  /** What these queues have; the first hundred. */
+  readonly queues: readonly {
+    readonly command: string;
+    readonly rule: "empty" | "delayed" | "paused" | "ready";
+    readonly ready: number;
+    readonly delayed: number;
+    readonly inProgress: number;
+    readonly paused?: { readonly by: string; readonly at: string; readonly reason?: string };
+  }[];
+}
+
 /** The result of a task. */
 export interface AdminResult {
   readonly taskId: string;
@@ -60,7 +85,7 @@ export interface AdminResult {
 
 /** A task with its payload and, once it has ended, its result. */
 export interface InspectedTask {
-  readonly task: AdminTask;
+  readonly task: AdminTask & Pick<RunStatus, "deliveries" | "deliveriesOmitted">;
   readonly result?: AdminResult;
 }
 

@@ -227,6 +227,26 @@ test("a queue with a topic has its policy, until the topic is deleted", async ()
   );
 });
 
+test("a run tells why it waits and who had it, and a worker why it gets nothing", async () => {
+  await using server = await testServer();
+  const run = await server.client.enqueue(mail, { to: "ada" });
+  const { rule, ahead } = await run.explain();
+  assert.deepEqual([rule, ahead], ["no_worker", { higher: 0, older: 0, isAtLeast: false }]);
+  const worker = server.client.worker(
+    mail.handle(() => undefined),
+    { name: "w" },
+  );
+  await server.runUntilIdle();
+  assert.equal((await run.explain()).rule, "done");
+  const [delivery] = (await run.status()).deliveries ?? [];
+  assert.equal(delivery?.outcome, "completed");
+  const { task: shown } = await server.client.admin.task(run.id);
+  assert.deepEqual(shown.deliveries, [delivery]);
+  const idle = await server.client.admin.explainWorker(delivery?.workerId ?? "");
+  assert.deepEqual([idle.rule, idle.asksFor, idle.streams], ["no_work", ["mail"], 1]);
+  await worker.close();
+});
+
 test("a closed client asks nothing", async () => {
   await using server = await testServer();
   const client = server.newClient();

@@ -15,6 +15,7 @@ import type {
   TaskFilter,
   TaskPage,
   TaskPageOptions,
+  WorkerExplanation,
 } from "./admin-task.ts";
 import { AdminWebhooks } from "./admin-webhooks.ts";
 import type { BulkJob, JobOptions } from "./bulk-job.ts";
@@ -274,6 +275,12 @@ export class Admin {
   /** Takes its policy from a queue; tasks stay, and the settings of the server apply. */
   async deleteTopic(name: string): Promise<void> {
     await this.#ask({ method: "DELETE", path: `${topicPath(name)}?deletionPolicy=Delete` });
+  }
+
+  /** Why a worker gets no tasks; its id is as the server's list of workers shows it. */
+  async explainWorker(workerId: string): Promise<WorkerExplanation> {
+    const path = `/workers/${encodeURIComponent(workerId)}/explain`;
+    return (await this.#ask({ method: "GET", path })) as WorkerExplanation;
   }
 
   async #act(id: string, verb: string, body?: string): Promise<AdminTask> {

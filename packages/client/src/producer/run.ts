@@ -6,6 +6,7 @@ import { type Duration, toMs } from "../duration.ts";
 import { outputFromJson } from "../output-json.ts";
 import { validate } from "../standard-schema.ts";
 import type { TaskDefinition } from "../task.ts";
+import type { TaskDelivery, TaskExplanation } from "./explanation.ts";
 import type { WaitOptions } from "./results.ts";
 
 /** How long to wait for a result. */
@@ -33,7 +34,7 @@ export interface Run<Output> {
    * with the code `has_ended` when the task has ended already.
    */
   cancel(options?: CancelOptions): Promise<void>;
-  /** Where the task is now. */
+  /** Where the task is now, and who had it. */
   status(): Promise<RunStatus>;
   /**
    * The files of the result, once the task has ended.
@@ -45,6 +46,14 @@ export interface Run<Output> {
    * ```
    */
   artifacts(): Promise<readonly RunArtifact[]>;
+  /**
+   * Why the task is where it is: the rule that holds it, what is ahead of it, and about when it begins.
+   *
+   * ```ts
+   * const { rule, why } = await run.explain();
+   * ```
+   */
+  explain(): Promise<TaskExplanation>;
 }
 
 /** A task as its producer sees it. */
@@ -68,6 +77,10 @@ export interface RunStatus {
   /** Moments are texts, as in RFC 3339. */
   readonly createdAt: string;
   readonly updatedAt: string;
+  /** The last 20 deliveries and the one under way, the oldest first; left out when there was none. */
+  readonly deliveries?: readonly TaskDelivery[];
+  /** How many there were before. */
+  readonly deliveriesOmitted?: number;
 }
 
 /** How a task is cancelled. */
@@ -83,19 +96,21 @@ type WaitForResult = (taskId: string, options: WaitOptions) => Promise<producer.
 interface RunVerbs {
   readonly wait: WaitForResult;
   readonly cancel: Cancel;
-  readonly status: (taskId: string) => Promise<RunStatus>;
   readonly artifacts: (taskId: string) => Promise<readonly RunArtifact[]>;
+  /** A request about the task: what it is itself, or something below it. */
+  readonly ask: (taskId: string, what: "" | "/explain") => Promise<unknown>;
 }
 
 export function createRun<Output>(
   definition: TaskDefinition,
   id: string,
-  { wait, cancel, status, artifacts }: RunVerbs,
+  { wait, cancel, ask, artifacts }: RunVerbs,
 ): Run<Output> {
   return {
     cancel: (options = {}) => cancel(id, options),
     artifacts: () => artifacts(id),
-    status: () => status(id),
+    status: async () => (await ask(id, "")) as RunStatus,
+    explain: async () => (await ask(id, "/explain")) as TaskExplanation,
     id,
     task: definition.name,
     result: async ({ timeout, signal } = {}) => {

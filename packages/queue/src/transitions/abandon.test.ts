@@ -3,6 +3,7 @@ import { test } from "node:test";
 import {
   leasedTask,
   nobody,
+  oneDelivery,
   otherWorker,
   retention,
   taskIn,
@@ -30,7 +31,13 @@ function again(task: Task): Task {
 test("an abandoned task is ready at once at the back of its queue and counts", () => {
   const task = leasedTask({ error: "older" });
   assert.deepEqual(abandoned(task, false), {
-    task: { ...task, attempts: 2, updatedMs: 10_000, place: { in: "ready", seq: 50 } },
+    task: {
+      ...task,
+      attempts: 2,
+      updatedMs: 10_000,
+      place: { in: "ready", seq: 50 },
+      trail: oneDelivery({ outcome: "abandoned" }),
+    },
     buried: false,
     delaySeconds: 0,
   });
@@ -48,7 +55,13 @@ test("the last abandon buries the task", () => {
 test("an interrupted worker hands its task back without counting an attempt", () => {
   const task = leasedTask();
   assert.deepEqual(abandoned(task, true), {
-    task: { ...task, handBacks: 1, updatedMs: 10_000, place: { in: "ready", seq: 50 } },
+    task: {
+      ...task,
+      handBacks: 1,
+      updatedMs: 10_000,
+      place: { in: "ready", seq: 50 },
+      trail: oneDelivery({ outcome: "interrupted" }),
+    },
     buried: false,
     delaySeconds: 0,
   });

@@ -1,5 +1,6 @@
+import { withDelivery } from "../deliveries.ts";
 import { accept, type Outcome } from "../outcome.ts";
-import { checkOwner, type Owner } from "../owner.ts";
+import { checkOwner, type LeasedTask, type Owner } from "../owner.ts";
 import type { Task } from "../task.ts";
 import { detached } from "./attach.ts";
 import { attemptsUsedUp, type ComebackAt, type Returned, retryOrBury } from "./retry-or-bury.ts";
@@ -25,7 +26,7 @@ export function abandon(
   if (!owned.ok) return owned;
   const isCancelled = task.cancelMs !== 0;
   if (!isCancelled && request.interrupted && task.handBacks < handBacksMax)
-    return accept(handBack(task, at));
+    return accept(handBack(owned.value, at));
   return accept(
     retryOrBury(owned.value, {
       nowMs: at.nowMs,
@@ -34,16 +35,19 @@ export function abandon(
       delaySeconds: 0,
       error: attemptsUsedUp,
       lastError: "",
+      outcome: "abandoned",
     }),
   );
 }
 
-function handBack(task: Task, at: ComebackAt): Returned {
+function handBack(task: LeasedTask, at: ComebackAt): Returned {
+  const end = { endedMs: at.nowMs, outcome: "interrupted", error: "", delayMs: 0 } as const;
   const returned: Task = {
     ...detached(task),
     handBacks: task.handBacks + 1,
     updatedMs: at.nowMs,
     place: { in: "ready", seq: at.seq },
+    trail: withDelivery(task, end),
   };
   return { task: returned, buried: false, delaySeconds: 0 };
 }

@@ -28,7 +28,14 @@ function assertCancelled(task: Task, atMs: number): void {
   assert.equal(task.error, "CANCELLED");
   assert.deepEqual(task.result, { json: "", artifacts: [] });
   const expiresMs = atMs + retention.doneMs;
-  assert.deepEqual(task.place, { in: "done", how: "failed", workerId: "", atMs, expiresMs });
+  assert.deepEqual(task.place, {
+    in: "done",
+    how: "failed",
+    workerId: "",
+    startedMs: atMs,
+    atMs,
+    expiresMs,
+  });
 }
 
 test("a task that waits ends at once, also one that was never delivered", () => {

@@ -3,7 +3,9 @@
  * a time of grace: it stays leased, its worker is told, and whatever brings it back ends it. Only a
  * result that arrives before that counts.
  */
+import { withDelivery } from "../deliveries.ts";
 import { accept, type Outcome, refuse } from "../outcome.ts";
+import { isLeased } from "../owner.ts";
 import { emptyResult } from "../result.ts";
 import type { Retention } from "../retention.ts";
 import type { Task, WorkerId } from "../task.ts";
@@ -53,12 +55,18 @@ export function endCancelled(task: Task, at: Omit<CancelAt, "graceMs">): Task {
     cancelMs: 0,
     updatedMs: at.nowMs,
     result: emptyResult,
+    trail: isLeased(task) ? withDelivery(task, endOf(at)) : task.trail,
     place: {
       in: "done",
       how: "failed",
       workerId: "" as WorkerId,
+      startedMs: at.nowMs,
       atMs: at.nowMs,
       expiresMs: at.nowMs + at.retention.doneMs,
     },
   };
+}
+
+function endOf({ nowMs }: { readonly nowMs: number }): Parameters<typeof withDelivery>[1] {
+  return { endedMs: nowMs, outcome: "cancelled", error: "", delayMs: 0 };
 }

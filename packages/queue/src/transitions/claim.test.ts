@@ -14,7 +14,13 @@ test("a ready task goes to the worker until the end of the lease", () => {
       ...task,
       leaseToken: 3,
       updatedMs: 5000,
-      place: { in: "leased", workerId: otherWorker, untilMs: 35_000, leaseMs: 30_000 },
+      place: {
+        in: "leased",
+        workerId: otherWorker,
+        untilMs: 35_000,
+        leaseMs: 30_000,
+        sinceMs: 5000,
+      },
     },
   });
 });

@@ -20,6 +20,7 @@ export function claim(
       workerId: by.workerId,
       untilMs: nowMs + by.leaseMs,
       leaseMs: by.leaseMs,
+      sinceMs: nowMs,
     },
   });
 }

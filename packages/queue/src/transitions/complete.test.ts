@@ -29,6 +29,7 @@ test("a completed task is done and kept for its time", () => {
         in: "done",
         how: "completed",
         workerId: worker,
+        startedMs: 2000,
         atMs: 10_000,
         expiresMs: 86_410_000,
       },
@@ -131,6 +132,7 @@ test("a worker without a name repeats nothing", () => {
     in: "done",
     how: "completed",
     workerId: nobody,
+    startedMs: 1000,
     atMs: 2000,
     expiresMs: 3000,
   } as const;

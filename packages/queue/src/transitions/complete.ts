@@ -42,6 +42,7 @@ export function complete(
       in: "done",
       how: request.how,
       workerId: owned.value.place.workerId,
+      startedMs: owned.value.place.sinceMs,
       atMs: at.nowMs,
       expiresMs: at.nowMs + at.retention.doneMs,
     },

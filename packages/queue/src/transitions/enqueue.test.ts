@@ -23,6 +23,8 @@ test("a new task is ready with its position and nothing behind it", () => {
     storedBytes: payloadBytes,
     place: { in: "ready", seq: 12 },
     result: undefined,
+    repairs: undefined,
+    trail: undefined,
   });
 });
 

@@ -59,6 +59,7 @@ export function enqueue(input: NewTask, at: EnqueueAt): Task {
     result: undefined,
     extras: input.extras,
     repairs: undefined,
+    trail: undefined,
   };
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { leasedTask, policy, retention, taskIn } from "../../test/build-task.ts";
+import { leasedTask, oneDelivery, policy, retention, taskIn } from "../../test/build-task.ts";
 import type { Task } from "../task.ts";
 import { expireLease } from "./expire-lease.ts";
 import type { Returned } from "./retry-or-bury.ts";
@@ -16,7 +16,13 @@ function expired(task: Task, over: Partial<typeof at> = {}): Returned {
 test("a task taken back from a silent worker waits by the policy and counts", () => {
   const task = leasedTask({ error: "older" });
   assert.deepEqual(expired(task), {
-    task: { ...task, attempts: 2, updatedMs: 40_000, place: { in: "delayed", dueMs: 60_000 } },
+    task: {
+      ...task,
+      attempts: 2,
+      updatedMs: 40_000,
+      place: { in: "delayed", dueMs: 60_000 },
+      trail: oneDelivery({ outcome: "expired", endedMs: 40_000, delayMs: 20_000 }),
+    },
     buried: false,
     delaySeconds: 20,
   });

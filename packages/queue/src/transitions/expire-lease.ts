@@ -19,6 +19,7 @@ export function expireLease(task: Task, at: BackoffAt): Outcome<Returned, "not_i
       delaySeconds: backoffSeconds(at.policy, attemptsAfter(task), at.draw),
       error: "LEASE_EXPIRED",
       lastError: "",
+      outcome: "expired",
     }),
   );
 }

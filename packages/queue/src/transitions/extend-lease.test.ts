@@ -12,7 +12,7 @@ test("the lease starts anew from now", () => {
     value: {
       ...task,
       updatedMs: 20_000,
-      place: { in: "leased", workerId: worker, untilMs: 80_000, leaseMs: 60_000 },
+      place: { in: "leased", workerId: worker, untilMs: 80_000, leaseMs: 60_000, sinceMs: 2000 },
     },
   });
 });

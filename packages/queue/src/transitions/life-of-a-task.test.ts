@@ -300,9 +300,13 @@ function returned(outcome: Answer<Returned>): Effect {
 function expectedPlace(
   to: Place["in"],
   step: Step,
-  at: Moment & { readonly holder: WorkerId; readonly delaySeconds: number },
+  at: Moment & {
+    readonly holder: WorkerId;
+    readonly claimedMs: number;
+    readonly delaySeconds: number;
+  },
 ): Place {
-  const { life, nowMs, seq, holder } = at;
+  const { life, nowMs, seq, holder, claimedMs } = at;
   switch (to) {
     case "ready":
       return { in: "ready", seq };
@@ -310,7 +314,8 @@ function expectedPlace(
       return { in: "delayed", dueMs: nowMs + at.delaySeconds * 1000 };
     case "leased": {
       const leaseMs = "leaseMs" in step ? step.leaseMs : Number.NaN;
-      return { in: "leased", workerId: holder, untilMs: nowMs + leaseMs, leaseMs };
+      const untilMs = nowMs + leaseMs;
+      return { in: "leased", workerId: holder, untilMs, leaseMs, sinceMs: claimedMs };
     }
     case "dead": {
       const { deadMs } = life.retention;
@@ -319,7 +324,14 @@ function expectedPlace(
     case "done": {
       const how = "how" in step ? step.how : "completed";
       const expiresMs = nowMs + life.retention.doneMs;
-      return { in: "done", how, workerId: holder, atMs: nowMs, expiresMs };
+      return {
+        in: "done",
+        how,
+        workerId: holder,
+        startedMs: claimedMs,
+        atMs: nowMs,
+        expiresMs,
+      };
     }
   }
 }
@@ -342,6 +354,7 @@ const identity = [
 function live(life: Life): string[] {
   let nowMs = 1_000_000;
   let seq = 1;
+  let claimedMs = 0;
   const visibleMs = nowMs + life.startDelayMs;
   const wanted = newTask({ maxAttempts: life.maxAttempts, visibleMs });
   const born = enqueue(wanted, { id, nowMs, seq, keepsPayload: true });
@@ -364,7 +377,8 @@ function live(life: Life): string[] {
       continue;
     }
     task = freeze(effect.task);
-    const at = { life, nowMs, seq, holder: model.holder, delaySeconds };
+    if (step.verb === "claim") claimedMs = nowMs;
+    const at = { life, nowMs, seq, holder: model.holder, claimedMs, delaySeconds };
     assert.deepEqual(task.place, expectedPlace(forecast.to, step, at), step.verb);
     if (forecast.to === "dead") assert.equal(delaySeconds, 0);
     else assert.ok(delaySeconds >= low && delaySeconds <= high);

@@ -33,6 +33,7 @@ export function nack(
       delaySeconds: delayOf(task, request, at),
       error: request.reason === "" ? attemptsUsedUp : request.reason,
       lastError: request.reason,
+      outcome: "nacked",
     }),
   );
 }

@@ -1,3 +1,4 @@
+import { withDelivery } from "../deliveries.ts";
 import { accept, type Outcome } from "../outcome.ts";
 import { checkOwner, type Owner } from "../owner.ts";
 import type { Retention } from "../retention.ts";
@@ -17,5 +18,12 @@ export function release(
   const owned = checkOwner(task, by);
   if (!owned.ok) return owned;
   if (task.cancelMs !== 0) return accept(endCancelled(task, at));
-  return accept({ ...detached(task), updatedMs: at.nowMs, place: { in: "ready", seq: at.seq } });
+  const end = { endedMs: at.nowMs, outcome: "undelivered", error: "", delayMs: 0 } as const;
+  const trail = withDelivery(owned.value, end);
+  return accept({
+    ...detached(task),
+    updatedMs: at.nowMs,
+    place: { in: "ready", seq: at.seq },
+    trail,
+  });
 }

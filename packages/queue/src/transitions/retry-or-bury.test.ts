@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { leasedTask, retention, taskIn } from "../../test/build-task.ts";
+import { leasedTask, oneDelivery, retention, taskIn } from "../../test/build-task.ts";
 import { violations } from "../invariants.ts";
 import { type Comeback, retryOrBury } from "./retry-or-bury.ts";
 
@@ -12,6 +12,7 @@ function setup(over: Partial<Comeback> = {}): Comeback {
     delaySeconds: 0,
     error: "buried because",
     lastError: "",
+    outcome: "nacked",
     retention,
     ...over,
   };
@@ -25,6 +26,7 @@ test("a delivery that came back with a delay waits for it", () => {
       attempts: 2,
       updatedMs: 10_000,
       place: { in: "delayed", dueMs: 17_000 },
+      trail: oneDelivery({ delayMs: 7000 }),
     },
     buried: false,
     delaySeconds: 7,
@@ -34,7 +36,13 @@ test("a delivery that came back with a delay waits for it", () => {
 test("a delivery that came back without a delay is ready at the back", () => {
   const task = leasedTask();
   assert.deepEqual(retryOrBury(task, setup()), {
-    task: { ...task, attempts: 2, updatedMs: 10_000, place: { in: "ready", seq: 50 } },
+    task: {
+      ...task,
+      attempts: 2,
+      updatedMs: 10_000,
+      place: { in: "ready", seq: 50 },
+      trail: oneDelivery({}),
+    },
     buried: false,
     delaySeconds: 0,
   });
@@ -50,6 +58,7 @@ test("the last allowed delivery buries the task whatever the delay", () => {
       updatedMs: 10_000,
       place: { in: "dead", atMs: 10_000, expiresMs: 604_810_000 },
       result: { json: "", artifacts: [] },
+      trail: oneDelivery({ leaseToken: 5, error: "newer" }),
     },
     buried: true,
     delaySeconds: 0,

@@ -4,10 +4,11 @@
  * limit and a task is delivered exactly `maxAttempts` times when all its deliveries count.
  */
 import type { RetryPolicy } from "../backoff.ts";
-import { isLeased } from "../owner.ts";
+import { withDelivery } from "../deliveries.ts";
+import { isLeased, type LeasedTask } from "../owner.ts";
 import { emptyResult } from "../result.ts";
 import type { Retention } from "../retention.ts";
-import type { Place, Task } from "../task.ts";
+import type { PastDelivery, Place, Task, Trail } from "../task.ts";
 import { detached } from "./attach.ts";
 import { endCancelled } from "./cancel.ts";
 
@@ -35,6 +36,7 @@ export interface Comeback extends ComebackAt {
   readonly error: string;
   /** Becomes the error of the task when it is retried; empty keeps its current error. */
   readonly lastError: string;
+  readonly outcome: PastDelivery["outcome"];
 }
 
 export interface Returned {
@@ -52,8 +54,10 @@ export function retryOrBury(task: Task, comeback: Comeback): Returned {
     return { task: endCancelled(task, comeback), buried: true, delaySeconds: 0 };
   }
   const attempts = attemptsAfter(task);
-  const counted = { ...detached(task), attempts, handBacks: 0, updatedMs: comeback.nowMs };
-  if (attempts >= task.maxAttempts) {
+  const isLast = attempts >= task.maxAttempts;
+  const trail = trailOf(task, comeback, isLast ? 0 : comeback.delaySeconds);
+  const counted = { ...detached(task), attempts, handBacks: 0, updatedMs: comeback.nowMs, trail };
+  if (isLast) {
     const end = { error: comeback.error, place: grave(comeback), result: emptyResult };
     const buried = { ...counted, ...end };
     return { task: buried, buried: true, delaySeconds: 0 };
@@ -66,6 +70,11 @@ export function retryOrBury(task: Task, comeback: Comeback): Returned {
 /** How many attempts the task will have once its present delivery has been counted. */
 export function attemptsAfter(task: Task): number {
   return task.attempts + 1;
+}
+
+function trailOf(task: LeasedTask, comeback: Comeback, delaySeconds: number): Trail {
+  const { nowMs: endedMs, outcome, lastError: error } = comeback;
+  return withDelivery(task, { endedMs, outcome, error, delayMs: delaySeconds * 1000 });
 }
 
 function grave(comeback: Comeback): Place {

@@ -59,10 +59,13 @@ import {
   writeOfTopic,
 } from "../store/topic-record.ts";
 import type { DrawId } from "../task-ids.ts";
+import { askingWorkers } from "./asking-workers.ts";
 import type { Claim } from "./claim.ts";
 import { Claims } from "./claims.ts";
 import { cleanUp } from "./clean-up.ts";
 import { DelayedTasks } from "./delayed-tasks.ts";
+import { explain, lookAt } from "./explain.ts";
+import type { AskingWorker, Explained, QueueLook } from "./explained.ts";
 import { type FailureGroups, findFailureGroups, type WantedGroups } from "./failure-groups.ts";
 import { GroupOutcome, type Observe } from "./group-outcome.ts";
 import { Leases } from "./leases.ts";
@@ -444,6 +447,19 @@ export class Broker implements Queue {
 
   failureGroups(wanted: WantedGroups): Promise<FailureGroups | undefined> {
     return findFailureGroups((each) => this.#search.find(each), wanted);
+  }
+
+  explain(of: TaskOf): Promise<Explained | undefined> {
+    return explain(this, this.#options.clock, of);
+  }
+
+  /** What there is of a queue, and how fast it is worked on. */
+  lookAt(of: QueueName): QueueLook {
+    return lookAt(this.queues, of, this.#options.clock);
+  }
+
+  asking(tenantId: TenantId): readonly AskingWorker[] {
+    return askingWorkers(this.claims.lines, tenantId);
   }
 
   async act(of: TaskOf, action: TaskAction): Promise<Acted> {

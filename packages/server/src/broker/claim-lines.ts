@@ -119,6 +119,18 @@ export class ClaimLines {
     for (const claim of waiting) this.finish(claim);
   }
 
+  /** Claims of the tenant that wait, as many as may be looked at. */
+  ofTenant(tenantId: TenantId, max: number): readonly Claim[] {
+    const tenant = this.#queues.findTenant(tenantId);
+    if (tenant === undefined) return [];
+    const found = new Set<Claim>(tenant.anyWaiters.waiting());
+    for (const { waiters } of tenant.queues.values()) {
+      if (found.size >= max) break;
+      for (const claim of waiters.waiting()) found.add(claim);
+    }
+    return [...found].slice(0, max);
+  }
+
   /** Who has waited longest for work in this queue. */
   next({ waiters, tenant }: QueueLines): Claim | undefined {
     const own = waiters.first();

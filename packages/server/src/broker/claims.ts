@@ -6,7 +6,7 @@
  */
 import assert from "node:assert/strict";
 import type { FaultError } from "@codeq/engine";
-import { type Change, changeOf, claim as claimTask, queueOf } from "@codeq/queue";
+import { type Change, changeOf, claim as claimTask, queueOf, type TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { Position, Store } from "../store/store.ts";
 import type { Claim } from "./claim.ts";
@@ -122,11 +122,19 @@ export class Claims {
     this.lines.finishAll();
   }
 
+  /** How many tasks the tenant may be given now, or what keeps it from getting any. */
+  allowance(tenantId: TenantId): number | "storage" | "lease_quota" {
+    const { store, room } = this.#parts;
+    if (store.state !== "open") return "storage";
+    return room.leases(tenantId) || "lease_quota";
+  }
+
   /** Gives the claim what there is: whether there was anything, or what has to be read first. */
   #serve(claim: Claim): boolean | Promise<void> {
-    const { store, queues, room } = this.#parts;
-    if (store.state !== "open") return false;
-    const count = Math.min(claim.counted, room.leases(claim.tenantId));
+    const { queues } = this.#parts;
+    const allowed = this.allowance(claim.tenantId);
+    if (allowed === "storage") return false;
+    const count = allowed === "lease_quota" ? 0 : Math.min(claim.counted, allowed);
     if (count === 0) {
       queues.tenant(claim.tenantId).isHeldBack = true;
       return false;
@@ -278,7 +286,7 @@ export class Claims {
 }
 
 /** The queue and priority whose oldest task comes first; its window may have to be read. */
-function topOf(queues: readonly QueueState[]): Pick | undefined {
+export function topOf(queues: readonly QueueState[]): Pick | undefined {
   let best: QueueState | undefined;
   let priority = -1;
   let bestSeq = Number.POSITIVE_INFINITY;

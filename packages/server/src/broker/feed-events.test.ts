@@ -19,10 +19,17 @@ const id = "018bcfe5-6800-7000-8bb7-15228d999bdd" as TaskId;
 const places = {
   ready: { in: "ready", seq: 1 },
   delayed: { in: "delayed", dueMs: 7200 },
-  leased: { in: "leased", workerId, untilMs: 9000, leaseMs: 5000 },
+  leased: { in: "leased", workerId, untilMs: 9000, leaseMs: 5000, sinceMs: 4000 },
   dead: { in: "dead", atMs: 5000, expiresMs: undefined },
-  completed: { in: "done", how: "completed", workerId, atMs: 5000, expiresMs: 9000 },
-  failed: { in: "done", how: "failed", workerId, atMs: 5000, expiresMs: 9000 },
+  completed: {
+    in: "done",
+    how: "completed",
+    workerId,
+    startedMs: 4000,
+    atMs: 5000,
+    expiresMs: 9000,
+  },
+  failed: { in: "done", how: "failed", workerId, startedMs: 4000, atMs: 5000, expiresMs: 9000 },
 } as const satisfies Record<string, Place>;
 
 function task(place: keyof typeof places, fields: Partial<Task> = {}): Task {

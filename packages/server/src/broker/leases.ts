@@ -10,7 +10,7 @@ export interface Lease extends HeapItem {
   readonly id: TaskId;
   readonly tenantId: TenantId;
   readonly workerId: WorkerId;
-  /** When it began and when it was last extended, on the wall clock; as far as a restart leaves it known. */
+  /** When it began and, as far as a restart leaves it known, was last extended, on the wall clock. */
   readonly sinceMs: number;
   seenMs: number;
   /** The end as users see it, on the wall clock. */
@@ -62,7 +62,7 @@ export class Leases {
   add(task: Task, leastMs: number): void {
     if (task.place.in !== "leased") return;
     const nowMs = this.#clock.monotonicMs();
-    const { workerId, untilMs, leaseMs } = task.place;
+    const { workerId, untilMs, leaseMs, sinceMs } = task.place;
     // A wall clock that was set back while the server was down must not prolong the lease.
     const mostMs = Math.max(leaseMs, leastMs);
     const leftMs = Math.min(Math.max(untilMs - this.#clock.nowMs(), leastMs), mostMs);
@@ -70,7 +70,7 @@ export class Leases {
       id: task.id,
       tenantId: task.tenantId,
       workerId,
-      sinceMs: task.updatedMs,
+      sinceMs,
       seenMs: task.updatedMs,
       untilMs: this.#clock.nowMs() + leftMs,
       leaseMs,

@@ -28,6 +28,11 @@ export class QueueFlow implements Flow {
     return addFlow(this, this.#atStart, -1);
   }
 
+  /** Of the minute before the one that runs. */
+  get before(): Flow {
+    return this.#before;
+  }
+
   /** A new minute begins; answers what the one that ends had. */
   turn(): Flow {
     this.#before = this.current;

@@ -25,6 +25,7 @@ import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Topic, TopicPolicy } from "../store/topic-record.ts";
 import type { Claim } from "./claim.ts";
+import type { AskingWorker, Explained } from "./explained.ts";
 import type { FailureGroups, WantedGroups } from "./failure-groups.ts";
 import type { Flow } from "./flow.ts";
 import type { QueueWebhooks } from "./queue-webhooks.ts";
@@ -84,6 +85,10 @@ export interface Queue {
   find(wanted: WantedTasks): Promise<FoundTasks | undefined>;
   /** Failures by what they have in common; undefined when too many searches wait for their turn. */
   failureGroups(wanted: WantedGroups): Promise<FailureGroups | undefined>;
+  /** Why a task is where it is; undefined when it is unknown or somebody else's. */
+  explain(of: TaskOf): Promise<Explained | undefined>;
+  /** Which workers of the tenant wait for tasks. */
+  asking(tenantId: TenantId): readonly AskingWorker[];
   /** What an administrator does to a task. */
   act(of: TaskOf, action: TaskAction): Promise<Acted>;
 

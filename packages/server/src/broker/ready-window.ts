@@ -58,6 +58,13 @@ export class ReadyWindow {
     return true;
   }
 
+  /** How many of those near come before a sequence number, and up to which the near ones are known. */
+  aheadOf(seq: number): { readonly count: number; readonly knownTo: number } {
+    const seqs = this.#seqs.slice(this.#head);
+    const near = seqs.filter((each) => each < seq && !this.#gone.has(each));
+    return { count: near.length, knownTo: seqs.at(-1) ?? 0 };
+  }
+
   /** Takes the oldest task. */
   take(): Position | undefined {
     const number = this.#seqs[this.#head];

@@ -6,7 +6,7 @@ import { SimClock } from "../start/sim-clock.ts";
 import { Leases } from "./leases.ts";
 
 function leased(id: number, tenantId: TenantId): Task {
-  const place = { in: "leased", workerId: "w" as WorkerId, untilMs: id, leaseMs: 1000 };
+  const place = { in: "leased", workerId: "w" as WorkerId, untilMs: id, leaseMs: 1000, sinceMs: 0 };
   return { id: String(id) as TaskId, tenantId, updatedMs: 0, place } as Task;
 }
 

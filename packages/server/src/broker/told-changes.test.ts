@@ -30,8 +30,15 @@ function setup(): {
 }
 
 const workerId = "worker-1" as WorkerId;
-const leased = { in: "leased", workerId, untilMs: 9000, leaseMs: 5000 } as const;
-const done = { in: "done", how: "completed", workerId, atMs: 3000, expiresMs: 8000 } as const;
+const leased = { in: "leased", workerId, untilMs: 9000, leaseMs: 5000, sinceMs: 4000 } as const;
+const done = {
+  in: "done",
+  how: "completed",
+  workerId,
+  startedMs: 2000,
+  atMs: 3000,
+  expiresMs: 8000,
+} as const;
 const dead = { in: "dead", atMs: 3000, expiresMs: undefined } as const;
 
 function task(fields: Partial<Task> = {}): Task {

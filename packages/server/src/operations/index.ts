@@ -8,6 +8,8 @@ import { createApiKey } from "./create-api-key.ts";
 import { createTask, createTasks } from "./create-task.ts";
 import { downloadArtifact } from "./download-artifact.ts";
 import { editTask } from "./edit-task.ts";
+import { explainTask } from "./explain-task.ts";
+import { explainWorker } from "./explain-worker.ts";
 import { extendLease } from "./extend-lease.ts";
 import { getCluster, getRaftStatus } from "./get-cluster.ts";
 import { getResult } from "./get-result.ts";
@@ -111,4 +113,6 @@ export const operations = {
   getTopic,
   listTopics,
   deleteTopic,
+  explainTask,
+  explainWorker,
 } as const;

@@ -5,20 +5,24 @@
  */
 import { type EngineState, FaultError } from "@codeq/engine";
 import { limits } from "@codeq/protocol";
-import type {
-  Artifact,
-  NackRequest,
-  NewTask,
-  Result,
-  Returned,
-  Submission,
-  Task,
-  TaskId,
-  TenantId,
-  WorkerId,
+import {
+  type Artifact,
+  type NackRequest,
+  type NewTask,
+  queueOf,
+  type Result,
+  type Returned,
+  type Submission,
+  type Task,
+  type TaskId,
+  type TenantId,
+  type WorkerId,
 } from "@codeq/queue";
 import type { References } from "../artifacts/artifacts.ts";
+import { askingWorkers } from "../broker/asking-workers.ts";
 import type { Claim } from "../broker/claim.ts";
+import { withOthers } from "../broker/explain.ts";
+import type { AskingWorker, Explained, QueueLook } from "../broker/explained.ts";
 import {
   cursorsOf,
   type FailureGroups,
@@ -433,6 +437,24 @@ export class Router implements Queue, AsyncDisposable {
     const answers = await Promise.all(asked);
     const found = answers.filter((answer) => answer !== null);
     return found.length < answers.length ? undefined : mergeFailureGroups(found);
+  }
+
+  /** What its shard says, with what the others have of its queue. */
+  async explain(of: TaskOf): Promise<Explained | undefined> {
+    const shard = this.shardOf(of.id);
+    const own = await this.#of(of.id).ask<"explain", Explained | null>("explain", [of]);
+    if (own === null) return undefined;
+    const { tenantId } = of;
+    const queue = { tenantId, name: queueOf(own.task.command) };
+    const others = this.#shards.filter(({ number }) => number !== shard);
+    const looks = others.map((each) => each.ask<"lookAt", QueueLook>("lookAt", [queue]));
+    const explained = withOthers(own, await Promise.all(looks));
+    const isFull = this.#room.leases(tenantId) === 0 && own.obstacle?.rule !== "storage";
+    return isFull ? { ...explained, obstacle: { rule: "lease_quota" } } : explained;
+  }
+
+  asking(tenantId: TenantId): readonly AskingWorker[] {
+    return askingWorkers(this.#claims.lines, tenantId);
   }
 
   async act(of: TaskOf, action: TaskAction): Promise<Acted> {

@@ -79,6 +79,8 @@ export interface Questions {
   find: [wanted: WantedTasks];
   failureGroups: [wanted: WantedGroups];
   act: [of: TaskOf, action: TaskAction];
+  explain: [of: TaskOf];
+  lookAt: [of: QueueName];
   /** Null to resume. */
   pause: [of: QueueName, pause: QueuePause | null];
   pausesOf: [tenantId: TenantId];
@@ -321,6 +323,8 @@ export class ShardHost {
       find: async (wanted) => (await broker.find(wanted)) ?? null,
       failureGroups: async (wanted) => (await broker.failureGroups(wanted)) ?? null,
       act: (of, action) => broker.act(of, action),
+      explain: async (of) => (await broker.explain(of)) ?? null,
+      lookAt: (of) => broker.lookAt(of),
       pause: async (of, pause) => {
         await broker.pause(of, pause ?? undefined);
         return null;

@@ -88,6 +88,7 @@ const done = (atMs: number, expiresMs: number): Task["place"] => ({
   in: "done",
   how: "completed",
   workerId: worker,
+  startedMs: atMs,
   atMs,
   expiresMs,
 });
@@ -401,7 +402,13 @@ test("delayed tasks come by when they are due, then by id, behind a position", a
 test("leased tasks are those of the queue, and what cannot be read is left out", async () => {
   const world = new BrokerWorld();
   let store = await world.openStore();
-  const place = { in: "leased", workerId: "w" as WorkerId, untilMs: 9, leaseMs: 5 } as const;
+  const place = {
+    in: "leased",
+    workerId: "w" as WorkerId,
+    untilMs: 9,
+    leaseMs: 5,
+    sinceMs: 4,
+  } as const;
   const tasks = [taskAt(1, { place }), taskAt(2, { place }), taskAt(3, { place })];
   store.commit([...tasks, taskAt(4), taskAt(5, { place, command: "x" })].map((t) => created(t)));
   await store[Symbol.asyncDispose]();
@@ -444,7 +451,7 @@ test("ended tasks are found when their time is over, with whose they are, and ne
 test("counts and the sequence are the same before, during and after a flush, and after a restart", async () => {
   const world = new BrokerWorld();
   let store = await world.openStore();
-  const place = { in: "leased", workerId: worker, untilMs: 9, leaseMs: 5 } as const;
+  const place = { in: "leased", workerId: worker, untilMs: 9, leaseMs: 5, sinceMs: 4 } as const;
   store.commit([created(taskAt(1)), created(taskAt(2, { place })), created(taskAt(41))]);
   store.commit([created(taskAt(3, { tenantId: "" as TenantId, priority: 9 }))]);
   const check = async (): Promise<void> => {

@@ -27,10 +27,11 @@ function setup(): Task {
     createdMs: 1,
     updatedMs: 2,
     storedBytes: 6,
-    place: { in: "leased", workerId: "w" as WorkerId, untilMs: 9, leaseMs: 7 },
+    place: { in: "leased", workerId: "w" as WorkerId, untilMs: 9, leaseMs: 7, sinceMs: 2 },
     result: undefined,
     extras: undefined,
     repairs: undefined,
+    trail: undefined,
   };
 }
 
@@ -111,12 +112,12 @@ test("numbers up to the largest are kept in every field that holds one", () => {
   const places: Task["place"][] = [
     { in: "ready", seq: most },
     { in: "delayed", dueMs: most },
-    { in: "leased", workerId, untilMs: most, leaseMs: most },
+    { in: "leased", workerId, untilMs: most, leaseMs: most, sinceMs: most },
     { in: "dead", atMs: most, expiresMs: most },
     { in: "dead", atMs: most, expiresMs: 0 },
     { in: "dead", atMs: most, expiresMs: undefined },
-    { in: "done", how: "completed", workerId, atMs: most, expiresMs: most },
-    { in: "done", how: "failed", workerId, atMs: most, expiresMs: most },
+    { in: "done", how: "completed", workerId, startedMs: most, atMs: most, expiresMs: most },
+    { in: "done", how: "failed", workerId, startedMs: most, atMs: most, expiresMs: most },
   ];
   for (const place of places) {
     const task: Task = {
@@ -138,7 +139,7 @@ test("texts are kept at the lengths at which their form changes, whatever they a
         ...{ payload: text, error: text },
         tenantId: text as TenantId,
         command: text === "" ? "Work" : text,
-        place: { in: "leased", workerId: text as WorkerId, untilMs: 9, leaseMs: 7 },
+        place: { in: "leased", workerId: text as WorkerId, untilMs: 9, leaseMs: 7, sinceMs: 2 },
         result: { json: text, artifacts: [{ name: text, url: text }] },
       };
       assert.deepEqual(read(recordOf(task), task.id), task);
@@ -197,7 +198,7 @@ test("a record of another version, or with columns that nobody knows, is not a t
     foreign[0] = version;
     assert.equal(read(foreign, task.id) !== undefined, version === 1);
   }
-  for (let column = 22; column < 32; column += 1) {
+  for (let column = 23; column < 32; column += 1) {
     const foreign = Buffer.from(record);
     foreign.writeUInt32LE((foreign.readUInt32LE(1) | (1 << column)) >>> 0, 1);
     assert.equal(read(foreign, task.id), undefined);

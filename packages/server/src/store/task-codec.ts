@@ -8,16 +8,19 @@
  * To add a field, add a column at the end: records that lack it have its blank value. Bytes that do not
  * decode answer undefined and are the caller's to quarantine.
  */
-import type {
-  Artifact,
-  Place,
-  ResultBody,
-  Task,
-  TaskExtras,
-  TaskId,
-  TaskRepairs,
-  TenantId,
-  WorkerId,
+import {
+  type Artifact,
+  comebacks,
+  type PastDelivery,
+  type Place,
+  type ResultBody,
+  type Task,
+  type TaskExtras,
+  type TaskId,
+  type TaskRepairs,
+  type TenantId,
+  type Trail,
+  type WorkerId,
 } from "@codeq/queue";
 import {
   ByteReader,
@@ -84,7 +87,7 @@ const columns: Columns = {
   place: {
     of: (task) => task.place,
     blank: { in: "ready", seq: 0 },
-    room: (place) => 1 + numberBytesMax * 3 + roomOfText("workerId" in place ? place.workerId : ""),
+    room: (place) => 1 + numberBytesMax * 4 + roomOfText("workerId" in place ? place.workerId : ""),
     write: writePlace,
     read: readPlace,
   },
@@ -110,6 +113,13 @@ const columns: Columns = {
     room: roomOfRepairs,
     write: writeRepairs,
     read: readRepairs,
+  },
+  trail: {
+    of: (task) => task.trail,
+    blank: undefined,
+    room: roomOfTrail,
+    write: writeTrail,
+    read: readTrail,
   },
 };
 
@@ -143,6 +153,7 @@ const blankTask: Task = {
   result: columns.result.blank,
   extras: columns.extras.blank,
   repairs: columns.repairs.blank,
+  trail: columns.trail.blank,
 };
 
 /** At least as many bytes as `writeTask` takes. */
@@ -228,6 +239,8 @@ const placeKinds = {
   completed: 5,
   failed: 6,
   deadForEver: 7,
+  /** A lease that was extended, or cut short. */
+  leasedSince: 8,
 } as const;
 
 function writePlace(buffer: Buffer, at: number, place: Place): number {
@@ -239,9 +252,11 @@ function writePlace(buffer: Buffer, at: number, place: Place): number {
       buffer[at] = placeKinds.delayed;
       return writeNumber(buffer, at + 1, place.dueMs);
     case "leased": {
-      buffer[at] = placeKinds.leased;
+      const isAsClaimed = place.sinceMs === place.untilMs - place.leaseMs;
+      buffer[at] = isAsClaimed ? placeKinds.leased : placeKinds.leasedSince;
       let end = writeNumber(buffer, at + 1, place.untilMs);
       end = writeNumber(buffer, end, place.leaseMs);
+      if (!isAsClaimed) end = writeNumber(buffer, end, place.sinceMs);
       return writeText(buffer, end, place.workerId);
     }
     case "dead": {
@@ -254,6 +269,7 @@ function writePlace(buffer: Buffer, at: number, place: Place): number {
       buffer[at] = placeKinds[place.how];
       let end = writeNumber(buffer, at + 1, place.atMs);
       end = writeNumber(buffer, end, place.expiresMs);
+      end = writeSpan(buffer, end, place.startedMs, place.atMs);
       return writeText(buffer, end, place.workerId);
     }
   }
@@ -266,10 +282,12 @@ function readPlace(reader: ByteReader): Place {
       return { in: "ready", seq: reader.number() };
     case placeKinds.delayed:
       return { in: "delayed", dueMs: reader.number() };
-    case placeKinds.leased: {
+    case placeKinds.leased:
+    case placeKinds.leasedSince: {
       const untilMs = reader.number();
       const leaseMs = reader.number();
-      return { in: "leased", workerId: reader.text() as WorkerId, untilMs, leaseMs };
+      const sinceMs = kind === placeKinds.leased ? untilMs - leaseMs : reader.number();
+      return { in: "leased", workerId: reader.text() as WorkerId, untilMs, leaseMs, sinceMs };
     }
     case placeKinds.dead: {
       const atMs = reader.number();
@@ -282,11 +300,23 @@ function readPlace(reader: ByteReader): Place {
       const how = kind === placeKinds.completed ? "completed" : "failed";
       const atMs = reader.number();
       const expiresMs = reader.number();
-      return { in: "done", how, workerId: reader.text() as WorkerId, atMs, expiresMs };
+      const startedMs = readSpan(reader, atMs);
+      return { in: "done", how, workerId: reader.text() as WorkerId, startedMs, atMs, expiresMs };
     }
     default:
       throw new DamagedBytes(`no place is called ${kind}`);
   }
+}
+
+/** How long it took, which is short; after a clock that was set back, nothing and when it began. */
+function writeSpan(buffer: Buffer, at: number, fromMs: number, toMs: number): number {
+  if (fromMs <= toMs) return writeNumber(buffer, at, toMs - fromMs + 1);
+  return writeNumber(buffer, writeNumber(buffer, at, 0), fromMs);
+}
+
+function readSpan(reader: ByteReader, toMs: number): number {
+  const span = reader.number();
+  return span === 0 ? reader.number() : toMs - span + 1;
 }
 
 function roomOfResult(result: ResultBody | undefined): number {
@@ -366,6 +396,49 @@ function readRepairs(reader: ByteReader): TaskRepairs | undefined {
   const replayOf = reader.text() as TaskId;
   const replayedAs = reader.text() as TaskId;
   return { replayOf, replayedAs, job: reader.text() };
+}
+
+function roomOfTrail(trail: Trail | undefined): number {
+  if (trail === undefined) return 1;
+  let bytes = 1 + numberBytesMax;
+  for (const { workerId, error } of trail.deliveries) {
+    bytes += 1 + numberBytesMax * 4 + roomOfText(workerId) + roomOfText(error);
+  }
+  return bytes;
+}
+
+function writeTrail(buffer: Buffer, at: number, trail: Trail | undefined): number {
+  buffer[at] = trail === undefined ? 0 : 1;
+  if (trail === undefined) return at + 1;
+  let end = writeNumber(buffer, at + 1, trail.deliveries.length);
+  for (const each of trail.deliveries) {
+    end = writeText(buffer, end, each.workerId);
+    end = writeNumber(buffer, end, each.leaseToken);
+    end = writeNumber(buffer, end, each.startedMs);
+    end = writeNumber(buffer, end, each.endedMs);
+    buffer[end] = comebacks.indexOf(each.outcome);
+    end = writeText(buffer, end + 1, each.error);
+    end = writeNumber(buffer, end, each.delayMs);
+  }
+  return end;
+}
+
+function readTrail(reader: ByteReader): Trail | undefined {
+  if (!isThere(reader)) return undefined;
+  const deliveries: PastDelivery[] = [];
+  for (let left = reader.number(); left > 0; left--) deliveries.push(readDelivery(reader));
+  return { deliveries };
+}
+
+function readDelivery(reader: ByteReader): PastDelivery {
+  const workerId = reader.text() as WorkerId;
+  const leaseToken = reader.number();
+  const startedMs = reader.number();
+  const endedMs = reader.number();
+  const outcome = comebacks[reader.byte()];
+  if (outcome === undefined) throw new DamagedBytes("a delivery ended in no known way");
+  const error = reader.text();
+  return { workerId, leaseToken, startedMs, endedMs, outcome, error, delayMs: reader.number() };
 }
 
 /** The bytes of a result that is kept apart from its task. */

@@ -37,10 +37,16 @@ test("every place has its keys, and no other", () => {
   const cases: [Task["place"], string[]][] = [
     [{ in: "ready", seq: 5 }, [`codeq/q/work/acme/pending/2/${at(5)}`]],
     [{ in: "delayed", dueMs: 6 }, [`codeq/q/work/acme/delayed/${at(6)}`]],
-    [{ in: "leased", workerId, untilMs: 1, leaseMs: 1 }, [`codeq/q/work/acme/inprog/${id}`]],
+    [
+      { in: "leased", workerId, untilMs: 1, leaseMs: 1, sinceMs: 0 },
+      [`codeq/q/work/acme/inprog/${id}`],
+    ],
     [{ in: "dead", atMs: 1, expiresMs: undefined }, [`codeq/q/work/acme/dlq/${id}`]],
     [{ in: "dead", atMs: 1, expiresMs: 9 }, [`codeq/q/work/acme/dlq/${id}`, `codeq/ttl/${at(9)}`]],
-    [{ in: "done", how: "failed", workerId, atMs: 1, expiresMs: 9 }, [`codeq/ttl/${at(9)}`]],
+    [
+      { in: "done", how: "failed", workerId, startedMs: 1, atMs: 1, expiresMs: 9 },
+      [`codeq/ttl/${at(9)}`],
+    ],
   ];
   for (const [place, keys] of cases) assert.deepEqual(keysOf(task(place)), keys);
   assert.deepEqual(keysOf({ ...task({ in: "ready", seq: 5 }), tenantId: "" as Task["tenantId"] }), [
@@ -125,7 +131,7 @@ test("in whatever range an index key lies, its task is among those that may have
 });
 
 test("a change that stays in its place writes no index key", () => {
-  const before = task({ in: "leased", workerId, untilMs: 1, leaseMs: 1 });
-  const after = task({ in: "leased", workerId, untilMs: 2, leaseMs: 1 });
+  const before = task({ in: "leased", workerId, untilMs: 1, leaseMs: 1, sinceMs: 0 });
+  const after = task({ in: "leased", workerId, untilMs: 2, leaseMs: 1, sinceMs: 0 });
   assert.equal(writeIndexKeys(new Keys(), { row: after, below: before }, taskRows), 0);
 });

@@ -2,8 +2,18 @@
  * Records as the wire shows them. Built as text because it is several times cheaper than building
  * objects first; only strings that users choose need escaping.
  */
-import { type Place, type Result, statusOf, type Task, type TaskExtras } from "@codeq/queue";
+import {
+  type Delivery,
+  deliveriesOf,
+  type Place,
+  type Result,
+  statusOf,
+  type Task,
+  type TaskExtras,
+} from "@codeq/queue";
 import { placeOf } from "../../broker/task-filter.ts";
+import type { TaskExplanation } from "../../operations/explain-task.ts";
+import type { WorkerExplanation } from "../../operations/explain-worker.ts";
 import type { SubmittedResult } from "../../operations/submit-result.ts";
 import type { Counts } from "../../store/counts.ts";
 import type { TaskEvent } from "../../telemetry/feed.ts";
@@ -31,6 +41,46 @@ export class JsonCodec {
 
   task(task: Task, payload: string): string {
     return `${this.#open(task, payload)}}`;
+  }
+
+  /** With the deliveries that there were. */
+  taskWithHistory(task: Task, payload: string): string {
+    return `${this.#open(task, payload)}${this.#history(task)}}`;
+  }
+
+  /** Empty for a task that nobody ever had. */
+  #history(task: Task): string {
+    const deliveries = deliveriesOf(task);
+    if (deliveries.length === 0) return "";
+    const shown = deliveries.map((each) => this.#delivery(each)).join(",");
+    const omitted = task.leaseToken - deliveries.length;
+    const count = omitted > 0 ? `,"deliveriesOmitted":${omitted}` : "";
+    return `,"deliveries":[${shown}]${count}`;
+  }
+
+  #delivery({
+    startedMs,
+    endedMs,
+    outcome,
+    error,
+    delayMs,
+    leaseToken,
+    workerId,
+  }: Delivery): string {
+    return JSON.stringify({
+      workerId,
+      leaseToken,
+      startedAt: this.instant(startedMs),
+      endedAt: endedMs === undefined ? undefined : this.instant(endedMs),
+      outcome,
+      error: error === "" ? undefined : error,
+      delaySeconds: delayMs === 0 ? undefined : delayMs / 1000,
+    });
+  }
+
+  /** A task as administrators see it in full. */
+  inspectedTask(task: Task, payload: string): string {
+    return `${this.listedTask(task, payload).slice(0, -1)}${this.#history(task)}}`;
   }
 
   /** A task as administrators see it, with its place and its times; long payloads are left out. */
@@ -100,6 +150,55 @@ export class JsonCodec {
     return `${text.slice(0, -1)},"repeated":true${differed}}`;
   }
 
+  taskExplanation({
+    task,
+    rule,
+    why,
+    pause,
+    ahead,
+    startsIn,
+    queue,
+    workers,
+  }: TaskExplanation): string {
+    const { place } = task;
+    return JSON.stringify({
+      taskId: task.id,
+      command: task.command,
+      place: placeOf(task),
+      rule,
+      why,
+      dueAt: place.in === "delayed" ? this.instant(place.dueMs) : undefined,
+      workerId: place.in === "leased" ? place.workerId : undefined,
+      since: place.in === "leased" ? this.instant(place.sinceMs) : undefined,
+      leaseUntil: place.in === "leased" ? this.instant(place.untilMs) : undefined,
+      paused: pause && { by: pause.by, at: this.instant(pause.atMs), ...reasonOf(pause) },
+      ahead,
+      startsIn,
+      queue: {
+        ready: queue.ready,
+        delayed: queue.delayed,
+        inProgress: queue.leased,
+        endedPerMinute: queue.endedPerMinute,
+      },
+      workers,
+    });
+  }
+
+  workerExplanation({ asksFor, queues, connected, ...rest }: WorkerExplanation): string {
+    return JSON.stringify({
+      ...rest,
+      streams: connected?.streams ?? 0,
+      connectedAt: connected && this.instant(connected.sinceMs),
+      asksFor: rest.claims === 0 ? undefined : (asksFor ?? "all"),
+      queues: queues.map(({ queue, leased, pause, ...each }) => ({
+        command: queue,
+        ...each,
+        inProgress: leased,
+        paused: pause && { by: pause.by, at: this.instant(pause.atMs), ...reasonOf(pause) },
+      })),
+    });
+  }
+
   /** The same event goes to all its readers one after the other, and is written once. */
   event(event: TaskEvent): string {
     if (event === this.#lastEvent) return this.#lastEventText;
@@ -153,6 +252,10 @@ export function queueBuckets(
 
 function extrasText({ tags }: TaskExtras): string {
   return `,"tags":${JSON.stringify(tags)}`;
+}
+
+function reasonOf({ reason }: { readonly reason: string }): { reason?: string } {
+  return reason === "" ? {} : { reason };
 }
 
 function optional(name: string, value: string): string {

@@ -3,6 +3,9 @@
  * not know, for fields are added; the contract tests allow none that is not here.
  */
 import { errors } from "@codeq/protocol";
+import { comebacks } from "@codeq/queue";
+import { holdRules } from "../../operations/explain-task.ts";
+import { queueRules, workerRules } from "../../operations/explain-worker.ts";
 import { taskPlaces } from "../../operations/task-filter-input.ts";
 import { auditOutcomes } from "../../store/audit-record.ts";
 import { deliveryStates } from "../../store/delivery-record.ts";
@@ -117,6 +120,44 @@ const taskOptional = {
 };
 
 const withoutShard = described({ const: true }, "A shard is down, and its tasks are missing.");
+
+const history = {
+  deliveries: described(
+    listOf(
+      fields(
+        {
+          workerId: string,
+          leaseToken: { type: "integer", minimum: 1 },
+          startedAt: time,
+          outcome: { type: "string", enum: ["running", "completed", "failed", ...comebacks] },
+        },
+        {
+          endedAt: time,
+          error: described(string, "What the worker said, cut to 200 characters."),
+          delaySeconds: described({ type: "number" }, "Until the next delivery could begin."),
+        },
+      ),
+    ),
+    "The last 20 deliveries and the one under way, the oldest first.",
+  ),
+  deliveriesOmitted: described({ type: "integer", minimum: 1 }, "How many there were before."),
+};
+
+const listedRequired = { ...taskRequired, place: { type: "string", enum: [...taskPlaces] } };
+const listedOptional = {
+  ...taskOptional,
+  payload: described(string, "The payload as JSON text."),
+  payloadOmitted: described(
+    { const: true },
+    "The payload is too long for a list; get the task to see it.",
+  ),
+  idempotencyKey: string,
+  cancelledUntil: described(time, "When the worker of a cancelled task loses the task."),
+  dueAt: time,
+  endedAt: time,
+  expiresAt: time,
+};
+
 const pause = fields({ by: string, at: time }, { reason: string });
 const pausedQueue = fields({ command: string, by: string, at: time }, { reason: string });
 
@@ -229,22 +270,11 @@ export const replySchemas = {
     { ...taskRequired, payload: described(string, "The payload as JSON text.") },
     taskOptional,
   ),
-  ListedTask: fields(
-    { ...taskRequired, place: { type: "string", enum: [...taskPlaces] } },
-    {
-      ...taskOptional,
-      payload: described(string, "The payload as JSON text."),
-      payloadOmitted: described(
-        { const: true },
-        "The payload is too long for a list; get the task to see it.",
-      ),
-      idempotencyKey: string,
-      cancelledUntil: described(time, "When the worker of a cancelled task loses the task."),
-      dueAt: time,
-      endedAt: time,
-      expiresAt: time,
-    },
+  TaskWithHistory: fields(
+    { ...taskRequired, payload: described(string, "The payload as JSON text.") },
+    { ...taskOptional, ...history },
   ),
+  ListedTask: fields(listedRequired, listedOptional),
   FoundTasks: fields(
     {
       tasks: listOf({ $ref: "#/components/schemas/ListedTask" }),
@@ -253,7 +283,7 @@ export const replySchemas = {
     { next: described(string, "Pass it as `after` to get the next page."), total: count },
   ),
   InspectedTask: fields(
-    { task: { $ref: "#/components/schemas/ListedTask" } },
+    { task: fields(listedRequired, { ...listedOptional, ...history }) },
     { result: { $ref: "#/components/schemas/Result" } },
   ),
   ActedOnTask: fields({ task: { $ref: "#/components/schemas/ListedTask" } }),
@@ -290,7 +320,10 @@ export const replySchemas = {
     repeated: described({ const: true }, "The same result was submitted before."),
     bodyDiffered: described({ const: true }, "The stored result differs from this one."),
   }),
-  TaskWithResult: fields({ result: { $ref: "#/components/schemas/Result" }, task: refTask() }),
+  TaskWithResult: fields({
+    result: { $ref: "#/components/schemas/Result" },
+    task: { $ref: "#/components/schemas/TaskWithHistory" },
+  }),
   CreatedTasks: fields({
     results: listOf({
       oneOf: [
@@ -365,6 +398,79 @@ export const replySchemas = {
       usual: listOf(fields({ hour: { type: "integer", minimum: 0, maximum: 23 }, ...flow })),
     },
     { command: string },
+  ),
+  TaskExplanation: fields(
+    {
+      taskId: string,
+      command: string,
+      place: { type: "string", enum: [...taskPlaces] },
+      rule: described(
+        { type: "string", enum: [...holdRules] },
+        "What holds the task, for programs.",
+      ),
+      why: described(string, "The same for people."),
+      queue: fields(
+        { ready: count, delayed: count, inProgress: count },
+        {
+          endedPerMinute: described(
+            { type: "number" },
+            "Deliveries of its queue that ended in the last minute.",
+          ),
+        },
+      ),
+      workers: fields({
+        asking: described(count, "Workers with a claim for its queue that waits."),
+        connected: described(count, "Workers with a stream, or with a claim for any queue."),
+      }),
+    },
+    {
+      dueAt: time,
+      workerId: string,
+      since: time,
+      leaseUntil: time,
+      paused: pause,
+      ahead: fields(
+        {
+          higher: described(count, "Ready tasks of its queue with a higher priority."),
+          older: described(count, "Those of its priority that are ready for longer."),
+          isAtLeast: described({ type: "boolean" }, "No more were looked at."),
+        },
+        { isEstimate: described({ const: true }, "Several shards have tasks of the queue.") },
+      ),
+      startsIn: described(
+        fields({ fromSeconds: count, toSeconds: count }),
+        "About when it begins, by how fast deliveries of its queue ended lately.",
+      ),
+    },
+  ),
+  WorkerExplanation: fields(
+    {
+      workerId: string,
+      rule: described(
+        { type: "string", enum: [...workerRules] },
+        "Why it gets nothing, for programs.",
+      ),
+      why: described(string, "The same for people."),
+      leases: count,
+      claims: described(count, "Its claims that wait."),
+      streams: count,
+      queues: listOf(
+        fields(
+          {
+            command: string,
+            rule: { type: "string", enum: [...queueRules] },
+            ready: count,
+            delayed: count,
+            inProgress: count,
+          },
+          { paused: pause },
+        ),
+      ),
+    },
+    {
+      connectedAt: time,
+      asksFor: described({ anyOf: [strings, { const: "all" }] }, "The queues that it asks for."),
+    },
   ),
   Pause: pausedQueue,
   Pauses: fields({ pauses: listOf(pausedQueue) }),

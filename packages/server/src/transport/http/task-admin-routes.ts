@@ -93,7 +93,7 @@ export const taskAdminRoutes = [
     input: idIn,
     reply: ({ task, payload, result }, codec) => {
       const ended = result === undefined ? "" : `,"result":${codec.result(result)}`;
-      return json(`{"task":${codec.listedTask(task, payload)}${ended}}`);
+      return json(`{"task":${codec.inspectedTask(task, payload)}${ended}}`);
     },
   }),
   route({

@@ -287,10 +287,24 @@ export const taskRoutes = [
     name: "getTask",
     summary: "Get a task",
     params,
-    replies: { 200: { about: "The task.", schema: "Task" } },
+    replies: { 200: { about: "The task.", schema: "TaskWithHistory" } },
     refusals: ["not_found"],
     input: ({ params }) => ({ ok: true, value: { id: params["id"] as TaskId } }),
-    reply: ({ task, payload }, codec) => json(codec.task(task, payload)),
+    reply: ({ task, payload }, codec) => json(codec.taskWithHistory(task, payload)),
+  }),
+  route({
+    method: "GET",
+    path: `${base}/:id/explain`,
+    operation: operations.explainTask,
+    name: "explainTask",
+    summary: "Explain why a task is where it is",
+    about:
+      "The rule that holds the task, what is ahead of it in its queue, and about when it begins.",
+    params,
+    replies: { 200: { about: "The explanation.", schema: "TaskExplanation" } },
+    refusals: ["not_found"],
+    input: ({ params }) => ({ ok: true, value: { id: params["id"] as TaskId } }),
+    reply: (explanation, codec) => json(codec.taskExplanation(explanation)),
   }),
   route({
     method: "GET",
@@ -316,7 +330,7 @@ export const taskRoutes = [
       return { ok: true, value };
     },
     reply: ({ task, payload, result }, codec) =>
-      json(`{"result":${codec.result(result)},"task":${codec.task(task, payload)}}`),
+      json(`{"result":${codec.result(result)},"task":${codec.taskWithHistory(task, payload)}}`),
   }),
 ] as const;
 

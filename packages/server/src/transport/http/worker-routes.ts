@@ -1,4 +1,4 @@
-/** The route that shows who works. */
+/** Routes that show who works, and why somebody does not. */
 import { operations } from "../../operations/index.ts";
 import type { WorkingWorker } from "../../operations/list-workers.ts";
 import type { JsonCodec } from "./json-codec.ts";
@@ -22,6 +22,18 @@ export const workerRoutes = [
       const shown = workers.map((each) => workerFields(each, codec));
       return json(JSON.stringify({ workers: shown, next, ...(isPartial ? { isPartial } : {}) }));
     },
+  }),
+  route({
+    method: "GET",
+    path: "/v1/codeq/admin/workers/:workerId/explain",
+    operation: operations.explainWorker,
+    name: "explainWorker",
+    summary: "Explain why a worker gets no tasks",
+    params: { workerId: "The id of the worker, as the list of workers shows it." },
+    replies: { 200: { about: "The explanation.", schema: "WorkerExplanation" } },
+    refusals: ["not_found"],
+    input: ({ params }) => ({ ok: true, value: { workerId: params["workerId"] ?? "" } }),
+    reply: (explanation, codec) => json(codec.workerExplanation(explanation)),
   }),
 ] as const;
 
