@@ -481,6 +481,13 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: [404, "task not found"],
   },
+  "GET /v1/codeq/tasks/:id/events": {
+    access: "either",
+    path: ({ leased }) => `/v1/codeq/tasks/${leased}/events`,
+    ok: 200,
+    foreign: [404, "not found"],
+    isEndless: true,
+  },
   "GET /v1/codeq/tasks/:id/explain": {
     access: "either",
     path: ({ leased }) => `/v1/codeq/tasks/${leased}/explain`,

@@ -24,7 +24,11 @@ const workerMessages = {
     "lease_token=100 uint64, artifacts=101 repeated Artifact",
   ].join(", "),
   Nack: "task_id=1 string, delay_seconds=2 int32, reason=3 string, lease_token=100 uint64",
-  Heartbeat: "task_id=1 string, extend_seconds=2 int32, lease_token=100 uint64",
+  Progress: "percent=1 int32, text=2 string",
+  Heartbeat: [
+    "task_id=1 string, extend_seconds=2 int32, lease_token=100 uint64",
+    "progress=101 Progress, logs=102 repeated string",
+  ].join(", "),
   Abandon: "task_id=1 string, lease_token=100 uint64, interrupted=101 bool",
   ResultBatch: "results=1 repeated Result",
   WorkerEvent: [

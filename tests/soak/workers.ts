@@ -1,5 +1,5 @@
 /** A worker on a stream: keeps Readys waiting, and ends every task it gets in one way or another. */
-import { textOf, type WireUint64, type worker } from "@codeq/protocol/wire";
+import { textOf, type WireUint64, worker } from "@codeq/protocol/wire";
 import { type ClientConnection, type WorkerStream, workerWire } from "./stream-client.ts";
 import { commands, type SoakWorld, token } from "./world.ts";
 
@@ -98,7 +98,10 @@ export class Worker {
         });
         return;
       case "heartbeat":
-        this.stream.send({ case: "heartbeat", value: { ...owned, extendSeconds: 5 } });
+        this.stream.send({
+          case: "heartbeat",
+          value: { ...worker.newHeartbeat(), ...owned, extendSeconds: 5 },
+        });
         // Applied in this order.
         this.stream.send({ case: "result", value: this.#result(task, "complete") });
         return;

@@ -31,7 +31,8 @@ const promised = [
   ...["subscriptions create", "subscriptions list", "subscriptions get"],
   ...["subscriptions renew", "subscriptions delete"],
   ...["topics set", "topics list", "topics get", "topics delete"],
-  ...["why"],
+  ...["why", "dlq redrive", "jobs abort", "jobs list", "jobs pause", "jobs resume", "jobs show"],
+  ...["jobs start"],
 ];
 
 test("every promised command has a row, and every row is promised", () => {

@@ -12,6 +12,7 @@ import { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.t
 import { createFields, type EnqueueOptions, payloadOf } from "./producer/enqueue-options.ts";
 import { Producer } from "./producer/producer.ts";
 import { createRun, graceBody, type Run } from "./producer/run.ts";
+import { type TaskUpdate, updatesIn } from "./producer/run-events.ts";
 import { type Runtime, systemRuntime } from "./runtime.ts";
 import { Subscriptions } from "./subscriptions/subscriptions.ts";
 import type { Handler, TaskDefinition, TaskType } from "./task.ts";
@@ -164,6 +165,7 @@ export class Client implements AsyncDisposable {
         await this.#ask({ method: "POST", path, body: graceBody(options) });
       },
       artifacts: (taskId) => artifactsOf(this.#dials.api, this.#token, taskId),
+      events: (taskId, signal) => this.#follow(taskId, signal),
       ask: (taskId, what) => this.#ask({ path: `/tasks/${encodeURIComponent(taskId)}${what}` }),
     });
   }
@@ -256,6 +258,16 @@ export class Client implements AsyncDisposable {
     const token = await this.#token();
     const { signal } = new AbortController();
     return this.#dials.api.ask({ ...request, token, signal });
+  }
+
+  async *#follow(
+    taskId: string,
+    signal: AbortSignal = new AbortController().signal,
+  ): AsyncGenerator<TaskUpdate> {
+    if (this.#isClosed) throw new CodeqError("closed", "the client is closed");
+    const token = await this.#token();
+    const path = `/tasks/${encodeURIComponent(taskId)}/events`;
+    yield* updatesIn(this.#dials.api.follow({ path, token, signal }));
   }
 
   #nextKey(): string {

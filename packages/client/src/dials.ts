@@ -21,7 +21,7 @@ export interface Dials {
   /** Each worker has a way of its own. */
   readonly worker: () => WorkerDial;
   /** Requests that have no stream. */
-  readonly api: Pick<HttpApi, "ask" | "download">;
+  readonly api: Pick<HttpApi, "ask" | "follow" | "download">;
 }
 
 export interface DialsOptions {
@@ -58,6 +58,7 @@ export function openDials(options: DialsOptions, runtime: Runtime): Dials {
     api: {
       ask: (request) => servers.ask(request, (api) => api.ask(request)),
       download: (request) => servers.ask(request, (api) => api.download(request)),
+      follow: (request) => servers.current.api.follow(request),
     },
     producer: (how, listener) => producer.dial(how, listener),
     worker: () => {

@@ -57,6 +57,7 @@ export { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.t
 export type { EnqueueOptions } from "./producer/enqueue-options.ts";
 export type { TaskDelivery, TaskExplanation } from "./producer/explanation.ts";
 export type { CancelOptions, ResultOptions, Run, RunStatus } from "./producer/run.ts";
+export type { RunEvent, TaskUpdate } from "./producer/run-events.ts";
 export { type SchemaIssue, type StandardSchema, ValidationError } from "./standard-schema.ts";
 export { type Notification, verifyNotification } from "./subscriptions/notification.ts";
 export type {

@@ -24,7 +24,9 @@ export function withDelivery(
   const error = end.error.slice(0, errorCharsMax);
   const delivery = { workerId, leaseToken, startedMs, ...end, error };
   const before = trail?.deliveries ?? [];
-  return { ...trail, deliveries: [...before.slice(1 - deliveriesMax), delivery] };
+  const deliveries = [...before.slice(1 - deliveriesMax), delivery];
+  // How far it came says nothing about the next delivery.
+  return { deliveries, progress: undefined, logs: trail?.logs ?? [] };
 }
 
 /** The newest deliveries of a task, in their order; `leaseToken` says how many there were in all. */

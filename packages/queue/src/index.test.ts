@@ -36,6 +36,7 @@ test("the package offers its rules and nothing else", () => {
     "release",
     "replay",
     "replayAs",
+    "reportLimits",
     "resultOf",
     "retryOrBury",
     "statusOf",

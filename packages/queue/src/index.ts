@@ -11,14 +11,17 @@ export { violations } from "./invariants.ts";
 export { accept, type Outcome, refuse } from "./outcome.ts";
 export { checkOwner, type LeasedTask, type Owner } from "./owner.ts";
 export { clampPriority } from "./priority.ts";
+export { type Report, reportLimits } from "./report.ts";
 export { emptyResult, type Result, resultOf } from "./result.ts";
 export { expiresMsOf, isExpired, type Retention } from "./retention.ts";
 export {
   type Artifact,
   comebacks,
+  type LogLine,
   noRepairs,
   type PastDelivery,
   type Place,
+  type Progress,
   queueOf,
   type ResultBody,
   type Status,

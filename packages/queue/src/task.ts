@@ -88,6 +88,22 @@ export interface Task {
 export interface Trail {
   /** The newest deliveries that came back, in their order. */
   readonly deliveries: readonly PastDelivery[];
+  /** How far the delivery has come, as its worker last said. */
+  readonly progress: Progress | undefined;
+  /** The newest lines that workers wrote about it, in their order. */
+  readonly logs: readonly LogLine[];
+}
+
+export interface Progress {
+  /** A whole number from 0 to 100. */
+  readonly percent: number;
+  readonly text: string;
+  readonly atMs: number;
+}
+
+export interface LogLine {
+  readonly atMs: number;
+  readonly text: string;
 }
 
 /** How a delivery ended that left no result. */

@@ -77,7 +77,8 @@ export function leasedTask(over: Partial<LeasedTask> = {}): Task {
 /** What one delivery that came back leaves. */
 export function oneDelivery(end: Partial<PastDelivery>): Trail {
   const known = { workerId: worker, leaseToken: 2, startedMs: 2000, endedMs: 10_000 };
-  return { deliveries: [{ ...known, outcome: "nacked", error: "", delayMs: 0, ...end }] };
+  const delivery = { ...known, outcome: "nacked", error: "", delayMs: 0, ...end } as const;
+  return { deliveries: [delivery], progress: undefined, logs: [] };
 }
 
 function exampleResult(where: Place["in"]): ResultBody | undefined {

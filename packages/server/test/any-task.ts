@@ -79,6 +79,8 @@ const anyTrail: fc.Arbitrary<Trail | undefined> = fc.oneof(
       }),
       { maxLength: 4 },
     ),
+    progress: fc.option(record({ percent: fc.nat(100), text, atMs: ms }), { nil: undefined }),
+    logs: fc.array(record({ atMs: ms, text }), { maxLength: 4 }),
   }),
 );
 

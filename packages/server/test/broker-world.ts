@@ -239,7 +239,7 @@ export function heartbeat(
   of: OwnedTask,
   leaseMs: number,
 ): Asked<{ readonly untilMs: number }> {
-  return ask((waiter) => broker.heartbeat(of, leaseMs, waiter));
+  return ask((waiter) => broker.heartbeat(of, { leaseMs }, waiter));
 }
 
 /** What is decided while the function runs, durable or not. */

@@ -18,6 +18,8 @@ const placesAfter: Readonly<Record<TaskEventName, readonly Place["in"][]>> = {
   retried: ["ready", "delayed"],
   released: ["ready"],
   lease_expired: ["ready", "delayed", "dead", "done"],
+  progress: ["leased"],
+  log: ["leased"],
 };
 
 interface Told {
@@ -31,7 +33,9 @@ export const toldIsDurable: MakeChecker = ({ world, report }) => {
   const check = (event: TaskEvent): void => {
     const last = told.get(event.taskId);
     // The end of the last lease is told of as what it was and as what came of it.
-    const isSecond = last?.event === "lease_expired" && event.event === "failed";
+    const isEnd = last?.event === "lease_expired" && event.event === "failed";
+    // One heartbeat may say both.
+    const isSecond = isEnd || (last?.event === "progress" && event.event === "log");
     const from = last === undefined ? 0 : last.version + (isSecond ? 0 : 1);
     const versions = world.ledger.versions.get(event.taskId) ?? [];
     const version = versions.findIndex(({ task, record }, index) => {

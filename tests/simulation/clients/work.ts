@@ -68,7 +68,11 @@ async function actOn(fleet: Fleet, hold: Hold): Promise<void> {
     case 0:
     case 1: {
       const extendSeconds = fleet.chance(0.3) ? 0 : 1 + random.int(12);
-      await calls.send("extendLease", worker, { id, leaseToken, extendSeconds });
+      const isSaid = fleet.chance(0.3);
+      const progress = isSaid ? { percent: fleet.random.int(101), text: fleet.mark() } : undefined;
+      const logs = isSaid && fleet.chance(0.5) ? [fleet.mark()] : [];
+      const input = { id, leaseToken, extendSeconds, progress, logs };
+      await calls.send("extendLease", worker, input);
       return;
     }
     case 2: {

@@ -29,6 +29,8 @@ export interface TaskFields {
   readonly updatedAt: string;
   readonly deliveries?: readonly DeliveryFields[];
   readonly deliveriesOmitted?: number;
+  readonly progress?: { readonly percent: number; readonly text: string; readonly at: string };
+  readonly logs?: readonly { readonly at: string; readonly text: string }[];
 }
 
 interface DeliveryFields {
@@ -79,6 +81,7 @@ export function taskLines(task: TaskFields, style: Style): string[] {
     ["attempts", `${attempts} of ${maxAttempts} used`],
     ["replays", task.replays === undefined ? "" : String(task.replays)],
     ["priority", task.priority === undefined ? "" : String(task.priority)],
+    ["progress", progressText(task)],
     ["tags", printable((task.tags ?? []).join(", "))],
     ["error", task.error ?? ""],
     ["tenant", task.tenantId ?? ""],
@@ -88,7 +91,13 @@ export function taskLines(task: TaskFields, style: Style): string[] {
   const lines = fields
     .filter(([, value]) => value !== "")
     .map(([name, value]) => `${style.dim(name.padEnd(9))} ${value}`);
-  return [...lines, ...historyLines(task, style), style.dim("payload"), prettyJson(task.payload)];
+  return [
+    ...lines,
+    ...historyLines(task, style),
+    ...logLines(task, style),
+    style.dim("payload"),
+    prettyJson(task.payload),
+  ];
 }
 
 function historyLines(
@@ -104,6 +113,20 @@ function historyLines(
     return `  ${leaseToken}. ${localMoment(startedAt)} ${workerId} ${outcome}${why}${delay}`;
   });
   return [style.dim("deliveries"), ...omitted, ...shown];
+}
+
+function progressText({ progress }: TaskFields): string {
+  if (progress === undefined) return "";
+  const { percent, text, at } = progress;
+  return `${percent} %${text === "" ? "" : ` ${printable(text)}`} (${localMoment(at)})`;
+}
+
+function logLines({ logs = [] }: TaskFields, style: Style): string[] {
+  if (logs.length === 0) return [];
+  return [
+    style.dim("log"),
+    ...logs.map(({ at, text }) => `  ${localMoment(at)} ${printable(text)}`),
+  ];
 }
 
 function statusText(status: string, style: Style): string {

@@ -85,7 +85,8 @@ export interface AdminResult {
 
 /** A task with its payload and, once it has ended, its result. */
 export interface InspectedTask {
-  readonly task: AdminTask & Pick<RunStatus, "deliveries" | "deliveriesOmitted">;
+  readonly task: AdminTask &
+    Pick<RunStatus, "deliveries" | "deliveriesOmitted" | "progress" | "logs">;
   readonly result?: AdminResult;
 }
 

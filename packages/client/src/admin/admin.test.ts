@@ -247,6 +247,48 @@ test("a run tells why it waits and who had it, and a worker why it gets nothing"
   await worker.close();
 });
 
+async function all<T>(from: AsyncIterable<T>): Promise<T[]> {
+  const found: T[] = [];
+  for await (const each of from) found.push(each);
+  return found;
+}
+
+test("what a handler says is shown with the task, and its producer hears it", async () => {
+  await using server = await testServer();
+  const going = Promise.withResolvers<void>();
+  const started = Promise.withResolvers<void>();
+  server.client.worker(
+    mail.handle(async (_input, ctx) => {
+      ctx.progress(0.25, "letters");
+      ctx.log("dear Ada");
+      started.resolve();
+      await going.promise;
+      ctx.progress(1);
+      ctx.log("yours");
+    }),
+  );
+  const run = await server.client.enqueue(mail, { to: "ada" });
+  await started.promise;
+  await server.advance("2s");
+  const { progress, logs } = await run.status();
+  assert.deepEqual([progress?.percent, progress?.text], [25, "letters"]);
+  assert.deepEqual(
+    logs?.map(({ text }) => text),
+    ["dear Ada"],
+  );
+  const updates = all(run.events());
+  await server.advance("1s");
+  going.resolve();
+  await server.runUntilIdle();
+  const [first, ...rest] = await updates;
+  assert.equal(first?.task?.id, run.id);
+  assert.deepEqual(
+    rest.map(({ event }) => event),
+    ["progress", "log", "completed"],
+  );
+  assert.equal((await run.status()).progress?.percent, 100);
+});
+
 test("a closed client asks nothing", async () => {
   await using server = await testServer();
   const client = server.newClient();

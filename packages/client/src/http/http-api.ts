@@ -27,6 +27,8 @@ export interface HttpRequest {
 
 const base = "/v1/codeq";
 const pageBytesMax = 64 * 1024;
+/** A feed says something every 15 seconds. */
+const silentMsMax = 45_000;
 
 export class HttpApi {
   readonly #url: URL;
@@ -56,6 +58,19 @@ export class HttpApi {
     if (file.ok) return file.body ?? new ReadableStream();
     const text = await file.text();
     throw refusalOf({ status: file.status, headers: file.headers, text }, this.#url);
+  }
+
+  /** An answer that stays open, piece by piece; it fails when the server falls silent. */
+  async *follow({ token, headers = {}, path, ...request }: HttpRequest): AsyncGenerator<string> {
+    const followed = {
+      ...request,
+      path: base + path,
+      headers: { authorization: `Bearer ${token}`, ...headers },
+      silentMsMax,
+    };
+    yield* this.#core.follow(followed, (reply) => {
+      throw refusalOf(reply, this.#url);
+    });
   }
 
   /** A page that needs no token, such as `/healthz`. */

@@ -48,10 +48,12 @@ async function handle(event: Event, talk: Talk<Reply>): Promise<void> {
       return;
     }
     case "heartbeat": {
-      const { taskId, extendSeconds, leaseToken } = event.value;
+      const { taskId, extendSeconds, leaseToken, progress, logs } = event.value;
       const { cancelled = false, ...ack } = await tell(talk, taskId, "heartbeat", {
         extendSeconds,
         leaseToken,
+        progress,
+        logs: logs.length === 0 ? undefined : logs,
       });
       talk.reply({ case: "heartbeatAck", value: { ...ack, cancelled } });
       return;

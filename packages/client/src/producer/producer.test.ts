@@ -10,6 +10,8 @@ import { testServer } from "../test-server/index.ts";
 import { Creations } from "./creations.ts";
 import { createFields } from "./enqueue-options.ts";
 
+async function* nothing(): AsyncGenerator<string> {}
+
 const note = task<unknown, unknown>("note");
 
 function setup(options: Pick<ClientOptions, "token"> = {}) {
@@ -21,6 +23,7 @@ function setup(options: Pick<ClientOptions, "token"> = {}) {
     worker: () => () => Promise.reject(new Error("no workers in this test")),
     api: {
       ask: () => Promise.reject(new Error("no administrators in this test")),
+      follow: nothing,
       download: () => Promise.reject(new Error("no files in this test")),
     },
   });

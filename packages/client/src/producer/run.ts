@@ -8,6 +8,7 @@ import { validate } from "../standard-schema.ts";
 import type { TaskDefinition } from "../task.ts";
 import type { TaskDelivery, TaskExplanation } from "./explanation.ts";
 import type { WaitOptions } from "./results.ts";
+import type { TaskUpdate } from "./run-events.ts";
 
 /** How long to wait for a result. */
 export interface ResultOptions {
@@ -47,6 +48,15 @@ export interface Run<Output> {
    */
   artifacts(): Promise<readonly RunArtifact[]>;
   /**
+   * What happens to the task, beginning with how it is now, until it has ended: its places, the progress
+   * and the log of its handler.
+   *
+   * ```ts
+   * for await (const update of run.events()) console.log(update.event, update.percent ?? "");
+   * ```
+   */
+  events(options?: { readonly signal?: AbortSignal | undefined }): AsyncGenerator<TaskUpdate>;
+  /**
    * Why the task is where it is: the rule that holds it, what is ahead of it, and about when it begins.
    *
    * ```ts
@@ -81,6 +91,10 @@ export interface RunStatus {
   readonly deliveries?: readonly TaskDelivery[];
   /** How many there were before. */
   readonly deliveriesOmitted?: number;
+  /** How far the work has come, as its worker last said. */
+  readonly progress?: { readonly percent: number; readonly text: string; readonly at: string };
+  /** What its workers wrote, the last lines. */
+  readonly logs?: readonly { readonly at: string; readonly text: string }[];
 }
 
 /** How a task is cancelled. */
@@ -98,17 +112,19 @@ interface RunVerbs {
   readonly cancel: Cancel;
   readonly artifacts: (taskId: string) => Promise<readonly RunArtifact[]>;
   /** A request about the task: what it is itself, or something below it. */
+  readonly events: (taskId: string, signal: AbortSignal | undefined) => AsyncGenerator<TaskUpdate>;
   readonly ask: (taskId: string, what: "" | "/explain") => Promise<unknown>;
 }
 
 export function createRun<Output>(
   definition: TaskDefinition,
   id: string,
-  { wait, cancel, ask, artifacts }: RunVerbs,
+  { wait, cancel, ask, artifacts, events }: RunVerbs,
 ): Run<Output> {
   return {
     cancel: (options = {}) => cancel(id, options),
     artifacts: () => artifacts(id),
+    events: ({ signal } = {}) => events(id, signal),
     status: async () => (await ask(id, "")) as RunStatus,
     explain: async () => (await ask(id, "/explain")) as TaskExplanation,
     id,

@@ -29,6 +29,8 @@ export interface Attempt {
   readonly error?: unknown;
 }
 
+/** Lines of one second; a server keeps no more of a task. */
+const linesMax = 50;
 /** Room for what is around a result in its message. */
 const outputBytesMax = eventBytesMax - 64 * 1024;
 
@@ -104,6 +106,7 @@ class DeliveryContext implements TaskContext {
   readonly fencingToken: number;
   readonly trace: TraceContext | undefined;
   readonly progress: TaskContext["progress"];
+  readonly log: TaskContext["log"];
   readonly artifact: TaskContext["artifact"];
   readonly #delivery: Delivery;
   #payload: { readonly value: unknown } | undefined;
@@ -117,7 +120,14 @@ class DeliveryContext implements TaskContext {
     this.tags = delivery.task.tags;
     this.fencingToken = Number(delivery.leaseToken);
     this.trace = delivery.trace;
-    this.progress = (fraction, note) => onProgress(this, fraction, note);
+    this.progress = (fraction, note) => {
+      const percent = Math.round(Math.min(Math.max(Number(fraction) || 0, 0), 1) * 100);
+      delivery.progress = { percent, text: note ?? "" };
+      onProgress(this, fraction, note);
+    };
+    this.log = (line) => {
+      if (delivery.logs.length < linesMax) delivery.logs.push(String(line));
+    };
     this.artifact = (name, content, { contentType } = {}) => {
       const { id: taskId, signal } = delivery;
       const leaseToken = this.fencingToken;

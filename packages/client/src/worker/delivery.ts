@@ -31,6 +31,9 @@ export class Delivery {
   report: Report | undefined;
   /** What is to be told to listeners when the server has it. */
   ended: Attempt | undefined;
+  /** What the handler said and the server has not heard. */
+  progress: worker.Progress | undefined;
+  logs: string[] = [];
   cancelTimeout: () => void = () => {};
   #controller: AbortController | undefined;
   #abortReason: CodeqError | undefined;
@@ -55,6 +58,18 @@ export class Delivery {
     const { traceParent, traceState } = this.task;
     if (traceParent === "") return undefined;
     return { traceparent: traceParent, ...(traceState === "" ? {} : { tracestate: traceState }) };
+  }
+
+  get hasNews(): boolean {
+    return this.progress !== undefined || this.logs.length > 0;
+  }
+
+  /** Takes what is to be said with the next heartbeat. */
+  takeNews(): Pick<worker.Heartbeat, "progress" | "logs"> {
+    const { progress, logs } = this;
+    this.progress = undefined;
+    this.logs = [];
+    return { progress, logs };
   }
 
   /** Made when somebody asks for it: most handlers do not. */

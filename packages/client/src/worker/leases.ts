@@ -23,6 +23,8 @@ export interface LeasesParts {
   readonly lagWarningMs: number;
 }
 
+/** What a handler says is sent at most this often. */
+const newsMs = 1000;
 const tickMsMax = 500;
 const ticksPerLease = 12;
 /** Blocked for longer than this, the process says so at most this often. */
@@ -49,6 +51,11 @@ export class Leases {
     if (this.#cancelTick !== undefined && this.#tickMs <= tickMs) return;
     this.#tickMs = tickMs;
     this.#arm();
+  }
+
+  /** The handler has ended: what it said last is told before what came of it. */
+  tellNews(delivery: Delivery): void {
+    if (delivery.isLeaseKept && delivery.hasNews) this.#beat(delivery);
   }
 
   release(delivery: Delivery): void {
@@ -103,6 +110,7 @@ export class Leases {
     for (const delivery of this.#kept()) {
       const { leaseMs, beatMs, confirmedMs } = delivery;
       if (nowMs >= confirmedMs + leaseMs) this.#ranOut(delivery);
+      else if (delivery.hasNews && nowMs >= beatMs + newsMs) this.#beat(delivery);
       else if (nowMs + this.#tickMs > beatMs + leaseMs / 3) this.#beat(delivery);
     }
     if (this.#size > 0) this.#arm();
@@ -114,7 +122,8 @@ export class Leases {
     const { id: taskId, leaseToken, leaseMs } = delivery;
     delivery.beatMs = this.#parts.runtime.clock.monotonicMs();
     const extendSeconds = toSeconds(leaseMs);
-    this.#parts.send({ case: "heartbeat", value: { taskId, leaseToken, extendSeconds } });
+    const value = { taskId, leaseToken, extendSeconds, ...delivery.takeNews() };
+    this.#parts.send({ case: "heartbeat", value });
   }
 
   #ranOut(delivery: Delivery): void {

@@ -49,10 +49,16 @@ export interface TaskContext {
     options?: { readonly contentType?: string },
   ): Promise<Artifact>;
   /**
-   * Tells how far the work has come, from 0 to 1. It goes to `on.progress` of the worker and stays in
-   * this process: the server does not keep it.
+   * Tells how far the work has come, from 0 to 1, and what is being done: `ctx.progress(done / total,
+   * "pages")`. It goes to `on.progress` of the worker and, at most once a second, to the server, which
+   * shows it with the task and in `run.events()`.
    */
   progress(fraction: number, note?: string): void;
+  /**
+   * Writes a line for people who look at the task. Lines are sent at most once a second; the server keeps
+   * the last 50, cut to 500 characters.
+   */
+  log(line: string): void;
 }
 
 /**

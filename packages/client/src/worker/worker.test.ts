@@ -11,6 +11,8 @@ import { type Handler, task } from "../task.ts";
 import type { TaskContext } from "./task-context.ts";
 import type { WorkerOptions } from "./worker-options.ts";
 
+async function* nothing(): AsyncGenerator<string> {}
+
 const job = task<number, unknown>("job", { lease: "30s" });
 
 interface Running {
@@ -22,6 +24,7 @@ interface Running {
 
 const api = {
   ask: () => Promise.reject(new Error("no administrators in this test")),
+  follow: nothing,
   download: () => Promise.reject(new Error("no files in this test")),
 };
 
@@ -174,7 +177,8 @@ test("a lease is extended before a third of it has passed, with the fencing toke
     await server.advance(500);
     while (server.last.said.includes("heartbeat")) {
       const beat = server.last.take("heartbeat");
-      assert.deepEqual(beat, { taskId: "t1", leaseToken: 7, extendSeconds: 30 });
+      const quiet = { progress: undefined, logs: [] };
+      assert.deepEqual(beat, { taskId: "t1", leaseToken: 7, extendSeconds: 30, ...quiet });
       sentAt.push(ms + 500);
       await server.last.reply({ case: "heartbeatAck", value: { taskId: "t1", ...ok } });
     }

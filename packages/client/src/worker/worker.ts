@@ -384,6 +384,7 @@ export class TaskWorker implements Worker {
     this.#turnover += 1;
     delivery.state = "finished";
     delivery.cancelTimeout();
+    this.#leases.tellNews(delivery);
     this.#outbox.add(delivery, outcome);
     const next = this.#state === "running" ? this.#waiting.shift() : undefined;
     if (next !== undefined) this.#start(next);

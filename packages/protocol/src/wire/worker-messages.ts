@@ -388,11 +388,52 @@ export function readNack(reader: WireReader): Nack {
   return message;
 }
 
+/** How far the work has come. */
+export interface Progress {
+  /** From 0 to 100. */
+  percent: number;
+  text: string;
+}
+
+export function newProgress(): Progress {
+  return {
+    percent: 0,
+    text: "",
+  };
+}
+
+export function writeProgress(message: Progress, writer: WireWriter): void {
+  writer.int32Field(8, message.percent);
+  writer.stringField(18, message.text);
+}
+
+export function readProgress(reader: WireReader): Progress {
+  const message = newProgress();
+  while (reader.more()) {
+    const tag = reader.tag();
+    switch (tag) {
+      case 8:
+        message.percent = reader.int32();
+        break;
+      case 18:
+        message.text = reader.string();
+        break;
+      default:
+        reader.skip(tag);
+    }
+  }
+  return message;
+}
+
 export interface Heartbeat {
   taskId: string;
   /** From now; zero means the default lease. */
   extendSeconds: number;
   leaseToken: WireUint64;
+  /** For people who look at the task; a few reports a second are kept, the others dropped. */
+  progress: Progress | undefined;
+  /** Lines for people who look at the task. */
+  logs: string[];
 }
 
 export function newHeartbeat(): Heartbeat {
@@ -400,6 +441,8 @@ export function newHeartbeat(): Heartbeat {
     taskId: "",
     extendSeconds: 0,
     leaseToken: 0,
+    progress: undefined,
+    logs: [],
   };
 }
 
@@ -407,6 +450,8 @@ export function writeHeartbeat(message: Heartbeat, writer: WireWriter): void {
   writer.stringField(10, message.taskId);
   writer.int32Field(16, message.extendSeconds);
   writer.uint64Field(800, message.leaseToken);
+  if (message.progress !== undefined) writer.messageMember(810, 1, writeProgress, message.progress);
+  for (const each of message.logs) writer.stringMember(818, each);
 }
 
 export function readHeartbeat(reader: WireReader): Heartbeat {
@@ -422,6 +467,13 @@ export function readHeartbeat(reader: WireReader): Heartbeat {
         break;
       case 800:
         message.leaseToken = reader.uint64();
+        break;
+      case 810:
+        message.progress = reader.message(readProgress);
+        break;
+      case 818:
+        reader.countElement();
+        message.logs.push(reader.string());
         break;
       default:
         reader.skip(tag);
@@ -527,7 +579,7 @@ export function writeWorkerEvent(message: WorkerEvent, writer: WireWriter): void
       writer.messageMember(34, 1, writeNack, message.value);
       break;
     case "heartbeat":
-      writer.messageMember(42, 1, writeHeartbeat, message.value);
+      writer.messageMember(42, 2, writeHeartbeat, message.value);
       break;
     case "abandon":
       writer.messageMember(50, 1, writeAbandon, message.value);

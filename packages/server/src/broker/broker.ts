@@ -76,6 +76,7 @@ import type {
   CleanUp,
   Extended,
   FoundTasks,
+  Heartbeat,
   MayFinish,
   PutTopic,
   Queue,
@@ -246,13 +247,13 @@ export class Broker implements Queue {
     this.claims.cancel(claim);
   }
 
-  heartbeat(of: OwnedTask, leaseMs: number, waiter: Waiter<Extended>, item = 0): void {
-    tellRefusal(this.#extend(of, leaseMs, waiter, item), waiter, item);
+  heartbeat(of: OwnedTask, beat: Heartbeat, waiter: Waiter<Extended>, item = 0): void {
+    tellRefusal(this.#extend(of, beat, waiter, item), waiter, item);
   }
 
   #extend(
     of: OwnedTask,
-    leaseMs: number,
+    { leaseMs, report }: Heartbeat,
     waiter: Waiter<Extended>,
     item: number,
   ): Refused | undefined {
@@ -262,7 +263,7 @@ export class Broker implements Queue {
     if (fault !== undefined) return fault;
     const task = this.reads.find(of);
     if (task === undefined) return { code: "task_unknown" };
-    const outcome = extendLease(task, of.owner, { nowMs: clock.nowMs(), leaseMs });
+    const outcome = extendLease(task, of.owner, { nowMs: clock.nowMs(), leaseMs, report });
     if (!outcome.ok) return outcome;
     if (this.leases.get(task.id) === undefined) {
       // While memory is rebuilt after a full disk, a lease that is not there yet is not lost.

@@ -1,5 +1,5 @@
 /** What a feed is told of a change. */
-import { type Change, cancelled, type Task, type WorkerId } from "@codeq/queue";
+import { type Change, cancelled, type Task, type Trail, type WorkerId } from "@codeq/queue";
 import type { TaskEvent } from "../telemetry/feed.ts";
 
 export function eventsOf(change: Change): readonly TaskEvent[] {
@@ -27,11 +27,28 @@ export function eventsOf(change: Change): readonly TaskEvent[] {
     case "expired":
       return before === undefined ? [] : eventsOfDelivery(change, before, after);
     case "extended":
+      return before?.trail === after.trail ? [] : eventsOfReport(after, before?.trail);
     case "linked":
     case "attached":
     case "deleted":
       return [];
   }
+}
+
+/** What its worker said with a heartbeat. */
+function eventsOfReport(after: Task, before: Trail | undefined): readonly TaskEvent[] {
+  const { progress, logs = [] } = after.trail ?? {};
+  const known = { ...about(after), ...workerOf(after) };
+  const events: TaskEvent[] = [];
+  if (progress !== undefined && progress !== before?.progress) {
+    const { percent, text } = progress;
+    events.push({ event: "progress", ...known, percent, ...(text === "" ? {} : { text }) });
+  }
+  const lines = logs.filter((line) => before?.logs.includes(line) !== true);
+  if (lines.length > 0) {
+    events.push({ event: "log", ...known, lines: lines.map(({ text }) => text) });
+  }
+  return events;
 }
 
 /** A delivery is over: the task ended, or it goes back to be claimed now or later. */

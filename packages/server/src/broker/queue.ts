@@ -8,6 +8,7 @@ import type {
   Artifact,
   NackRequest,
   NewTask,
+  Report,
   Result,
   Returned,
   Submission,
@@ -47,7 +48,7 @@ export interface Queue {
   claim(claim: Claim): void;
   /** Nobody waits for the answer of the claim any more. */
   cancelClaim(claim: Claim): void;
-  heartbeat(of: OwnedTask, leaseMs: number, waiter: Waiter<Extended>, item?: number): void;
+  heartbeat(of: OwnedTask, beat: Heartbeat, waiter: Waiter<Extended>, item?: number): void;
   nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item?: number): void;
   abandon(of: OwnedTask, request: AbandonRequest, waiter: Waiter<Returned>, item?: number): void;
   submit(of: OwnedTask, submission: Submission, waiter: Waiter<Submitted>, item?: number): void;
@@ -137,6 +138,12 @@ export interface ShardState {
   readonly state: EngineState;
   /** Why it takes nothing. */
   readonly error: string | undefined;
+}
+
+export interface Heartbeat {
+  readonly leaseMs: number;
+  /** What the worker says about the task. */
+  readonly report?: Report | undefined;
 }
 
 export interface Extended {

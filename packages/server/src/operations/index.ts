@@ -39,6 +39,7 @@ import {
 import { deleteTopic, getTopic, listTopics, putTopic } from "./topics.ts";
 import { uploadArtifact } from "./upload-artifact.ts";
 import { watchEvents } from "./watch-events.ts";
+import { watchTask } from "./watch-task.ts";
 import {
   getDeliveries,
   listFailedDeliveries,
@@ -115,4 +116,5 @@ export const operations = {
   deleteTopic,
   explainTask,
   explainWorker,
+  watchTask,
 } as const;

@@ -6,7 +6,14 @@ import { type ErrorCode, limits } from "@codeq/protocol";
 import { queueOf } from "@codeq/queue";
 import { type TaskEvent, type TaskEventName, taskEventNames } from "../telemetry/feed.ts";
 import { askedTenant } from "./asked-tenant.ts";
-import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
+import {
+  type Answer,
+  type Call,
+  type Operation,
+  type Refusal,
+  refusal,
+  type Server,
+} from "./operation.ts";
 
 export interface WatchEventsInput {
   /** Empty for every command. */
@@ -33,15 +40,19 @@ export const watchEvents: Operation<WatchEventsInput, OpenFeed> = {
   run: async (server, call, input) => {
     const wants = wanted(input);
     if (!wants.ok) return wants;
-    const { feed } = server;
-    if (feed.size >= limits.feedsMax) {
-      return refusal("overloaded", "too many event feeds are open; try again");
-    }
-    if (feed.sizeOf(askedTenant(call)) >= limits.feedsPerTenantMax)
-      return refusal("too_many_feeds");
-    return { ok: true, value: new OpenFeed(server, call, wants.value) };
+    const refused = refusalOfFeed(server, call);
+    return refused ?? { ok: true, value: new OpenFeed(server, call, wants.value) };
   },
 };
+
+/** Why no other feed may be opened. */
+export function refusalOfFeed({ feed }: Server, call: Call): Refusal | undefined {
+  if (feed.size >= limits.feedsMax) {
+    return refusal("overloaded", "too many event feeds are open; try again");
+  }
+  const isFull = feed.sizeOf(askedTenant(call)) >= limits.feedsPerTenantMax;
+  return isFull ? refusal("too_many_feeds") : undefined;
+}
 
 const beatMs = 15_000;
 

@@ -13,7 +13,7 @@ import type {
   TenantId,
 } from "@codeq/queue";
 import type { ClaimRequest } from "../broker/claim.ts";
-import type { AbandonRequest, Extended } from "../broker/queue.ts";
+import type { AbandonRequest, Extended, Heartbeat } from "../broker/queue.ts";
 import type { EndpointChange } from "../broker/queue-webhooks.ts";
 import type {
   ClaimedTask,
@@ -38,6 +38,7 @@ import {
   readSubmitted,
   terms,
   writeClaim,
+  writeHeartbeat,
   writeNewTask,
   writeOwned,
   writeSubmission,
@@ -145,10 +146,10 @@ export class RemoteShard {
     return number;
   }
 
-  heartbeat(of: OwnedTask, leaseMs: number, waiter: Waiter<Extended>, item: number): void {
+  heartbeat(of: OwnedTask, beat: Heartbeat, waiter: Waiter<Extended>, item: number): void {
     if (this.#call(call.heartbeat, waiter, item) === 0) return;
     writeOwned(this.#out, of);
-    this.#out.double(leaseMs);
+    writeHeartbeat(this.#out, beat);
   }
 
   nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item: number): void {

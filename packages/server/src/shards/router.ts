@@ -37,6 +37,7 @@ import type {
   CleanUp,
   Extended,
   FoundTasks,
+  Heartbeat,
   MayFinish,
   PutTopic,
   Queue,
@@ -284,8 +285,8 @@ export class Router implements Queue, AsyncDisposable {
     this.#claims.cancel(claim);
   }
 
-  heartbeat(of: OwnedTask, leaseMs: number, waiter: Waiter<Extended>, item = 0): void {
-    this.#of(of.id).heartbeat(of, leaseMs, waiter, item);
+  heartbeat(of: OwnedTask, beat: Heartbeat, waiter: Waiter<Extended>, item = 0): void {
+    this.#of(of.id).heartbeat(of, beat, waiter, item);
   }
 
   nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item = 0): void {

@@ -32,6 +32,7 @@ import {
   answer,
   call,
   readClaim,
+  readHeartbeat,
   readNewTask,
   readOwned,
   readSubmission,
@@ -204,7 +205,7 @@ export class ShardHost {
       }
       case call.heartbeat: {
         const of = readOwned(from);
-        broker.heartbeat(of, from.double(), this.#extended, number);
+        broker.heartbeat(of, readHeartbeat(from), this.#extended, number);
         return;
       }
       case call.nack: {

@@ -10,6 +10,7 @@ import { FaultError } from "@codeq/engine";
 import {
   type Artifact,
   type NewTask,
+  type Report,
   type Result,
   type ResultBody,
   resultOf,
@@ -21,6 +22,7 @@ import {
   type WorkerId,
 } from "@codeq/queue";
 import type { ClaimRequest } from "../broker/claim.ts";
+import type { Heartbeat } from "../broker/queue.ts";
 import type { ClaimedTask, OwnedTask, Refused, Submitted } from "../broker/verbs.ts";
 import type { MessageReader, MessageWriter } from "./message.ts";
 
@@ -182,6 +184,17 @@ export function readOwned(from: MessageReader): OwnedTask {
   const workerId = from.text() as WorkerId;
   const token = from.double();
   return { tenantId, id, owner: { workerId, leaseToken: Number.isNaN(token) ? undefined : token } };
+}
+
+export function writeHeartbeat(to: MessageWriter, { leaseMs, report }: Heartbeat): void {
+  to.double(leaseMs);
+  to.flag(report !== undefined);
+  if (report !== undefined) to.text(JSON.stringify(report));
+}
+
+export function readHeartbeat(from: MessageReader): Heartbeat {
+  const leaseMs = from.double();
+  return from.flag() ? { leaseMs, report: JSON.parse(from.text()) as Report } : { leaseMs };
 }
 
 export function writeSubmission(to: MessageWriter, submission: Submission): void {

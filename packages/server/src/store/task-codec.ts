@@ -11,8 +11,10 @@
 import {
   type Artifact,
   comebacks,
+  type LogLine,
   type PastDelivery,
   type Place,
+  type Progress,
   type ResultBody,
   type Task,
   type TaskExtras,
@@ -404,6 +406,8 @@ function roomOfTrail(trail: Trail | undefined): number {
   for (const { workerId, error } of trail.deliveries) {
     bytes += 1 + numberBytesMax * 4 + roomOfText(workerId) + roomOfText(error);
   }
+  bytes += 1 + numberBytesMax * 3 + roomOfText(trail.progress?.text ?? "");
+  for (const { text } of trail.logs) bytes += numberBytesMax + roomOfText(text);
   return bytes;
 }
 
@@ -420,14 +424,44 @@ function writeTrail(buffer: Buffer, at: number, trail: Trail | undefined): numbe
     end = writeText(buffer, end + 1, each.error);
     end = writeNumber(buffer, end, each.delayMs);
   }
+  return writeLogs(buffer, writeProgress(buffer, end, trail.progress), trail.logs);
+}
+
+function writeProgress(buffer: Buffer, at: number, progress: Progress | undefined): number {
+  buffer[at] = progress === undefined ? 0 : 1;
+  if (progress === undefined) return at + 1;
+  const end = writeNumber(buffer, writeNumber(buffer, at + 1, progress.percent), progress.atMs);
+  return writeText(buffer, end, progress.text);
+}
+
+function writeLogs(buffer: Buffer, at: number, logs: readonly LogLine[]): number {
+  let end = writeNumber(buffer, at, logs.length);
+  for (const { atMs, text } of logs) end = writeText(buffer, writeNumber(buffer, end, atMs), text);
   return end;
+}
+
+function readProgress(reader: ByteReader): Progress | undefined {
+  if (!isThere(reader)) return undefined;
+  const percent = reader.number();
+  const atMs = reader.number();
+  return { percent, text: reader.text(), atMs };
+}
+
+function readLogs(reader: ByteReader): readonly LogLine[] {
+  const logs: LogLine[] = [];
+  for (let left = reader.number(); left > 0; left--) {
+    const atMs = reader.number();
+    logs.push({ atMs, text: reader.text() });
+  }
+  return logs;
 }
 
 function readTrail(reader: ByteReader): Trail | undefined {
   if (!isThere(reader)) return undefined;
   const deliveries: PastDelivery[] = [];
   for (let left = reader.number(); left > 0; left--) deliveries.push(readDelivery(reader));
-  return { deliveries };
+  const progress = readProgress(reader);
+  return { deliveries, progress, logs: readLogs(reader) };
 }
 
 function readDelivery(reader: ByteReader): PastDelivery {

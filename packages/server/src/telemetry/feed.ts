@@ -17,6 +17,8 @@ export const taskEventNames = [
   "retried",
   "released",
   "lease_expired",
+  "progress",
+  "log",
 ] as const;
 
 export type TaskEventName = (typeof taskEventNames)[number];
@@ -44,6 +46,11 @@ export interface TaskEvent {
     | "undelivered";
   readonly delaySeconds?: number;
   readonly reason?: string;
+  /** How far the work has come, and what is being done. */
+  readonly percent?: number;
+  readonly text?: string;
+  /** What its worker wrote. */
+  readonly lines?: readonly string[];
 }
 
 export interface FeedListener {

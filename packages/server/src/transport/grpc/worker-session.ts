@@ -378,7 +378,8 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
   }
 
   #heartbeat(event: worker.Heartbeat): Promise<void> {
-    const input = { ...owned(event), extendSeconds: event.extendSeconds };
+    const { extendSeconds, progress, logs } = event;
+    const input = { ...owned(event), extendSeconds, progress, logs };
     return this.#answer(event, this.#run(operations.extendLease, input), (answer) => {
       const cancelled = answer.ok && answer.value.isCancelled;
       return { case: "heartbeatAck", value: { ...ackOf(event, answer), cancelled } };

@@ -3,6 +3,7 @@
  * forbids beyond the type of a value is refused by the operation.
  */
 import { limits } from "@codeq/protocol";
+import { reportLimits } from "@codeq/queue";
 import {
   about,
   flag,
@@ -11,6 +12,7 @@ import {
   nonEmptyList,
   nonEmptyText,
   object,
+  optional,
   positiveInteger,
   rawObject,
   rawValue,
@@ -127,7 +129,20 @@ export const ClaimBatchBody = object({
   count: about(positiveInteger, "Maximum number of tasks to claim."),
 });
 
+const progress = object({
+  percent: about(integer, "How far the work has come.", { minimum: 0, maximum: 100 }),
+  text: about(text, `What is being done; ${reportLimits.textCharsMax} characters are kept.`),
+});
+
 export const HeartbeatBody = object({
+  progress: about(
+    optional(progress),
+    "How far the work has come, for people who look at the task.",
+  ),
+  logs: about(
+    texts,
+    `Lines for people who look at the task; the last ${reportLimits.linesMax} are kept.`,
+  ),
   extendSeconds: about(
     integer,
     "Seconds from now until the lease expires; 0 or less means the server's default.",

@@ -1,4 +1,5 @@
-/** The route of the event feed: server-sent events, from now on. */
+/** The routes of event feeds: server-sent events, from now on. */
+import type { TaskId } from "@codeq/queue";
 import { operations } from "../../operations/index.ts";
 import { taskEventNames } from "../../telemetry/feed.ts";
 import { EventStream } from "./event-stream.ts";
@@ -29,6 +30,32 @@ export const eventRoutes = [
       status: 200,
       body: new EventStream(feed, codec),
       // Whatever stands in between must neither keep it nor hold it back.
+      headers: { "cache-control": "no-store", "x-accel-buffering": "no" },
+    }),
+  }),
+  route({
+    method: "GET",
+    path: "/v1/codeq/tasks/:id/events",
+    operation: operations.watchTask,
+    name: "watchTask",
+    summary: "Watch what happens to one task",
+    about:
+      "The first event, `task`, is the task as it is now, with its progress and its log. Then come its " +
+      "events, `progress` and `log` among them, until it has ended.",
+    params: { id: "The id of the task." },
+    replies: {
+      200: { about: "Server-sent events until the task has ended.", type: "text/event-stream" },
+    },
+    refusals: ["not_found", "too_many_feeds"],
+    waits: () => true,
+    input: ({ params }) => ({ ok: true, value: { id: params["id"] as TaskId } }),
+    reply: ({ feed, task, payload }, codec) => ({
+      status: 200,
+      body: new EventStream(feed, codec, {
+        first: codec.taskWithHistory(task, payload),
+        isOver: task.place.in === "done" || task.place.in === "dead",
+        isLast: ({ event }) => event === "completed" || event === "failed",
+      }),
       headers: { "cache-control": "no-store", "x-accel-buffering": "no" },
     }),
   }),

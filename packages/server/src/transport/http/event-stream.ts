@@ -20,6 +20,15 @@ const chunkChars = 64 * 1024;
 /** When a reader that lost its connection should come back. */
 const retryMs = 1000;
 
+export interface StreamAbout {
+  /** JSON text that is told first. */
+  readonly first?: string;
+  /** There is nothing more to tell than that. */
+  readonly isOver?: boolean;
+  /** Nothing comes after such an event. */
+  readonly isLast?: (event: TaskEvent) => boolean;
+}
+
 export class EventStream extends Readable {
   readonly #feed: OpenFeed;
   readonly #codec: JsonCodec;
@@ -29,11 +38,20 @@ export class EventStream extends Readable {
   #isWanted = false;
   #isOver = false;
 
-  constructor(feed: OpenFeed, codec: JsonCodec) {
+  readonly #isLast: (event: TaskEvent) => boolean;
+
+  constructor(feed: OpenFeed, codec: JsonCodec, about: StreamAbout = {}) {
     super();
     this.#feed = feed;
     this.#codec = codec;
+    this.#isLast = about.isLast ?? (() => false);
     this.#hold(`retry: ${retryMs}\n\n`);
+    if (about.first !== undefined) this.#hold(eventText("task", about.first));
+    if (about.isOver === true) {
+      this.#isOver = true;
+      feed.close();
+      return;
+    }
     feed.readBy({
       hear: (event) => this.#hear(event),
       beat: () => this.#beat(),
@@ -61,7 +79,9 @@ export class EventStream extends Readable {
     }
     this.#holdMissed();
     this.#hold(text);
+    this.#isOver ||= this.#isLast(event);
     this.#send();
+    if (this.#isOver) this.#feed.close();
     return true;
   }
 

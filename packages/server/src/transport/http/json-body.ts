@@ -251,7 +251,7 @@ export function copyOf(text: string): string {
 }
 
 /** A member that may be missing, or null, which is the same. */
-function optional<T>(shape: Shape<T>): Shape<T | undefined> {
+export function optional<T>(shape: Shape<T>): Shape<T | undefined> {
   return {
     schema: orNull(shape.schema),
     read: (from) => {

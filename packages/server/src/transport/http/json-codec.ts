@@ -45,7 +45,7 @@ export class JsonCodec {
 
   /** With the deliveries that there were. */
   taskWithHistory(task: Task, payload: string): string {
-    return `${this.#open(task, payload)}${this.#history(task)}}`;
+    return `${this.#open(task, payload)}${this.#history(task)}${this.#report(task)}}`;
   }
 
   /** Empty for a task that nobody ever had. */
@@ -56,6 +56,19 @@ export class JsonCodec {
     const omitted = task.leaseToken - deliveries.length;
     const count = omitted > 0 ? `,"deliveriesOmitted":${omitted}` : "";
     return `,"deliveries":[${shown}]${count}`;
+  }
+
+  /** What its workers said. */
+  #report({ trail }: Task): string {
+    const { progress, logs = [] } = trail ?? {};
+    let text = "";
+    if (progress !== undefined) {
+      const { percent, text: said, atMs } = progress;
+      text += `,"progress":${JSON.stringify({ percent, text: said, at: this.instant(atMs) })}`;
+    }
+    if (logs.length === 0) return text;
+    const lines = logs.map(({ atMs, text: said }) => ({ at: this.instant(atMs), text: said }));
+    return `${text},"logs":${JSON.stringify(lines)}`;
   }
 
   #delivery({
@@ -80,7 +93,8 @@ export class JsonCodec {
 
   /** A task as administrators see it in full. */
   inspectedTask(task: Task, payload: string): string {
-    return `${this.listedTask(task, payload).slice(0, -1)}${this.#history(task)}}`;
+    const listed = this.listedTask(task, payload).slice(0, -1);
+    return `${listed}${this.#history(task)}${this.#report(task)}}`;
   }
 
   /** A task as administrators see it, with its place and its times; long payloads are left out. */

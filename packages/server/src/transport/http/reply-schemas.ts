@@ -141,6 +141,14 @@ const history = {
     "The last 20 deliveries and the one under way, the oldest first.",
   ),
   deliveriesOmitted: described({ type: "integer", minimum: 1 }, "How many there were before."),
+  progress: described(
+    fields({ percent: { type: "integer", minimum: 0, maximum: 100 }, text: string, at: time }),
+    "How far the work has come, as its worker last said.",
+  ),
+  logs: described(
+    listOf(fields({ at: time, text: string })),
+    "What its workers wrote, the last lines.",
+  ),
 };
 
 const listedRequired = { ...taskRequired, place: { type: "string", enum: [...taskPlaces] } };

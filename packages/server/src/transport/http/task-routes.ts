@@ -153,10 +153,12 @@ export const taskRoutes = [
     refusals: ["invalid_argument", ...ofOwners],
     body: HeartbeatBody,
     input: ({ params, body }) => {
-      const { extendSeconds, leaseToken } = body as BodyOf<typeof HeartbeatBody>;
+      const beat = body as BodyOf<typeof HeartbeatBody>;
+      const { extendSeconds = 0, leaseToken, progress, logs = [] } = beat;
+      const said = progress && { percent: progress.percent ?? 0, text: progress.text ?? "" };
       return {
         ok: true,
-        value: { ...owned(params, leaseToken), extendSeconds: extendSeconds ?? 0 },
+        value: { ...owned(params, leaseToken), extendSeconds, progress: said, logs },
       };
     },
     reply: ({ isCancelled }) => json(isCancelled ? `{"ok":true,"cancelled":true}` : `{"ok":true}`),
