@@ -28,7 +28,7 @@ test("a claim that asks for no length gets five minutes", async (t) => {
 test("an unknown path or method is 404 in plain text", async (t) => {
   const server = await setup(t);
   const wrong: [string, string][] = [
-    ["GET", "/"],
+    ["GET", "/nothing"],
     ["GET", "/v1/codeq"],
     ["GET", "/v1/codeq/nothing"],
     ["PUT", "/v1/codeq/tasks"],
