@@ -166,8 +166,8 @@ test("a shard whose storage fails stops its tasks and no others, and health name
   ids.push(...more);
   const counted = await api.get("/admin/queues/c");
   const ready = ids.filter((id) => !of(2)(id)).length;
-  const counts = { command: "c", ready, delayed: 0, inProgress: 0, dlq: 0, isPartial: true };
-  assert.deepEqual(JSON.parse(counted.text), counts, "of the others, with a mark");
+  const shown = JSON.parse(counted.text) as { ready: number; isPartial?: true };
+  assert.deepEqual([shown.ready, shown.isPartial], [ready, true], "of the others, with a mark");
   assert.equal((await api.get("/admin/queues")).headers["codeq-partial"], "true");
   const claim = await api.post("/tasks/claim/batch", { count: 50 });
   assert.equal(claim.status, 200, claim.text);
