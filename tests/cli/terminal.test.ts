@@ -32,7 +32,7 @@ test("queues --watch draws a table, keeps it up to date, and gives the screen ba
   assert.doesNotMatch(first, /before/);
   await cli.run("enqueue", "resize");
   await cli.run("enqueue", "mail", "--delay", "1h");
-  await terminal.screen(/mail +0 +1 +0 +0\s+resize +2 +0 +0 +0/);
+  await terminal.screen(/mail +0 +1 +0 +0 .*\s+resize +2 +0 +0 +0 /);
   await terminal.tmux("send-keys", "q");
   const after = await terminal.screen(/before\n> *$/m);
   assert.doesNotMatch(after, /QUEUE/);

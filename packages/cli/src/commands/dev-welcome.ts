@@ -41,7 +41,7 @@ export function welcomeLines(ready: Ready, program: string, style: Style): strin
     "",
     `  ${label("token")}${token ?? "a token of your configuration"}`,
     ...(streams.length === 0 ? [] : [`  ${label("gRPC")}${streams.join("  ")}`]),
-    `  ${label("data")}${memory}, deleted by ${program} dev --fresh`,
+    `  ${label("data")}${memory}; ${program} dev --fresh deletes the data`,
     `  ${label("health")}${url}/healthz  ${url}/metrics`,
     "",
     "  In another terminal:",
