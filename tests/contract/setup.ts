@@ -97,7 +97,11 @@ interface StoreFiles {
 }
 
 export class World {
-  readonly clock: CountingClock = new CountingClock({ wallMs: startMs });
+  readonly clock: CountingClock = new CountingClock({
+    wallMs: startMs,
+    // A question to all shards and its answers take turns of their own.
+    ...(shards === 1 ? {} : { settle: () => settle(12) }),
+  });
   readonly random: SimRandom;
   /** Of the only store, or of the one for what is no task; then of the shards. */
   readonly #stores: StoreFiles[] = [];

@@ -7,13 +7,14 @@
  * something else is passed over. A notification that is not answered goes to the next member, or to the same
  * one a moment later; after a few tries it counts as failed, and the next one is a new notification.
  */
+import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import type { Limiter } from "../access/limiter.ts";
 import { IndexedHeap } from "../broker/indexed-heap.ts";
 import type { Queue, QueueWork } from "../broker/queue.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
-import { signingNow } from "../store/signing-record.ts";
+import { type SigningSecret, signingNow } from "../store/signing-record.ts";
 import { Audience, audienceName, WatchedQueue } from "../subscriptions/audience.ts";
 import { queuesOf, type Subscriber, type Subscriptions } from "../subscriptions/subscriptions.ts";
 import { type RandomBytes, TaskIds } from "../task-ids.ts";
@@ -101,6 +102,7 @@ export class NotifySubscribers implements Job {
   readonly #busy: Map<Subscriber, Set<Audience>> = new Map();
   readonly #troubles: Map<Subscriber, Trouble> = new Map();
   readonly #inFlight: Set<Promise<void>> = new Set();
+  readonly #secrets: Map<TenantId, readonly SigningSecret[]> = new Map();
 
   constructor(parts: NotifyParts) {
     this.#parts = parts;
@@ -288,12 +290,25 @@ export class NotifySubscribers implements Job {
   /** However sending goes wrong, it is a try without an answer. */
   async #post(work: AvailableWork): Promise<number | NoAnswer> {
     try {
-      const { queue, clock, notify } = this.#parts;
-      const secrets = await queue.webhooks.secrets(work.tenantId);
+      const { clock, notify } = this.#parts;
+      const secrets = await this.#secretsOf(work.tenantId);
       const answer = await notify(work, signingNow(secrets, clock.nowMs()));
       return answer ?? { why: "there was no answer" };
     } catch (error) {
       return { why: String(error) };
+    }
+  }
+
+  /** While a shard is away, those that were known last. */
+  async #secretsOf(tenantId: TenantId): Promise<readonly SigningSecret[]> {
+    try {
+      const secrets = await this.#parts.queue.webhooks.secrets(tenantId);
+      if (secrets.length === 0) this.#secrets.delete(tenantId);
+      else this.#secrets.set(tenantId, secrets);
+      return secrets;
+    } catch (error) {
+      if (error instanceof FaultError) return this.#secrets.get(tenantId) ?? [];
+      throw error;
     }
   }
 
