@@ -152,7 +152,7 @@ test("an incident by keyboard alone: find the dead letter, read why, edit and re
   await page.getByText("1 matching").waitFor();
   await page.getByRole("link", { name: id.slice(-12) }).waitFor();
   await press("j", "Enter");
-  await page.getByText("stays a dead letter until someone replays it").waitFor();
+  await page.getByRole("heading", { name: "Why will it not run again?" }).waitFor();
   await press("e");
   await page.getByRole("dialog").getByLabel("Payload").waitFor();
   await press("Control+a");

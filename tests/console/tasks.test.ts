@@ -168,6 +168,23 @@ test("a group of failures is replayed as a canary, which is a bulk job", async (
   assert.equal(jobs[0].state, "aborted");
 });
 
+test("a task says why it does not run, and what became of each delivery", async (t) => {
+  const { page, open, api } = await setup(t);
+  const id = await api.create("send-email");
+  await open(`/ui/tasks/${id}`);
+  await page.getByRole("heading", { name: "Why is it not running?" }).waitFor();
+  await page.getByText("0 workers connected").waitFor();
+  await api.ask("/admin/queues/send-email/pause", { reason: "mail relay is down" });
+  await page.getByText("Paused by static").first().waitFor();
+  await page.getByText("mail relay is down").first().waitFor();
+  await api.ask("/admin/queues/send-email/resume", {});
+  const { leaseToken } = await api.ask("/tasks/claim", { commands: ["send-email"] });
+  await page.getByRole("heading", { name: "What is it doing?" }).waitFor();
+  await api.ask(`/tasks/${id}/nack`, { reason: "SmtpError: 421", delaySeconds: 60 });
+  await page.getByText(`lease token ${leaseToken}`).waitFor();
+  await page.getByText("retry in 1 m").waitFor();
+});
+
 test("a task is enqueued by the form, with its numbers as they were written", async (t) => {
   const { page, open, api } = await setup(t);
   await open("/ui/enqueue");

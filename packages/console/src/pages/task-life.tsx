@@ -1,53 +1,240 @@
-/** Where a task is and since when, in one sentence. */
+/** The life of a task: its places over time, and its deliveries with what came of each. */
 import type { JSX } from "preact";
-import { duration } from "../format.ts";
-import type { TaskRow } from "../model/tasks.ts";
-import { Given, Panel, Time } from "../parts/basics.tsx";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { duration, plural } from "../format.ts";
+import type { Delivery, TaskRow } from "../model/tasks.ts";
+import { Given, Panel, State, type StateName, Time } from "../parts/basics.tsx";
 import { useNow } from "../preferences.ts";
+import { lifeOf, type Stay } from "../task-life.ts";
 
 export function TaskLife({ task }: { readonly task: TaskRow }): JSX.Element {
   const nowMs = useNow();
-  const endMs = task.endedAt === undefined ? nowMs : Date.parse(task.endedAt);
-  const took = duration(endMs - Date.parse(task.createdAt));
+  const stays = lifeOf(task, nowMs);
+  const work = stays.filter(({ place }) => place === "leased").reduce(sumMs, 0);
+  const waited = stays
+    .filter(({ place }) => place === "ready" || place === "delayed")
+    .reduce(sumMs, 0);
+  const isOver = task.endedAt !== undefined;
+  const note = `${isOver ? "ended after" : "so far"} ${duration(work + waited)}: ${duration(work)} of work, ${duration(waited)} of waiting`;
   return (
-    <Panel
-      title="Life"
-      id="life"
-      note={task.endedAt === undefined ? `${took} so far` : `ended after ${took}`}
+    <>
+      <Panel title="Timeline" id="life" note={note}>
+        <div class="panel-body">
+          <Lanes stays={stays} isOver={isOver} />
+        </div>
+      </Panel>
+      <Deliveries task={task} />
+    </>
+  );
+}
+
+function sumMs(sum: number, { fromMs, toMs }: Stay): number {
+  return sum + toMs - fromMs;
+}
+
+const laneHeight = 36;
+const left = 76;
+const right = 20;
+const narrowMin = 22;
+const wideMin = 44;
+
+/** One lane for each place; widths grow with the square root of the time. */
+function Lanes({
+  stays,
+  isOver,
+}: {
+  readonly stays: readonly Stay[];
+  readonly isOver: boolean;
+}): JSX.Element {
+  const element = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(640);
+  useEffect(() => {
+    const box = element.current;
+    if (box === null) return undefined;
+    const observer = new ResizeObserver(() => setWidth(Math.max(280, box.clientWidth)));
+    observer.observe(box);
+    return () => observer.disconnect();
+  }, []);
+  const last = stays.at(-1)?.place;
+  const lanes = ["delayed", "ready", "leased", last === "dead" ? "dead" : "done"] as const;
+  const least = Math.min(width < 560 ? narrowMin : wideMin, (width - left - right) / stays.length);
+  const roots = stays.map(({ fromMs, toMs }) => Math.sqrt(Math.max(1, toMs - fromMs)));
+  const total = roots.reduce((sum, root) => sum + root, 0);
+  const free = Math.max(0, width - left - right - least * stays.length);
+  const height = lanes.length * laneHeight + 28;
+  const y = (place: string): number =>
+    4 + Math.max(0, lanes.indexOf(place as "ready")) * laneHeight + laneHeight / 2;
+  let x = left;
+  const drawn = stays.map((stay, index) => {
+    const size = least + ((roots[index] ?? 0) / total) * free;
+    const at = x;
+    x += size;
+    return { ...stay, at, size, y: y(stay.place) };
+  });
+  const label = stays
+    .map(({ place, fromMs, toMs }) => `${place} ${duration(toMs - fromMs)}`)
+    .join(", then ");
+  return (
+    <div
+      class="life"
+      ref={element}
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard.
+      tabIndex={0}
+      role="region"
+      aria-label="Places of the task over time"
     >
-      <div class="panel-body why">
-        <p class="answer">{sentenceOf(task)}</p>
-        {task.error === undefined ? null : (
-          <p class="fp">
-            <Given text={task.error} max={600} />
-          </p>
+      <svg width={width} height={height} role="img" aria-label={label}>
+        {lanes.map((lane) => (
+          <g key={lane}>
+            <line class="rail" x1={left} x2={width} y1={y(lane) + 0.5} y2={y(lane) + 0.5} />
+            <text
+              class={`lane l-${lane} ${stays.some(({ place }) => place === lane) ? "" : "unused"}`}
+              x="0"
+              y={y(lane) + 4}
+            >
+              {lane[0]?.toUpperCase() + lane.slice(1)}
+            </text>
+          </g>
+        ))}
+        {drawn.map((stay, index) => (
+          <StayBar
+            key={stay.fromMs + stay.place}
+            stay={stay}
+            fromY={drawn[index - 1]?.y}
+            isNarrow={width < 560}
+          />
+        ))}
+        {isOver ? null : (
+          <>
+            <line class="now" x1={x + 0.5} x2={x + 0.5} y1="0" y2={height - 20} />
+            <text class="nowt" x={x} y={height - 4} text-anchor="middle">
+              now
+            </text>
+          </>
         )}
-        <p class="faint">
-          Created <Time at={task.createdAt} />, changed <Time at={task.updatedAt} />
-        </p>
-      </div>
+      </svg>
+    </div>
+  );
+}
+
+interface DrawnStay extends Stay {
+  readonly at: number;
+  readonly size: number;
+  readonly y: number;
+}
+
+interface StayBarProps {
+  readonly stay: DrawnStay;
+  /** Where the stay before it is. */
+  readonly fromY: number | undefined;
+  readonly isNarrow: boolean;
+}
+
+function StayBar({ stay, fromY, isNarrow }: StayBarProps): JSX.Element {
+  const { at, size, y, attempt } = stay;
+  const middle = at + size / 2;
+  return (
+    <g>
+      {fromY === undefined ? null : <path class="link" d={`M${at - 0.5} ${fromY}V${y}`} />}
+      <rect
+        class={`f-${stay.place}`}
+        x={at}
+        y={y - 4}
+        width={Math.max(1, size - 1)}
+        height="8"
+        rx="2"
+      />
+      {size < narrowMin ? null : (
+        <text class={`dur ${isNarrow ? "slim" : ""}`} x={middle} y={y - 9} text-anchor="middle">
+          {duration(stay.toMs - stay.fromMs)}
+        </text>
+      )}
+      {attempt === undefined || size < wideMin ? null : (
+        <text x={middle} y={y + 18} text-anchor="middle">
+          {`${isNarrow ? "" : "attempt "}${attempt}${stay.isBad === true ? " ✕" : ""}`}
+        </text>
+      )}
+    </g>
+  );
+}
+
+const outcomes: Readonly<Record<string, { readonly name: StateName; readonly word: string }>> = {
+  running: { name: "leased", word: "Running" },
+  completed: { name: "done", word: "Completed" },
+  cancelled: { name: "cancelled", word: "Cancelled" },
+  interrupted: { name: "cancelled", word: "Interrupted" },
+  undelivered: { name: "cancelled", word: "Not delivered" },
+  abandoned: { name: "failed", word: "Abandoned" },
+  expired: { name: "failed", word: "Lease expired" },
+};
+
+function Deliveries({ task }: { readonly task: TaskRow }): JSX.Element {
+  const deliveries = [...(task.deliveries ?? [])].reverse();
+  const note =
+    deliveries.length === 0
+      ? "none yet"
+      : `${plural(deliveries.length, "delivery", "deliveries")}, newest first`;
+  return (
+    <Panel title="Attempts" id="attempts" note={note}>
+      {deliveries.length === 0 ? (
+        <p class="panel-body muted">No worker has had the task yet.</p>
+      ) : (
+        <div class="table-wrap">
+          <table class="cards">
+            <thead>
+              <tr>
+                <th>Outcome</th>
+                <th>Error and worker</th>
+                <th class="num">Started</th>
+                <th class="num">Took</th>
+                <th>Then</th>
+              </tr>
+            </thead>
+            <tbody>
+              {deliveries.map((each) => (
+                <DeliveryRow key={each.leaseToken} delivery={each} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {task.deliveriesOmitted === undefined ? null : (
+        <div class="panel-foot">
+          {plural(task.deliveriesOmitted, "earlier delivery is", "earlier deliveries are")} not
+          kept.
+        </div>
+      )}
     </Panel>
   );
 }
 
-function sentenceOf(task: TaskRow): string {
-  const attempts = task.attempts ?? 0;
-  switch (task.place) {
-    case "ready":
-      return "It is ready: the next free worker of its queue gets it in its turn.";
-    case "delayed":
-      return attempts === 0
-        ? "It waits until it is due."
-        : `Attempt ${attempts} of ${task.maxAttempts} failed. It waits before the next one.`;
-    case "leased":
-      return `${task.workerId ?? "A worker"} works on it: attempt ${attempts + 1} of ${task.maxAttempts}.`;
-    case "dead":
-      return `${
-        task.maxAttempts === 1 ? "Its only attempt" : `All ${task.maxAttempts} attempts`
-      } failed. It stays a dead letter until someone replays it.`;
-    case "done":
-      return "It completed.";
-    case "failed":
-      return task.error === "CANCELLED" ? "Somebody cancelled it." : "It ended with an error.";
-  }
+function DeliveryRow({ delivery }: { readonly delivery: Delivery }): JSX.Element {
+  const { outcome, error, workerId, leaseToken, startedAt, endedAt, delaySeconds } = delivery;
+  const { name, word } = outcomes[outcome] ?? { name: "failed", word: "Failed" };
+  return (
+    <tr data-row="">
+      <td>
+        <State name={name} word={word} />
+      </td>
+      <td class="full two">
+        {error === undefined ? null : (
+          <code>
+            <Given text={error} max={400} />
+          </code>
+        )}
+        <span class="sub">
+          <Given text={workerId} max={100} />, lease token {leaseToken}
+        </span>
+      </td>
+      <td class="num" data-l="Started">
+        <Time at={startedAt} />
+      </td>
+      <td class="num" data-l="Took">
+        {endedAt === undefined ? "–" : duration(Date.parse(endedAt) - Date.parse(startedAt))}
+      </td>
+      <td class="faint nowrap" data-l="Then">
+        {delaySeconds === undefined ? "" : `retry in ${duration(delaySeconds * 1000)}`}
+      </td>
+    </tr>
+  );
 }

@@ -21,6 +21,7 @@ import { useQuery } from "../query.ts";
 import { href } from "../router.ts";
 import { useStore } from "../store.ts";
 import { enqueueLike } from "./enqueue.tsx";
+import { Explain } from "./explain.tsx";
 import { askCancel, askDelete, askEdit, askMove, replayTask, runNow } from "./task-actions.tsx";
 import { TaskLife } from "./task-life.tsx";
 
@@ -47,6 +48,7 @@ export function TaskDetails({ id }: { readonly id: string }): JSX.Element {
           <Texts inspected={data} />
         </div>
         <div class="cols">
+          <Explain task={task} />
           <Facts task={task} />
         </div>
       </div>
@@ -103,7 +105,8 @@ function actionsOf(task: TaskRow): Action[] {
 function Head({ task }: { readonly task: TaskRow }): JSX.Element {
   const actions = actionsOf(task);
   const keys = Object.fromEntries(actions.map(({ key = "", run }) => [key, run]));
-  useKeys(keys);
+  const why = (): void => document.getElementById("whyp")?.scrollIntoView({ block: "center" });
+  useKeys({ ...keys, w: why });
   const create = {
     method: "POST",
     url: "/v1/codeq/tasks",

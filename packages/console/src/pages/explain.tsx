@@ -1,0 +1,152 @@
+/** Why a task is where it is, as the server decides about it. */
+import type { JSX } from "preact";
+import { ask } from "../api.ts";
+import { count, duration, plural } from "../format.ts";
+import type { TaskRow } from "../model/tasks.ts";
+import { Given, Panel, Pending } from "../parts/basics.tsx";
+import { Icon, type IconName } from "../parts/icon.tsx";
+import { useQuery } from "../query.ts";
+
+interface Explanation {
+  readonly rule: string;
+  /** The answer in a sentence. */
+  readonly why: string;
+  readonly paused?: { readonly by: string; readonly at: string; readonly reason?: string };
+  readonly ahead?: { readonly higher: number; readonly older: number; readonly isAtLeast: boolean };
+  readonly startsIn?: { readonly fromSeconds: number; readonly toSeconds: number };
+  readonly queue: {
+    readonly ready: number;
+    readonly delayed: number;
+    readonly inProgress: number;
+    readonly endedPerMinute?: number;
+  };
+  readonly workers: { readonly asking: number; readonly connected: number };
+}
+
+const questions: Readonly<Record<TaskRow["place"], string>> = {
+  ready: "Why is it not running?",
+  delayed: "Why is it not running?",
+  leased: "What is it doing?",
+  dead: "Why will it not run again?",
+  done: "What came of it?",
+  failed: "What came of it?",
+};
+
+export function Explain({ task }: { readonly task: TaskRow }): JSX.Element {
+  const load = (): Promise<Explanation> => ask({ path: `/v1/codeq/tasks/${task.id}/explain` });
+  const { data, error } = useQuery(`explain:${task.id}`, load, { everyMs: 2000 });
+  return (
+    <Panel title={questions[task.place]} id="whyp">
+      {data === undefined ? <Pending error={error} /> : <Answer of={data} task={task} />}
+    </Panel>
+  );
+}
+
+function Answer({ of, task }: { readonly of: Explanation; readonly task: TaskRow }): JSX.Element {
+  const isWaiting = task.place === "ready" || task.place === "delayed";
+  return (
+    <div class="panel-body why">
+      <p class="answer">
+        <Given text={of.why} max={500} />
+      </p>
+      {isWaiting ? <Position of={of} /> : null}
+      {isWaiting ? (
+        <ul class="checks">
+          {checksOf(of, task).map((check) => (
+            <Check key={check.icon} {...check} />
+          ))}
+        </ul>
+      ) : null}
+    </div>
+  );
+}
+
+/** In the order in which a claim looks at them. */
+function checksOf(of: Explanation, { place }: TaskRow): CheckProps[] {
+  const { rule, paused, workers } = of;
+  return [
+    {
+      isStop: rule === "delayed",
+      icon: "delayed",
+      text: place === "delayed" ? "It is not due yet" : "It is due",
+    },
+    {
+      isStop: rule === "paused",
+      icon: "pause",
+      text: paused === undefined ? "Queue is not paused" : `Paused by ${paused.by}`,
+      more: paused?.reason,
+    },
+    {
+      isStop: rule === "no_worker" || rule === "no_worker_for_command",
+      icon: "workers",
+      text: `${plural(workers.connected, "worker")} connected, ${count(workers.asking)} asking for work`,
+    },
+    {
+      isStop: rule === "lease_quota" || rule === "workers_busy" || rule === "storage",
+      icon: "block",
+      text: limits[rule] ?? `${plural(of.queue.inProgress, "task")} of the queue being worked on`,
+    },
+  ];
+}
+
+const limits: Readonly<Record<string, string>> = {
+  lease_quota: "The quota of leases is used up",
+  storage: "The storage refuses writes",
+};
+
+function Position({ of }: { readonly of: Explanation }): JSX.Element | null {
+  const { ahead, startsIn, queue } = of;
+  if (ahead === undefined && startsIn === undefined) return null;
+  const before = (ahead?.higher ?? 0) + (ahead?.older ?? 0);
+  return (
+    <div class="pos">
+      <div>
+        <div class="k">Position</div>
+        <div class="v">
+          {ahead?.isAtLeast === true ? "> " : ""}
+          {count(before + 1)}
+        </div>
+        <div class="n">of {count(queue.ready)} ready</div>
+      </div>
+      <div>
+        <div class="k">Starts in about</div>
+        <div class="v">{startsIn === undefined ? "?" : duration(startsIn.fromSeconds * 1000)}</div>
+        <div class="n">
+          {startsIn === undefined
+            ? "no rate is known yet"
+            : `up to ${duration(startsIn.toSeconds * 1000)}`}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+interface CheckProps {
+  readonly isStop: boolean;
+  readonly icon: IconName;
+  readonly text: string;
+  readonly more?: string | undefined;
+}
+
+/** The rule that blocks is marked. */
+function Check({ isStop, icon, text, more }: CheckProps): JSX.Element {
+  return (
+    <li class={isStop ? "stop" : "pass"}>
+      <Icon name={isStop ? icon : "check"} />
+      {isStop ? (
+        <b>
+          <Given text={text} max={200} />
+        </b>
+      ) : (
+        <span>
+          <Given text={text} max={200} />
+        </span>
+      )}
+      {more === undefined ? null : (
+        <span class="sub">
+          <Given text={more} max={200} />
+        </span>
+      )}
+    </li>
+  );
+}
