@@ -4,6 +4,9 @@
  * token alone must not even look into it.
  */
 import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import test, { type TestContext } from "node:test";
 import { SimIssuer } from "@codeq/simulated";
 import { MemoryArtifacts } from "../../packages/server/src/artifacts/memory-artifacts.ts";
@@ -197,6 +200,13 @@ const table: Readonly<Record<string, Row>> = {
     path: ({ job }) => `/v1/codeq/admin/jobs/${job}/abort`,
     ok: 200,
     foreign: [404, "there is no such bulk job"],
+  },
+  "POST /v1/codeq/admin/backups": {
+    access: "operator",
+    path: () => "/v1/codeq/admin/backups",
+    body: () => ({ name: "daily" }),
+    ok: 201,
+    foreign: 201,
   },
   "GET /v1/codeq/admin/series": {
     access: "admin",
@@ -530,7 +540,14 @@ async function populated(t: TestContext): Promise<[RunningServer, Ids]> {
   const endpoint = "http://gone.example/hook";
   const post = async ({ webhook }: { readonly webhook: string }): Promise<number> =>
     webhook === endpoint ? 410 : 200;
-  const server = await setup(t, { ...accessOptions, post, artifacts: new MemoryArtifacts() });
+  const backupDir = await mkdtemp(join(tmpdir(), "codeq-access-"));
+  t.after(() => rm(backupDir, { recursive: true, force: true }));
+  const server = await setup(t, {
+    ...accessOptions,
+    settings: { ...accessOptions.settings, backupDir },
+    post,
+    artifacts: new MemoryArtifacts(),
+  });
   await server.complete(await server.leased({ webhook: endpoint }));
   const webhook = "http://fine.example/hook";
   const done = await server.leased({ payload: { classified: "of acme" }, webhook });

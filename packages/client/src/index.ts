@@ -29,6 +29,7 @@ export type {
   RedeliverOutcome,
   WebhookSecret,
 } from "./admin/admin-webhooks.ts";
+export type { CreatedBackup } from "./admin/backup.ts";
 export type { BulkJob, CanaryOptions, JobOptions } from "./admin/bulk-job.ts";
 export type {
   QueueDetails,

@@ -11,6 +11,8 @@
  *
  * States: open, full (leaves when there is space again), failed and closed (left by no one).
  */
+import { fullBackup, logBackup } from "./backup.ts";
+import type { BackupEnd } from "./backup-format.ts";
 import type { Op } from "./batch-codec.ts";
 import type { EngineOptions, EngineState, EngineStats } from "./engine-options.ts";
 import { FaultError } from "./fault.ts";
@@ -29,6 +31,9 @@ import { WriteStalls } from "./write-stalls.ts";
 /** A generation may grow to this many times the flush size before appends are held back. */
 const overlayGrowthMax = 4;
 const waitingBytesMax = 64 * 1024 * 1024;
+/** Of the log that is kept for the next incremental backup. */
+const heldLogBytesMax = 1024 * 1024 * 1024;
+const lastKey = "~~";
 const noOps: readonly Op[] = [];
 
 export class Engine implements AsyncDisposable {
@@ -60,6 +65,8 @@ export class Engine implements AsyncDisposable {
   #isAhead = false;
   /** Something was deleted since the disk had too little room, and its room was not given back. */
   #hasFreed = false;
+  /** The next incremental backup needs the log from here on. */
+  #heldFrom = Number.POSITIVE_INFINITY;
   #reclaiming: Promise<void> | undefined;
 
   private constructor(options: EngineOptions) {
@@ -113,7 +120,7 @@ export class Engine implements AsyncDisposable {
       flush: async (piece) => {
         prepare(piece.overlay);
         try {
-          await flush(piece, { ...this.#options, activeBytes: () => 0 });
+          await flush(piece, { ...this.#flushParts, activeBytes: () => 0 });
         } catch (error) {
           const fault = error as FaultError;
           if (fault.code !== "disk_full") {
@@ -287,7 +294,42 @@ export class Engine implements AsyncDisposable {
   /** Makes the kv hold everything that is committed, so that the log is not needed to read it. */
   async settle(): Promise<void> {
     await this.flushNow();
-    await trimAll(this.#options);
+    await trimAll(this.#flushParts);
+  }
+
+  get #flushParts(): EngineOptions & { readonly keepLogFrom: () => number } {
+    const keepLogFrom = (): number => {
+      // What nobody fetches must not fill the disk.
+      if (this.#options.log.bytes > heldLogBytesMax) this.#heldFrom = Number.POSITIVE_INFINITY;
+      return this.#heldFrom;
+    };
+    return { ...this.#options, keepLogFrom };
+  }
+
+  /**
+   * A backup in pieces: everything as it is now or, behind a record, the log from there on; undefined when
+   * the log does not reach back so far. The log is then kept from where the backup ends.
+   */
+  async backup(
+    store: string,
+    after: number | undefined,
+  ): Promise<AsyncGenerator<Buffer, BackupEnd> | undefined> {
+    await this.flushNow();
+    const { kv, log, identity = 0, clock } = this.#options;
+    const head = { version: 1, identity, store, timeMs: clock.nowMs() } as const;
+    if (after === undefined) {
+      // In the turn in which the position is read: both are the state after the same record.
+      const index = readPosition(kv);
+      const cursor = kv.cursor({ after: "", before: lastKey });
+      this.#heldFrom = index + 1;
+      return fullBackup(cursor, { ...head, kind: "full", index });
+    }
+    if (after + 1 < log.firstIndex || after > log.lastIndex) return undefined;
+    const records = log.readFrom(after + 1);
+    const last = log.lastIndex;
+    return logBackup(records, { ...head, kind: "log", index: after }, (index) => {
+      this.#heldFrom = Math.max(index, last) + 1;
+    });
   }
 
   stats(): EngineStats {
@@ -373,7 +415,7 @@ export class Engine implements AsyncDisposable {
     const startedMs = clock.monotonicMs();
     try {
       const activeBytes = (): number => this.#layers.active.bytes;
-      await flush(generation, { ...this.#options, activeBytes });
+      await flush(generation, { ...this.#flushParts, activeBytes });
     } catch (error) {
       this.#onFlushFault(error as FaultError);
       return;

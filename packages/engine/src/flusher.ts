@@ -83,6 +83,8 @@ export interface FlushParts {
   readonly flushBytes: number;
   /** Of the store that log and kv belong to; undefined when they cannot be mixed up. */
   readonly identity?: number | undefined;
+  /** Somebody still needs the log from here on. */
+  readonly keepLogFrom?: (() => number) | undefined;
   /** How much has come since the generation was closed. */
   readonly activeBytes: () => number;
 }
@@ -114,16 +116,17 @@ export async function flush(generation: Generation, into: FlushParts): Promise<v
     await batch.write({ sync: kv.files === undefined });
   }
   if (kv.files === undefined) {
-    await trim(log, throughIndex + 1);
+    await trim(into, throughIndex + 1);
     return;
   }
-  await trim(log, (await kv.files.noteWritten(throughIndex)) + 1);
+  await trim(into, (await kv.files.noteWritten(throughIndex)) + 1);
   if (log.bytes > logBytesMax) await trimAll(into);
 }
 
 /** Gives up all of the log that the kv has, as far as there is room to make it durable. */
-export async function trimAll({ kv, log }: Pick<FlushParts, "kv" | "log">): Promise<void> {
-  if (kv.files !== undefined) await trim(log, (await kv.files.makeDurable()) + 1);
+export async function trimAll(of: TrimParts & Pick<FlushParts, "kv">): Promise<void> {
+  const { files } = of.kv;
+  if (files !== undefined) await trim(of, (await files.makeDurable()) + 1);
 }
 
 /** Puts values with their checksums into a batch. */
@@ -196,9 +199,11 @@ function nextTurn({ defer }: FlushParts): Promise<void> {
   return new Promise(defer);
 }
 
-async function trim(log: FlushedLog, index: number): Promise<void> {
+type TrimParts = Pick<FlushParts, "log" | "keepLogFrom">;
+
+async function trim({ log, keepLogFrom }: TrimParts, index: number): Promise<void> {
   try {
-    await log.trim(index);
+    await log.trim(Math.min(index, keepLogFrom?.() ?? index));
   } catch (error) {
     // Nothing depends on what is not needed any more being gone; the next flush removes it, too.
     if ((error as FaultError).code !== "disk_full") throw error;

@@ -1,3 +1,4 @@
+export type { BackupEnd, BackupHead } from "./backup-format.ts";
 export { create, type DecodedOp, type Op, opKinds, put, remove } from "./batch-codec.ts";
 export type { Disk, DiskDone, DiskFile } from "./disk/disk.ts";
 export { NodeDisk } from "./disk/node-disk.ts";
@@ -43,6 +44,7 @@ export {
 export type { SharedLog } from "./log/replicated/shared-log.ts";
 export { type FilesOptions, type OpenedFiles, openFiles } from "./open-files.ts";
 export type { OverlayEntry, RowEntry, Unflushed } from "./overlay.ts";
+export { type BackupFile, type RestoredStore, readHead, restoreStore } from "./restore-store.ts";
 export { type Row, type RowChange, type RowCodec, recordOf } from "./row-codec.ts";
 export { salvageLog, salvageTables, type TellDamage } from "./salvage.ts";
 export { isInstalling, type SnapshotEnd, SnapshotReader, SnapshotWriter } from "./snapshot.ts";

@@ -124,6 +124,12 @@ export const errors = {
     "RESOURCE_EXHAUSTED",
     "too many subscriptions; delete those that are not used any more, or let them run out",
   ),
+  backup_under_way: row(
+    409,
+    "ABORTED",
+    "another backup is under way; try again when it has ended",
+    true,
+  ),
   too_many_jobs: row(
     409,
     "RESOURCE_EXHAUSTED",

@@ -110,6 +110,44 @@ export const checkCommands: readonly CommandRow[] = [
     run: async (call) => (await import("../commands/shards.ts")).migrate(call),
   },
   {
+    name: "backup create",
+    group: "check",
+    about: "Writes a backup of a running server.",
+    details: [
+      "Into a folder below backupDir on the machine of the server. The first one has everything; further ones",
+      "with the same name have what happened since. The token has to be an operator's.",
+    ],
+    arguments: [{ name: "name", about: "The folder." }],
+    options: [{ name: "full", about: "Everything, also when it could be continued." }],
+    connects: true,
+    run: async (call) => (await import("../commands/backup.ts")).create(call),
+  },
+  {
+    name: "backup verify",
+    group: "check",
+    about: "Reads a backup as a restore would.",
+    arguments: [{ name: "directory", about: "The folder of the backup." }],
+    run: async (call) => (await import("../commands/backup.ts")).verify(call),
+  },
+  {
+    name: "restore",
+    group: "check",
+    about: "Makes a data directory from a backup.",
+    details: ["The data directory has to be empty. Start the server on it afterwards."],
+    arguments: [{ name: "directory", about: "The folder of the backup." }],
+    options: [
+      { name: "at", value: "instant", about: "As it was then; default: the end of the backup." },
+    ],
+    serverFlags: "accepted",
+    examples: [
+      {
+        line: "restore /backups/daily --data-dir /var/lib/codeq --at 2030-01-02T03:04:05Z",
+        about: "a moment",
+      },
+    ],
+    run: async (call) => (await import("../commands/backup.ts")).restore(call),
+  },
+  {
     name: "salvage",
     group: "check",
     about: "Prints the tasks of a damaged data directory that can still be read, as JSON lines.",

@@ -18,6 +18,7 @@ import type {
   WorkerExplanation,
 } from "./admin-task.ts";
 import { AdminWebhooks } from "./admin-webhooks.ts";
+import type { CreatedBackup } from "./backup.ts";
 import type { BulkJob, JobOptions } from "./bulk-job.ts";
 import type { QueueOverview, QueueSeries, SeriesOptions } from "./queue-overview.ts";
 import type { Topic, TopicPolicy } from "./topic.ts";
@@ -281,6 +282,15 @@ export class Admin {
   async explainWorker(workerId: string): Promise<WorkerExplanation> {
     const path = `/workers/${encodeURIComponent(workerId)}/explain`;
     return (await this.#ask({ method: "GET", path })) as WorkerExplanation;
+  }
+
+  /**
+   * Writes a backup on the machine of the server, below its `backupDir`; the token has to be an operator's. The
+   * first one of a name has everything, further ones what happened since.
+   */
+  async backup(name: string, options: { readonly full?: boolean } = {}): Promise<CreatedBackup> {
+    const body = JSON.stringify({ name, ...options });
+    return (await this.#ask({ method: "POST", path: "/backups", body })) as CreatedBackup;
   }
 
   async #act(id: string, verb: string, body?: string): Promise<AdminTask> {

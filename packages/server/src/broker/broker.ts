@@ -58,6 +58,7 @@ import {
   type TopicPolicy,
   writeOfTopic,
 } from "../store/topic-record.ts";
+import { type WantedBackup, type WrittenBackup, writeBackup } from "../store/write-backup.ts";
 import type { DrawId } from "../task-ids.ts";
 import { askingWorkers } from "./asking-workers.ts";
 import type { Claim } from "./claim.ts";
@@ -582,6 +583,10 @@ export class Broker implements Queue {
 
   worksOf(tenantId: TenantId): Iterable<QueueWork> {
     return this.queues.ofTenant(tenantId);
+  }
+
+  async backup(wanted: WantedBackup): Promise<readonly WrittenBackup[]> {
+    return [await writeBackup(this.store, wanted)];
   }
 
   isCrowded(tenantId: TenantId): boolean {

@@ -25,6 +25,7 @@ import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
 import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Topic, TopicPolicy } from "../store/topic-record.ts";
+import type { WantedBackup, WrittenBackup } from "../store/write-backup.ts";
 import type { Claim } from "./claim.ts";
 import type { AskingWorker, Explained } from "./explained.ts";
 import type { FailureGroups, WantedGroups } from "./failure-groups.ts";
@@ -112,6 +113,9 @@ export interface Queue {
   /** What can be claimed, as far as is known here; undefined for nothing. */
   work(of: QueueName): QueueWork | undefined;
   worksOf(tenantId: TenantId): Iterable<QueueWork>;
+
+  /** Writes a backup of every shard into a directory of the server. */
+  backup(wanted: WantedBackup): Promise<readonly WrittenBackup[]>;
 
   /** Whether so many claims wait that no other of the tenant may. */
   isCrowded(tenantId: TenantId): boolean;

@@ -26,6 +26,7 @@ export function closeConfig(
   const auth = chooseAuth(settings, touched);
   const config: Config = {
     ...rest,
+    backupDir: settings.backupDir || join(settings.dataDir, "backups"),
     localArtifactsDir: settings.localArtifactsDir || join(settings.dataDir, "artifacts"),
     producerAuth: auth.producers,
     workerAuth: auth.workers,

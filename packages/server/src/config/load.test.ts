@@ -88,6 +88,7 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   tracingSampleRatio: ["0.01", 0.01],
   tracingResourceAttributes: ["region=eu", "region=eu"],
   artifactProvider: ["s3", "s3"],
+  backupDir: ["./backups", "./backups"],
   localArtifactsDir: ["./artifacts", "./artifacts"],
   externalUrl: ["https://queue.example.com", "https://queue.example.com"],
   artifactBytesMax: ["4096", 4096],

@@ -127,6 +127,7 @@ export type SweepConfig = Pick<StorageSettings, "sweepBatchMax" | "retentionSwee
 
 /** Of each shard. */
 export interface StorageSettings {
+  readonly backupDir: string;
   readonly lsmCacheBytes: number;
   readonly lsmWriteBufferBytes: number;
   readonly flushBytes: number;

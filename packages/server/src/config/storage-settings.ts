@@ -1,4 +1,5 @@
 /** The rows of the table of settings that are about memory of the storage and about its sweeps. */
+import { text } from "./parsers.ts";
 import { bytes, count, type SettingRow, seconds } from "./setting-row.ts";
 import type { StorageSettings } from "./settings.ts";
 
@@ -23,6 +24,12 @@ export const storageSettings: {
     ...bytes(64 * 1024, gibibyte, 6 * mebibyte),
     about:
       "Changes that each shard collects in memory before it flushes them to the store; at four times this size, commits wait for the flush.",
+  },
+  backupDir: {
+    parser: text({ accepts: "a directory", example: "./backups" }),
+    initial: "",
+    initialInWords: "`backups` under dataDir",
+    about: "Directory that backups are written to; choose one on another disk.",
   },
   sweepBatchMax: {
     ...count(1, 100_000, 256),

@@ -5,6 +5,7 @@ import { cancelAnyTask, cancelTask, deleteTask, replayTask } from "./act-on-task
 import { claimTasks } from "./claim-tasks.ts";
 import { cleanUp } from "./clean-up.ts";
 import { createApiKey } from "./create-api-key.ts";
+import { createBackup } from "./create-backup.ts";
 import { createTask, createTasks } from "./create-task.ts";
 import { downloadArtifact } from "./download-artifact.ts";
 import { editTask } from "./edit-task.ts";
@@ -82,6 +83,7 @@ export const operations = {
   resumeQueue,
   listPauses,
   listFailureGroups,
+  createBackup,
   createJob,
   listJobs,
   getJob,

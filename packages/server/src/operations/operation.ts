@@ -21,6 +21,7 @@ import type { Feed } from "../telemetry/feed.ts";
 import type { Origin } from "./audit-event.ts";
 import type { BulkJobs } from "./bulk-jobs.ts";
 import type { ConnectedWorkers } from "./connected-workers.ts";
+import type { BackupControl } from "./create-backup.ts";
 
 export interface Refusal {
   readonly ok: false;
@@ -59,6 +60,8 @@ export interface Server {
   readonly audit: AuditTrail;
   readonly subscriptions: Subscriptions;
   readonly jobs: BulkJobs;
+  /** Of what is no task, where that is in a store of its own. */
+  readonly backupControl: BackupControl | undefined;
   readonly config: Config;
   readonly randomBytes: RandomBytes;
   /** Of a node of a cluster. */

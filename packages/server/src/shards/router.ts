@@ -74,6 +74,7 @@ import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
 import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Topic, TopicPolicy } from "../store/topic-record.ts";
+import type { WantedBackup, WrittenBackup } from "../store/write-backup.ts";
 import type { Feed } from "../telemetry/feed.ts";
 import type { ShardLink } from "./link.ts";
 import {
@@ -528,6 +529,15 @@ export class Router implements Queue, AsyncDisposable {
 
   worksOf(tenantId: TenantId): Iterable<QueueWork> {
     return this.#claims.queues.requested(tenantId, undefined);
+  }
+
+  async backup(wanted: WantedBackup): Promise<readonly WrittenBackup[]> {
+    const asked = this.#shards.map((shard) =>
+      shard.ask<"backup", readonly WrittenBackup[]>("backup", [
+        { ...wanted, store: `shard-${shard.number}` },
+      ]),
+    );
+    return (await Promise.all(asked)).flat();
   }
 
   isCrowded(tenantId: TenantId): boolean {

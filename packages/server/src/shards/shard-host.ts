@@ -24,6 +24,7 @@ import type { QueuePause } from "../store/pause-record.ts";
 import type { SeriesName } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Topic, TopicPolicy } from "../store/topic-record.ts";
+import type { WantedBackup } from "../store/write-backup.ts";
 import type { Feed, TaskEvent } from "../telemetry/feed.ts";
 import { DamagedMessage, MessageReader, MessageWriter } from "./message.ts";
 import type { WebhookVerb } from "./routed-webhooks.ts";
@@ -91,6 +92,7 @@ export interface Questions {
   topicsOf: [tenantId: TenantId];
   allTopics: [];
   webhooks: [verb: WebhookVerb, given: readonly unknown[]];
+  backup: [wanted: WantedBackup];
   scrape: [];
 }
 
@@ -341,6 +343,7 @@ export class ShardHost {
         const run = broker.webhooks[verb].bind(broker.webhooks) as (...of: unknown[]) => unknown;
         return (await run(...args)) ?? null;
       },
+      backup: (wanted) => broker.backup(wanted),
       scrape,
     };
     return (answers[name] as (...of: unknown[]) => unknown)(...(given as unknown[]));

@@ -152,7 +152,8 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const cluster = opened.node;
   const subscriptions = await Subscriptions.open({ store, clock, randomBytes });
   collectSubscriptionMetrics(metrics, subscriptions);
-  const stored = { artifacts, apiKeys, audit, subscriptions, jobs };
+  const backupControl = config.shards === 1 ? undefined : { store };
+  const stored = { artifacts, apiKeys, audit, subscriptions, jobs, backupControl };
   const around = { clock, events, feed, workers, config, randomBytes, cluster };
   const server = { queue, ...stored, ...around };
   const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });

@@ -236,6 +236,11 @@ export class Store implements AsyncDisposable {
     return this.#engine.flushNow();
   }
 
+  /** See the engine: everything, or the log behind a record. */
+  backup(store: string, after: number | undefined): ReturnType<Engine["backup"]> {
+    return this.#engine.backup(store, after);
+  }
+
   /** False for a store in memory, of which nothing can rot. */
   get hasFiles(): boolean {
     return this.#engine.hasFiles;

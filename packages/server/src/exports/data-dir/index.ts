@@ -15,4 +15,5 @@ export {
   type MigrationProgress,
   migrateShards,
 } from "../../start/migrate-shards.ts";
+export { restoreBackup, verifyBackup } from "../../store/restore-backup.ts";
 export { type SalvagedTask, salvageTasks } from "../../store/salvage-tasks.ts";

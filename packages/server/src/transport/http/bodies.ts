@@ -216,6 +216,16 @@ export const DeadLettersBody = object(
   { isClosed: true },
 );
 
+export const BackupBody = object(
+  {
+    name: about(requiredText, "The folder below backupDir: letters, digits, `.`, `_` and `-`.", {
+      minLength: 1,
+    }),
+    full: about(flag, "Everything, also when the backup could be continued."),
+  },
+  { isClosed: true },
+);
+
 export const JobBody = object(
   {
     action: about(requiredText, "`replay`, `delete` or `cancel`."),

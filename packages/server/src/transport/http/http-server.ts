@@ -30,6 +30,7 @@ import { adminRoutes } from "./admin-routes.ts";
 import { apiKeyRoutes } from "./api-key-routes.ts";
 import { artifactRoutes } from "./artifact-routes.ts";
 import { auditRoutes } from "./audit-routes.ts";
+import { backupRoutes } from "./backup-routes.ts";
 import { BodyTurns } from "./body-turns.ts";
 import { Calls, headersOf, type Listener, type Permit } from "./calls.ts";
 import { clusterRoutes } from "./cluster-routes.ts";
@@ -118,6 +119,7 @@ export const routes: readonly AnyRoute[] = [
   ...taskRoutes,
   ...adminRoutes,
   ...jobRoutes,
+  ...backupRoutes,
   ...apiKeyRoutes,
   ...auditRoutes,
   ...eventRoutes,

@@ -314,6 +314,18 @@ export const replySchemas = {
     },
     { next: described(string, "Where to go on; then counts of the same group add up.") },
   ),
+  Backup: fields({
+    directory: described(string, "On the machine of the server."),
+    files: listOf(
+      fields({
+        store: string,
+        file: string,
+        kind: { type: "string", enum: ["full", "log"] },
+        items: count,
+        bytes: count,
+      }),
+    ),
+  }),
   Job: job,
   Jobs: fields({ jobs: listOf({ $ref: "#/components/schemas/Job" }) }),
   JobDryRun: fields({

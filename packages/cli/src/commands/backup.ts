@@ -1,0 +1,73 @@
+/** `backup` and `restore`: a copy of a running server, and a data directory made from it. */
+import type { Call } from "../call.ts";
+import { CliError } from "../cli-error.ts";
+import { exitCodes } from "../exit-codes.ts";
+import { dataDirectoryOf } from "../local/data-directory.ts";
+import { serverConfig } from "../local/server-config.ts";
+import { bytes, count, counted } from "../terminal/units.ts";
+
+/** A large store takes its time. */
+const waitMs = 24 * 60 * 60 * 1000;
+
+interface Created {
+  readonly directory: string;
+  readonly files: readonly {
+    readonly store: string;
+    readonly file: string;
+    readonly kind: "full" | "log";
+    readonly bytes: number;
+  }[];
+}
+
+export async function create(call: Call): Promise<number> {
+  const api = await call.api();
+  const body = JSON.stringify({ name: call.word(0), full: call.options.has("full") });
+  const { text } = await api.post("/admin/backups", body, { waitMs });
+  const { directory, files } = JSON.parse(text) as Created;
+  if (call.json) {
+    call.print(text);
+    return exitCodes.ok.code;
+  }
+  for (const file of files) call.print(`${file.store}/${file.file}  ${bytes(file.bytes)}`);
+  call.print(`written to ${directory} on the server`);
+  return exitCodes.ok.code;
+}
+
+export async function verify(call: Call): Promise<number> {
+  const { verifyBackup } = await import("@codeq/server/data-dir");
+  return told(call, "sound", () => verifyBackup(call.word(0)));
+}
+
+export async function restore(call: Call): Promise<number> {
+  const { restoreBackup } = await import("@codeq/server/data-dir");
+  const { config } = await serverConfig(call);
+  const dataDir = dataDirectoryOf(call, config);
+  const at = call.options.instant("at");
+  const atMs = at === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(at);
+  const directory = call.word(0);
+  return told(call, `restored to ${dataDir}`, () => restoreBackup({ directory, dataDir, atMs }));
+}
+
+interface Read {
+  readonly stores: readonly { readonly entries: number; readonly records: number }[];
+  readonly lastMs: number;
+}
+
+async function told(call: Call, done: string, read: () => Promise<Read>): Promise<number> {
+  const { FaultError } = await import("@codeq/server/data-dir");
+  try {
+    const { stores, lastMs } = await read();
+    const last = new Date(lastMs).toISOString();
+    const entries = stores.reduce((sum, store) => sum + store.entries, 0);
+    const records = stores.reduce((sum, store) => sum + store.records, 0);
+    if (call.json) call.printJson({ stores, last });
+    else {
+      const read = `${counted(stores.length, "store")}, ${count(entries)} entries, ${count(records)} log records`;
+      call.print(`${done}: ${read}, up to ${last}`);
+    }
+    return exitCodes.ok.code;
+  } catch (error) {
+    if (!(error instanceof FaultError)) throw error;
+    throw new CliError(error.message, { exit: "refused", next: undefined });
+  }
+}

@@ -1,0 +1,107 @@
+/** Makes a data directory from a backup, or reads a backup as that would. */
+import { createReadStream, existsSync } from "node:fs";
+import { mkdir, readdir } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import {
+  type BackupFile,
+  FaultError,
+  openFiles,
+  type RestoredStore,
+  readHead,
+  restoreStore,
+} from "@codeq/engine";
+import { backupFiles } from "./write-backup.ts";
+
+export interface RestoredBackup {
+  readonly stores: readonly {
+    readonly store: string;
+    readonly entries: number;
+    readonly records: number;
+  }[];
+  /** The last change that is in it. */
+  readonly lastMs: number;
+}
+
+/** Throws when a file is damaged, missing or does not continue the one before it. */
+export async function verifyBackup(directory: string): Promise<RestoredBackup> {
+  return restoreAll(directory, undefined, Number.MAX_SAFE_INTEGER);
+}
+
+/** The data directory has to be new or empty. */
+export async function restoreBackup(parts: {
+  readonly directory: string;
+  readonly dataDir: string;
+  /** Changes after this moment are left out. */
+  readonly atMs: number;
+}): Promise<RestoredBackup> {
+  const { directory, atMs } = parts;
+  const dataDir = resolve(parts.dataDir);
+  if (existsSync(dataDir) && (await readdir(dataDir)).length > 0) {
+    throw new FaultError(
+      "format",
+      `${dataDir} is not empty; restore into a new directory, and start the server on it`,
+    );
+  }
+  // Before anything is written.
+  await restoreAll(directory, undefined, atMs);
+  return restoreAll(directory, dataDir, atMs);
+}
+
+async function restoreAll(
+  directory: string,
+  dataDir: string | undefined,
+  atMs: number,
+): Promise<RestoredBackup> {
+  const stores = await storesIn(directory);
+  const restored: (RestoredStore & { readonly store: string })[] = [];
+  for (const store of stores) {
+    const files = await filesOf(join(directory, store));
+    const target = dataDir && join(dataDir, store === "control" ? "" : store);
+    const isAlone = stores.length === 1;
+    const done = await restoreOne(files, isAlone ? dataDir : target, atMs);
+    restored.push({ ...done, store });
+  }
+  return {
+    stores: restored.map(({ store, entries, records }) => ({ store, entries, records })),
+    lastMs: Math.max(...restored.map(({ lastMs }) => lastMs)),
+  };
+}
+
+/** The store at the root first. */
+async function storesIn(directory: string): Promise<readonly string[]> {
+  const found = existsSync(directory) ? await readdir(directory) : [];
+  const stores = found.filter((name) => name === "control" || /^shard-\d+$/.test(name)).sort();
+  if (stores[0] === "control") return stores;
+  throw new FaultError("format", `there is no backup in ${directory}`);
+}
+
+async function filesOf(folder: string): Promise<readonly BackupFile[]> {
+  return (await backupFiles(folder)).map(({ name }) => {
+    const path = join(folder, name);
+    return { name: path, read: () => createReadStream(path) as AsyncIterable<Buffer> };
+  });
+}
+
+async function restoreOne(
+  files: readonly BackupFile[],
+  directory: string | undefined,
+  atMs: number,
+): Promise<RestoredStore> {
+  if (directory === undefined) return restoreStore(files, undefined, atMs);
+  const [first] = files;
+  if (first === undefined) throw new FaultError("format", "there is no full backup");
+  const { identity } = await readHead(first);
+  await mkdir(directory, { recursive: true, mode: 0o750 });
+  const opened = await openFiles(directory, {
+    durability: "fsync",
+    monotonicMs: () => performance.now(),
+    newIdentity: () => identity,
+    onRepair: () => {},
+  });
+  try {
+    return await restoreStore(files, opened, atMs);
+  } finally {
+    await opened.log.close();
+    await opened.kv.close();
+  }
+}

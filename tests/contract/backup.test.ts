@@ -1,0 +1,120 @@
+/** Backups of a running server, and data directories made from them. */
+import assert from "node:assert/strict";
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type TestContext } from "node:test";
+import { restoreBackup, verifyBackup } from "../../packages/server/src/store/restore-backup.ts";
+import { type Reply, type RunningServer, setup, World } from "./setup.ts";
+
+const end = Number.MAX_SAFE_INTEGER;
+
+async function folder(t: TestContext): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), "codeq-backup-"));
+  t.after(() => rm(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+async function prepared(t: TestContext): Promise<{ server: RunningServer; backupDir: string }> {
+  const backupDir = await folder(t);
+  const server = await setup(t, { storage: "files", settings: { backupDir } });
+  return { server, backupDir };
+}
+
+const backup = (server: RunningServer, body: unknown): Promise<Reply> =>
+  server.post("/admin/backups", body, "operator");
+
+async function opened(t: TestContext, directory: string): Promise<RunningServer> {
+  const world = new World({ storage: "files" });
+  world.directory = directory;
+  const server = await world.start();
+  t.after(() => server.stop());
+  return server;
+}
+
+test("a backup of a running server is restored with everything that was acknowledged", async (t) => {
+  const { server, backupDir } = await prepared(t);
+  const payload = { text: "x".repeat(3000) };
+  const waiting = await server.create({ command: "mail", payload, idempotencyKey: "k" });
+  const dead = await server.buried({ command: "other" });
+  const key = await server.post("/admin/keys", { name: "ci", role: "admin" }, "admin-acme");
+  assert.equal(key.status, 201);
+  const first = await backup(server, { name: "daily" });
+  assert.equal(first.status, 201, first.text);
+  const later = await server.create({ command: "later", delaySeconds: 1000 });
+  const second = await backup(server, { name: "daily" });
+  const kinds = second.json.files.map((file: { kind: string }) => file.kind);
+  assert.ok(kinds.includes("log"), second.text);
+  const unseen = await server.create({ command: "mail" });
+  const directory = join(backupDir, "daily");
+  await verifyBackup(directory);
+  const dataDir = join(await folder(t), "data");
+  await restoreBackup({ directory, dataDir, atMs: end });
+  const next = await opened(t, dataDir);
+  assert.equal((await next.task(waiting)).payload, JSON.stringify(payload));
+  assert.equal((await next.task(dead)).status, "FAILED");
+  assert.equal((await next.task(later)).status, "PENDING");
+  assert.equal((await next.get(`/tasks/${unseen}`)).status, 404);
+  assert.deepEqual([(await next.stats("mail")).ready, (await next.stats("other")).dlq], [1, 1]);
+  assert.equal((await next.get("/admin/keys", "admin-acme")).json.keys.length, 1);
+  assert.equal(await next.create({ command: "mail", payload, idempotencyKey: "k" }), waiting);
+  assert.equal((await next.claim({ commands: ["mail"] })).id, waiting);
+});
+
+test("a restore stops at a moment", async (t) => {
+  const { server, backupDir } = await prepared(t);
+  await backup(server, { name: "daily" });
+  await server.clock.advance(1000);
+  const before = await server.create({ command: "mail" });
+  const atMs = server.clock.nowMs();
+  await server.clock.advance(1000);
+  const after = await server.create({ command: "mail" });
+  await backup(server, { name: "daily" });
+  const dataDir = join(await folder(t), "data");
+  await restoreBackup({ directory: join(backupDir, "daily"), dataDir, atMs });
+  const next = await opened(t, dataDir);
+  assert.equal((await next.get(`/tasks/${before}`)).status, 200);
+  assert.equal((await next.get(`/tasks/${after}`)).status, 404);
+  const early = {
+    directory: join(backupDir, "daily"),
+    dataDir: join(await folder(t), "d"),
+    atMs: 1,
+  };
+  await assert.rejects(restoreBackup(early), /the backup begins at .*choose a later moment/);
+});
+
+test("a backup that is damaged, cut off or not whole is refused, and nothing is written", async (t) => {
+  const { server, backupDir } = await prepared(t);
+  await server.create();
+  await backup(server, { name: "daily" });
+  await server.create();
+  await backup(server, { name: "daily" });
+  const directory = join(backupDir, "daily");
+  const files = await readdir(directory, { recursive: true });
+  for (const name of files.filter((each) => /\.(full|log)$/.test(each))) {
+    const whole = await readFile(join(directory, name));
+    const flipped = Buffer.from(whole);
+    flipped[whole.length >> 1] = (flipped[whole.length >> 1] as number) ^ 1;
+    for (const bad of [flipped, whole.subarray(0, -1), whole.subarray(0, whole.length >> 1)]) {
+      const copy = join(await folder(t), "copy");
+      await cp(directory, copy, { recursive: true });
+      await writeFile(join(copy, name), bad);
+      await assert.rejects(verifyBackup(copy), /damaged|not a backup/);
+      const dataDir = join(await folder(t), "data");
+      await assert.rejects(restoreBackup({ directory: copy, dataDir, atMs: end }));
+      await assert.rejects(readdir(dataDir), { code: "ENOENT" });
+    }
+  }
+  const inUse = { directory, dataDir: server.config.dataDir, atMs: end };
+  await assert.rejects(restoreBackup(inUse), /is not empty; restore into a new directory/);
+  await assert.rejects(verifyBackup(await folder(t)), /there is no backup in/);
+});
+
+test("a name that leads elsewhere is refused", async (t) => {
+  const { server } = await prepared(t);
+  for (const name of ["", "../x", "a/b", ".", "x".repeat(200)]) {
+    const reply = await backup(server, { name });
+    assert.equal(reply.status, 400, reply.text);
+  }
+  assert.equal((await server.post("/admin/backups", { name: "x" }, "admin-acme")).status, 403);
+});
