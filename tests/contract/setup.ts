@@ -214,6 +214,8 @@ export class World {
         PRODUCER_AUTH_CONFIG: JSON.stringify(producerTokens),
         WORKER_AUTH_CONFIG: JSON.stringify(workerTokens),
         CODEQ_DATA_DIR: this.directory || "unused",
+        // An idle server plans nothing.
+        CODEQ_ARTIFACT_SWEEP_SECONDS: "0",
       },
       readFile: () => "",
     });

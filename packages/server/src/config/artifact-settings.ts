@@ -42,9 +42,9 @@ export const artifactSettings: {
       "Most artifacts that are stored at the same time; beyond it uploads are refused for a moment.",
   },
   artifactSweepSeconds: {
-    ...seconds(60, 366 * 86_400, 6 * 3600),
+    ...seconds(0, 366 * 86_400, 6 * 3600),
     about:
-      "How often files are looked for that no result names and whose task has ended; also at every start.",
+      "How often the server looks for files that no result names and whose task has ended; 0 looks for them only at start.",
   },
   s3Endpoint: {
     parser: url,

@@ -18,12 +18,13 @@ export function collectArtifacts(parts: {
   readonly logger: Logger;
 }): Job {
   const { queue, artifacts, clock, logger, config } = parts;
-  let nextMs = clock.monotonicMs();
+  const everyMs = config.artifactSweepSeconds * 1000;
+  let nextMs: number | undefined = clock.monotonicMs();
   return {
     name: "collect-artifacts",
     nextMs: () => nextMs,
     runOnce: async () => {
-      nextMs = clock.monotonicMs() + config.artifactSweepSeconds * 1000;
+      nextMs = everyMs > 0 ? clock.monotonicMs() + everyMs : undefined;
       artifacts
         .collect((id) => queue.artifactsOf(id))
         .then((removed) => {
