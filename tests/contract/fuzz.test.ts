@@ -19,7 +19,7 @@ interface FuzzRequest {
   readonly advanceMs: number;
 }
 
-const statuses = new Set([200, 201, 202, 204, 400, 401, 403, 404, 409, 413]);
+const statuses = new Set([200, 201, 202, 204, 400, 401, 403, 404, 409, 413, 422]);
 const requestsTotal = 4500;
 
 /** Ids that the server has given out, which the requests then use. */

@@ -146,7 +146,7 @@ export async function openInProcess(options: InProcessOptions): Promise<InProces
 }
 
 function readConfig(env: Readonly<Record<string, string>>): Config {
-  const memory = { PERSISTENCE_PROVIDER: "memory" };
+  const memory = { PERSISTENCE_PROVIDER: "memory", CODEQ_ARTIFACT_SWEEP_SECONDS: "0" };
   const loaded = loadConfig({ argv: [], env: { ...env, ...memory }, readFile: () => "" });
   if (loaded.ok) return loaded.config;
   throw new Error(`the configuration has problems: ${loaded.problems.join("; ")}`);
