@@ -187,7 +187,8 @@ async function send(server: RunningServer, ids: KnownIds, request: FuzzRequest):
   else if (type.startsWith("text/event-stream")) assert.match(reply.text, /^retry: /);
   else if (reply.status === 204) assert.equal(reply.text, "");
   else if (reply.status >= 400) {
-    assert.deepEqual(Object.keys(reply.json), ["error"]);
+    const members = reply.status === 422 ? ["error", "field"] : ["error"];
+    assert.deepEqual(Object.keys(reply.json), members);
     assert.equal(typeof reply.json.error, "string");
   } else assert.equal(typeof reply.json, "object");
   ids.learn(reply.text);

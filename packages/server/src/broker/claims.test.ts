@@ -114,6 +114,7 @@ test("a claim carries the payload, a lease and a token that grows with every cla
   assert.deepEqual(first?.task.place, {
     in: "leased",
     workerId: "worker-1",
+    sinceMs: world.clock.nowMs(),
     untilMs: world.clock.nowMs() + 1234,
     leaseMs: 1234,
   });

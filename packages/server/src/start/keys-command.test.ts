@@ -116,9 +116,9 @@ test("what cannot be done is said, with what to do instead", async (t) => {
     [["list", "--tenant=ACME"], 2, /invalid --tenant/],
     [["revoke"], 2, /the id of a key is needed/],
     [["revoke", "cq_nothing"], 1, /API key not found/],
-    [["rotate"], 2, /keys rotate is not known/],
+    [["rotate"], 2, /unknown command: keys rotate/],
     [["list", "--persistence-provider=memory"], 4, /there is no data/],
-    [[...create, "--persistence-provider=memory"], 4, /there are no files to work on/],
+    [[...create, "--persistence-provider=memory"], 4, /there is no data directory/],
   ] as const) {
     const end = await keys(...argv);
     assert.deepEqual([end.code, end.output], [code, ""], `${argv.join(" ")}: ${end.problem}`);

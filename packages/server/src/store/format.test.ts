@@ -53,7 +53,10 @@ test("data of another version is refused as it is, and says what to start", asyn
   for (const version of [1, 2, 3, 4, 5, 7]) {
     const stored = `{"version":${version},"shards":1}`;
     const { world, start } = await setup(stored);
-    const message = new RegExp(`version ${version}.*reads 6.*version of codeQ that wrote it`, "s");
+    const message = new RegExp(
+      `version ${version}.*reads 6.*version of codeQ that wrote the data`,
+      "s",
+    );
     await assert.rejects(start(1), { code: "format", message });
     assert.deepEqual([...world.contents], [[formatKey, sealed(formatKey, stored)]]);
   }
