@@ -208,12 +208,12 @@ const badStarts: readonly BadStart[] = [
   {
     name: "with another number of shards",
     shards: "2",
-    says: /created with shards=4, the configuration says shards=2.*shards migrate --to 2/,
+    says: /created with shards=4, the configuration has shards=2.*shards migrate --to 2/,
   },
   {
     name: "with one shard",
     shards: "1",
-    says: /created with shards=4, the configuration says shards=1/,
+    says: /created with shards=4, the configuration has shards=1/,
   },
   {
     name: "without the directory of a shard",

@@ -94,6 +94,7 @@ test("a result that is waited for comes when the task ends", async (t) => {
     error: "",
     resultJson: Buffer.from('{"n":1}'),
     attempts: 1,
+    artifacts: [],
   });
   const again = await producer.ask({ awaitResult: { taskId } });
   assert.deepEqual(again["taskResult"], taskResult);
