@@ -113,7 +113,7 @@ function linesOf(call: Call, queues: readonly QueueDetails[]): string[] {
     { title: "IN/S", align: "right", show: ({ rates }) => rate(rates.enqueued) },
     { title: "OUT/S", align: "right", show: ({ rates }) => rate(rates.completed + rates.failed) },
     { title: "OLDEST", align: "right", show: ({ oldestSeconds }) => age(oldestSeconds) },
-    { title: "DRAIN", align: "right", show: ({ drainSeconds }) => age(drainSeconds) },
+    { title: "DRAIN", align: "right", show: ({ drainSeconds }) => age(drainSeconds || undefined) },
   ];
   const pauses = queues.flatMap(({ command, paused }) =>
     paused === undefined ? [] : [style.yellow(pauseLine({ command, ...paused }))],
