@@ -274,7 +274,7 @@ test("what cannot be read stops the change, or is set aside when that is asked f
     (key) => key.startsWith("codeq/tasks/") && idOf(key) !== idOf(withResult),
   ) as string;
   await damage(dataDir, [task, withResult]);
-  await assert.rejects(migrate(dataDir, 2), /cannot be read. The data is as it was.*--set-aside/);
+  await assert.rejects(migrate(dataDir, 2), /cannot be read. The data is unchanged.*--set-aside/);
   assert.equal(await abortMigration({ config: configOf(dataDir) }), true);
   const migrated = await migrate(dataDir, 2, { setsAsideDamaged: true });
   assert.deepEqual([migrated.tasks, migrated.setAside], [99, 2]);
@@ -303,7 +303,7 @@ test("what is in use, missing, a link or a stranger is refused, and nothing is c
   await assert.rejects(migrate(dataDir, 3), /shard-1 is missing or empty/);
   assert.equal(existsSync(join(dataDir, "shard-1")), false);
   symlinkSync(`${dataDir}-shard-1`, join(dataDir, "shard-1"));
-  await assert.rejects(migrate(dataDir, 3), /shard-1 is a link or on another disk/);
+  await assert.rejects(migrate(dataDir, 3), /shard-1 is a symbolic link or on another disk/);
   renameSync(join(dataDir, "shard-1"), `${dataDir}-link`);
   renameSync(`${dataDir}-shard-1`, join(dataDir, "shard-1"));
   await assertSame(dataDir, 2, before);

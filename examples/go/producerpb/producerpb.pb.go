@@ -84,10 +84,12 @@ type CreateTask struct {
 	MaxAttempts    int32  `protobuf:"varint,6,opt,name=max_attempts,json=maxAttempts,proto3" json:"max_attempts,omitempty"`
 	IdempotencyKey string `protobuf:"bytes,7,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Wins over delay_seconds.
-	RunAt         *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=run_at,json=runAt,proto3" json:"run_at,omitempty"`
-	DelaySeconds  int32                  `protobuf:"varint,9,opt,name=delay_seconds,json=delaySeconds,proto3" json:"delay_seconds,omitempty"`
-	TraceParent   string                 `protobuf:"bytes,10,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
-	TraceState    string                 `protobuf:"bytes,11,opt,name=trace_state,json=traceState,proto3" json:"trace_state,omitempty"`
+	RunAt        *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=run_at,json=runAt,proto3" json:"run_at,omitempty"`
+	DelaySeconds int32                  `protobuf:"varint,9,opt,name=delay_seconds,json=delaySeconds,proto3" json:"delay_seconds,omitempty"`
+	TraceParent  string                 `protobuf:"bytes,10,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
+	TraceState   string                 `protobuf:"bytes,11,opt,name=trace_state,json=traceState,proto3" json:"trace_state,omitempty"`
+	// Labels to find the task by.
+	Tags          []string `protobuf:"bytes,100,rep,name=tags,proto3" json:"tags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -199,6 +201,13 @@ func (x *CreateTask) GetTraceState() string {
 	return ""
 }
 
+func (x *CreateTask) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
 type CreateTaskBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tasks         []*CreateTask          `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
@@ -243,7 +252,7 @@ func (x *CreateTaskBatch) GetTasks() []*CreateTask {
 	return nil
 }
 
-// Asks what became of a task. It is answered when the task has ended or the time is over.
+// Asks for the result of a task. It is answered when the task has ended or the time is over.
 type AwaitResult struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	TaskId string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -594,6 +603,84 @@ func (x *CreateAckBatch) GetAcks() []*CreateAck {
 	return nil
 }
 
+// A file that belongs to a result. A link has a name and a URL only.
+type Artifact struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Url   string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	Bytes uint64                 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Of the content, in hexadecimal digits.
+	Sha256        string `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	ContentType   string `protobuf:"bytes,5,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Artifact) Reset() {
+	*x = Artifact{}
+	mi := &file_producerpb_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Artifact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Artifact) ProtoMessage() {}
+
+func (x *Artifact) ProtoReflect() protoreflect.Message {
+	mi := &file_producerpb_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
+func (*Artifact) Descriptor() ([]byte, []int) {
+	return file_producerpb_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Artifact) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Artifact) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Artifact) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Artifact) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *Artifact) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
 type TaskResult struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	TaskId string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -607,15 +694,16 @@ type TaskResult struct {
 	// What a failed task failed with.
 	Error string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
 	// Deliveries, with the one that ended in this result.
-	Attempts      int32  `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	ErrorCode     string `protobuf:"bytes,100,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	Attempts      int32       `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	ErrorCode     string      `protobuf:"bytes,100,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
+	Artifacts     []*Artifact `protobuf:"bytes,101,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskResult) Reset() {
 	*x = TaskResult{}
-	mi := &file_producerpb_proto_msgTypes[8]
+	mi := &file_producerpb_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +715,7 @@ func (x *TaskResult) String() string {
 func (*TaskResult) ProtoMessage() {}
 
 func (x *TaskResult) ProtoReflect() protoreflect.Message {
-	mi := &file_producerpb_proto_msgTypes[8]
+	mi := &file_producerpb_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +728,7 @@ func (x *TaskResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskResult.ProtoReflect.Descriptor instead.
 func (*TaskResult) Descriptor() ([]byte, []int) {
-	return file_producerpb_proto_rawDescGZIP(), []int{8}
+	return file_producerpb_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TaskResult) GetTaskId() string {
@@ -699,6 +787,13 @@ func (x *TaskResult) GetErrorCode() string {
 	return ""
 }
 
+func (x *TaskResult) GetArtifacts() []*Artifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
 // An event that could not be handled; the session goes on. The worker stream has a message of this
 // name with the two numbers the other way round.
 type ServerError struct {
@@ -712,7 +807,7 @@ type ServerError struct {
 
 func (x *ServerError) Reset() {
 	*x = ServerError{}
-	mi := &file_producerpb_proto_msgTypes[9]
+	mi := &file_producerpb_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +819,7 @@ func (x *ServerError) String() string {
 func (*ServerError) ProtoMessage() {}
 
 func (x *ServerError) ProtoReflect() protoreflect.Message {
-	mi := &file_producerpb_proto_msgTypes[9]
+	mi := &file_producerpb_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +832,7 @@ func (x *ServerError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerError.ProtoReflect.Descriptor instead.
 func (*ServerError) Descriptor() ([]byte, []int) {
-	return file_producerpb_proto_rawDescGZIP(), []int{9}
+	return file_producerpb_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ServerError) GetCode() string {
@@ -777,7 +872,7 @@ type ServerEvent struct {
 
 func (x *ServerEvent) Reset() {
 	*x = ServerEvent{}
-	mi := &file_producerpb_proto_msgTypes[10]
+	mi := &file_producerpb_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -789,7 +884,7 @@ func (x *ServerEvent) String() string {
 func (*ServerEvent) ProtoMessage() {}
 
 func (x *ServerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_producerpb_proto_msgTypes[10]
+	mi := &file_producerpb_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -802,7 +897,7 @@ func (x *ServerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerEvent.ProtoReflect.Descriptor instead.
 func (*ServerEvent) Descriptor() ([]byte, []int) {
-	return file_producerpb_proto_rawDescGZIP(), []int{10}
+	return file_producerpb_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ServerEvent) GetEvent() isServerEvent_Event {
@@ -898,7 +993,7 @@ const file_producerpb_proto_rawDesc = "" +
 	"\x10producerpb.proto\x12\n" +
 	"producerpb\x1a\x1fgoogle/protobuf/timestamp.proto\"\x1d\n" +
 	"\x05Hello\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"\xf0\x02\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"\x84\x03\n" +
 	"\n" +
 	"CreateTask\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
@@ -913,7 +1008,8 @@ const file_producerpb_proto_rawDesc = "" +
 	"\ftrace_parent\x18\n" +
 	" \x01(\tR\vtraceParent\x12\x1f\n" +
 	"\vtrace_state\x18\v \x01(\tR\n" +
-	"traceState\"?\n" +
+	"traceState\x12\x12\n" +
+	"\x04tags\x18d \x03(\tR\x04tags\"?\n" +
 	"\x0fCreateTaskBatch\x12,\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x16.producerpb.CreateTaskR\x05tasks\"I\n" +
 	"\vAwaitResult\x12\x17\n" +
@@ -937,7 +1033,13 @@ const file_producerpb_proto_rawDesc = "" +
 	"\n" +
 	"error_code\x18d \x01(\tR\terrorCode\";\n" +
 	"\x0eCreateAckBatch\x12)\n" +
-	"\x04acks\x18\x01 \x03(\v2\x15.producerpb.CreateAckR\x04acks\"\xe4\x01\n" +
+	"\x04acks\x18\x01 \x03(\v2\x15.producerpb.CreateAckR\x04acks\"\x81\x01\n" +
+	"\bArtifact\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x16\n" +
+	"\x06sha256\x18\x04 \x01(\tR\x06sha256\x12!\n" +
+	"\fcontent_type\x18\x05 \x01(\tR\vcontentType\"\x98\x02\n" +
 	"\n" +
 	"TaskResult\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x0e\n" +
@@ -949,7 +1051,8 @@ const file_producerpb_proto_rawDesc = "" +
 	"\x05error\x18\x06 \x01(\tR\x05error\x12\x1a\n" +
 	"\battempts\x18\a \x01(\x05R\battempts\x12\x1d\n" +
 	"\n" +
-	"error_code\x18d \x01(\tR\terrorCode\"Z\n" +
+	"error_code\x18d \x01(\tR\terrorCode\x122\n" +
+	"\tartifacts\x18e \x03(\v2\x14.producerpb.ArtifactR\tartifacts\"Z\n" +
 	"\vServerError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1d\n" +
@@ -979,7 +1082,7 @@ func file_producerpb_proto_rawDescGZIP() []byte {
 	return file_producerpb_proto_rawDescData
 }
 
-var file_producerpb_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_producerpb_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_producerpb_proto_goTypes = []any{
 	(*Hello)(nil),                 // 0: producerpb.Hello
 	(*CreateTask)(nil),            // 1: producerpb.CreateTask
@@ -989,31 +1092,33 @@ var file_producerpb_proto_goTypes = []any{
 	(*HelloAck)(nil),              // 5: producerpb.HelloAck
 	(*CreateAck)(nil),             // 6: producerpb.CreateAck
 	(*CreateAckBatch)(nil),        // 7: producerpb.CreateAckBatch
-	(*TaskResult)(nil),            // 8: producerpb.TaskResult
-	(*ServerError)(nil),           // 9: producerpb.ServerError
-	(*ServerEvent)(nil),           // 10: producerpb.ServerEvent
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*Artifact)(nil),              // 8: producerpb.Artifact
+	(*TaskResult)(nil),            // 9: producerpb.TaskResult
+	(*ServerError)(nil),           // 10: producerpb.ServerError
+	(*ServerEvent)(nil),           // 11: producerpb.ServerEvent
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
 }
 var file_producerpb_proto_depIdxs = []int32{
-	11, // 0: producerpb.CreateTask.run_at:type_name -> google.protobuf.Timestamp
+	12, // 0: producerpb.CreateTask.run_at:type_name -> google.protobuf.Timestamp
 	1,  // 1: producerpb.CreateTaskBatch.tasks:type_name -> producerpb.CreateTask
 	0,  // 2: producerpb.ProducerEvent.hello:type_name -> producerpb.Hello
 	1,  // 3: producerpb.ProducerEvent.create:type_name -> producerpb.CreateTask
 	2,  // 4: producerpb.ProducerEvent.create_batch:type_name -> producerpb.CreateTaskBatch
 	3,  // 5: producerpb.ProducerEvent.await_result:type_name -> producerpb.AwaitResult
 	6,  // 6: producerpb.CreateAckBatch.acks:type_name -> producerpb.CreateAck
-	5,  // 7: producerpb.ServerEvent.hello_ack:type_name -> producerpb.HelloAck
-	6,  // 8: producerpb.ServerEvent.create_ack:type_name -> producerpb.CreateAck
-	9,  // 9: producerpb.ServerEvent.error:type_name -> producerpb.ServerError
-	7,  // 10: producerpb.ServerEvent.create_ack_batch:type_name -> producerpb.CreateAckBatch
-	8,  // 11: producerpb.ServerEvent.task_result:type_name -> producerpb.TaskResult
-	4,  // 12: producerpb.ProducerStream.Stream:input_type -> producerpb.ProducerEvent
-	10, // 13: producerpb.ProducerStream.Stream:output_type -> producerpb.ServerEvent
-	13, // [13:14] is the sub-list for method output_type
-	12, // [12:13] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	8,  // 7: producerpb.TaskResult.artifacts:type_name -> producerpb.Artifact
+	5,  // 8: producerpb.ServerEvent.hello_ack:type_name -> producerpb.HelloAck
+	6,  // 9: producerpb.ServerEvent.create_ack:type_name -> producerpb.CreateAck
+	10, // 10: producerpb.ServerEvent.error:type_name -> producerpb.ServerError
+	7,  // 11: producerpb.ServerEvent.create_ack_batch:type_name -> producerpb.CreateAckBatch
+	9,  // 12: producerpb.ServerEvent.task_result:type_name -> producerpb.TaskResult
+	4,  // 13: producerpb.ProducerStream.Stream:input_type -> producerpb.ProducerEvent
+	11, // 14: producerpb.ProducerStream.Stream:output_type -> producerpb.ServerEvent
+	14, // [14:15] is the sub-list for method output_type
+	13, // [13:14] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_producerpb_proto_init() }
@@ -1027,7 +1132,7 @@ func file_producerpb_proto_init() {
 		(*ProducerEvent_CreateBatch)(nil),
 		(*ProducerEvent_AwaitResult)(nil),
 	}
-	file_producerpb_proto_msgTypes[10].OneofWrappers = []any{
+	file_producerpb_proto_msgTypes[11].OneofWrappers = []any{
 		(*ServerEvent_HelloAck)(nil),
 		(*ServerEvent_CreateAck)(nil),
 		(*ServerEvent_Error)(nil),
@@ -1040,7 +1145,7 @@ func file_producerpb_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_producerpb_proto_rawDesc), len(file_producerpb_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -49,8 +49,10 @@ type Task struct {
 	// has replaced its own, even one under the same worker id.
 	LeaseToken uint64 `protobuf:"varint,100,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
 	// W3C trace context of the producer, if it sent one.
-	TraceParent   string `protobuf:"bytes,101,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
-	TraceState    string `protobuf:"bytes,102,opt,name=trace_state,json=traceState,proto3" json:"trace_state,omitempty"`
+	TraceParent string `protobuf:"bytes,101,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
+	TraceState  string `protobuf:"bytes,102,opt,name=trace_state,json=traceState,proto3" json:"trace_state,omitempty"`
+	// Labels that the producer gave it.
+	Tags          []string `protobuf:"bytes,103,rep,name=tags,proto3" json:"tags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -197,6 +199,13 @@ func (x *Task) GetTraceState() string {
 	return ""
 }
 
+func (x *Task) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
 // Has to be the first event.
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -315,6 +324,78 @@ func (x *Ready) GetCount() int32 {
 	return 0
 }
 
+// A file that belongs to a result: a link, or content that the server stores. Large files are stored before the
+// result, with PUT /v1/codeq/tasks/<id>/artifacts/<name>.
+type Artifact struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Where the file is; kept as it is.
+	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// The file itself, when there is no URL.
+	Content       []byte `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
+	ContentType   string `protobuf:"bytes,4,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Artifact) Reset() {
+	*x = Artifact{}
+	mi := &file_workerpb_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Artifact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Artifact) ProtoMessage() {}
+
+func (x *Artifact) ProtoReflect() protoreflect.Message {
+	mi := &file_workerpb_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
+func (*Artifact) Descriptor() ([]byte, []int) {
+	return file_workerpb_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Artifact) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Artifact) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Artifact) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *Artifact) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
 type Result struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	TaskId string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -325,14 +406,15 @@ type Result struct {
 	// Needed when the status is FAILED.
 	Error string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	// Zero is not checked.
-	LeaseToken    uint64 `protobuf:"varint,100,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
+	LeaseToken    uint64      `protobuf:"varint,100,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
+	Artifacts     []*Artifact `protobuf:"bytes,101,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Result) Reset() {
 	*x = Result{}
-	mi := &file_workerpb_proto_msgTypes[3]
+	mi := &file_workerpb_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -344,7 +426,7 @@ func (x *Result) String() string {
 func (*Result) ProtoMessage() {}
 
 func (x *Result) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[3]
+	mi := &file_workerpb_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -357,7 +439,7 @@ func (x *Result) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Result.ProtoReflect.Descriptor instead.
 func (*Result) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{3}
+	return file_workerpb_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Result) GetTaskId() string {
@@ -395,6 +477,13 @@ func (x *Result) GetLeaseToken() uint64 {
 	return 0
 }
 
+func (x *Result) GetArtifacts() []*Artifact {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
 type Nack struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	TaskId string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -408,7 +497,7 @@ type Nack struct {
 
 func (x *Nack) Reset() {
 	*x = Nack{}
-	mi := &file_workerpb_proto_msgTypes[4]
+	mi := &file_workerpb_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -420,7 +509,7 @@ func (x *Nack) String() string {
 func (*Nack) ProtoMessage() {}
 
 func (x *Nack) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[4]
+	mi := &file_workerpb_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -433,7 +522,7 @@ func (x *Nack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nack.ProtoReflect.Descriptor instead.
 func (*Nack) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{4}
+	return file_workerpb_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Nack) GetTaskId() string {
@@ -464,19 +553,77 @@ func (x *Nack) GetLeaseToken() uint64 {
 	return 0
 }
 
+// How far the work has come.
+type Progress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From 0 to 100.
+	Percent       int32  `protobuf:"varint,1,opt,name=percent,proto3" json:"percent,omitempty"`
+	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Progress) Reset() {
+	*x = Progress{}
+	mi := &file_workerpb_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Progress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Progress) ProtoMessage() {}
+
+func (x *Progress) ProtoReflect() protoreflect.Message {
+	mi := &file_workerpb_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Progress.ProtoReflect.Descriptor instead.
+func (*Progress) Descriptor() ([]byte, []int) {
+	return file_workerpb_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Progress) GetPercent() int32 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+func (x *Progress) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 type Heartbeat struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	TaskId string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// From now; zero means the default lease.
 	ExtendSeconds int32  `protobuf:"varint,2,opt,name=extend_seconds,json=extendSeconds,proto3" json:"extend_seconds,omitempty"`
 	LeaseToken    uint64 `protobuf:"varint,100,opt,name=lease_token,json=leaseToken,proto3" json:"lease_token,omitempty"`
+	// For people who look at the task; a few reports a second are kept, the others dropped.
+	Progress *Progress `protobuf:"bytes,101,opt,name=progress,proto3" json:"progress,omitempty"`
+	// Lines for people who look at the task.
+	Logs          []string `protobuf:"bytes,102,rep,name=logs,proto3" json:"logs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_workerpb_proto_msgTypes[5]
+	mi := &file_workerpb_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -488,7 +635,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[5]
+	mi := &file_workerpb_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -501,7 +648,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{5}
+	return file_workerpb_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Heartbeat) GetTaskId() string {
@@ -525,6 +672,20 @@ func (x *Heartbeat) GetLeaseToken() uint64 {
 	return 0
 }
 
+func (x *Heartbeat) GetProgress() *Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+func (x *Heartbeat) GetLogs() []string {
+	if x != nil {
+		return x.Logs
+	}
+	return nil
+}
+
 type Abandon struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	TaskId     string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
@@ -537,7 +698,7 @@ type Abandon struct {
 
 func (x *Abandon) Reset() {
 	*x = Abandon{}
-	mi := &file_workerpb_proto_msgTypes[6]
+	mi := &file_workerpb_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +710,7 @@ func (x *Abandon) String() string {
 func (*Abandon) ProtoMessage() {}
 
 func (x *Abandon) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[6]
+	mi := &file_workerpb_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +723,7 @@ func (x *Abandon) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Abandon.ProtoReflect.Descriptor instead.
 func (*Abandon) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{6}
+	return file_workerpb_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Abandon) GetTaskId() string {
@@ -595,7 +756,7 @@ type ResultBatch struct {
 
 func (x *ResultBatch) Reset() {
 	*x = ResultBatch{}
-	mi := &file_workerpb_proto_msgTypes[7]
+	mi := &file_workerpb_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -607,7 +768,7 @@ func (x *ResultBatch) String() string {
 func (*ResultBatch) ProtoMessage() {}
 
 func (x *ResultBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[7]
+	mi := &file_workerpb_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -620,7 +781,7 @@ func (x *ResultBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultBatch.ProtoReflect.Descriptor instead.
 func (*ResultBatch) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{7}
+	return file_workerpb_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ResultBatch) GetResults() []*Result {
@@ -648,7 +809,7 @@ type WorkerEvent struct {
 
 func (x *WorkerEvent) Reset() {
 	*x = WorkerEvent{}
-	mi := &file_workerpb_proto_msgTypes[8]
+	mi := &file_workerpb_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +821,7 @@ func (x *WorkerEvent) String() string {
 func (*WorkerEvent) ProtoMessage() {}
 
 func (x *WorkerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[8]
+	mi := &file_workerpb_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +834,7 @@ func (x *WorkerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerEvent.ProtoReflect.Descriptor instead.
 func (*WorkerEvent) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{8}
+	return file_workerpb_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WorkerEvent) GetEvent() isWorkerEvent_Event {
@@ -804,7 +965,7 @@ type HelloAck struct {
 
 func (x *HelloAck) Reset() {
 	*x = HelloAck{}
-	mi := &file_workerpb_proto_msgTypes[9]
+	mi := &file_workerpb_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +977,7 @@ func (x *HelloAck) String() string {
 func (*HelloAck) ProtoMessage() {}
 
 func (x *HelloAck) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[9]
+	mi := &file_workerpb_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +990,7 @@ func (x *HelloAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloAck.ProtoReflect.Descriptor instead.
 func (*HelloAck) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{9}
+	return file_workerpb_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *HelloAck) GetWorkerId() string {
@@ -862,7 +1023,7 @@ type TaskAssignment struct {
 
 func (x *TaskAssignment) Reset() {
 	*x = TaskAssignment{}
-	mi := &file_workerpb_proto_msgTypes[10]
+	mi := &file_workerpb_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +1035,7 @@ func (x *TaskAssignment) String() string {
 func (*TaskAssignment) ProtoMessage() {}
 
 func (x *TaskAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[10]
+	mi := &file_workerpb_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +1048,7 @@ func (x *TaskAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskAssignment.ProtoReflect.Descriptor instead.
 func (*TaskAssignment) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{10}
+	return file_workerpb_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TaskAssignment) GetTask() *Task {
@@ -907,7 +1068,7 @@ type TaskBatch struct {
 
 func (x *TaskBatch) Reset() {
 	*x = TaskBatch{}
-	mi := &file_workerpb_proto_msgTypes[11]
+	mi := &file_workerpb_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1080,7 @@ func (x *TaskBatch) String() string {
 func (*TaskBatch) ProtoMessage() {}
 
 func (x *TaskBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[11]
+	mi := &file_workerpb_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1093,7 @@ func (x *TaskBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskBatch.ProtoReflect.Descriptor instead.
 func (*TaskBatch) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{11}
+	return file_workerpb_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TaskBatch) GetTasks() []*Task {
@@ -957,7 +1118,7 @@ type ResultAck struct {
 
 func (x *ResultAck) Reset() {
 	*x = ResultAck{}
-	mi := &file_workerpb_proto_msgTypes[12]
+	mi := &file_workerpb_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -969,7 +1130,7 @@ func (x *ResultAck) String() string {
 func (*ResultAck) ProtoMessage() {}
 
 func (x *ResultAck) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[12]
+	mi := &file_workerpb_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -982,7 +1143,7 @@ func (x *ResultAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultAck.ProtoReflect.Descriptor instead.
 func (*ResultAck) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{12}
+	return file_workerpb_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResultAck) GetTaskId() string {
@@ -1030,7 +1191,7 @@ type ResultAckBatch struct {
 
 func (x *ResultAckBatch) Reset() {
 	*x = ResultAckBatch{}
-	mi := &file_workerpb_proto_msgTypes[13]
+	mi := &file_workerpb_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1203,7 @@ func (x *ResultAckBatch) String() string {
 func (*ResultAckBatch) ProtoMessage() {}
 
 func (x *ResultAckBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[13]
+	mi := &file_workerpb_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1216,7 @@ func (x *ResultAckBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultAckBatch.ProtoReflect.Descriptor instead.
 func (*ResultAckBatch) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{13}
+	return file_workerpb_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResultAckBatch) GetAcks() []*ResultAck {
@@ -1081,7 +1242,7 @@ type HeartbeatAck struct {
 
 func (x *HeartbeatAck) Reset() {
 	*x = HeartbeatAck{}
-	mi := &file_workerpb_proto_msgTypes[14]
+	mi := &file_workerpb_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1254,7 @@ func (x *HeartbeatAck) String() string {
 func (*HeartbeatAck) ProtoMessage() {}
 
 func (x *HeartbeatAck) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[14]
+	mi := &file_workerpb_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1267,7 @@ func (x *HeartbeatAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatAck.ProtoReflect.Descriptor instead.
 func (*HeartbeatAck) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{14}
+	return file_workerpb_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *HeartbeatAck) GetTaskId() string {
@@ -1167,7 +1328,7 @@ type NackAck struct {
 
 func (x *NackAck) Reset() {
 	*x = NackAck{}
-	mi := &file_workerpb_proto_msgTypes[15]
+	mi := &file_workerpb_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1340,7 @@ func (x *NackAck) String() string {
 func (*NackAck) ProtoMessage() {}
 
 func (x *NackAck) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[15]
+	mi := &file_workerpb_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1353,7 @@ func (x *NackAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NackAck.ProtoReflect.Descriptor instead.
 func (*NackAck) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{15}
+	return file_workerpb_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NackAck) GetTaskId() string {
@@ -1257,7 +1418,7 @@ type AbandonAck struct {
 
 func (x *AbandonAck) Reset() {
 	*x = AbandonAck{}
-	mi := &file_workerpb_proto_msgTypes[16]
+	mi := &file_workerpb_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1269,7 +1430,7 @@ func (x *AbandonAck) String() string {
 func (*AbandonAck) ProtoMessage() {}
 
 func (x *AbandonAck) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[16]
+	mi := &file_workerpb_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1282,7 +1443,7 @@ func (x *AbandonAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbandonAck.ProtoReflect.Descriptor instead.
 func (*AbandonAck) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{16}
+	return file_workerpb_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AbandonAck) GetTaskId() string {
@@ -1333,7 +1494,7 @@ type ServerError struct {
 
 func (x *ServerError) Reset() {
 	*x = ServerError{}
-	mi := &file_workerpb_proto_msgTypes[17]
+	mi := &file_workerpb_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1345,7 +1506,7 @@ func (x *ServerError) String() string {
 func (*ServerError) ProtoMessage() {}
 
 func (x *ServerError) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[17]
+	mi := &file_workerpb_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1358,7 +1519,7 @@ func (x *ServerError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerError.ProtoReflect.Descriptor instead.
 func (*ServerError) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{17}
+	return file_workerpb_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ServerError) GetMessage() string {
@@ -1402,7 +1563,7 @@ type ServerEvent struct {
 
 func (x *ServerEvent) Reset() {
 	*x = ServerEvent{}
-	mi := &file_workerpb_proto_msgTypes[18]
+	mi := &file_workerpb_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1575,7 @@ func (x *ServerEvent) String() string {
 func (*ServerEvent) ProtoMessage() {}
 
 func (x *ServerEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_workerpb_proto_msgTypes[18]
+	mi := &file_workerpb_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1588,7 @@ func (x *ServerEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerEvent.ProtoReflect.Descriptor instead.
 func (*ServerEvent) Descriptor() ([]byte, []int) {
-	return file_workerpb_proto_rawDescGZIP(), []int{18}
+	return file_workerpb_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ServerEvent) GetEvent() isServerEvent_Event {
@@ -1580,7 +1741,7 @@ var File_workerpb_proto protoreflect.FileDescriptor
 
 const file_workerpb_proto_rawDesc = "" +
 	"\n" +
-	"\x0eworkerpb.proto\x12\bworkerpb\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8d\x04\n" +
+	"\x0eworkerpb.proto\x12\bworkerpb\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa1\x04\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12\x18\n" +
@@ -1603,14 +1764,20 @@ const file_workerpb_proto_rawDesc = "" +
 	"leaseToken\x12!\n" +
 	"\ftrace_parent\x18e \x01(\tR\vtraceParent\x12\x1f\n" +
 	"\vtrace_state\x18f \x01(\tR\n" +
-	"traceState\":\n" +
+	"traceState\x12\x12\n" +
+	"\x04tags\x18g \x03(\tR\x04tags\":\n" +
 	"\x05Hello\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x1b\n" +
 	"\tworker_id\x18\x02 \x01(\tR\bworkerId\"^\n" +
 	"\x05Ready\x12\x1a\n" +
 	"\bcommands\x18\x01 \x03(\tR\bcommands\x12#\n" +
 	"\rlease_seconds\x18\x02 \x01(\x05R\fleaseSeconds\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x05R\x05count\"\x91\x01\n" +
+	"\x05count\x18\x03 \x01(\x05R\x05count\"m\n" +
+	"\bArtifact\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x18\n" +
+	"\acontent\x18\x03 \x01(\fR\acontent\x12!\n" +
+	"\fcontent_type\x18\x04 \x01(\tR\vcontentType\"\xc3\x01\n" +
 	"\x06Result\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x12\x1f\n" +
@@ -1618,18 +1785,24 @@ const file_workerpb_proto_rawDesc = "" +
 	"resultJson\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x12\x1f\n" +
 	"\vlease_token\x18d \x01(\x04R\n" +
-	"leaseToken\"}\n" +
+	"leaseToken\x120\n" +
+	"\tartifacts\x18e \x03(\v2\x12.workerpb.ArtifactR\tartifacts\"}\n" +
 	"\x04Nack\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12#\n" +
 	"\rdelay_seconds\x18\x02 \x01(\x05R\fdelaySeconds\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1f\n" +
 	"\vlease_token\x18d \x01(\x04R\n" +
-	"leaseToken\"l\n" +
+	"leaseToken\"8\n" +
+	"\bProgress\x12\x18\n" +
+	"\apercent\x18\x01 \x01(\x05R\apercent\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xb0\x01\n" +
 	"\tHeartbeat\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12%\n" +
 	"\x0eextend_seconds\x18\x02 \x01(\x05R\rextendSeconds\x12\x1f\n" +
 	"\vlease_token\x18d \x01(\x04R\n" +
-	"leaseToken\"e\n" +
+	"leaseToken\x12.\n" +
+	"\bprogress\x18e \x01(\v2\x12.workerpb.ProgressR\bprogress\x12\x12\n" +
+	"\x04logs\x18f \x03(\tR\x04logs\"e\n" +
 	"\aAbandon\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1f\n" +
 	"\vlease_token\x18d \x01(\x04R\n" +
@@ -1726,59 +1899,63 @@ func file_workerpb_proto_rawDescGZIP() []byte {
 	return file_workerpb_proto_rawDescData
 }
 
-var file_workerpb_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_workerpb_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_workerpb_proto_goTypes = []any{
 	(*Task)(nil),                  // 0: workerpb.Task
 	(*Hello)(nil),                 // 1: workerpb.Hello
 	(*Ready)(nil),                 // 2: workerpb.Ready
-	(*Result)(nil),                // 3: workerpb.Result
-	(*Nack)(nil),                  // 4: workerpb.Nack
-	(*Heartbeat)(nil),             // 5: workerpb.Heartbeat
-	(*Abandon)(nil),               // 6: workerpb.Abandon
-	(*ResultBatch)(nil),           // 7: workerpb.ResultBatch
-	(*WorkerEvent)(nil),           // 8: workerpb.WorkerEvent
-	(*HelloAck)(nil),              // 9: workerpb.HelloAck
-	(*TaskAssignment)(nil),        // 10: workerpb.TaskAssignment
-	(*TaskBatch)(nil),             // 11: workerpb.TaskBatch
-	(*ResultAck)(nil),             // 12: workerpb.ResultAck
-	(*ResultAckBatch)(nil),        // 13: workerpb.ResultAckBatch
-	(*HeartbeatAck)(nil),          // 14: workerpb.HeartbeatAck
-	(*NackAck)(nil),               // 15: workerpb.NackAck
-	(*AbandonAck)(nil),            // 16: workerpb.AbandonAck
-	(*ServerError)(nil),           // 17: workerpb.ServerError
-	(*ServerEvent)(nil),           // 18: workerpb.ServerEvent
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(*Artifact)(nil),              // 3: workerpb.Artifact
+	(*Result)(nil),                // 4: workerpb.Result
+	(*Nack)(nil),                  // 5: workerpb.Nack
+	(*Progress)(nil),              // 6: workerpb.Progress
+	(*Heartbeat)(nil),             // 7: workerpb.Heartbeat
+	(*Abandon)(nil),               // 8: workerpb.Abandon
+	(*ResultBatch)(nil),           // 9: workerpb.ResultBatch
+	(*WorkerEvent)(nil),           // 10: workerpb.WorkerEvent
+	(*HelloAck)(nil),              // 11: workerpb.HelloAck
+	(*TaskAssignment)(nil),        // 12: workerpb.TaskAssignment
+	(*TaskBatch)(nil),             // 13: workerpb.TaskBatch
+	(*ResultAck)(nil),             // 14: workerpb.ResultAck
+	(*ResultAckBatch)(nil),        // 15: workerpb.ResultAckBatch
+	(*HeartbeatAck)(nil),          // 16: workerpb.HeartbeatAck
+	(*NackAck)(nil),               // 17: workerpb.NackAck
+	(*AbandonAck)(nil),            // 18: workerpb.AbandonAck
+	(*ServerError)(nil),           // 19: workerpb.ServerError
+	(*ServerEvent)(nil),           // 20: workerpb.ServerEvent
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
 }
 var file_workerpb_proto_depIdxs = []int32{
-	19, // 0: workerpb.Task.created_at:type_name -> google.protobuf.Timestamp
-	19, // 1: workerpb.Task.updated_at:type_name -> google.protobuf.Timestamp
-	3,  // 2: workerpb.ResultBatch.results:type_name -> workerpb.Result
-	1,  // 3: workerpb.WorkerEvent.hello:type_name -> workerpb.Hello
-	2,  // 4: workerpb.WorkerEvent.ready:type_name -> workerpb.Ready
-	3,  // 5: workerpb.WorkerEvent.result:type_name -> workerpb.Result
-	4,  // 6: workerpb.WorkerEvent.nack:type_name -> workerpb.Nack
-	5,  // 7: workerpb.WorkerEvent.heartbeat:type_name -> workerpb.Heartbeat
-	6,  // 8: workerpb.WorkerEvent.abandon:type_name -> workerpb.Abandon
-	7,  // 9: workerpb.WorkerEvent.result_batch:type_name -> workerpb.ResultBatch
-	0,  // 10: workerpb.TaskAssignment.task:type_name -> workerpb.Task
-	0,  // 11: workerpb.TaskBatch.tasks:type_name -> workerpb.Task
-	12, // 12: workerpb.ResultAckBatch.acks:type_name -> workerpb.ResultAck
-	9,  // 13: workerpb.ServerEvent.hello_ack:type_name -> workerpb.HelloAck
-	10, // 14: workerpb.ServerEvent.task:type_name -> workerpb.TaskAssignment
-	12, // 15: workerpb.ServerEvent.result_ack:type_name -> workerpb.ResultAck
-	14, // 16: workerpb.ServerEvent.heartbeat_ack:type_name -> workerpb.HeartbeatAck
-	15, // 17: workerpb.ServerEvent.nack_ack:type_name -> workerpb.NackAck
-	16, // 18: workerpb.ServerEvent.abandon_ack:type_name -> workerpb.AbandonAck
-	17, // 19: workerpb.ServerEvent.error:type_name -> workerpb.ServerError
-	11, // 20: workerpb.ServerEvent.task_batch:type_name -> workerpb.TaskBatch
-	13, // 21: workerpb.ServerEvent.result_ack_batch:type_name -> workerpb.ResultAckBatch
-	8,  // 22: workerpb.WorkerStream.Stream:input_type -> workerpb.WorkerEvent
-	18, // 23: workerpb.WorkerStream.Stream:output_type -> workerpb.ServerEvent
-	23, // [23:24] is the sub-list for method output_type
-	22, // [22:23] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	21, // 0: workerpb.Task.created_at:type_name -> google.protobuf.Timestamp
+	21, // 1: workerpb.Task.updated_at:type_name -> google.protobuf.Timestamp
+	3,  // 2: workerpb.Result.artifacts:type_name -> workerpb.Artifact
+	6,  // 3: workerpb.Heartbeat.progress:type_name -> workerpb.Progress
+	4,  // 4: workerpb.ResultBatch.results:type_name -> workerpb.Result
+	1,  // 5: workerpb.WorkerEvent.hello:type_name -> workerpb.Hello
+	2,  // 6: workerpb.WorkerEvent.ready:type_name -> workerpb.Ready
+	4,  // 7: workerpb.WorkerEvent.result:type_name -> workerpb.Result
+	5,  // 8: workerpb.WorkerEvent.nack:type_name -> workerpb.Nack
+	7,  // 9: workerpb.WorkerEvent.heartbeat:type_name -> workerpb.Heartbeat
+	8,  // 10: workerpb.WorkerEvent.abandon:type_name -> workerpb.Abandon
+	9,  // 11: workerpb.WorkerEvent.result_batch:type_name -> workerpb.ResultBatch
+	0,  // 12: workerpb.TaskAssignment.task:type_name -> workerpb.Task
+	0,  // 13: workerpb.TaskBatch.tasks:type_name -> workerpb.Task
+	14, // 14: workerpb.ResultAckBatch.acks:type_name -> workerpb.ResultAck
+	11, // 15: workerpb.ServerEvent.hello_ack:type_name -> workerpb.HelloAck
+	12, // 16: workerpb.ServerEvent.task:type_name -> workerpb.TaskAssignment
+	14, // 17: workerpb.ServerEvent.result_ack:type_name -> workerpb.ResultAck
+	16, // 18: workerpb.ServerEvent.heartbeat_ack:type_name -> workerpb.HeartbeatAck
+	17, // 19: workerpb.ServerEvent.nack_ack:type_name -> workerpb.NackAck
+	18, // 20: workerpb.ServerEvent.abandon_ack:type_name -> workerpb.AbandonAck
+	19, // 21: workerpb.ServerEvent.error:type_name -> workerpb.ServerError
+	13, // 22: workerpb.ServerEvent.task_batch:type_name -> workerpb.TaskBatch
+	15, // 23: workerpb.ServerEvent.result_ack_batch:type_name -> workerpb.ResultAckBatch
+	10, // 24: workerpb.WorkerStream.Stream:input_type -> workerpb.WorkerEvent
+	20, // 25: workerpb.WorkerStream.Stream:output_type -> workerpb.ServerEvent
+	25, // [25:26] is the sub-list for method output_type
+	24, // [24:25] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_workerpb_proto_init() }
@@ -1786,7 +1963,7 @@ func file_workerpb_proto_init() {
 	if File_workerpb_proto != nil {
 		return
 	}
-	file_workerpb_proto_msgTypes[8].OneofWrappers = []any{
+	file_workerpb_proto_msgTypes[10].OneofWrappers = []any{
 		(*WorkerEvent_Hello)(nil),
 		(*WorkerEvent_Ready)(nil),
 		(*WorkerEvent_Result)(nil),
@@ -1795,7 +1972,7 @@ func file_workerpb_proto_init() {
 		(*WorkerEvent_Abandon)(nil),
 		(*WorkerEvent_ResultBatch)(nil),
 	}
-	file_workerpb_proto_msgTypes[18].OneofWrappers = []any{
+	file_workerpb_proto_msgTypes[20].OneofWrappers = []any{
 		(*ServerEvent_HelloAck)(nil),
 		(*ServerEvent_Task)(nil),
 		(*ServerEvent_ResultAck)(nil),
@@ -1812,7 +1989,7 @@ func file_workerpb_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_workerpb_proto_rawDesc), len(file_workerpb_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
