@@ -1,7 +1,7 @@
 /** Real log servers for tests: one, or three that keep every stream together, on ports of their own. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -46,6 +46,7 @@ export class NatsServersOfTest implements AsyncDisposable {
         password,
         storeBytesMax,
       });
+      await mkdir(join(directory, `store-${at}`));
       await writeFile(path, text);
       configs.push(path);
     }

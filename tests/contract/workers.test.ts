@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import type { TenantId, WorkerId } from "@codeq/queue";
-import { type RunningServer, setup, until } from "./setup.ts";
+import { onlyWith, type RunningServer, setup, until } from "./setup.ts";
 
 const [acme, globex] = ["acme", "globex"] as TenantId[] as [TenantId, TenantId];
 
@@ -12,40 +12,44 @@ async function workers(server: RunningServer, query = ""): Promise<object> {
   return reply.json;
 }
 
-test("a worker is there while it holds leases, with how many and since when", async (t) => {
-  const server = await setup(t);
-  assert.deepEqual(await workers(server), { workers: [] });
-  const first = await server.leased();
-  await server.clock.advance(5000);
-  const second = await server.leased();
-  await server.leased({}, "worker-acme-2");
-  await server.leased({}, "worker-globex");
-  await server.clock.advance(1000);
-  await server.post(`/tasks/${first}/heartbeat`, { extendSeconds: 60 }, "worker-acme");
-  assert.deepEqual(await workers(server), {
-    workers: [
-      {
-        workerId: "worker-1",
-        leases: 2,
-        streams: 0,
-        oldestLeaseAt: "2026-01-02T03:04:05.12Z",
-        lastSeenAt: "2026-01-02T03:04:11.12Z",
-      },
-      {
-        workerId: "worker-2",
-        leases: 1,
-        streams: 0,
-        oldestLeaseAt: "2026-01-02T03:04:10.12Z",
-        lastSeenAt: "2026-01-02T03:04:10.12Z",
-      },
-    ],
-  });
-  await server.complete(second);
-  await server.post(`/tasks/${first}/nack`, {}, "worker-acme");
-  await server.clock.advance(3_600_000);
-  assert.deepEqual(await workers(server), { workers: [] });
-  assert.deepEqual([...server.core.broker.leases.ofTenant(acme)], []);
-});
+test(
+  "a worker is there while it holds leases, with how many and since when",
+  onlyWith.broker,
+  async (t) => {
+    const server = await setup(t);
+    assert.deepEqual(await workers(server), { workers: [] });
+    const first = await server.leased();
+    await server.clock.advance(5000);
+    const second = await server.leased();
+    await server.leased({}, "worker-acme-2");
+    await server.leased({}, "worker-globex");
+    await server.clock.advance(1000);
+    await server.post(`/tasks/${first}/heartbeat`, { extendSeconds: 60 }, "worker-acme");
+    assert.deepEqual(await workers(server), {
+      workers: [
+        {
+          workerId: "worker-1",
+          leases: 2,
+          streams: 0,
+          oldestLeaseAt: "2026-01-02T03:04:05.12Z",
+          lastSeenAt: "2026-01-02T03:04:11.12Z",
+        },
+        {
+          workerId: "worker-2",
+          leases: 1,
+          streams: 0,
+          oldestLeaseAt: "2026-01-02T03:04:10.12Z",
+          lastSeenAt: "2026-01-02T03:04:10.12Z",
+        },
+      ],
+    });
+    await server.complete(second);
+    await server.post(`/tasks/${first}/nack`, {}, "worker-acme");
+    await server.clock.advance(3_600_000);
+    assert.deepEqual(await workers(server), { workers: [] });
+    assert.deepEqual([...server.core.broker.leases.ofTenant(acme)], []);
+  },
+);
 
 test("a worker is there while it has a stream, and each stream counts", async (t) => {
   const server = await setup(t);
@@ -70,22 +74,26 @@ test("a worker is there while it has a stream, and each stream counts", async (t
   assert.equal((await shown()).length, 1);
 });
 
-test("workers are listed page by page, and leases survive a restart", async (t) => {
-  const server = await setup(t);
-  for (const id of ["a", "b", "c"]) {
-    server.core.workers.add({ tenantId: acme, workerId: id as WorkerId }, () => {});
-  }
-  const ids = ({ workers: list, next }: { workers: { workerId: string }[]; next?: string }) => [
-    list.map(({ workerId }) => workerId),
-    next,
-  ];
-  assert.deepEqual(ids((await workers(server, "?limit=2")) as never), [["a", "b"], "b"]);
-  assert.deepEqual(ids((await workers(server, "?after=b")) as never), [["c"], undefined]);
-  const bad = await server.get("/admin/workers?limit=0", "admin-acme");
-  assert.equal(bad.status, 400);
-  await server.leased();
-  const after = await server.restart();
-  t.after(() => after.stop());
-  await until(() => after.core.broker.leases.size === 1);
-  assert.deepEqual(ids((await workers(after)) as never), [["worker-1"], undefined]);
-});
+test(
+  "workers are listed page by page, and leases survive a restart",
+  onlyWith.broker,
+  async (t) => {
+    const server = await setup(t);
+    for (const id of ["a", "b", "c"]) {
+      server.core.workers.add({ tenantId: acme, workerId: id as WorkerId }, () => {});
+    }
+    const ids = ({ workers: list, next }: { workers: { workerId: string }[]; next?: string }) => [
+      list.map(({ workerId }) => workerId),
+      next,
+    ];
+    assert.deepEqual(ids((await workers(server, "?limit=2")) as never), [["a", "b"], "b"]);
+    assert.deepEqual(ids((await workers(server, "?after=b")) as never), [["c"], undefined]);
+    const bad = await server.get("/admin/workers?limit=0", "admin-acme");
+    assert.equal(bad.status, 400);
+    await server.leased();
+    const after = await server.restart();
+    t.after(() => after.stop());
+    await until(() => after.core.broker.leases.size === 1);
+    assert.deepEqual(ids((await workers(after)) as never), [["worker-1"], undefined]);
+  },
+);

@@ -45,7 +45,7 @@ for (const [leftMiB, minFreeBytes] of [
     t.diagnostic(full.errors.trim().split("\n").join(" | "));
     if (full.code !== 0) {
       assert.equal(full.code, 28, full.errors);
-      assert.match(full.errors, /make room and run the command again/);
+      assert.match(full.errors, /free some space and run the command again/);
     }
     files.empty();
     const done = await cli.run(...argv, "--json");

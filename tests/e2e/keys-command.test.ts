@@ -37,7 +37,7 @@ test("a key made without a server opens the server that starts next, until it is
   assert.equal(exit.code, 3);
   assert.match(
     exit.stderr,
-    /server is running.*over REST \(\/v1\/codeq\/admin\/keys\), or stop it/,
+    /server is using this data directory.*over HTTP \(.*\/v1\/codeq\/admin\/keys\), or stop/,
   );
   assert.equal(await ask("/admin/keys"), 200);
   await server.stop();

@@ -458,19 +458,23 @@ test(
   },
 );
 
-test("a Ready behind fifty events of the same packet overtakes none of them", async (t) => {
-  const server = await setup(t);
-  const { ids } = await leasedMany(server, 50);
-  const { encode, path } = workerStream;
-  const call = server.raw("worker").call(path);
-  const abandons = ids.map((taskId) => encode({ abandon: { taskId } }));
-  const hello = encode({ hello: { token: "worker-acme" } });
-  call.send(hello, ...abandons, encode({ ready: { count: 50 } }));
-  await call.readUntil((recent) => recent.includes(ids.at(-1) ?? ""));
-  // Each brings its task back, so a Ready that overtook one would have found too few.
-  const { ready, inProgress } = await server.api.stats();
-  assert.deepEqual({ ready, inProgress }, { ready: 0, inProgress: 50 });
-});
+test(
+  "a Ready behind fifty events of the same packet overtakes none of them",
+  onlyWith.race,
+  async (t) => {
+    const server = await setup(t);
+    const { ids } = await leasedMany(server, 50);
+    const { encode, path } = workerStream;
+    const call = server.raw("worker").call(path);
+    const abandons = ids.map((taskId) => encode({ abandon: { taskId } }));
+    const hello = encode({ hello: { token: "worker-acme" } });
+    call.send(hello, ...abandons, encode({ ready: { count: 50 } }));
+    await call.readUntil((recent) => recent.includes(ids.at(-1) ?? ""));
+    // Each brings its task back, so a Ready that overtook one would have found too few.
+    const { ready, inProgress } = await server.api.stats();
+    assert.deepEqual({ ready, inProgress }, { ready: 0, inProgress: 50 });
+  },
+);
 
 test("a worker hears on its stream at once that a task of its own was cancelled", async (t) => {
   const server = await setup(t);

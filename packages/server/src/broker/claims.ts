@@ -5,7 +5,7 @@
  * never has more leases than its quota says: its claims get what is left, and wait for leases to end.
  */
 import assert from "node:assert/strict";
-import type { FaultError } from "@codeq/engine";
+import { FaultError } from "@codeq/engine";
 import { type Change, changeOf, claim as claimTask, queueOf, type TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { Position, Store } from "../store/store.ts";
@@ -61,7 +61,7 @@ export class Claims {
     if (reading !== false) {
       reading.then(
         () => this.claim(claim),
-        (fault: FaultError) => claim.refused(fault),
+        (error: unknown) => claim.refused(asFault(error)),
       );
       return;
     }
@@ -303,4 +303,10 @@ export function topOf(queues: readonly QueueState[]): Pick | undefined {
     }
   }
   return best && { queue: best, priority };
+}
+
+/** A store that contradicts itself is answered as one that has failed. */
+function asFault(error: unknown): FaultError {
+  if (error instanceof FaultError) return error;
+  return new FaultError("storage_failed", error instanceof Error ? error.message : String(error));
 }
