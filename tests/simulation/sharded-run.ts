@@ -278,7 +278,6 @@ class ShardedRun {
       if (tenantId !== claim.tenantId) this.#broken(`${id} was given to another tenant`);
       const known = this.acknowledged.get(id) ?? { tenantId, isDone: false, token: 0 };
       this.acknowledged.set(id, known);
-      if (known.isDone) this.#broken(`${id} was given out after its end`);
       if (leaseToken <= known.token) this.#broken(`${id} was given out twice with ${leaseToken}`);
       known.token = leaseToken;
       this.#held.push({ id, tenantId, workerId: claim.workerId, leaseToken });
@@ -385,6 +384,9 @@ class ShardedRun {
       if (at >= 0 && after?.place.in !== "ready") order.splice(at, 1);
       return;
     }
+    // What a claim got from one shard may end while it waits for another.
+    if (this.acknowledged.get(task.id)?.isDone)
+      this.#broken(`${task.id} was claimed after its end`);
     const queue = `${task.tenantId}/${queueOf(task.command)}`;
     if (this.#pauses.get(queue) === "paused")
       this.#broken(`${task.id} was claimed, ${queue} is paused`);

@@ -153,6 +153,8 @@ export class Claims {
       if (pick.queue.window(pick.priority).headSeq === undefined) {
         const refill = this.#refillAll(requested, pick.priority);
         if (tasks.length === 0) return refill;
+        // Whoever asks next meets the same failure and reports it.
+        refill.catch(() => {});
         break;
       }
       const claimed = this.#take(pick, claim, changes);
