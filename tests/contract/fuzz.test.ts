@@ -130,10 +130,14 @@ const bodies: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   cleanup: some({ limit: mostly(oddNumber), before: mostly(createFields.runAt) }),
 };
 
+const lastOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
+const allRoutes = routes.map(({ method, path }) => ({ method: method as string, path }));
+const routesWithBodies = allRoutes.filter(({ path }) => bodies[lastOf(path)] !== undefined);
+
 const request: fc.Arbitrary<FuzzRequest> = fc
-  .constantFrom(...routes.map(({ method, path }) => ({ method: method as string, path })))
+  .oneof(fc.constantFrom(...allRoutes), fc.constantFrom(...routesWithBodies))
   .chain((route) => {
-    const last = route.path.slice(route.path.lastIndexOf("/") + 1);
+    const last = lastOf(route.path);
     const segment = fc.oneof(
       { weight: 8, arbitrary: markedId },
       { weight: 1, arbitrary: oddText.map((text) => encodeURIComponent(text.toWellFormed())) },

@@ -133,6 +133,8 @@ class Reading {
   conclude(): StoreContents {
     for (const [id, body] of this.#bodies) {
       const task = this.tasks.get(id);
+      // Files that were attached while the task is worked on; its result will name them.
+      if (task?.place.in === "leased" && task.result !== undefined && body.json === "") continue;
       const result = task && resultOf(task, body);
       if (result === undefined) this.problems.push(`result of ${id} is too much`);
       else this.results.set(id, result);

@@ -35,7 +35,7 @@ test("S27: leases outlive a SIGSTOP that is longer than they are", async (t) => 
   server.signal("SIGSTOP");
   const heartbeat = api.post(`/tasks/${queued.id}/heartbeat`, { extendSeconds: 30 });
   await emptyClaim(clock.api, 3);
-  const noticed = server.line((line) => line.includes("did not run for a while"));
+  const noticed = server.line((line) => line.includes("was suspended for a while"));
   server.signal("SIGCONT");
   const answered = await heartbeat;
   assert.equal(answered.status, 200, answered.text);

@@ -726,6 +726,7 @@ function hasWritesBeside({ before, after, because, payload, result }: Change): b
   const { place } = after;
   // A task that has ended and is only linked to another was told of already.
   if (before.place === place) return false;
+  if (leavesResult(before, after)) return true;
   return (
     (place.in === "done" || place.in === "dead") && (result !== undefined || after.webhook !== "")
   );
@@ -740,7 +741,18 @@ function addBeside(ops: Op[], change: Change, after: Task): void {
   } else if (after.place.in === "done" || after.place.in === "dead") {
     if (result !== undefined) ops.push(create(resultKey(after.id), encodeResult(result)));
     if (after.webhook !== "") ops.push(webhookOf(after, after.place.atMs));
+  } else if (leavesResult(before, after)) {
+    ops.push(remove(resultKey(after.id)));
   }
+}
+
+/** A dead letter is replayed whose result has a key of its own. */
+function leavesResult(before: Task, after: Task): boolean {
+  return isOver(before) && !isOver(after) && before.result === undefined;
+}
+
+function isOver({ place }: Task): boolean {
+  return place.in === "done" || place.in === "dead";
 }
 
 /** That of an earlier end may still be there when a dead letter was replayed. */
