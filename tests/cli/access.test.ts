@@ -52,7 +52,7 @@ test("doctor of a running server is well, and knows a token that is refused", as
   const off = ["--worker-stream-addr", "off", "--producer-stream-addr", "off"];
   const { code, output } = await cli.run("doctor", ...flags, ...off);
   assert.equal(code, 0, output);
-  assert.match(output, new RegExp(`ok {4}in use +by the server with pid ${server.pid}`));
+  assert.match(output, new RegExp(`ok {4}in use +used by the server with pid ${server.pid}`));
   assert.match(output, new RegExp(`ok {4}port ${server.port} +in use, probably by the server`));
   assert.match(output, /ok {4}server +http.*storage open, durability fsync/);
   assert.match(output, /ok {4}token +accepted/);
