@@ -9,7 +9,7 @@ export const subscriptionCommands: readonly CommandRow[] = [
   {
     name: "subscriptions create",
     group: "watch",
-    about: "Has a URL told when queues have work.",
+    about: "Subscribes a URL to notifications about queues that have work.",
     details: [
       "The URL gets a POST when a queue begins to have tasks, and again after the interval while it has",
       "some. The subscription ends by itself unless it is renewed.",

@@ -103,7 +103,7 @@ export const taskCommands: readonly CommandRow[] = [
   {
     name: "artifacts get",
     group: "tasks",
-    about: "Fetches a file of the result of a task; never over one that is there.",
+    about: "Fetches a file of the result of a task. It does not overwrite an existing file.",
     arguments: [id, { name: "name", about: "The name of the file, as list shows it." }],
     options: [
       { name: "output", value: "file", about: "Where to; default: its name, in this directory." },
