@@ -108,6 +108,15 @@ function pathStep(path) {
 }
 
 /**
+ * What a run of tests says about those that failed, so that it can be repeated at the very end, below the
+ * output of other steps. Empty for a step that is not a run of tests.
+ */
+export function failuresIn(output, linesMax = 120) {
+  const at = output.lastIndexOf("✖ failing tests:");
+  return at === -1 ? [] : output.slice(at).trimEnd().split("\n").slice(0, linesMax);
+}
+
+/**
  * Runs steps side by side in lanes, and those that want to be alone one by one afterwards. `run` returns
  * a promise of whether a step passed. After a failure no step is started. Resolves with true when all
  * have passed.

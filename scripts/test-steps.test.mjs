@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { root } from "./ensure-ready.mjs";
-import { chooseSteps, runSteps, steps } from "./test-steps.mjs";
+import { chooseSteps, failuresIn, runSteps, steps } from "./test-steps.mjs";
 
 const namesOf = (chosen) => chosen.map(({ name }) => name);
 
@@ -54,6 +54,13 @@ test("npm test with a file runs that file and prints how long it took", () => {
   });
   assert.equal(status, 0, stdout);
   assert.match(stdout, /all passed: scripts\/ensure-ready\.test\.mjs \d+\.\d s; together/);
+});
+
+test("the failures of a step are found below the output of its tests", () => {
+  const output = "✖ a\n✔ b\nℹ fail 1\n\n✖ failing tests:\n\n✖ a\n  because\n";
+  assert.deepEqual(failuresIn(output), ["✖ failing tests:", "", "✖ a", "  because"]);
+  assert.equal(failuresIn(output, 1).length, 1);
+  assert.deepEqual(failuresIn("error TS1005"), []);
 });
 
 /** Runs steps by hand: each ends when the test says so. */

@@ -6,7 +6,7 @@
 import { spawn } from "node:child_process";
 import { cpus } from "node:os";
 import { childEnvironment, ensureReady, fail, root } from "./ensure-ready.mjs";
-import { chooseSteps, runSteps } from "./test-steps.mjs";
+import { chooseSteps, failuresIn, runSteps } from "./test-steps.mjs";
 
 const lanesMax = 2;
 
@@ -16,6 +16,7 @@ const node = ensureReady();
 const lanes = Math.min(lanesMax, cpus().length, steps.length);
 const startedAt = performance.now();
 const ended = [];
+const failures = [];
 const secondsSince = (at) => `${((performance.now() - at) / 1000).toFixed(1)} s`;
 
 /** A step that shares the machine is printed as a whole, when it has ended. */
@@ -38,6 +39,7 @@ function run({ name, args, env, isAlone }) {
         process.stdout.write(Buffer.concat(pieces));
       }
       console.log(`-- ${result}: ${why === undefined ? "passed" : `failed (${why})`}`);
+      if (why !== undefined) failures.push(...failuresIn(Buffer.concat(pieces).toString()));
       ended.push(why === undefined ? result : `${result} FAILED`);
       resolve(why === undefined);
     };
@@ -50,5 +52,6 @@ function run({ name, args, env, isAlone }) {
 
 const allPassed = await runSteps(steps, { lanes, run });
 const summary = `${ended.join(", ")}; together ${secondsSince(startedAt)}`;
+for (const failure of failures) console.log(failure);
 if (!allPassed) fail(`not everything passed: ${summary}`);
 console.log(`all passed: ${summary}`);
