@@ -54,18 +54,25 @@ async function fill(api: ApiClient): Promise<{ pending: string[]; leased: string
   return assert.fail("the disk does not become full");
 }
 
+function submit(api: ApiClient, id: string): ReturnType<ApiClient["post"]> {
+  return api.post(`/tasks/${id}/result`, { status: "COMPLETED", result: { ok: 1 } });
+}
+
 async function complete(api: ApiClient, ids: readonly string[]): Promise<void> {
   for (const id of ids) {
-    const done = await api.post(`/tasks/${id}/result`, { status: "COMPLETED", result: { ok: 1 } });
+    const done = await submit(api, id);
     assert.equal(done.status, 200, done.text);
   }
 }
 
 const later = { limit: 1000, before: "2999-01-01T00:00:00Z" };
 
-async function untilWritable(api: ApiClient): Promise<void> {
+async function untilStatus(
+  status: number,
+  call: () => Promise<{ readonly status: number }>,
+): Promise<void> {
   const untilMs = performance.now() + healingMsMax;
-  while ((await api.create({ command: "small", payload: 1 })).status !== 202) {
+  while ((await call()).status !== status) {
     assert.ok(performance.now() < untilMs, "it does not heal");
   }
 }
@@ -81,7 +88,7 @@ test("completions and deletions use the reserve, and make room without a restart
   await complete(api, leased);
   const cleaned = await api.post("/admin/tasks/cleanup", later);
   assert.equal(cleaned.status, 200, cleaned.text);
-  await untilWritable(api);
+  await untilStatus(202, () => api.create({ command: "small", payload: 1 }));
   for (const id of pending) assert.equal((await api.get(`/tasks/${id}`)).status, 200);
 });
 
@@ -113,8 +120,16 @@ for (const freeBytes of [0, 300_000, mebibyte]) {
     for (const id of [...pending, ...leased]) {
       assert.equal((await api.get(`/tasks/${id}`)).status, 200);
     }
-    await complete(api, leased);
+    // How much of the last bytes the start itself needed is up to the store.
+    const refused: string[] = [];
+    for (const id of leased) {
+      const { status, text } = await submit(api, id);
+      if (status !== 200) assert.equal(status, 507, text);
+      if (status === 507) refused.push(id);
+    }
+    if (refused.length > 0) world.files.empty();
+    for (const id of refused) await untilStatus(200, () => submit(api, id));
     assert.equal((await api.post("/admin/tasks/cleanup", later)).status, 200);
-    t.diagnostic("it serves");
+    t.diagnostic(`it serves, and refused ${refused.length} of ${leased.length} completions`);
   });
 }
