@@ -10,9 +10,11 @@ import { UsageError } from "./options.ts";
 import { peersBench, peersHelp } from "./peers-bench.ts";
 import { SetupError } from "./programs.ts";
 import { sdkBench, sdkHelp } from "./sdk-bench.ts";
+import { searchBench, searchHelp } from "./search-bench.ts";
 import { shardsBench, shardsHelp } from "./shards-bench.ts";
 import { streamsBench, streamsHelp } from "./streams-bench.ts";
 import { subscriptionsBench, subscriptionsHelp } from "./subscriptions-bench.ts";
+import { tracingBench, tracingHelp } from "./tracing-bench.ts";
 import { webhooksBench, webhooksHelp } from "./webhooks-bench.ts";
 
 interface Subject {
@@ -26,10 +28,12 @@ const subjects: Record<string, Subject> = {
   fairness: { help: fairnessHelp, run: fairnessBench },
   http: { help: httpHelp, run: httpBench },
   peers: { help: peersHelp, run: peersBench },
+  search: { help: searchHelp, run: searchBench },
   sdk: { help: sdkHelp, run: sdkBench },
   shards: { help: shardsHelp, run: shardsBench },
   streams: { help: streamsHelp, run: streamsBench },
   subscriptions: { help: subscriptionsHelp, run: subscriptionsBench },
+  tracing: { help: tracingHelp, run: tracingBench },
   webhooks: { help: webhooksHelp, run: webhooksBench },
 };
 

@@ -161,6 +161,8 @@ export interface StreamRun extends Times {
   readonly mode: string;
   readonly client: ClientName;
   readonly load: StreamLoad;
+  /** Settings of the server, beside its durability. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** With a server and a data directory of its own. */
@@ -169,7 +171,7 @@ export async function measureStreams(
   run: StreamRun,
   checkout?: Checkout,
 ): Promise<Measured> {
-  const server = await workspace.startServer({ CODEQ_DURABILITY: run.mode }, checkout);
+  const server = await workspace.startServer({ CODEQ_DURABILITY: run.mode, ...run.env }, checkout);
   return await measureAt(workspace, server, { ...run, port: server.port });
 }
 

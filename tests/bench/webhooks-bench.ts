@@ -1,11 +1,13 @@
 /**
  * How long one tenant waits for its callbacks while those of another one wait for endpoints that never
- * answer. A callback is timed from the answer to the submit until its receiver has it.
+ * answer: a callback is timed from the answer to the submit until its receiver has it. And how many callbacks
+ * a second reach a receiver that answers at once.
  */
 import { once } from "node:events";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { workerScopes } from "../../packages/server/src/access/identity.ts";
+import { cpuOf } from "./cpu-time.ts";
 import { Histogram } from "./histogram.ts";
 import { readOptions, wholeNumber, wholeNumbers } from "./options.ts";
 import { Workspace } from "./workspace.ts";
@@ -13,7 +15,8 @@ import { Workspace } from "./workspace.ts";
 export const webhooksHelp = `callbacks of one tenant while those of another wait for silent endpoints
     --waiting 0,1000,10000     callbacks of the other tenant that wait
     --endpoints 8              silent endpoints that they go to
-    --callbacks 200            that are timed, one after the other`;
+    --callbacks 200            that are timed, one after the other
+    --flood 20000              callbacks that are all due at once, to one receiver; 0 leaves them out`;
 
 const columnWidth = 11;
 
@@ -27,7 +30,9 @@ export async function webhooksBench(args: readonly string[]): Promise<void> {
     waiting: wholeNumbers("0,1000,10000", 0),
     endpoints: wholeNumber("8"),
     callbacks: wholeNumber("200"),
+    flood: wholeNumber("20000", 0),
   });
+  if (values.flood > 0) await flood(values.flood);
   printRow(["waiting", "endpoints", "p50 ms", "p99 ms", "longest ms"]);
   for (const waiting of values.waiting) {
     const { histogram, longestMs } = await measure({ ...values, waiting });
@@ -36,6 +41,43 @@ export async function webhooksBench(args: readonly string[]): Promise<void> {
     printRow(cells.map(String));
   }
 }
+
+/** All are created, claimed and finished by batches; the clock runs until the last has arrived. */
+async function flood(count: number): Promise<void> {
+  await using workspace = new Workspace();
+  const { promise: allArrived, resolve } = Promise.withResolvers<void>();
+  const arrived = new Set<string>();
+  const receiver = createHttpServer((request, response) => {
+    arrived.add(request.url ?? "");
+    if (arrived.size === count) resolve();
+    request.resume();
+    response.end();
+  });
+  const url = `http://127.0.0.1:${await portOf(receiver)}/`;
+  const { port, child } = await workspace.startServer(settings);
+  const tenant = new Tenant(port, "quiet");
+  const [startMs, cpuBefore] = [performance.now(), await cpuOf(child)];
+  for (let first = 0; first < count; first += batchMax) {
+    await tenant.finish(Math.min(count - first, batchMax), (n) => `${url}${first + n}`);
+  }
+  const finishedMs = performance.now();
+  await allArrived;
+  const [endMs, cpuAfter] = [performance.now(), await cpuOf(child)];
+  receiver.close();
+  receiver.closeAllConnections();
+  const seconds = (fromMs: number): number => (endMs - fromMs) / 1000;
+  printRow(["callbacks", "seconds", "per second", "behind s", "server us"]);
+  const cpuUs = ((cpuAfter.seconds - cpuBefore.seconds) * 1e6) / count;
+  const shown = [seconds(startMs).toFixed(1), (count / seconds(startMs)).toFixed(0)];
+  printRow([String(count), ...shown, seconds(finishedMs).toFixed(2), cpuUs.toFixed(0)]);
+  console.log("");
+}
+
+const settings = {
+  ...{ CODEQ_WEBHOOK_ALLOW_PRIVATE_NETWORKS: "true", CODEQ_DURABILITY: "os" },
+  PRODUCER_AUTH_CONFIG: tokens([]),
+  WORKER_AUTH_CONFIG: tokens(workerScopes),
+};
 
 async function measure(plan: {
   readonly waiting: number;
@@ -46,11 +88,7 @@ async function measure(plan: {
   const silent = await Promise.all(Array.from({ length: plan.endpoints }, () => listenSilently()));
   const receiver = new Receiver();
   const url = await receiver.listen();
-  const { port } = await workspace.startServer({
-    ...{ CODEQ_WEBHOOK_ALLOW_PRIVATE_NETWORKS: "true", CODEQ_DURABILITY: "os" },
-    PRODUCER_AUTH_CONFIG: tokens([]),
-    WORKER_AUTH_CONFIG: tokens(workerScopes),
-  });
+  const { port } = await workspace.startServer(settings);
   const noisy = new Tenant(port, "noisy");
   for (let left = plan.waiting; left > 0; left -= batchMax) {
     const urls = silent.map(({ address }) => address);

@@ -1,0 +1,155 @@
+/**
+ * What it takes to find tasks among many, and what that costs those who work: first pages of several searches,
+ * and the latencies of a paced load without searches and with some that never rest.
+ */
+import { cycleFigures, type Figure, figure, latencyFigure, medianFigures } from "./figures.ts";
+import { loadProgram } from "./go-client.ts";
+import { Histogram } from "./histogram.ts";
+import { measure } from "./measure.ts";
+import { readOptions, wholeNumber, wholeNumbers } from "./options.ts";
+import { progress, Table } from "./table.ts";
+import { type Listening, Workspace } from "./workspace.ts";
+
+export const searchHelp = `searches among many tasks, alone and beside a paced load over the streams
+    --tasks 1000000            that wait in another queue than that of the load
+    --searchers 0,1,4          that search one page after the other while the load runs
+    --rate 5000                cycles per second of the load
+    --rounds 3                 of the load, by turns; the medians are shown
+    --seconds 5                per measurement
+    --pages 40                 of each search that are timed without a load`;
+
+const searches: Readonly<Record<string, string>> = {
+  newest: "order=newest",
+  "ready, oldest": "place=ready&order=oldest",
+  "value that 1 % have": "payload=customer.id:42",
+  "value that none has": "payload=customer.id:no-such",
+  "tag that 1 % have": "tag=customer-42",
+  "error, none there": "error=timeout",
+};
+
+const batchMax = 1000;
+const customers = 100;
+
+export async function searchBench(args: readonly string[]): Promise<void> {
+  const values = readOptions(args, {
+    tasks: wholeNumber("1000000"),
+    searchers: wholeNumbers("0,1,4", 0),
+    rate: wholeNumber("5000"),
+    rounds: wholeNumber("3"),
+    seconds: wholeNumber("5"),
+    pages: wholeNumber("40"),
+  });
+  await using workspace = new Workspace();
+  const server = await workspace.startServer({ CODEQ_DURABILITY: "fsync" });
+  progress(`${values.tasks} tasks are created`);
+  await fill(server, values.tasks);
+  const alone = new Table(["search"], 22);
+  for (const [name, query] of Object.entries(searches)) {
+    alone.add([name], await timedPages(server, query, values.pages));
+  }
+  console.log("");
+  const rows = values.searchers.map((searchers) => ({ searchers, rounds: [] as Figure[][] }));
+  for (let round = 1; round <= values.rounds; round += 1) {
+    for (const { searchers, rounds } of rows) {
+      progress(`${values.rate} cycles/s beside ${searchers} searchers, round ${round}`);
+      rounds.push(await beside(workspace, server, { ...values, searchers }));
+    }
+  }
+  const table = new Table(["searchers"]);
+  for (const { searchers, rounds } of rows) table.add([String(searchers)], medianFigures(rounds));
+}
+
+async function fill(server: Listening, count: number): Promise<void> {
+  let left = count;
+  const run = async (): Promise<void> => {
+    while (left > 0) {
+      const size = Math.min(left, batchMax);
+      left -= size;
+      const tasks = Array.from({ length: size }, (_, n) => {
+        const id = (left + n) % customers;
+        return { command: "backlog", payload: { customer: { id } }, tags: [`customer-${id}`] };
+      });
+      await ask(server, "/tasks/batch", { tasks });
+    }
+  };
+  await Promise.all([run(), run(), run(), run()]);
+}
+
+interface Page {
+  readonly tasks: readonly object[];
+  readonly scanned: number;
+  readonly next?: string;
+}
+
+/** Timed page after page, from the first again when there are no more. */
+async function timedPages(server: Listening, query: string, pages: number): Promise<Figure[]> {
+  const histogram = new Histogram();
+  let [first, after] = [0, ""];
+  let [found, scanned] = [0, 0];
+  for (let page = 0; page < pages; page += 1) {
+    const startMs = performance.now();
+    const answer = await search(server, query, after);
+    const tookMs = performance.now() - startMs;
+    histogram.add(tookMs);
+    if (page === 0) first = tookMs;
+    found += answer.tasks.length;
+    scanned += answer.scanned;
+    after = answer.next ?? "";
+  }
+  return [
+    figure("first page ms", first, "ms"),
+    latencyFigure("page ms", { p50Ms: histogram.quantile(0.5), p99Ms: histogram.quantile(0.99) }),
+    figure("found/page", found / pages, 1),
+    figure("scanned/page", scanned / pages),
+  ];
+}
+
+async function beside(
+  workspace: Workspace,
+  server: Listening,
+  plan: { readonly searchers: number; readonly rate: number; readonly seconds: number },
+): Promise<Figure[]> {
+  let isOver = false;
+  let pages = 0;
+  const searcher = async (_: unknown, index: number): Promise<void> => {
+    const queries = Object.values(searches);
+    for (let after = ""; !isOver; pages += 1) {
+      after = (await search(server, queries[index % queries.length] ?? "", after)).next ?? "";
+    }
+  };
+  const { workerStreamPort: workerPort, producerStreamPort: producerPort } = server;
+  const running = Array.from({ length: plan.searchers }, searcher);
+  const measured = await measure(workspace, {
+    ...{ program: loadProgram("own", "stream-load.ts"), server: server.child, warmUpSeconds: 2 },
+    seconds: plan.seconds,
+    load: {
+      ...{ kind: "streams", part: "paced", tasksPerSecond: plan.rate, batch: 1, batchOut: 1 },
+      ...{ producers: 32, slots: 128, workerStreams: 4, workerPort, producerPort },
+    },
+  });
+  isOver = true;
+  await Promise.all(running);
+  const { create, pickup, submit } = measured.latency;
+  return [
+    ...cycleFigures(measured),
+    latencyFigure("create", create),
+    latencyFigure("pickup", pickup),
+    latencyFigure("submit", submit),
+    figure("pages", pages),
+  ];
+}
+
+async function search(server: Listening, query: string, after: string): Promise<Page> {
+  const cursor = after === "" ? "" : `&after=${encodeURIComponent(after)}`;
+  return (await ask(server, `/admin/tasks?${query}${cursor}`)) as Page;
+}
+
+async function ask({ port }: Listening, path: string, body?: object): Promise<unknown> {
+  const reply = await fetch(`http://127.0.0.1:${port}/v1/codeq${path}`, {
+    method: body === undefined ? "GET" : "POST",
+    headers: { authorization: "Bearer dev-token", "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  if (!reply.ok) throw new Error(`${path}: ${reply.status} ${await reply.text()}`);
+  return await reply.json();
+}
