@@ -9,6 +9,7 @@ import { put } from "./batch-codec.ts";
 import type { Engine } from "./engine.ts";
 import { FaultError } from "./fault.ts";
 import type { KvRange } from "./kv/kv.ts";
+import type { RowCursor } from "./merged-scan.ts";
 import { recordOf } from "./row-codec.ts";
 
 async function setup(
@@ -318,19 +319,34 @@ test("rows are scanned in either order, from memory and from the kv, without wha
   await engine.flushNow();
   const { after: high } = moved(b, "high");
   engine.commit([{ before: b, after: high }, removed(c), added(d)]);
+  const read = async (range: KvRange, limit = 9): ReturnType<RowCursor["next"]> => {
+    const cursor = engine.openRows(range);
+    const found = await cursor.next(limit);
+    await cursor.close();
+    return found;
+  };
   const idsOf = async (range: KvRange, limit = 9): Promise<string[]> =>
-    (await engine.scanRows(range, limit)).map(([id]) => id);
+    (await read(range, limit)).map(([id]) => id);
   const all = { after: "", before: "" };
-  assert.deepEqual(await engine.scanRows(all, 9), [
+  const everything = [
     ["a", a],
     ["b", high],
     ["d", d],
-  ]);
+  ];
+  assert.deepEqual(await read(all), everything);
   assert.deepEqual(await idsOf({ ...all, isReverse: true }), ["d", "b", "a"]);
   assert.deepEqual(await idsOf({ ...all, isReverse: true }, 2), ["d", "b"]);
   assert.deepEqual(await idsOf({ after: "", before: "b", isReverse: true }), ["a"]);
   assert.deepEqual(await idsOf({ after: "a", before: "" }), ["b", "d"]);
+  const cursor = engine.openRows(all);
+  await engine.commit([removed(a), added(thing("e", "low"))]).done;
+  await engine.flushNow();
+  const pieces = [await cursor.next(1), await cursor.next(1), await cursor.next(9)];
+  assert.deepEqual(pieces.flat(), everything, "a view stays as it was, piece by piece");
+  await cursor.close();
+  await engine.commit([added(a)]).done;
+  await engine.flushNow();
   world.contents.set("t/a", Buffer.from("rotten"));
-  const [first] = await engine.scanRows(all, 1);
+  const [first] = await read(all, 1);
   assert.deepEqual(first, ["a", undefined]);
 });

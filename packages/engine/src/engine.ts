@@ -21,6 +21,7 @@ import type { Group } from "./group.ts";
 import { GroupCommit } from "./group-commit.ts";
 import type { KvEntry, KvRange } from "./kv/kv.ts";
 import { Layers } from "./layers.ts";
+import type { RowCursor } from "./merged-scan.ts";
 import type { Overlay, Unflushed } from "./overlay.ts";
 import { type ReplayPieces, replay } from "./replay.ts";
 import type { Row, RowChange } from "./row-codec.ts";
@@ -217,11 +218,16 @@ export class Engine implements AsyncDisposable {
   }
 
   /**
-   * Rows whose ids lie strictly inside the range, in order; an empty end is the end of all. The row is
-   * undefined where its bytes cannot be read. Nothing of it is kept in memory.
+   * A view of the rows whose ids lie strictly inside the range, in order; an empty end is the end of all.
+   * The row is undefined where its bytes cannot be read. Nothing of it is kept in memory.
    */
-  scanRows(ids: KvRange, limit: number): Promise<(readonly [id: string, row: Row | undefined])[]> {
-    return this.#layers.scanRows(ids, limit);
+  openRows(ids: KvRange): RowCursor {
+    return this.#layers.openRows(ids);
+  }
+
+  /** Index of the log record up to which everything is durable: grows with every group of commits. */
+  get durableIndex(): number {
+    return this.#durableIndex;
   }
 
   /** What the kv does not hold yet, oldest generation first. */

@@ -42,6 +42,7 @@ export {
   replicaTiming,
 } from "./log/replicated/replica.ts";
 export type { SharedLog } from "./log/replicated/shared-log.ts";
+export type { RowCursor } from "./merged-scan.ts";
 export { type FilesOptions, type OpenedFiles, openFiles } from "./open-files.ts";
 export type { OverlayEntry, RowEntry, Unflushed } from "./overlay.ts";
 export { type BackupFile, type RestoredStore, readHead, restoreStore } from "./restore-store.ts";

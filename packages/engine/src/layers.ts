@@ -10,7 +10,7 @@ import { type Generation, readPosition } from "./flusher.ts";
 import type { Group } from "./group.ts";
 import { sealedEnd, unseal } from "./kv/checked-value.ts";
 import type { Kv, KvEntry, KvRange } from "./kv/kv.ts";
-import { scanEntries, scanKeys, scanRows } from "./merged-scan.ts";
+import { openRows, type RowCursor, scanEntries, scanKeys } from "./merged-scan.ts";
 import { Overlay, type OverlayEntry, type RowEntry, type Unflushed } from "./overlay.ts";
 import { RowsAhead, TextsAhead } from "./read-ahead.ts";
 import { type Row, type RowChange, type RowCodec, recordOf } from "./row-codec.ts";
@@ -143,8 +143,8 @@ export class Layers {
     return scanKeys(this.#scanned(), range, limit);
   }
 
-  scanRows(ids: KvRange, limit: number): Promise<(readonly [id: string, row: Row | undefined])[]> {
-    return scanRows(this.#scanned(), ids, limit);
+  openRows(ids: KvRange): RowCursor {
+    return openRows(this.#scanned(), ids);
   }
 
   unflushed(): Unflushed {

@@ -31,42 +31,58 @@ export async function scanEntries(
 ): Promise<KvEntry[]> {
   const cursor = unsealed(layers.kv.cursor(range), layers.rows);
   const above = newestIn(layers, range);
-  return mergedScan({ cursor, above, limit, range }, (written) =>
+  return scanOnce(limit, { cursor, above, range }, (written) =>
     Buffer.isBuffer(written) ? written : recordOf(written.row, layers.rows),
   );
 }
 
-/** Rows by their ids, which the range is of; undefined for one whose bytes cannot be read. */
-export async function scanRows(
-  layers: ScannedLayers,
-  ids: KvRange,
-  limit: number,
-): Promise<(readonly [id: string, row: Row | undefined])[]> {
+/** A row by its id; undefined for one whose bytes cannot be read. */
+export type ScannedRow = readonly [id: string, row: Row | undefined];
+
+/** A view of the rows at one moment, which is read piece by piece. */
+export interface RowCursor {
+  /** Fewer than so many when there are no more. */
+  next(count: number): Promise<ScannedRow[]>;
+  close(): Promise<void>;
+}
+
+/** Rows by their ids, which the range is of. */
+export function openRows(layers: ScannedLayers, range: KvRange): RowCursor {
   const { prefix } = layers.rows;
-  const before = ids.before === "" ? endOfAll : ids.before;
-  const range = { ...ids, after: prefix + ids.after, before: prefix + before };
-  const cursor = rowsOf(layers.kv.cursor(range), layers.rows);
-  const above = newestIn(layers, range);
-  const found = await mergedScan({ cursor, above, limit, range }, (written) =>
-    Buffer.isBuffer(written) ? undefined : written.row,
-  );
-  return found.map(([key, row]) => [key.slice(prefix.length), row]);
+  const ids = { ...range, before: range.before === "" ? endOfAll : range.before };
+  const keys = { ...ids, after: prefix + ids.after, before: prefix + ids.before };
+  const cursor = rowsOf(layers.kv.cursor(keys), layers.rows);
+  return new Merged({ cursor, above: rowsAbove(layers, ids), range: ids }, (row) => row);
 }
 
 /** Behind every id. */
 const endOfAll = "~";
 
 function rowsOf(cursor: KvCursor, codec: RowCodec): KvCursor<Row | undefined> {
-  const rowOf = (key: string, stored: Buffer): Row | undefined => {
-    const end = sealedEnd(key, stored);
-    const id = key.slice(codec.prefix.length);
-    return end === undefined ? undefined : codec.read(stored, 0, end, id, undefined);
-  };
   return {
     next: async (count) =>
-      (await cursor.next(count)).map(([key, stored]) => [key, rowOf(key, stored)] as const),
+      (await cursor.next(count)).map(([key, stored]) => {
+        const end = sealedEnd(key, stored);
+        const id = key.slice(codec.prefix.length);
+        return [id, end === undefined ? undefined : codec.read(stored, 0, end, id, undefined)];
+      }),
     close: () => cursor.close(),
   };
+}
+
+/** What memory has of the rows, in the order of the range; undefined for one that was deleted. */
+function rowsAbove({ overlays }: ScannedLayers, range: KvRange): ScannedRow[] {
+  const { after, before } = range;
+  const found: ScannedRow[] = [];
+  for (const [age, overlay] of overlays.entries()) {
+    const newer = overlays.slice(age + 1);
+    for (const [id, { row }] of overlay.rows) {
+      if (id > after && id < before && !newer.some(({ rows }) => rows.has(id))) {
+        found.push([id, row]);
+      }
+    }
+  }
+  return found.sort((a, b) => (comesFirst(range, a[0], b[0]) ? -1 : 1));
 }
 
 /** Gives the values without their checksums, and throws where one is wrong. */
@@ -88,7 +104,7 @@ export async function scanKeys(
 ): Promise<string[]> {
   const cursor = layers.kv.textCursor(range);
   const above = newestIn(layers, range);
-  return (await mergedScan({ cursor, above, limit, range }, () => "")).map(([key]) => key);
+  return (await scanOnce(limit, { cursor, above, range }, () => "")).map(([key]) => key);
 }
 
 /** What memory has in the range, in the order of the range. */
@@ -160,47 +176,73 @@ function comesFirst({ isReverse }: KvRange, key: string, other: string): boolean
   return isReverse === true ? key > other : key < other;
 }
 
-interface Merge<Value> {
+interface MergeParts<Value, Above> {
   readonly range: KvRange;
   /** A view that was made in the same turn as the rest. */
   readonly cursor: KvCursor<Value>;
-  readonly above: readonly Entry<Written>[];
-  readonly limit: number;
+  /** What memory has, in the order of the range; undefined for what is gone. */
+  readonly above: readonly Entry<Above | undefined>[];
 }
 
-async function mergedScan<Value>(
-  scan: Merge<Value>,
-  read: (written: NonNullable<Written>) => Value,
+async function scanOnce<Value, Above>(
+  limit: number,
+  parts: MergeParts<Value, Above>,
+  read: (above: Above) => Value,
 ): Promise<Entry<Value>[]> {
+  const merged = new Merged(parts, read);
   try {
-    return await merge(scan, read);
+    return await merged.next(limit);
   } finally {
-    await scan.cursor.close();
+    await merged.close();
   }
 }
 
-async function merge<Value>(
-  { cursor, above, limit, range }: Merge<Value>,
-  read: (written: NonNullable<Written>) => Value,
-): Promise<Entry<Value>[]> {
-  const found: Entry<Value>[] = [];
-  let next = 0;
-  const takeAbove = (): void => {
-    const [key, written] = above[next] as Entry<Written>;
-    next += 1;
-    if (written !== undefined && found.length < limit) found.push([key, read(written)]);
-  };
-  while (found.length < limit) {
-    const piece = await cursor.next(Math.min(limit - found.length, pieceMax));
-    if (piece.length === 0) break;
-    for (const entry of piece) {
-      while (next < above.length && comesFirst(range, above[next]?.[0] as string, entry[0])) {
-        takeAbove();
-      }
-      if (above[next]?.[0] === entry[0]) takeAbove();
-      else found.push(entry);
-    }
+/** What lies in the kv and what memory has above it, as one. */
+class Merged<Value, Above> {
+  readonly #parts: MergeParts<Value, Above>;
+  readonly #read: (above: Above) => Value;
+  #aboveAt = 0;
+  #piece: readonly Entry<Value>[] = [];
+  #pieceAt = 0;
+  #isAtEnd = false;
+
+  constructor(parts: MergeParts<Value, Above>, read: (above: Above) => Value) {
+    this.#parts = parts;
+    this.#read = read;
   }
-  while (next < above.length && found.length < limit) takeAbove();
-  return found.slice(0, limit);
+
+  async next(count: number): Promise<Entry<Value>[]> {
+    const found: Entry<Value>[] = [];
+    while (found.length < count) {
+      if (this.#pieceAt === this.#piece.length && !this.#isAtEnd) {
+        this.#piece = await this.#parts.cursor.next(Math.min(count - found.length, pieceMax));
+        this.#pieceAt = 0;
+        this.#isAtEnd = this.#piece.length === 0;
+      }
+      if (!this.#take(found)) break;
+    }
+    return found;
+  }
+
+  close(): Promise<void> {
+    return this.#parts.cursor.close();
+  }
+
+  /** Takes what comes next, from above where both have it; whether there was anything. */
+  #take(found: Entry<Value>[]): boolean {
+    const { above, range } = this.#parts;
+    const stored = this.#piece[this.#pieceAt];
+    const written = above[this.#aboveAt];
+    if (written === undefined || (stored && comesFirst(range, stored[0], written[0]))) {
+      if (stored === undefined) return false;
+      this.#pieceAt += 1;
+      found.push(stored);
+      return true;
+    }
+    const [key, value] = written;
+    this.#aboveAt += 1;
+    if (stored?.[0] === key) this.#pieceAt += 1;
+    if (value !== undefined) found.push([key, this.#read(value)]);
+    return true;
+  }
 }

@@ -181,7 +181,7 @@ export class Broker implements Queue {
     this.results = new ResultWaiters(clock);
     this.reads = new TaskReads(this);
     this.webhooks = new Webhooks({ store, clock, disableAfterMs: options.disableEndpointAfterMs });
-    this.#search = new TaskSearch(this);
+    this.#search = new TaskSearch({ clock, store, queues, reads: this.reads });
     this.series = new QueueSeries({ store, queues, clock });
     this.#outcome = new GroupOutcome(this.#observe);
     store.onRollback = () => this.#recover();

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TaskId } from "@codeq/queue";
+import { SimClock } from "../../../simulated/src/index.ts";
 import {
   acme,
   BrokerWorld,
@@ -103,4 +104,33 @@ test("a moment bounds what is looked at", async () => {
   assert.deepEqual(found, { ids: [id], scanned: [1] });
   const before = await findAll(broker, { createdToMs: createdMs - 3_600_001 }, "newest");
   assert.deepEqual([before.ids.length, before.scanned], [1000, [700, 300]]);
+});
+
+/** Time passes whenever somebody looks. */
+class WorkingClock extends SimClock {
+  #workedMs = 0;
+
+  override monotonicMs(): number {
+    this.#workedMs += 1;
+    return super.monotonicMs() + this.#workedMs;
+  }
+}
+
+test("while tasks are written a search rests, and otherwise it does not", async () => {
+  const clock = new WorkingClock();
+  const broker = await new BrokerWorld({ clock }).open();
+  const asked = Array.from({ length: 2000 }, () => create(broker, { tenantId: umbrella }));
+  await Promise.all(asked.map(({ done }) => done));
+  const wanted = { tenantId: acme, filter: {}, order: "newest", after: "", limit: 10 } as const;
+  assert.equal((await broker.find(wanted))?.scanned, 2000);
+  let hasEnded = false;
+  const beside = broker.find(wanted).finally(() => {
+    hasEnded = true;
+  });
+  await enqueue(broker);
+  // Long enough for a search that does not rest.
+  for (let turn = 0; turn < 100; turn++) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(hasEnded, false);
+  await clock.advance(60_000);
+  assert.equal((await beside)?.scanned, 2001);
 });

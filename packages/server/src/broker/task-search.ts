@@ -3,9 +3,11 @@
  * page is continued behind an id, so tasks that move meanwhile are neither missed nor shown twice.
  *
  * The work for a page is bounded: it may end before it is full, and says up to where it has looked.
- * Searches run one at a time, so that what they cost workers and producers is bounded, too.
+ * Searches run one at a time, and rest between pieces while others write, so that what they cost workers and
+ * producers is bounded, too.
  */
 import type { Task, TaskId } from "@codeq/queue";
+import type { Clock } from "../clock.ts";
 import type { QueueName, Store } from "../store/store.ts";
 import { idAtMs } from "../task-ids.ts";
 import { mergeRuns, type Run } from "./merge-runs.ts";
@@ -19,29 +21,38 @@ const scannedMax = 5000;
 /** Of ids alone, which cost a fraction of a record. */
 const scannedIdsMax = 200_000;
 const payloadCharsMax = 4 * 1024 * 1024;
-const pieceTasks = 500;
+const pieceTasks = 250;
 const pieceIds = 10_000;
 const perQueueMin = 16;
+/** While tasks are written, a search rests for so many times as long as it has worked. */
+const restsPerWork = 4;
 /** Searches that wait for their turn. */
 const waitingMax = 32;
 /** By so much ids may be ahead of the clock, which may have been set back. */
 const idsAheadMs = 3_600_000;
 
-/** The candidates behind an id, a piece of them. */
-type Source = (after: string) => Promise<Run<TaskId | Task>> | Run<TaskId | Task>;
+/** Candidates, piece by piece. */
+interface Source {
+  /** Those behind an id, which is where the last piece ended. */
+  next(after: string): Promise<Run<TaskId | Task>>;
+  close?(): Promise<void>;
+}
 
 export class TaskSearch {
   readonly #store: Store;
   readonly #queues: Queues;
   readonly #reads: TaskReads;
+  readonly #clock: Clock;
   #turn: Promise<unknown> = Promise.resolve();
   #waiting = 0;
 
   constructor(parts: {
+    readonly clock: Clock;
     readonly store: Store;
     readonly queues: Queues;
     readonly reads: TaskReads;
   }) {
+    this.#clock = parts.clock;
     this.#store = parts.store;
     this.#queues = parts.queues;
     this.#reads = parts.reads;
@@ -54,28 +65,49 @@ export class TaskSearch {
     const before = this.#turn;
     const turn = Promise.withResolvers<void>();
     this.#turn = turn.promise;
+    await before;
+    const work = this.#beginWork();
     try {
-      await before;
-      return await this.#page(wanted);
+      return await this.#page(wanted, work);
     } finally {
       this.#waiting -= 1;
-      turn.resolve();
+      // The next one waits for that, and not this one.
+      this.#rest(work).then(turn.resolve, turn.resolve);
     }
   }
 
-  async #page(wanted: WantedTasks): Promise<FoundTasks> {
+  #beginWork(): Work {
+    return { sinceMs: this.#clock.monotonicMs(), durableIndex: this.#store.durableIndex };
+  }
+
+  async #rest(work: Work): Promise<void> {
+    const now = this.#beginWork();
+    const restMs = (now.sinceMs - work.sinceMs) * restsPerWork;
+    const isAlone = now.durableIndex === work.durableIndex;
+    if (!isAlone && restMs > 0) {
+      await new Promise<void>((resolve) => this.#clock.after(restMs, resolve));
+    }
+    Object.assign(work, this.#beginWork());
+  }
+
+  async #page(wanted: WantedTasks, work: Work): Promise<FoundTasks> {
     const source = this.#sourceOf(wanted);
     const total = this.#totalOf(wanted);
     const page = new Page(wanted, { store: this.#store, reads: this.#reads });
-    for (let pieces = 0; pieces < scannedIdsMax / pieceIds; pieces++) {
-      const { items, reached } = await source(page.after);
-      const isLookedThrough = await page.look(items);
-      if (isLookedThrough && reached === undefined)
-        return { ...page.found, next: undefined, total };
-      if (isLookedThrough) page.after = reached as string;
-      if (page.isOver) break;
+    try {
+      for (let pieces = 0; pieces < scannedIdsMax / pieceIds; pieces++) {
+        const { items, reached } = await source.next(page.after);
+        const isLookedThrough = await page.look(items);
+        if (isLookedThrough && reached === undefined)
+          return { ...page.found, next: undefined, total };
+        if (isLookedThrough) page.after = reached as string;
+        if (page.isOver) break;
+        await this.#rest(work);
+      }
+      return { ...page.found, next: page.after, total };
+    } finally {
+      await source.close?.();
     }
-    return { ...page.found, next: page.after, total };
   }
 
   /** The cheapest way to everything that may match. */
@@ -113,10 +145,12 @@ export class TaskSearch {
     const sorted = ids.then((known) =>
       known.toSorted((a, b) => (comesFirst(order, a, b) ? -1 : 1)),
     );
-    return async (after) => {
-      const known = await sorted;
-      const items = after === "" ? known : known.filter((id) => comesFirst(order, after, id));
-      return { items, reached: undefined };
+    return {
+      next: async (after) => {
+        const known = await sorted;
+        const items = after === "" ? known : known.filter((id) => comesFirst(order, after, id));
+        return { items, reached: undefined };
+      },
     };
   }
 
@@ -127,29 +161,41 @@ export class TaskSearch {
     place: "dead" | "leased",
   ): Source {
     const limit = Math.max(perQueueMin, Math.ceil(pieceTasks / queues.length));
-    return async (after) => {
-      const runs = queues.map(async (queue): Promise<Run<TaskId>> => {
-        const items = await this.#store.idsIn(queue, { place, limit, after, order });
-        return { items, reached: items.length === limit ? items.at(-1) : undefined };
-      });
-      const how = { idOf: (id: TaskId) => id, comesFirst: orderOf(order) };
-      return mergeRuns(await Promise.all(runs), how);
+    const how = { idOf: (id: TaskId) => id, comesFirst: orderOf(order) };
+    return {
+      next: async (after) => {
+        const runs = queues.map(async (queue): Promise<Run<TaskId>> => {
+          const items = await this.#store.idsIn(queue, { place, limit, after, order });
+          return { items, reached: items.length === limit ? items.at(-1) : undefined };
+        });
+        return mergeRuns(await Promise.all(runs), how);
+      },
     };
   }
 
-  #byRecords({ order, filter }: WantedTasks): Source {
-    return async (after) => {
-      const rows = await this.#store.tasksBetween(rangeOf(order, filter, after), pieceTasks);
-      const items = rows.flatMap(([, task]) => (task === undefined ? [] : [task]));
-      return { items, reached: rows.length === pieceTasks ? rows.at(-1)?.[0] : undefined };
+  #byRecords({ order, filter, after: first, limit }: WantedTasks): Source {
+    const tasks = this.#store.openTasks(rangeOf(order, filter, first));
+    // Where most tasks match, the first piece makes a page.
+    let count = Math.min(pieceTasks, limit + 1);
+    return {
+      next: async () => {
+        const rows = await tasks.next(count);
+        const items = rows.flatMap(([, task]) => (task === undefined ? [] : [task]));
+        const reached = rows.length === count ? rows.at(-1)?.[0] : undefined;
+        count = pieceTasks;
+        return { items, reached };
+      },
+      close: () => tasks.close(),
     };
   }
 
   #byIds({ order, filter }: WantedTasks, part: string): Source {
-    return async (after) => {
-      const ids = await this.#store.idsBetween(rangeOf(order, filter, after), pieceIds);
-      const items = ids.filter((id) => hasPart(id, part));
-      return { items, reached: ids.length === pieceIds ? ids.at(-1) : undefined };
+    return {
+      next: async (after) => {
+        const ids = await this.#store.idsBetween(rangeOf(order, filter, after), pieceIds);
+        const items = ids.filter((id) => hasPart(id, part));
+        return { items, reached: ids.length === pieceIds ? ids.at(-1) : undefined };
+      },
     };
   }
 
@@ -159,6 +205,12 @@ export class TaskSearch {
     if (Object.values(others).some((each) => each !== undefined)) return undefined;
     return this.#queuesOf(wanted).reduce((sum, queue) => sum + countOf(queue, place), 0);
   }
+}
+
+/** Since when a search works, and what was durable then. */
+interface Work {
+  sinceMs: number;
+  durableIndex: number;
 }
 
 /** What was found so far, and how much was looked at for it. */

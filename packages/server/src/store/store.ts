@@ -20,6 +20,7 @@ import {
   type KvRange,
   type Op,
   put,
+  type RowCursor,
   remove,
   storedPlaceOf,
   unseal,
@@ -152,6 +153,11 @@ const noOps: readonly Op[] = [];
 const noTries = "0";
 const pieceEntries = 1000;
 
+/** Tasks by their ids, piece by piece. */
+export interface TaskCursor extends RowCursor {
+  next(count: number): Promise<(readonly [id: string, task: Task | undefined])[]>;
+}
+
 export class Store implements AsyncDisposable {
   /** Called after a full disk undid changes; new ones are refused until it has finished. */
   onRollback: () => Promise<void> = () => Promise.resolve();
@@ -213,6 +219,11 @@ export class Store implements AsyncDisposable {
   }
 
   /** True when changes arrive faster than they can be written for so long that memory fills. */
+  /** Grows when something was written. */
+  get durableIndex(): number {
+    return this.#engine.durableIndex;
+  }
+
   get isOverloaded(): boolean {
     return this.#engine.isOverloaded;
   }
@@ -404,12 +415,12 @@ export class Store implements AsyncDisposable {
     return (await this.#engine.scanKeys(range, limit)).map(idOf);
   }
 
-  /** Tasks of all tenants whose ids lie in the range; undefined for one that cannot be read. */
-  tasksBetween(
-    ids: KvRange,
-    limit: number,
-  ): Promise<(readonly [id: string, task: Task | undefined])[]> {
-    return this.#engine.scanRows(ids, limit) as Promise<[string, Task | undefined][]>;
+  /**
+   * A view of the tasks of all tenants whose ids lie in the range; undefined for one that cannot be read.
+   * To be closed.
+   */
+  openTasks(ids: KvRange): TaskCursor {
+    return this.#engine.openRows(ids) as TaskCursor;
   }
 
   async idsBetween(ids: KvRange, limit: number): Promise<TaskId[]> {

@@ -18,7 +18,6 @@ import { resourceFromAttributes } from "@opentelemetry/resources";
 import {
   ParentBasedSampler,
   RandomIdGenerator,
-  SamplingDecision,
   type SpanExporter,
   TraceIdRatioBasedSampler,
   TracerProvider,
@@ -29,7 +28,7 @@ import type { TracingParts } from "./open-tracing.ts";
 import { pairsOf } from "./otlp-exporter.ts";
 import { SpanQueue } from "./span-queue.ts";
 import { taskSpans } from "./task-spans.ts";
-import { ownContext, parentHeader, remoteContext } from "./task-trace.ts";
+import { isOwnKept, ownContext, parentHeader, remoteContext } from "./task-trace.ts";
 import type {
   AnsweredRequest,
   SentContext,
@@ -43,14 +42,14 @@ export class OtelTracing implements Tracing {
   readonly #clock: Clock;
   readonly #service: string;
   readonly #ids: TaskIdGenerator = new TaskIdGenerator();
-  readonly #ratio: TraceIdRatioBasedSampler;
+  readonly #ratio: number;
   readonly #queue: SpanQueue;
   readonly #provider: TracerProvider;
 
   constructor({ config, clock, logger, metrics, shard }: TracingParts, exporter: SpanExporter) {
     this.#clock = clock;
     this.#service = config.tracingServiceName;
-    this.#ratio = new TraceIdRatioBasedSampler(config.tracingSampleRatio);
+    this.#ratio = config.tracingSampleRatio;
     const warnings = new SpacedWarnings(logger, clock);
     this.#queue = new SpanQueue({
       exporter,
@@ -68,7 +67,7 @@ export class OtelTracing implements Tracing {
         "service.name": config.tracingServiceName,
         ...(shard === undefined ? {} : { "codeq.shard": shard }),
       }),
-      sampler: new ParentBasedSampler({ root: this.#ratio }),
+      sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(this.#ratio) }),
       idGenerator: this.#ids,
       spanProcessors: [this.#queue],
     });
@@ -187,9 +186,7 @@ export class OtelTracing implements Tracing {
     if (remote !== undefined) {
       return remote.traceFlags === TraceFlags.NONE ? undefined : { context: remote, isOwn: false };
     }
-    const context = ownContext(task);
-    const { decision } = this.#ratio.shouldSample(ROOT_CONTEXT, context.traceId);
-    return decision === SamplingDecision.NOT_RECORD ? undefined : { context, isOwn: true };
+    return isOwnKept(task, this.#ratio) ? { context: ownContext(task), isOwn: true } : undefined;
   }
 }
 

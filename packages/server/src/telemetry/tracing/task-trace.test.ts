@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TaskId } from "@codeq/queue";
-import { ownContext, parentHeader, remoteContext } from "./task-trace.ts";
+import { ROOT_CONTEXT } from "@opentelemetry/api";
+import { SamplingDecision, TraceIdRatioBasedSampler } from "@opentelemetry/sdk-trace";
+import fc from "fast-check";
+import { isOwnKept, ownContext, parentHeader, remoteContext } from "./task-trace.ts";
 
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
 const spanId = "00f067aa0ba902b7";
@@ -37,4 +40,16 @@ test("a task without a context has a trace of its own, which follows from its id
   const own = ownContext({ id });
   assert.equal(own.traceId, "01991e2f00007abc9def0123456789ab");
   assert.equal(own.spanId, "9def0123456789ab");
+});
+
+test("whether a trace of a task's own is kept is what the sampler of OpenTelemetry says", () => {
+  for (const ratio of [0, 0.01, 0.5, 0.999, 1]) {
+    const sampler = new TraceIdRatioBasedSampler(ratio);
+    for (const uuid of fc.sample(fc.uuid(), { numRuns: 200, seed: 1 })) {
+      const id = uuid as TaskId;
+      const { decision } = sampler.shouldSample(ROOT_CONTEXT, ownContext({ id }).traceId);
+      const isKept = decision === SamplingDecision.RECORD_AND_SAMPLED;
+      assert.equal(isOwnKept({ id }, ratio), isKept, `${id} at ${ratio}`);
+    }
+  }
 });
