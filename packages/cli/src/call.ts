@@ -1,4 +1,4 @@
-/** One run of a command: what was asked for, and the ways to answer. */
+/** One run of a command: its arguments, and the ways to answer. */
 import { ApiClient } from "./api/api-client.ts";
 import type { CommandRow } from "./command.ts";
 import type { Host } from "./host.ts";

@@ -1,4 +1,4 @@
-/** What a command ends with when it cannot do its work: what is wrong, and what to do next. */
+/** The error of a command: what is wrong, and what to do next. */
 import type { ExitName } from "./exit-codes.ts";
 
 export interface CliErrorOptions {

@@ -1,4 +1,4 @@
-/** Runs one command line: finds the command, runs it, and turns what went wrong into words and a code. */
+/** Runs one command line: finds the command, runs it, and turns an error into a message and an exit code. */
 import { Call } from "./call.ts";
 import { CliError } from "./cli-error.ts";
 import { commandTable } from "./command-table.ts";

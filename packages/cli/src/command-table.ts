@@ -1,6 +1,6 @@
 /**
- * THE table of commands: one row each. Parsing, help, completion and the manual page follow from a
- * row; adding a command is adding a row and the function that it runs.
+ * THE table of commands: one row each. Parsing, help, completion and the manual page are derived from a row;
+ * to add a command, add a row and the function that it runs.
  */
 import type { CommandRow } from "./command.ts";
 import { goCommands } from "./go-compat/go-commands.ts";

@@ -1,6 +1,6 @@
 /**
- * What a command is: one row of the table from which parsing, help, completion and the manual page
- * follow. What it does is loaded when it is run, so that a short command starts fast.
+ * The type of a row in the table of commands, from which parsing, help, completion and the manual page are
+ * derived. The code of a command is loaded when it is run, so that a short command starts fast.
  */
 import type { Call } from "./call.ts";
 

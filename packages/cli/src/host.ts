@@ -1,6 +1,6 @@
 /**
- * The world outside a command: streams, environment, time and signals. Commands get it passed in, so
- * that a test can run one in its own process and read what it printed.
+ * The environment of a command: streams, variables, time and signals. They are passed in, so that a test can
+ * run a command in its own process and read its output.
  */
 import type { Clock } from "@codeq/server/command-line";
 

@@ -1,4 +1,4 @@
-/** The options of one call, turned into what they mean; a value that does not fit is the user's error. */
+/** Parses the options of a command; an invalid value is a usage error. */
 import { usageError } from "./cli-error.ts";
 import type { OptionRow } from "./command.ts";
 

@@ -1,7 +1,6 @@
 /**
- * From the words of a command line to a row of the table with its options and arguments. Options may
- * stand before and behind the command. What does not fit is a usage error that names what was
- * probably meant.
+ * From the words of a command line to a row of the table with its options and arguments. Options may come
+ * before and after the command. An unknown word is a usage error that suggests what was probably meant.
  */
 import { parseArgs } from "node:util";
 import { closestName } from "@codeq/server/command-line";

@@ -1,4 +1,4 @@
-/** Payloads as they are given to a command: in the argument, from a file with `@`, or `-` for the input. */
+/** The payload of a command: in the argument, from a file with `@`, or `-` for standard input. */
 import { createReadStream } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";

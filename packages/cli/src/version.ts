@@ -1,4 +1,4 @@
-/** The version of this package, as its manifest has it. */
+/** The version in the manifest of this package. */
 import { readFileSync } from "node:fs";
 
 const manifest = new URL("../package.json", import.meta.url);

@@ -1,4 +1,4 @@
-/** A value, or the promise of one; a value that is there need not wait for a turn of the event loop. */
+/** A value or a promise of one; a value that is available needs no turn of the event loop. */
 export type MaybePromise<T> = T | Promise<T>;
 
 /** Calls `use` at once with a value, and later with a promised one. */

@@ -1,7 +1,7 @@
 /**
- * Task ids: UUID v7, so that neighbours in time are neighbours on disk. Within one process they grow
- * strictly, also when the clock stands still or steps back: the 12 bits behind the time count up,
- * and run over into the time.
+ * Task ids: UUID v7, so that tasks created together are neighbours on disk. Within one process, ids grow
+ * strictly, also when the clock stands still or steps back: the 12 bits behind the time count up, and
+ * overflow into the time.
  */
 import type { TaskId } from "@codeq/queue";
 

@@ -1,6 +1,6 @@
 /**
- * Requests to the REST API. An answer that refuses becomes an error with an exit code and what to do
- * next; a request that never arrived says so, and one whose fate is unknown says that.
+ * Requests to the REST API. A refusal becomes an error with an exit code and advice; the error also tells
+ * whether the request never arrived or its outcome is unknown.
  */
 import { Readable } from "node:stream";
 import { codeIn, errorIn, HttpCore, NoAnswerError, type Reply } from "@codeq/client/command-line";

@@ -1,4 +1,4 @@
-/** The body of a request that creates a task, from what a command was given. */
+/** The body of a request that creates a task, from the arguments of a command. */
 import { limits } from "@codeq/server/command-line";
 import { usageError } from "../cli-error.ts";
 import type { Options } from "../options.ts";

@@ -1,4 +1,4 @@
-/** JSON for people, without touching what it says: numbers keep the digits they were written with. */
+/** Formats JSON for people without changing its content: numbers keep their digits. */
 interface Source {
   readonly source: string;
 }

@@ -1,4 +1,4 @@
-/** Tasks and results as the API gives them, and as a person reads them. */
+/** Tasks and results as the API returns them, and formatted for people. */
 import { CliError } from "../cli-error.ts";
 import { printable } from "../terminal/printable.ts";
 import type { Style } from "../terminal/style.ts";

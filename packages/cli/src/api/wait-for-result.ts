@@ -1,6 +1,6 @@
 /**
- * Waits until a task has a result. The server is asked to hold the question until there is an answer;
- * when it goes away in between, it is asked again until the time is over.
+ * Waits until a task has a result. The server holds the request until there is one; when the server goes
+ * away in between, the request is repeated until the time is over.
  */
 import { codeIn, type Reply } from "@codeq/client/command-line";
 import { limits } from "@codeq/server/command-line";

@@ -1,4 +1,4 @@
-/** The whole id of a task of which a part was given, as `tail` and `tasks` print it. */
+/** The whole id of a task for a part of it, as `tail` and `tasks` print it. */
 import type { Call } from "../call.ts";
 
 const idChars = 36;

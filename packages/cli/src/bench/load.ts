@@ -1,7 +1,7 @@
 /**
- * A small load on a running server: producers put tasks in while workers claim and complete them, all
- * over HTTP from this process. It works on a queue of its own and leaves nothing in it, also when
- * it is stopped early: then producers end and workers do what is left.
+ * A small load on a running server: producers create tasks while workers claim and complete them, all over
+ * HTTP from this process. It uses its own queue and leaves no task in it, also when it is stopped early:
+ * then producers stop, and workers complete what is left.
  */
 import type { Clock } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";

@@ -1,4 +1,4 @@
-/** `artifacts`: the files of a result, listed or fetched. */
+/** `artifacts`: lists or downloads the files of a result. */
 import { createWriteStream } from "node:fs";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";

@@ -1,4 +1,4 @@
-/** `auth set`, `auth show` and `auth clear`: servers and tokens that are kept in profiles. */
+/** `auth set`, `auth show` and `auth clear`: servers and tokens stored in profiles. */
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";

@@ -1,4 +1,4 @@
-/** `backup` and `restore`: a copy of a running server, and a data directory made from it. */
+/** `backup` and `restore`: copies a running server, and creates a data directory from the copy. */
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";

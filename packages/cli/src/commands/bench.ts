@@ -1,4 +1,4 @@
-/** `bench`: how fast a running server is for one small client on this machine. */
+/** `bench`: measures a running server with one small client on this machine. */
 import { limits } from "@codeq/server/command-line";
 import { runLoad, type Spread } from "../bench/load.ts";
 import type { Call } from "../call.ts";

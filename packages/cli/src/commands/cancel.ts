@@ -1,4 +1,4 @@
-/** `cancel`: ends a task that is not wanted any more. */
+/** `cancel`: cancels a task. */
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
 import type { ListedTask } from "./tasks.ts";

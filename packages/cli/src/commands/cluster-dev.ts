@@ -1,6 +1,6 @@
 /**
  * `cluster dev`: three nodes on this machine, with a nats-server each, to try what a cluster does when a
- * node is killed. A node that ends is started again after a while.
+ * node is killed. A node that ends is restarted after a while.
  */
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";

@@ -1,4 +1,4 @@
-/** `cluster status`: the nodes of a cluster, and who leads each shard, as one of them sees it. */
+/** `cluster status`: the nodes of a cluster, and the leader of each shard, as one node sees them. */
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { type Column, tableLines } from "../terminal/table.ts";

@@ -1,4 +1,4 @@
-/** `config print`: the settings that a server started here would have, and where each comes from. */
+/** `config print`: the settings of a server that would be started here, and the source of each. */
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { serverConfig } from "../local/server-config.ts";

@@ -1,4 +1,4 @@
-/** `dlq`: dead letters of the token's tenant, looked at, replayed and deleted. */
+/** `dlq`: lists, shows, replays and deletes dead letters of the token's tenant. */
 import { type ResultFields, taskLines } from "../api/task-view.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";

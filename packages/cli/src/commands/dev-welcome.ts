@@ -1,4 +1,4 @@
-/** What a person who has just started `dev` wants to see: where it is, and what to paste. */
+/** The text that `dev` prints when it is ready: addresses, and commands to paste. */
 import { developmentToken } from "@codeq/server/command-line";
 import { type Config, hasDevelopmentToken, hostToName, urlOf } from "@codeq/server/config";
 import type { LogLine } from "../local/read-log-lines.ts";

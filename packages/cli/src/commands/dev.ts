@@ -1,7 +1,7 @@
 /**
- * `dev`: a server for development in one command. The same server and the same data format as in
- * production, with its data in `.codeq` of the current directory, a token, lines to paste, and a line
- * for whatever happens.
+ * `dev`: a development server in one command. It is the same server with the same data format as in
+ * production, with its data in `.codeq` of the current directory, a token, commands to paste, and a line for
+ * every event.
  */
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { getCompileCacheDir } from "node:module";

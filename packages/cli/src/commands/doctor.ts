@@ -1,4 +1,4 @@
-/** `doctor`: looks at what a server here needs, and at the server that commands talk to. */
+/** `doctor`: checks the requirements of a server on this machine, and the server that commands talk to. */
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
 import {

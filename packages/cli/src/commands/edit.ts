@@ -1,4 +1,4 @@
-/** `move`, `run-now`, `reschedule`, `set-priority` and `edit`: what changes about a task that waits. */
+/** `move`, `run-now`, `reschedule`, `set-priority` and `edit`: change a waiting task. */
 import { limits } from "@codeq/server/command-line";
 import { checkCommand } from "../api/create-body.ts";
 import type { Call } from "../call.ts";

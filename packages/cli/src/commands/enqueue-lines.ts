@@ -1,7 +1,7 @@
 /**
- * `enqueue --lines`: one task for every line, sent in batches. Lines that are refused are told with
- * their numbers and do not stop the others. A batch that got no answer is sent again under
- * the same keys, so a connection that breaks makes no task twice.
+ * `enqueue --lines`: one task for every line, sent in batches. Refused lines are reported with their numbers
+ * and do not stop the others. A batch without an answer is sent again with the same idempotency keys, so a
+ * broken connection creates no task twice.
  */
 
 import { asMembers, createBody } from "../api/create-body.ts";

@@ -1,4 +1,4 @@
-/** `enqueue`: puts one task in and may wait for its result, or puts in one task for every line. */
+/** `enqueue`: creates one task and may wait for its result, or creates one task for every line. */
 import { checkCommand, createBody, taskFields } from "../api/create-body.ts";
 import { taskIn } from "../api/task-view.ts";
 import { noResult, waitForResult } from "../api/wait-for-result.ts";

@@ -1,4 +1,4 @@
-/** `dlq groups`: failures by what their errors have in common. */
+/** `dlq groups`: groups failures by their errors. */
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { printable } from "../terminal/printable.ts";

@@ -1,4 +1,4 @@
-/** `get` and `task get`: one task as it is now. */
+/** `get` and `task get`: shows one task. */
 
 import { taskIn, taskLines } from "../api/task-view.ts";
 import { wholeId } from "../api/whole-id.ts";

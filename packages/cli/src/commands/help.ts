@@ -1,4 +1,4 @@
-/** `help`: about all commands, those that begin with a word, or one. */
+/** `help`: for all commands, for those that begin with a word, or for one. */
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";

@@ -1,4 +1,4 @@
-/** `init`: writes a task, a worker and a test into the project, and never over something. */
+/** `init`: writes a task, a worker and a test into the project; never overwrites a file. */
 import { existsSync, mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import type { Call } from "../call.ts";

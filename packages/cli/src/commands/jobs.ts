@@ -1,4 +1,4 @@
-/** `jobs` and `dlq redrive`: what is done to all tasks that match, at a limited rate. */
+/** `jobs` and `dlq redrive`: change all tasks that match a filter, at a limited rate. */
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";

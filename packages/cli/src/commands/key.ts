@@ -1,4 +1,4 @@
-/** `key`: API keys of the token's tenant. The text of a key is shown once, when it is made. */
+/** `key`: API keys of the token's tenant. The text of a key is shown once, when it is created. */
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";

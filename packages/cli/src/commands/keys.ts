@@ -1,6 +1,6 @@
 /**
- * `keys`: API keys in the files of a server that does not run. Whoever may write the files needs no
- * token, which is how the first key is made, and how somebody gets in again who has lost all of them.
+ * `keys`: API keys in the data directory of a stopped server. It needs access to the files and no token, so
+ * it creates the first key, or a new one when all keys are lost.
  */
 import { launchServer, standInFor } from "@codeq/server/command-line";
 import type { Call } from "../call.ts";

@@ -1,4 +1,4 @@
-/** `heartbeat`, `nack` and `abandon`: what a worker does with a task it holds, by hand. */
+/** `heartbeat`, `nack` and `abandon`: the actions of a worker on a task it holds, by hand. */
 import { limits } from "@codeq/server/command-line";
 import { wholeId } from "../api/whole-id.ts";
 import type { Call } from "../call.ts";

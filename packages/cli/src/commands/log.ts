@@ -1,6 +1,6 @@
 /**
- * `log inspect`: a look into the segments of the commit log that changes nothing. Keys are shown and
- * values are not, because they hold what users wrote.
+ * `log inspect`: shows the segments of the commit log without changing anything. It shows keys but not
+ * values, because values contain user data.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** `pause` and `resume`: whether the tasks of a queue are handed out. */
+/** `pause` and `resume`: stop and resume claims from a queue. */
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { localMoment } from "../terminal/units.ts";

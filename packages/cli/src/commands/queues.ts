@@ -1,4 +1,4 @@
-/** `queues` and `queue inspect`: how many tasks are where, for the tenant of the token. */
+/** `queues` and `queue inspect`: the number of tasks in each place, for the tenant of the token. */
 import type { Call } from "../call.ts";
 import type { CliError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";

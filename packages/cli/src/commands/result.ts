@@ -1,4 +1,4 @@
-/** `result`: what a task has left, at once or when it is there. */
+/** `result`: prints the result of a task, at once or when it is there. */
 
 import { parseExact } from "../api/json-text.ts";
 import { type ResultFields, type TaskFields, taskFailure } from "../api/task-view.ts";

@@ -1,4 +1,4 @@
-/** `salvage`: what can still be read of a damaged data directory, a line of JSON for each task. */
+/** `salvage`: prints what can still be read of a damaged data directory, one line of JSON for each task. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { SalvagedTask } from "@codeq/server/data-dir";

@@ -1,4 +1,4 @@
-/** `serve`: the server with all its settings, until it is stopped. */
+/** `serve`: runs the server with all its settings, until it is stopped. */
 import { launchServer, standInFor } from "@codeq/server/command-line";
 import type { Call } from "../call.ts";
 import { readLogLines } from "../local/read-log-lines.ts";

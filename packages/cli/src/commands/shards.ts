@@ -1,4 +1,4 @@
-/** `shards migrate`: another number of shards for a data directory that no server has open. */
+/** `shards migrate`: changes the number of shards of a data directory that no server uses. */
 import type { MigrationProgress } from "@codeq/server/data-dir";
 import type { Call } from "../call.ts";
 import { CliError, usageError } from "../cli-error.ts";

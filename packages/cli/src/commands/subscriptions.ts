@@ -1,4 +1,4 @@
-/** `subscriptions`: URLs that are told when queues have work. */
+/** `subscriptions`: URLs that are notified when queues have work. */
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { type Column, tableLines } from "../terminal/table.ts";

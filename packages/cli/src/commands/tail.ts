@@ -1,4 +1,4 @@
-/** `tail`: a line for whatever happens to a task of the token's tenant, as it happens. */
+/** `tail`: prints a line for every event of tasks of the token's tenant, live. */
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { count } from "../terminal/units.ts";

@@ -1,4 +1,4 @@
-/** `tasks`: those that match a filter, the newest first. */
+/** `tasks`: lists tasks that match a filter, newest first. */
 import { limits } from "@codeq/server/command-line";
 import type { TaskFields } from "../api/task-view.ts";
 import type { Call } from "../call.ts";

@@ -1,4 +1,7 @@
-/** `token`: which token is used, what is in it, what it may do, and a new one for a server's config. */
+/**
+ * `token`: shows the token in use, its content and permissions, and creates tokens for the configuration of
+ * a server.
+ */
 
 import type { Reply } from "@codeq/client/command-line";
 import type { ApiClient } from "../api/api-client.ts";

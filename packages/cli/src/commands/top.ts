@@ -1,4 +1,4 @@
-/** `top`: a live view of the whole server, from its metrics, and of who works. */
+/** `top`: a live view of the whole server, from its metrics, and of its workers. */
 import type { Call } from "../call.ts";
 import { type CliError, usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";

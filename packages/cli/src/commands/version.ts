@@ -1,4 +1,4 @@
-/** `version`: what is running here. */
+/** `version`: prints the version. */
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { cliVersion } from "../version.ts";

@@ -1,4 +1,4 @@
-/** `webhooks`: what became of callbacks, endpoints that fail, and the secrets that sign. */
+/** `webhooks`: outcomes of callbacks, failing endpoints, and signing secrets. */
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";

@@ -1,4 +1,4 @@
-/** `why`: what holds a task, or why a worker gets none. */
+/** `why`: explains why a task does not run, or why a worker gets no tasks. */
 import { wholeId } from "../api/whole-id.ts";
 import type { Call } from "../call.ts";
 import { usageError } from "../cli-error.ts";

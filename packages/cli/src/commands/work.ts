@@ -1,4 +1,4 @@
-/** `work`: does the tasks of a queue with a command or a module, until it is stopped. */
+/** `work`: runs the tasks of a queue with a command or a module, until it is stopped. */
 import { CodeqError, codeq } from "@codeq/client";
 import { limits } from "@codeq/server/command-line";
 import { checkCommand } from "../api/create-body.ts";

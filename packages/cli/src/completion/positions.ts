@@ -1,4 +1,7 @@
-/** What can stand where on the command line, from the table of commands, for all shells alike. */
+/**
+ * The words that can follow at each position of the command line, from the table of commands, for all
+ * shells.
+ */
 import type { ArgumentRow, CommandRow, OptionRow } from "../command.ts";
 import { optionsOf } from "../parse-arguments.ts";
 import { serverFlagRows } from "../server-flags.ts";

@@ -1,6 +1,6 @@
 /**
- * The data directory: is it there, may it be written, is it on a disk, has it room, is it in use, are
- * its files what was written.
+ * Checks the data directory: it exists, is writable, is on a disk with enough space, is not in use, and its
+ * files are undamaged.
  */
 import { accessSync, constants, existsSync, readFileSync, statfsSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -1,4 +1,4 @@
-/** The machine around the server: Node, limits, memory, clock. */
+/** Checks the machine of the server: Node, limits, memory, clock. */
 import { freemem } from "node:os";
 import { bytes } from "../terminal/units.ts";
 import { cliVersion } from "../version.ts";

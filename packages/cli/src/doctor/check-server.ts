@@ -1,4 +1,7 @@
-/** The ports of a server here, and the server that commands talk to: is it there, well, and in time. */
+/**
+ * Checks the ports for a server on this machine, and the server that commands talk to: reachable, healthy,
+ * clock in sync.
+ */
 import { createServer } from "node:net";
 import type { Reply } from "@codeq/client/command-line";
 import { streamAddressOf } from "@codeq/server/config";

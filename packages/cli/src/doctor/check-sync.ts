@@ -1,4 +1,4 @@
-/** How fast the disk makes a write durable, and whether the durability mode asks it to. */
+/** Measures how fast the disk syncs a write, and whether the durability mode uses syncs. */
 import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { dataDirectoryOf } from "../local/data-directory.ts";

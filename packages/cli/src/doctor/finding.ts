@@ -1,4 +1,4 @@
-/** One thing that `doctor` looks at: whether it is well, and what to do when it is not. */
+/** One check of `doctor`: whether it passed, and what to do if not. */
 import type { Config } from "@codeq/server/config";
 import type { Call } from "../call.ts";
 

@@ -1,4 +1,4 @@
-/** Rows of the commands that users of the Go command line have in their scripts. */
+/** The rows of commands that users of the Go command line have in their scripts. */
 import type { CommandRow } from "../command.ts";
 
 export const goCommands: readonly CommandRow[] = [

@@ -1,7 +1,7 @@
 /**
- * `worker start` as the Go command line has it: claims tasks and acknowledges each with one request,
- * without any work. It never holds a lease for longer than that, so it is no worker of the client, which
- * has no word for some of its acknowledgements either.
+ * `worker start` of the Go command line: claims tasks and acknowledges each with one request, without doing
+ * any work. It never holds a lease for longer than that, so it does not use the worker of the client
+ * library, which has no counterpart for some of its acknowledgements.
  */
 import { limits } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";

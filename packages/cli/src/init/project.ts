@@ -1,4 +1,4 @@
-/** What can be told about the project that `init` writes into. */
+/** Detects the properties of the project that `init` writes into. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TemplateChoice } from "./templates.ts";

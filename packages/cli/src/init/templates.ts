@@ -1,7 +1,4 @@
-/**
- * What `init` writes: a task, a worker and a test, on the public API of `@codeq/client`. All of it is
- * here, and nothing else knows what a template says.
- */
+/** The files that `init` writes: a task, a worker and a test, on the public API of `@codeq/client`. */
 export interface TemplateChoice {
   readonly typescript: boolean;
   /** The project takes plain `.ts` and `.js` files for modules. */

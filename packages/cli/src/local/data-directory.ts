@@ -1,4 +1,4 @@
-/** Where the data of a server here is: as configured, or where `dev` keeps it. */
+/** The data directory of a server on this machine: the configured one, or that of `dev`. */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Config } from "@codeq/server/config";

@@ -1,4 +1,4 @@
-/** Which flags a server needs to find free ports where its default ones are taken. */
+/** The flags with which a server finds free ports when its default ports are in use. */
 import { createServer } from "node:net";
 import type { Config } from "@codeq/server/config";
 

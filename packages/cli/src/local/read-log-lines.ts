@@ -1,4 +1,4 @@
-/** What a server writes: log lines as JSON, and text for people, which is told apart from them. */
+/** Splits the output of a server into log lines (JSON) and text for people. */
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 

@@ -1,4 +1,4 @@
-/** The configuration that a server started here would have: from flags, environment and file. */
+/** The configuration of a server that would be started here: from flags, environment and file. */
 import { readFileSync } from "node:fs";
 import type { Config } from "@codeq/server/config";
 import type { Call } from "../call.ts";

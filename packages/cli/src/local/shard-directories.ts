@@ -1,4 +1,4 @@
-/** Where the stores of a data directory are: in the directory itself, and one in a folder for each shard. */
+/** The stores of a data directory: in the directory itself, and one folder for each shard. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 

@@ -1,7 +1,7 @@
 /**
- * Empties a data directory, for `--fresh`. Only what looks like the data of a server is removed, never
- * while a server has it open, and not before somebody agreed. The directory itself stays: it may be a
- * link to where there is room for it.
+ * Empties a data directory, for `--fresh`. It removes only files that look like the data of a server, never
+ * while a server uses them, and only after confirmation. The directory itself stays, because it may be a
+ * link to another disk.
  */
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";

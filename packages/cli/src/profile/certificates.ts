@@ -1,4 +1,4 @@
-/** The certificates that options and variables name: of the CA of the server, and one to show to it. */
+/** The certificates that options and variables name: the CA of the server, and the client certificate. */
 import { readFile } from "node:fs/promises";
 import { CliError, usageError } from "../cli-error.ts";
 import type { Host } from "../host.ts";

@@ -1,6 +1,6 @@
 /**
- * Which server to talk to and as whom: from options, then the environment, then the profile, then what
- * suits a server on this machine.
+ * The server and the token to use: from options, then the environment, then the profile, then the defaults
+ * for a server on this machine.
  */
 import { developmentToken } from "@codeq/server/command-line";
 import { CliError, usageError } from "../cli-error.ts";

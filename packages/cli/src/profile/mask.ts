@@ -1,4 +1,4 @@
-/** A secret as it may be shown: enough of it to tell it from another one. */
+/** A secret in masked form: enough of it to tell it from another one. */
 const shownChars = 4;
 
 export function mask(secret: string | undefined): string | undefined {

@@ -1,7 +1,7 @@
 /**
- * The user's own file of servers and tokens, shared with the Go command line: `config.yaml` in
- * `~/.codeq` or `CODEQ_CONFIG_DIR`. Whatever else stands in it is kept, comments too. It holds
- * secrets, so it is written for its owner only, and in one step.
+ * The user's file of servers and tokens, shared with the Go command line: `config.yaml` in `~/.codeq` or
+ * `CODEQ_CONFIG_DIR`. All other content of the file is kept, including comments. The file contains secrets,
+ * so it is readable only by its owner, and is replaced in one step.
  */
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";

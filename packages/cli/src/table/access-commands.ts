@@ -1,4 +1,4 @@
-/** Rows of the commands about tokens, keys and profiles. */
+/** The rows of commands for tokens, keys and profiles. */
 import type { ArgumentRow, CommandRow } from "../command.ts";
 
 const keyId: ArgumentRow = { name: "id", about: "The id of a key, as shown by list." };

@@ -1,4 +1,4 @@
-/** Rows of the commands that check, measure and explain. */
+/** The rows of commands that check, measure and explain. */
 import type { CommandRow } from "../command.ts";
 
 export const checkCommands: readonly CommandRow[] = [

@@ -1,4 +1,4 @@
-/** Rows of the commands by which operators find tasks and do something about them. */
+/** The rows of commands with which operators find and repair tasks. */
 import type { ArgumentRow, CommandRow, OptionRow } from "../command.ts";
 import { interval, yes } from "../shared-options.ts";
 

@@ -1,4 +1,4 @@
-/** Rows of the commands that start something. */
+/** The rows of commands that start a server, a worker or a project. */
 import type { CommandRow } from "../command.ts";
 import { yes } from "../shared-options.ts";
 

@@ -1,4 +1,4 @@
-/** Rows of the commands about subscriptions to queues that have work. */
+/** The rows of commands for subscriptions. */
 import type { ArgumentRow, CommandRow, OptionRow } from "../command.ts";
 
 const subscriptionId: ArgumentRow = { name: "id", about: "The id of the subscription." };

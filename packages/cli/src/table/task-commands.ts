@@ -1,4 +1,4 @@
-/** Rows of the commands about tasks and queues. */
+/** The rows of commands for tasks and queues. */
 import type { ArgumentRow, CommandRow, OptionRow } from "../command.ts";
 import { interval } from "../shared-options.ts";
 

@@ -1,4 +1,4 @@
-/** Rows of the commands about topics. */
+/** The rows of commands for topics. */
 import type { ArgumentRow, CommandRow } from "../command.ts";
 
 const topic: ArgumentRow = { name: "topic", about: "The name of the topic, which is its queue's." };

@@ -1,4 +1,4 @@
-/** Rows of the commands about webhooks. */
+/** The rows of commands for webhooks. */
 import type { CommandRow } from "../command.ts";
 
 const administrator = "Needs an admin token, and covers the tenant of the token.";

@@ -1,4 +1,4 @@
-/** Others choose texts that are printed here, and a terminal obeys what it is sent. */
+/** Removes control characters from texts that other people chose, because a terminal would execute them. */
 import { stripVTControlCharacters } from "node:util";
 
 export function printable(text: string): string {

@@ -1,6 +1,6 @@
 /**
- * One line on the error output that shows how far a long piece of work is. Drawn only on a terminal,
- * at most ten times a second, and gone when the work is done.
+ * The progress of long work, as one line on standard error. Drawn only on a terminal, at most ten times a
+ * second, and removed when the work is done.
  */
 import type { Clock } from "@codeq/server/command-line";
 import type { Output } from "../host.ts";

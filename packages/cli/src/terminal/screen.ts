@@ -1,6 +1,6 @@
 /**
- * A full screen that is drawn over and over, without flicker, on the terminal's second page. Leaving
- * it gives the first page back as it was.
+ * A full screen that is redrawn without flicker, on the alternate screen of the terminal. Leaving it
+ * restores the previous screen.
  */
 import type { Host } from "../host.ts";
 import { fit } from "./style.ts";

@@ -1,4 +1,4 @@
-/** Colours for those who look at a terminal, and plain text for everybody else. */
+/** Colours on a terminal, and plain text everywhere else. */
 import { stripVTControlCharacters } from "node:util";
 
 export interface Style {

@@ -1,4 +1,4 @@
-/** Lines for people about what happens to tasks: one for each event, or sums when there are many. */
+/** Formats events of tasks as lines: one for each event, or sums when there are many. */
 import type { Clock } from "@codeq/server/command-line";
 import { printable } from "../terminal/printable.ts";
 import type { Style } from "../terminal/style.ts";

@@ -1,4 +1,4 @@
-/** Reads the event feed of a server, and goes on when the server was away for a while. */
+/** Reads the event feed of a server, and reconnects when the server was away. */
 import type { ApiClient } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";

@@ -1,4 +1,4 @@
-/** Buckets of a histogram at one moment, and what lies between two moments. */
+/** The buckets of a histogram at one moment, and the difference between two moments. */
 import type { MetricsText } from "./metrics-text.ts";
 
 export interface Bucket {

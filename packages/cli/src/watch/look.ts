@@ -1,4 +1,4 @@
-/** Looks at the server again and again, and goes on when it is away for a while. */
+/** Polls the server, and goes on when the server was away. */
 import type { Clock } from "@codeq/server/command-line";
 import type { ApiClient } from "../api/api-client.ts";
 import type { Call } from "../call.ts";

@@ -1,4 +1,4 @@
-/** What the server's metrics say at one moment. Counts are over all tenants and since its start. */
+/** The metrics of the server at one moment. Counts are over all tenants and since its start. */
 import { type Bucket, bucketsIn } from "./histogram.ts";
 import type { MetricsText } from "./metrics-text.ts";
 

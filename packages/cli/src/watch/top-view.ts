@@ -1,4 +1,4 @@
-/** The lines of `top`, from two looks at the server. */
+/** The lines of `top`, from two snapshots of the server. */
 import type { Style } from "../terminal/style.ts";
 import { type Column, columnsWithin, tableLines } from "../terminal/table.ts";
 import { bytes, count, counted, duration, rate, timeOfDay } from "../terminal/units.ts";

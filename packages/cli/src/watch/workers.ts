@@ -1,4 +1,4 @@
-/** Who works for the token's tenant, as the server tells it and as people read it. */
+/** The workers of the token's tenant, formatted for people. */
 import type { ApiClient } from "../api/api-client.ts";
 import { CliError } from "../cli-error.ts";
 import { printable } from "../terminal/printable.ts";

@@ -1,7 +1,7 @@
 /**
- * Does tasks with the worker of the client until it is told to stop, has done enough, or is not wanted.
- * Leases, connections and hand-backs are the client's; here every run is begun and its end told once,
- * when the server has answered.
+ * Runs tasks with the worker of the client library until it is told to stop or has done enough. The library
+ * handles leases, connections and hand-backs; this file reports the start of every run, and its end once the
+ * server has answered.
  */
 import {
   type Client,

@@ -1,4 +1,7 @@
-/** Finds what a command line would start, so that a worker with a wrong name takes no task. */
+/**
+ * Finds the program that a command line would start, so that a worker with a wrong program name claims no
+ * task.
+ */
 import { accessSync, constants, statSync } from "node:fs";
 import { delimiter, join, resolve } from "node:path";
 

@@ -1,7 +1,7 @@
 /**
- * Does a task with a command of the system: the payload on its input, the result from its output.
- * It ends by its exit code: 0 is done, 65 is failed for good (the input is wrong, in the words of
- * sysexits), everything else is to be tried again.
+ * Runs a task with a system command: the payload on its standard input, the result from its standard output.
+ * The exit code decides: 0 completes the task, 65 (EX_DATAERR) fails it without a retry, every other code
+ * retries it.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Writable } from "node:stream";

@@ -1,7 +1,7 @@
 /**
- * Does a task with a function of the user's own module: its default export, or what it exports as
- * `handle`. It gets the payload and a context; what it returns is the result, and what it throws is
- * a reason to try again, or to fail for good when the error says `permanent: true`.
+ * Runs a task with a function of the user's module: its default export, or its export `handle`. The function
+ * gets the payload and a context. Its return value is the result; an exception causes a retry, or fails the
+ * task without a retry if the error has `permanent: true`.
  */
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";

@@ -1,4 +1,4 @@
-/** The seam between the worker of the client and what does a task: a command or a module. */
+/** The interface between the worker of the client library and a runner of tasks: a command or a module. */
 import type { TaskContext } from "@codeq/client";
 
 /** As much of a task as its runner needs. */

@@ -1,4 +1,4 @@
-/** What the client ends a worker with, in the words of this command line. */
+/** Turns the error that ends a worker of the client library into a message of this command line. */
 import type { CodeqError } from "@codeq/client";
 import { errors } from "@codeq/server/command-line";
 import { type ApiClient, otherToken } from "../api/api-client.ts";

@@ -1,8 +1,7 @@
 /**
- * The tokens of one kind of callers: who may vouch for them, asked in turn, and what was accepted
- * lately. A token that is known costs one hash. What is known of it ends when it expires, when it is
- * revoked, or when too many others came after it. Refusals are not kept, so nobody can push out good
- * tokens with bad ones.
+ * The tokens of one kind of caller: which providers verify them, in turn, and which tokens were accepted
+ * recently. A known token costs one hash. An entry ends when the token expires, is revoked, or is evicted by
+ * newer ones. Refusals are not cached, so bad tokens cannot evict good ones.
  */
 import type { ErrorCode } from "@codeq/protocol";
 import { refuse } from "@codeq/queue";

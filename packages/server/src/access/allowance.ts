@@ -1,4 +1,4 @@
-/** The buckets that one call counts in. What is taken is taken from all of them or from none. */
+/** The buckets that one call counts in. A call takes from all of them or from none. */
 import type { Clock } from "../clock.ts";
 import type { BucketState, TokenBucket } from "./token-bucket.ts";
 

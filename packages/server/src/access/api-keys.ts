@@ -1,11 +1,11 @@
 /**
- * API keys of our own: created and revoked while the server runs, kept in the store as hashes, and
- * held in memory whole, so that a key is checked without a read.
+ * API keys: created and revoked while the server runs, stored as hashes, and all held in memory, so that
+ * checking a key needs no read.
  *
- * - Memory follows the store: a key works once its record is durable, and is refused everywhere in
- *   the turn in which its deletion became durable. Whoever holds on to it is told in that turn.
- * - Changes are made one after the other, so none of them meets another half done.
- * - When a key was last used is noted in memory and written now and then; a crash forgets at most the
+ * - Memory follows the store: a key works once its record is durable, and is refused everywhere in the event
+ *   loop turn in which its deletion becomes durable. Holders of the key are notified in that turn.
+ * - Changes are made one after the other, so no change sees another one half done.
+ * - The time of the last use is noted in memory and written from time to time; a crash loses at most the
  *   latest notes.
  */
 import { hash, timingSafeEqual } from "node:crypto";

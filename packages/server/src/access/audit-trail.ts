@@ -1,11 +1,11 @@
 /**
- * Who did what, from where, and what came of it: kept in the store for as long as the configuration
- * says, and written to the log.
+ * Who did what, from where, with what outcome: kept in the store as long as the configuration says, and
+ * written to the log.
  *
- * - A change that an administrator made is one record. It is durable before the change is answered.
- * - Refusals, and reads of other tenants' data, come in any number and are counted; see `AuditTally`.
- *   What strangers do has a tally of its own, so that they cannot hide what is known of others.
- * - Nothing here holds up or fails a call: what cannot be stored is in the log at least.
+ * - A change by an administrator is one record. The record is durable before the change is answered.
+ * - Refusals, and reads of other tenants' data, can come in any number and are counted; see `AuditTally`.
+ *   Unknown callers have a tally of their own, so that they cannot displace the records of known callers.
+ * - Nothing here delays or fails a call: a record that cannot be stored is at least in the log.
  */
 import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";

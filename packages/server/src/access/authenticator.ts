@@ -1,6 +1,6 @@
 /**
- * From a bearer token to an identity, for each of the ways a route may be protected. Tokens are
- * checked before a body is read, and a token that was accepted before without waiting.
+ * From a bearer token to an identity, for each way in which a route can be protected. A token is checked
+ * before the body is read; a token that was accepted recently is checked without waiting.
  */
 import { type ErrorCode, limits } from "@codeq/protocol";
 import { accept, type Outcome, refuse } from "@codeq/queue";

@@ -1,8 +1,8 @@
 /**
- * One bucket for each of many, in bounded memory. A bucket that is full again says nothing that a new
- * one would not say, so it can go at any time: that is done when new ones have come, not by a timer.
- * When there are as many as may be and none is full, those who come share one: whoever makes up
- * names to get a fresh bucket gets none, and nobody who has one loses it.
+ * One bucket for each of many callers, in bounded memory. A bucket that is full again holds no information,
+ * so it can be dropped; that happens when new buckets are added, not by a timer. When the maximum number of
+ * buckets is reached and none is full, new callers share one bucket: a caller that invents names gets no
+ * fresh bucket, and nobody loses an existing one.
  */
 import { type BucketPolicy, TokenBucket } from "./token-bucket.ts";
 

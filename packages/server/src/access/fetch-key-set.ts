@@ -1,6 +1,6 @@
 /**
- * Gets the text of a key set over HTTP. Redirects are not followed: keys from elsewhere would be
- * believed as if they came from the configured place.
+ * Fetches the text of a key set over HTTP. Redirects are not followed, because keys from elsewhere would be
+ * trusted like keys from the configured URL.
  */
 import { request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";

@@ -1,4 +1,7 @@
-/** What a token is looked up by: whoever can guess at timings learns of the hash, never of the token. */
+/**
+ * The hash by which a token is looked up: timing differences can reveal parts of the hash, never of the
+ * token.
+ */
 import { hash } from "node:crypto";
 
 export function fingerprintOf(token: string): string {

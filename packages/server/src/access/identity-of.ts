@@ -1,6 +1,6 @@
 /**
- * From claims to an identity: tenant, roles, scopes and commands. A claim that is there but is not
- * what it should be refuses the token; reading it as missing could allow more than it was meant to.
+ * From claims to an identity: tenant, roles, scopes and commands. A claim of the wrong type refuses the
+ * token; treating the claim as missing could allow more than was intended.
  */
 import type { ErrorCode } from "@codeq/protocol";
 import { accept, type Outcome, refuse } from "@codeq/queue";

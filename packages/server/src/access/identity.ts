@@ -1,4 +1,4 @@
-/** Who is calling, once a token was accepted. */
+/** The caller, once a token was accepted. */
 import type { TenantId, WorkerId } from "@codeq/queue";
 import type { ApiKeyId } from "../store/api-key-record.ts";
 

@@ -1,7 +1,6 @@
 /**
- * Tokens that an identity server signs. The signature is checked before anything that the token
- * says is believed; issuer, audience and the times after it. A token names its key, must expire and
- * has a subject.
+ * Tokens that an identity server signs. The signature is verified first, then issuer, audience and times. A
+ * token must name its key, expire, and have a subject.
  */
 import type { ErrorCode } from "@codeq/protocol";
 import { accept, refuse } from "@codeq/queue";

@@ -1,7 +1,7 @@
 /**
- * Which buckets a caller counts in: for the scopes of the rate limits one of its own and one that its
- * whole tenant shares, so that another token is no way around a limit; and one for all requests of a
- * tenant when it has a quota of them. A subject keeps its bucket whichever token it comes with.
+ * Chooses the buckets that a call counts in: for each scope of the rate limits one bucket of the subject and
+ * one of its tenant, so that another token is no way around a limit; and one bucket for all requests of a
+ * tenant that has a quota of requests. A subject keeps its bucket whichever token it uses.
  */
 import { hash } from "node:crypto";
 import type { Clock } from "../clock.ts";

@@ -1,4 +1,4 @@
-/** Builds the providers that the configuration asks for. Equal key sets are fetched once. */
+/** Builds the providers that the configuration names. Equal key sets are fetched once. */
 import type { ProviderConfig } from "../config/settings.ts";
 import { JwtProvider } from "./jwt-provider.ts";
 import { KeySet, type KeySetParts } from "./key-set.ts";

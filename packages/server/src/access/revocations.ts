@@ -1,7 +1,6 @@
 /**
- * Tells those who hold on to an identity, such as open streams and long polls, that it has been
- * taken back. Providers announce that something changed; who is concerned follows from asking every
- * watched identity again.
+ * Notifies holders of an identity, such as open streams and long polls, when the identity is revoked.
+ * Providers announce that something changed; every watched identity is then checked again.
  */
 import type { Identity } from "./identity.ts";
 

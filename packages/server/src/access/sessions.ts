@@ -1,8 +1,8 @@
 /**
- * Sessions of browsers. A session is a cookie that holds the caller's token, sealed with a key that only
- * this server has, and it counts only together with a second secret that pages of other sites cannot read
- * or send. Nothing is stored: a server that is given the same secret knows the sessions of another.
- * What a session may do is decided by its token at every call, so a revoked token ends it.
+ * Sessions of browsers. A session is a cookie that contains the caller's token, encrypted with a key that
+ * only this server has. It is valid only together with a second secret that pages of other sites can neither
+ * read nor send. Nothing is stored: a server with the same secret accepts the sessions of another. Each call
+ * is authorised by the token in the session, so a revoked token ends the session.
  */
 import { createCipheriv, createDecipheriv, hash, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../clock.ts";

@@ -1,6 +1,6 @@
 /**
- * The public keys of a key set. Entries that cannot be used (another purpose, another kind of key,
- * no name, junk) are passed over: identity servers publish more than what one reader needs.
+ * The public keys of a key set. Entries that cannot be used (another purpose, another key type, no name,
+ * invalid) are skipped, because identity servers publish keys for several readers.
  */
 import { type CryptoKey, importJWK, type JWK } from "jose";
 

@@ -1,6 +1,6 @@
 /**
- * Tokens from the configuration. They are held and looked up as hashes, so that how long it takes
- * tells nothing about a token.
+ * Tokens from the configuration. They are stored and looked up as hashes, so that response times reveal
+ * nothing about a token.
  */
 import { accept, refuse } from "@codeq/queue";
 import { isNumericDate } from "../config/numeric-date.ts";

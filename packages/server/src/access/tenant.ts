@@ -1,7 +1,7 @@
 /**
- * Which tenant a token belongs to. Only claims decide, never the request. Every tenant claim that is
- * present must be well-formed and they must agree; a bad one is never ignored in favour of another.
- * Without any, the subject itself is the tenant.
+ * The tenant of a token. It comes from the claims and never from the request. Every tenant claim that is
+ * present must be well-formed, and all of them must agree; a bad claim is never ignored in favour of
+ * another. Without a tenant claim, the subject is the tenant.
  */
 import { limits } from "@codeq/protocol";
 import type { TenantId } from "@codeq/queue";

@@ -1,10 +1,9 @@
 /**
- * How often something may happen: a bucket of tokens that starts full, refills at an even rate and
- * never holds more than its burst. In any stretch of time no more is taken for good than the burst
- * and what was refilled meanwhile.
+ * A token bucket: it starts full, refills at a constant rate and never holds more than its burst. In any
+ * period no more is taken than the burst plus what was refilled in the period.
  *
- * Tokens are counted in units of which a whole number is refilled every millisecond, so nothing is
- * gained or lost by rounding, however often it is asked.
+ * Tokens are counted in units of which a whole number is refilled every millisecond, so nothing is gained or
+ * lost by rounding.
  */
 import assert from "node:assert/strict";
 

@@ -1,7 +1,7 @@
 /**
- * The seam between tokens and identities. A provider knows one kind of token: those of the
- * configuration, those that an identity server signs, keys of our own. It says what a token claims
- * or why it is refused, and nothing about what the claims allow.
+ * The interface between tokens and identities. A provider handles one kind of token: those of the
+ * configuration, those that an identity server signs, or API keys. It returns the claims of a token or the
+ * reason for refusing it; it does not decide what the claims allow.
  */
 import type { ErrorCode } from "@codeq/protocol";
 import type { Outcome } from "@codeq/queue";

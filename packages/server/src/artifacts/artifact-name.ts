@@ -1,4 +1,4 @@
-/** Which names an artifact may have: one segment of a path, on every system and in every store. */
+/** Valid names of artifacts: one path segment that is valid on every system and in every store. */
 import { limits } from "@codeq/protocol";
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.

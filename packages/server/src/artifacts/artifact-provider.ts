@@ -1,6 +1,6 @@
 /**
- * Where artifacts are kept. A key is `<task>/<upload>/<name>`, and is written once: an upload has a name
- * of its own, so nothing is ever replaced. What is not stored whole is not there.
+ * Where artifacts are stored. A key is `<task>/<upload>/<name>` and is written once: each upload has its own
+ * key, so nothing is ever overwritten. An upload that is incomplete does not exist.
  */
 import type { Readable } from "node:stream";
 import type { TaskId } from "@codeq/queue";

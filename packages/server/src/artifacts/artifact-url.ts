@@ -1,4 +1,4 @@
-/** The URLs of artifacts that the server keeps, and the keys that stand in them. */
+/** The URLs of stored artifacts, and the keys inside them. */
 import type { Artifact, TaskId } from "@codeq/queue";
 import type { ArtifactKey } from "./artifact-provider.ts";
 

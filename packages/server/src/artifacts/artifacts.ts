@@ -1,7 +1,7 @@
 /**
- * Files that workers send along with a result, or before it while they hold the lease. Every upload has a
- * key of its own, which nobody knows of before its result is committed or the task has it attached. What an
- * upload leaves behind that did not come to that is removed with it, or found by the sweep.
+ * Files that workers send with a result, or earlier while they hold the lease. Every upload has its own key,
+ * which is not visible before the result is committed or the file is attached to the task. Files of uploads
+ * that did not get that far are removed with the upload, or found by the sweep.
  */
 import { createHash } from "node:crypto";
 import type { Readable } from "node:stream";

@@ -1,7 +1,7 @@
 /**
- * Artifacts as files: `results/<task>/<upload>/<name>` below one directory, readable by their owner only.
- * A name is one path segment, so a file can neither leave the directory nor replace another one. Files and
- * the directories that hold their names are synced before anybody hears of them.
+ * Artifacts as files: `results/<task>/<upload>/<name>` in one directory, readable only by their owner. A
+ * name is one path segment, so a file can neither leave the directory nor replace another one. Files and the
+ * directories that contain them are synced before they are announced.
  */
 import { createReadStream, existsSync, fsync } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, rm, rmdir, stat } from "node:fs/promises";

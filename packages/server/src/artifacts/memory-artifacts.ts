@@ -1,4 +1,4 @@
-/** Artifacts in memory, for a server inside another process. */
+/** Artifacts in memory, for a server that runs inside another process. */
 import { Readable } from "node:stream";
 import type { TaskId } from "@codeq/queue";
 import type {

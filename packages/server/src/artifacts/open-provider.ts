@@ -1,4 +1,4 @@
-/** The store of artifacts that the configuration asks for. What S3 needs is loaded only then. */
+/** Opens the artifact store that the configuration names. The code for S3 is loaded only when it is used. */
 import type { Clock } from "../clock.ts";
 import type { ArtifactSettings } from "../config/settings.ts";
 import type { ArtifactProvider } from "./artifact-provider.ts";

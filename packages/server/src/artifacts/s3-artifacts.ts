@@ -1,8 +1,8 @@
 /**
- * Artifacts as objects of an S3-compatible store. Content of more than one part goes up part by part, so
- * that memory holds one part of each upload; every part is signed with its hash, so the store refuses what
- * was changed on its way. An object appears when all of it has arrived. Requests that the store could not
- * carry out, and those without an answer, are tried again a few times.
+ * Artifacts as objects of an S3-compatible store. Content larger than one part is uploaded part by part, so
+ * memory holds one part of each upload. Every part is signed with its hash, so the store refuses content
+ * that was changed in transit. An object appears when all of its parts have arrived. Requests that fail on
+ * the side of the store, and requests without an answer, are retried a few times.
  */
 import { createHash } from "node:crypto";
 import { Readable } from "node:stream";

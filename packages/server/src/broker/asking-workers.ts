@@ -1,4 +1,4 @@
-/** Which workers wait for tasks, and for which, put together from memory when somebody asks. */
+/** Which workers wait for which tasks; collected from memory on request. */
 import type { TenantId, WorkerId } from "@codeq/queue";
 import type { ClaimLines } from "./claim-lines.ts";
 import type { AskingWorker } from "./explained.ts";

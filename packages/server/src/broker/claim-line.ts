@@ -1,7 +1,7 @@
 /**
- * Claims that wait for work of one queue, or of a whole tenant, in the order in which they came. A claim
- * may stand in several lines. One that has left is passed over when its turn comes, because taking it
- * out of the middle would cost more than all the rest.
+ * Claims that wait for work of one queue, or of a whole tenant, in order of arrival. A claim may be in
+ * several lines. A claim that has ended is skipped when its turn comes, because removing it from the middle
+ * would cost more.
  */
 import type { Claim } from "./claim.ts";
 

@@ -1,4 +1,4 @@
-/** All claims that wait for work, over all queues and tenants. */
+/** All waiting claims, of all queues and tenants. */
 import { limits } from "@codeq/protocol";
 import type { TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";

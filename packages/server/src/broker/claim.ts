@@ -1,6 +1,6 @@
 /**
- * A worker asks for tasks: the question, its place in line while there is nothing, and who hears the
- * answer, in one object. It is answered once, with no tasks when its time is up.
+ * A claim in one object: the request of a worker, its place in line while there is no work, and the receiver
+ * of the answer. It is answered once, with no tasks when its time is up.
  */
 import type { TenantId, WorkerId } from "@codeq/queue";
 import type { ClaimLine } from "./claim-line.ts";

@@ -1,8 +1,8 @@
 /**
- * Hands out ready tasks: highest priority first over everything that was asked for, then the one
- * that has been ready longest. Claims that find nothing wait in line and are served, in order, in the
- * same turn in which work becomes ready; like everybody they hear of it when it is durable. A tenant
- * never has more leases than its quota says: its claims get what is left, and wait for leases to end.
+ * Hands out ready tasks: highest priority first over all requested queues, then the task that has been ready
+ * longest. Claims that find nothing wait in line and are served in order, in the turn in which a task
+ * becomes ready; they are answered when that is durable. A tenant never has more leases than its quota
+ * allows: its claims get what is left, and wait for leases to end.
  */
 import assert from "node:assert/strict";
 import { FaultError } from "@codeq/engine";

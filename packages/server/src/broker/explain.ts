@@ -1,6 +1,6 @@
 /**
- * Why a task is where it is. What holds back a ready task is told by the decision that a claim for its
- * queue would make now, so that it cannot differ from what claims do.
+ * Explains why a task is where it is. For a ready task, the explanation is the decision that a claim for its
+ * queue would make now, so it cannot differ from what claims do.
  */
 import { queueOf, type Task } from "@codeq/queue";
 import type { Clock } from "../clock.ts";

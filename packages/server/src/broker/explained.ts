@@ -1,4 +1,4 @@
-/** What is told of why a task is where it is, and of the workers that ask for tasks. */
+/** The types of explanations: why a task is where it is, and which workers ask for tasks. */
 import type { Task, WorkerId } from "@codeq/queue";
 import type { QueuePause } from "../store/pause-record.ts";
 

@@ -1,6 +1,6 @@
 /**
- * What failures have in common: the first line of an error with everything left out that differs from task
- * to task, such as numbers, ids, quoted text, addresses and paths.
+ * The fingerprint of an error: its first line without everything that differs from task to task, such as
+ * numbers, ids, quoted text, addresses and paths.
  */
 import { hash } from "node:crypto";
 

@@ -1,6 +1,6 @@
 /**
- * Failures of a tenant by what they have in common. Dead letters are read from their index and failed
- * tasks from their records, a bounded number at a time; who asks goes on behind them.
+ * The failures of a tenant, grouped by fingerprint. Dead letters are read from their index and failed tasks
+ * from their records, a bounded number at a time; a further request continues behind them.
  */
 import type { Task, TaskId, TenantId } from "@codeq/queue";
 import { queueOf } from "@codeq/queue";

@@ -1,4 +1,4 @@
-/** What a feed is told of a change. */
+/** The events that a feed gets for a change. */
 import { type Change, cancelled, type Task, type Trail, type WorkerId } from "@codeq/queue";
 import type { TaskEvent } from "../telemetry/feed.ts";
 

@@ -1,6 +1,6 @@
 /**
- * How many tasks came into a queue, ended, and were tried again. Counted when it is decided, beside the
- * counts of the places; what a full disk undoes stays counted.
+ * How many tasks of a queue were enqueued, ended and retried. Counted at the decision, with the counts of
+ * the places; a decision that a full disk undoes stays counted.
  */
 import type { Cause, Task } from "@codeq/queue";
 import { addCounts } from "../store/counts.ts";

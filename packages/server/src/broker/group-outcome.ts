@@ -1,7 +1,7 @@
 /**
- * What has to happen when a group of changes is durable: everybody who watches hears of the changes in
- * the order in which they were decided, then whoever asked for them is answered. When the group is not
- * kept, only those who asked hear of it. Nobody is told anything before.
+ * What happens when a group of changes is durable: observers get the changes in the order of the decisions,
+ * then the callers are answered. When the group fails, only the callers are told. Nobody is told anything
+ * before.
  */
 import type { CommitWaiter, FaultError } from "@codeq/engine";
 import type { Change } from "@codeq/queue";

@@ -1,6 +1,6 @@
 /**
- * The leases of all tasks that are in progress, ordered by when they end. Ends are measured with the
- * monotonic clock: a step of the wall clock neither shortens nor prolongs a lease.
+ * The leases of all tasks in progress, ordered by their end. Ends are measured with the monotonic clock: a
+ * step of the wall clock neither shortens nor extends a lease.
  */
 import type { Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";

@@ -1,6 +1,7 @@
 /**
- * What the broker holds in memory about where tasks are. Like the keys on disk it is a function of
- * the task's place: a change leaves the old place and enters the new one, and nothing else changes it.
+ * The in-memory index of where tasks are. Like the keys on disk, it is a function of the places of the
+ * tasks: a change removes the task from its old place and adds it to the new one, and nothing else changes
+ * the index.
  */
 import { type Cause, type Change, queueOf, type Task } from "@codeq/queue";
 import type { DelayedTasks } from "./delayed-tasks.ts";

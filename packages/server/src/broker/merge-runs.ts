@@ -1,6 +1,6 @@
 /**
- * Several lists in one order, each known up to a point, as one list: what lies behind the nearest of
- * these points may be preceded by something that is not known yet, so it is left for the next page.
+ * Merges several sorted lists, each of which is known up to some point. Entries behind the nearest of these
+ * points are left for the next page, because an unknown entry may come before them.
  */
 export interface Run<Item> {
   readonly items: readonly Item[];

@@ -1,6 +1,6 @@
 /**
- * Sequence numbers and ids of tasks in 24 bytes each, first in, first out: what a long queue costs in
- * memory. Ids are UUIDs in their usual form; others are not taken.
+ * Sequence numbers and ids of tasks in 24 bytes each, first in, first out: the memory cost of a long queue.
+ * Ids must be UUIDs in canonical form.
  */
 import type { TaskId } from "@codeq/queue";
 import type { Position } from "../store/store.ts";

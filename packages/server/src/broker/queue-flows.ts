@@ -1,6 +1,6 @@
 /**
- * The flow of every queue: in all since the shard was opened, in the minute that runs, and in the one
- * before. Kept apart from what memory knows of tasks, which is read anew after a full disk.
+ * The flow of every queue: since the shard was opened, in the current minute, and in the previous one. It is
+ * separate from the index of tasks, which is rebuilt after a full disk.
  */
 import type { Cause, Task, TenantId } from "@codeq/queue";
 import { addFlow, countChange, type Flow, minuteMs, noFlow } from "./flow.ts";

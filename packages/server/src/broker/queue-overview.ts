@@ -1,4 +1,4 @@
-/** What a dashboard shows of every queue of a tenant, from what is in memory. */
+/** The data of a dashboard for every queue of a tenant, from memory. */
 import type { TenantId } from "@codeq/queue";
 import type { Store } from "../store/store.ts";
 import { timeOfId } from "../task-ids.ts";

@@ -1,9 +1,10 @@
 /**
- * What happened in every queue by the minute for a day and by the hour for a week, and the same for all
- * queues of a tenant together. Points are records of the store; memory holds the minute that runs.
+ * The history of every queue by the minute for a day and by the hour for a week, and the same for all queues
+ * of a tenant together. Points are records of the store; memory holds the current minute.
  *
- * A minute in which no task of a queue has moved has no point: everything is as at the one before. The points
- * of an hour are added up once it is over. While nothing happens nothing is planned. The end of the process without a shutdown costs the minute that runs.
+ * A minute in which no task of a queue changed its place has no point: all counts are those of the previous
+ * point. The points of an hour are added up when the hour is over. While nothing happens, no timer is set. A
+ * process that ends without a shutdown loses the current minute.
  */
 import type { TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";

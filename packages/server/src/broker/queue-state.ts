@@ -1,6 +1,6 @@
 /**
- * What the broker keeps in memory of one queue, of one tenant, and of all of them: exact counts, the
- * head of every priority, and who waits. Queues without tasks and without waiters are dropped when there are many.
+ * The in-memory state of one queue, of one tenant, and of all of them: exact counts, the head of every
+ * priority, and waiting claims. Queues without tasks and waiting claims are dropped when there are many.
  */
 import type { TaskId, TenantId } from "@codeq/queue";
 import { type Counts, isEmpty, noCounts } from "../store/counts.ts";

@@ -1,4 +1,7 @@
-/** What operations ask of the callbacks of a queue, however many shards it has. Everything travels as JSON. */
+/**
+ * The interface of operations to the callbacks of a queue, with one shard or several. All values travel as
+ * JSON.
+ */
 import type { TaskId, TenantId } from "@codeq/queue";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { DeliveryLog, DeliveryState, DeliveryTry } from "../store/delivery-record.ts";

@@ -1,7 +1,7 @@
 /**
- * What operations, transports and the server around them know of the running queue: one broker in this
- * thread, or a router over several that run elsewhere. Verbs answer through their waiters, which may be
- * late and in another order than that of the questions.
+ * The interface of operations and transports to the running queue: one broker in this thread, or a router
+ * over several brokers elsewhere. Verbs answer through their waiters, possibly later and in another order
+ * than they were called.
  */
 import type { EngineState } from "@codeq/engine";
 import type {

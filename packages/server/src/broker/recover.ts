@@ -1,7 +1,7 @@
 /**
- * Rebuilds what the broker keeps in memory from the keys: at the start, and when a full disk undid
- * decisions that had not become durable. Counts come from the counters that every flush writes, plus
- * what the log holds beyond it; leases are read; ready and delayed tasks are read when needed.
+ * Rebuilds the memory of the broker from the keys: at the start, and after a full disk undid decisions that
+ * were not durable yet. Counts come from the counters that every flush writes, plus the log records behind
+ * the flush. Leases are read; ready and delayed tasks are read when needed.
  */
 
 import type { Store } from "../store/store.ts";

@@ -1,4 +1,7 @@
-/** Readers that wait for the result of a task; woken when it is durable, or when their time is up. */
+/**
+ * Readers that wait for the result of a task; they are answered when the result is durable, or when their
+ * time is up.
+ */
 import type { TaskId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 

@@ -1,4 +1,4 @@
-/** What administrators do to single tasks. An action travels to shards as JSON, and so does its answer. */
+/** Actions of administrators on single tasks. An action travels to shards as JSON, and so does its answer. */
 import {
   type Change,
   cancel,

@@ -1,7 +1,4 @@
-/**
- * Which tasks an administrator asks for. Every condition that is given has to hold; a filter travels to
- * shards as JSON.
- */
+/** Filters of task lists. All given conditions must hold. A filter travels to shards as JSON. */
 import { queueOf, type Task } from "@codeq/queue";
 import { fingerprintOf } from "./failure-fingerprint.ts";
 

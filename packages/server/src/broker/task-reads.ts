@@ -1,6 +1,6 @@
 /**
- * What callers may see of tasks: those of their tenant, when everything that is known of them is
- * durable, with leases as heartbeats have moved them.
+ * Reads of tasks for callers: only tasks of their tenant, once their state is durable, with lease ends as
+ * extended by heartbeats.
  */
 import type { Result, Task, TaskId, TenantId } from "@codeq/queue";
 import type { Store } from "../store/store.ts";

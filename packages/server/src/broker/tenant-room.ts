@@ -1,7 +1,6 @@
 /**
- * What its quota leaves a tenant. Only what comes in is held to it: a task that was accepted may
- * come back and end, and a result is always taken, so a total may end up above its limit by what was
- * on its way.
+ * What is left of the quota of a tenant. A quota limits only new work: an accepted task may come back and
+ * end, and a result is always accepted, so a total may exceed its limit by the tasks that were in progress.
  */
 import type { TenantId } from "@codeq/queue";
 import { type Exceeded, isLimited, type Quotas, quotaOf } from "../config/quotas.ts";

@@ -1,6 +1,6 @@
 /**
- * The one place that hears of every durable change of a task, in the order of the commits, and passes
- * it on to whoever is interested: metrics, traces, feeds, retention and callbacks.
+ * Receives every durable change of a task in commit order and passes it on to metrics, traces, feeds,
+ * retention and callbacks.
  */
 import type { Change } from "@codeq/queue";
 import type { Events } from "../telemetry/events.ts";

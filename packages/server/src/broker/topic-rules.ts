@@ -1,4 +1,4 @@
-/** What the topic of a queue means for its tasks. */
+/** Applies the topic of a queue to its tasks. */
 import { limits } from "@codeq/protocol";
 import { clampPriority } from "@codeq/queue";
 import type { Topic } from "../store/topic-record.ts";

@@ -1,7 +1,7 @@
 /**
- * What is asked of a broker and how it answers. A verb decides at once and answers through its waiter,
- * once: with the answer when what was decided is durable, or with why there is none. Answers come in
- * the order of the commits, which is not always that of the questions.
+ * The calls that a broker takes and their answers. A verb decides at once and answers through its waiter,
+ * once: with the answer when the decision is durable, or with the reason of its failure. Answers come in
+ * commit order, which may differ from the order of the calls.
  */
 import type { FaultError } from "@codeq/engine";
 import type { Owner, Result, Task, TaskId, TenantId } from "@codeq/queue";

@@ -1,10 +1,10 @@
 /**
- * The callbacks of a shard as callers see them: what became of each, which endpoints fail, and the secrets
- * that sign. Endpoints and secrets are few; memory has all of them, and the store has the same.
+ * The callbacks of a shard: the outcome of each, failing endpoints, and signing secrets. Endpoints and
+ * secrets are few; memory holds all of them, and so does the store.
  *
- * An endpoint is a URL without its query. It begins to fail when a callback to it is given up, ceases to
- * when one is delivered, and is disabled when it says that it is gone or has failed for too long. Callbacks
- * to a disabled endpoint are given up without a try, until somebody enables it.
+ * An endpoint is a URL without its query. An endpoint is failing from the moment a callback to it is given
+ * up until one is delivered. It is disabled when it answers that it is gone, or has failed for too long.
+ * Callbacks to a disabled endpoint are given up without a try, until somebody enables it.
  */
 import type { Task, TaskId, TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";

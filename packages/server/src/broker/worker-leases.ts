@@ -1,4 +1,4 @@
-/** Who holds leases of a tenant, put together from memory when somebody asks. */
+/** Which workers hold leases of a tenant; collected from memory on request. */
 import type { TenantId, WorkerId } from "@codeq/queue";
 import type { Leases } from "./leases.ts";
 import type { TenantLeases, WorkerLeases } from "./queue.ts";

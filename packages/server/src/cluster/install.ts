@@ -1,4 +1,4 @@
-/** Gives a node that is new, or too far behind, what another node has of a shard. */
+/** Copies a shard from another node to a node that is new or too far behind. */
 import { isInstalling, type Kv, type SharedLog, SnapshotWriter } from "@codeq/engine";
 import { Store } from "../store/store.ts";
 import type { ReplicaOpening } from "./cluster-node.ts";

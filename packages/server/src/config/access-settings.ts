@@ -1,4 +1,4 @@
-/** The rows of the table of settings that decide who may call. */
+/** The settings that decide who may call. */
 import { authBlob } from "./auth-blob.ts";
 import { choice, text, trueOrFalse, wholeNumber } from "./parsers.ts";
 import type { SettingTable } from "./setting-table.ts";

@@ -1,4 +1,4 @@
-/** The rows of the table of settings that are about artifacts: where they are kept, and how much of them. */
+/** The settings of artifacts: where they are stored, and their limits. */
 import { choice, text, trueOrFalse } from "./parsers.ts";
 import { bytes, count, type SettingRow, seconds } from "./setting-row.ts";
 import type { ArtifactSettings } from "./settings.ts";

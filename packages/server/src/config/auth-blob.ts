@@ -1,6 +1,6 @@
 /**
- * `producerAuthConfig` and `workerAuthConfig`. What is written decides which provider it is for: a
- * token or a list of them, an identity server with its key set, or several providers at once.
+ * `producerAuthConfig` and `workerAuthConfig`. The content decides the provider: a token or a list of
+ * tokens, an identity server with its key set, or several providers at once.
  */
 import { isIPv4 } from "node:net";
 import { isRecord, readJson, unknownFields } from "./blobs.ts";

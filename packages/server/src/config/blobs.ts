@@ -1,7 +1,7 @@
 /**
- * What the structured settings have in common, and `persistenceConfig` itself. Each is accepted as a map
- * of the file or as JSON text from any source. Problems name fields, never their contents: what a
- * JSON parser says about bad text would repeat the text, and that may be a token.
+ * Parsing shared by the structured settings, and `persistenceConfig` itself. Each is accepted as a map in
+ * the file or as JSON text from any source. Problems name fields, never their contents: the message of a
+ * JSON parser would repeat the text, which may be a token.
  */
 
 import { closestName } from "./closest-name.ts";

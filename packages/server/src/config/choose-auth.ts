@@ -1,7 +1,7 @@
 /**
- * Who vouches for callers, from the settings that can say so: the auth config of a kind of callers, else
- * the older settings of its identity server, else, only in development and only when nothing at all was
- * written, the development token. Half a configuration is a mistake and is not completed.
+ * Chooses the providers of tokens: the auth config of a kind of caller, otherwise the older settings of its
+ * identity server, otherwise the development token, which applies only in development and only if nothing at
+ * all is configured. An incomplete configuration is a mistake and is not completed.
  */
 import { readJwks } from "./auth-blob.ts";
 import { envNamesOf, settingTable } from "./setting-table.ts";

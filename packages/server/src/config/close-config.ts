@@ -1,6 +1,6 @@
 /**
- * What must hold between settings, and what an operator may leave out only in development. Turns the
- * values of single settings into the configuration that the server reads.
+ * The rules between settings, and the settings that are optional only in development. Turns the values of
+ * single settings into the configuration that the server reads.
  */
 import { join } from "node:path";
 import { chooseAuth } from "./choose-auth.ts";

@@ -1,4 +1,4 @@
-/** Finds the name that was probably meant, so that a spelling mistake is answered with its fix. */
+/** Finds the name that was probably meant, so that a message about a spelling mistake contains the fix. */
 export function closestName(name: string, known: Iterable<string>): string | undefined {
   const wanted = name.toLowerCase();
   const allowed = Math.max(1, Math.floor(wanted.length / 4));

@@ -1,4 +1,4 @@
-/** The rows of the table of settings that are about a cluster, and what must hold between them. */
+/** The settings of a cluster, and the rules between them. */
 import { text, trueOrFalse } from "./parsers.ts";
 import { bytes, type SettingRow } from "./setting-row.ts";
 import type { ClusterSettings } from "./settings.ts";

@@ -1,4 +1,4 @@
-/** What must hold between the settings that are about connections. */
+/** The rules between the settings of connections. */
 import { exposedAddresses } from "./listen-address.ts";
 import type { SettingName, Settings } from "./settings.ts";
 

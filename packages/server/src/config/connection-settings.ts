@@ -1,4 +1,4 @@
-/** The rows of the table of settings that are about connections: TLS, and what one may cost. */
+/** The settings of connections: TLS and limits. */
 
 import { choice, text, trueOrFalse } from "./parsers.ts";
 import { bytes, count, type SettingRow, seconds } from "./setting-row.ts";

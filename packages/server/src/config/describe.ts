@@ -1,4 +1,7 @@
-/** The configuration in words: what is in force and why, and what could be said. No secret appears. */
+/**
+ * The configuration as text: the values in force and their sources, and all settings that exist. No secret
+ * appears.
+ */
 
 import { describeQuotas } from "./quotas.ts";
 import { envNamesOf, flagOf, rowOf, settingNames } from "./setting-table.ts";

@@ -1,4 +1,4 @@
-/** Where a listener is, and whether others than this machine can reach it. */
+/** The address of a listener, and whether other machines can reach it. */
 import { BlockList, isIP } from "node:net";
 import type { Settings } from "./settings.ts";
 

@@ -1,4 +1,4 @@
-/** Times of claims: seconds since 1970, as JWTs have them. JSON can say 1e309, which is infinite. */
+/** Times in claims: seconds since 1970, as in JWTs. JSON allows 1e309, which is infinite. */
 const year10000 = 253_402_300_800;
 
 export function isNumericDate(value: unknown): value is number {

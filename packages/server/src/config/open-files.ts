@@ -1,6 +1,6 @@
 /**
- * A connection is an open file to the system, and so is every file of the storage. Storage that cannot
- * open one more file fails for good, so its share is set aside first, and connections get the rest.
+ * A connection is an open file for the system, and so is every file of the storage. Storage that cannot open
+ * one more file fails permanently, so its share is reserved first, and connections get the rest.
  */
 import { readFileSync } from "node:fs";
 import { connectionSettings } from "./connection-settings.ts";

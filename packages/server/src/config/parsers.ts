@@ -1,7 +1,7 @@
 /**
- * Turns one written value into one typed value, or says in words what was expected. A parser takes
- * what any source can give: text from the environment and from flags, and text, numbers, booleans,
- * lists and maps from the file. It never throws and never repeats the value it refuses.
+ * Turns one written value into one typed value, or returns a text with what was expected. A parser accepts
+ * what any source can give: text from the environment and from flags, and text, numbers, booleans, lists and
+ * maps from the file. It never throws and never repeats the value it refuses.
  */
 export type Parsed<T> =
   | { readonly ok: true; readonly value: T }

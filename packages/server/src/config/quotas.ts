@@ -1,6 +1,6 @@
 /**
- * What one tenant may have at most. There is a default for all tenants, and a tenant may have numbers
- * of its own; those it does not name stay as the default says.
+ * The quotas of tenants. There is a default for all tenants; a tenant may have its own numbers, and the
+ * default applies to those it does not name.
  */
 import { limits } from "@codeq/protocol";
 import { isRecord, readJson, unknownFields } from "./blobs.ts";

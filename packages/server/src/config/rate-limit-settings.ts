@@ -1,6 +1,6 @@
 /**
- * The rows of the rate limits: for each scope one bucket per token and one per tenant. A limit is in
- * force when both of its numbers are set.
+ * The settings of rate limits: for each scope one bucket per token and one per tenant. A limit is in force
+ * when both of its numbers are set.
  */
 
 import { wholeNumber } from "./parsers.ts";

@@ -1,4 +1,4 @@
-/** A row of the table of settings, and the shapes that many rows share. */
+/** A row of the table of settings, and the types that many rows share. */
 import { type Parser, wholeNumber } from "./parsers.ts";
 
 export interface SettingRow<T> {

@@ -1,7 +1,7 @@
 /**
- * What the server can be told, as types. `Settings` has one field per row of the table of settings and is
- * what the sources fill in; `Config` is what the rest of the server reads: complete, checked, and
- * with the spellings of the Go server resolved.
+ * The types of the configuration. `Settings` has one field per row of the table of settings and is filled by
+ * the sources; `Config` is what the rest of the server reads: complete, checked, and with the spellings of
+ * the Go server resolved.
  */
 import type { Quotas } from "./quotas.ts";
 import type { WebhookSecrets } from "./webhook-secrets.ts";

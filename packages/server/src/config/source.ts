@@ -1,7 +1,6 @@
 /**
- * What a source of configuration gives: named values that nobody has judged yet, and complaints
- * about names that no row knows. Complaints are by name only: a value that belongs to no row may be
- * a secret.
+ * The output of a source of configuration: named values that are not checked yet, and complaints about
+ * unknown names. A complaint has only the name: a value without a row may be a secret.
  */
 
 import { inactiveSettings } from "./go-compat/inactive-settings.ts";

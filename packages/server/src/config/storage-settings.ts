@@ -1,4 +1,4 @@
-/** The rows of the table of settings that are about memory of the storage and about its sweeps. */
+/** The settings of the memory of the storage, and of its sweeps. */
 import { text } from "./parsers.ts";
 import { bytes, count, type SettingRow, seconds } from "./setting-row.ts";
 import type { StorageSettings } from "./settings.ts";

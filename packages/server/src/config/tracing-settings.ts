@@ -1,4 +1,4 @@
-/** The rows of the table of settings that are about tracing with OpenTelemetry. */
+/** The settings of tracing with OpenTelemetry. */
 import { choice, type Parser, parsed, refused, text, trueOrFalse } from "./parsers.ts";
 import type { SettingRow } from "./setting-row.ts";
 import type { TracingSettings } from "./settings.ts";

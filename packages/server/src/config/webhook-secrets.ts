@@ -1,6 +1,6 @@
 /**
- * Secrets that sign webhooks: for all tenants, and for those that have secrets of their own. There may be
- * two at once, so that receivers can change from one to the other. Messages never repeat a secret.
+ * The secrets that sign webhooks: for all tenants, and for tenants with their own secrets. Two secrets may
+ * be valid at once, so that receivers can switch from one to the other. Messages never repeat a secret.
  */
 import { limits } from "@codeq/protocol";
 import { isRecord, readJson, unknownFields } from "./blobs.ts";

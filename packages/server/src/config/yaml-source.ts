@@ -1,4 +1,7 @@
-/** The configuration file. What the YAML parser says is not passed on: it may quote a secret. */
+/**
+ * The configuration file. The messages of the YAML parser are not passed on, because they may quote a
+ * secret.
+ */
 import { LineCounter, parseDocument } from "yaml";
 import { didYouMean } from "./closest-name.ts";
 import { knownNames, type Source, type Written } from "./source.ts";

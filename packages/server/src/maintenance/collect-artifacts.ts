@@ -1,6 +1,6 @@
 /**
- * Removes files that no task names: of submissions that a crash kept from becoming a result, and of
- * deliveries that came back. It runs after a start and from time to time, beside everything else.
+ * Removes files that no task names: of submissions that a crash interrupted, and of attempts that came back.
+ * It runs after a start and from time to time, in the background.
  */
 
 import type { Artifacts } from "../artifacts/artifacts.ts";

@@ -1,11 +1,11 @@
 /**
- * Sends results to the URLs that producers gave. A callback is a key that was written with the result
- * itself and goes away when it was delivered or given up, so a restart loses none. Delivery is
- * at least once: receivers tell repeats by `taskId`.
+ * Sends results to the URLs that producers gave. A callback is a key that is written with the result and
+ * deleted when the callback was delivered or given up, so a restart loses none. Delivery is at least once:
+ * receivers recognise repeats by `taskId`.
  *
- * Keys are read in the order of their times and handed to the lanes, which decide what goes next. A
- * callback that cannot go yet stays in its lane or in the store, and reading goes on behind it. However
- * a try ends, also when it throws, it counts.
+ * Keys are read in order of their times and handed to the lanes, which schedule them. A callback that cannot
+ * be sent yet stays in its lane or in the store, and reading continues behind it. Every try counts, also one
+ * that throws.
  */
 import { queueOf, type Result, type Task } from "@codeq/queue";
 import type { Limiter } from "../access/limiter.ts";

@@ -1,6 +1,6 @@
 /**
- * Takes tasks back whose lease has ended: another try with backoff, or burial. Time in which the
- * process did not run is noticed first, so that heartbeats that were sent meanwhile are read.
+ * Takes back tasks whose lease has expired: a retry with backoff, or a dead letter. Time in which the
+ * process did not run is detected first, so that heartbeats sent in the meantime are read.
  */
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";

@@ -1,11 +1,11 @@
 /**
- * Tells subscribers that their queues have work. A queue that begins to have some is told at once, and again
- * after the interval of the subscriber for as long as it has some, so no notification is lost for ever: what
- * a subscriber missed, or a crash, is told again. Producers never wait for it.
+ * Notifies subscribers that their queues have work: at once when a queue gets its first ready task, and
+ * again after the interval of the subscriber while tasks are ready. So a notification that a subscriber
+ * missed, or that a crash lost, is repeated. Producers never wait for notifications.
  *
- * Of each audience one member is told. Whoever was told within its interval, does not answer or is being told
- * something else is passed over. A notification that is not answered goes to the next member, or to the same
- * one a moment later; after a few tries it counts as failed, and the next one is a new notification.
+ * One member of each audience is notified. Members that were notified within their interval, do not answer,
+ * or are being notified are skipped. A notification without an answer goes to the next member, or to the
+ * same one a moment later; after a few tries it counts as failed, and the next one is a new notification.
  */
 import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";

@@ -1,7 +1,7 @@
 /**
- * The HTTP side of result callbacks: body, signature and a client that does not follow redirects and,
- * unless it is allowed to, does not connect to addresses inside the network it runs in. A call takes a
- * bounded time, and hardly more of an answer is read than its status.
+ * The HTTP request of a callback: body, signature and a client that follows no redirects and, unless
+ * allowed, does not connect to private addresses. A request takes a bounded time, and little more than the
+ * status of the answer is read.
  */
 import { type ClientRequest, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";

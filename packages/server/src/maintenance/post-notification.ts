@@ -1,4 +1,4 @@
-/** The HTTP side of availability notifications: body, signature, and the same way out as callbacks. */
+/** The HTTP request of an availability notification: body and signature, sent with the client of callbacks. */
 
 import { isPublicAddress } from "../public-addresses.ts";
 import { utcSeconds } from "../timestamps.ts";

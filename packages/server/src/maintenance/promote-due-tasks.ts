@@ -1,4 +1,4 @@
-/** Makes delayed tasks ready when their time has come, whether or not anybody asks for them. */
+/** Makes delayed tasks ready when they are due, whether or not a claim waits for them. */
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
 import type { SweepConfig } from "../config/settings.ts";

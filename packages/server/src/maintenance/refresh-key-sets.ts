@@ -1,4 +1,4 @@
-/** Fetches the keys of identity servers again before they are old. A fetch is not waited for. */
+/** Fetches the keys of identity servers again before they expire. Nothing waits for a fetch. */
 import type { KeySet } from "../access/key-set.ts";
 import type { Job } from "./ticker.ts";
 

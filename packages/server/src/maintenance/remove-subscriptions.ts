@@ -1,4 +1,4 @@
-/** Removes subscriptions that have run out; until then they are not there for anybody either. */
+/** Removes expired subscriptions. They are already invisible before they are removed. */
 import type { Clock } from "../clock.ts";
 import type { Subscriptions } from "../subscriptions/subscriptions.ts";
 import type { Job } from "./ticker.ts";

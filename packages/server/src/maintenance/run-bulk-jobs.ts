@@ -1,4 +1,4 @@
-/** Does the next piece of every bulk job that is due. */
+/** Runs the next step of every bulk job that is due. */
 import type { BulkJobs } from "../operations/bulk-jobs.ts";
 import type { Job } from "./ticker.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Reads every file of the store now and then and checks it, in a thread, so that damage is found while
- * there are backups without it. A finding ends the acknowledgements, and the server with it.
+ * Reads and verifies every file of the store from time to time, in a thread, so that damage is found while
+ * undamaged backups exist. If it finds damage, the server acknowledges nothing more and ends.
  */
 import type { Clock } from "../clock.ts";
 import type { Store } from "../store/store.ts";

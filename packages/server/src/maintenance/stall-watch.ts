@@ -1,9 +1,9 @@
 /**
- * Notices time in which the process did not run: it was stopped, its machine was paused, or something
- * held up the event loop. The watch looks at the clock at short intervals while somebody needs it, and
- * whoever is about to act on the passage of time has it look first. A gap is a stall.
+ * Detects time in which the process did not run: it was stopped, its machine was paused, or something
+ * blocked the event loop. While it is needed, the watch reads the clock at short intervals; code that is
+ * about to act on the passage of time makes it read the clock first. A gap is a stall.
  *
- * States: off until `wake` finds that it is needed; on until a look finds that it is not.
+ * States: off until `wake` finds that it is needed; on until a reading finds that it is not.
  */
 import type { Clock } from "../clock.ts";
 

@@ -1,7 +1,7 @@
 /**
- * What time does. Each job says when it is next due and does what is due; the ticker sleeps until
- * the earliest of them and never looks around in between. A job that fails because the disk is full
- * is tried again a little later; a failed storage ends the ticking.
+ * Runs jobs that depend on time. Each job tells when it is due next and does its due work; the ticker sleeps
+ * until the earliest of these times. A job that fails because the disk is full is retried a little later; a
+ * failed storage ends the ticker.
  */
 import { FaultError } from "@codeq/engine";
 import type { Clock } from "../clock.ts";

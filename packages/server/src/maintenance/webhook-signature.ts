@@ -1,6 +1,6 @@
 /**
- * How a callback is signed: with the headers of the Go server, and with those of Standard Webhooks
- * (https://www.standardwebhooks.com), which hold one signature for each secret that is valid.
+ * Signs callbacks: with the headers of the Go server, and with those of Standard Webhooks
+ * (https://www.standardwebhooks.com), which contain one signature for each valid secret.
  */
 import { createHmac } from "node:crypto";
 import { noWebhookSecrets, type WebhookSecrets } from "../config/webhook-secrets.ts";

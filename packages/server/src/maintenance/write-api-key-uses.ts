@@ -1,4 +1,4 @@
-/** Writes when API keys were last used: many at once, and one key no more often than it matters. */
+/** Writes when API keys were last used: many keys at once, and each key only at long intervals. */
 import type { ApiKeys } from "../access/api-keys.ts";
 import type { Job } from "./ticker.ts";
 

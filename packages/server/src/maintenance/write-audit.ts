@@ -1,4 +1,4 @@
-/** Writes the audit records of what was counted: soon what is new, by the minute what has grown. */
+/** Writes the audit records of counted events: new ones soon, repeated ones at the end of the minute. */
 import type { AuditTrail } from "../access/audit-trail.ts";
 import type { Job } from "./ticker.ts";
 

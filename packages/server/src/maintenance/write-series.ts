@@ -1,4 +1,4 @@
-/** Writes down what happened in every queue, by the minute, so that a restart does not forget it. */
+/** Writes the history of every queue, by the minute, so that a restart does not lose it. */
 import type { QueueSeries } from "../broker/queue-series.ts";
 import type { Store } from "../store/store.ts";
 import type { Job } from "./ticker.ts";

@@ -1,4 +1,6 @@
-/** The worker gives the task back at once. Interrupted work is not held against the task. */
+/**
+ * The worker gives the task back; the task is ready at once. Interrupted work does not count as an attempt.
+ */
 import type { Returned } from "@codeq/queue";
 import type { Operation } from "./operation.ts";
 import { type OwnedTaskInput, ownedTask } from "./owned-task.ts";

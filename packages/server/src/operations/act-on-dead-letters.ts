@@ -1,6 +1,6 @@
 /**
- * Replays or deletes dead letters of the caller's tenant: those that are named, those that match a
- * filter, or all of them. A request is about a bounded number; asked again, it goes on with the rest.
+ * Replays or deletes dead letters of the caller's tenant: by ids, by a filter, or all of them. A request
+ * changes a bounded number; repeat it for the rest.
  */
 import { type ErrorCode, limits } from "@codeq/protocol";
 import type { TaskId } from "@codeq/queue";

@@ -1,4 +1,4 @@
-/** What administrators do to one task, which they name by its id or by a part of it. */
+/** Actions of administrators on one task, given by its id or a part of the id. */
 import { limits } from "@codeq/protocol";
 import { queueOf, type Task, type TaskId } from "@codeq/queue";
 import type { Acted, ReplayChanges, TaskAction } from "../broker/task-actions.ts";

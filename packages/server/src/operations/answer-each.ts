@@ -1,6 +1,6 @@
 /**
- * The answers to the parts of a batch. Some of it may be durable when the storage refuses the rest,
- * so each part tells for itself; when nothing was taken the batch is refused as a whole.
+ * The answers to the items of a batch. Some items may be durable when the storage refuses the rest, so each
+ * item has its own answer; when no item was accepted, the whole batch is refused.
  */
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { Answer } from "./operation.ts";

@@ -1,4 +1,4 @@
-/** Which tenant a call of an administrator is about: operators may ask for all of them at once. */
+/** The tenant that a call of an administrator is about; operators may ask for all tenants at once. */
 import type { TenantId } from "@codeq/queue";
 import { everyTenant } from "../access/tenant.ts";
 import type { Call } from "./operation.ts";

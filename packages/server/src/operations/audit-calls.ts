@@ -1,4 +1,4 @@
-/** Decides which calls leave an audit record, for every operation and every transport alike. */
+/** Decides which calls leave an audit record, for every operation and every transport. */
 import { type ErrorCode, errors } from "@codeq/protocol";
 import type { TenantId } from "@codeq/queue";
 import { everyTenant } from "../access/tenant.ts";

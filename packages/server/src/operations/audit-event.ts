@@ -1,4 +1,4 @@
-/** What an audit record says about a call. Texts that callers choose are cut to a length. */
+/** The content of an audit record. Texts that callers choose are truncated. */
 import type { TenantId } from "@codeq/queue";
 import type { Identity } from "../access/identity.ts";
 import type { AuditEvent } from "../store/audit-record.ts";

@@ -1,4 +1,4 @@
-/** Whether notifications can be posted to a URL: what can be seen to lead inside the network is refused here. */
+/** Checks a URL for notifications: URLs that obviously lead to a private network are refused here. */
 import { isIP } from "node:net";
 import type { Config } from "../config/settings.ts";
 import { isPublicAddress } from "../public-addresses.ts";

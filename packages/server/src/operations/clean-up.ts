@@ -1,6 +1,6 @@
 /**
- * Deletes finished tasks of the caller's tenant before their retention ends. Only terminal tasks have
- * a retention, so whatever the cut-off, work that is waiting or running is never touched.
+ * Deletes finished tasks of the caller's tenant before their retention ends. Only finished tasks have a
+ * retention, so waiting and running tasks are never deleted, whatever the cut-off.
  */
 import { limits } from "@codeq/protocol";
 import { type Operation, refusal } from "./operation.ts";

@@ -1,4 +1,4 @@
-/** Which workers have a stream open, and since when. Transports that keep streams tell of them. */
+/** Which workers have a stream open, and since when. The transports with streams report them. */
 import type { TaskId, TenantId, WorkerId } from "@codeq/queue";
 import type { Identity } from "../access/identity.ts";
 import type { Clock } from "../clock.ts";

@@ -1,8 +1,8 @@
 /**
- * Makes an API key for the caller's tenant. Nobody can give what it does not have itself: only an
- * operator makes operators, and who is limited to some commands makes keys for those. An admin may
- * give every scope of tasks, whatever scopes its own token has: to say who works in the tenant is
- * what it is for.
+ * Creates an API key for the caller's tenant. Nobody can grant what they do not have: only operators create
+ * keys of operators, and a creator that is limited to some commands creates keys for those. An admin may
+ * grant every scope of tasks, whatever scopes its own token has, because deciding who works in the tenant is
+ * the purpose of the role.
  */
 import { limits } from "@codeq/protocol";
 import type { CreatedApiKey } from "../access/api-keys.ts";

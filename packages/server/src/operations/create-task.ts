@@ -1,4 +1,4 @@
-/** Puts new work into a queue. A repeated idempotency key answers with the task it made before. */
+/** Creates a task. A repeated idempotency key returns the task that was created with it. */
 import { hash } from "node:crypto";
 import { limits } from "@codeq/protocol";
 import type { NewTask, Task, TaskExtras } from "@codeq/queue";

@@ -1,7 +1,7 @@
 /**
- * The same path for every operation and every transport: authenticate, authorise, limit, run, measure.
- * Refusals are answers; faults of the storage become refusals here; anything else is a bug and is
- * logged with the request it broke.
+ * The common path of every operation and every transport: authenticate, authorise, limit, run, measure.
+ * Refusals are answers; storage faults become refusals here; everything else is a bug and is logged with its
+ * request.
  */
 import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";

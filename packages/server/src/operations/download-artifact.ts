@@ -1,4 +1,4 @@
-/** A file that belongs to a result: all of it, a part of it, or where to get it. */
+/** A file of a result: all of it, a part of it, or a link to it. */
 import type { Readable } from "node:stream";
 import type { Artifact, TaskId } from "@codeq/queue";
 import type { ByteRange } from "../artifacts/artifact-provider.ts";

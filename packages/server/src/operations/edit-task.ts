@@ -1,4 +1,4 @@
-/** Changes a task that waits: its queue, its priority, its payload, or when it may be claimed. */
+/** Changes a waiting task: its queue, its priority, its payload, or when it may be claimed. */
 import { limits } from "@codeq/protocol";
 import type { Task } from "@codeq/queue";
 import type { TaskEdit } from "../broker/task-actions.ts";

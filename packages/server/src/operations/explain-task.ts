@@ -1,6 +1,6 @@
 /**
- * Why a task is where it is: the rule that holds it, what is ahead of it, and about when it begins. What
- * keeps claims from it is what a claim would decide now.
+ * Explains why a task is where it is: the reason, the tasks ahead of it, and an estimate of when it starts.
+ * The reason is the decision that a claim would make now.
  */
 import { queueOf, type Task, type TaskId } from "@codeq/queue";
 import { type Ahead, type AskingWorker, asksFor, type Explained } from "../broker/explained.ts";

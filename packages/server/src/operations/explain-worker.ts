@@ -1,4 +1,4 @@
-/** Why a worker got nothing: what it asks for, and what keeps each of these queues from giving it a task. */
+/** Explains why a worker gets no tasks: what it asks for, and why each of these queues has no task for it. */
 import { limits } from "@codeq/protocol";
 import type { TenantId, WorkerId } from "@codeq/queue";
 import type { AskingWorker } from "../broker/explained.ts";

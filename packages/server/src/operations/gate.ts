@@ -1,7 +1,6 @@
 /**
- * Lets calls in, or says when to come back. A call counts as one before its body is read; an
- * operation that finds more in it counts the rest. What is refused counts for nothing, except as a
- * request of its tenant.
+ * Admits calls, or tells when to retry. A call counts as one before its body is read; an operation that
+ * finds more items counts the rest. A refused call counts only as a request of its tenant.
  */
 import type { Allowance, LimitState } from "../access/allowance.ts";
 import type { Identity } from "../access/identity.ts";

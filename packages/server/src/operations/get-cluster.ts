@@ -1,4 +1,4 @@
-/** What this node knows of its cluster: the nodes, and who leads each shard. */
+/** What this node knows about its cluster: the nodes, and the leader of each shard. */
 import type { ClusterStatus } from "../cluster/cluster-node.ts";
 import type { Operation, Server } from "./operation.ts";
 

@@ -1,4 +1,4 @@
-/** What became of a task; waits for its end when asked to. */
+/** The outcome of a task; waits for the end of the task if asked to. */
 import { limits } from "@codeq/protocol";
 import type { Result, TaskId } from "@codeq/queue";
 import type { ClaimedTask } from "../broker/verbs.ts";

@@ -1,4 +1,4 @@
-/** What happened in a queue, or in all of a tenant, by the minute or by the hour. */
+/** The history of a queue, or of all queues of a tenant, by the minute or by the hour. */
 import { limits } from "@codeq/protocol";
 import { queueOf } from "@codeq/queue";
 import type { Flow } from "../broker/flow.ts";

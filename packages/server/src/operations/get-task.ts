@@ -1,4 +1,4 @@
-/** A task as it is now, with its payload. */
+/** The current state of a task, with its payload. */
 import type { TaskId } from "@codeq/queue";
 import type { ClaimedTask } from "../broker/verbs.ts";
 import { type Operation, refusal } from "./operation.ts";

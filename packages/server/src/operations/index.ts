@@ -1,4 +1,4 @@
-/** Every operation there is; transports and tests go through this table. */
+/** The table of all operations; transports and tests use this table. */
 import { abandonTask } from "./abandon-task.ts";
 import { deleteDeadLetters, replayDeadLetters } from "./act-on-dead-letters.ts";
 import { cancelAnyTask, cancelTask, deleteTask, replayTask } from "./act-on-task.ts";

@@ -1,4 +1,4 @@
-/** A task with everything that is known of it, for an administrator. */
+/** A task with all its details, for an administrator. */
 import type { Result } from "@codeq/queue";
 import type { ClaimedTask } from "../broker/verbs.ts";
 import { type Operation, refusal } from "./operation.ts";

@@ -1,4 +1,4 @@
-/** How long a lease is asked for: the default when nothing or less is said, within the limits. */
+/** The length of a lease: the default if none is given, otherwise as asked, within the limits. */
 import { limits } from "@codeq/protocol";
 import { type Answer, refusal, type Server } from "./operation.ts";
 

@@ -1,4 +1,4 @@
-/** Shows the API keys of the caller's tenant, or of all tenants; never more of one than its id. */
+/** Lists the API keys of the caller's tenant, or of all tenants; never the secret of a key. */
 import { isApiKeyId } from "../access/api-key-text.ts";
 import type { ApiKeyPage, KnownApiKey } from "../access/api-keys.ts";
 import { askedTenant } from "./asked-tenant.ts";

@@ -1,4 +1,4 @@
-/** Shows audit records of the caller's tenant, or of all tenants, the newest first. */
+/** Lists audit records of the caller's tenant, or of all tenants, newest first. */
 import type { AuditPage } from "../access/audit-trail.ts";
 import { auditOutcomes } from "../store/audit-record.ts";
 import { askedTenant } from "./asked-tenant.ts";

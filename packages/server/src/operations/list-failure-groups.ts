@@ -1,4 +1,4 @@
-/** Groups the failures of the caller's tenant by what their errors have in common. */
+/** Groups the failures of the caller's tenant by the fingerprint of their errors. */
 import { type FailureGroups, isCursor } from "../broker/failure-groups.ts";
 import { type Operation, refusal } from "./operation.ts";
 import { type FilterInput, readFilter } from "./task-filter-input.ts";

@@ -1,4 +1,4 @@
-/** The settings that this server runs with, and where each comes from. Secrets are not told. */
+/** The settings of this server and the source of each. Secrets are not shown. */
 import { type DescribedKey, describeConfig } from "../config/describe.ts";
 import type { Operation } from "./operation.ts";
 

@@ -1,4 +1,4 @@
-/** Tasks of the caller's tenant that match a filter, a page at a time. */
+/** Lists tasks of the caller's tenant that match a filter, page by page. */
 import type { FoundTasks } from "../broker/queue.ts";
 import { type Operation, refusal } from "./operation.ts";
 import { type PageInput, pageLimitOf } from "./page-limit.ts";

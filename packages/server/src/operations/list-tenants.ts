@@ -1,6 +1,6 @@
 /**
- * Which tenants have tasks in a queue, in progress or as dead letters: what an operator needs to know
- * before it can act in one of them. Page by page, in the order of their names.
+ * Lists the tenants that have tasks waiting, in progress or as dead letters, so that an operator knows where
+ * to act. Page by page, ordered by name.
  */
 import { limits } from "@codeq/protocol";
 import type { TenantId } from "@codeq/queue";

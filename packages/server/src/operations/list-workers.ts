@@ -1,6 +1,6 @@
 /**
- * Who works for the caller's tenant: those that hold leases and those that have a stream open, page by
- * page in the order of their ids. It is put together from memory when somebody asks.
+ * Lists the workers of the caller's tenant: those that hold leases and those with an open stream, page by
+ * page, ordered by id. Collected from memory on request.
  */
 import { limits } from "@codeq/protocol";
 import type { WorkerId } from "@codeq/queue";

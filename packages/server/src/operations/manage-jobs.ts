@@ -1,4 +1,4 @@
-/** Bulk jobs of the caller's tenant: begun, looked at, paused and given up. */
+/** Bulk jobs of the caller's tenant: start, show, pause, resume and abort. */
 import { limits } from "@codeq/protocol";
 import type { TaskFilter } from "../broker/task-filter.ts";
 import type { BulkJob, Canary, JobAction } from "../store/job-record.ts";

@@ -1,4 +1,4 @@
-/** The worker could not do it: the task is tried again later, or buried. */
+/** The worker could not finish the task: it is retried later, or becomes a dead letter. */
 import { limits } from "@codeq/protocol";
 import type { Returned } from "@codeq/queue";
 import { type Operation, refusal } from "./operation.ts";

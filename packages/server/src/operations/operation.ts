@@ -1,6 +1,6 @@
 /**
- * The shape of an operation: everything that every transport needs to know about a verb, without
- * bytes and without keys.
+ * The interface of an operation: everything that a transport needs to know about it, without bytes and
+ * without keys.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
 import type { LimitState } from "../access/allowance.ts";

@@ -1,4 +1,4 @@
-/** The refusal of what a tenant's quota does not allow: which quota, how much, and how much there is. */
+/** The refusal of a call that exceeds a quota: the quota, its limit and the current value. */
 import type { Exceeded } from "../config/quotas.ts";
 import { type Refusal, refusal, type Server } from "./operation.ts";
 

@@ -1,4 +1,4 @@
-/** Which task a worker speaks of, and as whom. */
+/** The task that a worker names, and the identity of the worker. */
 import type { Owner, TaskId, TenantId } from "@codeq/queue";
 import type { Call } from "./operation.ts";
 

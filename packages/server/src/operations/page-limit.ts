@@ -1,4 +1,4 @@
-/** How much of a listing is shown at once. */
+/** The size of a page of a list. */
 import { limits } from "@codeq/protocol";
 import { type Answer, refusal } from "./operation.ts";
 

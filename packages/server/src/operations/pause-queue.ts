@@ -1,4 +1,4 @@
-/** Stops and starts the deliveries of a queue; its producers notice nothing. */
+/** Stops and resumes claims from a queue; producers are not affected. */
 import { limits } from "@codeq/protocol";
 import { queueOf } from "@codeq/queue";
 import type { PausedQueue } from "../store/pause-record.ts";

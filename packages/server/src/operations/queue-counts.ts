@@ -1,4 +1,4 @@
-/** How many tasks the caller's tenant has where. Answered from counters, never by counting. */
+/** How many tasks the caller's tenant has in each place. Answered from counters, not by counting. */
 import { limits } from "@codeq/protocol";
 import { queueOf } from "@codeq/queue";
 import { hasFlow } from "../broker/flow.ts";

@@ -1,4 +1,4 @@
-/** What a caller is told of a verb that was not carried out. */
+/** The answer to a verb that was not carried out. */
 import { FaultError } from "@codeq/engine";
 import type { ErrorCode } from "@codeq/protocol";
 import type { Refused, Waiter } from "../broker/verbs.ts";

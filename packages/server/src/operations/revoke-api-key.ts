@@ -1,6 +1,6 @@
 /**
- * Ends an API key. When the answer is given the key is refused everywhere: the streams that were
- * opened with it have been ended, and the requests that waited have been sent home.
+ * Revokes an API key. When the call is answered, the key is refused everywhere: its streams have been ended,
+ * and its waiting requests have been answered.
  */
 import { isApiKeyId } from "../access/api-key-text.ts";
 import type { ApiKey } from "../store/api-key-record.ts";

@@ -1,6 +1,6 @@
 /**
- * The end of a task. Result, terminal state and everything that follows become durable together or
- * not at all; a repeat by the same worker gets the record that is there.
+ * Ends a task. The result, the final state and everything derived from it become durable together or not at
+ * all; a repeat by the same worker returns the stored record.
  */
 import { limits } from "@codeq/protocol";
 import type { Artifact, Result, Submission } from "@codeq/queue";

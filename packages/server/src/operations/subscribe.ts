@@ -1,7 +1,7 @@
 /**
- * Subscriptions to availability notifications: a worker that does not wait for tasks is told where they are.
- * A subscription is of one tenant and names only commands that the caller may work on; whoever may work on all
- * of its commands may look at it, renew it and delete it.
+ * Subscriptions to availability notifications, for workers that do not wait for tasks. A subscription
+ * belongs to one tenant and names only commands that the caller may work on; every caller that may work on
+ * all of its commands may read, renew and delete it.
  */
 import { limits } from "@codeq/protocol";
 import { queueOf } from "@codeq/queue";

@@ -1,4 +1,4 @@
-/** A filter as callers write it: texts, each of which may be wrong. */
+/** A filter as callers write it: texts, each of which may be invalid. */
 import { limits } from "@codeq/protocol";
 import { queueOf } from "@codeq/queue";
 import { fingerprintPattern } from "../broker/failure-fingerprint.ts";

@@ -1,7 +1,7 @@
 /**
- * Topics: what an administrator decides for a queue, under the queue's name. The broker acts on them: default
- * attempts, allowed priorities, retention, how many tasks may be with workers, and where dead letters go. A queue
- * without a topic has the settings of the server.
+ * Topics: the policies that administrators give to queues, under the names of the queues. The broker applies
+ * them: default attempts, allowed priorities, retention, the number of leased tasks, and the queue for dead
+ * letters. A queue without a topic uses the settings of the server.
  */
 import { limits } from "@codeq/protocol";
 import type { PutTopic } from "../broker/queue.ts";

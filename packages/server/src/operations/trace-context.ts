@@ -1,6 +1,6 @@
 /**
- * W3C trace context as a caller sent it, over any transport. A context that is malformed is left out,
- * as the specification asks, so everything that is stored can be sent on as a header.
+ * The W3C trace context of a caller, over any transport. A malformed context is dropped, as the
+ * specification requires, so every stored context can be sent on as a header.
  */
 import { limits } from "@codeq/protocol";
 

@@ -1,6 +1,6 @@
 /**
- * A file that a worker sends while it has the task. It belongs to the task from then on, and to its result
- * when the same delivery submits one; when the task goes to somebody else, the file goes away.
+ * A file that a worker sends while it holds the task. From then on the file belongs to the task, and to its
+ * result if the same attempt submits one; if another worker gets the task, the file is removed.
  */
 import type { Artifact } from "@codeq/queue";
 import { workerIdOf } from "../access/worker-id.ts";

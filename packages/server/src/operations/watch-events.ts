@@ -1,5 +1,5 @@
 /**
- * Tells a caller what happens to the tasks of its tenant, or of all tenants, from now on. It ends
+ * Reports what happens to the tasks of the caller's tenant, or of all tenants, from now on. The feed ends
  * with the caller's token, with the server, or when the caller leaves.
  */
 import { type ErrorCode, limits } from "@codeq/protocol";

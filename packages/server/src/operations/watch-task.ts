@@ -1,4 +1,7 @@
-/** Tells a producer what happens to one of its tenant's tasks, from how it is now until it has ended. */
+/**
+ * Reports what happens to one task of the caller's tenant: its current state first, then every change until
+ * it has ended.
+ */
 import type { TaskId } from "@codeq/queue";
 import type { ClaimedTask } from "../broker/verbs.ts";
 import { type Operation, refusal } from "./operation.ts";

@@ -1,4 +1,4 @@
-/** What became of the callbacks of the caller's tenant, and how they are sent once more. */
+/** The outcomes of the callbacks of the caller's tenant, and how to send them again. */
 import { type ErrorCode, limits } from "@codeq/protocol";
 import type { TaskId } from "@codeq/queue";
 import type { FailedDelivery, Redelivered, TaskDeliveries } from "../broker/queue-webhooks.ts";

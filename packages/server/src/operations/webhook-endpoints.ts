@@ -1,4 +1,4 @@
-/** Endpoints of callbacks that fail or were disabled, and how callbacks go to one again. */
+/** Endpoints of callbacks that fail or are disabled, and how to enable them again. */
 import { limits } from "@codeq/protocol";
 import type { FailingEndpoint } from "../store/endpoint-record.ts";
 import { type Operation, refusal } from "./operation.ts";

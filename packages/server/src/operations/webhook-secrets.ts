@@ -1,7 +1,7 @@
 /**
- * The secrets that sign the callbacks of the caller's tenant. A new one signs at once; the one before
- * signs beside it for a while, so that receivers can change from one to the other. A tenant that had no
- * secret of its own goes on being signed with that of the configuration for the same time.
+ * The secrets that sign the callbacks of the caller's tenant. A new secret signs at once; the previous one
+ * signs beside it for a while, so that receivers can switch. If the tenant had no secret of its own,
+ * callbacks are signed with the secret of the configuration for the same time.
  */
 import { limits } from "@codeq/protocol";
 import type { SigningSecret } from "../store/signing-record.ts";

@@ -1,4 +1,4 @@
-/** Whether results can be posted to the URL: what the HTTP client cannot send to is refused here. */
+/** Checks the URL for a result: URLs that the HTTP client cannot use are refused here. */
 import { urlToHttpOptions } from "node:url";
 import { limits } from "@codeq/protocol";
 

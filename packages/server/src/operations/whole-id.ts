@@ -1,4 +1,4 @@
-/** The task that a caller means by an id, or by the beginning or the end of one. */
+/** Finds the task for an id, or for the beginning or the end of one. */
 import type { TaskId } from "@codeq/queue";
 import { type Answer, type Call, refusal, type Server } from "./operation.ts";
 import { idPartProblem, isIdPart } from "./task-filter-input.ts";

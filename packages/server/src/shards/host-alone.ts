@@ -1,4 +1,4 @@
-/** The side of a shard that one router alone talks to. */
+/** The shard's end of a connection when only one router uses the shard. */
 import { ShardHost, type ShardHostParts } from "./shard-host.ts";
 
 export function hostAlone(parts: ShardHostParts): Promise<ShardHost> {

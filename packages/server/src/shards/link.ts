@@ -1,4 +1,4 @@
-/** How a router reaches a shard: a thread, or, in tests and simulations, something in the same one. */
+/** The connection of a router to a shard: to a thread or, in tests and simulations, within the same thread. */
 import type { FaultError } from "@codeq/engine";
 
 export interface ShardLink {

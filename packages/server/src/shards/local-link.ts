@@ -1,4 +1,4 @@
-/** A shard in the same thread as its router, for servers without files and for tests. */
+/** A shard in the thread of its router, for servers without files and for tests. */
 import type { FaultError } from "@codeq/engine";
 import type { ShardLink } from "./link.ts";
 import type { ShardHost } from "./shard-host.ts";

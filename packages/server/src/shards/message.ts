@@ -1,4 +1,4 @@
-/** Bytes that travel between a router and a shard: what one side has to say in a turn, in its order. */
+/** The bytes between a router and a shard: all messages of one side in an event loop turn, in order. */
 import type { Task, TaskId } from "@codeq/queue";
 import {
   ByteReader,

@@ -1,6 +1,6 @@
 /**
- * The side of a router in the conversation with one shard. Calls of a turn travel together. When the
- * shard ends unasked, whoever waits for an answer hears that nobody knows what became of it.
+ * The router's end of the connection to one shard. The calls of an event loop turn travel together. When the
+ * shard ends unexpectedly, waiting callers are told that the outcome is unknown.
  */
 import { type EngineState, FaultError } from "@codeq/engine";
 import type {

@@ -1,9 +1,9 @@
 /**
- * Claims over several shards. Shards tell which queues have work; a claim is sent to the one that has
- * the best, and waits here while none has any, so it is in one place at any time. Inside a shard the
- * order is exact; between shards it is as good as what they said last, and those with equal priorities
- * take turns. A claim that wants more than one shard has goes on to the next, one after the other, and never
- * waits once it has a task.
+ * Claims over several shards. Shards report which queues have work. A claim is sent to the shard with the
+ * best work, and waits here while no shard has any, so it is in one place at any time. Within a shard the
+ * order is exact; between shards it is as good as the last reports, and shards with equal priorities take
+ * turns. A claim that wants more tasks than one shard has goes on to the next shard, and never waits once it
+ * has a task.
  */
 import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";

@@ -1,4 +1,4 @@
-/** What the router knows of queues: which shard says that it has work, and which claims wait. */
+/** What the router knows about queues: which shards report work, and which claims wait. */
 import type { TenantId } from "@codeq/queue";
 import { ClaimLine } from "../broker/claim-line.ts";
 import type { LinesByQueue, QueueLines, TenantLines } from "../broker/claim-lines.ts";

@@ -1,4 +1,4 @@
-/** The callbacks of several shards as those of one queue. Secrets and endpoints are in every shard. */
+/** The callbacks of several shards as those of one queue. Every shard has the secrets and endpoints. */
 import type { TaskId, TenantId } from "@codeq/queue";
 import type {
   EndpointChange,

@@ -1,7 +1,7 @@
 /**
- * One queue out of several shards. Whatever concerns a task goes to its shard; a new one goes to the
- * shard of its idempotency key or, without one, to whose turn it is; what concerns all of them is asked
- * of all and put together.
+ * Presents several shards as one queue. A call about a task goes to the shard of the task. A new task goes
+ * to the shard of its idempotency key or, without a key, to the shards in turn. A call about all tasks goes
+ * to all shards, and the answers are merged.
  */
 import { type EngineState, FaultError } from "@codeq/engine";
 import { limits } from "@codeq/protocol";

@@ -1,7 +1,7 @@
 /**
- * The side of a shard in the conversation with its router: carries out calls in their order, and sends
- * answers when they are durable. What changed is told once a turn, in front of the answers: which queues
- * have work, and what tenants have, where that is limited.
+ * The shard's end of the connection to its router: carries out calls in order, and sends answers when they
+ * are durable. Once an event loop turn it reports, before the answers, which queues have work, and the usage
+ * of tenants with quotas.
  */
 import { FaultError } from "@codeq/engine";
 import type { Artifact, Returned, TaskId, TenantId } from "@codeq/queue";

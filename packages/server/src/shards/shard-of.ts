@@ -1,6 +1,6 @@
 /**
- * Which shard a task belongs to: FNV-1a of its id, 64 bits, modulo the number of shards. Ids are drawn
- * for a shard, so that whoever has chosen the shard first, by an idempotency key, finds the task there.
+ * The shard of a task: FNV-1a of its id, 64 bits, modulo the number of shards. Ids are drawn for a given
+ * shard, so that a shard chosen by idempotency key is also the shard of the task.
  */
 import type { TaskId, TenantId } from "@codeq/queue";
 import type { DrawId } from "../task-ids.ts";

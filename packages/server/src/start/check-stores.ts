@@ -1,4 +1,4 @@
-/** What can be known of the stores of a data directory without opening any of their files. */
+/** What can be known about the stores of a data directory without opening their files. */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { FaultError } from "@codeq/engine";

@@ -1,4 +1,4 @@
-/** The same configuration without what cannot be sent to a thread. */
+/** The configuration without values that cannot be sent to a thread. */
 import type { Config } from "../config/settings.ts";
 
 export function cloneable(config: Config): Config {

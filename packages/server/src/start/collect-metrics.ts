@@ -1,4 +1,4 @@
-/** What broker, engine, limiter, streams and listeners know about themselves, read at each scrape. */
+/** Reads the values of broker, engine, limiter, streams and listeners at each scrape. */
 import type { EngineState } from "@codeq/engine";
 import { queueOf } from "@codeq/queue";
 import type { FastifyInstance } from "fastify";

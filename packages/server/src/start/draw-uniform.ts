@@ -1,4 +1,4 @@
-/** Chance, uniform in [0, 1). */
+/** A random number, uniform in [0, 1). */
 import { randomFillSync } from "node:crypto";
 
 const word = new Uint32Array(1);

@@ -1,6 +1,6 @@
 /**
- * A front in a thread of its own. It says first whether it could listen; from then on words of the main
- * thread come in and its own go out, until it is told to close and all its connections are closed.
+ * A front in its own thread. It first reports whether it could listen; then it exchanges messages with the
+ * main thread until it is told to close and all its connections are closed.
  */
 import assert from "node:assert/strict";
 import { parentPort, workerData } from "node:worker_threads";

@@ -1,6 +1,6 @@
 /**
- * Starts the threads of the fronts and watches over them. One that ends unasked takes its connections along
- * and nothing else; it is started again, unless that happens too often.
+ * Starts and watches the threads of the fronts. A front that ends unexpectedly loses only its own
+ * connections; it is restarted, unless that happens too often.
  */
 import { once } from "node:events";
 import type { Server } from "node:http";

@@ -1,6 +1,6 @@
 /**
- * The server inside another process, without files and without ports: the composition of `main` over
- * a clock and a random source that are passed in. It is what the test kit of the client runs on.
+ * The server inside another process, without files and without ports: composed like `main`, with a clock and
+ * a random source that are passed in. The test kit of the client library uses it.
  */
 import type { Result, Task } from "@codeq/queue";
 import { MemoryArtifacts } from "../artifacts/memory-artifacts.ts";

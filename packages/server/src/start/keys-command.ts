@@ -1,7 +1,7 @@
 /**
- * `keys create|list|revoke` on a data directory that no server has open: how an operator makes the
- * first key, and gets back in when all of them are lost. What it does is what the REST API does,
- * and the whole of it is durable before anything is printed. Prints one JSON object per line.
+ * `keys create|list|revoke` on a data directory that no server uses: for the first key of an operator, or
+ * when all keys are lost. It does what the REST API does, and everything is durable before anything is
+ * printed. Prints one JSON object per line.
  */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";

@@ -1,8 +1,8 @@
 /**
- * Starts the server as a process of its own, with the settings of Node that were measured to suit it,
- * and stands in for it until it ends: signals are handed on, and its end becomes ours. However this
- * process ends, the server stops in order: a channel between them closes, or npm is seen to be gone.
- * Also runs on the older Node that a person may have started a command with.
+ * Starts the server as a child process, with Node settings that were measured to suit it, and represents it
+ * until it ends: signals are passed on, and the exit code of the server becomes that of this process.
+ * However this process ends, the server shuts down gracefully: a channel between them closes, or npm is seen
+ * to be gone. Also runs on the older Node with which a command may have been started.
  */
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
 import { availableParallelism, constants } from "node:os";

@@ -1,6 +1,6 @@
 /**
- * Opens every port that is configured, and closes them together. Those that cannot be opened are
- * told all at once, each with the setting that chose it.
+ * Opens every configured port, and closes them together. Ports that cannot be opened are reported all at
+ * once, each with its setting.
  */
 import type { FastifyInstance } from "fastify";
 import { streamAddressOf } from "../config/listen-address.ts";

@@ -1,9 +1,9 @@
 /**
- * Changes the number of shards of a data directory that no server has open.
+ * Changes the number of shards of a data directory that no server uses.
  *
- * New stores are filled beside the old ones, which stay as they are. When every task, key and count was
- * found in the new stores, both change places by renames, and the old ones are deleted. A journal says
- * how far it has come: whenever the process ends, the next run goes on from there.
+ * New stores are filled beside the old ones, which do not change. When every task, key and count was found
+ * in the new stores, old and new stores change places by renames, and the old ones are deleted. A journal
+ * records the progress: whenever the process ends, the next run continues from there.
  */
 import {
   existsSync,

@@ -1,4 +1,4 @@
-/** The stores that a change of the number of shards reads from, and those that it writes to. */
+/** The old and the new stores of a change of the number of shards. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { FaultError } from "@codeq/engine";

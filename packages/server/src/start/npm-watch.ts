@@ -1,6 +1,6 @@
 /**
- * npm does not tell its scripts when it is killed, and a shell stands between them. They see it by
- * their parents: a process whose parent has ended gets another one.
+ * npm does not tell its scripts when it is killed, and a shell is between them. The scripts notice it by
+ * their parent: a process whose parent has ended gets another one.
  */
 import { readFileSync } from "node:fs";
 

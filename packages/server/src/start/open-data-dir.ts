@@ -1,4 +1,4 @@
-/** Opens the files of a data directory, or their twins in memory. */
+/** Opens the files of a data directory, or their in-memory versions. */
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { access, constants, mkdir, readFile, writeFile } from "node:fs/promises";

@@ -1,4 +1,7 @@
-/** Makes a server a node of a cluster: its log servers, its replicas, and what opens when one leads. */
+/**
+ * Makes a server a node of a cluster: its log server, its replicas, and the broker that opens when a replica
+ * leads.
+ */
 import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import { FaultError, type SharedLog } from "@codeq/engine";

@@ -1,6 +1,6 @@
 /**
- * One shard of the queue: its store, its broker, and the work that goes on by itself, such as leases
- * that end, delays, retention and callbacks.
+ * One shard of the queue: its store, its broker, and its background work, such as lease expiry, delays,
+ * retention and callbacks.
  */
 import type { EngineState, FaultError } from "@codeq/engine";
 import type { TaskId } from "@codeq/queue";

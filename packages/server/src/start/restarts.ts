@@ -1,4 +1,4 @@
-/** Starts a thread again that has ended unasked: after a moment, and not again and again. */
+/** Restarts a thread that has ended unexpectedly: after a delay, and only a limited number of times. */
 import type { Clock } from "../clock.ts";
 
 const startsMax = 5;

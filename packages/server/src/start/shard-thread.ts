@@ -1,6 +1,6 @@
 /**
- * A shard in a thread of its own. It is given its configuration and says first whether it could be
- * opened; from then on messages of its router come in and its own go out, until it is told to stop.
+ * A shard in its own thread. It gets its configuration and first reports whether it could be opened; then it
+ * exchanges messages with its router until it is told to stop.
  */
 import assert from "node:assert/strict";
 import { randomFillSync } from "node:crypto";

@@ -1,7 +1,7 @@
 /**
- * Starts the threads of the shards and watches over them. One that ends unasked is started again, since
- * its data is as a crash leaves it, unless that happens too often; the others go on meanwhile. A shard
- * whose storage has failed does not end: it refuses what is asked of it.
+ * Starts and watches the threads of the shards. A shard that ends unexpectedly is restarted, because its
+ * data is as after a crash, unless that happens too often; the other shards go on. A shard whose storage has
+ * failed does not end: it refuses all calls.
  */
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";

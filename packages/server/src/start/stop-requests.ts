@@ -1,7 +1,7 @@
 /**
- * Whatever asks this process to stop, from its first moment on: SIGTERM, SIGINT, and the end of the
- * process that launched it, which holds the other end of a channel. Resolves with the first of them.
- * What comes after it makes `again` end the process at once.
+ * The requests to stop this process, from its first moment on: SIGTERM, SIGINT, and the end of the process
+ * that launched it, which holds the other end of a channel. Resolves with the first of them. A further
+ * request makes `again` end the process at once.
  */
 /** Copies of one signal arrive together: from the terminal, and again from npm or systemd. */
 const copiesMs = 200;

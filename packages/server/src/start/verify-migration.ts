@@ -1,7 +1,7 @@
 /**
- * Compares new stores with those they were filled from, as both are read from their files: every task,
- * payload, result, idempotency key and other record is in the store where it is looked for, and what
- * the new stores have counted is what the old ones hold. Throws at the first difference.
+ * Compares new stores with the old ones, both read from their files: every task, payload, result,
+ * idempotency key and other record is in the right store, and the counts of the new stores match the
+ * contents of the old ones. Throws at the first difference.
  */
 import { FaultError } from "@codeq/engine";
 import { type MovedEntry, type MovedKey, type ShardData, Sums } from "../store/shard-data.ts";

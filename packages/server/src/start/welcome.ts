@@ -1,4 +1,4 @@
-/** What a person who has just started the server wants to see. */
+/** The text that a person sees after starting the server. */
 import { developmentToken as devToken, hasDevelopmentToken } from "../config/choose-auth.ts";
 import { exposedAddresses } from "../config/listen-address.ts";
 import type { Config } from "../config/settings.ts";

@@ -1,4 +1,4 @@
-/** Opens the API keys of a data directory, without anything that would serve or tick, and closes it. */
+/** Opens the API keys of a data directory, without any other part of the server, and closes them. */
 import { FaultError } from "@codeq/engine";
 import { ApiKeys } from "../access/api-keys.ts";
 import { AuditTrail } from "../access/audit-trail.ts";

@@ -1,6 +1,6 @@
 /**
- * API keys as text: a JSON array, one position per field, written once and deleted once. What is kept
- * of the secret is its hash. A record that does not decode answers undefined and opens no door.
+ * API keys as text: a JSON array, one position per field, written once and deleted once. Of the secret, only
+ * the hash is stored. A record that cannot be decoded is undefined and grants nothing.
  */
 import { create, put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";

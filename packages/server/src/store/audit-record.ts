@@ -1,6 +1,6 @@
 /**
- * Audit records as text: a JSON array, one position per field. A record stands under its id, by
- * time with the newest first, and once more under the tenant it concerns, where only the id is kept.
+ * Audit records as text: a JSON array, one position per field. A record is stored under its id, ordered by
+ * time with the newest first; a second key under its tenant holds only the id.
  */
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";

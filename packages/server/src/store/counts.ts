@@ -1,7 +1,7 @@
 /**
- * How many tasks each queue has in each index. Kept in the kv by the flush itself: a task is in the
- * index that its record says, so the net effect of a flush tells how the numbers changed, and a
- * restart reads them instead of counting.
+ * How many tasks each queue has in each index. The flush keeps these counters in the kv: the place of a task
+ * is in its record, so the net effect of a flush gives the change of the counters, and a restart reads them
+ * instead of counting.
  */
 import type { KvWrite, OverlayEntry, RowEntry } from "@codeq/engine";
 import { queueOf, type Task, type TenantId } from "@codeq/queue";

@@ -1,6 +1,6 @@
 /**
- * What became of the callback of a task, as text: the last tries, and whether it waits, was delivered or
- * was given up. One that was given up also stands in an index of its tenant, by the time of that.
+ * The outcome of the callback of a task, as text: the last tries, and whether it waits, was delivered or was
+ * given up. A callback that was given up is also in an index of its tenant, by time.
  */
 import { put, remove } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";

@@ -1,4 +1,4 @@
-/** An endpoint of a tenant that does not take its callbacks, as text: since when, and whether it is disabled. */
+/** A failing endpoint of a tenant, as text: since when, and whether it is disabled. */
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { endpointKey } from "./keys.ts";

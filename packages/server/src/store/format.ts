@@ -1,6 +1,6 @@
 /**
- * What is written once at first start and must match at every later one: the version of the format,
- * the number of shards, and which of them this is. To change the format, raise the version.
+ * Written at the first start and checked at every later one: the format version, the number of shards, and
+ * the number of this shard. To change the format, raise the version.
  */
 import { type Engine, FaultError, put } from "@codeq/engine";
 import { formatKey } from "./keys.ts";

@@ -1,4 +1,4 @@
-/** What an idempotency key stands for, as text: a JSON array, one position per field. */
+/** The task of an idempotency key, as text: a JSON array, one position per field. */
 import type { IdempotencyEntry, TaskId } from "@codeq/queue";
 
 export function encodeIdempotency(entry: IdempotencyEntry): string {

@@ -1,6 +1,6 @@
 /**
- * A bulk job as text: what it does to which tasks, how far it is, and what came of it. A piece of it is
- * written down before it is begun, so that after a crash it is known what may have been done already.
+ * A bulk job as text: its action and filter, its progress, and its outcome. A step is recorded before it
+ * begins, so that after a crash it is known what may have been done already.
  */
 import { put, remove } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";

@@ -1,7 +1,7 @@
 /**
- * A note beside the files of a store that says what the store is. The store itself says the same; the note
- * can be read before any file of the store is opened, so that a start that is refused has touched nothing.
- * A note that is missing or cannot be read says nothing.
+ * A note beside the files of a store that says which store it is. The store contains the same information;
+ * the note can be read before any file of the store is opened, so that a refused start touches nothing. A
+ * note that is missing or cannot be read has no effect.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

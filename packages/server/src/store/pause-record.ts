@@ -1,4 +1,4 @@
-/** A queue that is paused, as text: who paused it, when and why. */
+/** The pause of a queue, as text: who paused it, when and why. */
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { pausedKey } from "./keys.ts";

@@ -1,4 +1,4 @@
-/** Makes a data directory from a backup, or reads a backup as that would. */
+/** Creates a data directory from a backup, or verifies a backup by reading it the same way. */
 import { createReadStream, existsSync } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * The tasks of a data directory that no server can open any more, as far as their bytes can be read.
- * Nothing is changed. All of them are in memory at once.
+ * Reads the tasks of a data directory that no server can open any more, as far as their bytes are readable.
+ * Nothing is changed. All tasks are in memory at once.
  */
 import { join } from "node:path";
 import { type DecodedOp, opKinds, salvageLog, salvageTables, type TellDamage } from "@codeq/engine";

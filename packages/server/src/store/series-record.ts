@@ -1,6 +1,6 @@
 /**
- * What happened in a queue within a minute or an hour, and how it was at the end, as text. The number of
- * a point is that of its minute or hour since 1970.
+ * The history of a queue in a minute or an hour, and the counts at its end, as text. The number of a point
+ * is that of its minute or hour since 1970.
  */
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";

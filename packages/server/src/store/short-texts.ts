@@ -1,6 +1,7 @@
 /**
- * What travels with its task. To rewrite a short text with every change of the task that is flushed
- * costs less than a key of its own: one entry less in memory, in every flush and in every compaction.
+ * Short payloads and results are stored inside the task record. Rewriting a short text with every flushed
+ * change of the task costs less than a separate key: one entry less in memory, in every flush and in every
+ * compaction.
  */
 import type { ResultBody } from "@codeq/queue";
 

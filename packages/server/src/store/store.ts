@@ -1,11 +1,11 @@
 /**
- * Everything that is kept, by what it means: nobody else knows keys, records or the engine below.
+ * Typed access to everything that is stored; no other folder knows keys, records or the engine.
  *
- * - `commit` makes changes of tasks visible to reads at once and durable together. Whoever tells anybody
- *   of them waits for the group first. What is written beside a task (a long payload, its idempotency
- *   key, a callback that is due) follows from the change.
- * - Reads see every decision that was made, durable or not.
- * - A record that cannot be read is set aside, counted, and not there for anybody.
+ * - `commit` makes changes of tasks visible to reads at once, and durable together. A caller waits for the
+ *   group before it announces them. Companion keys of a task (a long payload, the idempotency key, a
+ *   callback) are derived from the change.
+ * - Reads see every decision, durable or not.
+ * - A record that cannot be read is quarantined and counted, and does not exist for callers.
  */
 import {
   create,

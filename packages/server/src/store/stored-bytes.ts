@@ -1,10 +1,10 @@
 /**
- * How many bytes of payloads and results each tenant has stored. The totals stand in the store: what
- * changed one is in the same record of the log as the total it led to, so they are exact after
- * whatever end of the process, and a start has nothing to add up. Memory holds those in use.
+ * How many bytes of payloads and results each tenant has stored. A total is in the same log record as the
+ * changes that led to it, so totals are exact after any crash, and a start has nothing to add up. Memory
+ * holds the totals in use.
  *
- * A change is told after its commit, in the same turn: a group that closes in between does not have
- * it, and so must not have the total either.
+ * A change is reported after its commit, in the same event loop turn: a group that closes in between does
+ * not contain the change, and so must not contain its total either.
  */
 import { type Op, put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";

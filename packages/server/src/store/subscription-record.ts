@@ -1,4 +1,4 @@
-/** A subscription to availability notifications as text, and when its subscriber was last told. */
+/** A subscription to availability notifications as text, and the time of its last notification. */
 import { create, put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { subscriptionKey, subscriptionTurnKey } from "./keys.ts";

@@ -1,4 +1,4 @@
-/** A topic as text: the policy that an administrator gave a queue. */
+/** A topic as text: the policy of a queue. */
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { topicKey } from "./keys.ts";

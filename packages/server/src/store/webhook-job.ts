@@ -1,4 +1,4 @@
-/** Result callbacks that have to be sent, in the order in which they are due. */
+/** Callbacks that have to be sent, ordered by due time. */
 import type { TaskId } from "@codeq/queue";
 import { endOf, sortable, webhookPrefix } from "./keys.ts";
 

@@ -1,6 +1,7 @@
 /**
- * Those of whom one is told when a queue has work: one subscriber of its own (fanout), the members of a group
- * by turns, or those between whom the minute decides (hash). Whoever cannot be told now is passed over.
+ * A set of subscribers of which one is notified when a queue has work: a single subscriber (fanout), the
+ * members of a group in turn, or the subscribers of a hash, where the minute decides. Members that cannot be
+ * notified now are skipped.
  */
 import type { TenantId } from "@codeq/queue";
 import type { HeapItem } from "../broker/indexed-heap.ts";

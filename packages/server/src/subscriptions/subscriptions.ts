@@ -1,10 +1,10 @@
 /**
- * Who wants to be told when queues have work. Subscriptions are kept in the store and held in memory whole.
+ * All subscriptions, stored and held in memory.
  *
- * - Memory is ahead of the disk, like that of the broker: whoever asks is answered when the record is
- *   durable, and a write that fails is undone here.
- * - A subscription that has run out is not there for anybody, also before it is removed.
- * - When a subscriber was last told is written without being waited for; a crash may forget the last turn.
+ * - Memory is ahead of the disk, as in the broker: a caller is answered when the record is durable, and a
+ *   failed write is undone in memory.
+ * - An expired subscription is invisible, also before it is removed.
+ * - The time of a notification is written without waiting; a crash may lose the last one.
  */
 import { FaultError } from "@codeq/engine";
 import { limits } from "@codeq/protocol";

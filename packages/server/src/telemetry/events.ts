@@ -1,6 +1,4 @@
-/**
- * One function per thing that happened, called after it became durable, and counted in the metrics.
- */
+/** One function for each kind of event. It is called when the event is durable, and updates the metrics. */
 import type { ErrorCode } from "@codeq/protocol";
 import { type Change, queueOf, type Task } from "@codeq/queue";
 import type { Metrics } from "./metrics.ts";

@@ -1,4 +1,4 @@
-/** The rows of the metric table that concern event feeds. */
+/** The metrics of event feeds. */
 export const feedMetricTable = {
   feedsOpen: {
     name: "codeq_feeds_open",

@@ -1,7 +1,6 @@
 /**
- * Tells whoever listens what happens to tasks, in the order in which it happened to each of them.
- * Nothing is kept: whoever does not listen at that moment never hears of it. While nobody listens,
- * telling costs one comparison.
+ * Passes changes of tasks to open feeds, in the order of the changes of each task. Nothing is stored: a
+ * reader gets only events from the time it is connected. While no feed is open, this costs one comparison.
  */
 import type { ErrorCode } from "@codeq/protocol";
 import type { TaskId, TenantId, WorkerId } from "@codeq/queue";

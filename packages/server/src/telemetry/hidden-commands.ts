@@ -1,4 +1,4 @@
-/** Metrics for those who may not know the names of commands: their series are put together in one. */
+/** Metrics for callers that may not see the names of commands: all commands are merged into one series. */
 const series = /^(\w+\{)(.*?)command="((?:[^"\\]|\\.)*)"(.*\}) (\S+)$/;
 const together = "_all";
 

@@ -1,7 +1,7 @@
 /**
- * Log lines, one per call, to a writer that is passed in. A call never throws and never ends the
- * work that made it, whatever it is given. Fields whose name says that they are a credential are
- * replaced before anything is written, at any depth; text inside a message is not looked at.
+ * Log lines, one per call, to a writer that is passed in. A call never throws, whatever it is given. Fields
+ * whose name says that they are a credential are replaced before anything is written, at any depth; text
+ * inside a message is not examined.
  */
 export type LogLevel = "debug" | "info" | "warn" | "error";
 export type LogFields = Readonly<Record<string, unknown>>;

@@ -1,6 +1,6 @@
 /**
- * One scrape out of several: series with the same labels are added up, or the largest counts where the
- * table says so. What only means something for one store gets a label with the number of its shard.
+ * Merges several scrapes: series with the same labels are added up, or the maximum is taken where the table
+ * says so. Metrics of a single store get a label with the number of the shard.
  */
 import { largestMetrics } from "./metrics.ts";
 

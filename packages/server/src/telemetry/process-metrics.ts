@@ -1,4 +1,4 @@
-/** What the process knows about itself, read at each scrape and at no other time. */
+/** Metrics of the process, read only at a scrape. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Metrics } from "./metrics.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Warnings that can come in any number. The same message is written once in a while, with how many
- * were left out since the one before.
+ * Warnings that can come in any number. The same message is written only at intervals, with the number of
+ * messages left out since the last one.
  */
 import type { Clock } from "../clock.ts";
 import type { LogFields, Logger } from "./logger.ts";

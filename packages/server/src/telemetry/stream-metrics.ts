@@ -1,4 +1,4 @@
-/** The rows of the metric table that concern gRPC streams; every label has a fixed set of values. */
+/** The metrics of gRPC streams; every label has a fixed set of values. */
 export const streamKinds = ["producer", "worker"] as const;
 /** How streams end; what each means stands beside the type in `transport/grpc`. */
 export const streamEnds = [

@@ -1,4 +1,4 @@
-/** The address of a peer without its port, and an IPv4 address as one. */
+/** The address of a peer without its port; an IPv4 address in IPv6 form becomes IPv4. */
 const withPort = /^(?:\[([^\]]+)\]|([^:]+)):\d+$/;
 
 export function addressOf(peer: string): string {

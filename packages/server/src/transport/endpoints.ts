@@ -1,6 +1,6 @@
 /**
- * How a client that knows the address of the HTTP API finds the streams, and how it tells that what
- * it found is the same server. The ports are filled in once they are open.
+ * How a client that knows the address of the HTTP API finds the streams, and how it verifies that they
+ * belong to the same server. The ports are set once they are open.
  */
 export interface Endpoints {
   /** Another one with every start. */

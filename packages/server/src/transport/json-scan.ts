@@ -1,7 +1,7 @@
 /**
- * Finds where JSON values end, and whether they are JSON at all, without building them: what a parser
- * makes of deep nesting or of very many keys takes a hundred times as long as reading it. Nothing here
- * recurses, so nesting may be as deep as the text is long.
+ * Finds the end of JSON values, and checks that they are valid JSON, without building them: building deeply
+ * nested values or very many keys takes a hundred times as long as reading them. Nothing here recurses, so
+ * nesting may be as deep as the text is long.
  */
 
 /** Text up to this length is rather built and thrown away: the parser is compiled, this file is not. */

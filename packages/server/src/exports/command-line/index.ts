@@ -1,7 +1,7 @@
 /**
- * What a command line needs of the server at every start: its tables, its clock and a way to launch
- * it. Importing it loads none of the server itself. What takes longer to load is exported apart:
- * `@codeq/server/config` reads configuration, `@codeq/server/data-dir` looks into data directories.
+ * The part of the server that a command line needs at every start: its tables, its clock and a way to launch
+ * it. Importing it loads none of the server itself. Parts that take longer to load are separate exports:
+ * `@codeq/server/config` reads configuration, `@codeq/server/data-dir` reads data directories.
  */
 export { errors, limits } from "@codeq/protocol";
 export { type Clock, systemClock } from "../../clock.ts";

@@ -1,4 +1,4 @@
-/** What programs need that read configuration: the server's own, and YAML files beside it. */
+/** For programs that read configuration: that of the server, and other YAML files. */
 export { type Document, parseDocument } from "yaml";
 export { hasDevelopmentToken } from "../../config/choose-auth.ts";
 export { describeConfig } from "../../config/describe.ts";

@@ -1,4 +1,4 @@
-/** What programs need that work on a data directory without a server. */
+/** For programs that work on a data directory without a server. */
 export {
   type CheckedTables,
   DataLock,

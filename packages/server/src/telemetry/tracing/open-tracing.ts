@@ -1,4 +1,4 @@
-/** Loads the packages of OpenTelemetry when tracing is on, and only then. */
+/** Loads the packages of OpenTelemetry only when tracing is on. */
 import type { Clock } from "../../clock.ts";
 import type { Logger } from "../logger.ts";
 import type { Metrics } from "../metrics.ts";

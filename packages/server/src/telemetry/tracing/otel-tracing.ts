@@ -1,7 +1,7 @@
 /**
- * Tracing with OpenTelemetry. Spans of a task are children of the context that its producer sent, and are
- * made when a change is durable: from the decision to that moment. What the caller decided about sampling
- * is followed; without a caller's word, a share of the traces is kept.
+ * Tracing with OpenTelemetry. Spans of a task are children of the context that its producer sent. They are
+ * created when a change is durable and last from the decision to that moment. The sampling decision of the
+ * caller is followed; without one, the configured share of traces is kept.
  */
 import type { Change, Task } from "@codeq/queue";
 import {

@@ -1,7 +1,6 @@
 /**
- * Spans on their way to the collector. One batch at a time is being sent; what comes meanwhile waits, up
- * to a limit. A collector that is slow, refuses or is gone costs the spans that it does not take: they
- * are counted, and nobody waits for them.
+ * Spans on their way to the collector. One batch at a time is sent; new spans wait, up to a limit. Spans
+ * that a slow or missing collector does not accept are lost and counted; nothing waits for them.
  */
 import type { ReadableSpan, SpanExporter, SpanProcessor } from "@opentelemetry/sdk-trace";
 import type { Clock } from "../../clock.ts";

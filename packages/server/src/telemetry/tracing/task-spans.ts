@@ -1,4 +1,4 @@
-/** Which span a change of a task leaves, and what it says. What is not in the table leaves none. */
+/** The span for each change of a task, and its attributes. Changes that are not in the table have no span. */
 import type { Cause, Change, Task } from "@codeq/queue";
 import { type Attributes, SpanKind } from "@opentelemetry/api";
 

@@ -1,7 +1,7 @@
 /**
- * The trace that a task belongs to. It is that of the producer, when it sent a context. Otherwise it is
- * one of the task's own: the id of the trace is that of the task, so that all threads and all starts of
- * the server agree on it without storing anything, and the span of the creation has the second half of it.
+ * The trace of a task. It is the trace of the producer if the producer sent a context. Otherwise it is
+ * derived from the id of the task, so that all threads and all restarts agree without storing it: the trace
+ * id is the task id, and the span of the creation has its second half.
  */
 
 import type { Task } from "@codeq/queue";

@@ -1,4 +1,4 @@
-/** What is traced. Whoever calls does not know whether tracing is on; when it is off, nothing happens. */
+/** The tracing interface. Callers do not know whether tracing is on; when it is off, calls do nothing. */
 import type { Change, Task } from "@codeq/queue";
 
 export interface Tracing extends AsyncDisposable {

@@ -1,6 +1,6 @@
 /**
- * How many connections the fronts have, in memory that all their threads see. So the limit holds for all of
- * them together, and what a front had is known when it has ended.
+ * The number of connections of all fronts, in shared memory. So the limit holds for all fronts together, and
+ * the count of a front is known after the front has ended.
  */
 import type { Crowd } from "../connections.ts";
 

@@ -1,6 +1,6 @@
 /**
- * The side of the main thread in the conversation with one front. Plain requests of the front are answered
- * here as those of this thread are; its other connections are handed to the HTTP server of this thread.
+ * The main thread's end of the connection to one front. It answers plain requests of the front like those of
+ * its own thread, and hands the other connections to the HTTP server of this thread.
  */
 import type { Server } from "node:http";
 import type { Ends } from "../connections.ts";

@@ -1,7 +1,7 @@
 /**
- * A front: it has a listener, its connections and TLS, and reads and writes HTTP of plain requests. What a
- * request asks for is answered by the main thread, and a connection on which anything else comes is served
- * by the main thread, byte by byte. So nothing that must be exact is decided here.
+ * A front: it has a listener, its connections and TLS, and reads and writes plain HTTP requests. The main
+ * thread answers them. A connection with any other request is passed to the main thread byte by byte. So a
+ * front decides nothing that must be exact for the whole server.
  */
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";

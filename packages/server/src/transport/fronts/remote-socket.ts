@@ -1,7 +1,7 @@
 /**
- * A connection whose socket is in another thread, as Node's HTTP server wants to see it. It behaves like
- * the socket: what was written counts as sent when the system took it over, reading can be paused, and a
- * silent connection is reported after the time that was asked for.
+ * A connection whose socket is in another thread, as a socket for Node's HTTP server. It behaves like the
+ * real socket: data counts as sent when the system accepted it, reading can be paused, and a silent
+ * connection is reported after the given time.
  */
 import { Duplex } from "node:stream";
 import type { Ends } from "../connections.ts";

@@ -1,6 +1,6 @@
 /**
- * What a front and the main thread say to each other. The words of a turn travel as one message, in their
- * order. Calls and connections are numbered by the front; each has numbers of its own.
+ * The messages between a front and the main thread. All messages of an event loop turn travel together, in
+ * order. The front numbers calls and connections, each with its own numbers.
  */
 import type { Ends } from "../connections.ts";
 

@@ -1,4 +1,4 @@
-/** Acknowledgements of batches, in messages that no client refuses. */
+/** Acknowledgements of batches, in messages that are not too large for any client. */
 
 /** Longer ones are no ids; what is repeated of them is enough to see that. */
 const echoedIdCharsMax = 256;

@@ -1,4 +1,4 @@
-/** One call as its handler sees it. */
+/** The interface of one call for its handler. */
 import type { IncomingHttpHeaders } from "node:http2";
 import type { WireWrite } from "@codeq/protocol/wire";
 import type { GrpcStatus } from "./status.ts";

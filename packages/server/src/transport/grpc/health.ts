@@ -1,6 +1,6 @@
 /**
- * grpc.health.v1: whether the server, and each of its services, takes work. The empty name stands for
- * the server as a whole.
+ * grpc.health.v1: whether the server, and each of its services, accepts work. The empty name stands for the
+ * whole server.
  */
 import { health } from "@codeq/protocol/wire";
 import type { Clock } from "../../clock.ts";

@@ -1,6 +1,6 @@
 /**
- * Decides about each item of a batch in its order, so many in each turn of the event loop: a batch of
- * tens of thousands must not hold up everybody else.
+ * Processes the items of a batch in order, a limited number in each turn of the event loop, so that a batch
+ * of tens of thousands does not block the server.
  */
 export const itemsPerTurnMax = 256;
 

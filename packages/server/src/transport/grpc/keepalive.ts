@@ -1,7 +1,6 @@
 /**
- * Finds connections whose other end is gone. A ping goes out at every interval; when it is not
- * answered in time, and also when a new connection does not speak HTTP/2 in that time, the connection
- * is given up with all its calls.
+ * Detects dead connections. A ping is sent at every interval; a connection is closed with all its calls when
+ * the ping is not answered in time, or when a new connection does not speak HTTP/2 in that time.
  */
 import type { Http2Session } from "node:http2";
 import type { Clock } from "../../clock.ts";

@@ -1,6 +1,6 @@
 /**
- * The producer stream: tasks come in, and each is acknowledged when it is durable. A producer may also
- * wait for results here, as many as there are, without holding a connection for each.
+ * The producer stream: tasks arrive, and each is acknowledged when it is durable. A producer can also wait
+ * for any number of results on the stream, without a connection for each.
  */
 import { setMaxListeners } from "node:events";
 import { producer } from "@codeq/protocol/wire";

@@ -1,7 +1,7 @@
 /**
- * Serves the Readys of one worker stream. While the worker does not read what it is sent, none is
- * served; while it is over its rate, they wait in the order they came. Tasks that were claimed for a
- * stream which is gone before they have left the process go back at once.
+ * Serves the Readys of one worker stream. While the worker does not read its messages, no Ready is served;
+ * while the worker is over its rate limit, Readys wait in order. Tasks that were claimed for a stream that
+ * ended before they were sent go back at once.
  */
 import type { Identity } from "../../access/identity.ts";
 import type { ClaimedTask } from "../../broker/verbs.ts";

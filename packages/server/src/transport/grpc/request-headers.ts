@@ -1,4 +1,4 @@
-/** What the headers of a call say, before any of its messages is read. */
+/** Parses the headers of a call, before any of its messages is read. */
 import type { IncomingHttpHeaders } from "node:http2";
 import type { GrpcEnd } from "./status.ts";
 

@@ -1,7 +1,7 @@
 /**
- * Tells a client whose call has its status that it need not send any more. A reset overtakes whatever
- * has not left yet, the status too, so it has to wait until the last frame of the call is out. On a
- * connection that is not blocked that takes two turns of the event loop.
+ * Tells a client whose call has a status to stop sending. A reset overtakes everything that was not sent
+ * yet, including the status, so it has to wait until the last frame of the call is sent. On a connection
+ * that is not blocked, that takes two turns of the event loop.
  */
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Clock } from "../../clock.ts";

@@ -1,6 +1,6 @@
 /**
- * How many streams may be open: so many altogether, and one tenant has at most half of them, so that
- * it cannot keep the others out.
+ * Limits the number of open streams: a maximum for the server, of which one tenant may have at most half, so
+ * that it cannot lock out the others.
  */
 import type { TenantId } from "@codeq/queue";
 

@@ -1,6 +1,6 @@
 /**
- * The gRPC side of the server: both streams, health and reflection, on one listener. Every listener
- * answers for everything, so it does not matter which of the two ports a client was given.
+ * The gRPC side of the server: both streams, health and reflection, on one listener. Every listener serves
+ * everything, so it does not matter which of the two ports a client uses.
  */
 
 import type { Queue } from "../../broker/queue.ts";

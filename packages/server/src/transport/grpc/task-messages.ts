@@ -1,4 +1,4 @@
-/** Claimed tasks as the messages that carry them, none larger than a client accepts. */
+/** Packs claimed tasks into messages, none larger than a client accepts. */
 import { limits } from "@codeq/protocol";
 import type { worker } from "@codeq/protocol/wire";
 import { statusOf } from "@codeq/queue";

@@ -1,4 +1,4 @@
-/** The text of a field whose bytes are the caller's own: what is wrong with it is the event's fault. */
+/** Decodes the text of a field that the caller chose; invalid text is an error of the event. */
 import { textOf, type WireBytes, WireError } from "@codeq/protocol/wire";
 
 /** Undefined when the bytes are not UTF-8. */

@@ -1,4 +1,4 @@
-/** Methods with one request; anybody may call them, so they do not wait for it for long. */
+/** Methods with one request. Anybody may call them, so they wait for the request only for a short time. */
 import { decodeMessage, type WireRead } from "@codeq/protocol/wire";
 import type { Clock } from "../../clock.ts";
 import type { GrpcHandler } from "./grpc-server.ts";

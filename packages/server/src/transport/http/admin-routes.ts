@@ -1,6 +1,6 @@
 /**
- * Routes of administrators. Everything is of one tenant: the caller's own, or the one that an
- * operator names in the query.
+ * Routes for administrators. Each call concerns one tenant: that of the caller, or the one that an operator
+ * names in the query.
  */
 import { operations } from "../../operations/index.ts";
 import type { PausedQueue, QueuePause } from "../../store/pause-record.ts";

@@ -1,4 +1,4 @@
-/** An API key as its owners see it: everything but its hash. */
+/** An API key as its owners see it: everything except its hash. */
 import type { KnownApiKey } from "../../access/api-keys.ts";
 
 export function apiKeyFields(

@@ -1,4 +1,4 @@
-/** Routes to manage API keys. The text of a key is in the answer to its creation and nowhere else. */
+/** Routes for API keys. The text of a key is in the answer to its creation and nowhere else. */
 import type { KnownApiKey } from "../../access/api-keys.ts";
 import { operations } from "../../operations/index.ts";
 import { apiKeyFields } from "./api-key-fields.ts";

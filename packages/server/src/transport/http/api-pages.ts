@@ -1,6 +1,6 @@
 /**
- * The document that describes the API, and a page to try it. They need no token: they tell what is public
- * about every server. The page runs nothing but its own files.
+ * The OpenAPI document, and a page to try the API. They need no token, because they contain only public
+ * information. The page runs only its own files.
  */
 import type { Page } from "./http-server.ts";
 import { openApiOf } from "./openapi.ts";

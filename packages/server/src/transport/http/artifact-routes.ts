@@ -1,4 +1,4 @@
-/** Routes of files that belong to tasks. */
+/** Routes for files of tasks. */
 import type { Readable } from "node:stream";
 import type { Artifact, TaskId } from "@codeq/queue";
 import type { DownloadedArtifact } from "../../operations/download-artifact.ts";

@@ -1,6 +1,6 @@
 /**
- * The request bodies: how they are read, and what the document of the API says of them. What a schema
- * forbids beyond the type of a value is refused by the operation.
+ * The request bodies: how they are parsed, and their schemas for the OpenAPI document. What a schema forbids
+ * beyond the type of a value is refused by the operation.
  */
 import { limits } from "@codeq/protocol";
 import { reportLimits } from "@codeq/queue";

@@ -1,6 +1,6 @@
 /**
- * The text of a body. Bytes that are not UTF-8 are no text: replaced by a sign that stands for any of
- * them, two different keys could become the same one.
+ * The text of a body. Bytes that are not UTF-8 are refused: a decoder would replace different bytes with the
+ * same character, so two different keys could become equal.
  */
 import { isUtf8 } from "node:buffer";
 

@@ -1,7 +1,6 @@
 /**
- * Large bodies take their turns: one in each round of the event loop, in the order of their arrival.
- * Several that arrive together would otherwise be read in a row, and whoever asks for little would
- * wait for all of them.
+ * Large bodies are parsed one in each turn of the event loop, in order of arrival. Otherwise several large
+ * bodies would be parsed in a row, and small requests would wait for all of them.
  */
 export class BodyTurns {
   readonly #waiting: (() => void)[] = [];

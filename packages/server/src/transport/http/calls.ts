@@ -1,6 +1,6 @@
 /**
- * From a request to its reply, whatever carries it. Who calls is looked at once, before a body is
- * read; what a body says is looked at once, when it is there.
+ * From a request to its reply, for every kind of connection. The caller is authenticated once, before the
+ * body is read; the body is parsed once, when it has arrived.
  */
 import type { Authenticator } from "../../access/authenticator.ts";
 import type { Identity } from "../../access/identity.ts";

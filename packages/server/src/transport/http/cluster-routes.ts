@@ -1,4 +1,4 @@
-/** The routes that show a cluster: in our words, and in those of the Go server. */
+/** Routes that show a cluster: in our form, and in that of the Go server. */
 import type { ClusterStatus } from "../../cluster/cluster-node.ts";
 import { operations } from "../../operations/index.ts";
 import { json, route } from "./route.ts";

@@ -1,6 +1,6 @@
 /**
- * The files of the web console. They are the same for everybody and need no token; what they show, they
- * ask the API for. A page may run nothing but these files, and no other site may put it into a frame.
+ * The files of the web console. They are the same for everybody and need no token; the pages get their data
+ * from the API. A page may run only these files, and no other site may put it into a frame.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type ConsoleFile, consoleFiles } from "./package-file.ts";

@@ -1,4 +1,4 @@
-/** The routes of event feeds: server-sent events, from now on. */
+/** Routes for event feeds: server-sent events, from now on. */
 import type { TaskId } from "@codeq/queue";
 import { operations } from "../../operations/index.ts";
 import { taskEventNames } from "../../telemetry/feed.ts";

@@ -1,6 +1,6 @@
 /**
- * Pages for probes and scrapers; they need no token and tell nothing about tasks. What commands are
- * called is for callers on this machine, operators and bearers of the token for metrics.
+ * Pages for probes and scrapers. They need no token and reveal nothing about tasks. Names of commands are
+ * shown only to callers on this machine, to operators and to callers with the token for metrics.
  */
 import { type Authenticator, bearerToken } from "../../access/authenticator.ts";
 import { fingerprintOf } from "../../access/fingerprint.ts";

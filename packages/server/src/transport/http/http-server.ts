@@ -1,6 +1,6 @@
 /**
- * The REST API on Fastify. Authorisation happens before a body is read; every reply carries a request
- * id; whatever goes wrong has the same shape. Callers that stop listening are noticed while they wait.
+ * The REST API on Fastify. Authorisation happens before a body is read; every reply has a request id; all
+ * errors have the same form. A caller that disconnects while it waits is noticed.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";

@@ -1,4 +1,4 @@
-/** Routes of bulk jobs. */
+/** Routes for bulk jobs. */
 import { operations } from "../../operations/index.ts";
 import type { CreateJobInput } from "../../operations/manage-jobs.ts";
 import { type FilterInput, filterNames } from "../../operations/task-filter-input.ts";

@@ -1,6 +1,6 @@
 /**
- * Records as the wire shows them. Built as text because it is several times cheaper than building
- * objects first; only strings that users choose need escaping.
+ * Records as JSON on the wire. Built as text, because that is several times cheaper than building objects
+ * first; only strings that users choose need escaping.
  */
 import {
   type Delivery,

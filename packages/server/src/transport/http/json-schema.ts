@@ -1,4 +1,4 @@
-/** What JSON Schema 2020-12 says of a value, for the document that describes the API. */
+/** JSON Schema 2020-12 types, for the OpenAPI document. */
 export interface JsonSchema {
   readonly [keyword: string]: unknown;
 }

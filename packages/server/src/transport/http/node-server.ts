@@ -1,4 +1,4 @@
-/** The server of Node that Fastify stands on: with TLS or without, and with its limits. */
+/** The Node server below Fastify, with or without TLS, and with its limits. */
 import { createServer, type RequestListener, type Server, type ServerOptions } from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import type { Socket } from "node:net";

@@ -1,7 +1,6 @@
 /**
- * The API as an OpenAPI 3.1 document, made from the routes that the server runs on. What cannot be read
- * from a route itself is what all routes have in common: who may call, and what any call may be refused
- * with.
+ * The API as an OpenAPI 3.1 document, generated from the routes of the server. Only what all routes have in
+ * common is added here: who may call, and the refusals that any call can get.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
 import { queryOf } from "./calls.ts";

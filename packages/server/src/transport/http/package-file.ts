@@ -1,4 +1,4 @@
-/** Files that come with this package. Where there are no files, the build puts them in here. */
+/** Files that come with this package. In the single executable, the build embeds them here. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 
 const ofPackage = new URL("../../../", import.meta.url);

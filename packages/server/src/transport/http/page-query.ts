@@ -1,4 +1,4 @@
-/** Which part of a listing a request asks for. */
+/** The page of a list that a request asks for. */
 import type { PageInput } from "../../operations/page-limit.ts";
 import type { HttpRequest } from "./route.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Answers plain requests, wherever their connections are: in this thread, or in that of a front. Whatever
- * is decided about a request is decided here, so that it is decided in one thread.
+ * Answers plain requests of connections in this thread or in a front. All decisions about a request are made
+ * here, in one thread.
  */
 import { STATUS_CODES } from "node:http";
 import type { Identity } from "../../access/identity.ts";

@@ -1,8 +1,8 @@
 /**
- * Recognises the requests that nearly all traffic consists of: a POST with a Content-Length that has
- * arrived in one piece, with nothing about it that HTTP gives a meaning of its own. Such a request
- * means the same to everybody. Whatever looks different in any way is none, and is left to the parser
- * of Node: there is no request that is refused here, and none that is read in a way of our own.
+ * Recognises the requests that make up nearly all traffic: a POST with a Content-Length that has arrived in
+ * one piece, without anything that HTTP gives a special meaning. Every parser reads such a request in the
+ * same way. All other requests are left to the parser of Node: no request is refused here, and none is
+ * parsed in a way of our own.
  */
 import { copyOf, sharedCharsMax } from "./json-body.ts";
 import type { AnyRoute } from "./route.ts";

@@ -1,7 +1,6 @@
 /**
- * Query parameters: what each one may be, for the check of a request and for the document of the API.
- * A name that a route does not have is refused, for what it was meant to narrow down would be shown
- * whole.
+ * Query parameters: the valid values of each, for checking requests and for the OpenAPI document. An unknown
+ * parameter is refused, because ignoring a misspelled filter would return more than intended.
  */
 import { limits } from "@codeq/protocol";
 import { closestName } from "../../config/closest-name.ts";

@@ -1,4 +1,4 @@
-/** What a dashboard needs of queues, as JSON: counts, rates, ages and pauses, and series. */
+/** The data of a dashboard about queues, as JSON: counts, rates, ages, pauses and history. */
 import { addFlow, addQueueCounts, type Flow, minuteMs, noFlow } from "../../broker/flow.ts";
 import type { QueueCounts } from "../../broker/queue.ts";
 import type { QueueSeries } from "../../operations/get-series.ts";

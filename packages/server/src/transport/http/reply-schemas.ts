@@ -1,6 +1,6 @@
 /**
- * What the server answers, as the document of the API says it. Readers must ignore fields that they do
- * not know, for fields are added; the contract tests allow none that is not here.
+ * The replies of the server, for the OpenAPI document. Readers must ignore unknown fields, because fields
+ * are added; the contract tests allow no field that is missing here.
  */
 import { errors } from "@codeq/protocol";
 import { comebacks } from "@codeq/queue";

@@ -1,4 +1,4 @@
-/** Names for requests that came without one: 32 random hexadecimal digits, drawn many at a time. */
+/** Ids for requests that came without one: 32 random hexadecimal digits, drawn many at a time. */
 import { randomFillSync } from "node:crypto";
 
 const idBytes = 16;

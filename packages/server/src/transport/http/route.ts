@@ -1,7 +1,7 @@
 /**
- * What turns an operation into an HTTP route: where it is, what it takes, what it answers and refuses,
- * how a request becomes its input and an answer becomes a reply. Requests are read by this description,
- * and the document of the API and its reference page are made from it.
+ * Describes an operation as an HTTP route: path, parameters, replies, refusals, and how a request becomes
+ * the input and an answer becomes the reply. Requests are parsed by this description; the OpenAPI document
+ * and the reference page are generated from it.
  */
 import type { Readable } from "node:stream";
 import { type ErrorCode, errors } from "@codeq/protocol";

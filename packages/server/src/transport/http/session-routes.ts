@@ -1,7 +1,7 @@
 /**
- * Signing in and out of the console. The token comes in the Authorization header, never in a URL, and goes
- * back as a cookie that scripts cannot read. On a server for development, callers on this machine are signed
- * in without being asked.
+ * Signing in to and out of the console. The token is sent in the Authorization header, never in a URL, and
+ * is returned as a cookie that scripts cannot read. A development server signs in callers on the same
+ * machine automatically.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Authenticator, bearerToken } from "../../access/authenticator.ts";

@@ -1,4 +1,4 @@
-/** Routes of subscriptions to availability notifications. */
+/** Routes for subscriptions to availability notifications. */
 import { operations } from "../../operations/index.ts";
 import type { Subscription } from "../../store/subscription-record.ts";
 import { RenewSubscriptionBody, SubscribeBody } from "./bodies.ts";

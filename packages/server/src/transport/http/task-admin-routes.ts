@@ -1,4 +1,4 @@
-/** Routes by which administrators find tasks and do something about them. */
+/** Routes with which administrators find and change tasks. */
 import type { FailureGroup } from "../../broker/failure-groups.ts";
 import type { DeadLettersInput } from "../../operations/act-on-dead-letters.ts";
 import { operations } from "../../operations/index.ts";

@@ -1,4 +1,4 @@
-/** Routes of producers and workers. */
+/** Routes for producers and workers. */
 import { limits } from "@codeq/protocol";
 import type { TaskId } from "@codeq/queue";
 import type { CreateTaskInput } from "../../operations/create-task.ts";

@@ -1,4 +1,4 @@
-/** Routes of topics: the policies of queues. */
+/** Routes for topics: the policies of queues. */
 import { operations } from "../../operations/index.ts";
 import type { Topic } from "../../store/topic-record.ts";
 import { TopicBody } from "./bodies.ts";

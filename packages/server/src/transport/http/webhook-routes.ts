@@ -1,4 +1,4 @@
-/** Routes by which administrators see what became of callbacks, and look after endpoints and secrets. */
+/** Routes with which administrators inspect callbacks and manage endpoints and secrets. */
 import type { FailedDelivery, TaskDeliveries } from "../../broker/queue-webhooks.ts";
 import { operations } from "../../operations/index.ts";
 import type { DeliveryTry } from "../../store/delivery-record.ts";

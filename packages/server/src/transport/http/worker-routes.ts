@@ -1,4 +1,4 @@
-/** Routes that show who works, and why somebody does not. */
+/** Routes that list workers and explain why a worker gets no tasks. */
 import { operations } from "../../operations/index.ts";
 import type { WorkingWorker } from "../../operations/list-workers.ts";
 import type { JsonCodec } from "./json-codec.ts";

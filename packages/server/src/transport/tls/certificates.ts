@@ -1,6 +1,6 @@
 /**
- * The certificate, its key and the CAs of clients, as they come from files. What a client could not
- * use is refused with the reason and what to do; all reasons at once. No message repeats a key.
+ * The certificate, its key and the CAs of clients, read from files. Unusable files are refused with the
+ * reason and what to do; all problems at once. No message repeats a key.
  */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";

@@ -110,9 +110,7 @@ async function setup(t: TestContext): Promise<World> {
   return world;
 }
 
-const patience = { timeout: 20_000 };
-
-test("a renewed certificate is used for the next handshake", patience, async (t) => {
+test("a renewed certificate is used for the next handshake", async (t) => {
   const world = await setup(t);
   assert.deepEqual(await world.handshake(), { text: "hello", name: "first", protocol: "TLSv1.3" });
   world.writeServer(world.issue("second"));
@@ -124,7 +122,7 @@ test("a renewed certificate is used for the next handshake", patience, async (t)
   await world.assertReplaced("third");
 });
 
-test("links that are turned to another directory are followed", patience, async (t) => {
+test("links that are turned to another directory are followed", async (t) => {
   // As Kubernetes mounts a secret.
   const world = new World(t);
   const put = (version: string, name: string): void => {

@@ -1,9 +1,9 @@
 /**
- * TLS for all listeners. A certificate that is renewed on the disk is used for the next handshake;
- * connections that are open stay as they are. One that cannot be used changes nothing but the log.
+ * TLS for all listeners. A certificate that is renewed on disk is used for the next handshake; open
+ * connections are not affected. A certificate that cannot be used is logged and has no other effect.
  *
- * Files are looked at when something in their directories changes, when `reload` is called, and once
- * a minute, because not every file system tells.
+ * Files are read again when something in their directories changes, when `reload` is called, and once a
+ * minute, because not every file system reports changes.
  */
 import { createHash } from "node:crypto";
 import type { Server, TLSSocket, TlsOptions } from "node:tls";
