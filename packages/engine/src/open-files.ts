@@ -11,6 +11,7 @@ import { LevelKv, type LevelSizes } from "./kv/level-kv.ts";
 import { type Durability, LocalLog } from "./log/local-log.ts";
 import { inspectSegment, segmentFirstIndex } from "./log/segment.ts";
 import { Witness } from "./log/witness.ts";
+import { OpenedParts } from "./opened-parts.ts";
 
 export interface FilesOptions {
   readonly durability: Durability;
@@ -45,13 +46,13 @@ const roomyBytes = 64 * 1024 * 1024;
 
 /** The kv holds the lock, unless the caller does: whoever closes it, closes it last. */
 export async function openFiles(directory: string, options: FilesOptions): Promise<OpenedFiles> {
-  await using stack = new AsyncDisposableStack();
-  const lock = options.lock === undefined ? stack.use(await DataLock.take(directory)) : undefined;
+  await using opened = new OpenedParts();
+  const lock = options.lock === undefined ? opened.use(await DataLock.take(directory)) : undefined;
   options.onLocked?.();
   const disk = await NodeDisk.open(directory);
   const logDisk = await NodeDisk.open(join(directory, "log"));
   const witness = await Witness.open(disk);
-  stack.defer(() => witness.close());
+  opened.defer(() => witness.close());
   const first = await firstSegment(logDisk);
   const identity = witness.found?.identity ?? first?.identity ?? options.newIdentity();
   const hasRoom = (await disk.freeBytes()) >= roomyBytes;
@@ -63,7 +64,7 @@ export async function openFiles(directory: string, options: FilesOptions): Promi
     witness,
     keepsSpares: hasRoom,
   });
-  stack.defer(() => log.close());
+  opened.defer(() => log.close());
   if (witness.found === undefined && first !== undefined) {
     options.onRepair("the file witness was missing or damaged and was written again");
   }
@@ -74,7 +75,7 @@ export async function openFiles(directory: string, options: FilesOptions): Promi
   if (kv.isNew && log.lastIndex > 0) {
     options.onRepair("the key-value store was missing and is made again from the log");
   }
-  stack.move();
+  opened.keep();
   return { kv, log, identity, freeBytes: () => disk.freeBytes() };
 }
 

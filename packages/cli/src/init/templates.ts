@@ -75,15 +75,17 @@ import { test } from "node:test";
 import { testServer } from "@codeq/client/testing";
 import { greet, greeter } from "./tasks.${end}";
 
-test("greets by name", async () => {
-  await using server = await testServer();
+test("greets by name", async (t) => {
+  const server = await testServer();
+  t.after(() => server.close());
   server.client.worker([greeter]);
   const run = await server.client.enqueue(greet, { name: "Ada" });
   assert.deepEqual(await run.result(), { text: "Hello, Ada! (attempt 1)" });
 });
 
-test("sends a delayed greeting after an hour of simulated time", async () => {
-  await using server = await testServer();
+test("sends a delayed greeting after an hour of simulated time", async (t) => {
+  const server = await testServer();
+  t.after(() => server.close());
   server.client.worker([greeter]);
   const run = await server.client.enqueue(greet, { name: "Ada" }, { delay: "1h" });
   await server.advance("1h");

@@ -1,7 +1,7 @@
 /** The old and the new stores of a change of the number of shards. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { FaultError } from "@codeq/engine";
+import { FaultError, OpenedParts } from "@codeq/engine";
 import type { TaskId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
@@ -114,16 +114,16 @@ export class NewStores implements AsyncDisposable {
   }
 
   static async open(parts: StoreParts, root: string, count: number): Promise<NewStores> {
-    await using stack = new AsyncDisposableStack();
+    await using opened = new OpenedParts();
     const control = await openStore(parts, root, { mayBeNew: true, kind: { shards: count } });
-    stack.use(control.data);
+    opened.use(control.data);
     const shards: ShardData[] = [];
     for (const [shard, folder] of shardFolders(count).entries()) {
       const kind = { shards: count, shard, of: control.identity };
       const { data } = await openStore(parts, join(root, folder), { mayBeNew: true, kind });
-      shards.push(stack.use(data));
+      shards.push(opened.use(data));
     }
-    stack.move();
+    opened.keep();
     return new NewStores(control.data, shards.length === 0 ? [control.data] : shards);
   }
 

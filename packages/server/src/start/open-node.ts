@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
-import { FaultError, type SharedLog } from "@codeq/engine";
+import { FaultError, OpenedParts, type SharedLog } from "@codeq/engine";
 import type { NatsServers } from "@codeq/engine/nats";
 import { webhookLimiterOfShard } from "../access/limiter.ts";
 import { ClusterNode, type ReplicaOpening } from "../cluster/cluster-node.ts";
@@ -38,11 +38,11 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
   await assertWithoutTasks(store, config);
   const nodes = clusterMembers(config);
   const self = nodes.find(({ id }) => id === config.nodeId) as NamedNode;
-  await using stack = new AsyncDisposableStack();
+  await using opening = new OpenedParts();
   const own = config.natsUrls === "" ? await startNats(parts, nodes, self) : undefined;
-  if (own !== undefined) stack.use(own);
-  const logs = stack.use(await Logs.connect(parts, nodes, self));
-  const node = stack.use(
+  if (own !== undefined) opening.use(own);
+  const logs = opening.use(await Logs.connect(parts, nodes, self));
+  const node = opening.use(
     await ClusterNode.start({
       self,
       nodes,
@@ -54,14 +54,14 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
       openReplica: (opening) => openReplicatedShard(parts, self, opening),
     }),
   );
-  const opened = stack.move();
+  const opened = opening.keep();
   return {
     links: node.links,
     get status() {
       return node.status;
     },
     scrape: () => node.scrape(),
-    [Symbol.asyncDispose]: () => opened.disposeAsync(),
+    [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
   };
 }
 

@@ -147,61 +147,53 @@ test("links that are turned to another directory are followed", async (t) => {
   }
 });
 
-test(
-  "links to files elsewhere, and directories that are moved, are followed",
-  patience,
-  async (t) => {
-    const world = new World(t);
-    mkdirSync(world.path("live"));
-    const put = (name: string): void => {
-      const { cert, key } = world.issue(name);
-      world.replace("live/1.crt", cert);
-      world.replace("live/1.key", key);
-    };
-    put("first");
-    symlinkSync("live/1.crt", world.path("tls.crt"));
-    symlinkSync(world.path("live/1.key"), world.path("tls.key"));
-    await world.start(watchOnly);
-    put("second");
-    await world.assertReplaced("second");
-    renameSync(world.path("live"), world.path("old"));
-    mkdirSync(world.path("live"));
-    put("third");
-    await world.assertReplaced("third");
-    put("fourth");
-    await world.assertReplaced("fourth");
-  },
-);
+test("links to files elsewhere, and directories that are moved, are followed", async (t) => {
+  const world = new World(t);
+  mkdirSync(world.path("live"));
+  const put = (name: string): void => {
+    const { cert, key } = world.issue(name);
+    world.replace("live/1.crt", cert);
+    world.replace("live/1.key", key);
+  };
+  put("first");
+  symlinkSync("live/1.crt", world.path("tls.crt"));
+  symlinkSync(world.path("live/1.key"), world.path("tls.key"));
+  await world.start(watchOnly);
+  put("second");
+  await world.assertReplaced("second");
+  renameSync(world.path("live"), world.path("old"));
+  mkdirSync(world.path("live"));
+  put("third");
+  await world.assertReplaced("third");
+  put("fourth");
+  await world.assertReplaced("fourth");
+});
 
-test(
-  "files that cannot be used leave the old certificate in place and are named",
-  patience,
-  async (t) => {
-    const world = await setup(t);
-    const second = world.issue("second");
-    world.replace("tls.crt", second.cert);
-    const refused = await world.line("new TLS files cannot be used; the old certificate stays");
-    assert.match(refused, /"level":"error".*tlsKeyFile: .*tls\.key is not the key of.*CN=first/);
-    assert.equal((await world.handshake()).name, "first");
-    world.replace("tls.key", second.key);
-    await world.assertReplaced("second");
-    for (const [text, why] of [
-      ["", /has no certificate in PEM form/],
-      [world.issue("old", world.days(-3, -1)).cert, /expired on/],
-    ] as const) {
-      world.replace("tls.crt", text);
-      const line = await world.line("new TLS files cannot be used; the old certificate stays");
-      assert.match(line, why);
-      assert.doesNotMatch(line, /BEGIN .*KEY/);
-    }
-    rmSync(world.path("tls.crt"));
-    assert.match(
-      await world.line("new TLS files cannot be used; the old certificate stays"),
-      /tls\.crt does not exist/,
-    );
-    assert.equal((await world.handshake()).name, "second");
-  },
-);
+test("files that cannot be used leave the old certificate in place and are named", async (t) => {
+  const world = await setup(t);
+  const second = world.issue("second");
+  world.replace("tls.crt", second.cert);
+  const refused = await world.line("new TLS files cannot be used; the old certificate stays");
+  assert.match(refused, /"level":"error".*tlsKeyFile: .*tls\.key is not the key of.*CN=first/);
+  assert.equal((await world.handshake()).name, "first");
+  world.replace("tls.key", second.key);
+  await world.assertReplaced("second");
+  for (const [text, why] of [
+    ["", /has no certificate in PEM form/],
+    [world.issue("old", world.days(-3, -1)).cert, /expired on/],
+  ] as const) {
+    world.replace("tls.crt", text);
+    const line = await world.line("new TLS files cannot be used; the old certificate stays");
+    assert.match(line, why);
+    assert.doesNotMatch(line, /BEGIN .*KEY/);
+  }
+  rmSync(world.path("tls.crt"));
+  assert.match(
+    await world.line("new TLS files cannot be used; the old certificate stays"),
+    /tls\.crt does not exist/,
+  );
+  assert.equal((await world.handshake()).name, "second");
+});
 
 test("without a word from the system the files are looked at once a minute", async (t) => {
   const world = new World(t);
