@@ -100,6 +100,19 @@ test("steps share two lanes, and those that measure run alone at the end", async
   assert.deepEqual(events, ["a", "b", "c", "m", "n"]);
 });
 
+test("a step waits for the one that it needs, and others go before it", async () => {
+  const needing = { ...shared("b"), needs: "a" };
+  const { all, end, running, events } = controlled([shared("a"), needing, shared("c")], 2);
+  assert.deepEqual([...running.keys()], ["a", "c"]);
+  await end("c");
+  assert.deepEqual([...running.keys()], ["a"]);
+  await end("a");
+  assert.deepEqual([...running.keys()], ["b"]);
+  await end("b");
+  assert.equal(await all, true);
+  assert.deepEqual(events, ["a", "c", "b"]);
+});
+
 test("after a failure what runs is finished, and nothing else is started", async () => {
   const { all, end, events } = controlled([shared("a"), shared("b"), shared("c"), alone("m")], 2);
   await end("a", false);

@@ -1,38 +1,53 @@
 /**
  * Programs from PyPI that judge the document of the API and what the server makes of it. They are
- * installed into a folder for temporary files, which goes with the test.
+ * installed once, into a folder that is kept for later runs.
  */
 import { execFile } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { toolCache } from "../tool-cache.ts";
 
 const run = promisify(execFile);
-const packages = ["schemathesis==4.32.5", "openapi-spec-validator"];
+const packages = ["schemathesis==4.32.5", "openapi-spec-validator==0.7.2"];
 const outputBytesMax = 64 * 1024 * 1024;
 
-/** Gives what was printed, or throws with it. */
-export type Tool = (
-  name: "schemathesis" | "openapi-spec-validator",
-  ...args: readonly string[]
-) => Promise<string>;
+export type Program = "schemathesis" | "openapi-spec-validator";
 
-/** Undefined where there is no Python, or where packages cannot be had. */
-export async function installTools(directory: string): Promise<Tool | undefined> {
-  const bin = join(directory, "venv", "bin");
+/** The folder of their programs, or why there is none. */
+export async function pythonTools(): Promise<{ path: string } | { missing: string }> {
+  const kept = join(toolCache, packages.join("-"));
+  const path = join(kept, "bin");
+  if (existsSync(kept)) return { path };
+  mkdirSync(toolCache, { recursive: true });
+  const scratch = mkdtempSync(join(toolCache, "python-"));
   try {
-    await run("python3", ["-m", "venv", join(directory, "venv")]);
-    await run(join(bin, "pip"), ["install", "--quiet", ...packages]);
+    await run("python3", ["-m", "venv", scratch]);
+    await run(join(scratch, "bin/pip"), ["install", "--quiet", ...packages]);
+    // At once, because several tests may do it at the same time.
+    if (!existsSync(kept)) renameSync(scratch, kept);
+    return { path };
   } catch {
     // This machine has none, which is no fault of the server.
-    return undefined;
+    return { missing: "Python 3 with venv and pip is not available" };
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
   }
-  return async (name, ...args) => {
-    const options = { cwd: directory, maxBuffer: outputBytesMax };
-    try {
-      return (await run(join(bin, name), args, options)).stdout;
-    } catch (error) {
-      const { stdout = "", stderr = "" } = error as { stdout?: string; stderr?: string };
-      throw new Error(`${name} found something:\n${stdout}${stderr}`, { cause: error });
-    }
-  };
+}
+
+/** What a program printed; throws with it when the program fails. */
+export async function runPython(
+  program: { readonly path: string; readonly name: Program },
+  args: readonly string[],
+  cwd: string,
+): Promise<string> {
+  const { path, name } = program;
+  try {
+    // The folder was moved after the installation, so the first line of the program names another one.
+    const argv = [join(path, name), ...args];
+    return (await run(join(path, "python"), argv, { cwd, maxBuffer: outputBytesMax })).stdout;
+  } catch (error) {
+    const { stdout = "", stderr = "" } = error as { stdout?: string; stderr?: string };
+    throw new Error(`${name} found something:\n${stdout}${stderr}`, { cause: error });
+  }
 }

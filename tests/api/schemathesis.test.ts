@@ -7,7 +7,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { startServer, temporaryDirectory } from "../e2e/server-process.ts";
-import { installTools } from "./python-tools.ts";
+import { type Program, pythonTools, runPython } from "./python-tools.ts";
 
 const checks = [
   "not_a_server_error",
@@ -32,19 +32,21 @@ function withoutWaiting(value: unknown): unknown {
 test("the document is valid, and the server answers only what it says", async (t) => {
   const directory = temporaryDirectory();
   t.after(() => directory.dispose());
-  const tool = await installTools(directory.path);
-  if (tool === undefined) {
-    t.skip("Python 3 with venv and pip is not available; run npm run schemathesis where it is");
+  const tools = await pythonTools();
+  if ("missing" in tools) {
+    t.skip(`${tools.missing}; run npm run schemathesis where it is`);
     return;
   }
+  const run = (name: Program, ...args: string[]): Promise<string> =>
+    runPython({ path: tools.path, name }, args, directory.path);
   const server = await startServer({ dataDir: join(directory.path, "data") });
   t.after(() => server.kill());
   const document = await (await fetch(`${server.url}/openapi.json`)).json();
   const path = (name: string): string => join(directory.path, name);
   writeFileSync(path("openapi.json"), JSON.stringify(document));
   writeFileSync(path("asked.json"), JSON.stringify(withoutWaiting(document)));
-  assert.match(await tool("openapi-spec-validator", "openapi.json"), /OK/);
-  const report = await tool(
+  assert.match(await run("openapi-spec-validator", "openapi.json"), /OK/);
+  const report = await run(
     "schemathesis",
     ...["run", "asked.json", "--url", server.url, "--checks", checks.join()],
     ...["--header", "Authorization: Bearer dev-token", "--phases", "coverage,fuzzing"],

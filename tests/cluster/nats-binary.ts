@@ -4,22 +4,22 @@
  */
 import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
-import { homedir, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { toolCache } from "../tool-cache.ts";
 
 const goVersion = "2.15.2";
 const wheelVersion = "2.15.1";
 /** Older ones have mistakes in their consensus that matter here. */
 const oldest = [2, 14, 5] as const;
-const cache = join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "codeq-tests");
 
 /** Undefined, and why, where it cannot be had. */
 export function natsBinary(): { readonly path: string } | { readonly missing: string } {
-  const kept = join(cache, `nats-server-${wheelVersion}`);
+  const kept = join(toolCache, `nats-server-${wheelVersion}`);
   const known = [process.env["CODEQ_NATS_SERVER"] ?? "", "nats-server", kept];
   const found = known.find((path) => path !== "" && isUsable(path));
   if (found !== undefined) return { path: found };
-  mkdirSync(cache, { recursive: true });
+  mkdirSync(toolCache, { recursive: true });
   const scratch = mkdtempSync(join(tmpdir(), "codeq-nats-"));
   try {
     const got = fromWheel(scratch) ?? fromGo(scratch);
@@ -46,9 +46,9 @@ function isUsable(path: string): boolean {
 
 function fromGo(scratch: string): string | undefined {
   const module = `github.com/nats-io/nats-server/v2@v${goVersion}`;
-  const env = { ...process.env, GOBIN: cache, CGO_ENABLED: "0" };
+  const env = { ...process.env, GOBIN: toolCache, CGO_ENABLED: "0" };
   spawnSync("go", ["install", module], { env, cwd: scratch, stdio: "ignore" });
-  const path = join(cache, "nats-server");
+  const path = join(toolCache, "nats-server");
   return existsSync(path) ? path : undefined;
 }
 

@@ -235,7 +235,7 @@ test("a certificate alone opens nothing: the token is still asked for", async (t
   assert.equal((await call.ended).code, "UNAUTHENTICATED");
 });
 
-test("a handshake that is not finished in time is given up", { timeout: 30_000 }, async (t) => {
+test("a handshake that is not finished in time is given up", async (t) => {
   const files = new TlsWorld(t);
   files.writeServer(files.issue("server"));
   const tls = { ...files.settings, headersTimeoutSeconds: 1 };

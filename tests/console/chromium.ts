@@ -5,11 +5,11 @@
  */
 import { execFile } from "node:child_process";
 import { accessSync, constants, existsSync, mkdirSync } from "node:fs";
-import { homedir } from "node:os";
 import { delimiter, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { type Browser, chromium } from "playwright-core";
+import { toolCache } from "../tool-cache.ts";
 
 const names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
 const packaged = "@sparticuz/chromium@153.0.0";
@@ -51,8 +51,7 @@ interface ChromiumPackage {
 }
 
 async function fromRegistry(): Promise<Found> {
-  const cache = join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "codeq-tests");
-  const directory = join(cache, packaged.replaceAll("/", "-"));
+  const directory = join(toolCache, packaged.replaceAll("/", "-"));
   const entry = join(directory, "node_modules/@sparticuz/chromium/build/esm/index.js");
   try {
     if (!existsSync(entry)) {

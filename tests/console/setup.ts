@@ -67,7 +67,7 @@ export async function openPage(
 ): Promise<{ readonly page: Page; readonly complaints: () => string[] }> {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(120_000);
   const found: string[] = [];
   page.on("console", (message) => {
     if (message.type() === "error" || message.type() === "warning") found.push(message.text());

@@ -10,6 +10,7 @@ import { mkdirSync, watch } from "node:fs";
 import { join } from "node:path";
 import { before, describe, test } from "node:test";
 import { SimRandom } from "@codeq/simulated";
+import { campaignLength } from "../campaign-length.ts";
 import { ApiClient } from "../e2e/api-client.ts";
 import {
   endOfServer,
@@ -23,30 +24,29 @@ import { runLoad } from "./http-load.ts";
 import { readDataDirectory, readShards } from "./open-store.ts";
 
 const seed = process.env["CODEQ_SEED"] ?? String(Date.now());
-const rounds = Number(process.env["CODEQ_ROUNDS"] ?? 20);
 /** Rounds after which the files are looked at, instead of leaving the recovery to the server. */
-const lookInsideEvery = 5;
-const startupKills = 4;
+const lookInsideEvery = 4;
+const startupKills = campaignLength({ short: 2, long: 4 });
 const olderTasksLookedAt = 60;
 /** With several shards every log is cut at a moment of its own. */
 const runs: readonly Run[] = [
-  { durability: "fsync", shards: 1 },
-  { durability: "interval", shards: 1 },
-  { durability: "os", shards: 1 },
-  { durability: "fsync", shards: 4 },
+  { durability: "fsync", shards: 1, rounds: campaignLength({ short: 8, long: 20 }) },
+  { durability: "interval", shards: 1, rounds: campaignLength({ short: 4, long: 20 }) },
+  { durability: "os", shards: 1, rounds: campaignLength({ short: 4, long: 20 }) },
+  { durability: "fsync", shards: 4, rounds: campaignLength({ short: 2, long: 5 }) },
 ];
 
-describe("a server that is killed with kill -9", { concurrency: 3 }, () => {
+describe("a server that is killed with kill -9", { concurrency: 2 }, () => {
   // Compiled code is kept by a process that ends by itself, and none of the others does.
   before(() => endOfServer({ dataDir: "", args: ["--help"] }));
 
-  for (const { durability, shards } of runs) {
+  for (const { durability, shards, rounds } of runs) {
     const many = shards === 1 ? "" : ` and there are ${shards} shards`;
     const name = `has everything it acknowledged when durability is ${durability}${many}`;
-    test(name, { timeout: 240_000 }, async (t) => {
+    test(name, async (t) => {
       const directory = temporaryDirectory();
       t.after(() => directory.dispose());
-      const run = new KillRun({ durability, shards, dataDir: directory.path });
+      const run = new KillRun({ durability, shards, rounds, dataDir: directory.path });
       t.after(() => run.dispose());
       await run.allRounds();
       const { acknowledged, acknowledgements, looks, stories } = run.history;
@@ -62,6 +62,7 @@ describe("a server that is killed with kill -9", { concurrency: 3 }, () => {
 interface Run {
   readonly durability: "fsync" | "interval" | "os";
   readonly shards: number;
+  readonly rounds: number;
 }
 
 class KillRun {
@@ -73,10 +74,12 @@ class KillRun {
   #cleanUp: () => Promise<void> = () => Promise.resolve();
 
   readonly #shards: number;
+  readonly #rounds: number;
 
   constructor(options: Run & { readonly dataDir: string }) {
-    const { durability, shards, dataDir } = options;
+    const { durability, shards, rounds, dataDir } = options;
     this.#shards = shards;
+    this.#rounds = rounds;
     this.#random = new SimRandom(`${seed}/${durability}/${shards}`);
     const backoff = { BACKOFF_POLICY: "fixed", BACKOFF_BASE_SECONDS: "1" };
     this.#options = {
@@ -86,10 +89,8 @@ class KillRun {
   }
 
   async allRounds(): Promise<void> {
-    // A start of several shards takes its time.
-    const all = this.#shards === 1 ? rounds : Math.ceil(rounds / 4);
-    for (let round = 1; round <= all; round += 1) {
-      if (round % Math.ceil(all / startupKills) === 0) await this.#killWhileStarting();
+    for (let round = 1; round <= this.#rounds; round += 1) {
+      if (round % Math.ceil(this.#rounds / startupKills) === 0) await this.#killWhileStarting();
       await this.#killUnderLoad();
       if (round % lookInsideEvery === 0) await this.#lookInside(`round ${round}`);
       this.#assertSound(`round ${round}`);

@@ -21,13 +21,14 @@ import { openLocalShards } from "../../packages/server/src/start/open-local-shar
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
 import { engineOf } from "../../packages/server/test/engine-of.ts";
+import { campaignLength } from "../campaign-length.ts";
 import { temporaryDirectory } from "../e2e/server-process.ts";
 import { ask, claim } from "./ask-broker.ts";
 import { readStore } from "./check-store.ts";
 import { PowerLossDisk } from "./power-loss-disk.ts";
 
 const seed = process.env["CODEQ_SEED"] ?? String(Date.now());
-const rounds = Number(process.env["CODEQ_ROUNDS"] ?? 7);
+const rounds = campaignLength({ short: 7, long: 40 });
 const shards = 4;
 const clients = 12;
 const tenantId = "t" as TenantId;
@@ -242,9 +243,7 @@ class Machine {
   }
 }
 
-test("a power failure of four shards takes nothing that was acknowledged", {
-  timeout: 180_000,
-}, async (t) => {
+test("a power failure of four shards takes nothing that was acknowledged", async (t) => {
   const directory = temporaryDirectory();
   t.after(() => directory.dispose());
   const machine = new Machine(directory.path);

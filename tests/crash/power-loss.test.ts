@@ -23,6 +23,7 @@ import { Store } from "../../packages/server/src/store/store.ts";
 import { readTask } from "../../packages/server/src/store/task-codec.ts";
 import { keysOf, taskRows } from "../../packages/server/src/store/task-rows.ts";
 import { TaskIds } from "../../packages/server/src/task-ids.ts";
+import { campaignLength } from "../campaign-length.ts";
 import { temporaryDirectory } from "../e2e/server-process.ts";
 import { tapEngine } from "../simulation/engine-tap.ts";
 import { ask, claim } from "./ask-broker.ts";
@@ -34,7 +35,7 @@ type Mode = "fsync" | "interval" | "os";
 const seed = process.env["CODEQ_SEED"] ?? String(Date.now());
 /** Each with a directory of its own, so that looking at all of it stays quick. */
 const machines = 3;
-const rounds = Number(process.env["CODEQ_ROUNDS"] ?? 13);
+const rounds = campaignLength({ short: 8, long: 40 });
 const tenantId = "t" as TenantId;
 const syncIntervalMs = 8;
 /** A sync takes a few turns, in which the simulated time may move on a little. */
@@ -51,7 +52,7 @@ describe("after a power failure", () => {
     ["interval", "at most the last interval is lost"],
     ["os", "the state is one that it once had"],
   ] as const) {
-    test(`${promise} when durability is ${mode}`, { timeout: 180_000 }, async (t) => {
+    test(`${promise} when durability is ${mode}`, async (t) => {
       const totals = { failures: 0, inStart: 0, acknowledged: 0, lostRecords: 0 };
       for (let machine = 1; machine <= machines; machine += 1) {
         const directory = temporaryDirectory();

@@ -13,7 +13,7 @@ import { mebibyte, SmallFileSystem } from "./small-file-system.ts";
 
 /** The log prepares its first segment with the first start. */
 const segmentBytes = 64 * mebibyte;
-const recoveryMsMax = 20_000;
+const recoveryMsMax = 300_000;
 /** Nearly a mebibyte that cannot be compressed. */
 const padding = randomBytes(786_000)
   .toString("base64")

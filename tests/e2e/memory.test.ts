@@ -1,6 +1,7 @@
 /**
  * A backlog costs disk, not memory: what the server keeps of its queues is bounded, however many
- * tasks wait.
+ * tasks wait. The memory of the whole process, with the buffers of the store, is the subject of the step
+ * `memory`, which has the machine for itself.
  */
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
@@ -10,8 +11,6 @@ import { type ServerProcess, startServer, temporaryDirectory } from "./server-pr
 
 const mebibyte = 1024 * 1024;
 const batchTasks = 1000;
-/** The store's write buffers and its cache have sizes of their own; they fill up early or late. */
-const residentGrowthMax = 128 * mebibyte;
 /** What waits for its flush comes and goes; the records of 150,000 tasks take twice as much. */
 const heapGrowthMax = 40 * mebibyte;
 /** Positions in memory, packed into 24 bytes each. */
@@ -58,26 +57,17 @@ async function readyOf(api: ApiClient): Promise<number> {
   return (JSON.parse(text) as { ready: number }).ready;
 }
 
-test("four times the backlog takes hardly more memory", { timeout: 120_000 }, async (t) => {
+test("four times the backlog takes hardly more memory", async (t) => {
   const { server, api } = await setup(t);
   const counter = { tasks: 0 };
-  // Large ones first: the write buffers of the store are then as large as they become.
-  await createUpTo(api, counter, { tasks: 50_000, payloadBytes: 3000 });
+  await createUpTo(api, counter, { tasks: 50_000, payloadBytes: 50 });
   const before = await memoryOf(server);
   await createUpTo(api, counter, { tasks: 200_000, payloadBytes: 50 });
   const after = await memoryOf(server);
   assert.equal(await readyOf(api), 200_000);
-  const heapGrowth = after.heap - before.heap;
-  const residentGrowth = after.resident - before.resident;
-  t.diagnostic(
-    `heap ${toMebibytes(before.heap)} to ${toMebibytes(after.heap)} MiB, ` +
-      `resident ${toMebibytes(before.resident)} to ${toMebibytes(after.resident)} MiB`,
-  );
-  assert.ok(heapGrowth < heapGrowthMax, `the heap grew by ${toMebibytes(heapGrowth)} MiB`);
-  assert.ok(
-    residentGrowth < residentGrowthMax,
-    `the process grew by ${toMebibytes(residentGrowth)} MiB`,
-  );
+  const growth = after.heap - before.heap;
+  t.diagnostic(`heap ${toMebibytes(before.heap)} to ${toMebibytes(after.heap)} MiB`);
+  assert.ok(growth < heapGrowthMax, `the heap grew by ${toMebibytes(growth)} MiB`);
   const { text } = await api.page("/metrics");
   const window = Number(/^codeq_ready_window_entries (\d+)$/m.exec(text)?.[1]);
   assert.ok(window > 0 && window <= windowEntriesMax, `${window} tasks are kept in memory`);

@@ -7,23 +7,23 @@ import { existsSync, mkdirSync, renameSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, createServer as createTcpServer } from "node:net";
-import { homedir, tmpdir } from "node:os";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { toolCache } from "../tool-cache.ts";
 
 const version = "1.8.0";
-const cache = join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "codeq-tests");
 
 /** The path, or why there is none. */
 export function s3Binary(): { readonly path: string } | { readonly missing: string } {
-  const kept = join(cache, `versitygw-${version}`);
+  const kept = join(toolCache, `versitygw-${version}`);
   const known = [process.env["CODEQ_VERSITYGW"] ?? "", "versitygw", kept];
   const found = known.find((path) => path !== "" && isUsable(path));
   if (found !== undefined) return { path: found };
-  mkdirSync(cache, { recursive: true });
-  const env = { ...process.env, GOBIN: cache, CGO_ENABLED: "0" };
+  mkdirSync(toolCache, { recursive: true });
+  const env = { ...process.env, GOBIN: toolCache, CGO_ENABLED: "0" };
   const module = `github.com/versity/versitygw/cmd/versitygw@v${version}`;
   spawnSync("go", ["install", module], { env, cwd: tmpdir(), stdio: "ignore" });
-  const made = join(cache, "versitygw");
+  const made = join(toolCache, "versitygw");
   if (existsSync(made)) renameSync(made, kept);
   if (isUsable(kept)) return { path: kept };
   return { missing: "versitygw is not on the PATH, and go install did not get it" };

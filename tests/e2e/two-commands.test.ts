@@ -10,7 +10,8 @@ import { promisify } from "node:util";
 import { ApiClient, type TaskJson } from "./api-client.ts";
 import { Child, root, temporaryDirectory } from "./server-process.ts";
 
-const readyMsMax = 5000;
+/** About 1 s where nothing else runs. A start that compiles takes far longer, and says so. */
+const readyMsMax = 30_000;
 const run = promisify(execFile);
 
 interface Started {
@@ -79,7 +80,7 @@ test("the printed commands work as they are, in any shell", async (t) => {
   assert.equal(exit.code, 0, exit.stderr);
 });
 
-test("an installed and compiled server is ready in well under five seconds", async (t) => {
+test("an installed and compiled server starts without compiling or installing", async (t) => {
   const directory = temporaryDirectory();
   t.after(() => directory.dispose());
   // The first start compiles when the sources have changed.

@@ -10,9 +10,7 @@ const seed = process.env["CODEQ_SEED"] ?? String(Date.now());
 const seconds = 7;
 const rate = 300;
 
-test("mixed load leaves nothing behind, and everything adds up", {
-  timeout: 180_000,
-}, async (t) => {
+test("mixed load leaves nothing behind, and everything adds up", async (t) => {
   const { problems, ledger, places, drainSeconds } = await runSoak({
     seconds,
     rate,

@@ -5,9 +5,10 @@ import {
   MemoryLogServer,
   MemorySharedLog,
 } from "../../packages/engine/src/log/replicated/memory-shared-log.ts";
+import { campaignLength } from "../campaign-length.ts";
 import { type ClusterOutcome, simulateCluster } from "./cluster-run.ts";
 
-const secondsMax = Number(process.env["CODEQ_CLUSTER_SECONDS"] ?? 15);
+const secondsMax = campaignLength({ short: 8, long: 300 });
 const seedsMin = 10;
 const counted = [
   "acknowledged",

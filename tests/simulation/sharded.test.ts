@@ -4,9 +4,10 @@ import type { ClaimRequest } from "../../packages/server/src/broker/claim.ts";
 import { RemoteShard } from "../../packages/server/src/shards/remote-shard.ts";
 import { Router } from "../../packages/server/src/shards/router.ts";
 import { SharedRoom } from "../../packages/server/src/shards/shared-room.ts";
+import { campaignLength } from "../campaign-length.ts";
 import { type ShardedOptions, simulateShards } from "./sharded-run.ts";
 
-const seedsEach = Number(process.env["CODEQ_SHARD_SEEDS"] ?? 15);
+const seedsEach = campaignLength({ short: 15, long: 300 });
 
 test(`${seedsEach} seeds of routers and shards are sound`, async (context) => {
   const found = new Set<number>();

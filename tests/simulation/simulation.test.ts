@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { campaignLength } from "../campaign-length.ts";
 import { seeds } from "./seeds.ts";
 import { type SimulationOutcome, simulate } from "./simulation.ts";
 
-/** How long fresh seeds are tried; CODEQ_SIM_SECONDS changes it. */
-const freshSeconds = Number(process.env["CODEQ_SIM_SECONDS"] ?? 20);
+const freshSeconds = campaignLength({ short: 8, long: 300 });
 
 function assertSound({ seed, durability, finding, steps }: SimulationOutcome): void {
   assert.equal(
