@@ -101,7 +101,7 @@ const ignorances: readonly Ignorance[] = [
     of: "the engine below the store",
     who: /^(?!store\/|cluster\/|start\/open-(data-dir|node)\.ts|exports\/)/,
     files: /^@codeq\/engine$/,
-    except: /^(FaultError|EngineState|CommitWaiter)$/,
+    except: /^(FaultError|EngineState|CommitWaiter|OpenedParts)$/,
   },
   {
     of: "keys and records",
