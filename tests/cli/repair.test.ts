@@ -172,10 +172,15 @@ test("failures are grouped, and one is tried again with another payload", async 
   const cli = world();
   const id = await bury(cli);
   const groups = await cli.run("dlq", "groups");
-  assert.match(groups.output, /^GROUP +COUNT +DEAD +LAST +QUEUES +ERROR\n/);
+  assert.match(groups.output, /^GROUP +COUNT +DEAD +STATE +LAST +QUEUES +ERROR\n/);
   const [, group] =
     /^([0-9a-f]{12}) +1 +1 .* mail +exit code <n>: no such host$/m.exec(groups.output) ?? [];
   assert.ok(group !== undefined, groups.output);
+  const snoozed = await cli.run("dlq", "triage", group, "snoozed", "--for", "8h");
+  assert.equal(snoozed.output, `${group} is snoozed\n`);
+  assert.match((await cli.run("dlq", "groups")).output, / snoozed /);
+  assert.equal((await cli.run("dlq", "triage", group, "open")).output, `${group} is open again\n`);
+  assert.notEqual((await cli.run("dlq", "triage", group, "snoozed")).code, 0);
   const listed = await cli.run("tasks", "--group", group, "--json");
   assert.deepEqual(
     jsonLines(listed.output).map((task) => (task as { id: string }).id),

@@ -25,7 +25,9 @@ test("a subscription is made, listed, renewed and deleted", async (t) => {
   assert.match(list.output, new RegExp(`${id} +resize,mail +group g .*${url}`));
   const renewed = await cli.run("subscriptions", "renew", id, "--ttl", "1h");
   assert.match(renewed.output, new RegExp(`^${id} lasts until`));
-  const gone = await cli.run("subscriptions", "delete", id);
+  const all = await cli.run("subscriptions", "list", "--as-admin");
+  assert.match(all.output, new RegExp(id));
+  const gone = await cli.run("subscriptions", "delete", id, "--as-admin");
   assert.equal(gone.output, `${id} is deleted\n`);
   const again = await cli.run("subscriptions", "get", id);
   assert.notEqual(again.code, 0);

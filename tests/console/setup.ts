@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { after, before, type TestContext } from "node:test";
-import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import type { Browser, BrowserContextOptions, Page, Request } from "playwright-core";
 import {
   root,
   type ServerProcess,
@@ -30,6 +30,8 @@ export interface Setup {
   /** What the browser complained about so far; empties the list. */
   readonly complaints: () => string[];
   readonly open: (path: string) => Promise<void>;
+  /** Opens a page and waits until it has asked for everything and shows it. */
+  readonly openWhole: (path: string) => Promise<void>;
 }
 
 export interface SetupOptions {
@@ -45,7 +47,28 @@ export async function setup(t: TestContext, options: SetupOptions = {}): Promise
     await page.goto(server.url + path);
     await page.locator("h1").first().waitFor();
   };
-  return { server, api: new Api(server.url), page, complaints, open };
+  const underWay = watchRequests(page);
+  const openWhole = async (path: string): Promise<void> => {
+    await open(path);
+    do await page.evaluate(twoFrames);
+    while (underWay.size > 0);
+  };
+  return { server, api: new Api(server.url), page, complaints, open, openWhole };
+}
+
+const twoFrames =
+  "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))";
+
+/** Requests that are not answered yet; the feed, which never is, is left out. */
+function watchRequests(page: Page): ReadonlySet<Request> {
+  const underWay = new Set<Request>();
+  page.on("request", (request) => {
+    if (!request.url().includes("/admin/events")) underWay.add(request);
+  });
+  for (const end of ["requestfinished", "requestfailed"] as const) {
+    page.on(end as "requestfinished", (request) => void underWay.delete(request));
+  }
+  return underWay;
 }
 
 async function startOwnServer(
@@ -92,8 +115,17 @@ export class Api {
   }
 
   // biome-ignore lint/suspicious/noExplicitAny: answers as they are on the wire.
-  async ask(path: string, body?: object): Promise<any> {
-    const method = body === undefined ? "GET" : "POST";
+  ask(path: string, body?: object): Promise<any> {
+    return this.#send(body === undefined ? "GET" : "POST", path, body);
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: answers as they are on the wire.
+  put(path: string, body: object): Promise<any> {
+    return this.#send("PUT", path, body);
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: answers as they are on the wire.
+  async #send(method: string, path: string, body: object | undefined): Promise<any> {
     const reply = await fetch(`${this.#url}/v1/codeq${path}`, {
       method,
       headers: { authorization: `Bearer ${this.#token}` },

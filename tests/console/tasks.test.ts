@@ -1,6 +1,9 @@
 /** Finding tasks and acting on them: every click is checked through the API. */
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import test from "node:test";
 import { setup } from "./setup.ts";
 
@@ -183,6 +186,142 @@ test("a task says why it does not run, and what became of each delivery", async 
   await api.ask(`/tasks/${id}/nack`, { reason: "SmtpError: 421", delaySeconds: 60 });
   await page.getByText(`lease token ${leaseToken}`).waitFor();
   await page.getByText("retry in 1 m").waitFor();
+});
+
+test("progress, log and the result of a running task appear by themselves, without a pause of polling", async (t) => {
+  const { page, open, api } = await setup(t);
+  const id = await api.create("render");
+  await api.ask("/tasks/claim", { commands: ["render"] });
+  await open(`/ui/tasks/${id}`);
+  await page.getByRole("heading", { name: "What is it doing?" }).waitFor();
+  const say = (percent: number, text: string, line: string): Promise<unknown> =>
+    api.ask(`/tasks/${id}/heartbeat`, { progress: { percent, text }, logs: [line] });
+  await say(10, "page 1 of 10", "fonts loaded <b>");
+  await page.getByText("page 1 of 10").waitFor();
+  await page.getByRole("log").getByText("fonts loaded <b>").waitFor();
+  await say(80, "page 8 of 10", "almost");
+  await page.getByText("80%").waitFor();
+  await api.ask(`/tasks/${id}/result`, { status: "COMPLETED", result: { pages: 10 } });
+  await page.getByRole("heading", { name: "What came of it?" }).waitFor();
+  await page.getByRole("tab", { name: "Result" }).click();
+  await page.getByText("pages").waitFor();
+});
+
+test("files of a result are downloaded, and its callback is sent again", async (t) => {
+  const env = { CODEQ_WEBHOOK_ALLOW_PRIVATE_NETWORKS: "true" };
+  const { page, open, api, server } = await setup(t, { env });
+  const posts: string[] = [];
+  const receiver = createServer((request, response) => {
+    posts.push(request.method ?? "");
+    response.writeHead(posts.length === 1 ? 204 : 200).end();
+  }).listen(0, "127.0.0.1");
+  t.after(() => receiver.close());
+  await once(receiver, "listening");
+  const { port } = receiver.address() as AddressInfo;
+  const id = await api.create("render", { webhook: `http://127.0.0.1:${port}/done` });
+  await api.ask("/tasks/claim", { commands: ["render"] });
+  await fetch(`${server.url}/v1/codeq/tasks/${id}/artifacts/report.txt`, {
+    method: "PUT",
+    headers: { authorization: "Bearer dev-token", "content-type": "text/plain" },
+    body: "ten pages",
+  });
+  await api.ask(`/tasks/${id}/result`, { status: "COMPLETED", result: { pages: 10 } });
+  await open(`/ui/tasks/${id}`);
+  const [file] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Download report.txt" }).click(),
+  ]);
+  assert.equal(await readFile(await file.path(), "utf8"), "ten pages");
+  await page.getByText("Answered 204").waitFor();
+  await page.getByRole("button", { name: "Send again" }).click();
+  await page.getByText("Answered 200").waitFor();
+  assert.equal(posts.length, 2);
+});
+
+test("a group of failures is resolved, returns, and is snoozed", async (t) => {
+  const { page, open, api } = await setup(t);
+  await api.createDead("send-email", "SmtpError: 421 from 203.0.113.7");
+  await open("/ui/failures");
+  await page.getByRole("img", { name: "1 failure in the last 24 hours" }).waitFor();
+  await page.getByRole("button", { name: "Resolve" }).click();
+  await page.getByLabel("Reason, shown to everyone").fill("relay is back");
+  await page.getByRole("button", { name: "Resolve group" }).click();
+  await page.getByText("No open failures").waitFor();
+  const [group] = (await api.ask("/admin/failure-groups")).groups;
+  assert.deepEqual([group.state, group.triage.reason], ["resolved", "relay is back"]);
+  await page.getByRole("link", { name: "Resolved 1" }).click();
+  await page.getByText("relay is back").waitFor();
+  await api.createDead("send-email", "SmtpError: 450 from 203.0.113.8");
+  await page.getByRole("link", { name: "Open 1" }).click();
+  await page.getByText("Failed again after it was resolved").waitFor();
+  await page.getByRole("button", { name: "Snooze…" }).click();
+  await page.getByRole("button", { name: "7 days" }).click();
+  await page.getByRole("button", { name: "Snooze group" }).click();
+  await page.getByRole("link", { name: "Snoozed 1" }).waitFor();
+  assert.equal((await api.ask("/admin/failure-groups")).groups[0].state, "snoozed");
+});
+
+test("all waiting tasks that match are cancelled by a bulk job", async (t) => {
+  const { page, open, api } = await setup(t);
+  for (let n = 0; n < 3; n += 1) await api.create("send-email", { delaySeconds: 3600 });
+  await api.create("render", { delaySeconds: 3600 });
+  await open("/ui/tasks?q=state%3Adelayed+queue%3Asend-email");
+  await page.getByLabel("Select all rows that are loaded").check();
+  await page.getByRole("button", { name: "Select all 3 matching" }).click();
+  await page.getByRole("button", { name: "Cancel…" }).click();
+  await page.getByLabel("Type send-email to confirm").fill("send-email");
+  await page.getByRole("button", { name: "Cancel 3 tasks" }).click();
+  await page.getByRole("heading", { name: "Bulk jobs" }).waitFor();
+  await page.getByText("3 of 3").waitFor();
+  assert.equal((await api.ask("/admin/queues/send-email")).delayed, 0);
+  assert.equal((await api.ask("/admin/queues/render")).delayed, 1);
+});
+
+test("a URL is subscribed, renewed and deleted; a topic is created, edited and deleted", async (t) => {
+  const { page, open, api } = await setup(t);
+  const dialog = page.getByRole("dialog");
+  await open("/ui/subscriptions");
+  await page.getByRole("button", { name: "Subscribe a URL" }).click();
+  await dialog.getByLabel("URL, with http or https").fill("https://worker.example.com/wake");
+  await dialog.getByLabel("Queues, separated by commas").fill("render");
+  await dialog.getByRole("button", { name: "Subscribe" }).click();
+  await page.getByText("https://worker.example.com/wake").waitFor();
+  await page.getByRole("button", { name: "Renew" }).click();
+  await page.getByText("Renewed for 24 hours").waitFor();
+  const [made] = (await api.ask("/admin/subscriptions")).subscriptions;
+  assert.deepEqual(made.eventTypes, ["render"]);
+  await page.getByRole("button", { name: "Delete…" }).click();
+  await page.getByRole("button", { name: "Delete subscription" }).click();
+  await page.getByText("Nobody has subscribed").waitFor();
+  await open("/ui/topics");
+  await page.getByRole("button", { name: "Create topic" }).click();
+  await dialog.getByLabel("Queue", { exact: true }).fill("render");
+  await dialog.getByLabel("Leases at most").fill("4");
+  await dialog.getByRole("button", { name: "Create topic" }).click();
+  await page.getByRole("button", { name: "Edit render" }).click();
+  await dialog.getByLabel("Attempts, 1 to 100").fill("7");
+  await dialog.getByRole("button", { name: "Save policy" }).click();
+  await page.getByText("holds from now on").waitFor();
+  const { policy } = await api.ask("/admin/topics/render");
+  assert.deepEqual([policy.maxAttempts, policy.maxConsumers], [7, 4]);
+  await page.getByRole("button", { name: "Delete render" }).click();
+  await page.getByLabel("Type render to confirm").fill("render");
+  await page.getByRole("button", { name: "Delete topic" }).click();
+  await page.getByText("No queue has a policy of its own").waitFor();
+});
+
+test("a secret that signs callbacks is created, shown once, and revoked", async (t) => {
+  const { page, open, api } = await setup(t);
+  await open("/ui/webhooks");
+  await page.getByRole("button", { name: "New secret…" }).click();
+  await page.getByRole("button", { name: "Create secret" }).click();
+  await page.getByText("Copy it now").waitFor();
+  await page.getByRole("button", { name: "Done" }).click();
+  const [{ id }] = (await api.ask("/admin/webhooks/secrets")).secrets;
+  await page.getByRole("button", { name: `Revoke ${id}` }).click();
+  await page.getByLabel(`Type ${id} to confirm`).fill(id);
+  await page.getByRole("button", { name: "Revoke secret" }).click();
+  await page.getByText("Revoked the secret").waitFor();
 });
 
 test("a task is enqueued by the form, with its numbers as they were written", async (t) => {

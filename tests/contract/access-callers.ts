@@ -3,6 +3,7 @@
  * configuration and one that an identity server signed wherever both can be had. What is wrong with a
  * bad token is one thing only; without it the token could do everything.
  */
+import { errors } from "@codeq/protocol";
 import { SimIssuer } from "@codeq/simulated";
 import { workerScopes } from "../../packages/server/src/access/identity.ts";
 import type {
@@ -12,7 +13,7 @@ import type {
 import { type Options, startMs } from "./setup.ts";
 import { producerTokens, workerTokens } from "./tokens.ts";
 
-export type Access = "producer" | "worker" | "either" | "admin" | "operator";
+export type Access = "producer" | "worker" | "either" | "viewer" | "admin" | "operator";
 
 /** What a caller is told instead of an answer. */
 export type Refused = readonly [status: number, error: string];
@@ -59,12 +60,14 @@ const everywhere = (expected: Expected): Column["expected"] => ({
   producer: expected,
   worker: expected,
   either: expected,
+  viewer: expected,
   admin: expected,
   operator: expected,
 });
 const badToken: Refused = [401, "invalid token"];
 const missingScope: Refused = [403, "missing scope"];
 const adminOnly: Refused = [401, "unauthorized. Admin only"];
+const readOnly: Refused = [403, errors.read_only.text];
 const operatorOnly: Refused = [403, "operators only"];
 const badTenant: Refused = [403, "invalid tenant claims"];
 const badClaims: Refused = [401, "invalid token claims"];
@@ -74,6 +77,7 @@ const asProducer: Column["expected"] = {
   producer: "ok",
   worker: "other kind",
   either: "ok",
+  viewer: adminOnly,
   admin: adminOnly,
   operator: operatorOnly,
 };
@@ -81,6 +85,7 @@ const asWorker: Column["expected"] = {
   producer: "other kind",
   worker: "ok",
   either: "ok",
+  viewer: "other kind",
   admin: "other kind",
   operator: "other kind",
 };
@@ -197,15 +202,21 @@ export const columns: Readonly<Record<string, Column>> = {
       issuer.token({ ...forProducers, role: "ADMIN" }),
       issuer.token({ ...forProducers, scope: "codeq:admin codeq:create" }),
     ],
-    expected: { ...asProducer, admin: "ok" },
+    expected: { ...asProducer, viewer: "ok", admin: "ok" },
   },
   "admin by scope alone": {
     tokens: ["admin-by-scope", issuer.token({ ...forProducers, scope: "codeq:admin" })],
-    expected: { ...asProducer, producer: missingScope, admin: "ok" },
+    expected: { ...asProducer, producer: missingScope, viewer: "ok", admin: "ok" },
   },
   "admin of another tenant": {
     tokens: ["admin-globex", issuer.token({ ...forProducers, tenantId: "globex", role: "admin" })],
-    expected: { ...asProducer, producer: "foreign", either: "foreign", admin: "foreign" },
+    expected: {
+      ...asProducer,
+      producer: "foreign",
+      either: "foreign",
+      viewer: "foreign",
+      admin: "foreign",
+    },
   },
   operator: {
     tokens: [
@@ -216,11 +227,38 @@ export const columns: Readonly<Record<string, Column>> = {
       producer: "foreign",
       worker: "other kind",
       either: "foreign",
+      viewer: "foreign",
       admin: "foreign",
       operator: "ok",
     },
   },
+  viewer: {
+    tokens: ["viewer-acme", issuer.token({ ...forProducers, scope: "codeq:viewer" })],
+    expected: {
+      ...asProducer,
+      producer: missingScope,
+      viewer: "ok",
+      admin: readOnly,
+    },
+  },
+  "viewer of another tenant": {
+    tokens: [issuer.token({ ...forProducers, tenantId: "globex", roles: ["Viewer"] })],
+    expected: {
+      ...asProducer,
+      producer: missingScope,
+      either: "foreign",
+      viewer: "foreign",
+      admin: readOnly,
+    },
+  },
 };
+
+/** Admins and viewers who see no payloads. */
+export const hiddenTokens: readonly string[] = [
+  "admin-blind",
+  issuer.token({ ...forProducers, scope: "codeq:viewer codeq:payloads-hidden" }),
+  issuer.token({ ...full, roles: ["admin", "payloads-hidden"] }),
+];
 
 /** What a token that is for something else is refused with. */
 export function refusedKind(token: string | undefined): Refused {

@@ -8,6 +8,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
+import { errors } from "@codeq/protocol";
 import { SimIssuer } from "@codeq/simulated";
 import { MemoryArtifacts } from "../../packages/server/src/artifacts/memory-artifacts.ts";
 import { routes } from "../../packages/server/src/transport/http/http-server.ts";
@@ -17,6 +18,7 @@ import {
   accessOptions,
   columns,
   type Expected,
+  hiddenTokens,
   type Refused,
   refusedKind,
 } from "./access-callers.ts";
@@ -32,6 +34,8 @@ interface Row {
   readonly foreign: number | Refused;
   /** Which command it is about is only known from the task. */
   readonly readsTask?: true;
+  /** It is of no use to those from whom payloads are hidden, and refused. */
+  readonly showsPayloads?: true;
   /** It goes on until the server ends it. */
   readonly isEndless?: true;
   /** What another worker of the same tenant gets for a task that is not its own. */
@@ -130,37 +134,46 @@ const table: Readonly<Record<string, Row>> = {
   },
   "GET /v1/codeq/tasks/:id": {
     access: "either",
+    showsPayloads: true,
     path: ({ done }) => `/v1/codeq/tasks/${done}`,
     ok: 200,
     foreign: [404, "not found"],
   },
   "GET /v1/codeq/tasks/:id/result": {
     access: "either",
+    showsPayloads: true,
     path: ({ done }) => `/v1/codeq/tasks/${done}/result?waitSeconds=60`,
     ok: 200,
     foreign: [404, "task not found"],
   },
   "GET /v1/codeq/admin/queues": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/admin/queues",
     ok: 200,
     foreign: 200,
   },
   "GET /v1/codeq/admin/queues/:command": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/admin/queues/print",
     ok: 200,
     foreign: 200,
   },
   "GET /v1/codeq/admin/queues/:command/series": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/admin/queues/print/series",
     ok: 200,
     foreign: 200,
   },
   "GET /v1/codeq/admin/failure-groups": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/admin/failure-groups",
+    ok: 200,
+    foreign: 200,
+  },
+  "PUT /v1/codeq/admin/failure-groups/:id/triage": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/failure-groups/3f2a9c1e5b7d/triage",
+    body: () => ({ state: "resolved" }),
     ok: 200,
     foreign: 200,
   },
@@ -172,13 +185,13 @@ const table: Readonly<Record<string, Row>> = {
     foreign: 201,
   },
   "GET /v1/codeq/admin/jobs": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/admin/jobs",
     ok: 200,
     foreign: 200,
   },
   "GET /v1/codeq/admin/jobs/:id": {
-    access: "admin",
+    access: "viewer",
     path: ({ job }) => `/v1/codeq/admin/jobs/${job}`,
     ok: 200,
     foreign: [404, "there is no such bulk job"],
@@ -203,13 +216,14 @@ const table: Readonly<Record<string, Row>> = {
   },
   "POST /v1/codeq/admin/backups": {
     access: "operator",
+    showsPayloads: true,
     path: () => "/v1/codeq/admin/backups",
     body: () => ({ name: "daily" }),
     ok: 201,
     foreign: 201,
   },
   "GET /v1/codeq/admin/series": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/admin/series",
     ok: 200,
     foreign: 200,
@@ -259,14 +273,14 @@ const table: Readonly<Record<string, Row>> = {
     foreign: 200,
   },
   "GET /v1/codeq/admin/events": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/admin/events",
     ok: 200,
     foreign: 200,
     isEndless: true,
   },
   "GET /v1/codeq/cluster": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/cluster",
     ok: 200,
     foreign: 200,
@@ -278,19 +292,19 @@ const table: Readonly<Record<string, Row>> = {
     foreign: 200,
   },
   "GET /v1/codeq/admin/workers": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/admin/workers",
     ok: 200,
     foreign: 200,
   },
   "GET /v1/codeq/admin/tasks": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/admin/tasks",
     ok: 200,
     foreign: 200,
   },
   "GET /v1/codeq/admin/tasks/:id": {
-    access: "admin",
+    access: "viewer",
     path: ({ dead }) => `/v1/codeq/admin/tasks/${dead}`,
     ok: 200,
     foreign: [404, "not found"],
@@ -335,7 +349,7 @@ const table: Readonly<Record<string, Row>> = {
     foreign: 200,
   },
   "GET /v1/codeq/admin/pauses": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/admin/pauses",
     ok: 200,
     foreign: 200,
@@ -361,7 +375,7 @@ const table: Readonly<Record<string, Row>> = {
     foreign: [404, "not found"],
   },
   "GET /v1/codeq/admin/tasks/:id/deliveries": {
-    access: "admin",
+    access: "viewer",
     path: ({ done }) => `/v1/codeq/admin/tasks/${done}/deliveries`,
     ok: 200,
     foreign: [404, "not found"],
@@ -373,7 +387,7 @@ const table: Readonly<Record<string, Row>> = {
     foreign: [404, "not found"],
   },
   "GET /v1/codeq/admin/webhooks/failed": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/admin/webhooks/failed",
     ok: 200,
     foreign: 200,
@@ -386,7 +400,7 @@ const table: Readonly<Record<string, Row>> = {
     foreign: 200,
   },
   "GET /v1/codeq/admin/webhooks/endpoints": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/admin/webhooks/endpoints",
     ok: 200,
     foreign: 200,
@@ -424,13 +438,13 @@ const table: Readonly<Record<string, Row>> = {
     foreign: 200,
   },
   "GET /v1/codeq/admin/topics/:topicName": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/admin/topics/render",
     ok: 200,
     foreign: 404,
   },
   "GET /v1/codeq/admin/topics": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/admin/topics",
     ok: 200,
     foreign: 200,
@@ -477,6 +491,38 @@ const table: Readonly<Record<string, Row>> = {
     foreign: verbForeign,
     otherWork: otherType,
   },
+  "GET /v1/codeq/admin/subscriptions": {
+    access: "viewer",
+    path: () => "/v1/codeq/admin/subscriptions",
+    ok: 200,
+    foreign: 200,
+  },
+  "POST /v1/codeq/admin/subscriptions": {
+    access: "admin",
+    path: () => "/v1/codeq/admin/subscriptions",
+    body: () => ({ callbackUrl: "https://a.example/", eventTypes: ["print"] }),
+    ok: 200,
+    foreign: 200,
+  },
+  "POST /v1/codeq/admin/subscriptions/:id/heartbeat": {
+    access: "admin",
+    path: ({ subscription }) => `/v1/codeq/admin/subscriptions/${subscription}/heartbeat`,
+    body: () => ({ ttlSeconds: 5000 }),
+    ok: 200,
+    foreign: verbForeign,
+  },
+  "GET /v1/codeq/admin/subscriptions/:id": {
+    access: "viewer",
+    path: ({ subscription }) => `/v1/codeq/admin/subscriptions/${subscription}`,
+    ok: 200,
+    foreign: verbForeign,
+  },
+  "DELETE /v1/codeq/admin/subscriptions/:id": {
+    access: "admin",
+    path: ({ subscription }) => `/v1/codeq/admin/subscriptions/${subscription}`,
+    ok: 204,
+    foreign: verbForeign,
+  },
   "PUT /v1/codeq/tasks/:id/artifacts/:name": {
     access: "worker",
     path: ({ leased }) => `/v1/codeq/tasks/${leased}/artifacts/a.txt`,
@@ -487,12 +533,14 @@ const table: Readonly<Record<string, Row>> = {
   },
   "GET /v1/codeq/tasks/:id/artifacts/:name": {
     access: "either",
+    showsPayloads: true,
     path: ({ done }) => `/v1/codeq/tasks/${done}/artifacts/a.txt`,
     ok: 200,
     foreign: [404, "task not found"],
   },
   "GET /v1/codeq/tasks/:id/events": {
     access: "either",
+    showsPayloads: true,
     path: ({ leased }) => `/v1/codeq/tasks/${leased}/events`,
     ok: 200,
     foreign: [404, "not found"],
@@ -505,7 +553,7 @@ const table: Readonly<Record<string, Row>> = {
     foreign: [404, "not found"],
   },
   "GET /v1/codeq/admin/workers/:workerId/explain": {
-    access: "admin",
+    access: "viewer",
     path: () => "/v1/codeq/admin/workers/worker-1/explain",
     ok: 200,
     foreign: [404, "not found"],
@@ -749,7 +797,7 @@ for (const [route, { otherWork }] of Object.entries(table)) {
 }
 
 for (const [route, row] of Object.entries(table)) {
-  if (row.access !== "admin") continue;
+  if (row.access !== "admin" && row.access !== "viewer") continue;
   test(`${route} is of the tenant that an operator names, and of no other admin's`, async (t) => {
     const [server, ids] = await populated(t);
     const query = "?tenant=acme";
@@ -943,4 +991,49 @@ test("S13: a producer creates its own commands, in any case, one by one in a bat
   assert.deepEqual(errors, [undefined, "event type not allowed", undefined]);
   assert.equal((await server.stats("print")).ready, 3);
   assert.equal((await server.stats("render")).ready, 0);
+});
+
+test("payloads and results are hidden from those whose token says so, on every route", async (t) => {
+  const [server, ids] = await populated(t);
+  const order = Object.keys(table).toSorted((one, other) => rankOf(one) - rankOf(other));
+  for (const token of hiddenTokens) {
+    for (const route of order) {
+      const reply = await ask(server, route, ids, { token });
+      assert.doesNotMatch(reply.text, /classified\\?":/, `${route} by ${token} showed a payload`);
+      if (table[route]?.showsPayloads !== true || reply.status === 401) continue;
+      const refused = [errors.payloads_hidden.text, errors.operator_only.text];
+      assert.equal(reply.status, 403, `${route}: ${reply.text}`);
+      assert.ok(refused.includes(reply.json.error), `${route}: ${reply.text}`);
+    }
+  }
+});
+
+/** What only looks comes first, and what deletes the tasks last. */
+function rankOf(route: string): number {
+  if (route.startsWith("GET")) return 0;
+  return /^DELETE|delete$|cleanup$/.test(route) ? 2 : 1;
+}
+
+test("payloads cannot be searched by those from whom they are hidden, nor given to others", async (t) => {
+  const server = await setup(t, accessOptions);
+  const admin: Caller = "admin-blind";
+  const { text } = errors.payloads_hidden;
+  const search = "payloads are hidden from this token; leave 'payload' away";
+  for (const path of ["/admin/tasks", "/admin/failure-groups"]) {
+    const reply = await server.get(`${path}?payload=classified:1`, admin);
+    assert.deepEqual([reply.status, reply.json.error], [403, search], path);
+  }
+  for (const path of ["/admin/dead-letters/replay", "/admin/dead-letters/delete"]) {
+    const body = { payload: "classified:1", dryRun: true };
+    assert.equal((await server.post(path, body, admin)).json.error, search, path);
+  }
+  const job = { action: "replay", payload: "classified:1", dryRun: true };
+  assert.equal((await server.post("/admin/jobs", job, admin)).json.error, search);
+  const key = { name: "eyes", role: "admin" };
+  const given = "payloads are hidden from you; give the key the scope codeq:payloads-hidden";
+  assert.equal((await server.post("/admin/keys", key, admin)).json.error, given);
+  const blind = { ...key, scopes: ["codeq:payloads-hidden", "codeq:claim"] };
+  const { token } = (await server.post("/admin/keys", blind, admin)).json;
+  const claimed = await server.post("/tasks/claim", {}, token);
+  assert.deepEqual([claimed.status, claimed.json.error], [403, text]);
 });

@@ -248,7 +248,7 @@ test("what a key is asked to be is checked, each part for itself", async (t) => 
   const server = await setup(t);
   const before = await server.fingerprint();
   const name = "invalid 'name' (1 to 128 characters on one line)";
-  const scopes = `invalid 'scopes' (of ${allScopes.join(", ")})`;
+  const scopes = `invalid 'scopes' (of ${allScopes.join(", ")}, codeq:payloads-hidden)`;
   const types = "invalid 'eventTypes' (at most 256 commands, or *)";
   const seconds = 10 * 366 * 24 * 60 * 60;
   const many = (count: number) => Array.from({ length: count }, (_, at) => `type-${at}`);
@@ -262,7 +262,7 @@ test("what a key is asked to be is checked, each part for itself", async (t) => 
     [{ scopes: ["codeq:*"] }, scopes],
     [{ scopes: [] }, "a key needs scopes or a role"],
     [{ scopes: null }, "a key needs scopes or a role"],
-    [{ role: "root" }, "invalid 'role' (one of none, admin, operator)"],
+    [{ role: "root" }, "invalid 'role' (one of none, viewer, admin, operator)"],
     [{ eventTypes: [""] }, types],
     [{ eventTypes: ["a b"] }, types],
     [{ eventTypes: many(257) }, types],

@@ -421,3 +421,89 @@ test("a shutdown ends every feed and waits for none, not even for one that does 
   stalled.resume();
   await until(() => stalled.closed);
 });
+
+test("a summary counts events by queue, once a second, and nothing while nothing happens", async (t) => {
+  const server = await setup(t);
+  const [feed, other] = [
+    await openFeed(server, "?view=summary"),
+    await openFeed(server, "?view=summary"),
+  ];
+  const foreign = await openFeed(server, "?view=summary", "admin-globex");
+  for (const command of ["Render", "render", "mail"]) await server.create({ command });
+  await server.claim();
+  await server.clock.advance(999);
+  assert.deepEqual(feed.events, []);
+  await server.clock.advance(1);
+  const [first] = await feed.untilEvents(1);
+  assert.equal(first.event, "summary");
+  const { render, mail } = first.queues;
+  assert.deepEqual([render.created, mail.created], [2, 1]);
+  assert.equal((render.claimed ?? 0) + (mail.claimed ?? 0), 1);
+  assert.deepEqual(await other.untilEvents(1), [first]);
+  await server.clock.advance(5000);
+  await server.create({ command: "mail" });
+  await server.clock.advance(1000);
+  const [, second] = await feed.untilEvents(2);
+  assert.deepEqual(second.queues, { mail: { created: 1 } });
+  assert.deepEqual(foreign.events, []);
+  for (const each of [feed, other, foreign]) each.leave();
+});
+
+test("a summary with a task tells the events of that task one by one", async (t) => {
+  const server = await setup(t);
+  const id = await server.create();
+  const feed = await openFeed(server, `?view=summary&task=${id}`);
+  await server.create();
+  await server.post(`/tasks/${id}/cancel`, {}, "producer-acme");
+  const [told] = await feed.untilEvents(1);
+  assert.deepEqual([told.event, told.taskId], ["failed", id]);
+  await server.clock.advance(1000);
+  assert.deepEqual((await feed.untilEvents(2)).at(1).event, "summary");
+  feed.leave();
+});
+
+test("a feed of one task is of that task alone", async (t) => {
+  const server = await setup(t);
+  const id = await server.create();
+  const feed = await openFeed(server, `?task=${id}`);
+  await server.create();
+  await server.claim();
+  await server.post(`/tasks/${id}/nack`, {}, "worker-acme");
+  await feed.untilText("retried");
+  assert.ok(feed.events.every(({ taskId }) => taskId === id));
+  feed.leave();
+});
+
+test("a summary takes no filter, and has room for many readers beside other feeds", async (t) => {
+  const server = await setup(t);
+  for (const query of ["?view=summary&command=x", "?view=summary&type=created", "?view=all"]) {
+    assert.equal((await openFeed(server, query)).status, 400, query);
+  }
+  const feeds: FeedReader[] = [];
+  for (let n = 0; n < limits.feedsPerTenantMax + 4; n += 1) {
+    feeds.push(await openFeed(server, "?view=summary"));
+  }
+  assert.ok(feeds.every(({ status }) => status === 200));
+  assert.equal(server.core.feed.size, 0);
+  const [plain] = [await openFeed(server)];
+  assert.equal(plain.status, 200);
+  assert.equal(await server.metric("codeq_feeds_open"), feeds.length + 1);
+  await server.create({ command: "mail" });
+  await server.clock.advance(1000);
+  for (const feed of feeds) await feed.untilEvents(1);
+  await server.stop();
+  for (const feed of feeds) await feed.untilOver();
+  assert.equal(feeds[0]?.events.at(-1).code, "shutting_down");
+});
+
+test("a summary has only so many queues; the rest is counted together", async (t) => {
+  const server = await setup(t);
+  const feed = await openFeed(server, "?view=summary");
+  const tasks = Array.from({ length: 103 }, (_, n) => ({ command: `queue-${n}`, payload: 1 }));
+  await server.post("/tasks/batch", { tasks }, "producer-acme");
+  await server.clock.advance(1000);
+  const [told] = await feed.untilEvents(1);
+  assert.equal(Object.keys(told.queues).length, 100);
+  assert.equal(told.others, 3);
+  feed.leave();
+});

@@ -1,6 +1,7 @@
 /** Failure groups, and replaying a task as a new one. */
 import assert from "node:assert/strict";
 import test from "node:test";
+import { limits } from "@codeq/protocol";
 import { type Reply, type RunningServer, setup } from "./setup.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the answer as it is on the wire.
@@ -52,6 +53,8 @@ test("failures are grouped by what their errors have in common", async (t) => {
       { command: "push", count: 1 },
     ],
     example: { taskId: last, error: "timeout after 3 ms" },
+    trend: [...new Array(23).fill(0), 3],
+    state: "open",
   });
   assert.deepEqual([second.text, second.count], ["no such user", 1]);
   const counts = async (query: string): Promise<number[]> =>
@@ -169,4 +172,80 @@ test("what cannot be tried again as a new task is refused, and nothing is made",
     assert.deepEqual([reply.status, reply.headers["codeq-error"]], [status, code], reply.text);
   }
   assert.equal((await server.stats()).ready, 1);
+});
+
+const triage = (server: RunningServer, id: string, body: object): Promise<Reply> =>
+  server.ask(`/v1/codeq/admin/failure-groups/${id}/triage`, {
+    method: "PUT",
+    caller: "admin-acme",
+    body,
+  });
+
+test("the trend of a group has its failures by the hour", async (t) => {
+  const server = await setup(t);
+  await dead(server, "mail", "timeout");
+  await server.clock.advance(25 * 3_600_000);
+  await dead(server, "mail", "timeout");
+  await server.clock.advance(2 * 3_600_000);
+  for (const command of ["mail", "push"]) await dead(server, command, "timeout");
+  const [group] = (await groups(server)).groups;
+  assert.equal(group.count, 4);
+  assert.deepEqual(group.trend, [...new Array(21).fill(0), 1, 0, 2]);
+});
+
+test("a group is resolved, and marked when it comes back; restarts forget nothing", async (t) => {
+  const server = await setup(t, { storage: "sim-disk" });
+  await dead(server, "mail", "timeout after 10 ms");
+  const [{ id }] = (await groups(server)).groups;
+  const at = "2026-01-02T03:04:05.12Z";
+  const resolved = await triage(server, id, { state: "resolved", reason: "fixed" });
+  const decided = { by: "boss", at, reason: "fixed" };
+  assert.deepEqual(resolved.json, { id, state: "resolved", triage: decided });
+  server.world.crash("power");
+  const next = await server.world.start();
+  t.after(() => next.stop());
+  const shown = async (): Promise<unknown[]> => {
+    const [group] = (await groups(next)).groups;
+    return [group.state, group.triage];
+  };
+  assert.deepEqual(await shown(), ["resolved", decided]);
+  const foreign = await next.get("/admin/failure-groups", "admin-globex");
+  assert.deepEqual(foreign.json.groups, []);
+  await next.clock.advance(1000);
+  await dead(next, "mail", "timeout after 20 ms");
+  assert.deepEqual(await shown(), ["returned", decided]);
+  assert.equal((await triage(next, id, { state: "ignored" })).json.state, "ignored");
+  assert.deepEqual(await shown(), ["ignored", { by: "boss", at: "2026-01-02T03:04:06.12Z" }]);
+  assert.deepEqual((await triage(next, id, { state: "open" })).json, { id, state: "open" });
+  assert.deepEqual(await shown(), ["open", undefined]);
+});
+
+test("a snoozed group is open again when its time is over", async (t) => {
+  const server = await setup(t);
+  await dead(server, "mail", "timeout");
+  const [{ id }] = (await groups(server)).groups;
+  const { triage: decided } = (await triage(server, id, { state: "snoozed", snoozeSeconds: 60 }))
+    .json;
+  assert.equal(decided.until, "2026-01-02T03:05:05.12Z");
+  const state = async (): Promise<string> => (await groups(server)).groups[0].state;
+  await server.clock.advance(59_999);
+  assert.equal(await state(), "snoozed");
+  await server.clock.advance(1);
+  assert.equal(await state(), "open");
+});
+
+test("what is no decision about a group is refused", async (t) => {
+  const server = await setup(t);
+  const bad: readonly (readonly [string, object])[] = [
+    ["no-group", { state: "resolved" }],
+    ["3f2a9c1e5b7d", { state: "done" }],
+    ["3f2a9c1e5b7d", { state: "snoozed" }],
+    ["3f2a9c1e5b7d", { state: "resolved", snoozeSeconds: 5 }],
+    ["3f2a9c1e5b7d", { state: "snoozed", snoozeSeconds: 0 }],
+    ["3f2a9c1e5b7d", { state: "ignored", reason: "x".repeat(limits.reasonCharsMax + 1) }],
+    ["3f2a9c1e5b7d", { state: "ignored", for: "ever" }],
+  ];
+  for (const [id, body] of bad) {
+    assert.equal((await triage(server, id, body)).status, 400, JSON.stringify(body).slice(0, 99));
+  }
 });

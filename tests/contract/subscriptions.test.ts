@@ -534,3 +534,29 @@ test("a webhook rate limit holds notifications back and loses none", async (t) =
   const series = 'codeq_rate_limit_hits_total{scope="webhook",operation="queue_ready"}';
   assert.ok((await server.metric(series)) >= 2);
 });
+
+test("administrators see, make, renew and delete the subscriptions of all workers", async (t) => {
+  const server = await setup(t);
+  const id = await subscribe(server);
+  const admin = "/admin/subscriptions";
+  const made = await server.post(admin, { callbackUrl: "https://b.example/" }, "admin-acme");
+  assert.equal(made.status, 200, made.text);
+  const listed = (await server.get(admin, "viewer-acme")).json.subscriptions;
+  assert.deepEqual(
+    listed.map((each: { eventTypes: string[]; createdBy: string }) => [
+      each.eventTypes,
+      each.createdBy,
+    ]),
+    [
+      [["render"], "worker-1"],
+      [["*"], "boss"],
+    ],
+  );
+  assert.deepEqual((await server.get(admin, "admin-globex")).json.subscriptions, []);
+  const renewed = await server.post(`${admin}/${id}/heartbeat`, { ttlSeconds: 3600 }, "admin-acme");
+  assert.equal(renewed.json.expiresAt, "2026-01-02T04:04:05.12Z");
+  const remove = { method: "DELETE", caller: "admin-acme" } as const;
+  assert.equal((await server.ask(`/v1/codeq${admin}/${id}`, remove)).status, 204);
+  assert.equal((await server.ask(`/v1/codeq${admin}/${id}`, remove)).status, 404);
+  assert.equal((await server.get(admin, "admin-acme")).json.subscriptions.length, 1);
+});

@@ -21,6 +21,8 @@ export const producerTokens: readonly Token[] = [
   { token: "producer-globex", subject: "shop", raw: globex },
   { token: "admin-acme", subject: "boss", raw: { ...acme, role: "ADMIN" } },
   { token: "admin-globex", subject: "boss", raw: { ...globex, role: "admin" } },
+  { token: "viewer-acme", subject: "eyes", raw: { ...acme, role: "viewer" } },
+  { token: "admin-blind", subject: "boss", raw: { ...acme, roles: ["admin", "payloads-hidden"] } },
   { token: "admin-by-scope", subject: "boss", scopes: ["codeq:admin"], raw: acme },
   { token: "operator", subject: "ops", raw: { tenantId: "ops-team", roles: ["operator"] } },
   {
@@ -70,6 +72,8 @@ export type Caller =
   | "admin-acme"
   | "admin-globex"
   | "admin-by-scope"
+  | "viewer-acme"
+  | "admin-blind"
   | "operator"
   | "producer-no-create"
   | "producer-prints"

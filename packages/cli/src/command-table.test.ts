@@ -22,6 +22,7 @@ const promised = [
     "tasks",
     "dlq list",
     "dlq show",
+    "dlq triage",
     "dlq edit",
     "dlq groups",
     "dlq replay",

@@ -16,6 +16,7 @@ export type {
   TaskPage,
   TaskPageOptions,
   TaskPlace,
+  TriageOptions,
   WorkerExplanation,
 } from "./admin/admin-task.ts";
 export type {

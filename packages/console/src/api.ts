@@ -54,7 +54,7 @@ export function setCsrf(value: string): void {
   csrf = value;
 }
 
-function apiHeaders(): Record<string, string> {
+export function apiHeaders(): Record<string, string> {
   return { "x-codeq-csrf": csrf };
 }
 

@@ -18,9 +18,11 @@ import { Overview } from "./pages/overview.tsx";
 import { QueueDetails } from "./pages/queue.tsx";
 import { Queues } from "./pages/queues.tsx";
 import { Settings } from "./pages/settings.tsx";
+import { Subscriptions } from "./pages/subscriptions.tsx";
 import { TaskDetails } from "./pages/task.tsx";
 import { Tasks } from "./pages/tasks.tsx";
 import { Tenants } from "./pages/tenants.tsx";
+import { Topics } from "./pages/topics.tsx";
 import { Webhooks } from "./pages/webhooks.tsx";
 import { Workers } from "./pages/workers.tsx";
 import { Nothing } from "./parts/basics.tsx";
@@ -44,6 +46,8 @@ const pages: Readonly<Record<string, () => JSX.Element>> = {
   "/jobs": Jobs,
   "/workers": Workers,
   "/webhooks": Webhooks,
+  "/subscriptions": Subscriptions,
+  "/topics": Topics,
   "/cluster": Cluster,
   "/enqueue": Enqueue,
   "/tenants": Tenants,

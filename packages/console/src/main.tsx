@@ -1,10 +1,12 @@
 /** Starts the console. */
 import { render } from "preact";
+import { connection } from "./api.ts";
 import { App } from "./app.tsx";
+import { adjustFeed, startFeed } from "./feed.ts";
 import { listenForKeys } from "./keys.ts";
 import { openPalette } from "./overlays/palette.tsx";
 import { applyTheme, startClock, theme } from "./preferences.ts";
-import { startRefreshing } from "./query.ts";
+import { invalidate, isPaused, refreshDue, startRefreshing } from "./query.ts";
 import { followLinks } from "./router.ts";
 import { resume, session } from "./session.ts";
 import "./style/tokens.css";
@@ -20,4 +22,14 @@ listenForKeys(() => {
 });
 startClock();
 startRefreshing();
+startFeed({
+  onChange: refreshDue,
+  onLost: () => {
+    if (!isPaused.get()) invalidate();
+  },
+  isWanted: () => Boolean(session.get()) && connection.get().state !== "signed-out",
+  isCounting: isPaused.get,
+});
+session.subscribe(adjustFeed);
+connection.subscribe(adjustFeed);
 void resume();

@@ -1,9 +1,12 @@
 /**
- * What the server said, shared by all components that ask the same. An entry is asked for again after its
- * time while somebody looks at it: not while the tab is hidden, the page is paused or the server is away.
+ * What the server said, shared by all components that ask the same. An entry is asked for again while
+ * somebody looks at it: not while the tab is hidden, the page is paused or the server is away. One that follows
+ * tasks is asked for when the feed said that something happened to them; all others, and those while there is no
+ * feed, after their time.
  */
 import { useLayoutEffect, useState } from "preact/hooks";
 import { type ApiError, connection } from "./api.ts";
+import { changedMs, type Follows, isLive, missedEvents } from "./feed.ts";
 import { createStore } from "./store.ts";
 
 export interface Answer<T> {
@@ -17,6 +20,7 @@ interface Entry {
   askedMs: number;
   isAsking: boolean;
   everyMs: number;
+  follows: Follows | undefined;
   ask: () => Promise<unknown>;
   readonly listeners: Set<() => void>;
 }
@@ -27,14 +31,24 @@ const entries = new Map<string, Entry>();
 const unusedMax = 100;
 const retryMs = 2000;
 const tickMs = 500;
+/** Of an entry to which nothing happens: ages grow, and other people pause queues. */
+const restMs = 10_000;
+/** Between two looks at the task on the page. */
+const taskGapMs = 250;
+
+interface QueryOptions {
+  readonly everyMs?: number;
+  /** Of what happens to these tasks; an empty one is all of them. */
+  readonly follows?: Follows;
+}
 
 export function useQuery<T>(
   key: string | undefined,
   load: () => Promise<T>,
-  { everyMs = 5000 }: { readonly everyMs?: number } = {},
+  { everyMs = 5000, follows }: QueryOptions = {},
 ): Answer<T> {
   const [, redraw] = useState(0);
-  const entry = key === undefined ? undefined : entryOf(key, load, everyMs);
+  const entry = key === undefined ? undefined : entryOf(key, { ask: load, everyMs, follows });
   const shown = entry?.answer;
   useLayoutEffect(() => {
     if (entry === undefined) return undefined;
@@ -48,19 +62,14 @@ export function useQuery<T>(
   return (shown ?? { isLoading: false }) as Answer<T>;
 }
 
-function entryOf(key: string, ask: () => Promise<unknown>, everyMs: number): Entry {
+function entryOf(key: string, given: Pick<Entry, "ask" | "everyMs" | "follows">): Entry {
   const known = entries.get(key);
-  if (known !== undefined) {
-    known.ask = ask;
-    known.everyMs = everyMs;
-    return known;
-  }
+  if (known !== undefined) return Object.assign(known, given);
   const entry: Entry = {
+    ...given,
     answer: { isLoading: true },
     askedMs: 0,
     isAsking: false,
-    everyMs,
-    ask,
     listeners: new Set(),
   };
   entries.set(key, entry);
@@ -111,21 +120,31 @@ export function forgetAll(): void {
   }
 }
 
+/** Asks again for what is due. */
+export function refreshDue(): void {
+  const { state } = connection.get();
+  if (document.hidden || isPaused.get() || state === "signed-out") return;
+  for (const entry of entries.values()) {
+    if (entry.listeners.size > 0 && isDue(entry, state === "offline")) refresh(entry);
+  }
+}
+
+function isDue({ askedMs, everyMs, follows }: Entry, isOffline: boolean): boolean {
+  if (everyMs === 0) return false;
+  const ageMs = Date.now() - askedMs;
+  if (isOffline) return ageMs >= retryMs;
+  if (follows === undefined || !isLive.get()) return ageMs >= everyMs;
+  const gapMs = follows.task === undefined ? everyMs : taskGapMs;
+  return ageMs >= Math.max(restMs, everyMs) || (changedMs(follows) >= askedMs && ageMs >= gapMs);
+}
+
 export function startRefreshing(): void {
-  setInterval(() => {
-    const { state } = connection.get();
-    if (document.hidden || isPaused.get() || state === "signed-out") return;
-    const nowMs = Date.now();
-    for (const entry of entries.values()) {
-      if (entry.listeners.size === 0) continue;
-      const everyMs = state === "offline" ? retryMs : entry.everyMs;
-      if (everyMs > 0 && nowMs - entry.askedMs >= everyMs) refresh(entry);
-    }
-  }, tickMs);
+  setInterval(refreshDue, tickMs);
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && !isPaused.get()) invalidate();
   });
   isPaused.subscribe(() => {
+    missedEvents.set(0);
     if (!isPaused.get()) invalidate();
   });
 }

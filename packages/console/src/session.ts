@@ -6,17 +6,28 @@ import { createStore, readKept } from "./store.ts";
 export interface Session {
   readonly subject: string;
   readonly tenantId: string;
-  readonly role: "admin" | "operator";
+  readonly role: "viewer" | "admin" | "operator";
+  /** Whether the server shows payloads and results to this session. */
+  readonly payloads: "shown" | "hidden";
   readonly csrf: string;
   readonly expiresAt: string;
   readonly env: string;
   readonly version: string;
   readonly durability: string;
   readonly shards: number;
+  /** Where a trace can be looked at, with {traceId} in it. */
+  readonly traceUrl?: string;
 }
 
 /** Undefined while it is not known; null when nobody is signed in. */
 export const session = createStore<Session | null | undefined>(undefined);
+
+/** Viewers look and change nothing; the server sees to that, too. */
+export function mayAct(): boolean {
+  return session.get()?.role !== "viewer";
+}
+
+export const readOnlyReason = "Your role is viewer, which may look and change nothing";
 
 const path = "/ui/session";
 
@@ -49,7 +60,7 @@ export async function signIn(token: string): Promise<string | undefined> {
 
 function refused({ status, headers }: Response, error: string): string {
   if (headers.get("codeq-error") === "admin_only") {
-    return "This key has no admin role. Create one with `codeq keys create --tenant acme --name console --role admin`.";
+    return "This key has no role for the console. Create one with `codeq keys create --tenant acme --name console --role admin`, or with the role viewer.";
   }
   return status === 401 ? `The server does not know this key or token (${error}).` : error;
 }

@@ -2,7 +2,8 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { connection, tenant } from "./api.ts";
-import { ago, timeModes } from "./format.ts";
+import { missedEvents } from "./feed.ts";
+import { ago, count, timeModes } from "./format.ts";
 import { useHealth, useTenants } from "./model/server.ts";
 import { showApiCalls } from "./overlays/api-calls.tsx";
 import { showKeys } from "./overlays/key-list.tsx";
@@ -14,7 +15,7 @@ import { Icon, Wordmark } from "./parts/icon.tsx";
 import { isDark, theme, timeMode, useNow } from "./preferences.ts";
 import { invalidate, isPaused } from "./query.ts";
 import { href, useLocation } from "./router.ts";
-import { type Session, signOut } from "./session.ts";
+import { mayAct, type Session, signOut } from "./session.ts";
 import { useStore } from "./store.ts";
 
 export interface Crumb {
@@ -90,6 +91,7 @@ function Side({ session, onClose }: { session: Session; onClose: () => void }): 
             <ul>
               {entries
                 .filter((each) => each.forOperators !== true || isOperator)
+                .filter((each) => each.forAdmins !== true || mayAct())
                 .map((each) => (
                   <li key={each.path}>
                     <a
@@ -179,6 +181,7 @@ function SideFoot({ session }: { readonly session: Session }): JSX.Element {
         </span>
         <span class="grow trunc">
           <bdi>{session.subject}</bdi> · {session.role}
+          {session.payloads === "hidden" ? ", payloads hidden" : ""}
         </span>
         <button class="btn ghost sm" type="button" onClick={() => void signOut()}>
           Sign out
@@ -267,6 +270,7 @@ function TopBar({ crumbs, onMenu }: { crumbs: readonly Crumb[]; onMenu: () => vo
 
 function LiveButton(): JSX.Element {
   const paused = useStore(isPaused);
+  const missed = useStore(missedEvents);
   const { state } = useStore(connection);
   if (state === "offline") {
     return (
@@ -286,7 +290,7 @@ function LiveButton(): JSX.Element {
       {paused ? (
         <span class="st st-warn">
           <Icon name="pause" small />
-          Paused
+          Paused{missed === 0 ? "" : `, ${count(missed)} new`}
         </span>
       ) : (
         <span class="st st-done">

@@ -59,6 +59,16 @@ export const errors = {
   invalid_tenant: row(403, "PERMISSION_DENIED", "invalid tenant claims"),
   admin_only: row(401, "PERMISSION_DENIED", "unauthorized. Admin only"),
   operator_only: row(403, "PERMISSION_DENIED", "operators only"),
+  read_only: row(
+    403,
+    "PERMISSION_DENIED",
+    "this token has the role viewer, which may look and change nothing; use a token with the role admin",
+  ),
+  payloads_hidden: row(
+    403,
+    "PERMISSION_DENIED",
+    "payloads and results are hidden from this token; use a token without the scope codeq:payloads-hidden",
+  ),
   not_found: row(404, "NOT_FOUND", "not found"),
   task_not_found: row(404, "NOT_FOUND", "task not found"),
   task_unknown: row(404, "NOT_FOUND", "not-found"),

@@ -53,6 +53,9 @@ export const limits = {
   topicsPerTenantMax: 1000,
   feedsMax: 128,
   feedsPerTenantMax: 16,
+  /** Feeds of summaries, which share the work. */
+  summaryFeedsMax: 1024,
+  summaryFeedsPerTenantMax: 128,
   pageLimitDefault: 100,
   pageLimitMax: 1000,
   /** Tasks that one request may replay or delete by a filter, and that it may name. */
@@ -66,6 +69,8 @@ export const limits = {
   cancelGraceSecondsDefault: 30,
   cancelGraceSecondsMax: 3600,
   pausesPerTenantMax: 1000,
+  triagePerTenantMax: 1000,
+  snoozeSecondsMax: 90 * 24 * 60 * 60,
   secretOverlapSecondsDefault: 24 * 60 * 60,
   secretOverlapSecondsMax: 90 * 24 * 60 * 60,
   filterCharsMax: 1024,

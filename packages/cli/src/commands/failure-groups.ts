@@ -13,6 +13,7 @@ interface FailureGroup {
   readonly dlq: number;
   readonly failed: number;
   readonly lastSeen: string;
+  readonly state: string;
   readonly commands: readonly { readonly command: string; readonly count: number }[];
 }
 
@@ -56,6 +57,7 @@ const columns: readonly Column<FailureGroup>[] = [
   { title: "GROUP", show: ({ id }) => id },
   { title: "COUNT", align: "right", show: (group) => count(group.count) },
   { title: "DEAD", align: "right", show: ({ dlq }) => count(dlq) },
+  { title: "STATE", show: ({ state }) => state },
   { title: "LAST", show: ({ lastSeen }) => localMoment(lastSeen) },
   { title: "QUEUES", show: ({ commands }) => commands.map(({ command }) => command).join(",") },
   { title: "ERROR", show: ({ text }) => printable(text.slice(0, textCharsMax)) },

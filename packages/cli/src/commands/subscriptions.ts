@@ -14,9 +14,16 @@ interface SubscriptionFields {
   readonly expiresAt: string;
 }
 
-const base = "/workers/subscriptions";
 const pageLimit = 200;
-const worker = { as: "worker" } as const;
+
+/** Workers have their own subscriptions; an administrator has all of the tenant. */
+function baseOf({ options }: Call): string {
+  return options.has("as-admin") ? "/admin/subscriptions" : "/workers/subscriptions";
+}
+
+function askerOf({ options }: Call): { readonly as?: "worker" } {
+  return options.has("as-admin") ? {} : { as: "worker" };
+}
 
 export async function create(call: Call): Promise<number> {
   const { options } = call;
@@ -30,7 +37,7 @@ export async function create(call: Call): Promise<number> {
     minIntervalSeconds: secondsOf(call, "min-interval"),
   });
   const api = await call.api();
-  const { text } = await api.post(base, body, worker);
+  const { text } = await api.post(baseOf(call), body, askerOf(call));
   if (call.json) {
     call.print(text);
     return exitCodes.ok.code;
@@ -45,7 +52,10 @@ export async function list(call: Call): Promise<number> {
   const api = await call.api();
   const subscriptions: SubscriptionFields[] = [];
   for (let after: string | undefined = ""; after !== undefined; ) {
-    const { text } = await api.get(`${base}?limit=${pageLimit}&after=${after}`, worker);
+    const { text } = await api.get(
+      `${baseOf(call)}?limit=${pageLimit}&after=${after}`,
+      askerOf(call),
+    );
     const page = JSON.parse(text) as { subscriptions: SubscriptionFields[]; next?: string };
     subscriptions.push(...page.subscriptions);
     after = page.next;
@@ -71,7 +81,7 @@ const columns: readonly Column<SubscriptionFields>[] = [
 
 export async function get(call: Call): Promise<number> {
   const api = await call.api();
-  const { text } = await api.get(pathOf(call), worker);
+  const { text } = await api.get(pathOf(call), askerOf(call));
   if (call.json) call.print(text);
   else {
     const found = JSON.parse(text) as SubscriptionFields;
@@ -83,7 +93,7 @@ export async function get(call: Call): Promise<number> {
 export async function renew(call: Call): Promise<number> {
   const api = await call.api();
   const body = JSON.stringify({ ttlSeconds: secondsOf(call, "ttl") });
-  const { text } = await api.post(`${pathOf(call)}/heartbeat`, body, worker);
+  const { text } = await api.post(`${pathOf(call)}/heartbeat`, body, askerOf(call));
   const { expiresAt } = JSON.parse(text) as SubscriptionFields;
   if (call.json) call.print(text);
   else call.print(`${call.word(0)} lasts until ${localMoment(expiresAt)}`);
@@ -92,14 +102,14 @@ export async function renew(call: Call): Promise<number> {
 
 export async function remove(call: Call): Promise<number> {
   const api = await call.api();
-  await api.delete(pathOf(call), worker);
+  await api.delete(pathOf(call), askerOf(call));
   if (call.json) call.printJson({ subscriptionId: call.word(0), deleted: true });
   else call.print(`${call.word(0)} is deleted`);
   return exitCodes.ok.code;
 }
 
 function pathOf(call: Call): string {
-  return `${base}/${encodeURIComponent(call.word(0))}`;
+  return `${baseOf(call)}/${encodeURIComponent(call.word(0))}`;
 }
 
 function secondsOf(call: Call, option: string): number | undefined {

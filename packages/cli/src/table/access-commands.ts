@@ -70,7 +70,7 @@ export const accessCommands: readonly CommandRow[] = [
       {
         name: "role",
         value: "role",
-        choices: ["none", "admin", "operator"],
+        choices: ["none", "viewer", "admin", "operator"],
         about: "Role of the key (default: none).",
       },
       {
@@ -125,7 +125,7 @@ export const accessCommands: readonly CommandRow[] = [
       {
         name: "role",
         value: "role",
-        choices: ["none", "admin", "operator"],
+        choices: ["none", "viewer", "admin", "operator"],
         about: "Role of the key (default: none).",
       },
       {

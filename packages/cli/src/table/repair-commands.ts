@@ -125,6 +125,29 @@ export const repairCommands: readonly CommandRow[] = [
     run: async (call) => (await import("../commands/failure-groups.ts")).run(call),
   },
   {
+    name: "dlq triage",
+    group: "repair",
+    about: "Resolves, ignores or snoozes a failure group.",
+    details: [
+      "This changes no task. A group that fails again after it was resolved is shown as returned.",
+      administrator,
+    ],
+    arguments: [
+      { name: "group", about: "The id of the failure group; dlq groups lists them." },
+      { name: "state", about: "One of resolved, ignored, snoozed, or open to take that back." },
+    ],
+    options: [
+      { name: "for", value: "time", about: "How long a snoozed group is quiet, such as 8h." },
+      { name: "reason", value: "text", about: "Why; shown to everyone." },
+    ],
+    connects: true,
+    examples: [
+      { line: "dlq triage 3f2a9c1e5b7d resolved", about: "mark it as fixed" },
+      { line: "dlq triage 3f2a9c1e5b7d snoozed --for 8h", about: "look at it tomorrow" },
+    ],
+    run: async (call) => (await import("../commands/triage.ts")).run(call),
+  },
+  {
     name: "dlq edit",
     group: "repair",
     about: "Makes a new task of one that has ended, with some things changed.",

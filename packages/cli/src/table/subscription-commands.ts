@@ -3,6 +3,10 @@ import type { ArgumentRow, CommandRow, OptionRow } from "../command.ts";
 
 const subscriptionId: ArgumentRow = { name: "id", about: "The id of the subscription." };
 const workerToken = "It needs a worker's token with the scope codeq:subscribe.";
+const admin: OptionRow = {
+  name: "as-admin",
+  about: "With an administrator's token: all subscriptions of the tenant.",
+};
 const ttl: OptionRow = { name: "ttl", value: "time", about: "How long it lasts; default: 5m." };
 
 export const subscriptionCommands: readonly CommandRow[] = [
@@ -37,6 +41,7 @@ export const subscriptionCommands: readonly CommandRow[] = [
         value: "time",
         about: "Shortest time between two notifications about the same queue; default: 5s.",
       },
+      admin,
     ],
     connects: true,
     examples: [
@@ -52,6 +57,7 @@ export const subscriptionCommands: readonly CommandRow[] = [
     group: "watch",
     about: "Lists the subscriptions to queues that have work.",
     details: [workerToken],
+    options: [admin],
     connects: true,
     run: async (call) => (await import("../commands/subscriptions.ts")).list(call),
   },
@@ -61,6 +67,7 @@ export const subscriptionCommands: readonly CommandRow[] = [
     about: "Shows a subscription.",
     details: [workerToken],
     arguments: [subscriptionId],
+    options: [admin],
     connects: true,
     run: async (call) => (await import("../commands/subscriptions.ts")).get(call),
   },
@@ -70,7 +77,7 @@ export const subscriptionCommands: readonly CommandRow[] = [
     about: "Lets a subscription last from now on for so long.",
     details: [workerToken],
     arguments: [subscriptionId],
-    options: [ttl],
+    options: [ttl, admin],
     connects: true,
     run: async (call) => (await import("../commands/subscriptions.ts")).renew(call),
   },
@@ -80,6 +87,7 @@ export const subscriptionCommands: readonly CommandRow[] = [
     about: "Ends a subscription at once.",
     details: [workerToken],
     arguments: [subscriptionId],
+    options: [admin],
     connects: true,
     run: async (call) => (await import("../commands/subscriptions.ts")).remove(call),
   },

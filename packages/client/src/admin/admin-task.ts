@@ -183,6 +183,25 @@ export interface FailureGroup {
   readonly commands: readonly { readonly command: string; readonly count: number }[];
   /** The last of them. */
   readonly example: { readonly taskId: string; readonly error: string };
+  /** Failures in each of the last 24 hours, this hour the last. */
+  readonly trend: readonly number[];
+  /** `returned` when it failed again after it was resolved. */
+  readonly state: "open" | "returned" | "resolved" | "ignored" | "snoozed";
+  /** Who decided so, and until when. */
+  readonly triage?: {
+    readonly by: string;
+    readonly at: string;
+    readonly until?: string;
+    readonly reason?: string;
+  };
+}
+
+/** What is decided about a failure group; `open` takes it back. */
+export interface TriageOptions {
+  readonly state: "open" | "resolved" | "ignored" | "snoozed";
+  /** For `snoozed`: seconds until the group is open again. */
+  readonly snoozeSeconds?: number | undefined;
+  readonly reason?: string | undefined;
 }
 
 /** How far to go at once. */

@@ -351,6 +351,10 @@ test("failures are grouped, and a task is tried again as a new one", async () =>
   await worker.close();
   const [group, ...others] = await server.client.admin.failureGroups({ command: "mail" });
   assert.deepEqual([group?.text, group?.count, others.length], ["no such user: <text>", 2, 0]);
+  assert.deepEqual([group?.state, group?.trend.at(-1)], ["open", 2]);
+  await server.client.admin.triage(group?.id ?? "", { state: "resolved", reason: "fixed" });
+  const [resolved] = await server.client.admin.failureGroups({ command: "mail" });
+  assert.deepEqual([resolved?.state, resolved?.triage?.reason], ["resolved", "fixed"]);
   const [run] = runs;
   const made = await server.client.admin.replay(run?.id ?? "", { payload: { to: "eve" } });
   assert.deepEqual([made.replayOf, made.payload], [run?.id, '{"to":"eve"}']);
@@ -376,4 +380,20 @@ test("a job replays dead letters, and can be looked at, paused and aborted", asy
   assert.equal((await server.client.admin.abortJob(id)).state, "aborted");
   const jobs = await server.client.admin.jobs();
   assert.deepEqual([jobs.length, jobs[0]?.id], [1, id]);
+});
+
+test("all subscriptions of the tenant are made, renewed, listed and deleted", async () => {
+  await using server = await testServer();
+  const { subscriptions } = server.client.admin;
+  const { id } = await subscriptions.create({ url: "https://worker.example.com/wake" });
+  const { expiresAt } = await subscriptions.renew(id, { ttl: "1h" });
+  const listed = [];
+  for await (const each of subscriptions.list()) listed.push(each);
+  assert.deepEqual(
+    listed.map((each) => [each.id, each.tasks, each.expiresAt]),
+    [[id, ["*"], expiresAt]],
+  );
+  assert.deepEqual(await subscriptions.get(id), listed[0]);
+  await subscriptions.delete(id);
+  for await (const left of subscriptions.list()) assert.fail(left.id);
 });

@@ -1,6 +1,7 @@
 /** What administrators do: find tasks, look at them, and do something about them. */
 import { type Duration, toMs, toSeconds } from "../duration.ts";
 import { type CancelOptions, graceBody } from "../producer/run.ts";
+import { TenantSubscriptions } from "../subscriptions/subscriptions.ts";
 import type {
   AdminTask,
   BulkOptions,
@@ -15,6 +16,7 @@ import type {
   TaskFilter,
   TaskPage,
   TaskPageOptions,
+  TriageOptions,
   WorkerExplanation,
 } from "./admin-task.ts";
 import { AdminWebhooks } from "./admin-webhooks.ts";
@@ -47,12 +49,15 @@ export type AskAdmin = (request: AdminRequest) => Promise<unknown>;
 export class Admin {
   /** Deliveries of webhooks, failing endpoints, and the signing secrets. */
   readonly webhooks: AdminWebhooks;
+  /** All subscriptions of the tenant. */
+  readonly subscriptions: TenantSubscriptions;
   readonly #ask: AskAdmin;
 
   /** @internal Use `client.admin`. */
   constructor(ask: AskAdmin) {
     this.#ask = ask;
     this.webhooks = new AdminWebhooks(ask);
+    this.subscriptions = new TenantSubscriptions(ask, "/subscriptions");
   }
 
   /** The settings that the server runs with, and where each comes from; for operators. */
@@ -105,6 +110,19 @@ export class Admin {
       after = page.next;
     }
     return [...groups.values()].sort((one, other) => other.count - one.count);
+  }
+
+  /**
+   * Resolves, ignores or snoozes a failure group, which changes no task. A group that fails again after it was
+   * resolved has the state `returned`.
+   *
+   * ```ts
+   * await client.admin.triage(group.id, { state: "snoozed", snoozeSeconds: 8 * 3600 });
+   * ```
+   */
+  async triage(group: string, options: TriageOptions): Promise<void> {
+    const path = `/failure-groups/${encodeURIComponent(group)}/triage`;
+    await this.#ask({ method: "PUT", path, body: JSON.stringify(options) });
   }
 
   /**
@@ -194,9 +212,9 @@ export class Admin {
 
   /** What happened by the minute or by the hour: in one queue or, without a command, in all together. */
   async series(options: SeriesOptions = {}): Promise<QueueSeries> {
-    const { command, resolution = "minute" } = options;
+    const { command, resolution = "minute", last } = options;
     const of = command === undefined ? "" : queuePath(command);
-    const path = `${of}/series?resolution=${resolution}`;
+    const path = `${of}/series?${queryOf({ resolution, last })}`;
     return (await this.#ask({ method: "GET", path })) as QueueSeries;
   }
 
@@ -353,6 +371,7 @@ function addGroup(before: FailureGroup | undefined, group: FailureGroup): Failur
     failed: before.failed + group.failed,
     firstSeen: isOlder ? first.firstSeen : last.firstSeen,
     commands: [...counts].map(([command, count]) => ({ command, count })),
+    trend: last.trend.map((count, hour) => count + (first.trend[hour] ?? 0)),
   };
 }
 

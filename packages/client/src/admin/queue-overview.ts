@@ -33,6 +33,8 @@ export interface QueueDetails extends QueueStats {
   /** The name of the queue, in lower case. */
   readonly command: string;
   readonly paused?: { readonly by: string; readonly at: string; readonly reason?: string };
+  /** How many tasks its topic lets workers have at once; missing when there is no limit. */
+  readonly inProgressMax?: number;
 }
 
 /** All queues of a tenant. */
@@ -47,6 +49,8 @@ export interface SeriesOptions {
   readonly command?: string | undefined;
   /** `minute` for the last 24 hours, the default; `hour` for the last 7 days. */
   readonly resolution?: "minute" | "hour" | undefined;
+  /** Only so many of the latest minutes or hours, and without what is usual. */
+  readonly last?: number | undefined;
 }
 
 /** What happened within a minute or an hour, and how many tasks were where at its end. */

@@ -1,6 +1,6 @@
 /** Subscriptions to queues that have work: made, renewed, listed, deleted, and listened to. */
+import type { AdminRequest } from "../admin/admin.ts";
 import { type Duration, toMs, toSeconds } from "../duration.ts";
-import type { HttpRequest } from "../http/http-api.ts";
 import type { Runtime } from "../runtime.ts";
 import { type ListenOptions, type WakeUp, WakeUps } from "./wake-ups.ts";
 
@@ -37,27 +37,23 @@ export interface Subscription {
   readonly expiresAt: Date;
 }
 
-type Ask = (request: Omit<HttpRequest, "token" | "signal">) => Promise<unknown>;
-
-const base = "/workers/subscriptions";
+type Ask = (request: AdminRequest) => Promise<unknown>;
 
 /**
- * Subscriptions to queues that have work, for workers that do not wait for tasks all the time. The token
- * needs the scope `codeq:subscribe`.
+ * Subscriptions of a tenant: made, renewed, listed and deleted.
  *
  * ```ts
- * const { id } = await client.subscriptions.create({ url: "https://worker.example.com/wake" });
- * await client.subscriptions.renew(id, { ttl: "10m" });
+ * for await (const { id, url } of client.admin.subscriptions.list()) console.log(id, url);
  * ```
  */
-export class Subscriptions {
+export class TenantSubscriptions {
   readonly #ask: Ask;
-  readonly #runtime: Runtime;
+  readonly #base: string;
 
-  /** @internal Use `client.subscriptions`. */
-  constructor(ask: Ask, runtime: Runtime) {
+  /** @internal Use `client.admin.subscriptions`. */
+  constructor(ask: Ask, base: string) {
     this.#ask = ask;
-    this.#runtime = runtime;
+    this.#base = base;
   }
 
   /** Subscribes a URL; gives the id, and when it ends. */
@@ -74,7 +70,7 @@ export class Subscriptions {
       groupId: group,
       minIntervalSeconds: secondsOf(minInterval, "minInterval"),
     });
-    return subscribed(await this.#ask({ method: "POST", path: base, body }));
+    return subscribed(await this.#ask({ method: "POST", path: this.#base, body }));
   }
 
   /** Lets a subscription last from now on for so long; gives when it ends. */
@@ -83,17 +79,15 @@ export class Subscriptions {
     { ttl }: { readonly ttl?: Duration | undefined } = {},
   ): Promise<{ readonly id: string; readonly expiresAt: Date }> {
     const body = JSON.stringify({ ttlSeconds: secondsOf(ttl, "ttl") });
-    return subscribed(await this.#ask({ method: "POST", path: `${pathOf(id)}/heartbeat`, body }));
-  }
-
-  async get(id: string): Promise<Subscription> {
-    return subscriptionOf(await this.#ask({ method: "GET", path: pathOf(id) }));
+    return subscribed(
+      await this.#ask({ method: "POST", path: `${this.#pathOf(id)}/heartbeat`, body }),
+    );
   }
 
   /** All of the tenant on whose tasks the token may work, page after page. */
   async *list(): AsyncGenerator<Subscription, void, undefined> {
     for (let after = ""; ; ) {
-      const path = `${base}?${new URLSearchParams({ after })}`;
+      const path = `${this.#base}?${new URLSearchParams({ after })}`;
       const page = (await this.#ask({ method: "GET", path })) as {
         readonly subscriptions: readonly unknown[];
         readonly next?: string;
@@ -105,7 +99,34 @@ export class Subscriptions {
   }
 
   async delete(id: string): Promise<void> {
-    await this.#ask({ method: "DELETE", path: pathOf(id) });
+    await this.#ask({ method: "DELETE", path: this.#pathOf(id) });
+  }
+
+  async get(id: string): Promise<Subscription> {
+    return subscriptionOf(await this.#ask({ method: "GET", path: this.#pathOf(id) }));
+  }
+
+  #pathOf(id: string): string {
+    return `${this.#base}/${encodeURIComponent(id)}`;
+  }
+}
+
+/**
+ * Subscriptions to queues that have work, for workers that do not wait for tasks all the time. The token
+ * needs the scope `codeq:subscribe`.
+ *
+ * ```ts
+ * const { id } = await client.subscriptions.create({ url: "https://worker.example.com/wake" });
+ * await client.subscriptions.renew(id, { ttl: "10m" });
+ * ```
+ */
+export class Subscriptions extends TenantSubscriptions {
+  readonly #runtime: Runtime;
+
+  /** @internal Use `client.subscriptions`. */
+  constructor(ask: Ask, runtime: Runtime) {
+    super(ask, "/workers/subscriptions");
+    this.#runtime = runtime;
   }
 
   /**
@@ -124,10 +145,6 @@ export class Subscriptions {
   listen(options: ListenOptions): Promise<WakeUp> {
     return WakeUps.open(this, this.#runtime, options);
   }
-}
-
-function pathOf(id: string): string {
-  return `${base}/${encodeURIComponent(id)}`;
 }
 
 function secondsOf(duration: Duration | undefined, what: string): number | undefined {

@@ -3,6 +3,8 @@ import { ask, tenant } from "../api.ts";
 import { type Answer, useQuery } from "../query.ts";
 import { useStore } from "../store.ts";
 
+export type GroupState = "open" | "returned" | "resolved" | "ignored" | "snoozed";
+
 export interface FailureGroup {
   /** Also a filter of tasks. */
   readonly id: string;
@@ -15,6 +17,15 @@ export interface FailureGroup {
   readonly lastSeen: string;
   readonly commands: readonly { readonly command: string; readonly count: number }[];
   readonly example: { readonly taskId: string; readonly error: string };
+  /** By the hour; this hour is the last. */
+  readonly trend: readonly number[];
+  readonly state: GroupState;
+  readonly triage?: {
+    readonly by: string;
+    readonly at: string;
+    readonly until?: string;
+    readonly reason?: string;
+  };
 }
 
 interface Page {
@@ -33,7 +44,10 @@ const pagesMax = 10;
 
 export function useFailures(queue: string): Answer<Failures> {
   const of = useStore(tenant);
-  return useQuery(`failures:${of}:${queue}`, () => loadFailures(queue), { everyMs: 5000 });
+  return useQuery(`failures:${of}:${queue}`, () => loadFailures(queue), {
+    everyMs: 5000,
+    follows: queue === "" ? {} : { queue },
+  });
 }
 
 async function loadFailures(command: string): Promise<Failures> {
@@ -60,5 +74,7 @@ function added(before: FailureGroup | undefined, group: FailureGroup): FailureGr
     failed: before.failed + group.failed,
     firstSeen: [before.firstSeen, group.firstSeen].sort()[0] ?? "",
     lastSeen: [before.lastSeen, group.lastSeen].sort()[1] ?? "",
+    trend: before.trend.map((each, hour) => each + (group.trend[hour] ?? 0)),
+    state: [before.state, group.state].includes("returned") ? "returned" : before.state,
   };
 }

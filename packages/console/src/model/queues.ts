@@ -24,6 +24,8 @@ export interface QueueRow extends Depths {
   readonly oldestSeconds?: number | undefined;
   readonly drainSeconds?: number | undefined;
   readonly pause?: Pause | undefined;
+  /** Leases that the topic of the queue allows; undefined for any number. */
+  readonly leasedMax?: number | undefined;
 }
 
 interface Details {
@@ -36,11 +38,12 @@ interface Details {
   readonly oldestSeconds?: number;
   readonly drainSeconds?: number;
   readonly paused?: Pause;
+  readonly inProgressMax?: number;
 }
 
 export function useQueues(): Answer<readonly QueueRow[]> {
   const of = useStore(tenant);
-  return useQuery(`queues:${of}`, loadQueues, { everyMs: 2000 });
+  return useQuery(`queues:${of}`, loadQueues, { everyMs: 2000, follows: {} });
 }
 
 async function loadQueues(): Promise<readonly QueueRow[]> {
@@ -57,6 +60,7 @@ async function loadQueues(): Promise<readonly QueueRow[]> {
     oldestSeconds: rest.oldestSeconds,
     drainSeconds: rest.drainSeconds,
     pause: paused,
+    leasedMax: rest.inProgressMax,
   }));
 }
 

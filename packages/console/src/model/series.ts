@@ -3,6 +3,7 @@ import { ask, tenant } from "../api.ts";
 import type { RatePoint } from "../parts/charts.tsx";
 import { type Answer, useQuery } from "../query.ts";
 import { useStore } from "../store.ts";
+import { failureShare } from "./queues.ts";
 
 interface SeriesPoint {
   readonly at: string;
@@ -15,6 +16,7 @@ interface SeriesPoint {
 interface Series {
   readonly resolution: "minute" | "hour";
   readonly points: readonly SeriesPoint[];
+  readonly usual: readonly (Omit<SeriesPoint, "at"> & { readonly hour: number })[];
 }
 
 export type Range = "1h" | "6h" | "24h" | "7d";
@@ -38,9 +40,48 @@ export function useSeries(range: Range, queue = ""): Answer<readonly RatePoint[]
   const answer = useQuery(
     `series:${of}:${queue}:${resolution}`,
     () => ask<Series>({ path, query: { resolution } }),
-    { everyMs: 10_000 },
+    { everyMs: 10_000, follows: queue === "" ? {} : { queue } },
   );
   return { ...answer, data: answer.data && pointsOf(answer.data, range, Date.now()) };
+}
+
+const trendMinutes = 30;
+
+/** What a queue completed in each of the last minutes. */
+export function useTrend(queue: string): Answer<readonly number[]> {
+  const of = useStore(tenant);
+  const path = `/v1/codeq/admin/queues/${encodeURIComponent(queue)}/series`;
+  const answer = useQuery(
+    `trend:${of}:${queue}`,
+    () => ask<Series>({ path, query: { last: String(trendMinutes) } }),
+    { everyMs: 60_000, follows: { queue } },
+  );
+  return { ...answer, data: answer.data && trendOf(answer.data.points, Date.now()) };
+}
+
+function trendOf(points: readonly SeriesPoint[], nowMs: number): number[] {
+  const last = Math.floor(nowMs / 60_000) - 1;
+  const counts = new Array<number>(trendMinutes).fill(0);
+  for (const { at, completed } of points) {
+    const index = trendMinutes - 1 - (last - Math.floor(Date.parse(at) / 60_000));
+    if (index >= 0 && index < trendMinutes) counts[index] = completed;
+  }
+  return counts;
+}
+
+/** What is usual at this hour, from the last days; undefined when too little is known. */
+export function useUsual():
+  | { readonly enqueuedPerSecond: number; readonly failing: number }
+  | undefined {
+  const of = useStore(tenant);
+  const { data } = useQuery(
+    `usual:${of}`,
+    () => ask<Series>({ path: "/v1/codeq/admin/series", query: { resolution: "hour" } }),
+    { everyMs: 300_000 },
+  );
+  const usual = data?.usual.find(({ hour }) => hour === new Date().getUTCHours());
+  if (usual === undefined) return undefined;
+  return { enqueuedPerSecond: usual.enqueued / 3600, failing: failureShare(usual) };
 }
 
 /** Evenly spaced up to the last whole step, per second. */

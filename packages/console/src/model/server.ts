@@ -8,6 +8,8 @@ export interface Health {
   readonly storage: string;
   readonly durability: string;
   readonly shards?: readonly string[];
+  /** On the disk of the data; undefined when the data is in memory. */
+  readonly freeBytes?: number;
 }
 
 export function useHealth(): Answer<Health> {

@@ -4,6 +4,7 @@
  */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ApiError } from "../api.ts";
+import { changedMs, isLive } from "../feed.ts";
 import { isPaused } from "../query.ts";
 import { listTasks, type TaskPage, type TaskRow } from "./tasks.ts";
 
@@ -23,6 +24,10 @@ export interface TaskList {
 const pageRows = 100;
 export const newsMax: number = pageRows;
 const watchMs = 4000;
+const tickMs = 1000;
+/** With a feed: between two looks when something happened, and when nothing did. */
+const liveMs = 2000;
+const restMs = 20_000;
 
 interface Loaded {
   readonly tasks: readonly TaskRow[];
@@ -56,7 +61,7 @@ export function useTaskList(query: Query | undefined, of: string): TaskList {
     const own = new TaskSource(query, setLoaded);
     source.current = own;
     own.load();
-    const timer = setInterval(() => own.look(), watchMs);
+    const timer = setInterval(() => own.watch(), tickMs);
     return () => {
       clearInterval(timer);
       own.close();
@@ -76,6 +81,7 @@ class TaskSource {
   readonly #show: (loaded: Loaded) => void;
   #now = nothing;
   #isAsking = false;
+  #askedMs = 0;
   #isClosed = false;
 
   constructor(query: Query, show: (loaded: Loaded) => void) {
@@ -92,9 +98,18 @@ class TaskSource {
     if (next !== undefined) this.#ask(next, (page) => this.#append(this.#now, page));
   }
 
-  /** What changed in the rows that are shown, and how many stand above them by now. */
-  look(): void {
+  /** Looks when something may have changed. */
+  watch(): void {
     if (document.hidden || isPaused.get()) return;
+    const command = this.#query["command"];
+    const follows = command === undefined ? {} : { queue: command };
+    const ageMs = Date.now() - this.#askedMs;
+    const isChanged = changedMs(follows) >= this.#askedMs && ageMs >= liveMs;
+    if (isLive.get() ? isChanged || ageMs >= restMs : ageMs >= watchMs) this.#look();
+  }
+
+  /** What changed in the rows that are shown, and how many stand above them by now. */
+  #look(): void {
     this.#ask(undefined, ({ tasks, total }) => {
       const { tasks: known } = this.#now;
       const fresh = new Map(tasks.map((task) => [task.id, task]));
@@ -127,6 +142,7 @@ class TaskSource {
   #ask(after: string | undefined, take: (page: TaskPage) => void): void {
     if (this.#isAsking) return;
     this.#isAsking = true;
+    this.#askedMs = Date.now();
     listTasks(this.#query, { after, limit: pageRows }).then(
       (page) => {
         this.#isAsking = false;

@@ -45,6 +45,9 @@ export interface TaskRow {
   /** The earliest first; only of a task that was asked for by itself. */
   readonly deliveries?: readonly Delivery[];
   readonly deliveriesOmitted?: number;
+  /** What its worker said last. */
+  readonly progress?: { readonly percent: number; readonly text: string; readonly at: string };
+  readonly logs?: readonly { readonly at: string; readonly text: string }[];
 }
 
 export interface TaskPage {
@@ -90,7 +93,14 @@ export interface InspectedTask {
     readonly status: string;
     readonly error?: string;
     readonly completedAt: string;
-    readonly artifacts?: readonly { readonly name: string; readonly url: string }[];
+    readonly artifacts?: readonly {
+      readonly name: string;
+      readonly url: string;
+      readonly bytes?: number;
+      readonly contentType?: string;
+      /** Of a file that the server keeps; others are links. */
+      readonly sha256?: string;
+    }[];
   };
   /** As the worker sent it. */
   readonly resultText: string | undefined;

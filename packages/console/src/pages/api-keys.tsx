@@ -3,9 +3,9 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { ask, tenant } from "../api.ts";
 import { plural } from "../format.ts";
-import { ActionDialog, closeDialog, Dialog, openDialog } from "../overlays/dialog.tsx";
+import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
+import { showOnce } from "../overlays/shown-once.tsx";
 import { Given, Nothing, Pending, Time } from "../parts/basics.tsx";
-import { CodeBox } from "../parts/code-box.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { invalidate, useQuery } from "../query.ts";
 import { useStore } from "../store.ts";
@@ -161,6 +161,7 @@ const kinds = {
       "codeq:subscribe",
     ],
   },
+  viewer: { role: "viewer", scopes: [] },
   admin: { role: "admin", scopes: ["codeq:create"] },
 } as const;
 type Kind = keyof typeof kinds;
@@ -169,7 +170,11 @@ function CreateKey(): JSX.Element {
   const [name, setName] = useState("");
   const [kind, setKind] = useState<Kind>("producer");
   const [days, setDays] = useState("90");
-  const { role, scopes } = kinds[kind];
+  const [hidesPayloads, setHidesPayloads] = useState(false);
+  const { role } = kinds[kind];
+  const mayHide = kind === "viewer" || kind === "admin";
+  const hidden = mayHide && hidesPayloads ? ["codeq:payloads-hidden"] : [];
+  const scopes = [...kinds[kind].scopes, ...hidden];
   const expires = Number(days) > 0 ? { expiresInSeconds: Number(days) * 86_400 } : {};
   const worksOn = kind === "worker" ? { eventTypes: ["*"] } : {};
   const body = { name: name.trim(), role, scopes, ...worksOn, ...expires };
@@ -183,8 +188,7 @@ function CreateKey(): JSX.Element {
       run={async () => {
         const { token } = await ask<{ token: string }>(call);
         invalidate("keys");
-        // Opened after this dialog has closed itself.
-        setTimeout(() => openDialog(() => <CreatedKey name={name.trim()} token={token} />));
+        showOnce({ title: `${name.trim()} was created`, label: "API key", text: token });
       }}
     >
       <label class="field">
@@ -200,9 +204,20 @@ function CreateKey(): JSX.Element {
         >
           <option value="producer">a producer: creates tasks</option>
           <option value="worker">a worker: claims tasks of all queues</option>
+          <option value="viewer">a viewer: this console, without changing anything</option>
           <option value="admin">an admin: this console, and all of the tenant</option>
         </select>
       </label>
+      {mayHide ? (
+        <label class="opt">
+          <input
+            type="checkbox"
+            checked={hidesPayloads}
+            onChange={(event) => setHidesPayloads(event.currentTarget.checked)}
+          />
+          Hide payloads and results
+        </label>
+      ) : null}
       <label class="field">
         <span>Ends after days; 0 for never</span>
         <input
@@ -213,30 +228,5 @@ function CreateKey(): JSX.Element {
         />
       </label>
     </ActionDialog>
-  );
-}
-
-function CreatedKey({
-  name,
-  token,
-}: {
-  readonly name: string;
-  readonly token: string;
-}): JSX.Element {
-  return (
-    <Dialog label="The key was created">
-      <header>
-        <h2>{name} was created</h2>
-        <p class="muted">Copy it now, it won't be shown again.</p>
-      </header>
-      <div class="body">
-        <CodeBox text={token} label="API key" />
-      </div>
-      <footer>
-        <button class="btn primary" type="button" data-first="" onClick={closeDialog}>
-          Done
-        </button>
-      </footer>
-    </Dialog>
   );
 }

@@ -112,7 +112,7 @@ function Records({ records }: { readonly records: readonly AuditRecord[] }): JSX
                   <span class="faint"> ×{count(record.count)}</span>
                 )}
               </td>
-              <td class="full">
+              <td class="full any">
                 <Given
                   text={[record.target, record.detail].filter(Boolean).join(" · ")}
                   max={200}

@@ -1,19 +1,24 @@
 /** Dead letters by cause: what fails, how often, and replay or delete what belongs together. */
 import type { JSX } from "preact";
 import { count, plural, shortId } from "../format.ts";
-import { type FailureGroup, useFailures } from "../model/failures.ts";
+import { type FailureGroup, type GroupState, useFailures } from "../model/failures.ts";
+import { Act } from "../parts/act.tsx";
 import { Given, Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { Sparkline } from "../parts/sparkline.tsx";
 import { href, useLocation } from "../router.ts";
 import { askCanary } from "./jobs.tsx";
 import { askDeadLetters } from "./task-actions.tsx";
+import { GroupBadge, stateWords, TriageButtons, TriageLine } from "./triage.tsx";
 
 export function Failures(): JSX.Element {
   const { query } = useLocation();
   const queue = query.get("queue") ?? "";
   const { data, error } = useFailures(queue);
   if (data === undefined) return <Pending error={error} />;
-  const { groups, isPartial } = data;
+  const { isPartial } = data;
+  const view = viewOf(query.get("state"));
+  const groups = data.groups.filter(({ state }) => views[view].includes(state));
   const chosen = groups.find(({ id }) => id === query.get("group")) ?? groups[0];
   const total = groups.reduce((sum, group) => sum + group.count, 0);
   return (
@@ -40,10 +45,11 @@ export function Failures(): JSX.Element {
           </a>
         </div>
       </div>
+      <StateViews all={data.groups} view={view} queue={queue} />
       {chosen === undefined ? (
         <section class="panel">
-          <Nothing icon="check" title="No dead letters">
-            <p>A task becomes one when its last attempt fails.</p>
+          <Nothing icon="check" title={view === "open" ? "No open failures" : "No such group"}>
+            <p>A task becomes a dead letter when its last attempt fails.</p>
           </Nothing>
         </section>
       ) : (
@@ -55,6 +61,7 @@ export function Failures(): JSX.Element {
                   key={group.id}
                   group={group}
                   queue={queue}
+                  view={view}
                   isCurrent={group === chosen}
                 />
               ))}
@@ -67,17 +74,55 @@ export function Failures(): JSX.Element {
   );
 }
 
+/** What each view of the inbox shows. */
+const views: Readonly<Record<View, readonly GroupState[]>> = {
+  open: ["open", "returned"],
+  snoozed: ["snoozed"],
+  ignored: ["ignored"],
+  resolved: ["resolved"],
+};
+type View = "open" | "snoozed" | "ignored" | "resolved";
+const viewNames = ["open", "snoozed", "ignored", "resolved"] as const;
+
+function viewOf(text: string | null): View {
+  return viewNames.find((name) => name === text) ?? "open";
+}
+
+function StateViews(props: {
+  readonly all: readonly FailureGroup[];
+  readonly view: View;
+  readonly queue: string;
+}): JSX.Element {
+  return (
+    <nav class="views" aria-label="Groups by state">
+      {viewNames.map((name) => (
+        <a
+          key={name}
+          href={href("/failures", { queue: props.queue, state: name === "open" ? "" : name })}
+          aria-current={name === props.view ? "true" : undefined}
+        >
+          {stateWords[name]}{" "}
+          <span class="n">
+            {count(props.all.filter(({ state }) => views[name].includes(state)).length)}
+          </span>
+        </a>
+      ))}
+    </nav>
+  );
+}
+
 interface LineProps {
   readonly group: FailureGroup;
   readonly queue: string;
+  readonly view: View;
   readonly isCurrent: boolean;
 }
 
-function GroupLine({ group, queue, isCurrent }: LineProps): JSX.Element {
+function GroupLine({ group, queue, view, isCurrent }: LineProps): JSX.Element {
   return (
     <li>
       <a
-        href={href("/failures", { queue, group: group.id })}
+        href={href("/failures", { queue, state: view === "open" ? "" : view, group: group.id })}
         aria-current={isCurrent ? "true" : undefined}
       >
         <span class="m">
@@ -86,11 +131,20 @@ function GroupLine({ group, queue, isCurrent }: LineProps): JSX.Element {
         <span class="c">{count(group.count)}</span>
         <span class="w">
           <bdi>{group.commands.map(({ command }) => command).join(", ")}</bdi> ·{" "}
-          <Time at={group.lastSeen} />
+          <Time at={group.lastSeen} /> <GroupBadge state={group.state} />
+        </span>
+        <span class="tr">
+          <Trend group={group} />
         </span>
       </a>
     </li>
   );
+}
+
+function Trend({ group }: { readonly group: FailureGroup }): JSX.Element {
+  const today = group.trend.reduce((sum, each) => sum + each, 0);
+  const label = `${plural(today, "failure")} in the last 24 hours, ${count(group.trend.at(-1) ?? 0)} in this hour`;
+  return <Sparkline values={group.trend} label={label} tone="dead" />;
 }
 
 function GroupPanel({ group }: { readonly group: FailureGroup }): JSX.Element {
@@ -105,26 +159,18 @@ function GroupPanel({ group }: { readonly group: FailureGroup }): JSX.Element {
       note={id}
       actions={
         <>
-          <button
-            class="btn sm danger"
-            type="button"
-            onClick={() => askDeadLetters("delete", selection)}
-          >
+          <Act class="btn sm danger" onClick={() => askDeadLetters("delete", selection)}>
             <Icon name="trash" small />
             Delete…
-          </button>
-          <button class="btn sm" type="button" onClick={() => askDeadLetters("replay", selection)}>
+          </Act>
+          <Act class="btn sm" onClick={() => askDeadLetters("replay", selection)}>
             <Icon name="replay" small />
             Replay…
-          </button>
-          <button
-            class="btn sm primary"
-            type="button"
-            onClick={() => askCanary(filter, `group:${id}`)}
-          >
+          </Act>
+          <Act class="btn sm primary" onClick={() => askCanary(filter, `group:${id}`)}>
             <Icon name="shield" small />
             Replay as a canary…
-          </button>
+          </Act>
         </>
       }
     >
@@ -132,6 +178,10 @@ function GroupPanel({ group }: { readonly group: FailureGroup }): JSX.Element {
         <p class="fp">
           <Pattern text={group.text} />
         </p>
+        <TriageLine group={group} />
+        <div class="row wrap">
+          <TriageButtons group={group} />
+        </div>
         <div class="meta">
           <span>
             <i>Dead letters</i>

@@ -5,6 +5,7 @@ import { ask } from "../api.ts";
 import { count, plural, share } from "../format.ts";
 import { type Job, jobsPath, useJobs } from "../model/jobs.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
+import { Act } from "../parts/act.tsx";
 import { Given, Nothing, Pending, Time } from "../parts/basics.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
 import { invalidate, useQuery } from "../query.ts";
@@ -75,16 +76,15 @@ function JobLine({ job }: { readonly job: Job }): JSX.Element {
       <span class="row">
         {isOpen ? (
           <>
-            <button
+            <Act
               class="btn sm"
-              type="button"
               onClick={() => void act(job, job.state === "paused" ? "resume" : "pause")}
             >
               {job.state === "paused" ? "Resume" : "Pause"}
-            </button>
-            <button class="btn sm danger" type="button" onClick={() => void act(job, "abort")}>
+            </Act>
+            <Act class="btn sm danger" onClick={() => void act(job, "abort")}>
               Abort
-            </button>
+            </Act>
           </>
         ) : null}
       </span>

@@ -8,6 +8,8 @@ export interface NavEntry {
   /** Pressed after G. */
   readonly key?: string;
   readonly forOperators?: boolean;
+  /** Not for viewers. */
+  readonly forAdmins?: boolean;
 }
 
 export const navigation: readonly {
@@ -23,13 +25,15 @@ export const navigation: readonly {
       { path: "/failures", title: "Failures", icon: "failures", key: "f" },
       { path: "/jobs", title: "Bulk jobs", icon: "bulk", key: "b" },
       { path: "/workers", title: "Workers", icon: "workers", key: "w" },
-      { path: "/enqueue", title: "Enqueue", icon: "plus", key: "e" },
+      { path: "/enqueue", title: "Enqueue", icon: "plus", key: "e", forAdmins: true },
     ],
   },
   {
     title: "Platform",
     entries: [
       { path: "/webhooks", title: "Webhooks", icon: "webhooks", key: "h" },
+      { path: "/subscriptions", title: "Subscriptions", icon: "link", key: "u" },
+      { path: "/topics", title: "Topics", icon: "bookmark", key: "p" },
       { path: "/cluster", title: "Cluster", icon: "cluster", key: "c" },
     ],
   },
@@ -37,8 +41,8 @@ export const navigation: readonly {
     title: "Access",
     entries: [
       { path: "/tenants", title: "Tenants", icon: "tenants", forOperators: true },
-      { path: "/keys", title: "API keys", icon: "keys", key: "k" },
-      { path: "/audit", title: "Audit", icon: "audit", key: "a" },
+      { path: "/keys", title: "API keys", icon: "keys", key: "k", forAdmins: true },
+      { path: "/audit", title: "Audit", icon: "audit", key: "a", forAdmins: true },
       { path: "/settings", title: "Settings", icon: "settings", key: "s" },
     ],
   },

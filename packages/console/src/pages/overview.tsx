@@ -1,11 +1,13 @@
 /** "Is it healthy?", answered first; then what to do, and what there is. */
 import type { ComponentChildren, JSX } from "preact";
 import { type Attention, attentionOf } from "../attention.ts";
-import { count, duration, plural, rate, share } from "../format.ts";
+import { bytes, count, duration, plural, rate, share } from "../format.ts";
 import { failureShare, type QueueRow, useQueues } from "../model/queues.ts";
-import { useHealth, useWorkers } from "../model/server.ts";
+import { useUsual } from "../model/series.ts";
+import { type Health, useHealth, useWorkers } from "../model/server.ts";
 import { DepthBar, Given, Nothing, Panel, Pending } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { QueueTrend } from "../parts/queue-trend.tsx";
 import { useNow } from "../preferences.ts";
 import { href } from "../router.ts";
 import { type Session, session } from "../session.ts";
@@ -111,10 +113,18 @@ function Stats(props: Parameters<typeof attentionOf>[0] & { durability: string }
     .filter(({ pause }) => pause === undefined)
     .map((each) => each.oldestSeconds ?? 0);
   const oldest = Math.max(0, ...ages);
-  const isOpen = health === undefined || health.storage === "open";
+  const usual = useUsual();
   return (
     <section class="stats" aria-label="Health">
-      <Stat label="Tasks per second" to={href("/queues")} note="over the last minute">
+      <Stat
+        label="Tasks per second"
+        to={href("/queues")}
+        note={
+          usual === undefined
+            ? "over the last minute"
+            : `usually ${rate(usual.enqueuedPerSecond)} in at this hour`
+        }
+      >
         {rate(rates.enqueued)}
         <small>in</small>
         <span class="then">{rate(rates.completed)}</span>
@@ -134,7 +144,7 @@ function Stats(props: Parameters<typeof attentionOf>[0] & { durability: string }
         label="Failure rate"
         to={href("/failures")}
         level={failing >= failingShare ? "bad" : undefined}
-        note="of attempts"
+        note={usual === undefined ? "of attempts" : `usually ${share(usual.failing)}`}
       >
         {share(failing)}
       </Stat>
@@ -154,14 +164,7 @@ function Stats(props: Parameters<typeof attentionOf>[0] & { durability: string }
       >
         {count(sum("dead"))}
       </Stat>
-      <Stat
-        label="Storage"
-        to={href("/settings")}
-        level={isOpen ? undefined : "bad"}
-        note={isOpen ? "accepts writes" : "refuses writes"}
-      >
-        {health?.storage ?? "…"}
-      </Stat>
+      <DiskStat health={health} />
       <Stat
         label="Durability"
         to={href("/settings")}
@@ -170,6 +173,21 @@ function Stats(props: Parameters<typeof attentionOf>[0] & { durability: string }
         {props.durability}
       </Stat>
     </section>
+  );
+}
+
+function DiskStat({ health }: { readonly health: Health | undefined }): JSX.Element {
+  const isOpen = health === undefined || health.storage === "open";
+  const free = health?.freeBytes;
+  return (
+    <Stat
+      label="Disk"
+      to={href("/settings")}
+      level={isOpen ? undefined : "bad"}
+      note={isOpen ? "accepts writes" : `${health.storage}: refuses writes`}
+    >
+      {free === undefined ? (health?.storage ?? "…") : `${bytes(free)} free`}
+    </Stat>
   );
 }
 
@@ -258,6 +276,7 @@ function MostWaiting({ queues }: { readonly queues: readonly QueueRow[] }): JSX.
               <th class="num">In/s</th>
               <th class="num">Out/s</th>
               <th class="num">Drains</th>
+              <th class="lo2">Completed, 30 m</th>
             </tr>
           </thead>
           <tbody>
@@ -285,6 +304,9 @@ function MostWaiting({ queues }: { readonly queues: readonly QueueRow[] }): JSX.
                 </td>
                 <td class="num" data-l="Drains">
                   {drainText(row)}
+                </td>
+                <td class="lo2 gone">
+                  <QueueTrend queue={row.name} />
                 </td>
               </tr>
             ))}

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { count, duration, rate, share } from "../format.ts";
 import { failureShare, type QueueRow, useQueues } from "../model/queues.ts";
 import { type Range, useSeries } from "../model/series.ts";
+import { Act } from "../parts/act.tsx";
 import { Choices, DepthBar, Given, Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
 import { RateChart, RateLegend } from "../parts/charts.tsx";
 import { Icon } from "../parts/icon.tsx";
@@ -73,21 +74,21 @@ function Actions({ queue }: { readonly queue: QueueRow }): JSX.Element {
         Enqueue
       </a>
       {queue.pause === undefined ? (
-        <button class="btn" type="button" onClick={() => askPauseQueue(queue)}>
+        <Act class="btn" onClick={() => askPauseQueue(queue)}>
           <Icon name="pause" />
           Pause…
-        </button>
+        </Act>
       ) : (
-        <button class="btn" type="button" onClick={() => void resumeQueue(queue.name)}>
+        <Act class="btn" onClick={() => void resumeQueue(queue.name)}>
           <Icon name="play" />
           Resume
-        </button>
+        </Act>
       )}
       {queue.dead === 0 ? null : (
-        <button class="btn danger" type="button" onClick={() => askDeleteDead(queue)}>
+        <Act class="btn danger" onClick={() => askDeleteDead(queue)}>
           <Icon name="trash" />
           Delete dead letters…
-        </button>
+        </Act>
       )}
     </div>
   );

@@ -4,9 +4,11 @@ import { useState } from "preact/hooks";
 import { count, duration, plural, rate } from "../format.ts";
 import { rowKeys, useKeys } from "../keys.ts";
 import { type QueueRow, useQueues } from "../model/queues.ts";
+import { Act } from "../parts/act.tsx";
 import { Choices, DepthBar, Given, Kbd, Nothing, Pending, Time } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { PadRow } from "../parts/pad-row.tsx";
+import { QueueTrend } from "../parts/queue-trend.tsx";
 import { useVirtualRows } from "../parts/virtual-rows.ts";
 import { href } from "../router.ts";
 import { drainText } from "./queue.tsx";
@@ -148,6 +150,7 @@ function QueueTable({ rows }: { readonly rows: readonly QueueRow[] }): JSX.Eleme
             <th class="num">In/s</th>
             <th class="num">Out/s</th>
             <th class="num">Drains</th>
+            <th class="lo2">Completed, 30 m</th>
             <th class="num lo2">Leased</th>
             <th>
               <span class="sr">Actions</span>
@@ -155,11 +158,11 @@ function QueueTable({ rows }: { readonly rows: readonly QueueRow[] }): JSX.Eleme
           </tr>
         </thead>
         <tbody>
-          <PadRow columns={9} px={view.before} />
+          <PadRow columns={11} px={view.before} />
           {rows.slice(view.from, view.to).map((row, at) => (
             <Row key={row.name} row={row} top={top} index={view.from + at} />
           ))}
-          <PadRow columns={9} px={view.after} />
+          <PadRow columns={11} px={view.after} />
         </tbody>
       </table>
     </div>
@@ -212,21 +215,30 @@ function Row({ row, top, index }: { row: QueueRow; top: number; index: number })
       <td class="num" data-l="Drains">
         <Drain row={row} />
       </td>
-      <td class="num lo2 gone">{count(row.leased)}</td>
+      <td class="lo2 gone">
+        <QueueTrend queue={name} />
+      </td>
+      <td class={`num lo2 gone ${isFull(row) ? "warn" : ""}`}>
+        {count(row.leased)}
+        {row.leasedMax === undefined ? "" : ` of ${count(row.leasedMax)}`}
+      </td>
       <td>
         <div class="acts">
-          <button
+          <Act
             class="btn ghost icon sm"
-            type="button"
             aria-label={`${pause === undefined ? "Pause" : "Resume"} ${name}`}
             onClick={() => (pause === undefined ? askPauseQueue(row) : void resumeQueue(name))}
           >
             <Icon name={pause === undefined ? "pause" : "play"} small />
-          </button>
+          </Act>
         </div>
       </td>
     </tr>
   );
+}
+
+function isFull({ leased, leasedMax }: QueueRow): boolean {
+  return leasedMax !== undefined && leased >= leasedMax;
 }
 
 function Drain({ row }: { readonly row: QueueRow }): JSX.Element {

@@ -5,7 +5,7 @@ import { ask } from "../api.ts";
 import { count, plural, shortId } from "../format.ts";
 import { jsonProblem } from "../json-lines.ts";
 import { forEach, type TaskRow, taskPath } from "../model/tasks.ts";
-import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
+import { ActionDialog, openDialog, type ShownCall } from "../overlays/dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { invalidate, useQuery } from "../query.ts";
 import { href, navigate } from "../router.ts";
@@ -277,22 +277,31 @@ function DeadLettersDialog({
   );
 }
 
-export function askCancelMany(ids: readonly string[]): void {
-  const call = { method: "POST", path: taskPath(ids[0] ?? "", "/cancel"), body: {} } as const;
+const each = {
+  cancel: { verb: "Cancel", done: "Cancelled", method: "POST", path: "/cancel", body: {} },
+  delete: { verb: "Delete", done: "Deleted", method: "DELETE", path: "", body: undefined },
+} as const;
+
+/** Tasks that were chosen one by one. */
+export function askEach(action: keyof typeof each, ids: readonly string[]): void {
+  const { verb, done: word, method, path, body } = each[action];
+  const callOf = (id: string): ShownCall => ({ method, path: taskPath(id, path), body });
   openDialog(() => (
     <ActionDialog
-      title={`Cancel ${plural(ids.length, "task")}?`}
-      about="One call for each task. Tasks that have ended are left as they are."
-      button={`Cancel ${plural(ids.length, "task")}`}
+      title={`${verb} ${plural(ids.length, "task")}?`}
+      about={
+        action === "cancel"
+          ? "One call for each task. Tasks that have ended are left as they are."
+          : "One call for each task. Payloads, results and errors are removed for good."
+      }
+      button={`${verb} ${plural(ids.length, "task")}`}
       isFinal
       confirm={String(ids.length)}
-      call={call}
+      call={callOf(ids[0] ?? "")}
       run={async () => {
-        const cancel = (id: string): Promise<unknown> =>
-          ask({ method: "POST", path: taskPath(id, "/cancel"), body: {} });
-        const { done, refused, firstProblem } = await forEach(ids, cancel);
+        const { done, refused, firstProblem } = await forEach(ids, (id) => ask(callOf(id)));
         tell(
-          `Cancelled ${plural(done, "task")}${refused === 0 ? "" : `, ${count(refused)} refused: ${firstProblem}`}`,
+          `${word} ${plural(done, "task")}${refused === 0 ? "" : `, ${count(refused)} refused: ${firstProblem}`}`,
         );
         invalidate();
       }}

@@ -1,7 +1,8 @@
 /** One task: where it is and why, what it carries, what came of it, what can be done. */
 import type { ComponentChildren, JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { curlOf, tenant } from "../api.ts";
+import { watchTask } from "../feed.ts";
 import { bytes, duration, plural, shortId } from "../format.ts";
 import { useKeys } from "../keys.ts";
 import {
@@ -11,6 +12,7 @@ import {
   type TaskRow,
   taskPath,
 } from "../model/tasks.ts";
+import { Act } from "../parts/act.tsx";
 import { Given, Kbd, Nothing, Panel, Pending, State, Time } from "../parts/basics.tsx";
 import { copyText } from "../parts/code-box.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
@@ -19,15 +21,26 @@ import { Menu } from "../parts/menu.tsx";
 import { payloads, useNow } from "../preferences.ts";
 import { useQuery } from "../query.ts";
 import { href } from "../router.ts";
+import { mayAct, session } from "../session.ts";
 import { useStore } from "../store.ts";
 import { enqueueLike } from "./enqueue.tsx";
 import { Explain } from "./explain.tsx";
 import { askCancel, askDelete, askEdit, askMove, replayTask, runNow } from "./task-actions.tsx";
+import { TaskCallback } from "./task-callback.tsx";
+import { TaskFiles } from "./task-files.tsx";
 import { TaskLife } from "./task-life.tsx";
+import { TaskReport } from "./task-report.tsx";
 
 export function TaskDetails({ id }: { readonly id: string }): JSX.Element {
   const of = useStore(tenant);
-  const { data, error } = useQuery(`task:${of}:${id}`, () => inspectTask(id), { everyMs: 2000 });
+  const { data, error } = useQuery(`task:${of}:${id}`, () => inspectTask(id), {
+    everyMs: 2000,
+    follows: { task: id },
+  });
+  useEffect(() => {
+    watchTask(id);
+    return () => watchTask("");
+  }, [id]);
   if (data === undefined || (error !== undefined && error.status === 404)) {
     if (error === undefined || error.status !== 404) return <Pending error={error} />;
     return (
@@ -38,14 +51,19 @@ export function TaskDetails({ id }: { readonly id: string }): JSX.Element {
       </Nothing>
     );
   }
-  const { task } = data;
+  const { task, result } = data;
   return (
     <>
       <Head task={task} />
       <div class="cols c-side">
         <div class="cols">
+          <TaskReport task={task} />
           <TaskLife task={task} />
           <Texts inspected={data} />
+          {result?.artifacts === undefined ? null : (
+            <TaskFiles id={task.id} artifacts={result.artifacts} />
+          )}
+          {task.webhook === undefined ? null : <TaskCallback task={task} />}
         </div>
         <div class="cols">
           <Explain task={task} />
@@ -106,7 +124,7 @@ function Head({ task }: { readonly task: TaskRow }): JSX.Element {
   const actions = actionsOf(task);
   const keys = Object.fromEntries(actions.map(({ key = "", run }) => [key, run]));
   const why = (): void => document.getElementById("whyp")?.scrollIntoView({ block: "center" });
-  useKeys({ ...keys, w: why });
+  useKeys({ ...(mayAct() ? keys : {}), w: why });
   const create = {
     method: "POST",
     url: "/v1/codeq/tasks",
@@ -133,16 +151,15 @@ function Head({ task }: { readonly task: TaskRow }): JSX.Element {
         </button>
         <div class="acts">
           {actions.map((action, at) => (
-            <button
+            <Act
               key={action.text}
               class={`btn ${at === 0 && action.isDanger !== true ? "primary" : ""} ${action.isDanger === true ? "danger" : ""}`}
-              type="button"
               onClick={action.run}
             >
               <Icon name={action.icon} />
               {action.text}
               {action.key === undefined ? null : <Kbd>{action.key.toUpperCase()}</Kbd>}
-            </button>
+            </Act>
           ))}
           <Menu label="More actions" icon="more" isBare>
             <button
@@ -212,7 +229,8 @@ type Tab = "payload" | "result" | "error";
 
 function Texts({ inspected }: { readonly inspected: InspectedTask }): JSX.Element {
   const { task, result, resultText } = inspected;
-  const isHidden = useStore(payloads) === "hidden";
+  const isHiddenByServer = useStore(session)?.payloads === "hidden";
+  const isHidden = useStore(payloads) === "hidden" || isHiddenByServer;
   const error = result?.error ?? task.error;
   const texts: Readonly<Record<Tab, string | undefined>> = {
     payload: task.payload,
@@ -244,14 +262,16 @@ function Texts({ inspected }: { readonly inspected: InspectedTask }): JSX.Elemen
           ))}
         </div>
         <div class="right">
-          <button
-            class="btn ghost sm"
-            type="button"
-            onClick={() => payloads.set(isHidden ? "shown" : "hidden")}
-          >
-            <Icon name="eyeoff" small />
-            {isHidden ? "Show" : "Hide"}
-          </button>
+          {isHiddenByServer ? null : (
+            <button
+              class="btn ghost sm"
+              type="button"
+              onClick={() => payloads.set(isHidden ? "shown" : "hidden")}
+            >
+              <Icon name="eyeoff" small />
+              {isHidden ? "Show" : "Hide"}
+            </button>
+          )}
           <button
             class="btn ghost sm"
             type="button"
@@ -264,7 +284,11 @@ function Texts({ inspected }: { readonly inspected: InspectedTask }): JSX.Elemen
         </div>
       </div>
       <div role="tabpanel" id="task-text" aria-labelledby={`tab-${tab}`}>
-        {isHidden ? (
+        {isHiddenByServer && tab !== "error" ? (
+          <Nothing icon="eyeoff" title="Hidden by your role">
+            <p>An admin can create a key without the scope codeq:payloads-hidden.</p>
+          </Nothing>
+        ) : isHidden && !isHiddenByServer ? (
           <Nothing icon="eyeoff" title="Hidden on this screen" />
         ) : text === undefined ? (
           <Nothing icon="tasks" title={missing(tab, task)} />
@@ -272,16 +296,6 @@ function Texts({ inspected }: { readonly inspected: InspectedTask }): JSX.Elemen
           <JsonView text={text} label={names[tab]} />
         )}
       </div>
-      {result?.artifacts === undefined ? null : (
-        <div class="panel-foot">
-          Artifacts:
-          {result.artifacts.map(({ name, url }) => (
-            <span key={name}>
-              <Given text={name} max={200} /> <code>{url.slice(0, 200)}</code>
-            </span>
-          ))}
-        </div>
-      )}
     </section>
   );
 }
@@ -336,9 +350,26 @@ function factsOf(task: TaskRow): Fact[] {
     ["Replay of", link(task.replayOf)],
     ["Replayed as", link(task.replayedAs)],
     ["Idempotency key", text(task.idempotencyKey)],
-    ["Webhook", text(task.webhook)],
-    ["Trace", text(task.traceParent?.split("-")[1])],
+    ["Trace", traceOf(task)],
   ];
+}
+
+function traceOf({ traceParent }: TaskRow): ComponentChildren {
+  const id = traceParent?.split("-")[1];
+  if (id === undefined) return undefined;
+  const template = session.get()?.traceUrl;
+  if (template !== undefined) {
+    return (
+      <a class="mono" href={template.replace("{traceId}", encodeURIComponent(id))} rel="noreferrer">
+        {shortId(id)}
+      </a>
+    );
+  }
+  return (
+    <button class="btn ghost sm mono" type="button" onClick={() => copyText(id)}>
+      <Given text={id} max={64} /> <Icon name="copy" small />
+    </button>
+  );
 }
 
 function lastsOf(task: TaskRow, nowMs: number): Fact[] {

@@ -9,6 +9,7 @@ import { useQueues } from "../model/queues.ts";
 import { newsMax, type TaskList, useTaskList } from "../model/task-list.ts";
 import { allTasks, exportMax, stateOf, type TaskRow } from "../model/tasks.ts";
 import { showApiCalls } from "../overlays/api-calls.tsx";
+import { Act } from "../parts/act.tsx";
 import { Given, Kbd, Nothing, Pending, State, Time } from "../parts/basics.tsx";
 import { FilterBar } from "../parts/filter-bar.tsx";
 import { Icon } from "../parts/icon.tsx";
@@ -16,10 +17,12 @@ import { Menu } from "../parts/menu.tsx";
 import { PadRow } from "../parts/pad-row.tsx";
 import { useVirtualRows } from "../parts/virtual-rows.ts";
 import { href, navigate, useLocation } from "../router.ts";
+import { mayAct } from "../session.ts";
 import { createStore, keep, readKept, useStore } from "../store.ts";
 import { filterQuery, parseFilter } from "../task-filter.ts";
 import { tell, tellProblem } from "../toasts.tsx";
-import { askCancelMany, askDeadLetters, type Selection } from "./task-actions.tsx";
+import { askBulkJob } from "./bulk-job.tsx";
+import { askDeadLetters, askEach, type Selection } from "./task-actions.tsx";
 
 const rowPx = 37;
 
@@ -85,7 +88,7 @@ export function Tasks(): JSX.Element {
     ...rowKeys("#task-list tbody tr[data-row]"),
     "/": () => document.getElementById("task-filter")?.focus(),
     r: () => {
-      if (chosen.size > 0) askDeadLetters("replay", selection);
+      if (chosen.size > 0 && mayAct()) askDeadLetters("replay", selection);
     },
   });
   return (
@@ -143,7 +146,7 @@ export function Tasks(): JSX.Element {
         <BulkBar
           selection={selection}
           total={list.total}
-          isDead={filter.query["place"] === "dead"}
+          place={filter.query["place"]}
           isAll={isAll}
           onAll={() => setAll(true)}
           onClear={() => {
@@ -490,20 +493,24 @@ function TaskCell({ name, task }: { readonly name: Column; readonly task: TaskRo
 interface BulkProps {
   readonly selection: Selection;
   readonly total: number | undefined;
-  readonly isDead: boolean;
+  /** Where all of them are, if the filter says so. */
+  readonly place: string | undefined;
   readonly isAll: boolean;
   readonly onAll: () => void;
   readonly onClear: () => void;
 }
 
-function BulkBar({ selection, total, isDead, isAll, onAll, onClear }: BulkProps): JSX.Element {
+function BulkBar({ selection, total, place, isAll, onAll, onClear }: BulkProps): JSX.Element {
+  const isDead = place === "dead";
+  const action = place === "done" || place === "failed" ? "delete" : "cancel";
+  const { ids, filter, shown } = selection;
   const size = isAll
     ? `All ${total === undefined ? "" : count(total)} matching`
     : count(selection.ids.length);
   return (
     <div class="bulk" role="toolbar" aria-label="Actions on selected tasks">
       <b>{size} selected</b>
-      {isAll || !isDead ? null : (
+      {isAll ? null : (
         <button class="btn sm ghost link" type="button" onClick={onAll}>
           Select all {total === undefined ? "" : count(total)} matching
         </button>
@@ -511,28 +518,25 @@ function BulkBar({ selection, total, isDead, isAll, onAll, onClear }: BulkProps)
       <span class="sep wide-only" />
       {isDead ? (
         <>
-          <button
-            class="btn primary sm"
-            type="button"
-            onClick={() => askDeadLetters("replay", selection)}
-          >
+          <Act class="btn primary sm" onClick={() => askDeadLetters("replay", selection)}>
             <Icon name="replay" small />
             Replay… <Kbd>R</Kbd>
-          </button>
-          <button
-            class="btn sm danger"
-            type="button"
-            onClick={() => askDeadLetters("delete", selection)}
-          >
+          </Act>
+          <Act class="btn sm danger" onClick={() => askDeadLetters("delete", selection)}>
             <Icon name="trash" small />
             Delete…
-          </button>
+          </Act>
         </>
       ) : (
-        <button class="btn sm danger" type="button" onClick={() => askCancelMany(selection.ids)}>
-          <Icon name="x" small />
-          Cancel…
-        </button>
+        <Act
+          class="btn sm danger"
+          onClick={() =>
+            filter === undefined ? askEach(action, ids) : askBulkJob({ action, filter, shown })
+          }
+        >
+          <Icon name={action === "delete" ? "trash" : "x"} small />
+          {action === "delete" ? "Delete…" : "Cancel…"}
+        </Act>
       )}
       <button
         class="btn sm ghost icon"

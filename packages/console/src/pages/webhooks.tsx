@@ -3,12 +3,15 @@ import type { JSX } from "preact";
 import { ask, tenant } from "../api.ts";
 import { plural, shortId } from "../format.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
+import { Act } from "../parts/act.tsx";
 import { Given, Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { invalidate, useQuery } from "../query.ts";
 import { href } from "../router.ts";
+import { mayAct } from "../session.ts";
 import { useStore } from "../store.ts";
 import { tell, tellProblem } from "../toasts.tsx";
+import { SigningSecrets } from "./signing-secrets.tsx";
 
 interface Endpoint {
   readonly url: string;
@@ -39,6 +42,7 @@ export function Webhooks(): JSX.Element {
       </div>
       <Endpoints />
       <FailedDeliveries />
+      {mayAct() ? <SigningSecrets /> : null}
     </>
   );
 }
@@ -78,9 +82,9 @@ function EndpointLine({ endpoint }: { readonly endpoint: Endpoint }): JSX.Elemen
         {disabled ? "is disabled; it fails" : "fails"} since <Time at={failingSince} />
       </span>
       {disabled ? (
-        <button class="btn sm" type="button" onClick={() => void enable(url)}>
+        <Act class="btn sm" onClick={() => void enable(url)}>
           Enable
-        </button>
+        </Act>
       ) : null}
       <span class="sub">
         <Given text={error} max={300} />
@@ -112,10 +116,10 @@ function FailedDeliveries(): JSX.Element {
       note={data === undefined ? undefined : plural(failed.length, "callback")}
       actions={
         failed.length === 0 ? undefined : (
-          <button class="btn sm primary" type="button" onClick={() => openDialog(RedeliverAll)}>
+          <Act class="btn sm primary" onClick={() => openDialog(RedeliverAll)}>
             <Icon name="replay" small />
             Send all again…
-          </button>
+          </Act>
         )
       }
     >
@@ -136,9 +140,9 @@ function FailedDeliveries(): JSX.Element {
                 </a>{" "}
                 <Given text={each.url ?? ""} max={200} />
               </span>
-              <button class="btn sm" type="button" onClick={() => void redeliver(each.taskId)}>
+              <Act class="btn sm" onClick={() => void redeliver(each.taskId)}>
                 Send again
-              </button>
+              </Act>
               <span class="sub">
                 <Given text={each.error ?? ""} max={200} />{" "}
                 {each.failedAt === undefined ? null : <Time at={each.failedAt} />}

@@ -24,7 +24,7 @@ import type { Store } from "../store/store.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import { drawApiKey, idInApiKey, looksLikeApiKey } from "./api-key-text.ts";
 import type { AuditEntry } from "./audit-trail.ts";
-import { adminScope, operatorScope } from "./identity.ts";
+import { adminScope, operatorScope, viewerScope } from "./identity.ts";
 import type { Revocations } from "./revocations.ts";
 import type { Claims, TokenProvider, Verified } from "./token-provider.ts";
 
@@ -289,4 +289,9 @@ function claimsOf(key: ApiKey, isRevoked: () => boolean): Claims {
 }
 
 /** A token with scopes of ours has those and no others; without, an admin's key could create tasks. */
-const scopesOfRole = { none: [], admin: [adminScope], operator: [operatorScope] } as const;
+const scopesOfRole = {
+  none: [],
+  viewer: [viewerScope],
+  admin: [adminScope],
+  operator: [operatorScope],
+} as const;

@@ -19,7 +19,13 @@ import {
 import type { Revocations } from "./revocations.ts";
 import type { TokenProvider } from "./token-provider.ts";
 
-export type AccessKind = "producer" | "worker" | "either" | "admin" | "operator";
+/** `viewer` is what admins and viewers may look at. */
+export type AccessKind = "producer" | "worker" | "either" | "viewer" | "admin" | "operator";
+
+/** Whether an operator may name another tenant in a call. */
+export function isForAdmins(kind: AccessKind): boolean {
+  return kind === "viewer" || kind === "admin" || kind === "operator";
+}
 
 /** For each kind of callers. */
 const acceptedTokensMax = 10_000;
@@ -78,6 +84,7 @@ export class Authenticator {
   #tokensOf(kind: AccessKind): AcceptedTokens {
     switch (kind) {
       case "producer":
+      case "viewer":
       case "admin":
       case "operator":
         return this.#producers;

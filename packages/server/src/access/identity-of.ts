@@ -8,8 +8,10 @@ import {
   adminScope,
   anyEventType,
   createScope,
+  hiddenPayloadsScope,
   type Identity,
   operatorScope,
+  viewerScope,
   workerScopes,
 } from "./identity.ts";
 import { tenantOf } from "./tenant.ts";
@@ -31,9 +33,13 @@ export function workerOf(claims: Claims): Authenticated {
 /** A producer that may work as well: everything that a worker may, in its own tenant. */
 export function producerAsWorkerOf(claims: Claims): Authenticated {
   const producer = identityOf(claims);
-  if (!producer.ok) return producer;
+  if (!producer.ok || isOnlyViewer(producer.value)) return producer;
   const scopes = new Set([...producer.value.scopes, ...workerScopes]);
   return accept({ ...producer.value, scopes, eventTypes: [anyEventType] });
+}
+
+function isOnlyViewer({ isViewer, isAdmin }: Identity): boolean {
+  return isViewer && !isAdmin;
 }
 
 /** Readers need no scope, but a worker that may do nothing at all may not read either. */
@@ -49,6 +55,8 @@ function identityOf(claims: Claims): Authenticated {
   const creates = commandsOf(claims);
   if (roles === undefined || creates === undefined) return refuse("invalid_claims");
   const isOperator = roles.includes("operator") || claims.scopes.includes(operatorScope);
+  const isAdmin = isOperator || roles.includes("admin") || claims.scopes.includes(adminScope);
+  const isViewer = isAdmin || roles.includes("viewer") || claims.scopes.includes(viewerScope);
   return accept({
     subject,
     tenantId,
@@ -57,18 +65,20 @@ function identityOf(claims: Claims): Authenticated {
     isRevoked,
     apiKeyId,
     isOperator,
+    isAdmin,
+    isViewer,
+    hidesPayloads: roles.includes("payloads-hidden") || claims.scopes.includes(hiddenPayloadsScope),
     workerId: workerIdOf(subject, ""),
-    scopes: scopesOf(claims),
+    scopes: scopesOf(claims, isViewer && !isAdmin),
     eventTypes: claims.eventTypes.map((each) => each.toLowerCase()),
     creates: creates.has(anyEventType) ? undefined : creates,
-    isAdmin: isOperator || roles.includes("admin") || claims.scopes.includes(adminScope),
     hasRole: roles.length > 0,
   });
 }
 
-/** A token that names none of our scopes was made without them in mind, and may create. */
-function scopesOf({ scopes }: Claims): ReadonlySet<string> {
-  const isLimited = scopes.some((scope) => scope.startsWith("codeq:"));
+/** A token that names none of our scopes was made without them in mind, and may create, unless it only looks. */
+function scopesOf({ scopes }: Claims, onlyLooks: boolean): ReadonlySet<string> {
+  const isLimited = onlyLooks || scopes.some((scope) => scope.startsWith("codeq:"));
   return new Set(isLimited ? scopes : [...scopes, createScope]);
 }
 

@@ -14,6 +14,10 @@ export interface Identity {
   readonly eventTypes: readonly string[];
   /** Lower-case commands the caller may create tasks of; undefined for all. */
   readonly creates: ReadonlySet<string> | undefined;
+  /** May look at everything in its tenant, and do nothing about it; admins are viewers too. */
+  readonly isViewer: boolean;
+  /** Is never shown what tasks carry: payloads, results and artifacts. */
+  readonly hidesPayloads: boolean;
   /** Administers its own tenant. */
   readonly isAdmin: boolean;
   /** Administers every tenant; is an admin too. */
@@ -40,6 +44,8 @@ export const workerScopes = [
 ] as const;
 
 export const createScope = "codeq:create";
+export const viewerScope = "codeq:viewer";
+export const hiddenPayloadsScope = "codeq:payloads-hidden";
 export const adminScope = "codeq:admin";
 export const operatorScope = "codeq:operator";
 export const anyEventType = "*";

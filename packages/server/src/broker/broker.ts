@@ -58,6 +58,7 @@ import {
   type TopicPolicy,
   writeOfTopic,
 } from "../store/topic-record.ts";
+import { removalOfTriage, type Triage, writeOfTriage } from "../store/triage-record.ts";
 import { type WantedBackup, type WrittenBackup, writeBackup } from "../store/write-backup.ts";
 import type { DrawId } from "../task-ids.ts";
 import { askingWorkers } from "./asking-workers.ts";
@@ -567,6 +568,17 @@ export class Broker implements Queue {
 
   topicsOf(tenantId: TenantId): readonly Topic[] {
     return [...this.queues.ofTenant(tenantId)].flatMap(({ topic }) => topic ?? []);
+  }
+
+  triageOf(tenantId: TenantId): Promise<readonly Triage[]> {
+    return this.store.triageOf(tenantId);
+  }
+
+  async setTriage(tenantId: TenantId, group: string, triage: Triage | undefined): Promise<void> {
+    this.store.assertWritable();
+    const write =
+      triage === undefined ? removalOfTriage(tenantId, group) : writeOfTriage(tenantId, triage);
+    await this.store.commitRecords([write]).done;
   }
 
   allTopics(): readonly Topic[] {

@@ -18,6 +18,8 @@ export interface FailureGroup {
   readonly lastMs: number;
   /** How many of which queue; the first ones that were met. */
   readonly queues: Readonly<Record<string, number>>;
+  /** How many there were in each hour, the last one the hour that `trendEndMs` is in. */
+  readonly trend: readonly number[];
   /** The last of them. */
   readonly example: { readonly id: TaskId; readonly error: string };
 }
@@ -28,6 +30,8 @@ export interface WantedGroups {
   readonly filter: TaskFilter;
   /** `next` of the answer before; empty for the first. */
   readonly after: string;
+  /** Until when failures are counted by the hour. */
+  readonly trendEndMs: number;
 }
 
 export interface FailureGroups {
@@ -49,9 +53,10 @@ const errorCharsMax = 1000;
 /** Undefined when too many searches wait for their turn. */
 export async function findFailureGroups(
   find: (wanted: WantedTasks) => Promise<FoundTasks | undefined>,
-  { tenantId, filter, after }: WantedGroups,
+  { tenantId, filter, after, trendEndMs }: WantedGroups,
 ): Promise<FailureGroups | undefined> {
   const groups = new Map<string, FailureGroup>();
+  const trends = new Trends(trendEndMs);
   let scanned = 0;
   let at = startOf(filter, after);
   for (let page = 0; page < pagesMax && at !== undefined && groups.size < groupsMax; page++) {
@@ -64,11 +69,39 @@ export async function findFailureGroups(
     });
     if (found === undefined) return undefined;
     scanned += found.scanned;
-    for (const task of found.tasks) addTask(groups, task);
+    for (const task of found.tasks) {
+      const fingerprint = addTask(groups, task);
+      if (fingerprint !== undefined) trends.add(fingerprint, task);
+    }
     at = nextOf(filter, at.place, found.next);
   }
   const next = at === undefined ? undefined : `${at.place}:${at.after}`;
-  return { groups: [...groups.values()], scanned, next };
+  return { groups: [...groups.values()].map((group) => trends.on(group)), scanned, next };
+}
+
+const hourMs = 60 * 60 * 1000;
+const trendHours = 24;
+
+/** How many failures of each group there were in each of the last hours. */
+class Trends {
+  readonly #lastHour: number;
+  readonly #counts: Map<string, number[]> = new Map();
+
+  constructor(endMs: number) {
+    this.#lastHour = Math.floor(endMs / hourMs);
+  }
+
+  add(fingerprint: string, { place }: Task): void {
+    if (place.in !== "dead" && place.in !== "done") return;
+    const at = trendHours - 1 - (this.#lastHour - Math.floor(place.atMs / hourMs));
+    const counts = this.#counts.get(fingerprint) ?? new Array<number>(trendHours).fill(0);
+    this.#counts.set(fingerprint, counts);
+    if (at >= 0 && at < trendHours) counts[at] = (counts[at] ?? 0) + 1;
+  }
+
+  on(group: FailureGroup): FailureGroup {
+    return { ...group, trend: this.#counts.get(group.fingerprint) ?? [] };
+  }
 }
 
 /** The same failures in several shards; each is continued by itself. */
@@ -120,13 +153,15 @@ function merged(one: FailureGroup, other: FailureGroup): FailureGroup {
     firstMs: Math.min(first.firstMs, last.firstMs),
     lastMs: last.lastMs,
     queues,
+    trend: one.trend.map((count, hour) => count + (other.trend[hour] ?? 0)),
     example: last.example,
   };
 }
 
-function addTask(groups: Map<string, FailureGroup>, task: Task): void {
+/** The fingerprint of the group that it was added to. */
+function addTask(groups: Map<string, FailureGroup>, task: Task): string | undefined {
   const { place, error, id } = task;
-  if (place.in !== "dead" && place.in !== "done") return;
+  if (place.in !== "dead" && place.in !== "done") return undefined;
   const isDead = placeOf(task) === "dead";
   const fingerprint = fingerprintOf(error);
   const group: FailureGroup = {
@@ -137,10 +172,12 @@ function addTask(groups: Map<string, FailureGroup>, task: Task): void {
     firstMs: place.atMs,
     lastMs: place.atMs,
     queues: { [queueOf(task.command)]: 1 },
+    trend: [],
     example: { id, error: error.slice(0, errorCharsMax) },
   };
   const before = groups.get(fingerprint);
   groups.set(fingerprint, before === undefined ? group : merged(before, group));
+  return fingerprint;
 }
 
 interface Position {

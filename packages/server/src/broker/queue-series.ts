@@ -94,7 +94,8 @@ export class QueueSeries {
   }
 
   points(of: SeriesName): Promise<SeriesPoint[]> {
-    const [sizeMs, limit] = of.unit === "m" ? [minuteMs, minutesKept] : [hourMs, hoursKept];
+    const [sizeMs, kept] = of.unit === "m" ? [minuteMs, minutesKept] : [hourMs, hoursKept];
+    const limit = Math.min(kept, of.last ?? kept);
     const to = Math.floor(this.#clock.nowMs() / sizeMs) + 1;
     return this.#store.seriesPoints(of, { from: to - limit, to, limit });
   }

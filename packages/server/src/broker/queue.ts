@@ -25,6 +25,7 @@ import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
 import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Topic, TopicPolicy } from "../store/topic-record.ts";
+import type { Triage } from "../store/triage-record.ts";
 import type { WantedBackup, WrittenBackup } from "../store/write-backup.ts";
 import type { Claim } from "./claim.ts";
 import type { AskingWorker, Explained } from "./explained.ts";
@@ -104,6 +105,11 @@ export interface Queue {
   putTopic(of: QueueName, policy: TopicPolicy): Promise<PutTopic>;
   deleteTopic(of: QueueName): Promise<void>;
   topicsOf(tenantId: TenantId): MaybePromise<readonly Topic[]>;
+
+  /** What administrators decided about failure groups. */
+  triageOf(tenantId: TenantId): Promise<readonly Triage[]>;
+  /** Undefined to open the group again. */
+  setTriage(tenantId: TenantId, group: string, triage: Triage | undefined): Promise<void>;
 
   /**
    * Calls back with queues whose tasks have moved, before that is durable; undefined for nobody. What is

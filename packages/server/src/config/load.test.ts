@@ -144,6 +144,7 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   metricsToken: ["hush", "hush"],
   console: ["false", false],
   consoleSecret: ["seal", "seal"],
+  consoleTraceUrl: ["https://a.example/{traceId}", "https://a.example/{traceId}"],
   quotas: ['{"default":{"pendingTasks":7}}', undefined],
   ...(Object.fromEntries(
     Object.keys(rateLimitSettings).map((name) => [name, ["30", 30] as const]),

@@ -302,6 +302,16 @@ export const settingTable: SettingTable = {
       "Secret that seals the sessions of the console. Servers behind one name need the same one; without it, " +
       "everybody has to sign in again after a restart.",
   },
+  consoleTraceUrl: {
+    parser: text({
+      accepts: "a URL that begins with http:// or https:// and contains {traceId}",
+      example: "https://jaeger.example.com/trace/{traceId}",
+      test: (url) => /^https?:\/\/\S*\{traceId\}\S*$/.test(url),
+    }),
+    initial: "",
+    initialInWords: "none",
+    about: "Where traces can be looked at; the console links the trace of a task to this URL.",
+  },
   quotas: {
     parser: quotasBlob,
     initial: noQuotas,

@@ -72,6 +72,7 @@ export interface Settings
   readonly metricsToken: string;
   readonly console: boolean;
   readonly consoleSecret: string;
+  readonly consoleTraceUrl: string;
   readonly quotas: Quotas;
 }
 

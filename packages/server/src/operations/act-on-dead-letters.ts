@@ -7,6 +7,7 @@ import type { TaskId } from "@codeq/queue";
 import type { TaskAction } from "../broker/task-actions.ts";
 import type { TaskFilter } from "../broker/task-filter.ts";
 import { answerOfAction } from "./act-on-task.ts";
+import { problemOfSearch } from "./hidden-payloads.ts";
 import {
   type Answer,
   type Call,
@@ -70,6 +71,8 @@ function onDeadLetters(
     },
     run: async (server, call, input) => {
       const { ids, isAll } = input;
+      const hidden = problemOfSearch(call, input.filter);
+      if (hidden !== undefined) return hidden;
       const filter = readFilter(input.filter);
       if (!filter.ok) return filter;
       const isFiltered = Object.keys(filter.value).length > 0;

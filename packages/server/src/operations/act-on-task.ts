@@ -2,6 +2,7 @@
 import { limits } from "@codeq/protocol";
 import { queueOf, type Task, type TaskId } from "@codeq/queue";
 import type { Acted, ReplayChanges, TaskAction } from "../broker/task-actions.ts";
+import { shownTask } from "./hidden-payloads.ts";
 import {
   type Answer,
   type Call,
@@ -157,7 +158,9 @@ export async function act(
   const id = await wholeId(server, call, text);
   if (!id.ok) return id;
   const { tenantId } = call.identity;
-  return answerOfAction(server, await server.queue.act({ tenantId, id: id.value }, action));
+  const acted = await server.queue.act({ tenantId, id: id.value }, action);
+  const answer = answerOfAction(server, acted);
+  return answer.ok ? { ok: true, value: shownTask(call, answer.value) } : answer;
 }
 
 export function answerOfAction(server: Pick<Server, "events">, acted: Acted): Answer<Task> {

@@ -30,6 +30,7 @@ export const claimTasks: Operation<ClaimTasksInput, readonly ClaimedTask[]> = {
   name: "claim_tasks",
   access: "worker",
   scope: "codeq:claim",
+  showsPayloads: true,
   rate: { scope: "worker", operation: "claim" },
   run: (server, call, input) => {
     const request = claimRequestOf(server, call, input);

@@ -6,7 +6,13 @@
  */
 import { limits } from "@codeq/protocol";
 import type { CreatedApiKey } from "../access/api-keys.ts";
-import { anyEventType, createScope, type Identity, workerScopes } from "../access/identity.ts";
+import {
+  anyEventType,
+  createScope,
+  hiddenPayloadsScope,
+  type Identity,
+  workerScopes,
+} from "../access/identity.ts";
 import { type ApiKey, type ApiKeyRole, apiKeyRoles } from "../store/api-key-record.ts";
 import { auditEventOf } from "./audit-event.ts";
 import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
@@ -46,7 +52,7 @@ export async function makeApiKey(
   if (!name.ok) return name;
   const role = readRole(input.role, identity);
   if (!role.ok) return role;
-  const scopes = readScopes(input.scopes, role.value);
+  const scopes = readScopes(input.scopes, role.value, identity);
   if (!scopes.ok) return scopes;
   const eventTypes = readEventTypes(input.eventTypes, identity);
   if (!eventTypes.ok) return eventTypes;
@@ -95,13 +101,22 @@ function readRole(text: string, identity: Identity): Answer<ApiKeyRole> {
   return { ok: true, value };
 }
 
-function readScopes(texts: readonly string[], role: ApiKeyRole): Answer<readonly string[]> {
+function readScopes(
+  texts: readonly string[],
+  role: ApiKeyRole,
+  { hidesPayloads }: Identity,
+): Answer<readonly string[]> {
   const value = [...new Set(texts.map((scope) => scope.trim()))];
-  if (!value.every((scope) => ofTasks.includes(scope))) {
-    return refusal("invalid_argument", `invalid 'scopes' (of ${ofTasks.join(", ")})`);
+  const known = [...ofTasks, hiddenPayloadsScope];
+  if (!value.every((scope) => known.includes(scope))) {
+    return refusal("invalid_argument", `invalid 'scopes' (of ${known.join(", ")})`);
   }
-  if (value.length === 0 && role === "none") {
+  if (role === "none" && value.every((scope) => scope === hiddenPayloadsScope)) {
     return refusal("invalid_argument", "a key needs scopes or a role");
+  }
+  if (hidesPayloads && !value.includes(hiddenPayloadsScope)) {
+    const text = `payloads are hidden from you; give the key the scope ${hiddenPayloadsScope}`;
+    return refusal("payloads_hidden", text);
   }
   return { ok: true, value };
 }

@@ -28,6 +28,7 @@ export const createBackup: Operation<CreateBackupInput, CreatedBackup> = {
   name: "create_backup",
   access: "operator",
   scope: undefined,
+  showsPayloads: true,
   rate: { scope: "admin", operation: "tasks" },
   audit: { of: "all", target: ({ name }) => name, detail: ({ files }) => `${files.length} files` },
   run: async ({ queue, backupControl, config }, _call, { name, isFull }) => {

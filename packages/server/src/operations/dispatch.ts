@@ -5,7 +5,7 @@
  */
 import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
-import { type Authenticator, bearerToken } from "../access/authenticator.ts";
+import { type Authenticator, bearerToken, isForAdmins } from "../access/authenticator.ts";
 import type { Identity } from "../access/identity.ts";
 import type { Limiter } from "../access/limiter.ts";
 import { everyTenant, isTenantId } from "../access/tenant.ts";
@@ -77,7 +77,7 @@ export class Dispatch {
         const identity = this.#withRole(outcome.value, credentials.role);
         const problem = this.problemOf(operation, { identity, from });
         if (problem !== undefined) return problem;
-        if (!isForAdmins(operation)) return outcome;
+        if (!isForAdmins(operation.access)) return outcome;
         const placed = inTenant(operation, identity, credentials.tenant);
         return placed.ok ? placed : this.noteRefusal(operation.name, placed, { identity, from });
       },
@@ -169,7 +169,7 @@ export class Dispatch {
   #withRole(identity: Identity, role: string | undefined): Identity {
     if (role === undefined || !this.#server.config.allowRoleHeader) return identity;
     const isGiven = !identity.hasRole && role.trim().toLowerCase() === "admin";
-    return isGiven ? { ...identity, isAdmin: true } : identity;
+    return isGiven ? { ...identity, isAdmin: true, isViewer: true } : identity;
   }
 
   #attempt<Input, Output>(
@@ -220,15 +220,16 @@ function unlessCutOff<T>({ signal, identity }: Caller, answer: Answer<T>): Answe
 }
 
 /** The one place that looks at scopes and roles. */
-function problemOf({ access, scope }: AnyOperation, identity: Identity): Refusal | undefined {
-  if (access === "admin" && !identity.isAdmin) return refusal("admin_only");
+function problemOf(operation: AnyOperation, identity: Identity): Refusal | undefined {
+  const { access, scope } = operation;
+  if (access === "viewer" && !identity.isViewer) return refusal("admin_only");
+  if (access === "admin" && !identity.isAdmin) {
+    return refusal(identity.isViewer ? "read_only" : "admin_only");
+  }
   if (access === "operator" && !identity.isOperator) return refusal("operator_only");
   if (scope !== undefined && !identity.scopes.has(scope)) return refusal("missing_scope");
+  if (operation.showsPayloads === true && identity.hidesPayloads) return refusal("payloads_hidden");
   return undefined;
-}
-
-function isForAdmins({ access }: AnyOperation): boolean {
-  return access === "admin" || access === "operator";
 }
 
 /** The identity as it acts in a tenant; only an operator may leave its own. */

@@ -24,6 +24,7 @@ export const downloadArtifact: Operation<DownloadArtifactInput, DownloadedArtifa
   name: "download_artifact",
   access: "either",
   scope: undefined,
+  showsPayloads: true,
   run: async ({ queue, artifacts }, call, { id, name, range: asked }) => {
     const { tenantId } = call.identity;
     if ((await queue.get(tenantId, id)) === undefined) return refusal("task_not_found");

@@ -44,7 +44,7 @@ const queuesShownMax = 100;
 
 export const explainWorker: Operation<{ readonly workerId: string }, WorkerExplanation> = {
   name: "explain_worker",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   audit: { of: "other tenants", target: ({ workerId }) => workerId },
   run: async (server, call, { workerId }) => {

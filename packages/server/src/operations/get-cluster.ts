@@ -7,7 +7,7 @@ const run = ({ cluster }: Server) => ({ ok: true, value: cluster?.status }) as c
 /** Undefined for a server alone. */
 export const getCluster: Operation<undefined, ClusterStatus | undefined> = {
   name: "get_cluster",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   audit: { of: "other tenants" },
   run,

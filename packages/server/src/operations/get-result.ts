@@ -17,6 +17,7 @@ export const getResult: Operation<GetResultInput, TaskWithResult> = {
   name: "get_result",
   access: "either",
   scope: undefined,
+  showsPayloads: true,
   run: async (server, call, input) => {
     const { queue } = server;
     const { tenantId } = call.identity;

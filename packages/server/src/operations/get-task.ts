@@ -7,6 +7,7 @@ export const getTask: Operation<{ readonly id: TaskId }, ClaimedTask> = {
   name: "get_task",
   access: "either",
   scope: undefined,
+  showsPayloads: true,
   run: async (server, call, input) => {
     const found = await server.queue.get(call.identity.tenantId, input.id);
     return found === undefined ? refusal("not_found") : { ok: true, value: found };

@@ -25,6 +25,13 @@ import { listTasks } from "./list-tasks.ts";
 import { listTenants } from "./list-tenants.ts";
 import { listWorkers } from "./list-workers.ts";
 import { abortJob, createJob, getJob, listJobs, pauseJob, resumeJob } from "./manage-jobs.ts";
+import {
+  deleteSubscription,
+  getAnySubscription,
+  listAllSubscriptions,
+  renewAnySubscription,
+  subscribeUrl,
+} from "./manage-subscriptions.ts";
 import { nackTask } from "./nack-task.ts";
 import { listPauses, pauseQueue, resumeQueue } from "./pause-queue.ts";
 import { getQueue, listQueues } from "./queue-counts.ts";
@@ -38,6 +45,7 @@ import {
   unsubscribe,
 } from "./subscribe.ts";
 import { deleteTopic, getTopic, listTopics, putTopic } from "./topics.ts";
+import { triageFailures } from "./triage-failures.ts";
 import { uploadArtifact } from "./upload-artifact.ts";
 import { watchEvents } from "./watch-events.ts";
 import { watchTask } from "./watch-task.ts";
@@ -83,6 +91,7 @@ export const operations = {
   resumeQueue,
   listPauses,
   listFailureGroups,
+  triageFailures,
   createBackup,
   createJob,
   listJobs,
@@ -112,6 +121,11 @@ export const operations = {
   getSubscription,
   listSubscriptions,
   unsubscribe,
+  listAllSubscriptions,
+  getAnySubscription,
+  subscribeUrl,
+  renewAnySubscription,
+  deleteSubscription,
   putTopic,
   getTopic,
   listTopics,

@@ -1,17 +1,20 @@
 /** A task with all its details, for an administrator. */
 import type { Result } from "@codeq/queue";
 import type { ClaimedTask } from "../broker/verbs.ts";
+import { shownResult, shownTask } from "./hidden-payloads.ts";
 import { type Operation, refusal } from "./operation.ts";
 import { wholeId } from "./whole-id.ts";
 
-export interface InspectedTask extends ClaimedTask {
+export interface InspectedTask extends Omit<ClaimedTask, "payload"> {
+  /** Undefined when it is hidden from the caller. */
+  readonly payload: string | undefined;
   /** Undefined while there is none. */
   readonly result: Result | undefined;
 }
 
 export const inspectTask: Operation<{ readonly id: string }, InspectedTask> = {
   name: "inspect_task",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   audit: { of: "other tenants", target: ({ id }) => id },
   run: async (server, call, input) => {
@@ -21,6 +24,7 @@ export const inspectTask: Operation<{ readonly id: string }, InspectedTask> = {
     const found = await server.queue.get(tenantId, id.value);
     if (found === undefined) return refusal("not_found");
     const result = await server.queue.result(tenantId, id.value);
-    return { ok: true, value: { ...found, result } };
+    const shown = result && shownResult(call, result);
+    return { ok: true, value: { ...shownTask(call, found), result: shown } };
   },
 };

@@ -1,7 +1,10 @@
 /** Groups the failures of the caller's tenant by the fingerprint of their errors. */
-import { type FailureGroups, isCursor } from "../broker/failure-groups.ts";
+import { type FailureGroup, type FailureGroups, isCursor } from "../broker/failure-groups.ts";
+import type { Triage } from "../store/triage-record.ts";
+import { problemOfSearch } from "./hidden-payloads.ts";
 import { type Operation, refusal } from "./operation.ts";
 import { type FilterInput, readFilter } from "./task-filter-input.ts";
+import { type GroupState, stateOf } from "./triage-failures.ts";
 
 export interface FailureGroupsInput {
   /** `place` is dead or failed; both without. */
@@ -10,13 +13,24 @@ export interface FailureGroupsInput {
   readonly after: string;
 }
 
-export const listFailureGroups: Operation<FailureGroupsInput, FailureGroups> = {
+export interface TriagedGroup extends FailureGroup {
+  readonly state: GroupState;
+  readonly triage: Triage | undefined;
+}
+
+export interface TriagedGroups extends FailureGroups {
+  readonly groups: readonly TriagedGroup[];
+}
+
+export const listFailureGroups: Operation<FailureGroupsInput, TriagedGroups> = {
   name: "list_failure_groups",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   rate: { scope: "admin", operation: "tasks" },
   audit: { of: "other tenants" },
-  run: async ({ queue }, call, { filter: input, after }) => {
+  run: async ({ queue, clock }, call, { filter: input, after }) => {
+    const hidden = problemOfSearch(call, input);
+    if (hidden !== undefined) return hidden;
     const filter = readFilter(input);
     if (!filter.ok) return filter;
     const { place } = filter.value;
@@ -27,10 +41,17 @@ export const listFailureGroups: Operation<FailureGroupsInput, FailureGroups> = {
       return refusal("invalid_argument", "invalid 'after': it must be 'next' of an answer");
     }
     const { tenantId } = call.identity;
-    const found = await queue.failureGroups({ tenantId, filter: filter.value, after });
+    const nowMs = clock.nowMs();
+    const wanted = { tenantId, filter: filter.value, after, trendEndMs: nowMs };
+    const found = await queue.failureGroups(wanted);
     if (found === undefined) return refusal("overloaded");
+    const triaged = new Map((await queue.triageOf(tenantId)).map((each) => [each.group, each]));
     const countOf = ({ dead, failed }: { dead: number; failed: number }): number => dead + failed;
-    const groups = found.groups.toSorted((one, other) => countOf(other) - countOf(one));
+    const sorted = found.groups.toSorted((one, other) => countOf(other) - countOf(one));
+    const groups = sorted.map((group) => {
+      const triage = triaged.get(group.fingerprint);
+      return { ...group, state: stateOf(group, triage, nowMs), triage };
+    });
     return { ok: true, value: { ...found, groups } };
   },
 };

@@ -1,5 +1,6 @@
 /** Lists tasks of the caller's tenant that match a filter, page by page. */
 import type { FoundTasks } from "../broker/queue.ts";
+import { problemOfSearch, shownTask } from "./hidden-payloads.ts";
 import { type Operation, refusal } from "./operation.ts";
 import { type PageInput, pageLimitOf } from "./page-limit.ts";
 import { type FilterInput, readFilter } from "./task-filter-input.ts";
@@ -12,12 +13,14 @@ export interface ListTasksInput extends PageInput {
 
 export const listTasks: Operation<ListTasksInput, FoundTasks> = {
   name: "list_tasks",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   audit: { of: "other tenants" },
   run: async ({ queue }, call, input) => {
     const limit = pageLimitOf(input);
     if (!limit.ok) return limit;
+    const hidden = problemOfSearch(call, input.filter);
+    if (hidden !== undefined) return hidden;
     const filter = readFilter(input.filter);
     if (!filter.ok) return filter;
     const order = input.order === "" ? "newest" : input.order;
@@ -34,6 +37,8 @@ export const listTasks: Operation<ListTasksInput, FoundTasks> = {
       after: input.after,
       limit: limit.value,
     });
-    return found === undefined ? refusal("overloaded") : { ok: true, value: found };
+    if (found === undefined) return refusal("overloaded");
+    const tasks = found.tasks.map((task) => shownTask(call, task));
+    return { ok: true, value: { ...found, tasks } };
   },
 };

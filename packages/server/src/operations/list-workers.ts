@@ -27,7 +27,7 @@ export interface WorkerPage {
 
 export const listWorkers: Operation<PageInput, WorkerPage> = {
   name: "list_workers",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   audit: { of: "other tenants" },
   run: async ({ queue, workers }, call, input) => {

@@ -3,6 +3,7 @@ import { limits } from "@codeq/protocol";
 import type { TaskFilter } from "../broker/task-filter.ts";
 import type { BulkJob, Canary, JobAction } from "../store/job-record.ts";
 import { isMeant } from "./bulk-jobs.ts";
+import { problemOfSearch } from "./hidden-payloads.ts";
 import {
   type Answer,
   type AuditRule,
@@ -52,6 +53,8 @@ export const createJob: Operation<CreateJobInput, CreatedJob> = {
     detail: (created) => ("job" in created ? created.job.id : `${created.matched} tasks`),
   },
   run: async (server, call, input) => {
+    const hidden = problemOfSearch(call, input.filter);
+    if (hidden !== undefined) return hidden;
     const wanted = wantedOf(server, input);
     if (!wanted.ok) return wanted;
     if (input.isDryRun) return count(server, call, wanted.value);
@@ -63,7 +66,7 @@ export const createJob: Operation<CreateJobInput, CreatedJob> = {
 
 export const listJobs: Operation<undefined, readonly BulkJob[]> = {
   name: "list_jobs",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   audit: { of: "other tenants" },
   run: ({ jobs }, call) => ({ ok: true, value: jobs.of(call.identity.tenantId) }),
@@ -71,7 +74,7 @@ export const listJobs: Operation<undefined, readonly BulkJob[]> = {
 
 export const getJob: Operation<JobInput, BulkJob> = {
   name: "get_job",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   audit: { of: "other tenants", target: ({ id }) => id },
   run: ({ jobs }, call, { id }) => {

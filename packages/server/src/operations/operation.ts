@@ -18,6 +18,7 @@ import type { Subscriptions } from "../subscriptions/subscriptions.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import type { Events, RateOperation } from "../telemetry/events.ts";
 import type { Feed } from "../telemetry/feed.ts";
+import type { FeedSummaries } from "../telemetry/feed-summaries.ts";
 import type { Origin } from "./audit-event.ts";
 import type { BulkJobs } from "./bulk-jobs.ts";
 import type { ConnectedWorkers } from "./connected-workers.ts";
@@ -54,6 +55,7 @@ export interface Server {
   readonly clock: Clock;
   readonly events: Events;
   readonly feed: Feed;
+  readonly summaries: FeedSummaries;
   readonly workers: ConnectedWorkers;
   readonly artifacts: Artifacts;
   readonly apiKeys: ApiKeys;
@@ -112,6 +114,8 @@ export interface Operation<Input, Output> {
   readonly name: string;
   readonly access: AccessKind;
   readonly scope: Scope | undefined;
+  /** It is of no use without payloads or results, and refused where they are hidden. */
+  readonly showsPayloads?: true;
   /** An operator may name all tenants at once; the tenant of the call is `everyTenant` then. */
   readonly forEveryTenant?: true;
   /** Which rate limit it counts in, and as what. */

@@ -52,7 +52,7 @@ export const resumeQueue: Operation<{ readonly command: string }, { readonly que
 
 export const listPauses: Operation<undefined, readonly PausedQueue[]> = {
   name: "list_pauses",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   audit: { of: "other tenants" },
   run: async ({ queue }, call) => {

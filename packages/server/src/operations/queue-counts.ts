@@ -13,6 +13,8 @@ export interface TenantQueues {
   /** In the order of their names. */
   readonly queues: readonly QueueCounts[];
   readonly pauses: readonly PausedQueue[];
+  /** Of queues whose topic limits their leases. */
+  readonly leasesMax: ReadonlyMap<string, number>;
   readonly nowMs: number;
   /** A shard is down, and its tasks are not counted. */
   readonly isPartial: boolean;
@@ -20,7 +22,7 @@ export interface TenantQueues {
 
 export const listQueues: Operation<{ readonly view: string }, TenantQueues> = {
   name: "list_queues",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   audit: { of: "other tenants" },
   run: async (server, call, { view }) => {
@@ -37,7 +39,13 @@ export const listQueues: Operation<{ readonly view: string }, TenantQueues> = {
     const sorted = shown.toSorted((one, other) => (one.queue < other.queue ? -1 : 1));
     const { isPartial } = server.queue;
     const nowMs = server.clock.nowMs();
-    return { ok: true, value: { tenantId, queues: sorted, pauses, nowMs, isPartial } };
+    const leasesMax = new Map<string, number>();
+    for (const { name, policy } of view === "details"
+      ? await server.queue.topicsOf(tenantId)
+      : []) {
+      if (policy.maxConsumers > 0) leasesMax.set(name, policy.maxConsumers);
+    }
+    return { ok: true, value: { tenantId, queues: sorted, pauses, leasesMax, nowMs, isPartial } };
   },
 };
 
@@ -55,7 +63,7 @@ const nothing = { counts: noCounts(), pause: undefined, topic: undefined };
 
 export const getQueue: Operation<{ readonly command: string }, QueueDetails> = {
   name: "get_queue",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   audit: { of: "other tenants", target: ({ command }) => command },
   run: async (server, call, { command }) => {

@@ -39,7 +39,7 @@ export const putTopic: Operation<PutTopicInput, PutTopic> = {
 
 export const getTopic: Operation<{ readonly name: string }, Topic> = {
   name: "get_topic",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   audit: { of: "other tenants", target: ({ name }) => name },
   run: async ({ queue }, call, { name }) => {
@@ -60,7 +60,7 @@ export interface TopicPage {
 
 export const listTopics: Operation<PageInput, TopicPage> = {
   name: "list_topics",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   audit: { of: "other tenants" },
   run: async ({ queue }, call, input) => {

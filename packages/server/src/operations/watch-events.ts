@@ -5,6 +5,7 @@
 import { type ErrorCode, limits } from "@codeq/protocol";
 import { queueOf } from "@codeq/queue";
 import { type TaskEvent, type TaskEventName, taskEventNames } from "../telemetry/feed.ts";
+import type { FeedSummary } from "../telemetry/feed-summaries.ts";
 import { askedTenant } from "./asked-tenant.ts";
 import {
   type Answer,
@@ -20,12 +21,24 @@ export interface WatchEventsInput {
   readonly command: string;
   /** Names of events, with commas between them; empty for all. */
   readonly types: string;
+  /** Empty for every task. */
+  readonly task: string;
+  /** `summary` counts events instead of telling each; those of `task` are told all the same. */
+  readonly view: string;
+}
+
+/** What a feed tells. */
+export interface FeedWish {
+  /** Events that are told one by one; undefined for none. */
+  readonly wants?: ((event: TaskEvent) => boolean) | undefined;
+  readonly isSummary?: boolean;
 }
 
 /** Whoever reads a feed; nothing waits for it. */
 export interface FeedReader {
   /** False when it cannot take the event. */
   readonly hear: (event: TaskEvent) => boolean;
+  readonly hearSummary: (summary: FeedSummary) => boolean;
   /** Comes regularly, so that the other end knows that nothing is wrong. */
   readonly beat: () => void;
   readonly end: (code: ErrorCode) => void;
@@ -33,24 +46,32 @@ export interface FeedReader {
 
 export const watchEvents: Operation<WatchEventsInput, OpenFeed> = {
   name: "watch_events",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   forEveryTenant: true,
   audit: { of: "other tenants" },
   run: async (server, call, input) => {
-    const wants = wanted(input);
-    if (!wants.ok) return wants;
-    const refused = refusalOfFeed(server, call);
-    return refused ?? { ok: true, value: new OpenFeed(server, call, wants.value) };
+    const wish = wishOf(input);
+    if (!wish.ok) return wish;
+    const refused = refusalOfFeed(server, call, wish.value);
+    return refused ?? { ok: true, value: new OpenFeed(server, call, wish.value) };
   },
 };
 
 /** Why no other feed may be opened. */
-export function refusalOfFeed({ feed }: Server, call: Call): Refusal | undefined {
-  if (feed.size >= limits.feedsMax) {
-    return refusal("overloaded", "too many event feeds are open; try again");
-  }
-  const isFull = feed.sizeOf(askedTenant(call)) >= limits.feedsPerTenantMax;
+export function refusalOfFeed(
+  { feed, summaries }: Server,
+  call: Call,
+  { wants, isSummary = false }: FeedWish,
+): Refusal | undefined {
+  const tenantId = askedTenant(call);
+  const isOverloaded =
+    (wants !== undefined && feed.size >= limits.feedsMax) ||
+    (isSummary && summaries.size >= limits.summaryFeedsMax);
+  if (isOverloaded) return refusal("overloaded", "too many event feeds are open; try again");
+  const isFull =
+    (wants !== undefined && feed.sizeOf(tenantId) >= limits.feedsPerTenantMax) ||
+    (isSummary && summaries.sizeOf(tenantId) >= limits.summaryFeedsPerTenantMax);
   return isFull ? refusal("too_many_feeds") : undefined;
 }
 
@@ -60,23 +81,30 @@ const beatMs = 15_000;
 export class OpenFeed {
   readonly #server: Server;
   readonly #call: Call;
-  readonly #stopListening: () => void;
+  readonly #stops: (() => void)[] = [];
   #reader: FeedReader | undefined;
   #ended: ErrorCode | undefined;
   #cancelBeat: () => void = () => {};
   #cancelExpiry: () => void = () => {};
 
-  constructor(server: Server, call: Call, wants: (event: TaskEvent) => boolean) {
+  constructor(server: Server, call: Call, { wants, isSummary = false }: FeedWish) {
     this.#server = server;
     this.#call = call;
-    this.#stopListening = server.feed.listen({
-      tenantId: askedTenant(call),
-      hear: (event) => {
-        if (this.#reader === undefined || !wants(event)) return;
-        server.events.eventFed(this.#reader.hear(event) ? "told" : "missed");
-      },
-      end: (code) => this.#end(code),
-    });
+    const tenantId = askedTenant(call);
+    const end = (code: ErrorCode): void => this.#end(code);
+    const fed = (isTold: boolean): void => server.events.eventFed(isTold ? "told" : "missed");
+    if (wants !== undefined) {
+      const hear = (event: TaskEvent): void => {
+        if (this.#reader !== undefined && wants(event)) fed(this.#reader.hear(event));
+      };
+      this.#stops.push(server.feed.listen({ tenantId, hear, end }));
+    }
+    if (isSummary) {
+      const hear = (summary: FeedSummary): void => {
+        if (this.#reader !== undefined) fed(this.#reader.hearSummary(summary));
+      };
+      this.#stops.push(server.summaries.listen(tenantId, { hear, end }));
+    }
     this.#endAtExpiry();
     const { signal } = call;
     if (signal?.aborted === true) this.#cutOff();
@@ -94,7 +122,7 @@ export class OpenFeed {
   }
 
   close(): void {
-    this.#stopListening();
+    for (const stop of this.#stops) stop();
     this.#cancelBeat();
     this.#cancelExpiry();
     this.#reader = undefined;
@@ -132,8 +160,26 @@ export class OpenFeed {
   }
 }
 
-/** Which events the caller asked for. */
-function wanted({ command, types }: WatchEventsInput): Answer<(event: TaskEvent) => boolean> {
+/** What the caller asked for. */
+function wishOf({ command, types, task, view }: WatchEventsInput): Answer<FeedWish> {
+  const isOne = (event: TaskEvent): boolean => event.taskId === task;
+  if (view === "summary") {
+    if (command !== "" || types !== "") {
+      return refusal(
+        "invalid_argument",
+        "a summary counts all events; leave 'command' and 'type' away, or leave 'view' away",
+      );
+    }
+    return { ok: true, value: { isSummary: true, wants: task === "" ? undefined : isOne } };
+  }
+  if (view !== "") return refusal("invalid_argument", "invalid 'view' (summary, or leave it away)");
+  const wants = wanted(command, types);
+  if (!wants.ok || task === "")
+    return wants.ok ? { ok: true, value: { wants: wants.value } } : wants;
+  return { ok: true, value: { wants: (event) => isOne(event) && wants.value(event) } };
+}
+
+function wanted(command: string, types: string): Answer<(event: TaskEvent) => boolean> {
   if (command !== "" && !limits.commandPattern.test(command)) return refusal("invalid_command");
   const names: readonly string[] = types === "" ? taskEventNames : types.split(",");
   if (!names.every(isEventName)) {

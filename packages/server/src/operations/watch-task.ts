@@ -4,6 +4,7 @@
  */
 import type { TaskId } from "@codeq/queue";
 import type { ClaimedTask } from "../broker/verbs.ts";
+import type { TaskEvent } from "../telemetry/feed.ts";
 import { type Operation, refusal } from "./operation.ts";
 import { OpenFeed, refusalOfFeed } from "./watch-events.ts";
 
@@ -15,11 +16,13 @@ export const watchTask: Operation<{ readonly id: TaskId }, WatchedTask> = {
   name: "watch_task",
   access: "either",
   scope: undefined,
+  showsPayloads: true,
   run: async (server, call, { id }) => {
-    const refused = refusalOfFeed(server, call);
+    const wish = { wants: (event: TaskEvent) => event.taskId === id };
+    const refused = refusalOfFeed(server, call, wish);
     if (refused !== undefined) return refused;
     // Opened first: whatever happens after the look is heard.
-    const feed = new OpenFeed(server, call, (event) => event.taskId === id);
+    const feed = new OpenFeed(server, call, wish);
     try {
       const found = await server.queue.get(call.identity.tenantId, id);
       if (found !== undefined) return { ok: true, value: { ...found, feed } };

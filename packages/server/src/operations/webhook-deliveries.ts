@@ -16,7 +16,7 @@ import { wholeId } from "./whole-id.ts";
 
 export const getDeliveries: Operation<{ readonly id: string }, TaskDeliveries> = {
   name: "get_deliveries",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   audit: { of: "other tenants", target: ({ id }) => id },
   run: deliveriesOf,
@@ -62,7 +62,7 @@ export interface FailedDeliveries {
 
 export const listFailedDeliveries: Operation<ListFailedInput, FailedDeliveries> = {
   name: "list_failed_deliveries",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   audit: { of: "other tenants" },
   run: async ({ queue }, call, input) => {

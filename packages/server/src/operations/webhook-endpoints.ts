@@ -5,7 +5,7 @@ import { type Operation, refusal } from "./operation.ts";
 
 export const listEndpoints: Operation<undefined, readonly FailingEndpoint[]> = {
   name: "list_webhook_endpoints",
-  access: "admin",
+  access: "viewer",
   scope: undefined,
   audit: { of: "other tenants" },
   run: async ({ queue }, call) => {

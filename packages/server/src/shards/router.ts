@@ -74,6 +74,7 @@ import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
 import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Topic, TopicPolicy } from "../store/topic-record.ts";
+import type { Triage } from "../store/triage-record.ts";
 import type { WantedBackup, WrittenBackup } from "../store/write-backup.ts";
 import type { Feed } from "../telemetry/feed.ts";
 import type { ShardLink } from "./link.ts";
@@ -494,6 +495,17 @@ export class Router implements Queue, AsyncDisposable {
   topicsOf(tenantId: TenantId): Promise<readonly Topic[]> {
     const [first] = this.#shards as [RemoteShard];
     return first.ask("topicsOf", [tenantId]);
+  }
+
+  /** The first shard keeps it. */
+  triageOf(tenantId: TenantId): Promise<readonly Triage[]> {
+    const [first] = this.#shards as [RemoteShard];
+    return first.ask("triageOf", [tenantId]);
+  }
+
+  async setTriage(tenantId: TenantId, group: string, triage: Triage | undefined): Promise<void> {
+    const [first] = this.#shards as [RemoteShard];
+    await first.ask("setTriage", [tenantId, group, triage ?? null]);
   }
 
   /** A crash may have come between the first shard and the others. */

@@ -24,6 +24,7 @@ import type { QueuePause } from "../store/pause-record.ts";
 import type { SeriesName } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Topic, TopicPolicy } from "../store/topic-record.ts";
+import type { Triage } from "../store/triage-record.ts";
 import type { WantedBackup } from "../store/write-backup.ts";
 import type { Feed, TaskEvent } from "../telemetry/feed.ts";
 import { DamagedMessage, MessageReader, MessageWriter } from "./message.ts";
@@ -91,6 +92,9 @@ export interface Questions {
   deleteTopic: [of: QueueName];
   topicsOf: [tenantId: TenantId];
   allTopics: [];
+  triageOf: [tenantId: TenantId];
+  /** Null to open the group again. */
+  setTriage: [tenantId: TenantId, group: string, triage: Triage | null];
   webhooks: [verb: WebhookVerb, given: readonly unknown[]];
   backup: [wanted: WantedBackup];
   scrape: [];
@@ -339,6 +343,9 @@ export class ShardHost {
       deleteTopic: (of) => broker.deleteTopic(of).then(() => null),
       topicsOf: (tenantId) => broker.topicsOf(tenantId),
       allTopics: () => broker.allTopics(),
+      triageOf: (tenantId) => broker.triageOf(tenantId),
+      setTriage: (tenantId, group, triage) =>
+        broker.setTriage(tenantId, group, triage ?? undefined).then(() => null),
       webhooks: async (verb, args) => {
         const run = broker.webhooks[verb].bind(broker.webhooks) as (...of: unknown[]) => unknown;
         return (await run(...args)) ?? null;

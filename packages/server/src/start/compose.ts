@@ -44,6 +44,7 @@ import type { Store } from "../store/store.ts";
 import { Subscriptions } from "../subscriptions/subscriptions.ts";
 import { Events } from "../telemetry/events.ts";
 import { Feed } from "../telemetry/feed.ts";
+import { FeedSummaries } from "../telemetry/feed-summaries.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { mergedScrape } from "../telemetry/merged-scrape.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
@@ -118,7 +119,8 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const { config, clock, logger, metrics, fetchKeySet, randomBytes } = parts;
   const watchers: StorageWatcher[] = [];
   const feed = new Feed();
-  metrics.feedsOpen.collect(() => [[feed.size]]);
+  const summaries = new FeedSummaries({ feed, clock });
+  metrics.feedsOpen.collect(() => [[feed.size + summaries.size]]);
   const limiter = new Limiter(config, clock);
   collectLimiterMetrics(metrics, limiter);
   const onState = (state: EngineState, fault: FaultError | undefined): void => {
@@ -154,7 +156,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   collectSubscriptionMetrics(metrics, subscriptions);
   const backupControl = config.shards === 1 ? undefined : { store };
   const stored = { artifacts, apiKeys, audit, subscriptions, jobs, backupControl };
-  const around = { clock, events, feed, workers, config, randomBytes, cluster };
+  const around = { clock, events, feed, summaries, workers, config, randomBytes, cluster };
   const server = { queue, ...stored, ...around };
   const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });
   const authenticator = new Authenticator({

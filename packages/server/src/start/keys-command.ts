@@ -44,7 +44,7 @@ const ownFlags = [
 type OwnFlag = (typeof ownFlags)[number];
 
 const usage = `usage, while the server is stopped:
-  keys create --tenant T --name N [--scopes a,b] [--event-types x,y] [--role admin|operator]
+  keys create --tenant T --name N [--scopes a,b] [--event-types x,y] [--role viewer|admin|operator]
               [--expires-at TIME | --expires-in-seconds S]
   keys list   [--tenant T]
   keys revoke ID
@@ -150,6 +150,8 @@ function operatorIn(tenantId: TenantId): Identity {
     scopes: new Set(),
     eventTypes: [],
     creates: undefined,
+    isViewer: true,
+    hidesPayloads: false,
     isAdmin: true,
     isOperator: true,
     hasRole: true,

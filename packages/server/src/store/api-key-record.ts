@@ -11,7 +11,7 @@ declare const brand: unique symbol;
 /** Names a key; it is also how the key's text begins, and no secret. */
 export type ApiKeyId = string & { readonly [brand]: "ApiKeyId" };
 
-export const apiKeyRoles = ["none", "admin", "operator"] as const;
+export const apiKeyRoles = ["none", "viewer", "admin", "operator"] as const;
 export type ApiKeyRole = (typeof apiKeyRoles)[number];
 
 export interface ApiKey {

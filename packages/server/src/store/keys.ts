@@ -20,6 +20,7 @@
  *   codeq/paused/<queue>/<tenant>                           who paused it, when and why
  *   codeq/series/<queue>/<tenant>/<m or h>/<number>         what happened in a minute or an hour; queue * for all
  *   codeq/jobs/<tenant>/<id>                                a bulk job
+ *   codeq/triage/<tenant>/<group>                           what was decided about a failure group
  *   codeq/topics/<queue>/<tenant>                           the policy that an administrator gave it
  *   codeq/keys/<tenant>/<id>                                an API key, without its secret
  *   codeq/key-uses/<id>                                     when an API key was last used, about
@@ -129,6 +130,10 @@ export const seriesOf = (queue: string, tenant: TenantId, unit: "m" | "h"): stri
 export const jobsPrefix = "codeq/jobs/";
 export const jobKey = (tenant: TenantId, id: string): string =>
   `${jobsPrefix}${tenant || "_"}/${id}`;
+
+export const allTriagePrefix = "codeq/triage/";
+export const triagePrefix = (tenant: TenantId): string => `${allTriagePrefix}${tenant || "_"}/`;
+export const triageKey = (tenant: TenantId, group: string): string => triagePrefix(tenant) + group;
 
 export const topicsPrefix = "codeq/topics/";
 export const topicKey = (queue: string, tenant: TenantId): string =>

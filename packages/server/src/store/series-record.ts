@@ -14,6 +14,8 @@ export interface SeriesName {
   readonly name: string;
   readonly tenantId: TenantId;
   readonly unit: "m" | "h";
+  /** Only the latest; all that are kept without it. */
+  readonly last?: number | undefined;
 }
 
 export interface SeriesPoint {

@@ -27,6 +27,7 @@ import {
 import { checkFormat, readKind, type StoreKind, writeFormat } from "./format.ts";
 import { decodeIdempotency, encodeIdempotency } from "./idempotency-record.ts";
 import {
+  allTriagePrefix,
   allUndeliveredPrefix,
   apiKeysPrefix,
   apiKeyUsesPrefix,
@@ -80,7 +81,13 @@ const copiedPrefixes = [
   jobsPrefix,
 ] as const;
 /** Every shard has these records. */
-const sharedPrefixes = [pausedPrefix, topicsPrefix, endpointsPrefix, signingPrefix] as const;
+const sharedPrefixes = [
+  pausedPrefix,
+  topicsPrefix,
+  endpointsPrefix,
+  signingPrefix,
+  allTriagePrefix,
+] as const;
 const knownPrefixes = [
   ...copiedPrefixes,
   ...sharedPrefixes,

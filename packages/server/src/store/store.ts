@@ -91,6 +91,7 @@ import {
   tasksPrefix,
   tenantOfStoredBytes,
   topicsPrefix,
+  triagePrefix,
   undeliveredPrefix,
   webhookKey,
 } from "./keys.ts";
@@ -111,6 +112,7 @@ import {
 import { decodeResult, encodeResult } from "./task-codec.ts";
 import { taskRows } from "./task-rows.ts";
 import { decodeTopic, type Topic } from "./topic-record.ts";
+import { decodeTriage, type Triage } from "./triage-record.ts";
 import type { WebhookJob } from "./webhook-job.ts";
 
 export type FollowOptions = Omit<FollowerOptions, "rows" | "derive"> & StoreKind;
@@ -534,6 +536,18 @@ export class Store implements AsyncDisposable {
       if (topic === undefined) this.#quarantine(key);
       else yield topic;
     }
+  }
+
+  /** What was decided about failure groups of a tenant. */
+  async triageOf(tenantId: TenantId): Promise<Triage[]> {
+    const prefix = triagePrefix(tenantId);
+    const found: Triage[] = [];
+    for await (const [key, value] of this.#scan(prefix)) {
+      const triage = decodeTriage(key.slice(prefix.length), value.toString("utf8"));
+      if (triage === undefined) this.#quarantine(key);
+      else found.push(triage);
+    }
+    return found;
   }
 
   /** Callbacks between two of their keys, in the order in which they are due. */

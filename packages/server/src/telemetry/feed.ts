@@ -55,6 +55,8 @@ export interface TaskEvent {
 export interface FeedListener {
   /** Undefined to hear of all tenants. */
   readonly tenantId: TenantId | undefined;
+  /** Stands for readers that are counted elsewhere, and is not counted itself. */
+  readonly isShared?: true;
   readonly hear: (event: TaskEvent) => void;
   /** There is nothing more to hear, for this reason. */
   readonly end: (code: ErrorCode) => void;
@@ -64,19 +66,21 @@ export class Feed {
   /** Called when the first one begins to listen, and when the last one has stopped. */
   onHeard: (isHeard: boolean) => void = () => {};
   readonly #ofTenants: Map<TenantId | undefined, Set<FeedListener>> = new Map();
-  #size = 0;
+  #listeners = 0;
+  #shared = 0;
 
   get isHeard(): boolean {
-    return this.#size > 0;
+    return this.#listeners > 0;
   }
 
   get size(): number {
-    return this.#size;
+    return this.#listeners - this.#shared;
   }
 
   /** How many listen to this tenant alone or, without one, to all of them. */
   sizeOf(tenantId: TenantId | undefined): number {
-    return this.#ofTenants.get(tenantId)?.size ?? 0;
+    const listeners = [...(this.#ofTenants.get(tenantId) ?? [])];
+    return listeners.filter(({ isShared }) => isShared !== true).length;
   }
 
   tell(event: TaskEvent): void {
@@ -87,14 +91,17 @@ export class Feed {
   /** Returns how to stop listening. */
   listen(listener: FeedListener): () => void {
     const { tenantId } = listener;
+    const shared = listener.isShared === true ? 1 : 0;
     const listeners = this.#ofTenants.get(tenantId) ?? new Set();
     this.#ofTenants.set(tenantId, listeners.add(listener));
-    this.#size += 1;
-    if (this.#size === 1) this.onHeard(true);
+    this.#listeners += 1;
+    this.#shared += shared;
+    if (this.#listeners === 1) this.onHeard(true);
     return () => {
       if (!listeners.delete(listener)) return;
-      this.#size -= 1;
-      if (this.#size === 0) this.onHeard(false);
+      this.#listeners -= 1;
+      this.#shared -= shared;
+      if (this.#listeners === 0) this.onHeard(false);
       if (listeners.size === 0) this.#ofTenants.delete(tenantId);
     };
   }

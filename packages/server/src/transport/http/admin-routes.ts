@@ -8,7 +8,7 @@ import type { Topic } from "../../store/topic-record.ts";
 import { CleanUpBody, PauseBody } from "./bodies.ts";
 import type { BodyOf } from "./json-body.ts";
 import { type JsonCodec, queueBuckets, queueStats } from "./json-codec.ts";
-import { textField } from "./query.ts";
+import { textField, wholeNumberField } from "./query.ts";
 import { queueDetails, seriesText } from "./queue-details.ts";
 import { json, route } from "./route.ts";
 
@@ -24,6 +24,17 @@ const resolution = {
     },
   ),
 };
+const series = {
+  ...resolution,
+  last: wholeNumberField("Only so many of the latest minutes or hours, and without `usual`.", {
+    minimum: 1,
+  }),
+};
+
+function lastIn(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : Number(text);
+}
+
 const queueParam = { command: "The command of the queue; letter case is ignored." };
 
 export const adminRoutes = [
@@ -64,12 +75,16 @@ export const adminRoutes = [
     summary: "Show what happened in a queue",
     about: seriesAbout,
     params: queueParam,
-    query: resolution,
+    query: series,
     refusals: ["invalid_command"],
     replies: { 200: { about: "Points in their order.", schema: "Series" } },
     input: ({ params, query }) => ({
       ok: true,
-      value: { command: params["command"], resolution: query["resolution"] },
+      value: {
+        command: params["command"],
+        resolution: query["resolution"],
+        last: lastIn(query["last"]),
+      },
     }),
     reply: (series, codec, { params }) =>
       json(seriesText(series, { command: params["command"], instant: (ms) => codec.instant(ms) })),
@@ -81,11 +96,15 @@ export const adminRoutes = [
     name: "getSeries",
     summary: "Show what happened in all queues together",
     about: seriesAbout,
-    query: resolution,
+    query: series,
     replies: { 200: { about: "Points in their order.", schema: "Series" } },
     input: ({ query }) => ({
       ok: true,
-      value: { command: undefined, resolution: query["resolution"] },
+      value: {
+        command: undefined,
+        resolution: query["resolution"],
+        last: lastIn(query["last"]),
+      },
     }),
     reply: (series, codec) => json(seriesText(series, { instant: (ms) => codec.instant(ms) })),
   }),

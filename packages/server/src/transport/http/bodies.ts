@@ -337,6 +337,18 @@ export const RenewSubscriptionBody = object({
   ),
 });
 
+export const TriageBody = object(
+  {
+    state: about(requiredText, "`resolved`, `ignored`, `snoozed`, or `open` to take that back."),
+    snoozeSeconds: about(integer, "For `snoozed`: seconds until the group is open again.", {
+      minimum: 1,
+      maximum: limits.snoozeSecondsMax,
+    }),
+    reason: about(text, `At most ${limits.reasonCharsMax} characters.`),
+  },
+  { isClosed: true },
+);
+
 export const PauseBody = object(
   {
     reason: about(
@@ -407,7 +419,7 @@ export const CreateApiKeyBody = object(
     eventTypes: about(texts, "The commands of the key; empty or `*` for all.", {
       maxItems: limits.apiKeyEventTypesMax,
     }),
-    role: about(text, "`none`, `admin` or `operator`."),
+    role: about(text, "`none`, `viewer`, `admin` or `operator`."),
     expiresAt: about(
       text,
       "RFC 3339 time: when the key expires; not together with expiresInSeconds.",

@@ -2,7 +2,7 @@
  * From a request to its reply, for every kind of connection. The caller is authenticated once, before the
  * body is read; the body is parsed once, when it has arrived.
  */
-import type { Authenticator } from "../../access/authenticator.ts";
+import { type Authenticator, isForAdmins } from "../../access/authenticator.ts";
 import type { Identity } from "../../access/identity.ts";
 import { type MaybePromise, whenKnown } from "../../maybe-promise.ts";
 import type { Origin } from "../../operations/audit-event.ts";
@@ -116,8 +116,7 @@ export const noQuery: HttpRequest["query"] = {};
 
 /** What may stand in the query of a route. */
 export function queryOf({ query = {}, operation }: AnyRoute): QueryFields {
-  const isForAdmins = operation.access === "admin" || operation.access === "operator";
-  return isForAdmins ? { ...query, tenant: tenantField } : query;
+  return isForAdmins(operation.access) ? { ...query, tenant: tenantField } : query;
 }
 
 /** The headers of a reply, without those that HTTP itself asks for. */

@@ -16,15 +16,22 @@ export const eventRoutes = [
     query: {
       command: textField("Only events of this command."),
       type: textField(`Only these events, separated by commas: ${taskEventNames.join(", ")}.`),
+      task: textField("Only events of the task with this id."),
+      view: textField(
+        "`summary` for one `summary` event a second, or none when nothing happened, that counts events by " +
+          "queue and name. With `task`, the events of this task are told one by one as well.",
+        { enum: ["summary"] },
+      ),
     },
     replies: {
       200: { about: "Server-sent events, from now on.", type: "text/event-stream" },
     },
-    refusals: ["invalid_command", "too_many_feeds"],
+    refusals: ["invalid_argument", "invalid_command", "too_many_feeds"],
     waits: () => true,
     input: ({ query }) => {
       const text = (name: string): string => String(query[name] ?? "");
-      return { ok: true, value: { command: text("command"), types: text("type") } };
+      const which = { command: text("command"), types: text("type"), task: text("task") };
+      return { ok: true, value: { ...which, view: text("view") } };
     },
     reply: (feed, codec) => ({
       status: 200,

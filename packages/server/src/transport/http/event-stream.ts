@@ -54,6 +54,7 @@ export class EventStream extends Readable {
     }
     feed.readBy({
       hear: (event) => this.#hear(event),
+      hearSummary: (summary) => this.#take(eventText("summary", this.#codec.summary(summary))),
       beat: () => this.#beat(),
       end: (code) => this.#end(code),
     });
@@ -72,6 +73,13 @@ export class EventStream extends Readable {
 
   #hear(event: TaskEvent): boolean {
     const text = eventText(event.event, this.#codec.event(event));
+    const isTaken = this.#take(text, this.#isLast(event));
+    if (this.#isOver) this.#feed.close();
+    return isTaken;
+  }
+
+  /** False when there is no room for it. */
+  #take(text: string, isLast = false): boolean {
     const room = this.#missed > 0 ? heldCharsMax / 2 : heldCharsMax;
     if (this.#heldChars + text.length > room) {
       this.#missed += 1;
@@ -79,9 +87,8 @@ export class EventStream extends Readable {
     }
     this.#holdMissed();
     this.#hold(text);
-    this.#isOver ||= this.#isLast(event);
+    this.#isOver ||= isLast;
     this.#send();
-    if (this.#isOver) this.#feed.close();
     return true;
   }
 

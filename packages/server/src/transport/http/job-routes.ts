@@ -22,7 +22,7 @@ export const jobRoutes = [
       "A job goes through the tasks that match, the oldest first, at a limited rate. It survives restarts and " +
       "changes no task twice. With `canary` it replays a few tasks, waits for their outcome, goes on with more, and " +
       "stops by itself when too many fail again.",
-    refusals: ["invalid_argument", "too_many_jobs", "overloaded"],
+    refusals: ["invalid_argument", "payloads_hidden", "too_many_jobs", "overloaded"],
     replies: {
       200: { about: "A dry run: how many match.", schema: "JobDryRun" },
       201: { about: "The job has begun.", schema: "Job" },

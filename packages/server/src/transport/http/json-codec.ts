@@ -17,6 +17,7 @@ import type { WorkerExplanation } from "../../operations/explain-worker.ts";
 import type { SubmittedResult } from "../../operations/submit-result.ts";
 import type { Counts } from "../../store/counts.ts";
 import type { TaskEvent } from "../../telemetry/feed.ts";
+import type { FeedSummary } from "../../telemetry/feed-summaries.ts";
 import type { Timestamps } from "../../timestamps.ts";
 
 const locations = {
@@ -34,6 +35,8 @@ export class JsonCodec {
   readonly #timestamps: Timestamps;
   #lastEvent: TaskEvent | undefined;
   #lastEventText = "";
+  #lastSummary: FeedSummary | undefined;
+  #lastSummaryText = "";
 
   constructor(timestamps: Timestamps) {
     this.#timestamps = timestamps;
@@ -92,7 +95,7 @@ export class JsonCodec {
   }
 
   /** A task as administrators see it in full. */
-  inspectedTask(task: Task, payload: string): string {
+  inspectedTask(task: Task, payload: string | undefined): string {
     const listed = this.listedTask(task, payload).slice(0, -1);
     return `${listed}${this.#history(task)}${this.#report(task)}}`;
   }
@@ -222,6 +225,20 @@ export class JsonCodec {
     this.#lastEventText = JSON.stringify({ event: name, time, ...fields, ...cut });
     this.#lastEvent = event;
     return this.#lastEventText;
+  }
+
+  /** The same summary goes to all its readers one after the other, and is written once. */
+  summary(summary: FeedSummary): string {
+    if (summary === this.#lastSummary) return this.#lastSummaryText;
+    const { atMs, queues, others } = summary;
+    this.#lastSummary = summary;
+    this.#lastSummaryText = JSON.stringify({
+      event: "summary",
+      time: this.#timestamps.local(atMs),
+      queues: Object.fromEntries(queues),
+      ...(others === 0 ? {} : { others }),
+    });
+    return this.#lastSummaryText;
   }
 
   instant(ms: number): string {

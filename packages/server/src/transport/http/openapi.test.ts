@@ -36,7 +36,9 @@ test("who may not call is told so: scopes, admins and operators have their codes
     const codes = refusalsOf(each);
     const { access, scope } = each.operation;
     assert.equal(codes.includes("missing_scope"), scope !== undefined, each.path);
-    assert.equal(codes.includes("admin_only"), access === "admin", each.path);
+    const isForAdmins = access === "admin" || access === "viewer";
+    assert.equal(codes.includes("admin_only"), isForAdmins, each.path);
+    assert.equal(codes.includes("read_only"), access === "admin", each.path);
     assert.equal(codes.includes("missing_event_types"), access === "worker", each.path);
   }
 });

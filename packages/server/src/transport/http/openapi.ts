@@ -2,7 +2,9 @@
  * The API as an OpenAPI 3.1 document, generated from the routes of the server. Only what all routes have in
  * common is added here: who may call, and the refusals that any call can get.
  */
+
 import { type ErrorCode, errors } from "@codeq/protocol";
+import { isForAdmins } from "../../access/authenticator.ts";
 import { queryOf } from "./calls.ts";
 import type { JsonSchema } from "./json-schema.ts";
 import { ref, replySchemas } from "./reply-schemas.ts";
@@ -89,6 +91,7 @@ function tagOf({ operation }: AnyRoute): string {
       return "workers";
     case "either":
       return "tasks";
+    case "viewer":
     case "admin":
     case "operator":
       return "administration";
@@ -110,6 +113,8 @@ export function callersOf({ operation: { access, scope } }: AnyRoute): string {
       return `workers${needed}`;
     case "either":
       return "producers and workers of the tenant";
+    case "viewer":
+      return "viewers and admins of the tenant, and operators";
     case "admin":
       return "admins of the tenant, and operators";
     case "operator":
@@ -238,13 +243,14 @@ function refusedAs(status: number, codes: readonly ErrorCode[]): OpenApiResponse
 /** Every code that a route may answer with, in the order of the table of errors. */
 export function refusalsOf(each: AnyRoute): readonly ErrorCode[] {
   const { access, scope } = each.operation;
-  const isForAdmins = access === "admin" || access === "operator";
   const found = new Set<ErrorCode>([
     ...ofEveryRoute,
     ...(access === "worker" ? ofWorkers : []),
     ...(scope === undefined ? [] : (["missing_scope"] as const)),
-    ...(access === "admin" ? (["admin_only"] as const) : []),
-    ...(isForAdmins ? (["operator_only"] as const) : []),
+    ...(access === "admin" || access === "viewer" ? (["admin_only"] as const) : []),
+    ...(access === "admin" ? (["read_only"] as const) : []),
+    ...(each.operation.showsPayloads === true ? (["payloads_hidden"] as const) : []),
+    ...(isForAdmins(access) ? (["operator_only"] as const) : []),
     ...(each.body === undefined ? [] : (["invalid_body", "body_too_large"] as const)),
     ...(each.method === "GET" ? [] : (["disk_full"] as const)),
     ...(each.refusals ?? []),

@@ -7,7 +7,7 @@ import { noCounts } from "../../store/counts.ts";
 import type { QueuePause } from "../../store/pause-record.ts";
 
 export function queueDetails(
-  { queues, pauses, nowMs }: TenantQueues,
+  { queues, pauses, leasesMax, nowMs }: TenantQueues,
   pauseFields: (pause: QueuePause) => object,
 ): string {
   const paused = new Map(pauses.map(({ queue, ...pause }) => [queue, pauseFields(pause)]));
@@ -17,6 +17,7 @@ export function queueDetails(
       command: each.queue,
       ...detailsOf(each, nowMs),
       paused: paused.get(each.queue),
+      inProgressMax: leasesMax.get(each.queue),
     })),
     totals: { queues: queues.length, ...detailsOf(totals, nowMs) },
   });

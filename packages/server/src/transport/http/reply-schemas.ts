@@ -167,6 +167,11 @@ const listedOptional = {
 };
 
 const pause = fields({ by: string, at: time }, { reason: string });
+const triage = fields({ by: string, at: time }, { until: time, reason: string });
+const groupState = {
+  type: "string",
+  enum: ["open", "returned", "resolved", "ignored", "snoozed"],
+};
 const pausedQueue = fields({ command: string, by: string, at: time }, { reason: string });
 
 const placeCounts = { ready: count, delayed: count, inProgress: count, dlq: count };
@@ -298,22 +303,31 @@ export const replySchemas = {
   FailureGroups: fields(
     {
       groups: listOf(
-        fields({
-          id: described(string, "For the filter `group`."),
-          text: described(string, "What the errors have in common."),
-          count,
-          dlq: count,
-          failed: count,
-          firstSeen: time,
-          lastSeen: time,
-          commands: listOf(fields({ command: string, count })),
-          example: fields({ taskId: string, error: string }),
-        }),
+        fields(
+          {
+            id: described(string, "For the filter `group`."),
+            text: described(string, "What the errors have in common."),
+            count,
+            dlq: count,
+            failed: count,
+            firstSeen: time,
+            lastSeen: time,
+            commands: listOf(fields({ command: string, count })),
+            example: fields({ taskId: string, error: string }),
+            trend: described(
+              listOf(count),
+              "Failures in each of the last 24 hours, this hour the last.",
+            ),
+            state: groupState,
+          },
+          { triage },
+        ),
       ),
       scanned: described(count, "Number of tasks that the server examined."),
     },
     { next: described(string, "Where to go on; then counts of the same group add up.") },
   ),
+  TriagedGroup: fields({ id: string, state: groupState }, { triage }),
   Backup: fields({
     directory: described(string, "On the machine of the server."),
     files: listOf(
@@ -404,7 +418,11 @@ export const replySchemas = {
     queues: listOf(
       fields(
         { command: string, ...queueDetails },
-        { ...queueAges, paused: described(pause, "Who paused the queue, when and why.") },
+        {
+          ...queueAges,
+          paused: described(pause, "Who paused the queue, when and why."),
+          inProgressMax: described(count, "The limit of leases that its topic has."),
+        },
       ),
     ),
     totals: fields({ ...queueDetails, queues: count }, queueAges),

@@ -74,10 +74,10 @@ async function signIn(
   { parts, token }: { readonly parts: SessionParts; readonly token: string },
 ): Promise<FastifyReply> {
   const { sessions, authenticator } = parts;
-  const outcome = await authenticator.authenticate("admin", token);
+  const outcome = await authenticator.authenticate("viewer", token);
   if (!outcome.ok) return refuse(reply, note(parts, request, refusal(outcome.code)));
   const identity = outcome.value;
-  if (!identity.isAdmin) return refuse(reply, note(parts, request, refusal("admin_only")));
+  if (!identity.isViewer) return refuse(reply, note(parts, request, refusal("admin_only")));
   const session = sessions.open(token);
   if (session === undefined) return refuse(reply, refusal("invalid_argument", tooLong));
   const { cookie } = session;
@@ -87,8 +87,8 @@ async function signIn(
 }
 
 async function identityOf(parts: SessionParts, token: string): Promise<Identity | undefined> {
-  const outcome = await parts.authenticator.authenticate("admin", token);
-  return outcome.ok && outcome.value.isAdmin ? outcome.value : undefined;
+  const outcome = await parts.authenticator.authenticate("viewer", token);
+  return outcome.ok && outcome.value.isViewer ? outcome.value : undefined;
 }
 
 /** Whoever can open a page of this machine can use the development token, which is no secret. */
@@ -112,12 +112,13 @@ function show(
   { config, codec, version }: SessionParts,
   { session, identity }: { session: Session | OpenedSession; identity: Identity },
 ): FastifyReply {
-  const { subject, tenantId, isOperator, apiKeyId } = identity;
+  const { subject, tenantId, isAdmin, isOperator, hidesPayloads, apiKeyId } = identity;
   const expiresMs = Math.min(session.expiresMs, identity.expiresMs ?? session.expiresMs);
   return send(reply, {
     subject,
     tenantId,
-    role: isOperator ? "operator" : "admin",
+    role: isOperator ? "operator" : isAdmin ? "admin" : "viewer",
+    payloads: hidesPayloads ? "hidden" : "shown",
     ...(apiKeyId === undefined ? {} : { apiKeyId }),
     csrf: session.csrf,
     expiresAt: codec.instant(expiresMs),
@@ -125,6 +126,7 @@ function show(
     version,
     durability: config.durability,
     shards: config.shards,
+    ...(config.consoleTraceUrl === "" ? {} : { traceUrl: config.consoleTraceUrl }),
   });
 }
 

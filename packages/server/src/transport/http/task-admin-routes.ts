@@ -1,11 +1,12 @@
 /** Routes with which administrators find and change tasks. */
-import type { FailureGroup } from "../../broker/failure-groups.ts";
 import type { DeadLettersInput } from "../../operations/act-on-dead-letters.ts";
 import { operations } from "../../operations/index.ts";
+import type { TriagedGroup } from "../../operations/list-failure-groups.ts";
 import type { ListTasksInput } from "../../operations/list-tasks.ts";
 import type { Answer } from "../../operations/operation.ts";
 import { type FilterInput, filterNames, taskPlaces } from "../../operations/task-filter-input.ts";
-import { CancelBody, DeadLettersBody, EditTaskBody, ReplayBody } from "./bodies.ts";
+import type { Triage } from "../../store/triage-record.ts";
+import { CancelBody, DeadLettersBody, EditTaskBody, ReplayBody, TriageBody } from "./bodies.ts";
 import type { BodyOf } from "./json-body.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { pageIn } from "./page-query.ts";
@@ -50,6 +51,7 @@ export const taskAdminRoutes = [
       ...pageFields,
       order: textField("`newest` or `oldest` first.", { enum: ["newest", "oldest"] }),
     },
+    refusals: ["payloads_hidden"],
     replies: { 200: { about: "A page of tasks.", schema: "FoundTasks" } },
     input: listInput,
     reply: ({ tasks, scanned, next, total }, codec) => {
@@ -71,6 +73,7 @@ export const taskAdminRoutes = [
       ...filterFields,
       after: textField("`next` of the answer before; empty for the first."),
     },
+    refusals: ["payloads_hidden"],
     replies: { 200: { about: "The largest group first.", schema: "FailureGroups" } },
     input: ({ query }) => ({
       ok: true,
@@ -80,6 +83,29 @@ export const taskAdminRoutes = [
       json(
         JSON.stringify({ groups: groups.map((group) => groupFields(group, codec)), scanned, next }),
       ),
+  }),
+  route({
+    method: "PUT",
+    path: "/v1/codeq/admin/failure-groups/:id/triage",
+    operation: operations.triageFailures,
+    name: "triageFailureGroup",
+    summary: "Resolve, ignore or snooze a failure group",
+    about:
+      "Changes no task. A group that fails again after it was resolved has the state `returned`; a snoozed group is " +
+      "open again when its time is over.",
+    params: { id: "The id of the failure group." },
+    refusals: ["invalid_argument"],
+    replies: { 200: { about: "The group as it was decided.", schema: "TriagedGroup" } },
+    body: TriageBody,
+    input: ({ params, body }) => {
+      const { state, snoozeSeconds, reason } = body as BodyOf<typeof TriageBody>;
+      const group = params["id"] ?? "";
+      return { ok: true, value: { group, state, snoozeSeconds, reason: reason ?? "" } };
+    },
+    reply: ({ group, triage }, codec) => {
+      const fields = triage === undefined ? {} : { triage: triageFields(triage, codec) };
+      return json(JSON.stringify({ id: group, state: triage?.state ?? "open", ...fields }));
+    },
   }),
   route({
     method: "GET",
@@ -186,6 +212,7 @@ export const taskAdminRoutes = [
     operation: operations.replayDeadLetters,
     name: "replayDeadLetters",
     summary: "Replay dead letters",
+    refusals: ["payloads_hidden"],
     replies: { 200: { about: "What was done.", schema: "ReplayedDeadLetters" } },
     body: DeadLettersBody,
     input: ({ body }) => ({ ok: true, value: deadLettersInput(body) }),
@@ -197,6 +224,7 @@ export const taskAdminRoutes = [
     operation: operations.deleteDeadLetters,
     name: "deleteDeadLetters",
     summary: "Delete dead letters",
+    refusals: ["payloads_hidden"],
     replies: { 200: { about: "What was done.", schema: "DeletedDeadLetters" } },
     body: DeadLettersBody,
     input: ({ body }) => ({ ok: true, value: deadLettersInput(body) }),
@@ -204,8 +232,19 @@ export const taskAdminRoutes = [
   }),
 ] as const;
 
-function groupFields(group: FailureGroup, codec: JsonCodec): object {
-  const { fingerprint, text, dead, failed, firstMs, lastMs, queues, example } = group;
+function triageFields(triage: Triage, codec: JsonCodec): object {
+  const { by, atMs, untilMs, reason } = triage;
+  return {
+    by,
+    at: codec.instant(atMs),
+    ...(untilMs === 0 ? {} : { until: codec.instant(untilMs) }),
+    ...(reason === "" ? {} : { reason }),
+  };
+}
+
+function groupFields(group: TriagedGroup, codec: JsonCodec): object {
+  const { fingerprint, text, dead, failed, firstMs, lastMs, queues, trend, example } = group;
+  const { state, triage } = group;
   const commands = Object.entries(queues).map(([command, count]) => ({ command, count }));
   return {
     id: fingerprint,
@@ -217,6 +256,9 @@ function groupFields(group: FailureGroup, codec: JsonCodec): object {
     lastSeen: codec.instant(lastMs),
     commands: commands.sort((one, other) => other.count - one.count),
     example: { taskId: example.id, error: example.error },
+    trend,
+    state,
+    ...(triage === undefined ? {} : { triage: triageFields(triage, codec) }),
   };
 }
 

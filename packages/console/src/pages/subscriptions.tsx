@@ -1,0 +1,241 @@
+/** URLs that are told when queues have work: who they are, until when; make, renew and delete one. */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { ask, tenant } from "../api.ts";
+import { plural } from "../format.ts";
+import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
+import { Act } from "../parts/act.tsx";
+import { Choices, Given, Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
+import { Icon } from "../parts/icon.tsx";
+import { invalidate, useQuery } from "../query.ts";
+import { useStore } from "../store.ts";
+import { tell, tellProblem } from "../toasts.tsx";
+
+interface Subscription {
+  readonly subscriptionId: string;
+  readonly callbackUrl: string;
+  readonly eventTypes: readonly string[];
+  readonly deliveryMode: string;
+  readonly groupId?: string;
+  readonly minIntervalSeconds: number;
+  readonly createdBy: string;
+  readonly expiresAt: string;
+}
+
+interface Page {
+  readonly subscriptions: readonly Subscription[];
+  readonly next?: string;
+}
+
+const base = "/v1/codeq/admin/subscriptions";
+
+export function Subscriptions(): JSX.Element {
+  const of = useStore(tenant);
+  const load = (): Promise<Page> => ask({ path: base, query: { limit: "200" } });
+  const { data, error } = useQuery(`subscriptions:${of}`, load, { everyMs: 10_000 });
+  const all = data?.subscriptions ?? [];
+  return (
+    <>
+      <div class="page-head">
+        <div>
+          <h1>Subscriptions</h1>
+          <p>
+            A subscribed URL gets a POST when a queue has work, so that its worker can claim it.
+          </p>
+        </div>
+        <div class="acts">
+          <Act class="btn primary" onClick={() => openDialog(Subscribe)}>
+            <Icon name="plus" />
+            Subscribe a URL
+          </Act>
+        </div>
+      </div>
+      <Panel
+        title="Subscribed URLs"
+        id="subscriptions"
+        note={
+          data === undefined
+            ? undefined
+            : `${data.next === undefined ? "" : "the first "}${plural(all.length, "subscription")}`
+        }
+      >
+        {data === undefined ? (
+          <Pending error={error} />
+        ) : all.length === 0 ? (
+          <Nothing icon="webhooks" title="Nobody has subscribed">
+            <p>Workers that hold a connection or poll need no subscription.</p>
+          </Nothing>
+        ) : (
+          <SubscriptionTable rows={all} />
+        )}
+      </Panel>
+    </>
+  );
+}
+
+function SubscriptionTable({ rows }: { readonly rows: readonly Subscription[] }): JSX.Element {
+  return (
+    <div class="table-wrap">
+      <table class="cards">
+        <thead>
+          <tr>
+            <th>URL</th>
+            <th>Queues</th>
+            <th>Told</th>
+            <th class="num">Ends</th>
+            <th>
+              <span class="sr">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row.subscriptionId} data-row="">
+              <td class="full two">
+                <code class="trunc">
+                  <Given text={row.callbackUrl} max={200} />
+                </code>
+                <span class="sub">
+                  by <Given text={row.createdBy} max={80} />
+                </span>
+              </td>
+              <td data-l="Queues">
+                <Given
+                  text={row.eventTypes.includes("*") ? "all" : row.eventTypes.join(", ")}
+                  max={200}
+                />
+              </td>
+              <td data-l="Told">
+                {modes[row.deliveryMode] ?? row.deliveryMode}
+                {row.groupId === undefined ? null : (
+                  <>
+                    {" "}
+                    <Given text={row.groupId} max={80} />
+                  </>
+                )}
+              </td>
+              <td class="num" data-l="Ends">
+                <Time at={row.expiresAt} />
+              </td>
+              <td class="last">
+                <span class="row">
+                  <Act class="btn sm" onClick={() => void renew(row)}>
+                    Renew
+                  </Act>
+                  <Act class="btn sm danger" onClick={() => askDelete(row)}>
+                    Delete…
+                  </Act>
+                </span>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+const modes: Readonly<Record<string, string>> = {
+  fanout: "always",
+  group: "by turns in group",
+  hash: "one of many by the minute",
+};
+
+const renewSeconds = 24 * 60 * 60;
+
+async function renew({ subscriptionId }: Subscription): Promise<void> {
+  try {
+    const path = `${base}/${subscriptionId}/heartbeat`;
+    await ask({ method: "POST", path, body: { ttlSeconds: renewSeconds } });
+    tell("Renewed for 24 hours");
+    invalidate("subscriptions");
+  } catch (error) {
+    tellProblem(error);
+  }
+}
+
+function askDelete({ subscriptionId, callbackUrl }: Subscription): void {
+  const call = { method: "DELETE", path: `${base}/${subscriptionId}` } as const;
+  openDialog(() => (
+    <ActionDialog
+      title="Delete this subscription?"
+      about={`${callbackUrl.slice(0, 200)} is not told of work any more.`}
+      button="Delete subscription"
+      isFinal
+      call={call}
+      run={async () => {
+        await ask(call);
+        tell("Deleted the subscription");
+        invalidate("subscriptions");
+      }}
+    />
+  ));
+}
+
+function Subscribe(): JSX.Element {
+  const [url, setUrl] = useState("");
+  const [queues, setQueues] = useState("");
+  const [group, setGroup] = useState("");
+  const [seconds, setSeconds] = useState<"3600" | "86400" | "604800">("86400");
+  const eventTypes = queues.split(/[\s,]+/).filter((each) => each !== "");
+  const body = {
+    callbackUrl: url.trim(),
+    ...(eventTypes.length === 0 ? {} : { eventTypes }),
+    ...(group.trim() === "" ? {} : { deliveryMode: "group", groupId: group.trim() }),
+    ttlSeconds: Number(seconds),
+  };
+  const call = { method: "POST", path: base, body } as const;
+  return (
+    <ActionDialog
+      title="Subscribe a URL"
+      about="The URL gets a POST when a queue begins to have tasks. The POST says nothing of the tasks."
+      button="Subscribe"
+      icon={<Icon name="plus" />}
+      call={call}
+      isReady={/^https?:\/\/\S+$/.test(url.trim())}
+      run={async () => {
+        await ask(call);
+        tell("Subscribed");
+        invalidate("subscriptions");
+      }}
+    >
+      <label class="field">
+        <span>URL, with http or https</span>
+        <input
+          class="input mono"
+          inputMode="url"
+          spellcheck={false}
+          value={url}
+          onInput={(event) => setUrl(event.currentTarget.value)}
+        />
+      </label>
+      <label class="field">
+        <span>Queues, separated by commas; empty for all</span>
+        <input
+          class="input mono"
+          spellcheck={false}
+          value={queues}
+          onInput={(event) => setQueues(event.currentTarget.value)}
+        />
+      </label>
+      <label class="field">
+        <span>Group; its members are told by turns. Empty for none</span>
+        <input
+          class="input"
+          value={group}
+          onInput={(event) => setGroup(event.currentTarget.value)}
+        />
+      </label>
+      <Choices
+        label="How long it lasts"
+        options={[
+          ["3600", "1 hour"],
+          ["86400", "1 day"],
+          ["604800", "7 days"],
+        ]}
+        value={seconds}
+        onChange={setSeconds}
+      />
+    </ActionDialog>
+  );
+}

@@ -1,0 +1,161 @@
+/** What can be decided about a failure group, and what was. */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { ask } from "../api.ts";
+import { duration, plural } from "../format.ts";
+import type { FailureGroup, GroupState } from "../model/failures.ts";
+import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
+import { Act } from "../parts/act.tsx";
+import { Choices, Given, Time } from "../parts/basics.tsx";
+import { Icon, type IconName } from "../parts/icon.tsx";
+import { invalidate } from "../query.ts";
+import { tell, tellProblem } from "../toasts.tsx";
+
+const hourMs = 60 * 60 * 1000;
+const snoozes = [
+  ["3600", "1 hour"],
+  ["28800", "8 hours"],
+  ["86400", "1 day"],
+  ["604800", "7 days"],
+] as const;
+type Snooze = (typeof snoozes)[number][0];
+
+export const stateWords: Readonly<Record<GroupState, string>> = {
+  open: "Open",
+  returned: "Returned",
+  resolved: "Resolved",
+  ignored: "Ignored",
+  snoozed: "Snoozed",
+};
+
+const icons: Readonly<Record<Exclude<GroupState, "open">, IconName>> = {
+  returned: "warn",
+  resolved: "check",
+  ignored: "eyeoff",
+  snoozed: "snooze",
+};
+
+export function GroupBadge({ state }: { readonly state: GroupState }): JSX.Element | null {
+  if (state === "open") return null;
+  return (
+    <span class={`st ${state === "returned" ? "st-warn" : "st-mute"}`}>
+      <Icon name={icons[state]} small />
+      {stateWords[state]}
+    </span>
+  );
+}
+
+function pathOf({ id }: FailureGroup): string {
+  return `/v1/codeq/admin/failure-groups/${id}/triage`;
+}
+
+async function reopen(group: FailureGroup): Promise<void> {
+  try {
+    await ask({ method: "PUT", path: pathOf(group), body: { state: "open" } });
+    tell("The group is open again");
+    invalidate("failures");
+  } catch (error) {
+    tellProblem(error);
+  }
+}
+
+export function TriageButtons({ group }: { readonly group: FailureGroup }): JSX.Element {
+  if (group.state !== "open" && group.state !== "returned") {
+    return (
+      <Act class="btn sm" onClick={() => void reopen(group)}>
+        Open again
+      </Act>
+    );
+  }
+  return (
+    <>
+      {(["resolved", "ignored", "snoozed"] as const).map((state) => (
+        <Act
+          key={state}
+          class="btn sm"
+          onClick={() => openDialog(() => <TriageDialog group={group} state={state} />)}
+        >
+          <Icon name={icons[state]} small />
+          {verbs[state]}
+        </Act>
+      ))}
+    </>
+  );
+}
+
+const verbs = { resolved: "Resolve", ignored: "Ignore", snoozed: "Snooze…" } as const;
+const meanings = {
+  resolved: "Its dead letters stay. The group is marked as returned when it fails again.",
+  ignored: "Its dead letters stay. The group leaves the inbox, also when it fails again.",
+  snoozed: "Its dead letters stay. The group leaves the inbox until the time is over.",
+} as const;
+
+function TriageDialog(props: {
+  readonly group: FailureGroup;
+  readonly state: keyof typeof verbs;
+}): JSX.Element {
+  const { group, state } = props;
+  const [reason, setReason] = useState("");
+  const [seconds, setSeconds] = useState<Snooze>("28800");
+  const body = {
+    state,
+    ...(state === "snoozed" ? { snoozeSeconds: Number(seconds) } : {}),
+    ...(reason.trim() === "" ? {} : { reason: reason.trim() }),
+  };
+  const call = { method: "PUT", path: pathOf(group), body } as const;
+  const verb = verbs[state].replace("…", "");
+  return (
+    <ActionDialog
+      title={`${verb} this group?`}
+      about={`${plural(group.count, "failure")}. ${meanings[state]}`}
+      button={`${verb} group`}
+      icon={<Icon name={icons[state]} />}
+      call={call}
+      run={async () => {
+        await ask(call);
+        tell(`${stateWords[state]} the group`);
+        invalidate("failures");
+      }}
+    >
+      {state === "snoozed" ? (
+        <Choices label="How long" options={snoozes} value={seconds} onChange={setSeconds} />
+      ) : null}
+      <label class="field">
+        <span>Reason, shown to everyone</span>
+        <input
+          class="input"
+          maxLength={500}
+          value={reason}
+          onInput={(event) => setReason(event.currentTarget.value)}
+        />
+      </label>
+    </ActionDialog>
+  );
+}
+
+/** Who decided what, in a line. */
+export function TriageLine({ group }: { readonly group: FailureGroup }): JSX.Element | null {
+  const { triage, state } = group;
+  if (triage === undefined) return null;
+  const word = state === "returned" ? "Failed again after it was resolved by" : stateWords[state];
+  const left = triage.until === undefined ? 0 : Date.parse(triage.until) - Date.now();
+  return (
+    <p class={`note ${state === "returned" ? "is-warn" : ""}`}>
+      <Icon name={state === "open" ? "snooze" : icons[state]} />
+      <span>
+        {state === "open" ? "Snoozed before" : word}
+        {state === "returned" ? " " : " by "}
+        <b>
+          <Given text={triage.by} max={100} />
+        </b>{" "}
+        <Time at={triage.at} />
+        {left > 0 ? `, for another ${duration(Math.max(left, hourMs / 60))}` : ""}
+        {triage.reason === undefined ? null : (
+          <>
+            : <Given text={triage.reason} max={500} />
+          </>
+        )}
+      </span>
+    </p>
+  );
+}
