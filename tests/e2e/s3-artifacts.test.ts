@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import type { Readable } from "node:stream";
 import { type TestContext, test } from "node:test";
 import type { TaskId } from "@codeq/queue";
+import { SimClock } from "@codeq/simulated";
 import type { ArtifactKey } from "../../packages/server/src/artifacts/artifact-provider.ts";
 import { partBytes, S3Artifacts } from "../../packages/server/src/artifacts/s3-artifacts.ts";
 import { systemClock } from "../../packages/server/src/clock.ts";
@@ -12,7 +13,7 @@ import { type Options, type RunningServer, setup as setupServer } from "../contr
 import { S3Server, s3Binary } from "./s3-server.ts";
 
 const binary = s3Binary();
-const options = "missing" in binary ? { skip: binary.missing } : {};
+const options = "missing" in binary ? { skip: binary.missing } : { timeout: 60_000 };
 
 async function setup(t: TestContext): Promise<{ s3: S3Server; artifacts: S3Artifacts }> {
   const s3 = await S3Server.start("path" in binary ? binary.path : "");
@@ -143,8 +144,58 @@ test("content that changes on its way is refused by its checksum", options, asyn
   assert.deepEqual(await listed(artifacts), []);
 });
 
-async function server(t: TestContext, s3: S3Server, more: Options = {}): Promise<RunningServer> {
-  const artifacts = new S3Artifacts({ ...settingsOf(s3), ...more.settings }, systemClock);
+/** Lets the time pass that a store gets, as soon as it stands still. */
+function passTimeOnStall(s3: S3Server, ms: number): { clock: SimClock; givenUp: Promise<void> } {
+  const clock = new SimClock();
+  const { promise: givenUp, resolve } = Promise.withResolvers<void>();
+  s3.onStall = (what) => {
+    if (what === "given up") resolve();
+    else void clock.advance(ms);
+  };
+  return { clock, givenUp };
+}
+
+test("a store that stops in the middle of an upload fails it in time", options, async (t) => {
+  const { s3, artifacts } = await setup(t);
+  const { clock, givenUp } = passTimeOnStall(s3, 60_000);
+  const timed = new S3Artifacts(settingsOf(s3), clock);
+  s3.fault = ({ method }) => (method === "PUT" ? { kind: "stall request", bytes: 1 } : undefined);
+  const fault = /gave no answer within 60000 ms/;
+  await assert.rejects(timed.put(key("a"), pieces("content"), "text/plain"), fault);
+  await givenUp;
+  // A silent store is not asked again.
+  assert.equal(s3.requests.filter((each) => each.startsWith("PUT")).length, 1);
+  s3.fault = ({ url = "" }) =>
+    url.includes("partNumber=2") ? { kind: "stall request", bytes: 1 } : undefined;
+  const big = Buffer.alloc(partBytes + 1);
+  await assert.rejects(timed.put(key("big"), pieces(big), "text/plain"), fault);
+  assert.ok(s3.requests.some((each) => /^DELETE .*uploadId=/.test(each)));
+  assert.deepEqual(await listed(artifacts), []);
+  assert.equal(clock.timers, 0);
+});
+
+test("a store that stops in the middle of a download cuts it in time", options, async (t) => {
+  const { s3, artifacts } = await setup(t);
+  await artifacts.put(key("a"), pieces("content"), "text/plain");
+  const { clock, givenUp } = passTimeOnStall(s3, 30_000);
+  const timed = new S3Artifacts(settingsOf(s3), clock);
+  s3.fault = () => ({ kind: "stall answer", bytes: 3 });
+  const stream = await timed.open(key("a"), { from: 0, to: 6 });
+  await assert.rejects(read(stream), /paused for 30000 ms/);
+  await givenUp;
+  s3.fault = () => undefined;
+  const whole = await read(await timed.open(key("a"), { from: 0, to: 6 }));
+  assert.equal(String(whole), "content");
+  assert.equal(clock.timers, 0);
+});
+
+async function server(
+  t: TestContext,
+  s3: S3Server,
+  more: Options & { readonly clock?: SimClock } = {},
+): Promise<RunningServer> {
+  const { clock = systemClock } = more;
+  const artifacts = new S3Artifacts({ ...settingsOf(s3), ...more.settings }, clock);
   return setupServer(t, { ...more, artifacts });
 }
 
@@ -193,4 +244,26 @@ test("a server whose store of files fails says so, and the task goes on", option
   const part = { caller: "producer-acme", headers: { range: "bytes=1-1" } } as const;
   const got = await running.ask(path, part);
   assert.deepEqual([got.status, got.text], [206, "i"]);
+});
+
+test("a submit whose file stalls fails, and leaves nothing of it behind", options, async (t) => {
+  const { s3, artifacts } = await setup(t);
+  const { clock } = passTimeOnStall(s3, 60_000);
+  const running = await server(t, s3, { clock, settings: { s3Redirect: false } as never });
+  const id = await running.leased();
+  const put = { method: "PUT", caller: "worker-acme", body: "hello" } as const;
+  assert.equal((await running.ask(`/v1/codeq/tasks/${id}/artifacts/first`, put)).status, 201);
+  s3.fault = ({ method }) => (method === "PUT" ? { kind: "stall request", bytes: 1 } : undefined);
+  const file = { name: "second", contentBase64: "aGVsbG8=" };
+  const body = { status: "COMPLETED", result: {}, artifacts: [file] };
+  const refused = await running.post(`/tasks/${id}/result`, body, "worker-acme");
+  assert.deepEqual(
+    [refused.status, refused.headers["codeq-error"], refused.headers["retry-after"]],
+    [503, "artifacts_unavailable", "1"],
+  );
+  assert.equal((await running.task(id)).status, "IN_PROGRESS");
+  assert.deepEqual(await listed(artifacts), ["first"]);
+  s3.fault = () => undefined;
+  assert.equal((await running.post(`/tasks/${id}/result`, body, "worker-acme")).status, 200);
+  assert.deepEqual(await listed(artifacts), ["first", "second"]);
 });

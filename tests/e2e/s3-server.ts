@@ -40,6 +40,10 @@ export type Fault =
   | { readonly kind: "cut"; readonly bytes: number }
   /** One byte of the request's body is another one. */
   | { readonly kind: "damage" }
+  /** Stops after so many bytes of the request, and says nothing more. */
+  | { readonly kind: "stall request"; readonly bytes: number }
+  /** Stops after so many bytes of the answer's body. */
+  | { readonly kind: "stall answer"; readonly bytes: number }
   | undefined;
 
 export class S3Server implements AsyncDisposable {
@@ -51,6 +55,8 @@ export class S3Server implements AsyncDisposable {
   fault: (request: IncomingMessage) => Fault = () => undefined;
   /** What was asked: method, path and query. */
   readonly requests: string[] = [];
+  /** Called when a request or an answer stands still, and when the other side has given it up. */
+  onStall: (what: "stalled" | "given up") => void = () => {};
   readonly #child: ChildProcess;
   readonly #directory: string;
   readonly #proxy: ReturnType<typeof createServer>;
@@ -100,9 +106,12 @@ export class S3Server implements AsyncDisposable {
     const { method, url: path, headers } = incoming;
     const sent = request({ host: "127.0.0.1", port, method, path, headers }, (answer) => {
       outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
-      answer.pipe(outgoing);
+      if (fault?.kind === "stall answer") this.#stallAnswer(answer, outgoing, fault.bytes);
+      else answer.pipe(outgoing);
     });
-    sent.on("error", () => outgoing.destroy());
+    sent.on("error", () => {
+      if (fault?.kind !== "stall request") outgoing.destroy();
+    });
     let bytes = 0;
     incoming.on("data", (piece: Buffer) => {
       const isFirst = bytes === 0;
@@ -112,10 +121,30 @@ export class S3Server implements AsyncDisposable {
         incoming.socket.destroy();
         return;
       }
+      if (fault?.kind === "stall request" && bytes >= fault.bytes) {
+        incoming.pause();
+        sent.destroy();
+        this.#stall(outgoing);
+        return;
+      }
       if (fault?.kind === "damage" && isFirst) piece[0] = (piece[0] ?? 0) ^ 1;
       sent.write(piece);
     });
     incoming.on("end", () => sent.end());
+  }
+
+  #stallAnswer(answer: IncomingMessage, outgoing: ServerResponse, bytesMax: number): void {
+    let bytes = 0;
+    answer.on("data", (piece: Buffer) => {
+      outgoing.write(piece.subarray(0, Math.max(0, bytesMax - bytes)));
+      bytes += piece.length;
+    });
+    answer.on("end", () => this.#stall(outgoing));
+  }
+
+  #stall(outgoing: ServerResponse): void {
+    outgoing.once("close", () => this.onStall("given up"));
+    this.onStall("stalled");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

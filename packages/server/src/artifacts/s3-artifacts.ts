@@ -2,7 +2,8 @@
  * Artifacts as objects of an S3-compatible store. Content larger than one part is uploaded part by part, so
  * memory holds one part of each upload. Every part is signed with its hash, so the store refuses content
  * that was changed in transit. An object appears when all of its parts have arrived. Requests that fail on
- * the side of the store, and requests without an answer, are retried a few times.
+ * the side of the store, and requests whose connection broke, are retried a few times. A request that the
+ * store leaves without an answer is not retried: the caller has waited long enough.
  */
 import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
@@ -21,8 +22,12 @@ import {
 export const partBytes: number = 8 * 1024 * 1024;
 const triesMax = 4;
 const firstPauseMs = 200;
-/** How long one request may take without an answer. */
+/** How long one request may take until its answer begins, its body included. */
 const answerMs = 60_000;
+/** The same for what only cleans up, which the sweep does as well. */
+const cleanUpMs = 10_000;
+/** How long the store may pause in the middle of an answer. */
+const pauseMsMax = 30_000;
 const linkSeconds = 300;
 /** Uploads that began so long ago were cut off. */
 const cutOffMs = 24 * 60 * 60 * 1000;
@@ -34,6 +39,14 @@ interface Request {
   readonly query?: Readonly<Record<string, string>>;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Buffer;
+  readonly answerMs?: number;
+}
+
+/** An answer of the store, whose content does not stop for long without an error. */
+interface Answer {
+  readonly headers: Headers;
+  readonly pieces: () => AsyncIterable<Uint8Array>;
+  readonly text: () => Promise<string>;
 }
 
 export class S3Artifacts implements ArtifactProvider {
@@ -85,7 +98,8 @@ export class S3Artifacts implements ArtifactProvider {
       }
       await this.#complete(path, uploadId, tags);
     } catch (error) {
-      await this.#send({ method: "DELETE", path, query: { uploadId } }).catch(() => {});
+      const abort = { method: "DELETE", path, query: { uploadId }, answerMs: cleanUpMs };
+      await this.#send(abort).catch(() => {});
       throw error;
     }
   }
@@ -113,7 +127,7 @@ export class S3Artifacts implements ArtifactProvider {
     const headers = { range: `bytes=${from}-${to}` };
     try {
       const answer = await this.#send({ method: "GET", path: this.#pathOf(key), headers });
-      return answer.body === null ? Readable.from([]) : Readable.fromWeb(answer.body as never);
+      return Readable.from(answer.pieces(), { objectMode: false });
     } catch (error) {
       if (error instanceof MissingError) return undefined;
       throw error;
@@ -137,7 +151,8 @@ export class S3Artifacts implements ArtifactProvider {
     const paths = keys.map((key) => this.#pathOf(key));
     for (let at = 0; at < paths.length; at += deletesAtOnce) {
       const some = paths.slice(at, at + deletesAtOnce);
-      await Promise.all(some.map((path) => this.#send({ method: "DELETE", path })));
+      const requests = some.map((path) => ({ method: "DELETE", path, answerMs: cleanUpMs }));
+      await Promise.all(requests.map((request) => this.#send(request)));
     }
   }
 
@@ -196,37 +211,74 @@ export class S3Artifacts implements ArtifactProvider {
   }
 
   /** An answer that is not an error; what is worth it is tried again. */
-  async #send(request: Request): Promise<Response> {
+  async #send(request: Request): Promise<Answer> {
     for (let tries = 1; ; tries += 1) {
-      const failure = await this.#try(request);
-      if (failure instanceof Response) return failure;
-      const isOver = !(failure instanceof ArtifactFault) || !failure.isTemporary;
-      if (isOver || tries === triesMax) throw failure;
+      const answer = await this.#try(request);
+      if (!(answer instanceof Error)) return answer;
+      const isWorthIt = answer instanceof ArtifactFault && answer.isTemporary;
+      if (!isWorthIt || answer instanceof SilentError || tries === triesMax) throw answer;
       await this.#pause(firstPauseMs * 2 ** (tries - 1));
     }
   }
 
-  async #try(request: Request): Promise<Response | Error> {
-    const { method, headers = {}, body } = request;
+  async #try(request: Request): Promise<Answer | Error> {
+    const { method, headers = {}, body, answerMs: ms = answerMs } = request;
     const late = new AbortController();
-    const cancel = this.#clock.after(answerMs, () => late.abort());
+    const cancel = this.#clock.after(ms, () => late.abort());
     try {
       const sha256 = createHash("sha256")
         .update(body ?? "")
         .digest("hex");
-      const answer = await this.#client.fetch(this.#urlOf(request).href, {
+      const response = await this.#client.fetch(this.#urlOf(request).href, {
         method,
         headers: { ...headers, "x-amz-content-sha256": sha256 },
         ...(body === undefined ? {} : { body: new Uint8Array(body) }),
         signal: late.signal,
       });
-      return answer.ok ? answer : await errorOf(answer);
+      const answer = this.#answerOf(response, late);
+      return response.ok ? answer : errorOf(response.status, await answer.text());
     } catch (error) {
-      const why = late.signal.aborted ? `no answer within ${answerMs} ms` : reasonOf(error);
-      return new ArtifactFault(`the store of artifacts cannot be reached: ${why}`, true, error);
+      if (error instanceof ArtifactFault) return error;
+      if (late.signal.aborted) return new SilentError(`gave no answer within ${ms} ms`, error);
+      return new ArtifactFault(
+        `the store of artifacts cannot be reached: ${reasonOf(error)}`,
+        true,
+        error,
+      );
     } finally {
       cancel();
     }
+  }
+
+  #answerOf({ headers, body }: Response, late: AbortController): Answer {
+    const clock = this.#clock;
+    async function* pieces(): AsyncGenerator<Uint8Array> {
+      const reader = body?.getReader();
+      try {
+        for (;;) {
+          const cancel = clock.after(pauseMsMax, () => late.abort());
+          const next = await reader?.read().finally(cancel);
+          if (next === undefined || next.done) return;
+          yield next.value;
+        }
+      } catch (error) {
+        if (late.signal.aborted) throw new SilentError(`paused for ${pauseMsMax} ms`, error);
+        throw new ArtifactFault(
+          `the store of artifacts was cut off: ${reasonOf(error)}`,
+          true,
+          error,
+        );
+      } finally {
+        // Whoever does not want the rest ends the request.
+        await reader?.cancel().catch(() => {});
+      }
+    }
+    const text = async (): Promise<string> => {
+      const read: Uint8Array[] = [];
+      for await (const piece of pieces()) read.push(piece);
+      return Buffer.concat(read).toString();
+    };
+    return { headers, pieces, text };
   }
 
   #pause(ms: number): Promise<void> {
@@ -238,12 +290,18 @@ export class S3Artifacts implements ArtifactProvider {
 
 class MissingError extends Error {}
 
-async function errorOf(answer: Response): Promise<Error> {
-  const text = await answer.text().catch(() => "");
+/** The store has the request, and says nothing. */
+class SilentError extends ArtifactFault {
+  constructor(what: string, cause: unknown) {
+    super(`the store of artifacts ${what}`, true, cause);
+  }
+}
+
+function errorOf(status: number, text: string): Error {
   const code = valueIn(text, "Code") ?? "";
-  if (answer.status === 404 && code !== "NoSuchBucket") return new MissingError();
-  const isTemporary = answer.status >= 500 || answer.status === 429 || code === "RequestTimeout";
-  const said = `${answer.status} ${code}`.trim();
+  if (status === 404 && code !== "NoSuchBucket") return new MissingError();
+  const isTemporary = status >= 500 || status === 429 || code === "RequestTimeout";
+  const said = `${status} ${code}`.trim();
   return new ArtifactFault(`the store of artifacts answered ${said}`, isTemporary);
 }
 
