@@ -177,10 +177,26 @@ test("names that mean something to a file system are refused, and nothing is wri
   const { server, files } = await world(t);
   const id = await server.leased();
   const before = await server.fingerprint();
-  for (const name of ["..", "../x", "a/b", "a\\b", "a\u0000", "CON", "nul.txt", "x".repeat(300)]) {
+  const plain = "the name must be a plain file name";
+  const elsewhere = "the name means something else on some systems";
+  const cases: readonly (readonly [string, string])[] = [
+    ["../x", plain],
+    ["a/b", plain],
+    ["a\\b", plain],
+    ["a\u0000", plain],
+    ["CON", elsewhere],
+    ["nul.txt", elsewhere],
+    ["a ", elsewhere],
+    ["x".repeat(300), "the name has over 255 bytes"],
+    ["ä".repeat(128), "the name has over 255 bytes"],
+  ];
+  for (const [name, why] of cases) {
     const reply = await upload(server, id, name, "x");
-    assert.ok(reply.status === 400 || reply.status === 404, `${name}: ${reply.text}`);
+    assert.equal(reply.status, 400, `${name}: ${reply.text}`);
+    assert.ok(reply.json.error.endsWith(`upload: ${why}`), reply.text);
   }
+  // The path means that of the artifacts themselves.
+  assert.equal((await upload(server, id, "..", "x")).status, 404);
   assert.equal(await server.fingerprint(), before);
   assert.deepEqual(await files(), []);
 });

@@ -43,7 +43,7 @@ test("an unknown path or method is 404 in plain text", async (t) => {
     ["POST", "/metrics"],
     ["GET", "/V1/codeq/admin/queues"],
     ["GET", "/v1/codeq/tasks/%zz"],
-    ["GET", `/v1/codeq/tasks/${"x".repeat(257)}`],
+    ["GET", `/v1/codeq/tasks/${"x".repeat(1025)}`],
     ["GET", "/v1/codeq/../../etc/passwd"],
   ];
   for (const [method, path] of wrong) {

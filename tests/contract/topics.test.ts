@@ -1,6 +1,7 @@
 /** Topics: contract 12 and 13 O11. What a policy says is what the queue does. */
 import assert from "node:assert/strict";
 import test from "node:test";
+import { limits } from "@codeq/protocol";
 import { type Reply, type RunningServer, setup } from "./setup.ts";
 import type { Caller } from "./tokens.ts";
 
@@ -116,10 +117,19 @@ test("what is wrong with a policy is named, and nothing is written", async (t) =
     assert.equal(reply.status, 400);
     assert.match(reply.json.error, /^invalid request body: /);
   }
+  const padded = `${JSON.stringify(policy)}${" ".repeat(limits.topicBodyBytesMax)}`;
+  const large = await put(server, "render", padded);
+  assert.deepEqual([large.status, large.headers["codeq-error"]], [413, "body_too_large"]);
+  assert.equal(
+    large.json.error,
+    "request body is too large: at most 16384 bytes are accepted here",
+  );
   const query = await remove(server, "render", "?deletionPolicy=delete");
   assert.deepEqual([query.status, query.json.error], [400, "deletionPolicy=Delete is required"]);
   assert.equal((await remove(server, "render", "")).status, 400);
   assert.equal(await server.fingerprint(), before);
+  const longest = padded.slice(0, limits.topicBodyBytesMax);
+  assert.equal((await put(server, "render", longest)).status, 201);
 });
 
 test("tasks get the attempts of the topic unless they name their own", async (t) => {

@@ -151,3 +151,18 @@ test("a result on a stream brings files, and the producer hears of them", async 
   assert.deepEqual([file.name, file.bytes, file.contentType], ["a.txt", "2", "text/plain"]);
   assert.match(file.url, /^\/v1\/codeq\/tasks\/.*\/artifacts\/a\.txt\?upload=/);
 });
+
+test("the copy of a dead letter names the task that it was made of", async (t) => {
+  const server = await setup(t);
+  const policy = { priorityTiers: [0], maxAttempts: 3, deadLetterTopicRef: "render-dead" };
+  const path = "/v1/codeq/admin/topics/render";
+  const put = { method: "PUT", caller: "admin-acme", body: policy } as const;
+  assert.equal((await server.api.ask(path, put)).status, 201);
+  const dead = await server.api.buried();
+  const worker = await open(server, "worker");
+  const { task } = await worker.ask({ ready: { commands: ["render-dead"] } });
+  assert.equal(task.task.replayOf, dead);
+  await server.api.create();
+  const plain = await worker.ask({ ready: { commands: ["render"] } });
+  assert.equal(plain["task"].task.replayOf, "");
+});

@@ -58,7 +58,7 @@ export function methodCodec(root: protobuf.Root, service: string, method: string
   };
 }
 
-const additions = new Set(["instance", "errorCode", "traceParent", "traceState"]);
+const additions = new Set(["instance", "errorCode", "traceParent", "traceState", "replayOf"]);
 
 /** Reflection has an `errorCode` of its own, which is a number; tokens are new in what has an `ok`. */
 function withoutAdditions(value: unknown): unknown {

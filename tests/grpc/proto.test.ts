@@ -15,6 +15,7 @@ const workerMessages = {
     "max_attempts=6 int32, status=7 string, worker_id=8 string, lease_until=9 string",
     `attempts=10 int32, tenant_id=11 string, created_at=12 ${timestamp}, updated_at=13 ${timestamp}`,
     "lease_token=100 uint64, trace_parent=101 string, trace_state=102 string, tags=103 repeated string",
+    "replay_of=104 string",
   ].join(", "),
   Hello: "token=1 string, worker_id=2 string",
   Ready: "commands=1 repeated string, lease_seconds=2 int32, count=3 int32",

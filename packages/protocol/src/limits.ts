@@ -44,6 +44,7 @@ export const limits = {
   subscriptionSecondsMax: 7 * 24 * 60 * 60,
   subscriptionIntervalSecondsMax: 24 * 60 * 60,
   subscriptionGroupCharsMax: 128,
+  topicBodyBytesMax: 16 * 1024,
   topicPattern: /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/,
   topicTiersMax: 10,
   topicTierMax: 10,

@@ -112,6 +112,7 @@ interface TaskAnswer {
   readonly traceParent?: string;
   readonly traceState?: string;
   readonly tags?: string[];
+  readonly replayOf?: string;
 }
 
 function taskOf({ createdAt, updatedAt, ...task }: TaskAnswer): worker.Task {

@@ -103,6 +103,7 @@ class DeliveryContext implements TaskContext {
   readonly maxAttempts: number;
   readonly priority: number;
   readonly tags: readonly string[];
+  readonly replayOf: string;
   readonly fencingToken: number;
   readonly trace: TraceContext | undefined;
   readonly progress: TaskContext["progress"];
@@ -118,6 +119,7 @@ class DeliveryContext implements TaskContext {
     this.maxAttempts = delivery.task.maxAttempts;
     this.priority = delivery.task.priority;
     this.tags = delivery.task.tags;
+    this.replayOf = delivery.task.replayOf;
     this.fencingToken = Number(delivery.leaseToken);
     this.trace = delivery.trace;
     this.progress = (fraction, note) => {

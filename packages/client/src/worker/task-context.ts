@@ -18,6 +18,11 @@ export interface TaskContext {
   readonly maxAttempts: number;
   /** The labels that the producer gave it. */
   readonly tags: readonly string[];
+  /**
+   * The id of the task that this one was made of: a dead letter that the topic of its queue sent here, or a
+   * task that was replayed with changes. Empty for any other task.
+   */
+  readonly replayOf: string;
   /** 0 to 9, as it was enqueued. */
   readonly priority: number;
   /** When the server took the task, by its clock. */

@@ -91,6 +91,7 @@ function taskMessage(more: Partial<wire.Task>): wire.Task {
     traceParent: "",
     traceState: "",
     tags: [],
+    replayOf: "",
     ...more,
   };
 }

@@ -32,6 +32,11 @@ export interface Task {
   traceState: string;
   /** Labels that the producer gave it. */
   tags: string[];
+  /**
+   * The id of the task that this one was made of: a dead letter that its topic sent here, or a task that
+   * was replayed with changes.
+   */
+  replayOf: string;
 }
 
 export function newTask(): Task {
@@ -53,6 +58,7 @@ export function newTask(): Task {
     traceParent: "",
     traceState: "",
     tags: [],
+    replayOf: "",
   };
 }
 
@@ -74,6 +80,7 @@ export function writeTask(message: Task, writer: WireWriter): void {
   writer.stringField(810, message.traceParent);
   writer.stringField(818, message.traceState);
   for (const each of message.tags) writer.stringMember(826, each);
+  writer.stringField(834, message.replayOf);
 }
 
 export function readTask(reader: WireReader): Task {
@@ -132,6 +139,9 @@ export function readTask(reader: WireReader): Task {
       case 826:
         reader.countElement();
         message.tags.push(reader.string());
+        break;
+      case 834:
+        message.replayOf = reader.string();
         break;
       default:
         reader.skip(tag);

@@ -60,5 +60,6 @@ export function taskMessage({ task, payload }: ClaimedTask, workerId: string): w
     traceParent: task.traceParent,
     traceState: task.traceState,
     tags: (task.extras?.tags ?? noTags) as string[],
+    replayOf: task.repairs?.replayOf ?? "",
   };
 }

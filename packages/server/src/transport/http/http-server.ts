@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import { errors } from "@codeq/protocol";
 import Fastify, {
   type FastifyError,
   type FastifyInstance,
@@ -135,6 +136,9 @@ export const routes: readonly AnyRoute[] = [
 /** Keeps a file from being read as a body. */
 const uploadType = "application/vnd.codeq.upload";
 
+/** More than any name may have, so that operations can say what is wrong with one that is too long. */
+const pathPartCharsMax = 1024;
+
 const requestIdPattern = /^[\x21-\x7e]{1,128}$/;
 
 export function createHttpServer(options: HttpOptions): FastifyInstance {
@@ -165,12 +169,12 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   });
   const app = Fastify({
     bodyLimit: options.bodyBytesMax,
-    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 256 },
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: pathPartCharsMax },
     serverFactory: (handler) => createNodeServer(handler, { limits, connections, plain, tls }),
     forceCloseConnections: "idle",
     exposeHeadRoutes: false,
     genReqId: requestId,
-    // A path that cannot be decoded, or with a longer part than any id has, leads nowhere.
+    // A path that cannot be decoded, or with a part of such a length, leads nowhere.
     frameworkErrors: (_error, request, reply) => {
       reply.header("x-request-id", request.id);
       pageNotFound(reply);
@@ -235,7 +239,7 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     addConsolePages(app);
     addSessionRoutes(app, { ...options, sessions, version: packageVersion() });
   }
-  for (const each of routes) addRoute(app, each, { calls, sessions });
+  for (const each of routes) addRoute(app, each, { ...options, calls });
   return app;
 }
 
@@ -269,11 +273,18 @@ function readBodies(app: FastifyInstance, calls: Calls): void {
 function addRoute(
   app: FastifyInstance,
   each: AnyRoute,
-  { calls, sessions }: { readonly calls: Calls; readonly sessions: Sessions | undefined },
+  {
+    calls,
+    sessions,
+    bodyBytesMax,
+  }: Pick<HttpOptions, "sessions" | "bodyBytesMax"> & {
+    readonly calls: Calls;
+  },
 ): void {
   app.route({
     method: each.method,
     url: each.path,
+    bodyLimit: Math.min(each.bodyBytesMax ?? bodyBytesMax, bodyBytesMax),
     config: { route: each },
     onRequest: (request, reply, done) => {
       request.origin = fromOf(request);
@@ -378,12 +389,19 @@ function listenerOf(request: IncomingMessage, response: ServerResponse): Listene
 }
 
 function replyToError(error: FastifyError, request: FastifyRequest, logger: Logger): HttpReply {
-  if (error.code === "FST_ERR_CTP_BODY_TOO_LARGE") return problemOf("body_too_large");
+  if (error.code === "FST_ERR_CTP_BODY_TOO_LARGE") return bodyTooLarge(request);
   const status = error.statusCode ?? 500;
   if (status >= 400 && status < 500)
     return { status, body: JSON.stringify({ error: "invalid body" }) };
   fail(logger, error, { id: request.id, route: request.routeOptions.url });
   return problemOf("internal");
+}
+
+function bodyTooLarge({ routeOptions }: FastifyRequest): HttpReply {
+  if (routeOptions.config.route?.bodyBytesMax === undefined) return problemOf("body_too_large");
+  const { text } = errors.body_too_large;
+  const max = routeOptions.bodyLimit;
+  return problemOf("body_too_large", `${text}: at most ${max} bytes are accepted here`);
 }
 
 function fail(

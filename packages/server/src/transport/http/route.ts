@@ -37,6 +37,8 @@ export interface Route<Input, Output> extends RouteDescription {
   readonly invalidBody?: string;
   /** A request without a body is fine; for lenient callers a body that cannot be used is none. */
   readonly bodyOptional?: boolean;
+  /** Less than what the configuration allows for all routes. */
+  readonly bodyBytesMax?: number;
   readonly query?: QueryFields;
   /** The body is a file, which the operation reads piece by piece. */
   readonly isUpload?: true;

@@ -1,4 +1,5 @@
 /** Routes for topics: the policies of queues. */
+import { limits } from "@codeq/protocol";
 import { operations } from "../../operations/index.ts";
 import type { Topic } from "../../store/topic-record.ts";
 import { TopicBody } from "./bodies.ts";
@@ -26,6 +27,7 @@ export const topicRoutes = [
     params,
     body: TopicBody,
     invalidBody: "invalid request body",
+    bodyBytesMax: limits.topicBodyBytesMax,
     refusals: ["invalid_topic", "too_many_topics"],
     replies: {
       200: { about: "The topic was there.", schema: "Topic" },
