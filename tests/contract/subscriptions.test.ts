@@ -296,6 +296,26 @@ test("the turns of a group and intervals survive kill -9", async (t) => {
   assert.equal(list.length, 4);
 });
 
+test("W4: after a restart commands in capitals are told of and counted as before", async (t) => {
+  const { server, told: work } = await told(t);
+  const active = (of: RunningServer): Promise<number> =>
+    of.metric('codeq_subscriptions_active{command="render"}');
+  const id = await subscribe(server, { eventTypes: ["RENDER"], ttlSeconds: 3600 });
+  assert.equal(await active(server), 1);
+  await server.stop();
+  const next = await server.world.start();
+  t.after(() => next.stop());
+  assert.equal(await active(next), 1);
+  await next.create({ command: "RENDER" });
+  await soon(next);
+  assert.deepEqual(
+    work.map(({ subscriptionId, eventType }) => [subscriptionId, eventType]),
+    [[id, "RENDER"]],
+  );
+  assert.equal((await remove(next, id)).status, 204);
+  assert.equal(await active(next), 0);
+});
+
 test("a wall clock that is set back between two starts puts nothing off", async (t) => {
   const { server, told: work } = await told(t);
   await subscribe(server, { ttlSeconds: 86_400 });
