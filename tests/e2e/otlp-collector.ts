@@ -19,6 +19,7 @@ interface Definitions {
     readonly proto: {
       readonly collector: {
         readonly trace: { readonly v1: { readonly ExportTraceServiceRequest: MessageType } };
+        readonly metrics: { readonly v1: { readonly ExportMetricsServiceRequest: MessageType } };
       };
     };
   };
@@ -30,6 +31,36 @@ const { default: definitions } = (await import(
 )) as unknown as { readonly default: Definitions };
 const { ExportTraceServiceRequest: requestType } =
   definitions.opentelemetry.proto.collector.trace.v1;
+
+const { ExportMetricsServiceRequest: metricsType } =
+  definitions.opentelemetry.proto.collector.metrics.v1;
+
+interface Points {
+  readonly dataPoints: readonly {
+    readonly attributes?: Pairs;
+    readonly asDouble?: number;
+    readonly count?: string;
+    readonly sum?: number;
+    readonly explicitBounds?: readonly number[];
+    readonly bucketCounts?: readonly string[];
+  }[];
+  readonly isMonotonic?: boolean;
+}
+
+export interface CollectedMetric {
+  readonly name: string;
+  readonly description: string;
+  readonly sum?: Points;
+  readonly gauge?: Points;
+  readonly histogram?: Points;
+}
+
+interface MetricsRequest {
+  readonly resourceMetrics: readonly {
+    readonly resource: { readonly attributes: Pairs };
+    readonly scopeMetrics: readonly { readonly metrics: readonly CollectedMetric[] }[];
+  }[];
+}
 
 interface Value {
   readonly stringValue?: string;
@@ -74,7 +105,27 @@ export class OtlpCollector {
   readonly spans: CollectedSpan[] = [];
   /** Headers of every export. */
   readonly headers: Record<string, string>[] = [];
+  /** The last report. */
+  metrics: readonly CollectedMetric[] = [];
   #onSpans: () => void = () => {};
+  #onMetrics: () => void = () => {};
+
+  takeMetrics(bytes: Uint8Array): void {
+    const plain = { longs: String, bytes: Buffer, defaults: false };
+    const request = metricsType.toObject(metricsType.decode(bytes), plain) as MetricsRequest;
+    this.metrics = request.resourceMetrics.flatMap(({ scopeMetrics }) =>
+      scopeMetrics.flatMap(({ metrics }) => metrics),
+    );
+    this.#onMetrics();
+  }
+
+  async untilMetrics(isEnough: (metrics: readonly CollectedMetric[]) => boolean): Promise<void> {
+    while (!isEnough(this.metrics)) {
+      await new Promise<void>((resolve) => {
+        this.#onMetrics = resolve;
+      });
+    }
+  }
 
   take(bytes: Uint8Array, headers: Record<string, string>): void {
     const plain = { longs: String, bytes: Buffer, defaults: false };
@@ -131,6 +182,11 @@ export async function collectHttp(t: TestContext): Promise<ListeningCollector> {
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
+    if (request.url === "/v1/metrics") {
+      collector.takeMetrics(Buffer.concat(chunks));
+      response.writeHead(200, { "content-type": "application/x-protobuf" }).end();
+      return;
+    }
     if (request.url !== "/v1/traces") {
       response.writeHead(404).end();
       return;
@@ -156,20 +212,23 @@ export async function collectGrpc(t: TestContext): Promise<ListeningCollector> {
     collector.take(request, metadata.getMap() as Record<string, string>);
     answer(null, Buffer.alloc(0));
   };
-  server.addService(
-    {
-      export: {
-        path: "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
-        requestStream: false,
-        responseStream: false,
-        requestSerialize: same,
-        requestDeserialize: same,
-        responseSerialize: same,
-        responseDeserialize: same,
-      },
-    },
-    { export: take },
-  );
+  const takeMetrics: handleUnaryCall<Buffer, Buffer> = ({ request }, answer) => {
+    collector.takeMetrics(request);
+    answer(null, Buffer.alloc(0));
+  };
+  const unary = {
+    requestStream: false,
+    responseStream: false,
+    requestSerialize: same,
+    requestDeserialize: same,
+    responseSerialize: same,
+    responseDeserialize: same,
+  } as const;
+  const base = "/opentelemetry.proto.collector";
+  const path = `${base}.trace.v1.TraceService/Export`;
+  server.addService({ export: { ...unary, path } }, { export: take });
+  const metricsPath = `${base}.metrics.v1.MetricsService/Export`;
+  server.addService({ export: { ...unary, path: metricsPath } }, { export: takeMetrics });
   const port = await new Promise<number>((resolve, reject) => {
     server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (error, bound) =>
       error === null ? resolve(bound) : reject(error),

@@ -10,6 +10,7 @@ import { type TestContext, test } from "node:test";
 import { Client, credentials, Metadata } from "@grpc/grpc-js";
 import { ApiClient } from "./api-client.ts";
 import {
+  type CollectedMetric,
   type CollectedSpan,
   collectGrpc,
   collectHttp,
@@ -87,7 +88,7 @@ const steps = [
 
 function stepsIn(spans: readonly CollectedSpan[]): CollectedSpan[] {
   return spans
-    .filter(({ name }) => name.startsWith("codeq."))
+    .filter(({ attributes }) => attributes.has("codeq.task_id"))
     .sort(
       (a, b) => Number(a.startNano - b.startNano) || steps.indexOf(a.name) - steps.indexOf(b.name),
     );
@@ -100,8 +101,12 @@ async function assertTraced(
 ): Promise<void> {
   const server = await start(t, { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, ...env });
   const { url, received } = await receiver(t);
+  const subscriber = await receiver(t);
+  const subscription = { callbackUrl: subscriber.url, eventTypes: ["render"] };
+  await post(server, "/workers/subscriptions", subscription);
   const id = await runTask(server, url);
   const { traceparent } = await received;
+  const told = await subscriber.received;
   await collector.until((spans) => stepsIn(spans).length >= steps.length);
   const found = stepsIn(collector.spans);
   assert.deepEqual(found.map(({ name }) => name).sort(), [...steps].sort());
@@ -117,6 +122,11 @@ async function assertTraced(
   const webhook = found.find(({ name }) => name === "codeq.webhook.task_result");
   assert.equal(traceparent, `00-${traceId}-${webhook?.spanId}-01`);
   assert.equal(webhook?.attributes.get("http.status_code"), 200);
+  const isNotice = ({ name }: CollectedSpan): boolean => name === "codeq.webhook.queue_ready";
+  await collector.until((spans) => spans.some(isNotice));
+  const notice = collector.spans.find(isNotice);
+  assert.equal(notice?.tracer, "codeq/notifier");
+  assert.equal(told["traceparent"], `00-${notice?.traceId}-${notice?.spanId}-01`);
   await collector.until((spans) => spans.some(({ name }) => name.endsWith("/nack")));
   const http = collector.spans.find(({ name }) => name === "HTTP POST /v1/codeq/tasks");
   assert.equal(http?.tracer, "test queue/http");
@@ -230,3 +240,34 @@ test("a collector that is silent does not hold up the end of the server", async 
   server.process.kill("SIGTERM");
   assert.equal((await server.exited).code, 0);
 });
+
+for (const [protocol, collect] of [
+  ["http/protobuf", collectHttp],
+  ["grpc", collectGrpc],
+] as const) {
+  test(`measurements reach a collector over ${protocol}, with the names of /metrics`, async (t) => {
+    const { collector, endpoint } = await collect(t);
+    const server = await start(t, {
+      TRACING_ENABLED: "false",
+      CODEQ_METRICS_OTLP_ENABLED: "true",
+      CODEQ_METRICS_OTLP_INTERVAL_SECONDS: "1",
+      OTEL_EXPORTER_OTLP_PROTOCOL: protocol,
+      OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
+      OTEL_EXPORTER_OTLP_INSECURE: "true",
+    });
+    await post(server, "/tasks", { command: "render", payload: 1 });
+    const created = (metrics: readonly CollectedMetric[]): number | undefined =>
+      metrics
+        .find(({ name }) => name === "codeq_task_created_total")
+        ?.sum?.dataPoints.find(({ attributes }) => attributes?.[0]?.value.stringValue === "render")
+        ?.asDouble;
+    await collector.untilMetrics((metrics) => created(metrics) === 1);
+    const names = new Set(collector.metrics.map(({ name }) => name));
+    const scraped = await (await fetch(`http://127.0.0.1:${server.port}/metrics`)).text();
+    const types = [...scraped.matchAll(/^# TYPE (\S+)/gm)].map(([, name = ""]) => name);
+    for (const name of types) assert.ok(names.has(name), name);
+    const [point] = collector.metrics.flatMap(({ histogram }) => histogram?.dataPoints ?? []);
+    const { explicitBounds = [], bucketCounts = [] } = point ?? {};
+    assert.equal(bucketCounts.length, explicitBounds.length + 1);
+  });
+}

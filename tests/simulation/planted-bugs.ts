@@ -776,15 +776,15 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "deliveriesAreLogged",
     bug: "the log of a callback stays when its task is deleted",
     plants: {
-      core: ({ store }) => {
-        const log = store.deliveryLog.bind(store);
-        const commit = store.commit.bind(store);
-        store.commit = (changes) => {
-          const isDeletion = changes.some(({ after }) => after === undefined);
-          if (isDeletion) store.deliveryLog = () => undefined;
-          const group = commit(changes);
-          store.deliveryLog = log;
-          return group;
+      core: (_core, world) => {
+        const engine = engineOf(world);
+        const commit = engine.commit.bind(engine);
+        engine.commit = (changes, ops = [], frees = false) => {
+          // What is removed has no value.
+          const kept = ops.filter(
+            ({ key, value }) => value !== "" || !key.startsWith("codeq/deliveries/"),
+          );
+          return commit(changes, kept, frees);
         };
       },
     },

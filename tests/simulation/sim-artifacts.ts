@@ -10,7 +10,7 @@ import { MemoryArtifacts } from "../../packages/server/src/artifacts/memory-arti
 const failureChance = 0.1;
 const msMax = 500;
 /** The sweep has had time enough to find what is older. */
-const youngMs = 5 * 60_000;
+const youngMs = 2.5 * 60_000;
 
 export class SimArtifacts extends MemoryArtifacts {
   readonly #clock: SimClock;

@@ -86,6 +86,8 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   tracingOtlpInsecure: ["true", true],
   tracingOtlpHeaders: ["x-key=hush,y=2", "x-key=hush,y=2"],
   tracingSampleRatio: ["0.01", 0.01],
+  metricsOtlpEnabled: ["true", true],
+  metricsOtlpIntervalSeconds: ["5", 5],
   tracingResourceAttributes: ["region=eu", "region=eu"],
   artifactProvider: ["s3", "s3"],
   backupDir: ["./backups", "./backups"],

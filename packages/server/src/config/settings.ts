@@ -138,6 +138,8 @@ export interface StorageSettings {
 }
 
 export interface TracingSettings {
+  readonly metricsOtlpEnabled: boolean;
+  readonly metricsOtlpIntervalSeconds: number;
   readonly tracingEnabled: boolean;
   readonly tracingServiceName: string;
   readonly tracingOtlpEndpoint: string;

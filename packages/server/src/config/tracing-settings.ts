@@ -1,6 +1,6 @@
 /** The settings of tracing with OpenTelemetry. */
 import { choice, type Parser, parsed, refused, text, trueOrFalse } from "./parsers.ts";
-import type { SettingRow } from "./setting-row.ts";
+import { type SettingRow, seconds } from "./setting-row.ts";
 import type { TracingSettings } from "./settings.ts";
 
 const share: Parser<number> = {
@@ -72,6 +72,16 @@ export const tracingSettings: {
     parser: share,
     initial: 1,
     about: "Share of traces that are sampled if the caller made no sampling decision.",
+  },
+  metricsOtlpEnabled: {
+    parser: trueOrFalse,
+    initial: false,
+    about:
+      "Whether the measurements of `/metrics` are also sent to the collector that tracingOtlpEndpoint names.",
+  },
+  metricsOtlpIntervalSeconds: {
+    ...seconds(1, 3600, 60),
+    about: "How often the measurements are sent to the collector.",
   },
   tracingResourceAttributes: {
     env: ["OTEL_RESOURCE_ATTRIBUTES"],

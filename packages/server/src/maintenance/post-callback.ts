@@ -9,7 +9,7 @@ import { isIP, type LookupFunction } from "node:net";
 import type { Result, Task } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import { isPublicAddress } from "../public-addresses.ts";
-import { noTracing, type Tracing } from "../telemetry/tracing/tracing.ts";
+import { noTracing, type TracedPost, type Tracing } from "../telemetry/tracing/tracing.ts";
 import type { Timestamps } from "../timestamps.ts";
 import { createLookup, ForbiddenAddressError } from "./callback-lookup.ts";
 import type { NoAnswer, PostCallback } from "./deliver-webhooks.ts";
@@ -35,7 +35,7 @@ export function createPostCallback(options: CallbackOptions): PostCallback {
   return async (task, result, attempt, own) => {
     const traced = tracing.posting(task, attempt);
     const body = callbackBody(task, result, options.timestamps);
-    const headers: Record<string, string> = {
+    const headers = {
       "content-type": "application/json",
       "content-length": String(Buffer.byteLength(body)),
       ...signatureHeaders(options, {
@@ -47,16 +47,29 @@ export function createPostCallback(options: CallbackOptions): PostCallback {
         body,
       }),
     };
-    if (traced.traceParent !== "") headers["traceparent"] = traced.traceParent;
-    if (traced.traceState !== "") headers["tracestate"] = traced.traceState;
-    let answer: number | NoAnswer | undefined;
-    try {
-      answer = await post(task.webhook, { ...options, headers, body, lookup });
-    } finally {
-      traced.end(typeof answer === "number" ? answer : undefined);
-    }
-    return answer;
+    return postTraced(task.webhook, traced, { ...options, headers, body, lookup });
   };
+}
+
+/** Posts with the context of a span, which lasts until the answer is there. */
+export async function postTraced(
+  target: string,
+  traced: TracedPost,
+  options: PostOptions,
+): Promise<number | NoAnswer> {
+  const { traceParent, traceState } = traced;
+  const headers = {
+    ...options.headers,
+    ...(traceParent === "" ? {} : { traceparent: traceParent }),
+    ...(traceState === "" ? {} : { tracestate: traceState }),
+  };
+  let answer: number | NoAnswer | undefined;
+  try {
+    answer = await post(target, { ...options, headers });
+  } finally {
+    traced.end(typeof answer === "number" ? answer : undefined);
+  }
+  return answer;
 }
 
 function callbackBody(task: Task, result: Result, timestamps: Timestamps): string {
@@ -76,7 +89,7 @@ export interface PostOptions extends Pick<CallbackOptions, "allowPrivateNetworks
 }
 
 /** The one way out: no redirects, and no address that is not allowed. */
-export function post(target: string, options: PostOptions): Promise<number | NoAnswer> {
+function post(target: string, options: PostOptions): Promise<number | NoAnswer> {
   const url = new URL(target);
   const { allowPrivateNetworks: allowPrivate, headers, body, clock, lookup } = options;
   const host = url.hostname.replace(/^\[|\]$/g, "");

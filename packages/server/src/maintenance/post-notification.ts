@@ -1,20 +1,22 @@
 /** The HTTP request of an availability notification: body and signature, sent with the client of callbacks. */
 
 import { isPublicAddress } from "../public-addresses.ts";
+import { noTracing } from "../telemetry/tracing/tracing.ts";
 import { utcSeconds } from "../timestamps.ts";
 import { createLookup } from "./callback-lookup.ts";
 import type { AvailableWork, PostNotification } from "./notify-subscribers.ts";
-import { type CallbackOptions, post } from "./post-callback.ts";
+import { type CallbackOptions, postTraced } from "./post-callback.ts";
 import { signatureHeaders } from "./webhook-signature.ts";
 
 /** Where a subscriber asks for the tasks. */
 const claimUrl = "/v1/codeq/tasks/claim";
 
 export function createPostNotification(
-  options: Omit<CallbackOptions, "timestamps" | "tracing">,
+  options: Omit<CallbackOptions, "timestamps">,
 ): PostNotification {
   const isAllowed = options.allowPrivateNetworks ? () => true : isPublicAddress;
   const lookup = createLookup({ isAllowed });
+  const tracing = options.tracing ?? noTracing;
   return (work, secrets) => {
     const nowMs = options.clock.nowMs();
     const body = notificationBody(work, nowMs);
@@ -29,7 +31,7 @@ export function createPostNotification(
         body,
       }),
     };
-    return post(work.url, { ...options, headers, body, lookup });
+    return postTraced(work.url, tracing.notifying(work), { ...options, headers, body, lookup });
   };
 }
 

@@ -24,6 +24,7 @@ import { createPostCallback } from "../maintenance/post-callback.ts";
 import { createPostNotification } from "../maintenance/post-notification.ts";
 import { createLogger, type Logger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
+import { openMetricExport } from "../telemetry/otlp-metrics/open-metric-export.ts";
 import { collectProcessMetrics, openProcessProbe } from "../telemetry/process-metrics.ts";
 import { openTracing } from "../telemetry/tracing/open-tracing.ts";
 import type { Tracing } from "../telemetry/tracing/tracing.ts";
@@ -103,6 +104,7 @@ interface Running {
   readonly streams: Streams;
   readonly endpoints: Endpoints;
   readonly tracing: Tracing;
+  readonly metricExport: AsyncDisposable;
   /** Undefined when the main thread has the HTTP listener. */
   readonly fronts: FrontThreads | undefined;
 }
@@ -139,7 +141,7 @@ async function start(given: Given, logger: Logger): Promise<Running> {
     draw: drawUniform,
     artifacts: await openArtifactProvider(config, clock),
     post: createPostCallback({ ...callbacks, timestamps, tracing }),
-    notify: createPostNotification(callbacks),
+    notify: createPostNotification({ ...callbacks, tracing }),
     tracing,
     fetchKeySet,
     defer: (run) => void setImmediate(run),
@@ -161,7 +163,8 @@ async function start(given: Given, logger: Logger): Promise<Running> {
   const streams = composeStreams({ ...shared, clock });
   const fronts = config.fronts === 0 ? undefined : startFronts(http, config, logger);
   collectConnectionMetrics(metrics, { http, streams, tls, fronts: fronts?.counts });
-  return { core, http, streams, endpoints, tracing, fronts };
+  const metricExport = await openMetricExport({ config, clock, logger, scrape: core.scrape });
+  return { core, http, streams, endpoints, tracing, metricExport, fronts };
 }
 
 function startFronts(http: FastifyInstance, config: Config, logger: Logger): FrontThreads {
@@ -197,6 +200,7 @@ async function stop(
   running.core.queue.stopWaiting();
   await listening.close(graceMs);
   cancel();
+  await running.metricExport[Symbol.asyncDispose]();
   await running.core[Symbol.asyncDispose]();
   await running.tracing[Symbol.asyncDispose]();
   logger.info("stopped");

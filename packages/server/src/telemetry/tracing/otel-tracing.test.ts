@@ -106,6 +106,31 @@ test("every step of a task is a child of the context that its producer sent", as
   assert.equal(submitted?.attributes["codeq.submit.status"], "COMPLETED");
 });
 
+test("what administrators do to a task, and files that it gets, are spans of its trace", async () => {
+  const world = new BrokerWorld();
+  const { tracing, spans } = setup({}, world.clock);
+  world.observe = (change) => tracing.changed(change);
+  const broker = await world.open();
+  const first = await enqueue(broker, { traceParent: sampled, maxAttempts: 1 });
+  const of = { tenantId: first.tenantId, id: first.id };
+  await claim(broker);
+  const file = { name: "a", url: "/a", bytes: 7, sha256: "h", contentType: "text/plain" };
+  assert.equal((await broker.attach(owned(first), file)).ok, true);
+  await nack(broker, owned(first), { delaySeconds: 0, reason: "jam" }).done;
+  assert.equal((await broker.act(of, { kind: "replay" })).ok, true);
+  assert.equal((await broker.act(of, { kind: "cancel", graceMs: 0 })).ok, true);
+  const found = await spans();
+  assert.deepEqual(
+    found.map(({ name }) => name.replace("codeq.task.", "")),
+    ["create", "claim", "attach", "nack", "replay", "cancel"],
+  );
+  const [, , attached, , replayed, cancelled] = found;
+  assert.equal(attached?.attributes["codeq.artifact.bytes"], 7);
+  assert.equal(replayed?.attributes["codeq.replays"], 1);
+  assert.equal(cancelled?.attributes["codeq.ended"], true);
+  for (const span of found) assert.equal(span.parentSpanContext?.spanId, producerSpan);
+});
+
 test("a producer that decided not to keep its trace is followed", async () => {
   assert.deepEqual((await lifeOf(notSampled)).spans, []);
 });
@@ -193,6 +218,47 @@ test("a webhook carries the id of its own span, and a task that is not kept its 
   assert.equal(span?.attributes["codeq.webhook.host"], "hooks.example.com");
   assert.equal(span?.attributes["codeq.webhook.attempt"], 2);
   assert.equal(span?.status.code, 2);
+});
+
+test("a notification is a trace of its own, which its receiver gets", async () => {
+  const { tracing, spans } = setup();
+  const notice = {
+    tenantId: "acme",
+    eventType: "Render",
+    url: "https://hooks.example.com:8443/wake",
+    subscriptionId: "sub-1",
+  };
+  const post = tracing.notifying(notice);
+  post.end(204);
+  tracing.notifying(notice).end(undefined);
+  const [span, failed] = await spans();
+  assert.equal(span?.name, "codeq.webhook.queue_ready");
+  assert.equal(span?.instrumentationScope.name, "codeq/notifier");
+  assert.equal(span?.kind, SpanKind.CLIENT);
+  assert.equal(span?.parentSpanContext, undefined);
+  assert.deepEqual(span?.attributes, {
+    "codeq.command": "Render",
+    "codeq.tenant_id": "acme",
+    "codeq.subscription.id": "sub-1",
+    "codeq.webhook.kind": "queue_ready",
+    "codeq.webhook.host": "hooks.example.com:8443",
+    "http.status_code": 204,
+  });
+  const { traceId: own, spanId } = span!.spanContext();
+  assert.equal(post.traceParent, `00-${own}-${spanId}-01`);
+  assert.equal(span?.status.code, 0);
+  assert.equal(failed?.status.code, 2);
+  assert.notEqual(failed?.spanContext().traceId, own);
+});
+
+test("a notification that the ratio does not keep says so to its receiver", async () => {
+  const { tracing, spans } = setup({ tracingSampleRatio: 0 });
+  const url = "https://hooks.example.com/wake";
+  const notice = { tenantId: "acme", eventType: "render", url, subscriptionId: "s" };
+  const post = tracing.notifying(notice);
+  post.end(200);
+  assert.match(post.traceParent, /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/);
+  assert.deepEqual(await spans(), []);
 });
 
 test("the resource has the name of the service and what the operator adds", async () => {

@@ -29,13 +29,15 @@ import { pairsOf } from "./otlp-exporter.ts";
 import { SpanQueue } from "./span-queue.ts";
 import { taskSpans } from "./task-spans.ts";
 import { isOwnKept, ownContext, parentHeader, remoteContext } from "./task-trace.ts";
-import type {
-  AnsweredRequest,
-  SentContext,
-  SentRequest,
-  TracedPost,
-  TracedStream,
-  Tracing,
+import {
+  type AnsweredRequest,
+  type SentContext,
+  type SentRequest,
+  type TracedNotice,
+  type TracedPost,
+  type TracedStream,
+  type Tracing,
+  untracedPost,
 } from "./tracing.ts";
 
 export class OtelTracing implements Tracing {
@@ -85,7 +87,7 @@ export class OtelTracing implements Tracing {
       row.name,
       {
         kind: row.kind,
-        startTime: after.updatedMs,
+        startTime: row.isMoment === true ? this.#clock.nowMs() : after.updatedMs,
         attributes: { ...taskAttributes(after), ...row.attributes(change, after) },
       },
       isFirst ? ROOT_CONTEXT : inContext(parent.context),
@@ -131,27 +133,54 @@ export class OtelTracing implements Tracing {
 
   posting(task: Task, attempt: number): TracedPost {
     const parent = this.#parentOf(task);
-    if (parent === undefined) {
-      const { traceParent, traceState } = task;
-      return { traceParent, traceState, end: () => {} };
-    }
-    const span = this.#provider.getTracer("codeq/result_callback").startSpan(
-      "codeq.webhook.task_result",
+    if (parent === undefined) return untracedPost(task);
+    return this.#posted({
+      kind: "task_result",
+      tracer: "codeq/result_callback",
+      url: task.webhook,
+      parent: inContext(parent.context),
+      traceState: task.traceState,
+      attributes: { ...taskAttributes(task), "codeq.webhook.attempt": attempt },
+    });
+  }
+
+  /** A trace of its own: what is told is about a queue, whose tasks may be of many producers. */
+  notifying({ tenantId, eventType, url, subscriptionId }: TracedNotice): TracedPost {
+    return this.#posted({
+      kind: "queue_ready",
+      tracer: "codeq/notifier",
+      url,
+      parent: ROOT_CONTEXT,
+      traceState: "",
+      attributes: {
+        "codeq.command": eventType,
+        "codeq.tenant_id": tenantId,
+        "codeq.subscription.id": subscriptionId,
+      },
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#queue.shutdown();
+  }
+
+  #posted({ kind, tracer, url, parent, traceState, attributes }: Posted): TracedPost {
+    const span = this.#provider.getTracer(tracer).startSpan(
+      `codeq.webhook.${kind}`,
       {
         kind: SpanKind.CLIENT,
         startTime: this.#clock.nowMs(),
         attributes: {
-          ...taskAttributes(task),
-          "codeq.webhook.kind": "task_result",
-          "codeq.webhook.host": URL.parse(task.webhook)?.host ?? "",
-          "codeq.webhook.attempt": attempt,
+          ...attributes,
+          "codeq.webhook.kind": kind,
+          "codeq.webhook.host": URL.parse(url)?.host ?? "",
         },
       },
-      inContext(parent.context),
+      parent,
     );
     return {
       traceParent: parentHeader(span.spanContext()),
-      traceState: task.traceState,
+      traceState,
       end: (status) => {
         if (status !== undefined) span.setAttribute("http.status_code", status);
         const isError = status === undefined || status >= 400;
@@ -159,10 +188,6 @@ export class OtelTracing implements Tracing {
         span.end(this.#clock.nowMs());
       },
     };
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#queue.shutdown();
   }
 
   #served(of: Served): void {
@@ -188,6 +213,16 @@ export class OtelTracing implements Tracing {
     }
     return isOwnKept(task, this.#ratio) ? { context: ownContext(task), isOwn: true } : undefined;
   }
+}
+
+/** What a span of a request to others is made of. */
+interface Posted {
+  readonly kind: "task_result" | "queue_ready";
+  readonly tracer: string;
+  readonly url: string;
+  readonly parent: Context;
+  readonly traceState: string;
+  readonly attributes: Attributes;
 }
 
 /** What a span of a server is made of. */

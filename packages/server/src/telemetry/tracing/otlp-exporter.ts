@@ -1,6 +1,19 @@
 /** The official exporters, with the settings of this server. They read further `OTEL_*` variables. */
+import type { Metadata } from "@grpc/grpc-js";
+import type { PushMetricExporter } from "@opentelemetry/sdk-metrics";
 import type { SpanExporter } from "@opentelemetry/sdk-trace";
 import type { TracingConfig } from "./tracing.ts";
+
+export async function createMetricExporter(config: TracingConfig): Promise<PushMetricExporter> {
+  const url = endpointOf(config);
+  const headers = pairsOf(config.tracingOtlpHeaders);
+  if (config.tracingOtlpProtocol === "http/protobuf") {
+    const { OTLPMetricExporter } = await import("@opentelemetry/exporter-metrics-otlp-proto");
+    return new OTLPMetricExporter({ url: new URL("v1/metrics", `${url}/`).href, headers });
+  }
+  const { OTLPMetricExporter } = await import("@opentelemetry/exporter-metrics-otlp-grpc");
+  return new OTLPMetricExporter({ url, metadata: await metadataOf(headers) });
+}
 
 export async function createExporter(config: TracingConfig): Promise<SpanExporter> {
   const url = endpointOf(config);
@@ -10,10 +23,14 @@ export async function createExporter(config: TracingConfig): Promise<SpanExporte
     return new OTLPTraceExporter({ url: new URL("v1/traces", `${url}/`).href, headers });
   }
   const { OTLPTraceExporter } = await import("@opentelemetry/exporter-trace-otlp-grpc");
-  const { Metadata } = await import("@grpc/grpc-js");
-  const metadata = new Metadata();
+  return new OTLPTraceExporter({ url, metadata: await metadataOf(headers) });
+}
+
+async function metadataOf(headers: Readonly<Record<string, string>>): Promise<Metadata> {
+  const grpc = await import("@grpc/grpc-js");
+  const metadata = new grpc.Metadata();
   for (const [name, value] of Object.entries(headers)) metadata.set(name.toLowerCase(), value);
-  return new OTLPTraceExporter({ url, metadata });
+  return metadata;
 }
 
 /** A URL without a slash at its end; without a scheme, the setting decides about TLS. */

@@ -7,6 +7,8 @@ export interface TaskSpan {
   readonly tracer: string;
   readonly kind: SpanKind;
   readonly attributes: (change: Change, after: Task) => Attributes;
+  /** The task does not say when it was decided. */
+  readonly isMoment?: true;
 }
 
 const changes = { tracer: "codeq/repository", kind: SpanKind.INTERNAL } as const;
@@ -75,6 +77,41 @@ export const taskSpans: Readonly<Partial<Record<Cause, TaskSpan>>> = {
     attributes: ({ before }, after) => ({ ...workerOf(before?.place), ...comebackOf(after) }),
   },
   promoted: { ...changes, name: "codeq.task.promote", attributes: () => ({}) },
+  attached: {
+    ...changes,
+    name: "codeq.task.attach",
+    isMoment: true,
+    attributes: (_change, { place, result }) => {
+      const last = result?.artifacts.at(-1);
+      return {
+        ...workerOf(place),
+        "codeq.artifact.name": last?.name ?? "",
+        "codeq.artifact.bytes": last?.bytes ?? 0,
+      };
+    },
+  },
+  cancelled: {
+    ...changes,
+    name: "codeq.task.cancel",
+    attributes: ({ before }, { place }) => ({
+      ...workerOf(before?.place),
+      // A worker that has it is told first.
+      "codeq.ended": place.in === "done",
+    }),
+  },
+  replayed: {
+    ...changes,
+    name: "codeq.task.replay",
+    attributes: (_change, { replays }) => ({ "codeq.replays": replays }),
+  },
+  edited: {
+    ...changes,
+    name: "codeq.task.edit",
+    attributes: ({ before }, { command, priority }) => ({
+      "codeq.priority": priority,
+      "codeq.moved": before?.command !== command,
+    }),
+  },
 };
 
 function workerOf(place: Task["place"] | undefined): Attributes {

@@ -10,6 +10,8 @@ export interface Tracing extends AsyncDisposable {
   streamed(stream: TracedStream): void;
   /** A result is about to be posted. */
   posting(task: Task, attempt: number): TracedPost;
+  /** A subscriber is about to be told that a queue has work. */
+  notifying(notice: TracedNotice): TracedPost;
 }
 
 /** What the operator decides about it. */
@@ -50,6 +52,13 @@ export interface TracedStream extends SentContext {
   readonly ms: number;
 }
 
+export interface TracedNotice {
+  readonly tenantId: string;
+  readonly eventType: string;
+  readonly url: string;
+  readonly subscriptionId: string;
+}
+
 export interface TracedPost {
   /** What the receiver gets. */
   readonly traceParent: string;
@@ -62,6 +71,15 @@ export const noTracing: Tracing = {
   changed: () => {},
   requested: () => {},
   streamed: () => {},
-  posting: ({ traceParent, traceState }) => ({ traceParent, traceState, end: () => {} }),
+  posting: untracedPost,
+  notifying: () => untracedPost({ traceParent: "", traceState: "" }),
   [Symbol.asyncDispose]: () => Promise.resolve(),
 };
+
+/** Passes on the context that the producer sent. */
+export function untracedPost({
+  traceParent,
+  traceState,
+}: Pick<Task, "traceParent" | "traceState">): TracedPost {
+  return { traceParent, traceState, end: () => {} };
+}
