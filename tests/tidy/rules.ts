@@ -222,8 +222,12 @@ const sleeps = [
   join("(=>|\\{)\\s*(void\\s+)?set", "Timeout\\s*\\(\\s*(resolve|done|ok|r|res)\\b"),
 ];
 
+/** Folders of tests with programs that are none. */
+const notTests = ["tests/bench/", "tests/trace-demo/"];
+
 export const sleeping: Rule = (file) => {
-  if (!isTest(file.path) || !isScript(file.path) || file.path.startsWith("tests/bench/")) return [];
+  const { path } = file;
+  if (!isTest(path) || !isScript(path) || notTests.some((each) => path.startsWith(each))) return [];
   const code = codeOf(file.text);
   const lines = new Set(sleeps.flatMap((pattern) => linesWith(code, pattern)));
   for (const line of linesWith(file.text, join("from\\s+[\"'](node:)?timers/", "promises"))) {
