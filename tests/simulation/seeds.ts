@@ -78,4 +78,9 @@ export const seeds: readonly { readonly seed: number; readonly showed: string }[
     seed: 175,
     showed: "time in which a start stood still counted against the leases that it had read",
   },
+  {
+    seed: 818168158,
+    showed:
+      "a file was removed whose task named it after a storage that failed had kept the change",
+  },
 ];

@@ -49,6 +49,17 @@ export function isFault(answer: Answer<unknown>): answer is Refusal {
   return !answer.ok && faultCodes.has(answer.code);
 }
 
+const unknownCodes: ReadonlySet<ErrorCode> = new Set([
+  "outcome_unknown",
+  "shutting_down",
+  "storage_failed",
+]);
+
+/** Whether the change may have been kept although it was refused. */
+export function isUnknown(answer: Answer<unknown>): boolean {
+  return !answer.ok && unknownCodes.has(answer.code);
+}
+
 /** Asks a verb and answers with a promise; what is refused before that is returned by `ask`. */
 export function answerOf<T>(
   server: Pick<Server, "events">,

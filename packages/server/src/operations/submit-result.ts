@@ -17,7 +17,7 @@ import {
   type Server,
 } from "./operation.ts";
 import { type OwnedTaskInput, ownedTask } from "./owned-task.ts";
-import { answerOf } from "./refusal-of.ts";
+import { answerOf, isUnknown } from "./refusal-of.ts";
 
 export interface ArtifactInput {
   readonly name: string;
@@ -98,10 +98,8 @@ async function submitWithFiles(
   let isKept = true;
   try {
     const answer = await decide(server, call, { input, artifacts });
-    // Nobody knows what a storage that failed has kept, so the files stay with what is left of it.
-    const isUnknown =
-      !answer.ok && (answer.code === "storage_failed" || answer.code === "shutting_down");
-    isKept = isUnknown || (answer.ok && answer.value.repeated !== true);
+    // Files that the result may name stay; the sweep removes them if it does not.
+    isKept = isUnknown(answer) || (answer.ok && answer.value.repeated !== true);
     return answer;
   } finally {
     await settle(isKept);

@@ -2,6 +2,7 @@
  * A file that a worker sends while it holds the task. From then on the file belongs to the task, and to its
  * result if the same attempt submits one; if another worker gets the task, the file is removed.
  */
+import { FaultError } from "@codeq/engine";
 import type { Artifact } from "@codeq/queue";
 import { workerIdOf } from "../access/worker-id.ts";
 import { tooLarge } from "../artifacts/artifacts.ts";
@@ -9,6 +10,7 @@ import type { OwnedTask, TaskRefusal } from "../broker/verbs.ts";
 import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
 import { overQuota } from "./over-quota.ts";
 import { type OwnedTaskInput, ownedTask } from "./owned-task.ts";
+import { isUnknown, refusalOf } from "./refusal-of.ts";
 
 export interface UploadArtifactInput extends OwnedTaskInput {
   readonly name: string;
@@ -77,6 +79,10 @@ async function attach(
     }
     if (attached.replaced !== null) await server.artifacts.remove(of.id, attached.replaced);
     return { ok: true, value: artifact as Artifact };
+  } catch (error) {
+    // A file that the task may name stays; the sweep removes it if the task does not.
+    isKept = error instanceof FaultError && isUnknown(refusalOf(server, error));
+    throw error;
   } finally {
     await settle(isKept);
   }
