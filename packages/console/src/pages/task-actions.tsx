@@ -62,7 +62,7 @@ export function askDelete(task: TaskRow): void {
   openDialog(() => (
     <ActionDialog
       title="Delete this task?"
-      about="Its payload, its result and its error are removed for good."
+      about="Its payload, result and error are deleted permanently."
       button="Delete task"
       isFinal
       confirm={task.command}

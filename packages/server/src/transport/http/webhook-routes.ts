@@ -68,7 +68,7 @@ export const webhookRoutes = [
     path: `${base}/redeliver`,
     operation: operations.redeliverFailed,
     name: "redeliverFailed",
-    summary: "Send callbacks once more that were given up since a moment",
+    summary: "Send all callbacks again that were given up since a time",
     replies: { 200: { about: "What was done.", schema: "Redelivered" } },
     body: RedeliverBody,
     input: ({ body }) => {
