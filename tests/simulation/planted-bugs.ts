@@ -21,6 +21,10 @@ export interface PlantedBug {
   readonly bug: string;
   readonly plants: Plants;
   readonly durability?: Durability;
+  /** A seed that showed the bug when this was written, for bugs that few seeds show. It is tried first. */
+  readonly seed?: number;
+  /** For bugs that take a longer story. */
+  readonly steps?: number;
 }
 
 /** Lets a function replace the changes of every commit. */
@@ -293,6 +297,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "oneLease",
     bug: "a heartbeat is acknowledged and not in the log",
+    seed: 25,
     plants: {
       core: ({ store }) => {
         const commit = store.commit.bind(store);
@@ -689,6 +694,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "refusedChangesNothing",
     bug: "a refused abandon gives the task back",
+    seed: 9,
     plants: {
       core: ({ broker }) => {
         const abandon = broker.abandon.bind(broker);
@@ -759,6 +765,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "deliveriesAreLogged",
     bug: "a callback that was given up is not listed",
+    seed: 11,
     plants: {
       core: (_core, world) => {
         const engine = engineOf(world);
@@ -775,6 +782,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "deliveriesAreLogged",
     bug: "the log of a callback stays when its task is deleted",
+    seed: 5,
+    steps: 4000,
     plants: {
       core: (_core, world) => {
         const engine = engineOf(world);
@@ -808,6 +817,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "filesAreThere",
     bug: "files that no task names are never looked for",
+    seed: 3,
+    steps: 2500,
     plants: {
       core: (_core, world) => {
         world.artifacts.list = async function* () {};
@@ -817,6 +828,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "jobsApplyOnce",
     bug: "a job begins again after a crash, and no task remembers it",
+    seed: 20,
+    steps: 3000,
     plants: {
       core: ({ broker, store }) => {
         const act = broker.act.bind(broker);
@@ -926,6 +939,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "editsAreKept",
     bug: "moving a task is answered and not carried out",
+    seed: 14,
     plants: {
       core: ({ broker }) => {
         const act = broker.act.bind(broker);

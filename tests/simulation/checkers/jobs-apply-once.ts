@@ -5,7 +5,8 @@ import type { MakeChecker } from "./checker.ts";
 export const jobsApplyOnce: MakeChecker = ({ report }) => {
   /** Which job has decided on the replay of a task that comes next; empty for none. */
   const deciders = new Map<TaskId, string>();
-  const replayed = new Set<string>();
+  /** The jobs that replayed a task, in the order of the log. */
+  const replays = new Map<TaskId, string[]>();
   return {
     started: ({ core }) => {
       if (core === undefined) return;
@@ -18,11 +19,17 @@ export const jobsApplyOnce: MakeChecker = ({ report }) => {
       };
     },
     event: ({ kind, id }) => {
+      if (kind !== "replay") return;
       const job = deciders.get(id) ?? "";
-      if (kind !== "replay" || job === "") return;
-      const name = `${job} ${id}`;
-      if (replayed.has(name)) report(`job ${job} replayed ${id} twice`);
-      replayed.add(name);
+      const before = replays.get(id) ?? [];
+      if (job !== "" && before.includes(job)) report(`job ${job} replayed ${id} twice`);
+      replays.set(id, [...before, job]);
+    },
+    // A replay that the log has lost did not happen, and may be done again.
+    recovered: ({ lost }) => {
+      for (const { kind, id } of lost.flatMap(({ events }) => events)) {
+        if (kind === "replay") replays.get(id)?.pop();
+      }
     },
   };
 };
