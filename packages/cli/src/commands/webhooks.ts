@@ -175,7 +175,9 @@ export async function secrets(call: Call): Promise<number> {
   const found = JSON.parse(text) as { secrets: Secret[] };
   if (call.json) call.print(text);
   else if (found.secrets.length === 0) {
-    call.print("the tenant has no secret of its own; the secrets of the configuration sign its callbacks");
+    call.print(
+      "the tenant has no secret of its own; the secrets of the configuration sign its callbacks",
+    );
   } else for (const line of tableLines(ofSecrets, found.secrets, call.style)) call.print(line);
   return exitCodes.ok.code;
 }
