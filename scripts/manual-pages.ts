@@ -71,6 +71,8 @@ function configPage(): string {
     "`--config` or `CODEQ_CONFIG_PATH` names the file, which must exist. If a setting has several",
     "environment variables, the first one that is set is used; an empty variable counts as not set. If",
     "a key or flag is unknown or a value is invalid, the server lists all problems and does not start.",
+    "A setting that is never printed can also be read from a file, such as a mounted secret: add `_FILE` to",
+    "its first environment variable, for example `CODEQ_S3_SECRET_ACCESS_KEY_FILE=/run/secrets/s3-key`.",
     "",
     "Without any configuration, the server listens on this machine only, stores its data in `./data`,",
     "and accepts `dev-token` from producers and workers of the tenant `dev-tenant`. If `env` is not",

@@ -2,7 +2,7 @@
 
 import { closestName } from "./closest-name.ts";
 import { inactiveSettings } from "./go-compat/inactive-settings.ts";
-import { envNamesOf, rowOf, settingNames } from "./setting-table.ts";
+import { envNamesOf, rowOf, secretFileVariables, settingNames } from "./setting-table.ts";
 import { configPathEnv, type Source, type Written } from "./source.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -12,7 +12,7 @@ const prefix = "CODEQ_";
 export function readEnvironment(env: Environment): Source {
   const warnings: string[] = [];
   const written: Written[] = [];
-  const known = new Set<string>([configPathEnv]);
+  const known = new Set<string>([configPathEnv, ...secretFileVariables.values()]);
   const rows = [
     ...settingNames.map((name) => ({ name, variables: envNamesOf(name, rowOf(name).env) })),
     ...inactiveSettings.map((row) => ({

@@ -288,6 +288,39 @@ test("a variable that is set to nothing counts as not set", () => {
   assert.equal(config.port, 8080);
 });
 
+test("a secret is read from the file that its variable names", () => {
+  const files: Record<string, string> = { "/run/s": "hush\n", "/run/empty": "\n" };
+  const readFile = (path: string): string => {
+    const text = files[path];
+    if (text === undefined) throw Object.assign(new Error("no"), { code: "ENOENT" });
+    return text;
+  };
+  const of = (env: Record<string, string>) => loadConfig({ argv: [], env, readFile });
+  const loaded = of({ CODEQ_WEBHOOK_HMAC_SECRET_FILE: "/run/s" });
+  assert.ok(loaded.ok);
+  assert.equal(loaded.config.webhookHmacSecret, "hush");
+  const where = "environment variable CODEQ_WEBHOOK_HMAC_SECRET_FILE";
+  assert.equal(loaded.config.sources.webhookHmacSecret, where);
+  const cases: [Record<string, string>, string][] = [
+    [{ CODEQ_WEBHOOK_HMAC_SECRET_FILE: "/run/none" }, "/run/none does not exist"],
+    [{ CODEQ_WEBHOOK_HMAC_SECRET_FILE: "/run/empty" }, "/run/empty is empty"],
+    [
+      { CODEQ_WEBHOOK_HMAC_SECRET_FILE: "/run/s", WEBHOOK_HMAC_SECRET: "x" },
+      "WEBHOOK_HMAC_SECRET is set as well",
+    ],
+  ];
+  for (const [env, why] of cases) {
+    const refused = of(env);
+    assert.ok(!refused.ok);
+    const [problem = ""] = refused.problems;
+    assert.ok(problem.startsWith(`webhookHmacSecret (${where}): ${why}; `), problem);
+    assert.ok(!problem.includes("hush"));
+  }
+  // What is no secret is written where others can read it.
+  const open = of({ CODEQ_PORT_FILE: "/run/s" });
+  assert.ok(open.ok && open.config.port === 8080);
+});
+
 test("CODEQ_PORT as Kubernetes sets it for a service is ignored with a warning", () => {
   const { config, warnings } = accepted({ env: { CODEQ_PORT: "tcp://10.0.0.1:8080", PORT: "81" } });
   assert.equal(config.port, 81);

@@ -9,6 +9,7 @@ import { type Environment, isSet, readEnvironment } from "./env-source.ts";
 import { readFlags } from "./flag-source.ts";
 import { type InactiveSetting, inactiveSettings } from "./go-compat/inactive-settings.ts";
 import { trueOrFalse } from "./parsers.ts";
+import { readSecretFiles } from "./secret-files.ts";
 import { isSettingName, rowOf, settingNames } from "./setting-table.ts";
 import type { Config, PersistenceConfig, SettingName } from "./settings.ts";
 import { configPathEnv, configPathFlag, type Origin, type Source } from "./source.ts";
@@ -37,7 +38,8 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   const flags = readFlags(input.argv);
   const file = readConfigFile(input, flags.configPath);
   const draft = new Draft();
-  for (const source of [file, readEnvironment(input.env), flags]) draft.add(source);
+  const secrets = readSecretFiles(input.env, input.readFile);
+  for (const source of [file, readEnvironment(input.env), secrets, flags]) draft.add(source);
   const checked = closeConfig(draft.values, draft.sources, draft.touched);
   const files = input.checkFiles?.(checked.config) ?? nothing;
   const problems = [...draft.problems, ...checked.problems, ...files.problems];

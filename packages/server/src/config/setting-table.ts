@@ -355,3 +355,10 @@ function uniformEnvOf(name: string): string {
 export function envNamesOf(name: string, others: readonly string[] = []): readonly string[] {
   return [uniformEnvOf(name), ...others];
 }
+
+/** By the setting, the variable that names the file with its secret. */
+export const secretFileVariables: ReadonlyMap<SettingName, string> = new Map(
+  settingNames
+    .filter((name) => rowOf(name).secret === true)
+    .map((name) => [name, `${envNamesOf(name)[0]}_FILE`]),
+);
