@@ -1,0 +1,240 @@
+/**
+ * One campaign: load on a cluster of real processes, one fault after the other, and at the end the comparison of
+ * what clients were told with what every node has. A seed repeats the choices, not the timing of the machine.
+ */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { SimRandom } from "@codeq/simulated";
+import { type Field, faults } from "./faults.ts";
+import { Fleet, nodeNames } from "./fleet.ts";
+import { Ledger, type Shown } from "./ledger.ts";
+import { ask, Load } from "./load.ts";
+import type { Network } from "./network.ts";
+import { differences } from "./replicas.ts";
+
+export interface CampaignOptions {
+  readonly network: Network;
+  readonly natsServer: string;
+  readonly seconds: number;
+  readonly seed: string;
+  /** Only faults whose names have this in them. */
+  readonly only: string;
+  readonly nodeArgs: readonly string[];
+  readonly onLine: (line: string) => void;
+}
+
+export interface CampaignReport {
+  readonly shards: number;
+  readonly acknowledged: number;
+  readonly completions: number;
+  readonly repeated: number;
+  /** How often each fault struck, and the longest time without an acknowledgement, in milliseconds. */
+  readonly struck: ReadonlyMap<string, { readonly times: number; readonly pauseMs: number }>;
+  readonly problems: readonly string[];
+  /** Where data and output of the processes are, after a campaign that is not sound. */
+  readonly kept: string | undefined;
+}
+
+const faultMsMax = 8000;
+const calmTasks = 40;
+/** Without an acknowledgement for so long after everything was healed, the cluster does not come back. */
+const patienceMs = 60_000;
+const pollMs = 100;
+
+export async function campaign(options: CampaignOptions): Promise<CampaignReport> {
+  const directory = await mkdtemp(join(tmpdir(), "codeq-chaos-"));
+  const random = new SimRandom(`chaos/${options.seed}`);
+  const shards = random.pick([1, 2]);
+  const { network, natsServer, nodeArgs } = options;
+  const fleet = new Fleet({ network, directory, natsServer, shards, nodeArgs });
+  const run = new Campaign(options, { fleet, random, shards });
+  try {
+    await run.toEnd();
+  } finally {
+    await fleet[Symbol.asyncDispose]();
+  }
+  const { problems } = run.ledger;
+  const isSound = problems.length === 0;
+  if (isSound) await rm(directory, { recursive: true, force: true, maxRetries: 3 });
+  return {
+    shards,
+    acknowledged: run.ledger.tasks.size,
+    completions: run.ledger.completions,
+    repeated: run.repeated,
+    struck: run.struck,
+    problems,
+    kept: isSound ? undefined : directory,
+  };
+}
+
+interface Parts {
+  readonly fleet: Fleet;
+  readonly random: SimRandom;
+  readonly shards: number;
+}
+
+class Campaign {
+  readonly ledger: Ledger = new Ledger();
+  readonly struck: Map<string, { readonly times: number; readonly pauseMs: number }> = new Map();
+  repeated = 0;
+  readonly #options: CampaignOptions;
+  readonly #parts: Parts;
+
+  constructor(options: CampaignOptions, parts: Parts) {
+    this.#options = options;
+    this.#parts = parts;
+  }
+
+  async toEnd(): Promise<void> {
+    const { fleet, random, shards } = this.#parts;
+    await fleet.heal();
+    for (const node of nodeNames) await this.#isReady(node);
+    fleet.noteLogs();
+    const load = new Load({
+      ledger: this.ledger,
+      urls: nodeNames.map((node) => fleet.url(node)),
+      ordered: 2,
+      shared: 2,
+      isOrderKnown: shards === 1,
+      draw: (below) => random.int(below),
+    });
+    const endMs = performance.now() + this.#options.seconds * 1000;
+    let isCalm = await this.#calm("the start");
+    const names = this.#faultNames();
+    while (isCalm && performance.now() < endMs) isCalm = await this.#strike(random.pick(names));
+    await load.stopProducing();
+    if (isCalm) await this.#allDone();
+    await load.stopWorking();
+    this.repeated = load.repeated;
+    if (isCalm) await this.#compare();
+  }
+
+  #faultNames(): string[] {
+    return Object.keys(faults).filter((name) => name.includes(this.#options.only));
+  }
+
+  async #strike(name: string): Promise<boolean> {
+    const { fleet, random } = this.#parts;
+    const { network, onLine } = this.#options;
+    const before = this.ledger.tasks.size;
+    const field: Field = {
+      fleet,
+      network,
+      pick: (from) => random.pick(from),
+      leader: () => this.#leader(),
+      isReady: (node) => this.#isReady(node),
+      problem: (text) => this.ledger.problems.push(text),
+    };
+    const watch = this.#watchPauses();
+    await faults[name]?.(field);
+    await pause(random.int(faultMsMax));
+    network.heal();
+    await fleet.heal();
+    const isCalm = await this.#calm(name);
+    const pauseMs = Math.round(watch());
+    const earlier = this.struck.get(name) ?? { times: 0, pauseMs: 0 };
+    const longest = Math.max(earlier.pauseMs, pauseMs);
+    this.struck.set(name, { times: earlier.times + 1, pauseMs: longest });
+    const created = this.ledger.tasks.size - before;
+    onLine(`${name}: longest pause ${pauseMs} ms, ${created} tasks acknowledged`);
+    return isCalm && this.ledger.problems.length === 0;
+  }
+
+  /** The longest time without an acknowledgement, until it is asked for. */
+  #watchPauses(): () => number {
+    let longest = 0;
+    let since = performance.now();
+    let seen = this.ledger.tasks.size;
+    const look = (): void => {
+      const now = performance.now();
+      longest = Math.max(longest, now - since);
+      if (this.ledger.tasks.size === seen) return;
+      seen = this.ledger.tasks.size;
+      since = now;
+    };
+    const timer = setInterval(look, 10);
+    return () => {
+      clearInterval(timer);
+      look();
+      return longest;
+    };
+  }
+
+  /** Everything is healed; work has to go on. */
+  async #calm(after: string): Promise<boolean> {
+    const { tasks, completions } = this.ledger;
+    const [wantedTasks, wantedDone] = [tasks.size + calmTasks, completions + calmTasks];
+    const isCalm = (): boolean =>
+      tasks.size >= wantedTasks && this.ledger.completions >= wantedDone;
+    const endMs = performance.now() + patienceMs;
+    while (!isCalm() && performance.now() < endMs) await pause(pollMs);
+    if (isCalm()) return true;
+    this.ledger.problems.push(`the cluster does not come back after: ${after}`);
+    return false;
+  }
+
+  async #leader(): Promise<string> {
+    for (const node of nodeNames) {
+      const reply = await ask(`${this.#parts.fleet.url(node)}/v1/codeq/cluster`);
+      const { shards } = (reply?.json ?? {}) as { shards?: readonly { leader?: string }[] };
+      const leader = shards?.[0]?.leader;
+      if (leader !== undefined) return leader;
+    }
+    return this.#parts.random.pick(nodeNames);
+  }
+
+  async #isReady(node: string): Promise<void> {
+    const endMs = performance.now() + patienceMs;
+    while (performance.now() < endMs) {
+      const reply = await ask(`${this.#parts.fleet.url(node)}/readyz`);
+      if (reply?.status === 200) return;
+      await pause(pollMs);
+    }
+    this.ledger.problems.push(`${node} is not ready after ${patienceMs / 1000} s`);
+  }
+
+  /** Workers end everything that was acknowledged. */
+  async #allDone(): Promise<void> {
+    const endMs = performance.now() + patienceMs;
+    for (;;) {
+      const open = [...this.ledger.tasks.values()].filter(({ completed }) => completed.size === 0);
+      const left = await Promise.all(open.map(({ id }) => this.#show(nodeNames[0] ?? "", id)));
+      const isOver = left.every((shown) => shown?.status === "COMPLETED");
+      if (isOver || performance.now() > endMs) return;
+      await pause(pollMs);
+    }
+  }
+
+  async #show(node: string, id: string): Promise<Shown | undefined> {
+    const url = `${this.#parts.fleet.url(node)}/v1/codeq/tasks/${id}/result`;
+    const reply = await ask(url);
+    if (reply === undefined) return { status: "without an answer", by: undefined };
+    if (reply.status === 404) return undefined;
+    const { result, task } = reply.json as {
+      readonly result?: { readonly status: string; readonly result?: { readonly by?: number } };
+      readonly task?: { readonly status: string };
+    };
+    return {
+      status: result?.status ?? task?.status ?? String(reply.status),
+      by: result?.result?.by,
+    };
+  }
+
+  async #compare(): Promise<void> {
+    const { fleet, shards } = this.#parts;
+    const ids = [...this.ledger.tasks.keys()];
+    for (const [at, id] of ids.entries()) {
+      const node = nodeNames[at % nodeNames.length] as string;
+      this.ledger.compare(id, await this.#show(node, id), node);
+    }
+    for (const node of nodeNames) {
+      const code = await fleet.stop(node);
+      if (code !== 0) this.ledger.problems.push(`${node} ended with ${code}`);
+    }
+    const nodes = new Map(nodeNames.map((node) => [node, fleet.dataDir(node)]));
+    const found = await differences({ shards, natsUrls: fleet.natsUrls, nodes });
+    this.ledger.problems.push(...found);
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * A network of its own for a campaign: every machine is a network namespace with one address. A bridge joins
+ * them in one more namespace, in which the campaign itself runs. Ways between machines can be cut in one
+ * direction or both, and be made slow.
+ */
+import { spawnSync } from "node:child_process";
+
+export interface Machine {
+  readonly name: string;
+  readonly namespace: string;
+  readonly address: string;
+}
+
+const prefix = "10.77.7";
+const hubAddress = `${prefix}.254`;
+
+export class Network {
+  readonly machines: readonly Machine[];
+  readonly #hub: string;
+
+  /** The network that `make` has made, for the process that runs in its middle. */
+  constructor(hub: string, names: readonly string[]) {
+    this.#hub = hub;
+    this.machines = names.map((name, at) => ({
+      name,
+      namespace: `${hub}-${name}`,
+      address: `${prefix}.${at + 1}`,
+    }));
+  }
+
+  /** Why there can be none: this user may not make namespaces, or a program is missing. */
+  static missing(): string | undefined {
+    const name = `codeq-try-${process.pid}`;
+    const made = run(["netns", "add", name]);
+    if (made !== undefined) return `network namespaces cannot be made: ${made}`;
+    const inside = ["netns", "exec", name];
+    const filtered = run([...inside, ...filter(hubAddress)]);
+    run(["netns", "delete", name]);
+    return filtered === undefined ? undefined : `packets cannot be filtered: ${filtered}`;
+  }
+
+  make(): void {
+    const hub = this.#hub;
+    must(["netns", "add", hub]);
+    must(["-n", hub, "link", "set", "lo", "up"]);
+    must(["-n", hub, "link", "add", "bridge", "type", "bridge"]);
+    must(["-n", hub, "address", "add", `${hubAddress}/24`, "dev", "bridge"]);
+    must(["-n", hub, "link", "set", "bridge", "up"]);
+    for (const machine of this.machines) this.#join(machine);
+  }
+
+  remove(): void {
+    for (const { namespace } of this.machines) run(["netns", "delete", namespace]);
+    run(["netns", "delete", this.#hub]);
+  }
+
+  /** What runs a program in the middle of the network. */
+  get middle(): readonly string[] {
+    return ["ip", "netns", "exec", this.#hub];
+  }
+
+  machine(name: string): Machine {
+    return this.machines.find((machine) => machine.name === name) as Machine;
+  }
+
+  /** What runs a program on a machine. */
+  inside(name: string): readonly string[] {
+    return ["ip", "netns", "exec", this.machine(name).namespace];
+  }
+
+  /** `deaf` hears nothing of `silent` any more, while the other direction works. */
+  cutOneWay(deaf: string, silent: string): void {
+    this.#on(deaf, filter(this.machine(silent).address));
+  }
+
+  cut(one: string, other: string): void {
+    this.cutOneWay(one, other);
+    this.cutOneWay(other, one);
+  }
+
+  /** Every packet of the machine leaves this much later. */
+  slow(name: string, ms: number): void {
+    const delay = ["root", "netem", "delay", `${ms}ms`];
+    this.#on(name, ["tc", "qdisc", "replace", "dev", "eth0", ...delay]);
+  }
+
+  /** All ways are as they were. */
+  heal(): void {
+    for (const { name, namespace } of this.machines) {
+      this.#on(name, ["iptables", "-F", "INPUT"]);
+      // Nothing to delete is fine.
+      run(["netns", "exec", namespace, "tc", "qdisc", "delete", "dev", "eth0", "root"]);
+    }
+  }
+
+  #on(name: string, command: readonly string[]): void {
+    must(["netns", "exec", this.machine(name).namespace, ...command]);
+  }
+
+  #join({ name, namespace, address }: Machine): void {
+    must(["netns", "add", namespace]);
+    const near = `to-${name}`;
+    const far = ["peer", "name", "eth0", "netns", namespace];
+    must(["-n", this.#hub, "link", "add", near, "type", "veth", ...far]);
+    must(["-n", this.#hub, "link", "set", near, "master", "bridge", "up"]);
+    must(["-n", namespace, "address", "add", `${address}/24`, "dev", "eth0"]);
+    must(["-n", namespace, "link", "set", "eth0", "up"]);
+    must(["-n", namespace, "link", "set", "lo", "up"]);
+  }
+}
+
+function filter(source: string): string[] {
+  return ["iptables", "-A", "INPUT", "-s", source, "-j", "DROP"];
+}
+
+/** Runs `ip`; why it failed. */
+function run(args: readonly string[]): string | undefined {
+  const { status, stderr, error } = spawnSync("ip", args, { encoding: "utf8" });
+  if (error !== undefined) return error.message;
+  return status === 0 ? undefined : stderr.trim();
+}
+
+function must(args: readonly string[]): void {
+  const problem = run(args);
+  if (problem !== undefined) throw new Error(`ip ${args.join(" ")}: ${problem}`);
+}

@@ -1,0 +1,93 @@
+/** `npm run chaos`: real nodes and log servers under load, with faults, and whether anything was lost. */
+import { spawnSync } from "node:child_process";
+import { parseArgs } from "node:util";
+import { natsBinary } from "../cluster/nats-binary.ts";
+import { type CampaignReport, campaign } from "./campaign.ts";
+import { faults } from "./faults.ts";
+import { logNames, nodeNames } from "./fleet.ts";
+import { Network } from "./network.ts";
+
+const usage = `npm run chaos -- [options]
+  --seconds S       how long faults go on (600)
+  --seed TEXT       repeats the choices of a run (drawn from the time unless given)
+  --only TEXT       only faults with this in their names
+  --no-compare      breaks the log on purpose: the campaign has to notice
+  --help            this text
+Needs Linux and the right to make network namespaces. Ends with 1 when something was lost, done twice or differs.
+Faults: ${Object.keys(faults).join(", ")}.`;
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "600" },
+    seed: { type: "string", default: String(Math.floor(performance.timeOrigin) % 1_000_000_000) },
+    only: { type: "string", default: "" },
+    "no-compare": { type: "boolean", default: false },
+    /** The namespace in which this process was started, by itself. */
+    inside: { type: "string" },
+    help: { type: "boolean" },
+  },
+});
+
+if (values.help === true) console.log(usage);
+else if (values.inside === undefined) process.exitCode = outside();
+else process.exitCode = await inside(values.inside);
+
+/** Makes the network, and runs this program again in the middle of it. */
+function outside(): number {
+  const missing = Network.missing();
+  if (missing !== undefined) {
+    console.error(`${missing}. Run the campaign as root on Linux, with iproute2 and iptables.`);
+    return 2;
+  }
+  const hub = `codeq-${process.pid}`;
+  const network = new Network(hub, [...nodeNames, ...logNames]);
+  try {
+    network.make();
+    const [program = "", ...args] = [...network.middle, process.execPath, ...process.execArgv];
+    const again = [import.meta.filename, ...process.argv.slice(2), "--seed", values.seed];
+    const { status } = spawnSync(program, [...args, ...again, "--inside", hub], {
+      stdio: "inherit",
+    });
+    return status ?? 1;
+  } finally {
+    network.remove();
+  }
+}
+
+async function inside(hub: string): Promise<number> {
+  const nats = natsBinary();
+  if ("missing" in nats) {
+    console.error(nats.missing);
+    return 2;
+  }
+  const { seed } = values;
+  const plant = new URL("./without-compare.ts", import.meta.url).href;
+  const report = await campaign({
+    network: new Network(hub, [...nodeNames, ...logNames]),
+    natsServer: nats.path,
+    seconds: Number(values.seconds),
+    seed,
+    only: values.only,
+    nodeArgs: values["no-compare"] ? ["--import", plant] : [],
+    onLine: (line) => console.log(line),
+  });
+  for (const line of table(report)) console.log(line);
+  for (const problem of report.problems) console.log(`PROBLEM ${problem}`);
+  if (report.kept === undefined) console.log(`sound; the seed was ${seed}`);
+  else console.log(`not sound; the seed was ${seed}, data and logs are in ${report.kept}`);
+  return report.problems.length === 0 ? 0 : 1;
+}
+
+function table({ shards, acknowledged, completions, repeated, struck }: CampaignReport): string[] {
+  const rows: [string, string][] = [
+    ["shards", String(shards)],
+    ["tasks acknowledged", String(acknowledged)],
+    ["completions acknowledged", String(completions)],
+    ["requests that were repeated", String(repeated)],
+    ...[...struck].map(([name, { times, pauseMs }]): [string, string] => [
+      name,
+      `${times} times, longest pause ${pauseMs} ms`,
+    ]),
+  ];
+  return rows.map(([what, value]) => `  ${what.padEnd(44)} ${value}`);
+}
