@@ -243,6 +243,42 @@ const sections: readonly Section[] = [
     ],
   },
   {
+    title: "Cluster",
+    panels: [
+      {
+        title: "Shards that each node leads",
+        about: "The panels of this row are empty for a server alone.",
+        queries: [{ expr: gauge("codeq_cluster_shards_leading"), legend: "{{instance}}" }],
+      },
+      {
+        title: "Shards in trouble",
+        queries: [
+          {
+            expr: gauge("codeq_cluster_shards_without_leader"),
+            legend: "without a leader {{instance}}",
+          },
+          { expr: gauge("codeq_cluster_shards_diverged"), legend: "diverged {{instance}}" },
+          { expr: gauge("codeq_cluster_shards_with_problems"), legend: "problem {{instance}}" },
+        ],
+      },
+      {
+        title: "Changes of leaders",
+        queries: [
+          {
+            expr: `max(changes(codeq_cluster_epochs{${server}}[$__rate_interval]))`,
+            legend: "takeovers",
+          },
+        ],
+      },
+      one(
+        "Time since a leader was last heard",
+        "s",
+        gauge("codeq_cluster_silent_seconds"),
+        "{{instance}}",
+      ),
+    ],
+  },
+  {
     title: "Process",
     panels: [
       one("CPU", "percentunit", rate("process_cpu_seconds_total"), "{{instance}}"),
@@ -268,7 +304,7 @@ const graphHeight = 8;
 export function grafanaDashboard(): string {
   const dashboard = new DashboardBuilder("codeQ")
     .uid("codeq")
-    .description("A codeQ server: queues, requests, storage, process.")
+    .description("A codeQ server or cluster: queues, requests, storage, nodes, process.")
     .tags(["codeq"])
     .timezone("browser")
     .tooltip(DashboardCursorSync.Crosshair)

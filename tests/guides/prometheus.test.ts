@@ -71,6 +71,11 @@ const trouble: Readonly<Record<string, string | readonly string[]>> = {
   CodeqEventLoopLags: "codeq_event_loop_lag_seconds 0.5x60",
   CodeqQuarantine: "codeq_quarantined_records_total 0x50 1x10",
   CodeqCertificateEnds: "codeq_tls_certificate_expiry_seconds 86400x60",
+  CodeqShardWithoutLeader: "codeq_cluster_shards_without_leader 1x60",
+  CodeqShardDiverged: "codeq_cluster_shards_diverged 1x60",
+  CodeqClusterProblem: "codeq_cluster_shards_with_problems 1x60",
+  CodeqFollowerBehind: "codeq_cluster_silent_seconds 60+60x60",
+  CodeqLeadersChange: "codeq_cluster_epochs 1+1x60",
 };
 
 async function setup(t: TestContext): Promise<{ promtool: string; directory: string } | undefined> {

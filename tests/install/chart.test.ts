@@ -4,16 +4,18 @@
  */
 import assert from "node:assert/strict";
 import { type ExecFileException, execFile, spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { loadConfig, parseDocument } from "../../packages/server/src/exports/config/index.ts";
+import { natsBinary } from "../cluster/nats-binary.ts";
 import { root, temporaryDirectory } from "../e2e/server-process.ts";
 import { imageOf } from "./dockerfile.ts";
 import { runBlocks } from "./page-blocks.ts";
 
 const chart = join(root, "deploy/helm/codeq");
 const compose = join(root, "deploy/compose/compose.yaml");
+const composeCluster = join(root, "deploy/compose/cluster.yaml");
 const image = imageOf(readFileSync(join(root, "deploy/image/Dockerfile"), "utf8"));
 
 const building = temporaryDirectory();
@@ -62,6 +64,15 @@ const secrets = {
   WEBHOOK_HMAC_SECRET: "a-secret-for-the-webhooks-of-this-test",
 };
 const given = ["--set-json", `secrets=${JSON.stringify(secrets)}`];
+const clusterSecrets = {
+  ...secrets,
+  CODEQ_CLUSTER_SECRET: "a-secret-of-all-nodes-of-the-cluster",
+  NATS_PASSWORD: "ofTheLogServers",
+};
+const inCluster = [
+  ...["--set", "cluster.enabled=true"],
+  ...["--set-json", `secrets=${JSON.stringify(clusterSecrets)}`],
+];
 
 const render = (...args: string[]): Promise<string> =>
   run(helm ?? "", ["template", "codeq", chart, ...args]);
@@ -193,7 +204,102 @@ test("certificates change the probes, and only one service is scraped", {
   );
 });
 
+test("a cluster has three nodes and three log servers, and Kubernetes knows every field", {
+  skip: needsHelm || needsChecker,
+}, async () => {
+  const { text, of } = await objects(...inCluster, "--set", "cluster.log.storageClassName=fast");
+  const known = await run(checker ?? "", ["objects"], { input: text });
+  assert.deepEqual(known.trim().split("\n").sort(), [
+    "ConfigMap codeq-config",
+    "ConfigMap codeq-log",
+    "PodDisruptionBudget codeq",
+    "PodDisruptionBudget codeq-log",
+    "Secret codeq-secrets",
+    "Service codeq",
+    "Service codeq-log-pods",
+    "Service codeq-pods",
+    "StatefulSet codeq",
+    "StatefulSet codeq-log",
+  ]);
+  assert.equal(of("StatefulSet", "codeq", "spec.replicas"), 3);
+  assert.equal(of("StatefulSet", "codeq-log", "spec.replicas"), 3);
+  // Nodes that are not ready have to find each other to become so.
+  for (const service of ["codeq-pods", "codeq-log-pods"]) {
+    assert.equal(of("Service", service, "spec.publishNotReadyAddresses"), true);
+  }
+  const graceSeconds = Number(of("StatefulSet", "codeq", `${pod}.terminationGracePeriodSeconds`));
+  const [, sleeps] = of(
+    "StatefulSet",
+    "codeq",
+    `${container}.lifecycle.preStop.exec.command`,
+  ) as string[];
+  assert.ok(graceSeconds > Number(sleeps) + 10, "there is time to hand over and stop");
+});
+
+test("every pod of a cluster is a node that the server takes", { skip: needsHelm }, async () => {
+  const { of } = await objects(...inCluster, "--set", "cluster.bootstrap=true");
+  const variables = of("StatefulSet", "codeq", `${container}.env`) as Record<string, string>[];
+  const own = Object.fromEntries(variables.map(({ name, value = "" }) => [name, value]));
+  for (const at of [0, 1, 2]) {
+    const { NATS_PASSWORD: password } = clusterSecrets;
+    const loaded = loadConfig({
+      argv: [],
+      env: {
+        ...image.env,
+        ...own,
+        ...clusterSecrets,
+        CODEQ_ALLOW_PRODUCER_AS_WORKER: "true",
+        CODEQ_NODE_ID: `codeq-${at}`,
+        CODEQ_NATS_URLS: (own["CODEQ_NATS_URLS"] ?? "").replaceAll("$(NATS_PASSWORD)", password),
+      },
+      readFile: () => "",
+    });
+    assert.ok(loaded.ok, JSON.stringify(loaded));
+    const { clusterMembers, clusterBootstrap, natsUrls } = loaded.config;
+    const address = `codeq-${at}.codeq-pods.default.svc.cluster.local:7000`;
+    assert.ok(clusterMembers.split(",").includes(`codeq-${at}=${address}`), clusterMembers);
+    assert.equal(clusterBootstrap, true);
+    const url = `nats://codeq:${password}@codeq-log-${at}.codeq-log-pods.default.svc.cluster.local:4222`;
+    assert.ok(natsUrls.split(",").includes(url), natsUrls);
+  }
+});
+
+const nats = natsBinary();
+const needsNats = "missing" in nats ? nats.missing : false;
+
+/** Whether nats-server takes a configuration; rejects with what it says. */
+async function checkNats(text: string): Promise<void> {
+  const path = join(building.path, "nats.conf");
+  writeFileSync(path, text);
+  const env = { ...process.env, ...clusterSecrets, POD_NAME: "codeq-log-0", LOG_NAME: "log-a" };
+  await run("path" in nats ? nats.path : "", ["-t", "-c", path], { env });
+}
+
+test("nats-server takes the configurations of chart and compose file, which sync always", {
+  skip: needsHelm || needsNats,
+}, async () => {
+  const { of } = await objects(...inCluster);
+  const chartConfig = (of("ConfigMap", "codeq-log", "data") as Record<string, string>)["nats.conf"];
+  const inFile = at(read(readFileSync(composeCluster, "utf8")), "configs.nats.content") as string;
+  // As compose does.
+  const composeConfig = inFile
+    .replaceAll(/\$\{NATS_PASSWORD\}/g, clusterSecrets.NATS_PASSWORD)
+    .replaceAll("$$", "$");
+  for (const text of [chartConfig ?? "", composeConfig]) {
+    await checkNats(text);
+    assert.match(text, /^ *sync_interval: always$/m);
+    assert.match(text, /^max_payload: 8MB$/m);
+  }
+  await assert.rejects(checkNats("jetstream { sync_interval: sometimes }"), /sync_interval/);
+});
+
 for (const [what, args, text] of [
+  [
+    "without the secrets of a cluster",
+    [...given, "--set", "cluster.enabled=true"],
+    /CLUSTER_SECRET/,
+  ],
+  ["with two nodes", [...inCluster, "--set", "cluster.nodes=2"], /nodes/],
   ["without secrets", [], /secrets\.PRODUCER_AUTH_CONFIG is missing/],
   ["with half of the secrets", ["--set", "secrets.PRODUCER_AUTH_CONFIG=x"], /WEBHOOK_HMAC_SECRET/],
   ["with an unknown value", [...given, "--set", "replicas=2"], /replicas/],
@@ -229,6 +335,45 @@ test("Compose takes the file, and asks for the secrets", { skip: needsChecker },
   const args = ["compose", compose];
   assert.equal(await run(checker ?? "", args, { env: { ...process.env, ...secrets } }), "codeq\n");
   await assert.rejects(run(checker ?? "", args), /PRODUCER_AUTH_CONFIG is missing/);
+});
+
+test("Compose takes the file of a cluster, and asks for its secrets", {
+  skip: needsChecker,
+}, async () => {
+  const args = ["compose", composeCluster];
+  const env = { ...process.env, ...clusterSecrets };
+  const names = (await run(checker ?? "", args, { env })).trim().split("\n");
+  assert.deepEqual(names.sort(), ["log-a", "log-b", "log-c", "node-a", "node-b", "node-c"]);
+  const without = run(checker ?? "", args, { env: { ...process.env, ...secrets } });
+  await assert.rejects(without, /CODEQ_CLUSTER_SECRET|NATS_PASSWORD/);
+});
+
+test("the nodes of the compose file are nodes that the server takes", () => {
+  const services = at(read(readFileSync(composeCluster, "utf8")), "services");
+  const volumes = new Set<string>();
+  for (const id of ["a", "b", "c"]) {
+    const node = at(services, `node-${id}`);
+    const { "<<": settings, ...own } = at(node, "environment") as Record<string, string>;
+    const written = { ...(settings as unknown as Record<string, string>), ...own };
+    const environment = Object.fromEntries(
+      Object.entries(written).map(([name, value]) => [
+        name,
+        value
+          .replace(/\$\{CODEQ_CLUSTER_BOOTSTRAP:-(\w+)\}/, "$1")
+          .replace(/\$\{NATS_PASSWORD.*?\}/g, clusterSecrets.NATS_PASSWORD),
+      ]),
+    );
+    const loaded = loadConfig({
+      argv: [],
+      env: { ...image.env, ...environment, ...clusterSecrets },
+      readFile: () => "",
+    });
+    assert.ok(loaded.ok, JSON.stringify(loaded));
+    assert.equal(loaded.config.nodeId, id);
+    assert.equal(loaded.config.clusterBootstrap, false);
+    volumes.add((at(node, "volumes") as string[])[0] ?? "");
+  }
+  assert.equal(volumes.size, 3, "every node has a volume of its own");
 });
 
 test("the compose file fits the image, and the server takes its settings", () => {

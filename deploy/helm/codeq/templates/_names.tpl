@@ -28,6 +28,40 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- default (printf "%s-secrets" (include "codeq.fullname" .)) .Values.existingSecret -}}
 {{- end -}}
 
+{{/* The name of a pod in DNS; the kubelet writes its own into /etc/hosts, so it is known at once. */}}
+{{- define "codeq.podDomain" -}}
+{{- printf "%s-pods.%s.svc.%s" (include "codeq.fullname" .) .Release.Namespace .Values.cluster.domain -}}
+{{- end -}}
+
+{{- define "codeq.members" -}}
+{{- $name := include "codeq.fullname" . -}}
+{{- $domain := include "codeq.podDomain" . -}}
+{{- range $at := until (int .Values.cluster.nodes) -}}
+{{- if $at }},{{ end }}{{ printf "%s-%d=%s-%d.%s:7000" $name $at $name $at $domain }}
+{{- end -}}
+{{- end -}}
+
+{{/* Kubernetes puts the password in. */}}
+{{- define "codeq.logUrls" -}}
+{{- $root := index . 0 -}}
+{{- $port := index . 1 -}}
+{{- $name := printf "%s-log" (include "codeq.fullname" $root) -}}
+{{- range $at := until 3 -}}
+{{- if $at }},{{ end }}{{ printf "nats://codeq:$(NATS_PASSWORD)@%s-%d.%s-pods.%s.svc.%s:%d" $name $at $name $root.Release.Namespace $root.Values.cluster.domain $port }}
+{{- end -}}
+{{- end -}}
+
+{{- define "codeq.logSelector" -}}
+app.kubernetes.io/name: {{ include "codeq.name" . }}-log
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "codeq.logLabels" -}}
+{{ include "codeq.logSelector" . }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
 {{- define "codeq.probeScheme" -}}
 {{- if .Values.config.tlsCertFile }}HTTPS{{ else }}HTTP{{ end -}}
 {{- end -}}
