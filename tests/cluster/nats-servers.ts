@@ -6,6 +6,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { connect } from "@nats-io/transport-node";
 import { natsConfigText, natsUrl } from "../../packages/server/src/cluster/nats-config.ts";
 
 const password = "of the tests";
@@ -72,6 +73,16 @@ export class NatsServersOfTest implements AsyncDisposable {
       child.once("exit", () => reject(new Error(`nats-server ended:\n${lines.join("\n")}`)));
     });
     await ready;
+  }
+
+  /** As an operator would with the command line of NATS. */
+  async removeStream(name: string): Promise<void> {
+    const [url = ""] = this.urls;
+    const { username, password: pass, host } = new URL(url);
+    const user = { user: username, pass: decodeURIComponent(pass) };
+    const connection = await connect({ servers: host, ...user });
+    await connection.request(`$JS.API.STREAM.DELETE.${name}`);
+    await connection.close();
   }
 
   signal(at: number, signal: NodeJS.Signals): void {

@@ -53,6 +53,26 @@ describe("on one server", { skip }, () => {
     assert.equal((await log.append(record, 3)).kind, "kept");
   });
 
+  test("says that its stream is gone, and that another has taken its place", async () => {
+    servers ??= NatsServersOfTest.start(path, 1);
+    const { urls } = await servers;
+    await using nats = await NatsServers.connect({ urls, name: "test" });
+    await nats.create("codeq-gone", { logId: 5, replicas: 1, bytesMax });
+    const log = (await nats.open("codeq-gone")) as SharedLog;
+    assert.equal((await log.append(Buffer.from("record"), 1)).kind, "kept");
+    await (await servers).removeStream("codeq-gone");
+    await assert.rejects(log.bounds(), { code: "storage_failed", message: /codeq-gone is gone/ });
+    // That takes a question of its own, while the first one is answered without a reason.
+    for (;;) {
+      const outcome = await log.append(Buffer.from("record"), 2);
+      assert.equal(outcome.kind, "unknown");
+      if (outcome.kind === "unknown" && outcome.why.includes("is gone")) break;
+    }
+    await assert.rejects(log.read(1), /codeq-gone is gone.*Restore the stream/);
+    await nats.create("codeq-gone", { logId: 6, replicas: 1, bytesMax });
+    await assert.rejects(log.bounds(), { code: "corrupt", message: /another log \(6\).*\(5\)/ });
+  });
+
   test("refuses a client without the password", async () => {
     servers ??= NatsServersOfTest.start(path, 1);
     const [url = ""] = (await servers).urls;

@@ -16,13 +16,14 @@ import type { Clock } from "../clock.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { SpacedWarnings } from "../telemetry/spaced-warnings.ts";
 import { ClusterLink } from "./cluster-link.ts";
-import { Peers, type TakePiece } from "./peers.ts";
+import { Peers, type PeerTls, type TakePiece } from "./peers.ts";
 import type { ReplicatedShard } from "./replicated-shard.ts";
 
 export interface ClusterNodeParts {
   readonly self: LeaderName;
   readonly nodes: readonly LeaderName[];
   readonly secret: string;
+  readonly tls: PeerTls | undefined;
   readonly shards: number;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -78,7 +79,7 @@ export class ClusterNode implements AsyncDisposable {
 
   private constructor(parts: ClusterNodeParts) {
     this.#parts = parts;
-    const { secret, clock, logger, self } = parts;
+    const { secret, tls, clock, logger, self } = parts;
     this.#warnings = new SpacedWarnings(logger, clock);
     const numbers = Array.from({ length: parts.shards }, (_, number) => number);
     this.#replicas = numbers.map(() => undefined);
@@ -90,7 +91,7 @@ export class ClusterNode implements AsyncDisposable {
       if (replica === undefined) throw new FaultError("behind", "this node is not there yet");
       return replica.snapshot();
     };
-    this.#peers = new Peers({ secret, clock, logger, onCall, onSnapshot });
+    this.#peers = new Peers({ secret, tls, clock, logger, onCall, onSnapshot });
     this.links = numbers.map(
       (shard) =>
         new ClusterLink({
@@ -197,6 +198,9 @@ export class ClusterNode implements AsyncDisposable {
     if (role === "diverged")
       this.#parts.logger.error("a shard has diverged", { ...fields, problem });
     else this.#parts.logger.info("cluster", fields);
+    if (problem !== undefined && role !== "diverged") {
+      this.#warnings.warn("a shard of this node has a problem", { shard, problem });
+    }
     const replica = this.#replicas[shard];
     if (role === "behind" && replica !== undefined) {
       this.#opening.push(this.#openAnew(shard, replica));

@@ -3,6 +3,7 @@
  * is acknowledged, and both clients and other servers have to know a password.
  */
 import { createHmac } from "node:crypto";
+import type { NatsTls } from "@codeq/engine/nats";
 
 export interface NatsConfig {
   /** Of the node that it belongs to; unique in the cluster. */
@@ -13,6 +14,8 @@ export interface NatsConfig {
   readonly directory: string;
   readonly password: string;
   readonly storeBytesMax: number;
+  /** Whoever connects has to show a certificate of the same CA. Undefined for no TLS. */
+  readonly tls?: NatsTls | undefined;
 }
 
 export interface NatsRoutes {
@@ -28,7 +31,9 @@ const natsUser = "codeq";
 export function natsConfigText(config: NatsConfig): string {
   const { serverName, clientAddress, directory, password, routes } = config;
   const login = `user: ${natsUser}, password: ${quoted(password)}`;
+  const tls = config.tls === undefined ? [] : [tlsBlock(config.tls)];
   const lines = [
+    ...tls,
     `server_name: ${quoted(serverName)}`,
     `listen: ${quoted(clientAddress)}`,
     `pid_file: ${quoted(`${directory}/nats.pid`)}`,
@@ -49,11 +54,17 @@ export function natsConfigText(config: NatsConfig): string {
       "  name: codeq",
       `  listen: ${quoted(routes.address)}`,
       `  authorization { ${login} }`,
+      ...tls.map((line) => `  ${line}`),
       `  routes: [${urls.join(", ")}]`,
       "}",
     );
   }
   return `${lines.join("\n")}\n`;
+}
+
+function tlsBlock({ certFile, keyFile, caFile }: NatsTls): string {
+  const [cert, key, ca] = [certFile, keyFile, caFile].map(quoted);
+  return `tls { cert_file: ${cert}, key_file: ${key}, ca_file: ${ca}, verify: true }`;
 }
 
 /** It follows from the secret of the cluster, so that nobody has to choose another. */

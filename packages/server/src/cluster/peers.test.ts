@@ -3,9 +3,10 @@ import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { describe, test } from "node:test";
 import { FaultError } from "@codeq/engine";
+import { makeCertificate, type TestCertificate } from "@codeq/simulated";
 import { systemClock as clock } from "../clock.ts";
 import { createLogger } from "../telemetry/logger.ts";
-import { Peers, type Snapshot } from "./peers.ts";
+import { Peers, type PeerTls, type Snapshot } from "./peers.ts";
 import type { Caller } from "./replicated-shard.ts";
 
 const secret = "what only the nodes of this cluster know";
@@ -22,7 +23,7 @@ interface Opened extends AsyncDisposable {
 }
 
 /** A node that answers every message with itself, for shard 1 only. */
-async function setup(knows: string = secret): Promise<Opened> {
+async function setup(knows: string = secret, tls?: PeerTls): Promise<Opened> {
   const port = await freePort();
   const heard: string[] = [];
   const warnings: string[] = [];
@@ -39,6 +40,7 @@ async function setup(knows: string = secret): Promise<Opened> {
   });
   const peers = new Peers({
     secret: knows,
+    tls,
     clock,
     logger,
     onCall: (shard, caller) => {
@@ -176,6 +178,69 @@ describe("nodes of a cluster", () => {
     await once(socket.resume(), "close");
     await called.warned;
     assert.match(called.warnings[0] ?? "", /stranger was refused/);
+  });
+});
+
+const days = { validFromMs: Date.UTC(2020), validToMs: Date.UTC(2120) };
+const ca = makeCertificate({ name: "CA of the cluster", isCa: true, ...days });
+const otherCa = makeCertificate({ name: "another CA", isCa: true, ...days });
+
+function tlsOf(issuer: TestCertificate, address = "127.0.0.1"): PeerTls {
+  const own = makeCertificate({ name: "a node", issuer, addresses: [address], ...days });
+  return { cert: Buffer.from(own.cert), key: Buffer.from(own.key), ca: Buffer.from(ca.cert) };
+}
+
+describe("nodes with certificates", () => {
+  test("talk to each other, and nobody can read it on the way", async () => {
+    await using called = await setup(secret, tlsOf(ca));
+    await using calling = await setup(secret, tlsOf(ca));
+    const way = await between(called.port, (piece) => piece);
+    const caller = new Heard();
+    const hosting = calling.peers.dial(leader(way.port), 1, caller);
+    await caller.count(1);
+    hosting.take(bytes("a payload of a tenant"));
+    await caller.count(2);
+    assert.deepEqual(called.heard, ["a payload of a tenant"]);
+    assert.equal(Buffer.concat(way.sent).includes("a payload of a tenant"), false);
+    hosting.close();
+    way.server.close();
+  });
+
+  for (const [what, tls] of [
+    ["no certificate", undefined],
+    ["a certificate of another CA", tlsOf(otherCa)],
+  ] as const) {
+    test(`refuse a node with ${what}, though it knows the secret`, async () => {
+      await using called = await setup(secret, tlsOf(ca));
+      await using calling = await setup(secret, tls);
+      const caller = new Heard();
+      calling.peers.dial(leader(called.port), 1, caller);
+      await caller.ended;
+      await called.warned;
+      assert.match(called.warnings[0] ?? "", /stranger was refused/);
+      assert.deepEqual(caller.messages, []);
+    });
+  }
+
+  test("refuse a node with a certificate and another secret", async () => {
+    await using called = await setup(secret, tlsOf(ca));
+    await using calling = await setup("what another cluster of the same company knows", tlsOf(ca));
+    const caller = new Heard();
+    calling.peers.dial(leader(called.port), 1, caller);
+    await caller.ended;
+    await Promise.any([called.warned, calling.warned]);
+    assert.deepEqual(called.heard, []);
+  });
+
+  test("do not talk to a machine whose certificate names another one", async () => {
+    await using called = await setup(secret, tlsOf(ca, "10.0.0.1"));
+    await using calling = await setup(secret, tlsOf(ca));
+    const caller = new Heard();
+    calling.peers.dial(leader(called.port), 1, caller);
+    await caller.ended;
+    await calling.warned;
+    assert.match(calling.warnings[0] ?? "", /no valid certificate.*127\.0\.0\.1/);
+    assert.deepEqual(called.heard, []);
   });
 });
 

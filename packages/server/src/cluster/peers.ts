@@ -3,6 +3,7 @@
  * them. There is one connection from each node to each other one, for the conversations with all shards.
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
+import { connect as connectTls, createServer as createTlsServer } from "node:tls";
 import { FaultError, type LeaderName, type SnapshotEnd, type SnapshotReader } from "@codeq/engine";
 import type { Clock } from "../clock.ts";
 import { DamagedMessage } from "../shards/message.ts";
@@ -13,6 +14,8 @@ import type { Caller, Hosting } from "./replicated-shard.ts";
 
 export interface PeersParts {
   readonly secret: string;
+  /** Undefined for connections that are not encrypted. */
+  readonly tls?: PeerTls | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** A router of another node wants to talk to a shard here. */
@@ -20,6 +23,15 @@ export interface PeersParts {
   /** Another node wants a copy of a shard. Throws when this one has none. */
   readonly onSnapshot: (shard: number) => Snapshot;
 }
+
+/** PEM. Both ends show a certificate of the same CA, and that of the called end names its host. */
+export interface PeerTls {
+  readonly cert: Buffer;
+  readonly key: Buffer;
+  readonly ca: Buffer;
+}
+
+const tlsVersion = { minVersion: "TLSv1.3" } as const;
 
 /** What a frame is about; its channel is a conversation with one shard. */
 const kinds = { open: 1, message: 2, end: 3, snapshot: 4, more: 5, piece: 6, whole: 7 } as const;
@@ -36,7 +48,7 @@ export class Peers implements AsyncDisposable {
   constructor(parts: PeersParts) {
     this.#parts = parts;
     this.#warnings = new SpacedWarnings(parts.logger, parts.clock);
-    this.#server = createServer((socket) => this.#serve(socket));
+    this.#server = this.#createServer();
     this.#server.maxConnections = connectionsMax;
   }
 
@@ -65,9 +77,10 @@ export class Peers implements AsyncDisposable {
   #callsTo(address: string): PeerCalls {
     let calls = this.#calls.get(address);
     if (calls === undefined) {
-      calls = new PeerCalls(address, this.#parts, (isStranger) => {
+      calls = new PeerCalls(address, this.#parts, ({ isStranger, error }) => {
         this.#calls.delete(address);
         if (isStranger) this.#warn("a node does not know the secret of this cluster", { address });
+        if (error !== undefined) this.#warn("a node has no valid certificate", { address, error });
       });
       this.#calls.set(address, calls);
     }
@@ -78,6 +91,30 @@ export class Peers implements AsyncDisposable {
     for (const calls of [...this.#calls.values()]) calls.close();
     for (const socket of [...this.#served]) socket.close();
     await new Promise<void>((resolve) => void this.#server.close(() => resolve()));
+  }
+
+  #createServer(): Server {
+    const { tls } = this.#parts;
+    if (tls === undefined) return createServer((socket) => this.#serve(socket));
+    // Refused below, so that it can be told.
+    const wanted = { ...tls, ...tlsVersion, requestCert: true, rejectUnauthorized: false };
+    const server = createTlsServer(wanted, (socket) => {
+      if (socket.authorized) {
+        this.#serve(socket);
+        return;
+      }
+      this.#warnStranger(socket.remoteAddress, String(socket.authorizationError));
+      socket.destroy();
+    });
+    server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
+      // Whoever leaves without a word has not tried anything.
+      if (error.code !== "ECONNRESET") this.#warnStranger(socket.remoteAddress, error.message);
+    });
+    return server;
+  }
+
+  #warnStranger(from: string | undefined, error?: string): void {
+    this.#warn("a stranger was refused on the port of the cluster", { from, error });
   }
 
   #serve(socket: Socket): void {
@@ -103,7 +140,7 @@ export class Peers implements AsyncDisposable {
         this.#served.delete(peer);
         for (const hosting of hostings.values()) hosting.close();
         for (const snapshot of snapshots.values()) void snapshot.close();
-        if (isStranger) this.#warn("a stranger was refused on the port of the cluster", { from });
+        if (isStranger) this.#warnStranger(from);
       },
     });
     this.#served.add(peer);
@@ -204,14 +241,18 @@ class PeerCalls {
 
   constructor(
     address: string,
-    parts: Pick<PeersParts, "secret" | "clock">,
-    onClose: (isStranger: boolean) => void,
+    parts: Pick<PeersParts, "secret" | "clock" | "tls">,
+    onClose: (why: { readonly isStranger: boolean; readonly error: string | undefined }) => void,
   ) {
-    const { secret, clock } = parts;
+    const { secret, clock, tls } = parts;
+    let error: string | undefined;
+    const socket = dial(address, tls, (message) => {
+      error = message;
+    });
     this.#peer = new PeerSocket({
       secret,
       clock,
-      socket: connect(hostAndPort(address)),
+      socket,
       isCaller: true,
       onOpen: () => {
         for (const say of this.#early.values()) say();
@@ -228,7 +269,7 @@ class PeerCalls {
         }
       },
       onClose: (isStranger) => {
-        onClose(isStranger);
+        onClose({ isStranger, error });
         const callers = [...this.#callers.values()];
         this.#callers.clear();
         for (const caller of callers) caller.end();
@@ -295,6 +336,24 @@ class PeerCalls {
     body.writeUInt32LE(shard, 0);
     this.#peer.send(kind, channel, body);
   }
+}
+
+/** `onRefused` hears why the other end is not who it should be. */
+function dial(
+  address: string,
+  tls: PeerTls | undefined,
+  onRefused: (message: string) => void,
+): Socket {
+  if (tls === undefined) return connect(hostAndPort(address));
+  const socket = connectTls({ ...hostAndPort(address), ...tls, ...tlsVersion });
+  let isReached = false;
+  socket.once("connect", () => {
+    isReached = true;
+  });
+  socket.once("error", ({ message }) => {
+    if (isReached) onRefused(message);
+  });
+  return socket;
 }
 
 function notCopied(): FaultError {

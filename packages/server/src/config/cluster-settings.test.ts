@@ -9,6 +9,9 @@ const three: ClusterSettings = {
   clusterSecret: "x".repeat(32),
   clusterBootstrap: false,
   clusterLogBytes: 1024 ** 3,
+  clusterTlsCertFile: "",
+  clusterTlsKeyFile: "",
+  clusterTlsCaFile: "",
   natsUrls: "",
   natsServer: "nats-server",
 };

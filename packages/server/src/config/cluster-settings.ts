@@ -14,6 +14,9 @@ const secretCharsMin = 32;
 const nodesMax = 9;
 const nodePattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}=(?:\[[0-9a-fA-F:]+\]|[^:\s=]+):\d{1,5}$/;
 
+const file = text({ accepts: "a file", example: "/etc/codeq/node.crt" });
+const tlsFiles = ["clusterTlsCertFile", "clusterTlsKeyFile", "clusterTlsCaFile"] as const;
+
 export const clusterSettings: {
   readonly [K in keyof ClusterSettings]: SettingRow<ClusterSettings[K]>;
 } = {
@@ -55,6 +58,25 @@ export const clusterSettings: {
     ...bytes(gibibyte, 1024 * gibibyte, 8 * gibibyte),
     about: "Room for the log of each shard on every log server; taken when the log is made.",
   },
+  clusterTlsCertFile: {
+    parser: file,
+    initial: "",
+    initialInWords: "none: no TLS between nodes",
+    about:
+      "PEM file with the certificate that this node shows to other nodes and log servers, which must name its host in clusterMembers. Read at the start.",
+  },
+  clusterTlsKeyFile: {
+    parser: file,
+    initial: "",
+    initialInWords: "none: no TLS between nodes",
+    about: "PEM file with the private key of clusterTlsCertFile, without a passphrase.",
+  },
+  clusterTlsCaFile: {
+    parser: file,
+    initial: "",
+    initialInWords: "none: no TLS between nodes",
+    about: "PEM file with the CA that signed the certificates of all nodes; others are refused.",
+  },
   natsUrls: {
     parser: text({
       accepts: "nats:// URLs separated by commas",
@@ -87,9 +109,14 @@ export function clusterProblems(settings: ClusterSettings): string[] {
   const nodes = clusterMembers(settings);
   const ids = nodes.map(({ id }) => id);
   if (nodes.length === 0) {
-    const alone = (["nodeId", "clusterSecret", "clusterBootstrap", "natsUrls"] as const).filter(
-      (name) => settings[name] !== "" && settings[name] !== false,
-    );
+    const ofClusters = [
+      "nodeId",
+      "clusterSecret",
+      "clusterBootstrap",
+      "natsUrls",
+      ...tlsFiles,
+    ] as const;
+    const alone = ofClusters.filter((name) => settings[name] !== "" && settings[name] !== false);
     return alone.map((name) => `${name}: is for a cluster; set clusterMembers, or remove it`);
   }
   const problems: string[] = [];
@@ -110,6 +137,10 @@ export function clusterProblems(settings: ClusterSettings): string[] {
     problems.push(
       "clusterSecret: required in a cluster; set CODEQ_CLUSTER_SECRET to the same long random text on every node",
     );
+  }
+  const missing = tlsFiles.filter((name) => settings[name] === "");
+  if (missing.length > 0 && missing.length < tlsFiles.length) {
+    problems.push(`${missing.join(", ")}: TLS between nodes needs certificate, key and CA`);
   }
   return problems;
 }

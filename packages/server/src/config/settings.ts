@@ -83,6 +83,10 @@ export interface ClusterSettings {
   readonly clusterSecret: string;
   readonly clusterBootstrap: boolean;
   readonly clusterLogBytes: number;
+  /** All three or none. */
+  readonly clusterTlsCertFile: string;
+  readonly clusterTlsKeyFile: string;
+  readonly clusterTlsCaFile: string;
   readonly natsUrls: string;
   readonly natsServer: string;
 }

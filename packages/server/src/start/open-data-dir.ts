@@ -93,6 +93,11 @@ export async function openReplica(config: Config, shard: number): Promise<Replic
   return { kv, freeBytes: () => disk.freeBytes() };
 }
 
+/** Whether this node has ever followed the log that this folder of replicas belongs to. */
+export function hasReplica(config: Config, folder: string): boolean {
+  return existsSync(resolve(config.dataDir, replicasFolder, folder));
+}
+
 /** Throws when the directory is of the other kind of server, whose tasks would not be seen. */
 export function assertKindOfServer(config: Config): void {
   const folder = resolve(config.dataDir, replicasFolder);

@@ -3,15 +3,17 @@
  * leads.
  */
 import { randomBytes } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import { createSecureContext } from "node:tls";
 import { FaultError, OpenedParts, type SharedLog } from "@codeq/engine";
-import type { NatsServers } from "@codeq/engine/nats";
+import type { NatsServers, NatsTls } from "@codeq/engine/nats";
 import { webhookLimiterOfShard } from "../access/limiter.ts";
 import { ClusterNode, type ReplicaOpening } from "../cluster/cluster-node.ts";
 import { install } from "../cluster/install.ts";
 import { natsPassword, natsUrl } from "../cluster/nats-config.ts";
 import { NatsProcess } from "../cluster/nats-process.ts";
-import { hostAndPort } from "../cluster/peers.ts";
+import { hostAndPort, type PeerTls } from "../cluster/peers.ts";
 import { type OpenedShard, type Opening, ReplicatedShard } from "../cluster/replicated-shard.ts";
 import { clusterMembers, type ClusterNode as NamedNode } from "../config/cluster-settings.ts";
 import { isLimited } from "../config/quotas.ts";
@@ -19,7 +21,7 @@ import type { Config } from "../config/settings.ts";
 import type { Store } from "../store/store.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import type { ClusterMember } from "./compose.ts";
-import { openReplica, type ReplicaStorage } from "./open-data-dir.ts";
+import { hasReplica, openReplica, type ReplicaStorage } from "./open-data-dir.ts";
 import { openShard, type ShardParts } from "./open-shard.ts";
 
 /** Ports above that of a node: for clients of its nats-server, and for the other nats-servers. */
@@ -38,6 +40,7 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
   await assertWithoutTasks(store, config);
   const nodes = clusterMembers(config);
   const self = nodes.find(({ id }) => id === config.nodeId) as NamedNode;
+  const tls = await readTls(config);
   await using opening = new OpenedParts();
   const own = config.natsUrls === "" ? await startNats(parts, nodes, self) : undefined;
   if (own !== undefined) opening.use(own);
@@ -47,6 +50,7 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
       self,
       nodes,
       secret: config.clusterSecret,
+      tls,
       shards: config.shards,
       clock,
       logger,
@@ -63,6 +67,39 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
     scrape: () => node.scrape(),
     [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
   };
+}
+
+/** Paths of the files for TLS between nodes and log servers; undefined for none. */
+function tlsFiles({
+  clusterTlsCertFile,
+  clusterTlsKeyFile,
+  clusterTlsCaFile,
+}: Config): NatsTls | undefined {
+  if (clusterTlsCertFile === "") return undefined;
+  return {
+    certFile: resolve(clusterTlsCertFile),
+    keyFile: resolve(clusterTlsKeyFile),
+    caFile: resolve(clusterTlsCaFile),
+  };
+}
+
+async function readTls(config: Config): Promise<PeerTls | undefined> {
+  const files = tlsFiles(config);
+  if (files === undefined) return undefined;
+  const { certFile, keyFile, caFile } = files;
+  try {
+    const [cert, key, ca] = [
+      await readFile(certFile),
+      await readFile(keyFile),
+      await readFile(caFile),
+    ];
+    createSecureContext({ cert, key, ca });
+    return { cert, key, ca };
+  } catch (error) {
+    const text = `TLS between nodes cannot be used: ${(error as Error).message}`;
+    const advice = "Check clusterTlsCertFile, clusterTlsKeyFile and clusterTlsCaFile";
+    throw new FaultError("format", `${text}. ${advice}.`);
+  }
 }
 
 /** Tasks of a server alone would not be seen by the cluster. */
@@ -100,6 +137,7 @@ function startNats(
       directory: resolve(config.dataDir, "nats"),
       password: natsPassword(config.clusterSecret),
       storeBytesMax: (config.shards + 1) * config.clusterLogBytes,
+      tls: tlsFiles(config),
     },
   });
 }
@@ -143,7 +181,7 @@ class Logs implements AsyncDisposable {
       natsUrls === ""
         ? [self, ...others].map((node) => natsUrl(addressAbove(node, natsPorts.clients), password))
         : natsUrls.split(",").map((url) => url.trim());
-    const servers = NatsServers.connect({ urls, name: `codeq ${self.id}` });
+    const servers = NatsServers.connect({ urls, name: `codeq ${self.id}`, tls: tlsFiles(config) });
     const warn = (text: string): void => logger.warn(text);
     if (natsUrls !== "") {
       warn(
@@ -160,6 +198,13 @@ class Logs implements AsyncDisposable {
     const found = await servers.open(name);
     if (found !== undefined) return assertRoomy(found);
     if (!this.#config.clusterBootstrap) return undefined;
+    if (hasReplica(this.#config, `shard-${shard}`)) {
+      throw new FaultError(
+        "format",
+        `stream ${name} is gone, and this node has data that came from it. It is not created anew, because ` +
+          "an empty log would not fit the data. Restore the stream, or repair the cluster.",
+      );
+    }
     const logId = 1 + randomBytes(6).readUIntBE(0, 6);
     const bytesMax = this.#config.clusterLogBytes;
     await servers.create(name, { logId, replicas: this.#replicas, bytesMax });

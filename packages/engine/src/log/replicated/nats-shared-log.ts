@@ -13,6 +13,7 @@ import {
   headers,
   type Msg,
   type NatsConnection,
+  NoRespondersError,
   type Subscription,
 } from "@nats-io/transport-node";
 import { FaultError } from "../../fault.ts";
@@ -24,6 +25,15 @@ export interface NatsServersOptions {
   readonly urls: readonly string[];
   /** Shown by the servers. */
   readonly name: string;
+  /** Undefined for what the servers want, without a certificate of our own. */
+  readonly tls?: NatsTls | undefined;
+}
+
+/** Paths of PEM files. */
+export interface NatsTls {
+  readonly certFile: string;
+  readonly keyFile: string;
+  readonly caFile: string;
 }
 
 export interface NewLog {
@@ -66,6 +76,7 @@ export class NatsServers implements AsyncDisposable {
       servers: options.urls.map(withoutCredentials),
       name: options.name,
       ...(user === "" ? {} : { user, pass }),
+      ...(options.tls === undefined ? {} : { tls: { ...options.tls } }),
       waitOnFirstConnect: true,
       maxReconnectAttempts: -1,
       reconnectTimeWait: 100,
@@ -116,10 +127,11 @@ export class NatsServers implements AsyncDisposable {
       throw new FaultError("format", `${why}. Choose another cluster name, or remove the stream.`);
     }
     const connection = this.#connection;
-    const info$ = async (): Promise<StreamInfo> => {
+    const info$ = async (): Promise<StreamInfo | undefined> => {
       const found = await this.#info(name);
-      if (found !== undefined) return found;
-      throw new FaultError("corrupt", `stream ${name} is gone; the log servers lost it`);
+      const foundId = Number(found?.config?.metadata?.[logIdKey]);
+      if (found !== undefined && foundId !== logId) throw exchanged(name, { foundId, logId });
+      return found;
     };
     const purge = async (slot: number): Promise<void> => {
       const answer = await this.#manage(`STREAM.PURGE.${name}`, { seq: slot });
@@ -175,7 +187,8 @@ interface NatsSharedLogParts {
   readonly connection: NatsConnection;
   readonly name: string;
   readonly logId: number;
-  readonly info: () => Promise<StreamInfo>;
+  /** Undefined when the stream is gone. */
+  readonly info: () => Promise<StreamInfo | undefined>;
   readonly purge: (slot: number) => Promise<void>;
 }
 
@@ -185,6 +198,9 @@ class NatsSharedLog implements SharedLog {
   readonly #parts: NatsSharedLogParts;
   readonly #pokes: Subscription;
   #appendTimeoutMs = appendTimeoutMinMs;
+  /** Why nobody listens to the subject of the stream, as far as the servers have said. */
+  #absence: string | undefined;
+  #isLooking = false;
 
   constructor(parts: NatsSharedLogParts) {
     this.#parts = parts;
@@ -209,10 +225,11 @@ class NatsSharedLog implements SharedLog {
     try {
       const message = await connection.request(subjectOf(name), record, options);
       this.#appendTimeoutMs = appendTimeoutMinMs;
+      this.#absence = undefined;
       return outcomeOf(message.json<PublishAnswer>(), slot);
     } catch (error) {
       this.#appendTimeoutMs = Math.min(this.#appendTimeoutMs * 2, appendTimeoutMaxMs);
-      return { kind: "unknown", why: (error as Error).message };
+      return { kind: "unknown", why: this.#whyOf(error as Error) };
     }
   }
 
@@ -236,13 +253,40 @@ class NatsSharedLog implements SharedLog {
       }
     } catch (error) {
       if (error instanceof FaultError) throw error;
-      throw silent(error);
+      throw silent(error, this.#whyOf(error as Error));
     }
+    this.#absence = undefined;
     return records;
   }
 
+  /**
+   * Nobody listens when the stream is gone, and also while its servers choose a leader. Which of both it is
+   * takes a question that may last; the answer is told the next time.
+   */
+  #whyOf(error: Error): string {
+    const isAbsent = error instanceof NoRespondersError || error.cause instanceof NoRespondersError;
+    if (isAbsent && !this.#isLooking) {
+      this.#isLooking = true;
+      void this.#look();
+    }
+    return this.#absence ?? error.message;
+  }
+
+  async #look(): Promise<void> {
+    const { info, name } = this.#parts;
+    try {
+      this.#absence = (await info()) === undefined ? gone(name).message : undefined;
+    } catch (error) {
+      this.#absence =
+        (error as FaultError).code === "corrupt" ? (error as Error).message : undefined;
+    }
+    this.#isLooking = false;
+  }
+
   async bounds(): Promise<LogBounds> {
-    const { state } = await this.#parts.info();
+    const found = await this.#parts.info();
+    if (found === undefined) throw gone(this.#parts.name);
+    const { state } = found;
     if (state === undefined) throw silent(new Error("the stream tells nothing of its state"));
     const last = state.last_seq;
     return { first: state.messages === 0 ? last + 1 : state.first_seq, last };
@@ -302,14 +346,29 @@ function withoutCredentials(text: string): string {
   return url.href;
 }
 
-function silent(error: unknown): FaultError {
-  const why = (error as Error).message;
+function silent(error: unknown, why: string = (error as Error).message): FaultError {
   const text = `the log servers do not answer: ${why}. Check that nats-server runs with JetStream`;
   return new FaultError(
     "storage_failed",
     `${text} and that a majority of the servers is up.`,
     error,
   );
+}
+
+function gone(name: string): FaultError {
+  const text = `stream ${name} is gone: somebody removed it, or the log servers lost it`;
+  const todo =
+    "Every node keeps its data; remove none of it. Restore the stream, or repair the cluster.";
+  return new FaultError("storage_failed", `${text}. ${todo}`);
+}
+
+function exchanged(
+  name: string,
+  ids: { readonly foundId: number; readonly logId: number },
+): FaultError {
+  const text = `stream ${name} is another log (${ids.foundId}) than this node follows (${ids.logId})`;
+  const todo = "Check that natsUrls and the data directory belong to the same cluster";
+  return new FaultError("corrupt", `${text}. ${todo}.`);
 }
 
 function refused(name: string, what: string, error: ApiError): FaultError {
