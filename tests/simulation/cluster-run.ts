@@ -4,9 +4,9 @@
  * have, and the replicas with each other.
  */
 import assert from "node:assert/strict";
-import { FaultError } from "@codeq/engine";
-import type { TaskId, TenantId, WorkerId } from "@codeq/queue";
+import type { Change, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
 import { SimRandom, settle } from "@codeq/simulated";
+import { graceMsOf } from "../../packages/server/src/broker/leases.ts";
 import type { ClaimedTask } from "../../packages/server/src/broker/verbs.ts";
 import type { Router } from "../../packages/server/src/shards/router.ts";
 import { shardOf } from "../../packages/server/src/shards/shard-of.ts";
@@ -17,12 +17,16 @@ import {
   heartbeat,
   nack,
   owned,
-  runDue,
   submit,
   success,
   umbrella,
 } from "../../packages/server/test/broker-world.ts";
-import { ClusterWorld, type SimNode } from "../../packages/server/test/cluster-world.ts";
+import {
+  ClusterWorld,
+  type Leadership,
+  type SimNode,
+} from "../../packages/server/test/cluster-world.ts";
+import { ClusterLedger, type Known } from "./cluster-ledger.ts";
 
 export interface ClusterOptions {
   readonly seed: number;
@@ -43,9 +47,22 @@ export interface ClusterOutcome {
   readonly finding: string | undefined;
 }
 
-const stepsDefault = 250;
+export const clusterStepsDefault = 250;
 const tenants: readonly TenantId[] = [acme, umbrella];
 const leaseMs = 20_000;
+const wrongMs = 2 * 3_600_000;
+const faultKinds = [
+  "kill",
+  "wipe",
+  "pause",
+  "no log",
+  "no network",
+  "neither",
+  "no log servers",
+  "full log",
+  "full disk",
+  "wrong clock",
+] as const;
 /** Follow from when each replica flushed: how far it is, and the last number that a flush saw in use. */
 const ownKeys: ReadonlySet<string> = new Set(["codeq/meta/position", "codeq/meta/sequence"]);
 
@@ -56,32 +73,25 @@ export async function simulateCluster(options: ClusterOptions): Promise<ClusterO
   const world = new ClusterWorld({ seed: options.seed, shards, trouble });
   const run = new ClusterRun(world, random);
   const stray = (error: unknown): void => {
-    run.finding ??= `nobody caught ${error instanceof Error ? error.stack : String(error)}`;
+    run.ledger.broken(`nobody caught ${error instanceof Error ? error.stack : String(error)}`);
   };
   process.on("uncaughtException", stray);
   process.on("unhandledRejection", stray);
   try {
-    await run.toEnd(options.steps ?? stepsDefault);
+    await run.toEnd(options.steps ?? clusterStepsDefault);
   } catch (error) {
     if (!(error instanceof assert.AssertionError)) throw error;
-    run.finding ??= error.message;
+    run.ledger.broken(error.message);
   } finally {
     await settle(1);
     process.off("uncaughtException", stray);
     process.off("unhandledRejection", stray);
   }
-  const { acknowledged, claimed, reads, faults, epochs, finding } = run;
+  const { ledger, claimed, reads, faults, epochs } = run;
   const trimmed = world.logs.reduce((sum, log) => sum + log.bounds.first - 1, 0);
   const copies = world.nodes.reduce((sum, node) => sum + node.copies, 0);
   const counts = { claimed, reads, faults, epochs, trimmed, copies };
-  return { shards, acknowledged: acknowledged.size, ...counts, finding };
-}
-
-interface Known {
-  readonly tenantId: TenantId;
-  isDone: boolean;
-  /** Of all leases that somebody was told of. */
-  readonly tokens: Set<number>;
+  return { shards, acknowledged: ledger.tasks.size, ...counts, finding: ledger.finding };
 }
 
 interface Held {
@@ -92,52 +102,63 @@ interface Held {
 }
 
 class ClusterRun {
-  readonly acknowledged: Map<TaskId, Known> = new Map();
+  readonly ledger: ClusterLedger = new ClusterLedger();
   claimed = 0;
   reads = 0;
   faults = 0;
   epochs = 0;
-  finding: string | undefined;
   readonly #world: ClusterWorld;
   readonly #random: SimRandom;
   readonly #keys: Map<string, TaskId> = new Map();
   readonly #held: Held[] = [];
   readonly #comesBack: Map<SimNode, number> = new Map();
-  #workers = 0;
+  #wasClockWrong = false;
 
   constructor(world: ClusterWorld, random: SimRandom) {
     this.#world = world;
     this.#random = random;
+    world.onTimers = (node, shard) => this.#timersRan(node, shard);
+    world.onChange = (change, led) => this.#changed(change, led);
+  }
+
+  get #isSound(): boolean {
+    return this.ledger.finding === undefined;
   }
 
   async toEnd(steps: number): Promise<void> {
-    for (let step = 1; step <= steps && this.finding === undefined; step += 1) {
+    for (let step = 1; step <= steps && this.#isSound; step += 1) {
       this.#trouble();
       for (let acts = this.#random.int(5); acts > 0; acts -= 1) this.#act();
-      await this.#pass(this.#random.next() < 0.95 ? this.#random.int(60) : this.#random.int(4000));
+      await this.#world.clock.advance(
+        this.#random.next() < 0.95 ? this.#random.int(60) : this.#random.int(4000),
+      );
     }
-    if (this.finding === undefined) await this.#finish();
+    if (this.#isSound) await this.#finish();
   }
 
-  async #pass(ms: number): Promise<void> {
-    await this.#world.clock.advance(ms);
-    for (const node of this.#world.nodes) if (!node.isPaused) await this.#maintain(node);
+  /** Timers run where the leader is, and nowhere else. */
+  #timersRan({ shards, name }: SimNode, shard: number): void {
+    const role = shards[shard]?.status.role ?? "opening";
+    if (role === "opening" || role === "leading" || role === "steppingDown") return;
+    this.#broken(`the timers of shard ${shard} run on ${name.id}, which is ${role}`);
   }
 
-  async #maintain(node: SimNode): Promise<void> {
-    for (const shard of node.shards) {
-      const broker = shard?.broker;
-      if (broker?.state !== "open") continue;
-      const due = runDue(broker, this.#world.clock).catch((error: unknown) => {
-        if (!(error instanceof FaultError)) throw error;
-      });
-      // What the log does not answer is over when the node leads no longer.
-      await Promise.race([due, settle(3)]);
+  /** A leader leaves the leases of the one before it some time, however late it is. */
+  #changed({ because, before, after }: Change, led: Leadership): void {
+    const nameOf = ({ id, leaseToken }: Task): string => `${id} ${leaseToken}`;
+    if ((because === "claimed" || because === "extended") && after !== undefined) {
+      led.leases.add(nameOf(after));
     }
+    if (because !== "expired" || before?.place.in !== "leased") return;
+    const afterMs = this.#world.clock.monotonicMs() - led.sinceMs;
+    if (led.leases.has(nameOf(before)) || afterMs >= graceMsOf(before.place.leaseMs)) return;
+    this.#broken(
+      `the lease of ${before.id} ended ${afterMs} ms after a takeover, without its grace`,
+    );
   }
 
   #trouble(): void {
-    const { nodes, clock } = this.#world;
+    const { nodes, clock, logs } = this.#world;
     for (const [node, atMs] of [...this.#comesBack]) {
       if (clock.monotonicMs() < atMs) continue;
       this.#comesBack.delete(node);
@@ -147,18 +168,49 @@ class ClusterRun {
     if (this.#random.next() > 0.06 || this.#comesBack.size > 0) return;
     this.faults += 1;
     this.#comesBack.set(node, clock.monotonicMs() + this.#random.int(12_000));
-    const kind = this.#random.pick(["kill", "wipe", "pause", "log", "network", "both"]);
-    if (kind === "kill" || kind === "wipe") node.kill(kind === "wipe");
-    else if (kind === "pause") node.pause();
-    else {
-      node.isWithoutLog = kind !== "network";
-      node.isCutOff = kind !== "log";
+    switch (this.#random.pick(faultKinds)) {
+      case "kill":
+        node.kill();
+        break;
+      case "wipe":
+        node.kill(true);
+        break;
+      case "pause":
+        node.pause();
+        break;
+      case "no log":
+        node.isWithoutLog = true;
+        break;
+      case "no network":
+        node.isCutOff = true;
+        break;
+      case "neither":
+        node.isWithoutLog = true;
+        node.isCutOff = true;
+        break;
+      case "no log servers":
+        for (const each of nodes) each.isWithoutLog = true;
+        break;
+      case "full log":
+        for (const log of logs) log.bytesMax = log.bytes;
+        break;
+      case "full disk":
+        node.isDiskFull = true;
+        break;
+      case "wrong clock":
+        this.#wasClockWrong = true;
+        node.clockOffMs = this.#random.pick([-wrongMs, wrongMs]);
+        break;
     }
   }
 
   #heal(node: SimNode): void {
-    node.isWithoutLog = false;
+    const { nodes, logs } = this.#world;
+    for (const each of nodes) each.isWithoutLog = false;
+    for (const log of logs) log.bytesMax = Number.POSITIVE_INFINITY;
     node.isCutOff = false;
+    node.isDiskFull = false;
+    node.clockOffMs = 0;
     if (node.isPaused) node.goOn();
     if (!node.isUp) node.start();
   }
@@ -193,62 +245,54 @@ class ClusterRun {
           this.#broken(`${key} stands for ${before} and for ${task.id}`);
         }
         if (idempotencyKey !== "") this.#keys.set(key, task.id);
-        this.#know(task.id, tenantId);
+        this.ledger.created(task.id, tenantId);
       },
       () => {},
     );
   }
 
-  #know(id: TaskId, tenantId: TenantId): Known {
-    const known = this.acknowledged.get(id) ?? { tenantId, isDone: false, tokens: new Set() };
-    this.acknowledged.set(id, known);
-    return known;
-  }
-
   #claim(queue: Router): void {
     const random = this.#random;
-    this.#workers += 1;
     const claim = new AskedClaim({
       tenantId: random.pick(tenants),
-      workerId: `w-${this.#workers}` as WorkerId,
+      // Few, so that a worker gets a task again and only the token tells its leases apart.
+      workerId: `w-${random.int(4)}` as WorkerId,
       queues: ["a"],
       leaseMs,
       count: 1 + random.int(3),
       waitMs: random.next() < 0.3 ? 0 : random.int(6000),
     });
+    this.#ask(queue, claim);
+  }
+
+  #ask(queue: Router, claim: AskedClaim): void {
+    const askedAt = this.ledger.now;
     claim.asked.done.then(
-      (tasks) => this.#given(claim, tasks),
+      (tasks) => this.#given(claim, tasks, askedAt),
       () => {},
     );
     queue.claim(claim);
   }
 
-  #given(claim: AskedClaim, tasks: readonly ClaimedTask[]): void {
+  #given(claim: AskedClaim, tasks: readonly ClaimedTask[], askedAt: number): void {
     for (const { task } of tasks) {
       const { id, tenantId, leaseToken } = task;
       this.claimed += 1;
-      const known = this.#know(id, tenantId);
-      if (known.tokens.has(leaseToken)) {
-        this.#broken(`${id} was given out twice with lease ${leaseToken}`);
-      }
-      known.tokens.add(leaseToken);
+      this.ledger.claimed(task, askedAt);
       this.#held.push({ id, tenantId, workerId: claim.workerId, leaseToken });
     }
   }
 
-  /** What was acknowledged before the question is in the answer, whichever node is asked. */
   #read(queue: Router): void {
-    const ids = [...this.acknowledged.keys()];
+    const ids = [...this.ledger.tasks.keys()];
     if (ids.length === 0) return;
     const id = this.#random.pick(ids);
-    const known = this.acknowledged.get(id) as Known;
-    const { isDone } = known;
-    queue.get(known.tenantId, id).then(
+    const { tenantId } = this.ledger.tasks.get(id) as Known;
+    const before = this.ledger.before(id);
+    queue.get(tenantId, id).then(
       (found) => {
         this.reads += 1;
-        if (found === undefined) this.#broken(`${id} was acknowledged and is not found`);
-        const place = found?.task.place.in;
-        if (isDone && place !== "done") this.#broken(`${id} has ended, and a read says ${place}`);
+        this.ledger.read(id, found?.task, before);
       },
       () => {},
     );
@@ -262,18 +306,30 @@ class ClusterRun {
     const mine = ownedBy(held);
     const draw = random.next();
     if (draw < 0.2) {
-      heartbeat(queue, mine, leaseMs).done.catch(() => {});
+      this.#expect(held, heartbeat(queue, mine, leaseMs).done);
       return;
     }
     this.#held.splice(at, 1);
-    if (draw < 0.35) nack(queue, mine, { delaySeconds: random.int(3), reason: "" });
-    else this.#submit(queue, held);
+    if (draw >= 0.35) this.#submit(queue, held);
+    else this.#expect(held, nack(queue, mine, { delaySeconds: random.int(3), reason: "" }).done);
+  }
+
+  /** Whoever is told that its word counted had the lease. */
+  #expect(held: Held, accepted: Promise<unknown>): void {
+    const { id, leaseToken } = held;
+    const before = this.ledger.before(id);
+    accepted.then(
+      () => this.ledger.worked(id, leaseToken, before),
+      () => {},
+    );
   }
 
   #submit(queue: Router, held: Held): void {
-    submit(queue, ownedBy(held), success).done.then(
+    const { done } = submit(queue, ownedBy(held), success);
+    this.#expect(held, done);
+    done.then(
       () => {
-        (this.acknowledged.get(held.id) as Known).isDone = true;
+        (this.ledger.tasks.get(held.id) as Known).isDone = true;
       },
       (why: { readonly code?: string }) => {
         // Nothing was changed, or nobody knows: the worker asks again.
@@ -288,18 +344,20 @@ class ClusterRun {
     this.#world.trouble = 0;
     this.#comesBack.clear();
     for (const node of nodes) this.#heal(node);
-    for (let round = 0; round < 600 && this.finding === undefined; round += 1) {
-      await this.#pass(200);
+    // What a node with a wrong clock has put off for hours is due at last.
+    if (this.#wasClockWrong) for (const node of nodes) node.clockOffMs = wrongMs;
+    for (let round = 0; round < 600 && this.#isSound; round += 1) {
+      await this.#world.clock.advance(200);
       const { router } = nodes[round % nodes.length] as SimNode;
       if (router === undefined) continue;
       for (const held of this.#held.splice(0)) this.#submit(router, held);
       for (const tenantId of tenants) this.#claimAll(router, tenantId);
-      if (round > 100 && [...this.acknowledged].every(([id, known]) => this.#isOver(id, known))) {
+      if (round > 100 && [...this.ledger.tasks].every(([id, known]) => this.#isOver(id, known))) {
         break;
       }
     }
-    if (this.finding !== undefined) return;
-    for (const [id, known] of this.acknowledged) {
+    if (!this.#isSound) return;
+    for (const [id, known] of this.ledger.tasks) {
       const place = this.#placeOf(id);
       if (place !== "done") this.#broken(`${id} was acknowledged, and is ${place} in the end`);
       known.isDone = true;
@@ -327,20 +385,15 @@ class ClusterRun {
   }
 
   #claimAll(queue: Router, tenantId: TenantId): void {
-    this.#workers += 1;
     const claim = new AskedClaim({
       tenantId,
-      workerId: `w-${this.#workers}` as WorkerId,
+      workerId: "w-last" as WorkerId,
       queues: undefined,
       leaseMs,
       count: 10,
       waitMs: 0,
     });
-    claim.asked.done.then(
-      (tasks) => this.#given(claim, tasks),
-      () => {},
-    );
-    queue.claim(claim);
+    this.#ask(queue, claim);
   }
 
   /** All replicas hold the same, byte for byte. */
@@ -381,7 +434,7 @@ class ClusterRun {
   }
 
   #broken(what: string): void {
-    this.finding ??= what;
+    this.ledger.broken(what);
   }
 }
 

@@ -4,6 +4,7 @@
  */
 import { parseArgs } from "node:util";
 import type { Durability } from "../../packages/server/src/config/settings.ts";
+import { clusterStepsDefault, simulateCluster } from "./cluster-run.ts";
 import { shardedStepsDefault, simulateShards } from "./sharded-run.ts";
 import { type SimulationOutcome, simulate, stepsDefault } from "./simulation.ts";
 
@@ -14,6 +15,7 @@ const usage = `npm run sim -- [options]
   --steps K         steps of trouble in each run (${stepsDefault})
   --mode M          fsync, interval or os (drawn from the seed unless given)
   --shards          a router over 1, 2, 3 or 8 shards instead of a whole server
+  --cluster         three nodes that share a log instead of a whole server
   --trace           print everything that happens
   --help            this text
 Ends with 1 when a promise is broken.`;
@@ -26,12 +28,14 @@ const { values } = parseArgs({
     steps: { type: "string" },
     mode: { type: "string" },
     shards: { type: "boolean" },
+    cluster: { type: "boolean" },
     trace: { type: "boolean" },
     help: { type: "boolean" },
   },
 });
 
 if (values.help === true) console.log(usage);
+else if (values.cluster === true) process.exitCode = await runCluster();
 else process.exitCode = values.shards === true ? await runShards() : await main();
 
 async function main(): Promise<number> {
@@ -80,6 +84,38 @@ async function runShards(): Promise<number> {
     totals.failed += 1;
     console.log(`seed ${seed} (${outcome.shards} shards): ${outcome.finding}`);
     console.log(`  replay with: npm run sim -- --shards --seed ${seed}`);
+  }
+  const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
+  console.log(`${JSON.stringify(totals)} in ${seconds} s`);
+  return totals.failed === 0 ? 0 : 1;
+}
+
+async function runCluster(): Promise<number> {
+  const startMs = performance.now();
+  const first = number(values.seed) ?? Math.floor(performance.timeOrigin) % 1_000_000_000;
+  const count = number(values.seeds) ?? 1;
+  const totals = {
+    seeds: 0,
+    acknowledged: 0,
+    claimed: 0,
+    reads: 0,
+    faults: 0,
+    epochs: 0,
+    failed: 0,
+  };
+  for (let seed = first; seed < first + count; seed += 1) {
+    const steps = number(values.steps) ?? clusterStepsDefault;
+    const outcome = await simulateCluster({ seed, steps });
+    totals.seeds += 1;
+    totals.acknowledged += outcome.acknowledged;
+    totals.claimed += outcome.claimed;
+    totals.reads += outcome.reads;
+    totals.faults += outcome.faults;
+    totals.epochs += outcome.epochs;
+    if (outcome.finding === undefined) continue;
+    totals.failed += 1;
+    console.log(`seed ${seed} (${outcome.shards} shards): ${outcome.finding}`);
+    console.log(`  replay with: npm run sim -- --cluster --seed ${seed}`);
   }
   const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
   console.log(`${JSON.stringify(totals)} in ${seconds} s`);

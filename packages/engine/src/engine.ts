@@ -453,7 +453,7 @@ export class Engine implements AsyncDisposable {
     this.#rollingBack = this.#rollBack()
       .catch((error: unknown) => {
         this.#isAhead = true;
-        this.#fail(new FaultError("storage_failed", "could not undo unfinished batches", error));
+        this.#fail(isElsewhere(error) ? error : notUndone(error));
       })
       .finally(() => {
         this.#rollingBack = undefined;
@@ -574,10 +574,19 @@ export class Engine implements AsyncDisposable {
   #fail(fault: FaultError): void {
     if (this.#state === "failed" || this.#state === "closed") return;
     this.#state = "failed";
-    const isElsewhere = fault.code === "not_leader" || fault.code === "unknown";
-    const code = isElsewhere ? "not_leader" : "storage_failed";
+    const code = isElsewhere(fault) ? "not_leader" : "storage_failed";
     this.#fault = new FaultError(code, fault.message, fault);
     this.#groups.fail(this.#fault);
     this.#options.observer.stateChanged("failed", fault);
   }
+}
+
+/** Whether another node decides from now on, so that nothing is wrong with the storage here. */
+function isElsewhere(error: unknown): error is FaultError {
+  const isFault = error instanceof FaultError;
+  return isFault && (error.code === "not_leader" || error.code === "unknown");
+}
+
+function notUndone(cause: unknown): FaultError {
+  return new FaultError("storage_failed", "could not undo unfinished batches", cause);
 }

@@ -51,6 +51,11 @@ export function assertSameStore(kv: Kv, identity: number | undefined): void {
   );
 }
 
+/** Of the log that a kv was written from; undefined when nothing was written. */
+export function readIdentity(kv: Kv): number | undefined {
+  return storedPosition(kv)?.identity;
+}
+
 interface StoredPosition {
   readonly index: number;
   readonly identity: number;

@@ -6,7 +6,7 @@
  * The kv need not be durable: after a crash it is at an earlier record, and the log is read from there.
  */
 import { FaultError } from "./fault.ts";
-import { assertSameStore, type Derive, flush, readPosition, readStoredPlace } from "./flusher.ts";
+import { type Derive, flush, readIdentity, readPosition, readStoredPlace } from "./flusher.ts";
 import type { Kv } from "./kv/kv.ts";
 import { firstPlace, type LogPlace, placeText, readPlace } from "./log/replicated/slot-rules.ts";
 import { Overlay } from "./overlay.ts";
@@ -32,6 +32,10 @@ export interface FollowedRecord {
 export class Follower {
   readonly #options: FollowerOptions;
   #overlay: Overlay = new Overlay();
+  /** Up to here records were applied, in the overlay or in the kv. */
+  #applied: LogPlace;
+  /** The kv has refused a batch for lack of space, and takes no other before it has recovered. */
+  #isFull = false;
   /** Bytes of records since the kv was last made durable. */
   #bytes = 0;
   /** Where the kv was flushed to and is not known to be durable, the oldest first. */
@@ -40,10 +44,11 @@ export class Follower {
 
   /** Throws `corrupt` when the kv was written from another log. */
   constructor(options: FollowerOptions) {
-    assertSameStore(options.kv, options.identity);
+    assertSameLog(options.kv, options.identity);
     this.#options = options;
+    this.#applied = this.storedPlace;
     // Nobody has written to it since it was opened.
-    this.#durableSlot = this.storedPlace.slot;
+    this.#durableSlot = this.#applied.slot;
   }
 
   /** Where the kv is; what was applied beyond it is in memory only. */
@@ -51,28 +56,50 @@ export class Follower {
     return storedPlaceOf(this.#options.kv);
   }
 
-  /** Applies one record; `place` is where it is. Resolves at once, or when memory has room again. */
+  /**
+   * Applies one record; `place` is where it is. Resolves at once, or when memory has room again. When there is no
+   * room because the disk is full, the record was not applied and may be given again.
+   */
   async apply(record: FollowedRecord, place: LogPlace): Promise<void> {
-    const { index } = place;
-    applyRecord({ ...record, index }, this.#overlay, this.#options);
+    if (this.#overlay.bytes >= this.#options.flushBytes) await this.settle();
+    applyRecord({ ...record, index: place.index }, this.#overlay, this.#options);
+    this.#applied = place;
     this.#bytes += record.body.length;
-    if (this.#overlay.bytes >= this.#options.flushBytes) await this.settle(place);
   }
 
   /** Brings everything that was applied into the kv. */
-  async settle(place: LogPlace): Promise<void> {
-    if (readPosition(this.#options.kv) >= place.index) return;
-    const overlay = this.#overlay;
+  async settle(): Promise<void> {
+    const { kv } = this.#options;
+    const place = this.#applied;
+    if (this.#isFull) await kv.recover();
+    this.#isFull = false;
+    // A kv may have kept a batch that it reported as failed.
+    if (readPosition(kv) < place.index) await this.#flush(place);
+    this.#overlay = new Overlay();
+  }
+
+  /** Gives up what is not in the kv; returns where that is, to be followed from there. */
+  startOver(): LogPlace {
+    this.#overlay = new Overlay();
+    this.#applied = this.storedPlace;
+    return this.#applied;
+  }
+
+  async #flush(place: LogPlace): Promise<void> {
     const log = {
       bytes: this.#bytes,
       sync: () => Promise.resolve(),
       trim: async (index: number) => this.#durable(index - 1),
       placeOf: () => placeText(place),
     };
-    this.#settled.push(place);
+    if (this.#settled.at(-1)?.index !== place.index) this.#settled.push(place);
     const parts = { ...this.#options, log, activeBytes: () => 0 };
-    await flush({ overlay, throughIndex: place.index }, parts);
-    this.#overlay = new Overlay();
+    try {
+      await flush({ overlay: this.#overlay, throughIndex: place.index }, parts);
+    } catch (error) {
+      this.#isFull = error instanceof FaultError && error.code === "disk_full";
+      throw error;
+    }
   }
 
   /** Up to this slot the kv is durable. */
@@ -86,6 +113,17 @@ export class Follower {
     this.#durableSlot = durable.at(-1)?.slot ?? this.#durableSlot;
     if (this.#settled.length === 0) this.#bytes = 0;
   }
+}
+
+/** Throws `corrupt` when the kv was written from another log. */
+export function assertSameLog(kv: Kv, logId: number): void {
+  const stored = readIdentity(kv);
+  if (stored === undefined || stored === logId) return;
+  throw new FaultError(
+    "corrupt",
+    `the data of this node comes from log ${stored}, and the log servers have log ${logId}. ` +
+      "Check that the data directory and the log servers belong to the same cluster. Nothing was changed.",
+  );
 }
 
 /** Where in its log a kv is. Throws `format` when it was written from a log that is not shared. */

@@ -13,7 +13,7 @@ export type {
 } from "./engine-options.ts";
 export { FaultError } from "./fault.ts";
 export type { Derive } from "./flusher.ts";
-export { Follower, type FollowerOptions, storedPlaceOf } from "./follower.ts";
+export { assertSameLog, Follower, type FollowerOptions, storedPlaceOf } from "./follower.ts";
 export type { Commit, CommitWaiter, Group } from "./group.ts";
 export { type KeyWrites, writeIndexKeys } from "./index-keys.ts";
 export { type CheckedTables, scrubTables } from "./kv/check-tables.ts";

@@ -328,7 +328,10 @@ export function completed(json: string, artifacts: ResultBody["artifacts"] = [])
 export const success: Submission = completed('{"ok":true}');
 
 /** Does what the ticker does: takes ended leases back, reads and promotes what is due. */
-export async function runDue(broker: Broker, clock: SimClock): Promise<Task[]> {
+export async function runDue(
+  broker: Broker,
+  clock: Pick<SimClock, "nowMs" | "monotonicMs">,
+): Promise<Task[]> {
   const promoted: Task[] = [];
   for (;;) {
     const lease = broker.leases.first();

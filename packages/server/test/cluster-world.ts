@@ -14,6 +14,7 @@ import {
   type SnapshotEnd,
   type Way,
 } from "@codeq/engine";
+import type { Change } from "@codeq/queue";
 // biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
 import { SimClock, SimRandom } from "@codeq/simulated";
 import { Broker } from "../src/broker/broker.ts";
@@ -33,6 +34,7 @@ import { idsOfShard } from "../src/shards/shard-of.ts";
 import { Store } from "../src/store/store.ts";
 import { TaskIds } from "../src/task-ids.ts";
 import { Feed } from "../src/telemetry/feed.ts";
+import { runDue } from "./broker-world.ts";
 
 export interface ClusterWorldOptions {
   readonly seed: number;
@@ -42,10 +44,21 @@ export interface ClusterWorldOptions {
   readonly trouble?: number;
 }
 
+/** A node while it leads a shard. */
+export interface Leadership {
+  /** When that began, on the monotonic clock. */
+  readonly sinceMs: number;
+  /** The leases that it has given or prolonged. */
+  readonly leases: Set<string>;
+}
+
 type KvFiles = NonNullable<Kv["files"]>;
 
 const answerTimeoutMs = 300;
 const lateMsMax = 4000;
+const timersMs = 100;
+/** How often a record of a deposed leader that comes too late is kept behind the takeover. */
+const slipping = 0.5;
 const logId = 99;
 
 export class ClusterWorld {
@@ -54,12 +67,17 @@ export class ClusterWorld {
   readonly logs: readonly MemoryLogServer[];
   readonly nodes: SimNode[] = [];
   trouble: number;
+  /** The timers of a shard run on a node. */
+  onTimers: (node: SimNode, shard: number) => void = () => {};
+  /** A change is durable, as the broker of this leadership tells. */
+  onChange: (change: Change, led: Leadership) => void = () => {};
 
   constructor(options: ClusterWorldOptions) {
     this.random = new SimRandom(`cluster/${options.seed}`);
     this.trouble = options.trouble ?? 0.02;
     const shards = options.shards ?? 1;
     this.logs = Array.from({ length: shards }, (_, shard) => new MemoryLogServer(logId + shard));
+    for (const log of this.logs) log.slips = () => this.random.next() < slipping;
     for (let at = 0; at < (options.nodes ?? 3); at += 1) this.nodes.push(new SimNode(this, at));
     for (const node of this.nodes) node.start();
   }
@@ -84,6 +102,10 @@ export class SimNode {
   isWithoutLog = false;
   /** From the other nodes. */
   isCutOff = false;
+  /** The kv takes nothing. */
+  isDiskFull = false;
+  /** How far its wall clock is ahead. */
+  clockOffMs = 0;
   /** Undefined until it is open. */
   shards: (ReplicatedShard | undefined)[] = [];
   router: Router | undefined;
@@ -189,7 +211,7 @@ export class SimNode {
     const { clock } = this.#world;
     const life = this.#life;
     return {
-      nowMs: () => clock.nowMs(),
+      nowMs: () => clock.nowMs() + this.clockOffMs,
       monotonicMs: () => clock.monotonicMs(),
       after: (ms, run) => clock.after(ms, this.inLife(run, life)),
     };
@@ -235,6 +257,7 @@ export class SimNode {
     const beforeWrite = async (): Promise<void> => {
       // A process that has ended writes nothing.
       if (life !== this.#life) await new Promise(() => {});
+      if (this.isDiskFull) throw new FaultError("disk_full", "the disk of the node is full");
       this.#earlier[shard]?.push(new Map(contents));
     };
     const files = this.#files(shard);
@@ -297,8 +320,9 @@ export class SimNode {
     shard: number,
     parts: { readonly log: LeaderLog; readonly kv: MemoryKv; readonly onState: Opening["onState"] },
   ): Promise<OpenedShard> {
-    const { random, logs } = this.#world;
+    const { random, logs, onChange } = this.#world;
     const clock = this.#clock();
+    const led: Leadership = { sinceMs: clock.monotonicMs(), leases: new Set() };
     const count = logs.length;
     const store = await Store.open({
       shards: count,
@@ -322,21 +346,44 @@ export class SimNode {
       ids: idsOfShard(ids, { shard, count }),
       draw: () => 0.5,
       policy: { backoff: "fixed", baseSeconds: 5, maxSeconds: 900 },
-      retention: { doneMs: 3_600_000, deadMs: 7_200_000 },
+      retention: { doneMs: 86_400_000, deadMs: 86_400_000 },
       delayedInMemoryMax: 1000,
       quotas: noQuotas,
       disableEndpointAfterMs: 0,
       prepareRemoval: () => () => Promise.resolve(),
-      observe: () => {},
+      observe: (change) => onChange(change, led),
     });
+    const stopTimers = this.#startTimers(shard, broker);
     return {
       broker,
       scrape: () => "",
       [Symbol.asyncDispose]: async () => {
+        stopTimers();
         broker.stopWaiting();
         await store[Symbol.asyncDispose]();
       },
     };
+  }
+
+  /** Ends leases and promotes tasks, as the maintenance of a server does, until it is stopped. */
+  #startTimers(shard: number, broker: Broker): () => void {
+    const clock = this.#clock();
+    let cancel = (): void => {};
+    const run = async (): Promise<void> => {
+      let isStopped = false;
+      cancel = () => {
+        isStopped = true;
+      };
+      this.#world.onTimers(this, shard);
+      try {
+        if (broker.state === "open") await runDue(broker, clock);
+      } catch (error) {
+        if (!(error instanceof FaultError)) throw error;
+      }
+      if (!isStopped) cancel = clock.after(timersMs, () => void run());
+    };
+    void run();
+    return () => cancel();
   }
 
   /** How a question to the log servers travels. */

@@ -26,6 +26,7 @@ export function collectClusterMetrics(metrics: Metrics, status: () => ClusterSta
   metrics.clusterLeading.collect(() => [[countOf(({ role }) => role === "leading")]]);
   metrics.clusterLeaderless.collect(() => [[countOf(({ leader }) => leader === undefined)]]);
   metrics.clusterDiverged.collect(() => [[countOf(({ role }) => role === "diverged")]]);
+  metrics.clusterProblems.collect(() => [[countOf(({ problem }) => problem !== undefined)]]);
   metrics.clusterEpochs.collect(() => [[shards().reduce((sum, { epoch }) => sum + epoch, 0)]]);
   metrics.clusterSilentSeconds.collect(() => {
     return [[Math.max(0, ...shards().map(({ silentMs }) => silentMs)) / 1000]];

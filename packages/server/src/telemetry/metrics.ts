@@ -332,6 +332,13 @@ export const metricTable = {
     labels: [],
     isOptional: true,
   },
+  clusterProblems: {
+    name: "codeq_cluster_shards_with_problems",
+    type: "gauge",
+    help: "Shards with which this node has a problem, such as log servers that do not answer or a wrong clock; codeq cluster status says which.",
+    labels: [],
+    isOptional: true,
+  },
   clusterEpochs: {
     name: "codeq_cluster_epochs",
     type: "gauge",

@@ -74,6 +74,7 @@ export class LeaderLog implements Log {
   #beatMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
   #durableSlot = 0;
+  #problem: string | undefined;
 
   constructor(parts: LeaderLogParts) {
     this.#parts = parts;
@@ -96,6 +97,11 @@ export class LeaderLog implements Log {
   /** Whether no other node can lead now. While this is false, nothing may be told of what is stored. */
   get isSure(): boolean {
     return this.#fault === undefined && this.#parts.clock.monotonicMs() < this.#leaseUntilMs;
+  }
+
+  /** Why nothing is written, while the log servers do not take it. */
+  get problem(): string | undefined {
+    return this.#problem;
   }
 
   /** Called whenever `isSure` may have become true. */
@@ -216,9 +222,7 @@ export class LeaderLog implements Log {
       const sentMs = clock.monotonicMs();
       const outcome = await this.#sendUntilKnown(bytes);
       if (this.#fault !== undefined) return this.#fault;
-      if (outcome.kind === "full") {
-        return new FaultError("disk_full", `the log servers take no more: ${outcome.why}`);
-      }
+      if (outcome.kind === "full") return this.#full(outcome.why);
       const taken = outcome.kind === "kept" ? bytes : await this.#readTaken();
       if (taken === undefined) return this.#fault;
       if (bytes.equals(taken)) {
@@ -234,10 +238,20 @@ export class LeaderLog implements Log {
     for (;;) {
       const outcome = await this.#parts.shared.append(bytes, this.#place.slot + 1);
       if (outcome.kind !== "unknown" || this.#fault !== undefined) return outcome;
+      this.#problem =
+        `the log servers do not answer: ${outcome.why}. Changes wait; nothing is lost. ` +
+        "Check that a majority of the nats-servers is up.";
       await this.#pause(retryMs);
       if (this.#fault !== undefined) return outcome;
       retryMs = Math.min(retryMs * 2, retryMaxMs);
     }
+  }
+
+  #full(why: string): FaultError {
+    this.#problem =
+      `the log of this shard is full: ${why}. Start the nodes that are down, so that the log can be trimmed, ` +
+      "or raise max_bytes of its stream.";
+    return new FaultError("disk_full", this.#problem);
   }
 
   /** Something else is in the slot; true when that is a dead record. */
@@ -292,6 +306,7 @@ export class LeaderLog implements Log {
       this.#kept.push({ place: this.#place, endBytes });
     }
     this.#leaseUntilMs = sentMs + this.#parts.leaseMs;
+    this.#problem = undefined;
     this.#parts.shared.poke();
     this.onSure();
   }
@@ -341,10 +356,23 @@ export class LeaderLog implements Log {
     return found;
   }
 
+  /** Log servers that do not answer are asked again: what they hold is needed, and nobody else may have it. */
+  async #readAnswered(slot: number): Promise<readonly Uint8Array[]> {
+    for (;;) {
+      try {
+        return await this.#parts.shared.read(slot);
+      } catch (error) {
+        if (this.#fault !== undefined) throw this.#fault;
+        if (this.#isClosed || (error as FaultError).code !== "storage_failed") throw error;
+        await this.#pause(retryMaxMs);
+      }
+    }
+  }
+
   async *#read(from: number, last: number): AsyncGenerator<LogRecord, void, void> {
     let { place } = this.#keptAt(from - 1);
     while (place.index < last) {
-      for (const bytes of await this.#parts.shared.read(place.slot + 1)) {
+      for (const bytes of await this.#readAnswered(place.slot + 1)) {
         const reading = readSlot(place, bytes);
         const { meaning } = reading;
         if (meaning.kind === "diverged") throw new FaultError("corrupt", meaning.why);

@@ -19,6 +19,7 @@ import { FaultError } from "../../fault.ts";
 import type { Follower } from "../../follower.ts";
 import { recordTypes } from "../log.ts";
 import { LeaderLog } from "./leader-log.ts";
+import { NodeNotes } from "./node-notes.ts";
 import { type SharedLog, sharedRecordTypes } from "./shared-log.ts";
 import { type LogPlace, type Meaning, readSlot } from "./slot-rules.ts";
 import { stamp } from "./stamp.ts";
@@ -99,6 +100,8 @@ export interface ReplicaParts {
 
 /** After an engine that could not be opened, another node is given the time to try. */
 const afterFailureMs = 5000;
+/** What another node has told counts for so many checkpoints. */
+const notesKept = 3.5;
 
 export class Replica implements AsyncDisposable {
   readonly #parts: ReplicaParts;
@@ -116,8 +119,7 @@ export class Replica implements AsyncDisposable {
   #isStopping = false;
   #wake: () => void = () => {};
   #leaderLog: LeaderLog | undefined;
-  /** Up to which slot the kv of each node is durable, as it last told. */
-  readonly #checkpoints: Map<string, number> = new Map();
+  readonly #notes: NodeNotes;
   #trimmedTo = 0;
   #cancelCheckpoint: () => void = () => {};
   #stopLeading: (() => void) | undefined;
@@ -126,6 +128,13 @@ export class Replica implements AsyncDisposable {
     this.#parts = parts;
     this.#timing = parts.timing ?? replicaTiming;
     this.#place = parts.follower.storedPlace;
+    this.#notes = new NodeNotes({
+      self: parts.self.id,
+      nodes: parts.nodes,
+      clock: parts.clock,
+      instance: parts.drawWriter(),
+      keptMs: this.#timing.checkpointMs * notesKept,
+    });
     this.#heardMs = parts.clock.monotonicMs();
     parts.shared.onPoke = (text) => this.#heard(text);
     this.#planCheckpoint();
@@ -142,7 +151,10 @@ export class Replica implements AsyncDisposable {
       slot,
       index,
       silentMs: this.#leaderLog === undefined ? Math.max(0, silentMs) : 0,
-      problem: this.#problem,
+      problem:
+        this.#leaderLog === undefined
+          ? this.#problem
+          : (this.#leaderLog.problem ?? this.#notes.problem),
     };
   }
 
@@ -160,9 +172,9 @@ export class Replica implements AsyncDisposable {
     while (!this.#isStopping) {
       try {
         await this.#drain();
-        this.#problem = undefined;
+        this.#tell(this.#notes.problem);
         if (this.#hasTakenOver) await this.#lead();
-        else if (this.#isSilent) await this.#campaign();
+        else if (this.#isSilent && this.#notes.clockProblem === undefined) await this.#campaign();
         else await this.#pause(this.#timing.pollMs);
       } catch (error) {
         if (!(error instanceof FaultError)) throw error;
@@ -177,11 +189,11 @@ export class Replica implements AsyncDisposable {
         }
         // A log that does not answer says nothing of its leader.
         this.#heardMs = this.#parts.clock.monotonicMs();
-        this.#problem = error.message;
+        this.#tell(error.message);
         await this.#pause(this.#timing.pollMs);
       }
     }
-    await this.#parts.follower.settle(this.#place).catch(() => {
+    await this.#parts.follower.settle().catch(() => {
       // The log has it; the next start reads it again.
     });
     this.#become("closed");
@@ -260,7 +272,7 @@ export class Replica implements AsyncDisposable {
     if (outcome.kind === "kept") shared.poke();
     else this.#become("following");
     if (outcome.kind === "full") {
-      throw new FaultError("storage_failed", `the log servers take no more: ${outcome.why}`);
+      throw new FaultError("storage_failed", `the log is full: ${outcome.why}`);
     }
     // Whoever has the slot is read from the log. A server that is behind may not know it yet.
     if (outcome.kind !== "kept") await this.#pause(this.#timing.pollMs);
@@ -288,7 +300,7 @@ export class Replica implements AsyncDisposable {
       if (this.#isStopping) resolve("stopped");
     });
     try {
-      await follower.settle(this.#place);
+      await follower.settle();
       const led = await this.#parts.open(log);
       this.#become("leading");
       const why = await Promise.race([log.lost, stopped]);
@@ -309,7 +321,7 @@ export class Replica implements AsyncDisposable {
       this.#stopLeading = undefined;
       this.#heardMs = clock.monotonicMs();
       if (this.#leader?.id === self.id) this.#know(undefined);
-      this.#place = follower.storedPlace;
+      this.#place = follower.startOver();
       this.#become("following");
     }
   }
@@ -320,8 +332,9 @@ export class Replica implements AsyncDisposable {
       this.#wake();
       return;
     }
-    const { node, slot } = JSON.parse(text) as { readonly node: string; readonly slot: number };
-    this.#checkpoints.set(node, slot);
+    this.#notes.read(text);
+    // Times that it writes would be wrong; the others are told, and one of them takes over.
+    if (this.#notes.clockProblem !== undefined) this.#stopLeading?.();
   }
 
   #planCheckpoint(): void {
@@ -334,16 +347,14 @@ export class Replica implements AsyncDisposable {
 
   /** Tells the others how far this node is; whoever leads gives up what all of them have. */
   async #checkpoint(): Promise<void> {
-    const { shared, self, nodes, follower } = this.#parts;
+    const { shared, follower } = this.#parts;
     const slot = Math.max(follower.durableSlot, this.#leaderLog?.durableSlot ?? 0);
     const isAway = this.#role === "diverged" || this.#role === "behind";
     if (isAway || this.#isStopping) return;
-    this.#checkpoints.set(self.id, slot);
-    shared.poke(JSON.stringify({ node: self.id, slot }));
+    shared.poke(this.#notes.write(slot));
     if (this.#role !== "leading") return;
     // A majority has it; whoever has not gets a copy from one of them.
-    const told = nodes.map((node) => this.#checkpoints.get(node) ?? 0).sort((a, b) => b - a);
-    const keepFrom = (told[Math.floor(nodes.length / 2)] ?? 0) - this.#timing.slotsKept;
+    const keepFrom = this.#notes.majoritySlot - this.#timing.slotsKept;
     if (keepFrom <= this.#trimmedTo) return;
     try {
       await shared.trim(keepFrom);
@@ -359,6 +370,12 @@ export class Replica implements AsyncDisposable {
       `${why}. This node stops to follow the log, and its data is as it was. ` +
       "Check which node and which log servers have the newest data before anything is removed.";
     this.#become("diverged");
+  }
+
+  #tell(problem: string | undefined): void {
+    const isNew = problem !== undefined && problem !== this.#problem;
+    this.#problem = problem;
+    if (isNew) this.#parts.onChange();
   }
 
   #become(role: ReplicaRole): void {

@@ -1,0 +1,93 @@
+/**
+ * What the nodes of a shared log tell each other beside it, every few seconds: how far their stores are durable,
+ * what their clocks say, and which process they are. A note may be lost; the next one says the same.
+ */
+import type { EngineClock } from "../../engine-options.ts";
+
+export interface NodeNotesParts {
+  /** The id of this node. */
+  readonly self: string;
+  /** The ids of all nodes. */
+  readonly nodes: readonly string[];
+  readonly clock: EngineClock;
+  /** Of this process; no other process has it. */
+  readonly instance: number;
+  /** Notes that are older than this say nothing any more. */
+  readonly keptMs: number;
+}
+
+interface Note {
+  readonly node: string;
+  /** Up to here its store is durable. */
+  readonly slot: number;
+  readonly nowMs: number;
+  readonly instance: number;
+}
+
+/** Clocks that differ by more than this are taken to be wrong. */
+const clockMsMax = 30_000;
+
+export class NodeNotes {
+  readonly #parts: NodeNotesParts;
+  readonly #slots: Map<string, number> = new Map();
+  /** How far the clocks of other nodes are ahead of this one, and when that was heard. */
+  readonly #clocks: Map<string, { readonly aheadMs: number; readonly heardMs: number }> = new Map();
+  #twinMs = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: NodeNotesParts) {
+    this.#parts = parts;
+  }
+
+  /** The note of this node, whose store is durable up to a slot. */
+  write(slot: number): string {
+    const { self, clock, instance } = this.#parts;
+    this.#slots.set(self, slot);
+    const note: Note = { node: self, slot, nowMs: clock.nowMs(), instance };
+    return JSON.stringify(note);
+  }
+
+  read(text: string): void {
+    const { self, clock, instance } = this.#parts;
+    const note = JSON.parse(text) as Note;
+    const heardMs = clock.monotonicMs();
+    if (note.node !== self) {
+      this.#slots.set(note.node, note.slot);
+      this.#clocks.set(note.node, { aheadMs: note.nowMs - clock.nowMs(), heardMs });
+    } else if (note.instance !== instance) this.#twinMs = heardMs;
+  }
+
+  /** Up to this slot the stores of a majority of the nodes are durable. */
+  get majoritySlot(): number {
+    const { nodes } = this.#parts;
+    const told = nodes.map((node) => this.#slots.get(node) ?? 0).sort((a, b) => b - a);
+    return told[Math.floor(nodes.length / 2)] ?? 0;
+  }
+
+  /** Why this node should not lead: its clock is not that of the majority. */
+  get clockProblem(): string | undefined {
+    const { nodes } = this.#parts;
+    const differing = [...this.#clocks]
+      .filter(([, { heardMs }]) => this.#isNew(heardMs))
+      .filter(([, { aheadMs }]) => Math.abs(aheadMs) > clockMsMax);
+    if (differing.length <= nodes.length / 2) return undefined;
+    const [[, { aheadMs }] = ["", { aheadMs: 0 }]] = differing;
+    const seconds = Math.round(Math.abs(aheadMs) / 1000);
+    const how = aheadMs > 0 ? "behind" : "ahead of";
+    const others = differing.map(([node]) => node).sort();
+    return (
+      `the clock of this node is ${seconds} s ${how} the clocks of ${others.join(" and ")}. ` +
+      "The node leads nothing until that is corrected: set its clock, and keep it right with NTP."
+    );
+  }
+
+  /** What somebody should look at. */
+  get problem(): string | undefined {
+    const { self } = this.#parts;
+    if (!this.#isNew(this.#twinMs)) return this.clockProblem;
+    return `another server runs with nodeId ${self}, too. Give every server an id of its own.`;
+  }
+
+  #isNew(heardMs: number): boolean {
+    return this.#parts.clock.monotonicMs() - heardMs < this.#parts.keptMs;
+  }
+}

@@ -1,0 +1,189 @@
+/** Bad states of a cluster: each is told, loses nothing, and ends when its cause is gone. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { MemoryKv, MemoryLogServer } from "@codeq/engine";
+import type { TaskId } from "@codeq/queue";
+import { settle } from "@codeq/simulated";
+import type { Enqueued } from "../../packages/server/src/broker/verbs.ts";
+import { install } from "../../packages/server/src/cluster/install.ts";
+import { type Asked, create } from "../../packages/server/test/broker-world.ts";
+import { ClusterWorld, type SimNode } from "../../packages/server/test/cluster-world.ts";
+
+const hourMs = 3_600_000;
+
+interface Setup {
+  readonly world: ClusterWorld;
+  readonly leader: SimNode;
+  readonly followers: readonly SimNode[];
+}
+
+/** Three nodes, of which one leads. */
+async function setup(): Promise<Setup> {
+  const world = new ClusterWorld({ seed: 1, trouble: 0 });
+  const leader = await leaderOf(world);
+  return { world, leader, followers: world.nodes.filter((node) => node !== leader) };
+}
+
+async function leaderOf(world: ClusterWorld, besides?: SimNode): Promise<SimNode> {
+  for (let turn = 0; turn < 400; turn += 1) {
+    await world.clock.advance(100);
+    const leader = world.leaderOf(0);
+    const isKnown = leader?.shards[0]?.status.role === "leading";
+    if (isKnown && leader !== besides) return leader;
+  }
+  throw new Error("no node leads");
+}
+
+/** Creates a task on a node; waits until that is answered, or for some time. */
+async function ask(world: ClusterWorld, node: SimNode): Promise<Asked<Enqueued>> {
+  const asked = create(node.router as NonNullable<SimNode["router"]>);
+  for (let turn = 0; turn < 100; turn += 1) {
+    if (asked.answer !== undefined || asked.isRefused) break;
+    await world.clock.advance(20);
+  }
+  return asked;
+}
+
+async function created(world: ClusterWorld, node: SimNode): Promise<TaskId> {
+  const { answer, refusal } = await ask(world, node);
+  assert.ok(answer !== undefined, JSON.stringify(refusal));
+  return answer.task.id;
+}
+
+async function assertFound(world: ClusterWorld, ids: readonly TaskId[]): Promise<void> {
+  const leader = await leaderOf(world);
+  for (const id of ids) assert.ok(leader.shards[0]?.broker?.store.task(id), `${id} is lost`);
+}
+
+const problemOf = (node: SimNode): string => node.shards[0]?.status.problem ?? "";
+
+test("log servers that are down: changes wait, and are made when the servers are back", async () => {
+  const { world, leader, followers } = await setup();
+  const before = await created(world, leader);
+  for (const node of world.nodes) node.isWithoutLog = true;
+  const waiting = create(leader.router as NonNullable<SimNode["router"]>);
+  await world.clock.advance(30_000);
+  assert.match(problemOf(leader), /log servers do not answer.*Changes wait.*majority/);
+  for (const node of followers) assert.match(problemOf(node), /log servers do not answer/);
+  assert.equal(waiting.answer ?? waiting.refusal, undefined);
+  for (const node of world.nodes) node.isWithoutLog = false;
+  const { task } = await during(world, waiting.done);
+  await assertFound(world, [before, task.id]);
+  await world.clock.advance(2000);
+  for (const node of world.nodes) assert.equal(problemOf(node), "");
+});
+
+async function during<T>(world: ClusterWorld, done: Promise<T>): Promise<T> {
+  let isOver = false;
+  const over = (): void => {
+    isOver = true;
+  };
+  done.then(over, over);
+  for (let turn = 0; turn < 400 && !isOver; turn += 1) await world.clock.advance(50);
+  return await done;
+}
+
+test("a full log: changes are refused, and made again when it has room", async () => {
+  const { world, leader } = await setup();
+  const before = await created(world, leader);
+  const [log] = world.logs as readonly [MemoryLogServer];
+  log.bytesMax = log.bytes;
+  const refused = await ask(world, leader);
+  assert.equal(refused.code, "disk_full");
+  assert.match(problemOf(leader), /log of this shard is full.*trimmed.*max_bytes/);
+  log.bytesMax = Number.POSITIVE_INFINITY;
+  await world.clock.advance(10_000);
+  await assertFound(world, [before, await created(world, await leaderOf(world))]);
+});
+
+test("a follower with a full disk stays behind, leads nothing, and catches up", async () => {
+  const { world, leader, followers } = await setup();
+  const [full, other] = followers as readonly [SimNode, SimNode];
+  full.isDiskFull = true;
+  const ids: TaskId[] = [];
+  for (let at = 0; at < 60 && problemOf(full) === ""; at += 1)
+    ids.push(await created(world, leader));
+  assert.match(problemOf(full), /disk of the node is full/);
+  leader.kill();
+  assert.equal(await leaderOf(world, leader), other);
+  full.isDiskFull = false;
+  await world.clock.advance(5000);
+  assert.equal(problemOf(full), "");
+  assert.equal(full.shards[0]?.status.slot, other.shards[0]?.status.slot);
+  other.kill();
+  assert.equal(await leaderOf(world, other), full);
+  await assertFound(world, ids);
+});
+
+test("a leader with a full disk refuses changes, and makes them again when it has room", async () => {
+  const { world, leader } = await setup();
+  const ids = [await created(world, leader)];
+  leader.isDiskFull = true;
+  let refusal = "";
+  for (let at = 0; at < 200 && refusal === ""; at += 1) {
+    const { answer, code = "" } = await ask(world, leader);
+    if (answer !== undefined) ids.push(answer.task.id);
+    refusal = code;
+  }
+  assert.equal(refusal, "disk_full");
+  leader.isDiskFull = false;
+  await world.clock.advance(10_000);
+  await assertFound(world, [...ids, await created(world, await leaderOf(world))]);
+});
+
+for (const [how, offMs] of [
+  ["ahead of", 2 * hourMs],
+  ["behind", -2 * hourMs],
+] as const) {
+  test(`a node whose clock is two hours ${how} the others leads nothing until it is set`, async () => {
+    const { world, leader } = await setup();
+    const before = await created(world, leader);
+    leader.clockOffMs = offMs;
+    const next = await leaderOf(world, leader);
+    assert.match(problemOf(leader), new RegExp(`is 7200 s ${how} the clocks of .* NTP`));
+    assert.equal(problemOf(next), "");
+    await world.clock.advance(10_000);
+    assert.equal(await leaderOf(world), next);
+    leader.clockOffMs = 0;
+    await world.clock.advance(5000);
+    assert.equal(problemOf(leader), "");
+    await assertFound(world, [before]);
+  });
+}
+
+test("data that comes from another log is neither served nor overwritten", async () => {
+  const { world, leader } = await setup();
+  await created(world, leader);
+  await during(world, leader.stop());
+  const contents = new Map(leader.contents[0]);
+  assert.ok(contents.size > 3);
+  const other = new MemoryLogServer(4711);
+  for (let at = 0; at < 50; at += 1) other.force(Buffer.from(`record ${at}`));
+  other.trim(40);
+  const copy = (): never => assert.fail("nothing is copied over it");
+  const kv = new MemoryKv({ contents });
+  await assert.rejects(install({ kv, shared: other.connect(), copy }), (error: Error) => {
+    assert.match(error.message, /data of this node comes from log 99.*servers have log 4711/);
+    assert.match(error.message, /belong to the same cluster/);
+    return true;
+  });
+  await settle(1);
+  assert.deepEqual(contents, leader.contents[0]);
+});
+
+test("a log that lost records is noticed, and the data stays as it was", async () => {
+  const { world, leader } = await setup();
+  const id = await created(world, leader);
+  for (const node of world.nodes) node.isWithoutLog = true;
+  await world.clock.advance(100);
+  const [log] = world.logs as readonly [MemoryLogServer];
+  log.forget(log.bounds.last);
+  for (const node of world.nodes) node.isWithoutLog = false;
+  await world.clock.advance(20_000);
+  assert.equal(world.leaderOf(0), undefined);
+  for (const node of world.nodes) {
+    assert.equal(node.shards[0]?.status.role, "diverged");
+    assert.match(problemOf(node), /log.*Check which node/);
+  }
+  assert.ok(leader.contents[0]?.has(`codeq/tasks/${id}`), "the data is as it was");
+});
