@@ -50,9 +50,15 @@ export async function campaign(options: CampaignOptions): Promise<CampaignReport
   const { network, natsServer, nodeArgs } = options;
   const fleet = new Fleet({ network, directory, natsServer, shards, nodeArgs });
   const run = new Campaign(options, { fleet, random, shards });
+  const abort = (): void => {
+    // Nothing of it is left behind.
+    void fleet[Symbol.asyncDispose]().then(() => process.exit(130));
+  };
+  process.once("SIGINT", abort).once("SIGTERM", abort);
   try {
     await run.toEnd();
   } finally {
+    process.off("SIGINT", abort).off("SIGTERM", abort);
     await fleet[Symbol.asyncDispose]();
   }
   const { problems } = run.ledger;
@@ -104,6 +110,7 @@ class Campaign {
     let isCalm = await this.#calm("the start");
     const names = this.#faultNames();
     while (isCalm && performance.now() < endMs) isCalm = await this.#strike(random.pick(names));
+    if (!isCalm) load.giveUp();
     await load.stopProducing();
     if (isCalm) await this.#allDone();
     await load.stopWorking();

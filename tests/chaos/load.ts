@@ -43,6 +43,7 @@ export class Load {
   readonly #working: Promise<void>;
   #isProducing = true;
   #isWorking = true;
+  #isGivenUp = false;
 
   constructor(options: LoadOptions) {
     this.#options = options;
@@ -56,6 +57,11 @@ export class Load {
       ...ordered.map((queue) => this.#work(queue, options.isOrderKnown)),
       ...workers.map((queue) => this.#work(queue, false)),
     ]);
+  }
+
+  /** The cluster does not come back; nobody waits for it any more. */
+  giveUp(): void {
+    this.#isGivenUp = true;
   }
 
   async stopProducing(): Promise<void> {
@@ -76,8 +82,9 @@ export class Load {
         idempotencyKey: `${queue}/${number}`,
         maxAttempts: 1000,
       };
-      const { json } = await this.#until("/tasks", body, ({ status }) => status === 202);
-      this.#options.ledger.created(queue, number, (json as { id: string }).id);
+      const reply = await this.#until("/tasks", body, ({ status }) => status === 202);
+      if (reply === undefined) return;
+      this.#options.ledger.created(queue, number, (reply.json as { id: string }).id);
       await pause(paceMs);
     }
   }
@@ -100,18 +107,24 @@ export class Load {
       const result = { status: "COMPLETED", result: { by: lease }, leaseToken: lease };
       // Nobody else is asked to decide: a refusal says that the lease is over.
       const isDecided = ({ status }: Reply): boolean => status < 429;
-      const { status } = await this.#until(`/tasks/${id}/result`, result, isDecided);
-      if (status === 200) ledger.completed(id, lease);
+      const decided = await this.#until(`/tasks/${id}/result`, result, isDecided);
+      if (decided?.status === 200) ledger.completed(id, lease);
     }
   }
 
-  async #until(path: string, body: unknown, isDone: (reply: Reply) => boolean): Promise<Reply> {
-    for (;;) {
+  /** Undefined when the load was given up. */
+  async #until(
+    path: string,
+    body: unknown,
+    isDone: (reply: Reply) => boolean,
+  ): Promise<Reply | undefined> {
+    while (!this.#isGivenUp) {
       const reply = await this.#ask(path, body);
       if (reply !== undefined && isDone(reply)) return reply;
       this.repeated += 1;
       await pause(retryMs);
     }
+    return undefined;
   }
 
   #ask(path: string, body: unknown): Promise<Reply | undefined> {
