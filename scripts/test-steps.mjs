@@ -41,6 +41,7 @@ export const steps = [
       "scripts/*.test.{mjs,ts}",
       "tests/tidy/*.test.ts",
       "tests/bench/*.test.ts",
+      "tests/chaos/*.test.ts",
       "examples/*/*.test.ts",
     ),
     isAlone: false,

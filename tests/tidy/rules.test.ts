@@ -172,6 +172,7 @@ test("sleeping: a test waits for events, not for time", () => {
   }
   passes(sleeping, path, `const guard = ${timer}(() => child.kill(), 5000);\n// await sleep(1)`);
   passes(sleeping, "tests/bench/run.ts", "await sleep(100);");
+  passes(sleeping, "tests/chaos/run.ts", "await sleep(100);");
 });
 
 test("testSelection: no test is singled out, and a skipped one says why", () => {

@@ -223,7 +223,7 @@ const sleeps = [
 ];
 
 /** Folders of tests with programs that are none. */
-const notTests = ["tests/bench/", "tests/trace-demo/"];
+const notTests = ["tests/bench/", "tests/chaos/", "tests/trace-demo/"];
 
 export const sleeping: Rule = (file) => {
   const { path } = file;

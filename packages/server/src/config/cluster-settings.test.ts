@@ -46,4 +46,11 @@ describe("the settings of a cluster", () => {
     assert.deepEqual(clusterProblems(alone), []);
     assert.match(clusterProblems({ ...alone, nodeId: "a" })[0] ?? "", /^nodeId: is for a cluster/);
   });
+
+  test("need certificate, key and CA for TLS between nodes, or none of them", () => {
+    const tls = { clusterTlsCertFile: "a.crt", clusterTlsKeyFile: "a.key" };
+    const [problem = ""] = clusterProblems({ ...three, ...tls });
+    assert.match(problem, /^clusterTlsCaFile: TLS between nodes needs certificate, key and CA/);
+    assert.deepEqual(clusterProblems({ ...three, ...tls, clusterTlsCaFile: "ca.crt" }), []);
+  });
 });

@@ -181,6 +181,9 @@ const clusterOfOne = {
   clusterSecret: "0123456789abcdef0123456789abcdef",
   clusterBootstrap: "true",
   natsUrls: "nats://127.0.0.1:4222",
+  clusterTlsCertFile: "other.crt",
+  clusterTlsKeyFile: "other.key",
+  clusterTlsCaFile: "other-ca.crt",
 };
 
 function otherHalf(name: SettingName): Record<string, string> {
