@@ -1,4 +1,7 @@
-/** The client library with the addresses of all nodes, while the node that it talks to is killed. */
+/**
+ * The client library with the addresses of all nodes, while the node that it talks to is killed. Nodes and log
+ * servers talk TLS.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codeq, task } from "@codeq/client";
@@ -13,11 +16,11 @@ const double = task<number, number>("double");
 const before = 60;
 const afterwards = 60;
 
-for (const transport of ["streams", "http"] as const) {
-  test(`a client over ${transport} goes on when its node, the leader, is killed`, {
-    skip,
-  }, async () => {
-    await using cluster = await ThreeNodes.start(path);
+test("clients over streams and over HTTP go on when their node, the leader, is killed", {
+  skip,
+}, async () => {
+  await using cluster = await ThreeNodes.start(path, { tls: true });
+  for (const transport of ["streams", "http"] as const) {
     const leader = await cluster.leader("b");
     const nodes = [leader, ...cluster.ids.filter((id) => id !== leader)];
     const url = nodes.map((id) => cluster.servers.get(id)?.url ?? "");
@@ -41,5 +44,7 @@ for (const transport of ["streams", "http"] as const) {
     await Promise.all([...first, ...second]);
     assert.equal(worked.size, before + afterwards, "every task was worked on");
     await worker.close();
-  });
-}
+    await cluster.startNode(leader);
+    await cluster.leader(leader);
+  }
+});

@@ -143,7 +143,7 @@ async function claimAll(
 test("a node that stops in order hands over, and its log server may go with it", {
   skip,
 }, async (context) => {
-  await using cluster = await ThreeNodes.start(path, { CODEQ_SHARDS: "2" });
+  await using cluster = await ThreeNodes.start(path, { env: { CODEQ_SHARDS: "2" } });
   const leaders = [await cluster.leader("a"), await cluster.leader("a", { shard: 1 })];
   const key = await cluster.client("a").post("/admin/keys", { name: "k", scopes: [] });
   assert.equal(key.status, 501, "API keys would be known to one node only");

@@ -85,10 +85,6 @@ export class NatsServersOfTest implements AsyncDisposable {
     await connection.close();
   }
 
-  signal(at: number, signal: NodeJS.Signals): void {
-    this.#processes[at]?.kill(signal);
-  }
-
   async kill(at: number): Promise<void> {
     const child = this.#processes[at];
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;

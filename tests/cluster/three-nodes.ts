@@ -1,10 +1,11 @@
 /** Three nodes as users run them: processes with a data directory and a nats-server each. */
 
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { makeCertificate } from "@codeq/simulated";
 import { NatsServers } from "../../packages/engine/src/log/replicated/nats-shared-log.ts";
 import { natsPassword, natsUrl } from "../../packages/server/src/cluster/nats-config.ts";
 import { ApiClient } from "../e2e/api-client.ts";
@@ -20,6 +21,12 @@ export interface ClusterJson {
     readonly slot: number;
     readonly problem?: string;
   }[];
+}
+
+export interface StartOptions {
+  /** Whether nodes and log servers talk TLS. */
+  readonly tls?: boolean;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 const secret = "the secret of the cluster of the tests";
@@ -46,7 +53,7 @@ export class ThreeNodes implements AsyncDisposable {
 
   static async start(
     natsServer: string,
-    more: Readonly<Record<string, string>> = {},
+    { tls = false, env = {} }: StartOptions = {},
   ): Promise<ThreeNodes> {
     const directory = await mkdtemp(join(tmpdir(), "codeq-cluster-"));
     const firsts = await freePortBlocks(3);
@@ -57,7 +64,8 @@ export class ThreeNodes implements AsyncDisposable {
       CODEQ_CLUSTER_SECRET: secret,
       CODEQ_CLUSTER_LOG_BYTES: String(1024 ** 3),
       CODEQ_NATS_SERVER: natsServer,
-      ...more,
+      ...(tls ? await certificatesIn(directory) : {}),
+      ...env,
     });
     await Promise.all(cluster.ids.map((id) => cluster.startNode(id)));
     return cluster;
@@ -138,6 +146,23 @@ export class ThreeNodes implements AsyncDisposable {
       // It has ended by itself.
     }
   }
+}
+
+/** Files of a certificate for all nodes, which are on one machine, as settings. */
+async function certificatesIn(directory: string): Promise<Readonly<Record<string, string>>> {
+  const days = { validFromMs: Date.UTC(2020), validToMs: Date.UTC(2120) };
+  const ca = makeCertificate({ name: "CA of the cluster", isCa: true, ...days });
+  const own = makeCertificate({ name: "a node", issuer: ca, addresses: ["127.0.0.1"], ...days });
+  const write = async (name: string, text: string): Promise<string> => {
+    const path = join(directory, name);
+    await writeFile(path, text);
+    return path;
+  };
+  return {
+    CODEQ_CLUSTER_TLS_CERT_FILE: await write("node.crt", own.cert),
+    CODEQ_CLUSTER_TLS_KEY_FILE: await write("node.key", own.key),
+    CODEQ_CLUSTER_TLS_CA_FILE: await write("ca.crt", ca.cert),
+  };
 }
 
 /** The first of three ports in a row that nobody uses now. */

@@ -8,6 +8,7 @@
  *
  * A stream is made by `create` only. Whoever opens one that is missing hears so.
  */
+import { type ConnectionOptions, checkServerIdentity } from "node:tls";
 import {
   connect,
   headers,
@@ -15,6 +16,7 @@ import {
   type NatsConnection,
   NoRespondersError,
   type Subscription,
+  type TlsOptions,
 } from "@nats-io/transport-node";
 import { FaultError } from "../../fault.ts";
 import { behind } from "../log-fault.ts";
@@ -76,7 +78,7 @@ export class NatsServers implements AsyncDisposable {
       servers: options.urls.map(withoutCredentials),
       name: options.name,
       ...(user === "" ? {} : { user, pass }),
-      ...(options.tls === undefined ? {} : { tls: { ...options.tls } }),
+      ...(options.tls === undefined ? {} : { tls: tlsOptions(options.urls, options.tls) }),
       waitOnFirstConnect: true,
       maxReconnectAttempts: -1,
       reconnectTimeWait: 100,
@@ -333,6 +335,21 @@ function isEnd(message: Msg): boolean {
 
 const subjectOf = (name: string): string => `codeq.log.${name}`;
 const pokeOf = (name: string): string => `codeq.poke.${name}`;
+
+/**
+ * The client does not tell TLS which address it has connected to, so a certificate has to name one of the
+ * servers.
+ */
+function tlsOptions(urls: readonly string[], files: NatsTls): TlsOptions {
+  const hosts = urls.map((url) => new URL(url).hostname.replace(/^\[(.*)\]$/, "$1"));
+  const identity: Pick<ConnectionOptions, "checkServerIdentity"> = {
+    checkServerIdentity: (_host, certificate) => {
+      const problems = hosts.map((host) => checkServerIdentity(host, certificate));
+      return problems.includes(undefined) ? undefined : problems[0];
+    },
+  };
+  return { ...files, ...identity };
+}
 
 function credentialsOf(urls: readonly string[]): { readonly user: string; readonly pass: string } {
   const { username, password } = new URL(urls[0] ?? "nats://localhost");
