@@ -15,7 +15,8 @@ export interface Field {
 
 type Fault = (field: Field) => void | Promise<void>;
 
-const slowMs = 150;
+const slowKilobits = 256;
+const lostShare = 0.2;
 const all = [...nodeNames, ...logNames];
 
 export const faults: Readonly<Record<string, Fault>> = {
@@ -81,6 +82,9 @@ export const faults: Readonly<Record<string, Fault>> = {
     const log = pick(logNames);
     for (const other of logNames) if (other !== log) network.cutOneWay(log, other);
   },
-  "slow down the leader": async ({ network, leader }) => network.slow(await leader(), slowMs),
-  "slow down a log server": ({ network, pick }) => network.slow(pick(logNames), slowMs),
+  "slow down the leader": async ({ network, leader }) => network.slow(await leader(), slowKilobits),
+  "slow down a log server": ({ network, pick }) => network.slow(pick(logNames), slowKilobits),
+  "the leader loses packets": async ({ network, leader }) =>
+    network.lose(await leader(), lostShare),
+  "a log server loses packets": ({ network, pick }) => network.lose(pick(logNames), lostShare),
 };

@@ -78,10 +78,16 @@ export class Network {
     this.cutOneWay(other, one);
   }
 
-  /** Every packet of the machine leaves this much later. */
-  slow(name: string, ms: number): void {
-    const delay = ["root", "netem", "delay", `${ms}ms`];
-    this.#on(name, ["tc", "qdisc", "replace", "dev", "eth0", ...delay]);
+  /** What the machine sends leaves at this rate, so that it queues up. */
+  slow(name: string, kilobits: number): void {
+    const rate = ["tbf", "rate", `${kilobits}kbit`, "burst", "16kb", "latency", "400ms"];
+    this.#on(name, ["tc", "qdisc", "replace", "dev", "eth0", "root", ...rate]);
+  }
+
+  /** The machine loses this share of the packets that it is sent. */
+  lose(name: string, share: number): void {
+    const some = ["-m", "statistic", "--mode", "random", "--probability", String(share)];
+    this.#on(name, ["iptables", "-A", "INPUT", ...some, "-j", "DROP"]);
   }
 
   /** All ways are as they were. */
