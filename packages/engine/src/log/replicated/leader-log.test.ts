@@ -151,6 +151,48 @@ describe("the log of a leader", () => {
     assert.equal(await append(log, frameOf("two")), 1);
   });
 
+  test("does not call a record refused while an earlier copy of it may be kept", async () => {
+    let isLost = true;
+    const { log, server, clock } = setup(async (there) => {
+      if (isLost) throw new Error("timeout");
+      return there();
+    });
+    const appended = append(log, frameOf("one"));
+    await nextTurn();
+    isLost = false;
+    server.bytesMax = 0;
+    await clock.fire();
+    assert.equal(await Promise.race([appended, nextTurn()]), undefined, "nobody knows");
+    server.bytesMax = Number.POSITIVE_INFINITY;
+    await clock.fire();
+    assert.equal(await appended, 1);
+  });
+
+  test("steps down when a record that was refused is in the log after all", async () => {
+    const { log, server, place } = setup();
+    server.bytesMax = 0;
+    await assert.rejects(append(log, frameOf("one")), { code: "disk_full" });
+    server.bytesMax = Number.POSITIVE_INFINITY;
+    server.append(stamp(record(1, 1, 7), place), 2);
+    await assert.rejects(append(log, frameOf("two")), { code: "unknown" });
+    assert.equal(await log.lost, "given up");
+  });
+
+  test("asks again for what it has to read while the log servers do not answer", async () => {
+    let isLost = false;
+    const { log, clock } = setup(async (there) => {
+      if (isLost) throw new Error("timeout");
+      return there();
+    });
+    await append(log, frameOf("one"));
+    isLost = true;
+    const read = bodiesFrom(log, 1);
+    await nextTurn();
+    isLost = false;
+    await clock.fire();
+    assert.deepEqual(await read, ["one"]);
+  });
+
   test("stops when the log is not the one that it wrote", async () => {
     const { log, server } = setup();
     await append(log, frameOf("one"));

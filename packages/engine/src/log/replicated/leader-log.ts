@@ -235,9 +235,13 @@ export class LeaderLog implements Log {
 
   async #sendUntilKnown(bytes: Buffer): Promise<Appending> {
     let retryMs = retryMinMs;
+    let isRepeat = false;
     for (;;) {
       const outcome = await this.#parts.shared.append(bytes, this.#place.slot + 1);
-      if (outcome.kind !== "unknown" || this.#fault !== undefined) return outcome;
+      // An earlier copy of these bytes may still be kept, as soon as there is room.
+      const isKnown = outcome.kind !== "unknown" && !(outcome.kind === "full" && isRepeat);
+      if (isKnown || this.#fault !== undefined) return outcome;
+      isRepeat = true;
       this.#problem =
         `the log servers do not answer: ${outcome.why}. Changes wait; nothing is lost. ` +
         "Check that a majority of the nats-servers is up.";
@@ -261,7 +265,11 @@ export class LeaderLog implements Log {
       this.#place = place;
       return true;
     }
-    if (meaning.kind === "live" && meaning.header.type === sharedRecordTypes.takeover) {
+    if (meaning.kind === "live" && meaning.header.writer === this.#writer) {
+      // Somebody was told that it was refused. Read like any other record, it does no harm.
+      const why = "a record that the log had refused was kept after all";
+      this.#losing("given up", new FaultError("unknown", why));
+    } else if (meaning.kind === "live" && meaning.header.type === sharedRecordTypes.takeover) {
       this.#losing("deposed", new FaultError("not_leader", "another node has taken over"));
     } else {
       const why = meaning.kind === "diverged" ? meaning.why : "somebody else writes as this node";
