@@ -3,6 +3,7 @@
  * a file beside this one that is added to the table below.
  */
 import { accessBench, accessHelp } from "./access-bench.ts";
+import { consoleBench, consoleHelp } from "./console-bench.ts";
 import { engineBench, engineHelp } from "./engine-bench.ts";
 import { fairnessBench, fairnessHelp } from "./fairness-bench.ts";
 import { httpBench, httpHelp } from "./http-bench.ts";
@@ -24,6 +25,7 @@ interface Subject {
 
 const subjects: Record<string, Subject> = {
   access: { help: accessHelp, run: accessBench },
+  console: { help: consoleHelp, run: consoleBench },
   engine: { help: engineHelp, run: engineBench },
   fairness: { help: fairnessHelp, run: fairnessBench },
   http: { help: httpHelp, run: httpBench },

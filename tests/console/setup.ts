@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { after, before, type TestContext } from "node:test";
-import type { Browser, BrowserContextOptions, Page, Request } from "playwright-core";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import {
   root,
   type ServerProcess,
@@ -14,6 +14,7 @@ import {
   temporaryDirectory,
 } from "../e2e/server-process.ts";
 import { launchChromium } from "./chromium.ts";
+import { watchRequests } from "./watch-requests.ts";
 
 let browser: Browser;
 
@@ -47,28 +48,12 @@ export async function setup(t: TestContext, options: SetupOptions = {}): Promise
     await page.goto(server.url + path);
     await page.locator("h1").first().waitFor();
   };
-  const underWay = watchRequests(page);
+  const settled = watchRequests(page);
   const openWhole = async (path: string): Promise<void> => {
     await open(path);
-    do await page.evaluate(twoFrames);
-    while (underWay.size > 0);
+    await settled();
   };
   return { server, api: new Api(server.url), page, complaints, open, openWhole };
-}
-
-const twoFrames =
-  "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))";
-
-/** Requests that are not answered yet; the feed, which never is, is left out. */
-function watchRequests(page: Page): ReadonlySet<Request> {
-  const underWay = new Set<Request>();
-  page.on("request", (request) => {
-    if (!request.url().includes("/admin/events")) underWay.add(request);
-  });
-  for (const end of ["requestfinished", "requestfailed"] as const) {
-    page.on(end as "requestfinished", (request) => void underWay.delete(request));
-  }
-  return underWay;
 }
 
 async function startOwnServer(

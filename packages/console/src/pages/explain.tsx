@@ -1,11 +1,13 @@
 /** Why a task is where it is, as the server decides about it. */
 import type { JSX } from "preact";
 import { ask } from "../api.ts";
-import { count, duration, plural } from "../format.ts";
+import { count, duration, plural, type TimeMode, time } from "../format.ts";
 import type { TaskRow } from "../model/tasks.ts";
 import { Given, Panel, Pending } from "../parts/basics.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
+import { timeMode } from "../preferences.ts";
 import { useQuery } from "../query.ts";
+import { useStore } from "../store.ts";
 
 interface Explanation {
   readonly rule: string;
@@ -43,11 +45,12 @@ export function Explain({ task }: { readonly task: TaskRow }): JSX.Element {
 }
 
 function Answer({ of, task }: { readonly of: Explanation; readonly task: TaskRow }): JSX.Element {
+  const mode = useStore(timeMode);
   const isWaiting = task.place === "ready" || task.place === "delayed";
   return (
     <div class="panel-body why">
       <p class="answer">
-        <Given text={of.why} max={500} />
+        <Given text={withTimes(of, mode)} max={500} />
       </p>
       {isWaiting ? <Position of={of} /> : null}
       {isWaiting ? (
@@ -59,6 +62,14 @@ function Answer({ of, task }: { readonly of: Explanation; readonly task: TaskRow
       ) : null}
     </div>
   );
+}
+
+/** Moments in a sentence of the server, as clocks here show them. Errors are left as they are. */
+function withTimes({ rule, why }: Explanation, mode: TimeMode): string {
+  if (!["delayed", "leased", "paused"].includes(rule)) return why;
+  const instant = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)/g;
+  const form = mode === "utc" ? "utc" : "local";
+  return why.replace(instant, (each) => time(Date.parse(each), form, 0));
 }
 
 /** In the order in which a claim looks at them. */

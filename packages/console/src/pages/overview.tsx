@@ -152,7 +152,7 @@ function Stats(props: Parameters<typeof attentionOf>[0] & { durability: string }
         label="Workers"
         to={href("/workers")}
         level={workers.length === 0 && sum("ready") > 0 ? "bad" : undefined}
-        note={`${count(sum("leased"))} leases`}
+        note={plural(sum("leased"), "lease")}
       >
         {count(workers.length)}
       </Stat>

@@ -81,7 +81,7 @@ function SubscriptionTable({ rows }: { readonly rows: readonly Subscription[] })
           <tr>
             <th>URL</th>
             <th>Queues</th>
-            <th>Told</th>
+            <th>Delivery</th>
             <th class="num">Ends</th>
             <th>
               <span class="sr">Actions</span>
@@ -105,7 +105,7 @@ function SubscriptionTable({ rows }: { readonly rows: readonly Subscription[] })
                   max={200}
                 />
               </td>
-              <td data-l="Told">
+              <td data-l="Delivery">
                 {modes[row.deliveryMode] ?? row.deliveryMode}
                 {row.groupId === undefined ? null : (
                   <>
@@ -136,9 +136,9 @@ function SubscriptionTable({ rows }: { readonly rows: readonly Subscription[] })
 }
 
 const modes: Readonly<Record<string, string>> = {
-  fanout: "always",
+  fanout: "to every subscriber",
   group: "by turns in group",
-  hash: "one of many by the minute",
+  hash: "to one subscriber by the minute",
 };
 
 const renewSeconds = 24 * 60 * 60;

@@ -80,6 +80,8 @@ interface Action {
   readonly key?: string;
   readonly run: () => void;
   readonly isDanger?: boolean;
+  /** It ends the task, and is nobody's first choice. */
+  readonly isEnd?: boolean;
 }
 
 /** The first is what most people came for. */
@@ -90,7 +92,7 @@ function actionsOf(task: TaskRow): Action[] {
     icon: "clone",
     run: () => enqueueLike(task.command, task.payload ?? "{}"),
   };
-  const cancel: Action = { text: "Cancel…", icon: "x", run: () => askCancel(task) };
+  const cancel: Action = { text: "Cancel…", icon: "x", isEnd: true, run: () => askCancel(task) };
   const remove: Action = {
     text: "Delete…",
     icon: "trash",
@@ -153,7 +155,7 @@ function Head({ task }: { readonly task: TaskRow }): JSX.Element {
           {actions.map((action, at) => (
             <Act
               key={action.text}
-              class={`btn ${at === 0 && action.isDanger !== true ? "primary" : ""} ${action.isDanger === true ? "danger" : ""}`}
+              class={`btn ${at === 0 && action.isEnd !== true ? "primary" : ""} ${action.isDanger === true ? "danger" : ""}`}
               onClick={action.run}
             >
               <Icon name={action.icon} />

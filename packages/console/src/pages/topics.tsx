@@ -115,7 +115,7 @@ function TopicRow({ topic }: { readonly topic: Topic }): JSX.Element {
         {maxConsumers === 0 ? "any" : count(maxConsumers)}
       </td>
       <td class="num" data-l="Kept">
-        {retentionSeconds === 0 ? "as set" : duration(retentionSeconds * 1000)}
+        {retentionSeconds === 0 ? "default" : duration(retentionSeconds * 1000)}
       </td>
       <td data-l="Dead letters also to">
         <bdi>{policy.deadLetterTopicRef ?? "–"}</bdi>
