@@ -184,12 +184,9 @@ const triage = (server: RunningServer, id: string, body: object): Promise<Reply>
 test("the trend of a group has its failures by the hour", async (t) => {
   const server = await setup(t);
   await dead(server, "mail", "timeout");
-  await server.clock.advance(25 * 3_600_000);
-  await dead(server, "mail", "timeout");
   await server.clock.advance(2 * 3_600_000);
   for (const command of ["mail", "push"]) await dead(server, command, "timeout");
   const [group] = (await groups(server)).groups;
-  assert.equal(group.count, 4);
   assert.deepEqual(group.trend, [...new Array(21).fill(0), 1, 0, 2]);
 });
 
