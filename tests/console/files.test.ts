@@ -41,6 +41,8 @@ test("files come compressed as the browser asks", async (t) => {
   const { server, page } = await setup(t);
   const sizes: number[] = [];
   page.on("response", async (response) => {
+    // The feed has no end, and so no size.
+    if (response.url().includes("/admin/events")) return;
     const { responseBodySize } = await response.request().sizes();
     sizes.push(responseBodySize);
   });
