@@ -997,6 +997,11 @@ test("payloads and results are hidden from those whose token says so, on every r
   const [server, ids] = await populated(t);
   const order = Object.keys(table).toSorted((one, other) => rankOf(one) - rankOf(other));
   for (const token of hiddenTokens) {
+    const { text, json } = await server.get(`/admin/tasks/${ids.done}`, token as Caller);
+    assert.equal(json.result.status, "COMPLETED");
+    assert.doesNotMatch(text, /classified\\?":|a\.txt/, "it showed a result");
+  }
+  for (const token of hiddenTokens) {
     for (const route of order) {
       const reply = await ask(server, route, ids, { token });
       assert.doesNotMatch(reply.text, /classified\\?":/, `${route} by ${token} showed a payload`);
