@@ -34,7 +34,7 @@ test("dead letters are found, selected and replayed together", async (t) => {
   assert.equal((await api.ask("/admin/queues/render")).dlq, 1);
 });
 
-test("deleting asks to type the queue first", async (t) => {
+test("deleting and cancelling all that match ask to type the queue first", async (t) => {
   const { page, open, api } = await setup(t);
   await api.createDead("send-email", "SmtpError");
   await open("/ui/tasks?q=state%3Adead+queue%3Asend-email");
@@ -50,6 +50,18 @@ test("deleting asks to type the queue first", async (t) => {
   await button.click();
   await page.getByText("Deleted 1 dead letter").waitFor();
   assert.equal((await api.ask("/admin/queues/send-email")).dlq, 0);
+  for (let n = 0; n < 3; n += 1) await api.create("send-email", { delaySeconds: 3600 });
+  await api.create("render", { delaySeconds: 3600 });
+  await open("/ui/tasks?q=state%3Adelayed+queue%3Asend-email");
+  await page.getByLabel("Select all rows that are loaded").check();
+  await page.getByRole("button", { name: "Select all 3 matching" }).click();
+  await page.getByRole("button", { name: "Cancel…" }).click();
+  await page.getByLabel("Type send-email to confirm").fill("send-email");
+  await page.getByRole("button", { name: "Cancel 3 tasks" }).click();
+  await page.getByRole("heading", { name: "Bulk jobs" }).waitFor();
+  await page.getByText("3 of 3").waitFor();
+  assert.equal((await api.ask("/admin/queues/send-email")).delayed, 0);
+  assert.equal((await api.ask("/admin/queues/render")).delayed, 1);
 });
 
 test("new tasks are counted, and rows do not move until somebody asks for them", async (t) => {
@@ -139,7 +151,7 @@ test("a dead letter is replayed, edited into a new task, and deleted", async (t)
   assert.deepEqual((await api.ask("/admin/tasks?command=render")).tasks, []);
 });
 
-test("failures with the same cause are one group, and are replayed as one", async (t) => {
+test("failures with the same cause are one group, are replayed as one, resolved and snoozed", async (t) => {
   const { page, open, api } = await setup(t);
   for (const n of [7, 8, 9])
     await api.createDead("send-email", `SmtpError: 421 from 203.0.113.${n}`);
@@ -151,6 +163,23 @@ test("failures with the same cause are one group, and are replayed as one", asyn
   await page.getByText("Replayed 3 dead letters").waitFor();
   assert.equal((await api.ask("/admin/queues/send-email")).ready, 3);
   assert.equal((await api.ask("/admin/queues/render")).dlq, 1);
+  await page.getByRole("img", { name: "1 failure in the last 24 hours" }).waitFor();
+  await page.getByRole("button", { name: "Resolve" }).click();
+  await page.getByLabel("Reason, shown to everyone").fill("relay is back");
+  await page.getByRole("button", { name: "Resolve group" }).click();
+  await page.getByText("No open failures").waitFor();
+  const [group] = (await api.ask("/admin/failure-groups")).groups;
+  assert.deepEqual([group.state, group.triage.reason], ["resolved", "relay is back"]);
+  await page.getByRole("link", { name: "Resolved 1" }).click();
+  await page.getByText("relay is back").waitFor();
+  await api.createDead("render", "PdfError: no fonts");
+  await page.getByRole("link", { name: "Open 1" }).click();
+  await page.getByText("Failed again after it was resolved").waitFor();
+  await page.getByRole("button", { name: "Snooze…" }).click();
+  await page.getByRole("button", { name: "7 days" }).click();
+  await page.getByRole("button", { name: "Snooze group" }).click();
+  await page.getByRole("link", { name: "Snoozed 1" }).waitFor();
+  assert.equal((await api.ask("/admin/failure-groups")).groups[0].state, "snoozed");
 });
 
 test("a group of failures is replayed as a canary, which is a bulk job", async (t) => {
@@ -238,46 +267,7 @@ test("files of a result are downloaded, and its callback is sent again", async (
   assert.equal(posts.length, 2);
 });
 
-test("a group of failures is resolved, returns, and is snoozed", async (t) => {
-  const { page, open, api } = await setup(t);
-  await api.createDead("send-email", "SmtpError: 421 from 203.0.113.7");
-  await open("/ui/failures");
-  await page.getByRole("img", { name: "1 failure in the last 24 hours" }).waitFor();
-  await page.getByRole("button", { name: "Resolve" }).click();
-  await page.getByLabel("Reason, shown to everyone").fill("relay is back");
-  await page.getByRole("button", { name: "Resolve group" }).click();
-  await page.getByText("No open failures").waitFor();
-  const [group] = (await api.ask("/admin/failure-groups")).groups;
-  assert.deepEqual([group.state, group.triage.reason], ["resolved", "relay is back"]);
-  await page.getByRole("link", { name: "Resolved 1" }).click();
-  await page.getByText("relay is back").waitFor();
-  await api.createDead("send-email", "SmtpError: 450 from 203.0.113.8");
-  await page.getByRole("link", { name: "Open 1" }).click();
-  await page.getByText("Failed again after it was resolved").waitFor();
-  await page.getByRole("button", { name: "Snooze…" }).click();
-  await page.getByRole("button", { name: "7 days" }).click();
-  await page.getByRole("button", { name: "Snooze group" }).click();
-  await page.getByRole("link", { name: "Snoozed 1" }).waitFor();
-  assert.equal((await api.ask("/admin/failure-groups")).groups[0].state, "snoozed");
-});
-
-test("all waiting tasks that match are cancelled by a bulk job", async (t) => {
-  const { page, open, api } = await setup(t);
-  for (let n = 0; n < 3; n += 1) await api.create("send-email", { delaySeconds: 3600 });
-  await api.create("render", { delaySeconds: 3600 });
-  await open("/ui/tasks?q=state%3Adelayed+queue%3Asend-email");
-  await page.getByLabel("Select all rows that are loaded").check();
-  await page.getByRole("button", { name: "Select all 3 matching" }).click();
-  await page.getByRole("button", { name: "Cancel…" }).click();
-  await page.getByLabel("Type send-email to confirm").fill("send-email");
-  await page.getByRole("button", { name: "Cancel 3 tasks" }).click();
-  await page.getByRole("heading", { name: "Bulk jobs" }).waitFor();
-  await page.getByText("3 of 3").waitFor();
-  assert.equal((await api.ask("/admin/queues/send-email")).delayed, 0);
-  assert.equal((await api.ask("/admin/queues/render")).delayed, 1);
-});
-
-test("a URL is subscribed, renewed and deleted; a topic is created, edited and deleted", async (t) => {
+test("subscriptions, topics and the secrets that sign callbacks are created, changed and deleted", async (t) => {
   const { page, open, api } = await setup(t);
   const dialog = page.getByRole("dialog");
   await open("/ui/subscriptions");
@@ -308,10 +298,6 @@ test("a URL is subscribed, renewed and deleted; a topic is created, edited and d
   await page.getByLabel("Type render to confirm").fill("render");
   await page.getByRole("button", { name: "Delete topic" }).click();
   await page.getByText("No queue has a policy of its own").waitFor();
-});
-
-test("a secret that signs callbacks is created, shown once, and revoked", async (t) => {
-  const { page, open, api } = await setup(t);
   await open("/ui/webhooks");
   await page.getByRole("button", { name: "New secret…" }).click();
   await page.getByRole("button", { name: "Create secret" }).click();
