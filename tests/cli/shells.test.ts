@@ -1,7 +1,7 @@
 /** Completion scripts, loaded by the shells that they are for. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
@@ -30,6 +30,22 @@ async function check(offers: Offers): Promise<void> {
   assert.deepEqual(await offers("codeq", "worker", "start", "--ack", "n"), ["nack", "none"]);
   assert.deepEqual(await offers("codeq", "serve", "--durab"), ["--durability"]);
   assert.deepEqual(await offers("codeq", "log", "inspect", "--o"), ["--ops"]);
+  assert.deepEqual(await offers("codeq", "backup", "--fu"), ["--full"]);
+  assert.deepEqual(await offers("codeq", "backup", "v"), ["verify"]);
+  assert.deepEqual(await offers("codeq", "pause", "ma"), ["mail", "mail.slow"]);
+  assert.deepEqual(await offers("codeq", "jobs", "start", "replay", "re"), ["replay", "report"]);
+  assert.deepEqual(await offers("codeq", "dlq", "replay", "--command", "rep"), ["report"]);
+}
+
+/** A program that answers as `codeq queues --names` does. */
+function pathWithQueues(world: CliWorld): string {
+  const program = join(world.directory, "codeq");
+  writeFileSync(
+    program,
+    `#!/bin/sh\n[ "$*" = "queues --names" ] && printf 'mail\\nmail.slow\\nreport\\n'\n`,
+  );
+  chmodSync(program, 0o755);
+  return `${world.directory}:${process.env["PATH"]}`;
 }
 
 test("bash completes commands, options and values", async () => {
@@ -42,7 +58,9 @@ test("bash completes commands, options and values", async () => {
       compopt() { :; }
       _codeq
       printf '%s\\n' "\${COMPREPLY[@]}"`;
-    const { stdout, stderr } = await run("bash", ["--norc", "-uc", script, "bash", ...words]);
+    const env = { ...process.env, PATH: pathWithQueues(world) };
+    const args = ["--norc", "-uc", script, "bash", ...words];
+    const { stdout, stderr } = await run("bash", args, { env });
     assert.equal(stderr, "");
     return offered(stdout);
   });
@@ -56,7 +74,7 @@ test("fish completes commands, options and values", async (t) => {
   const path = await scriptFor(world, "fish");
   await check(async (...words) => {
     const line = words.join(" ");
-    const env = { ...process.env, HOME: world.directory };
+    const env = { ...process.env, HOME: world.directory, PATH: pathWithQueues(world) };
     const script = `source ${path}; complete -C "${line}"`;
     const { stdout } = await run("fish", ["--no-config", "-c", script], { env });
     return offered(stdout).filter((word) => !word.includes("/"));
@@ -77,7 +95,8 @@ test("zsh loads the script and completes from it", async (t) => {
       source ${path}
       words=("$@"); CURRENT=$#words
       _codeq`;
-    const { stdout } = await run("zsh", ["-f", "-c", script, "zsh", ...words]);
+    const env = { ...process.env, PATH: pathWithQueues(world) };
+    const { stdout } = await run("zsh", ["-f", "-c", script, "zsh", ...words], { env });
     return offered(stdout).filter((word) => word.startsWith(words.at(-1) ?? ""));
   });
 });

@@ -13,6 +13,8 @@ export interface OptionRow {
   /** May be given several times. */
   readonly multiple?: true;
   readonly choices?: readonly string[];
+  /** Its value is the name of a queue; a shell asks the server for names. */
+  readonly isQueue?: true;
   /** The variable that stands in for it. */
   readonly env?: string;
   readonly about: string;
@@ -26,6 +28,8 @@ export interface ArgumentRow {
   readonly multiple?: true;
   /** What a shell offers for it. */
   readonly choices?: readonly string[];
+  /** The name of a queue; a shell asks the server for names. */
+  readonly isQueue?: true;
 }
 
 export interface Example {

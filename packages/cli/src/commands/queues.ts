@@ -29,6 +29,8 @@ interface QueueDetails {
   readonly isPartial?: true;
 }
 
+const namesMsMax = 1000;
+
 const noTasks = {
   ready: 0,
   delayed: 0,
@@ -40,10 +42,25 @@ const noTasks = {
 
 export async function run(call: Call): Promise<number> {
   if (call.options.has("watch")) return watch(call);
+  if (call.options.has("names")) return names(call);
   const queues = await readQueues(call);
   if (call.json) call.printJson({ queues });
   else for (const line of linesOf(call, queues)) call.print(line);
   return exitCodes.ok.code;
+}
+
+/** For shells, which cannot keep who types waiting. */
+async function names(call: Call): Promise<number> {
+  const limit = new AbortController();
+  const cancel = call.host.clock.after(namesMsMax, () => limit.abort());
+  try {
+    const queues = await readQueues(call, limit.signal);
+    if (call.json) call.printJson(queues.map(({ command }) => command));
+    else for (const { command } of queues) call.print(command);
+    return exitCodes.ok.code;
+  } finally {
+    cancel();
+  }
 }
 
 async function watch(call: Call): Promise<number> {

@@ -1,6 +1,6 @@
 /** Completion for bash: `source <(codeq completion bash)`. */
 import type { CommandRow } from "../command.ts";
-import { choiceOptions, positionsOf, valueOptions } from "./positions.ts";
+import { choiceOptions, positionsOf, queueOptions, valueOptions } from "./positions.ts";
 
 export function bashCompletion(rows: readonly CommandRow[]): string {
   const positions = positionsOf(rows);
@@ -8,15 +8,17 @@ export function bashCompletion(rows: readonly CommandRow[]): string {
   const choices = choiceOptions(positions).map(
     (option) => `    --${option.name}) words="${option.choices?.join(" ")}" ;;`,
   );
-  const branches = positions.map(({ path, words, options, choices: offered }) => {
+  const queues = queueOptions(positions).map(({ name }) => `--${name}`);
+  const branches = positions.map(({ path, words, options, choices: offered, takesQueue }) => {
     const all = [...words.map(({ word }) => word), ...offered];
     const flags = options.map(({ name }) => `--${name}`);
-    return `    "${path}") words="${all.join(" ")}" flags="${flags.join(" ")}" ;;`;
+    const asks = takesQueue ? " queues=1" : "";
+    return `    "${path}") words="${all.join(" ")}" flags="${flags.join(" ")}"${asks} ;;`;
   });
   return `# Completion of codeq for bash. Load it with: source <(codeq completion bash)
 _codeq() {
   local current="\${COMP_WORDS[COMP_CWORD]}" before="\${COMP_WORDS[COMP_CWORD-1]}"
-  local path="" words="" flags="" word index
+  local path="" words="" flags="" queues="" word index
   for ((index = 1; index < COMP_CWORD; index++)); do
     word="\${COMP_WORDS[index]}"
     case "$word" in
@@ -30,12 +32,15 @@ ${pathPatterns(positions.map(({ path }) => path))}
   done
   case "$before" in
 ${choices.join("\n")}
+    ${queues.join("|")}) queues=1 ;;
     ${values.join("|")}) compopt -o default; return ;;
     *) case "$path" in
 ${branches.join("\n")}
     esac ;;
   esac
-  [[ "$current" == -* ]] && words="$flags"
+  if [[ "$current" == -* ]]; then words="$flags"
+  elif [[ -n "$queues" ]]; then words="$words $(codeq queues --names 2>/dev/null)"
+  fi
   COMPREPLY=($(compgen -W "$words" -- "$current"))
   [[ "\${#COMPREPLY[@]}" -eq 0 ]] && compopt -o default
   return 0

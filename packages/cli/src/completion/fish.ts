@@ -1,18 +1,25 @@
 /** Completion for fish: `codeq completion fish | source`. */
 import type { CommandRow, OptionRow } from "../command.ts";
-import { positionsOf, valueOptions } from "./positions.ts";
+import { positionsOf, queueOptions, valueOptions } from "./positions.ts";
+
+const askQueues = "(codeq queues --names 2>/dev/null)";
 
 export function fishCompletion(rows: readonly CommandRow[]): string {
   const positions = positionsOf(rows);
   const values = valueOptions(positions).map(({ name }) => `--${name}`);
-  const lines = positions.flatMap(({ path, words, options, choices }) => {
+  const queues = new Set(queueOptions(positions).map(({ name }) => name));
+  const lines = positions.flatMap(({ path, words, options, choices, takesQueue }) => {
     const at = `-n '__codeq_at "${path}"'`;
     return [
       ...words.map(({ word, about }) => `complete -c codeq -f ${at} -a ${word} -d ${quote(about)}`),
       ...(choices.length === 0
         ? []
         : [`complete -c codeq -f ${at} -a ${quote(choices.join(" "))}`]),
-      ...options.map((option) => `complete -c codeq ${at} ${optionText(option)}`),
+      ...(takesQueue ? [`complete -c codeq -f ${at} -a '${askQueues}'`] : []),
+      ...options.map((option) => {
+        const asks = queues.has(option.name) ? ` -f -a '${askQueues}'` : "";
+        return `complete -c codeq ${at} ${optionText(option)}${asks}`;
+      }),
     ];
   });
   return `# Completion of codeq for fish. Load it with: codeq completion fish | source

@@ -14,29 +14,32 @@ export interface Position {
   readonly options: readonly OptionRow[];
   /** Arguments with a known set of values. */
   readonly choices: readonly string[];
+  /** Whether one of its arguments is a queue. */
+  readonly takesQueue: boolean;
 }
 
 export function positionsOf(rows: readonly CommandRow[]): readonly Position[] {
-  const families = new Set(
-    rows.filter(({ name }) => name.includes(" ")).map(({ name }) => name.split(" ")[0] as string),
-  );
-  return [
-    { path: "", words: firstWords(rows), options: [], choices: [] },
-    ...[...families].map((family) => ({
-      path: family,
-      words: rows
-        .filter(({ name }) => name.startsWith(`${family} `))
-        .map(({ name, about }) => ({ word: name.slice(family.length + 1), about })),
-      options: [],
-      choices: [],
-    })),
-    ...rows.map((row) => ({
-      path: row.name,
-      words: [],
-      options: [...optionsOf(row), ...(row.serverFlags === undefined ? [] : serverFlagRows())],
-      choices: choicesOf(row.arguments ?? []),
-    })),
-  ];
+  const names = new Set(rows.flatMap(({ name }) => [name, name.split(" ")[0] as string]));
+  const first = { words: firstWords(rows), options: [], choices: [], takesQueue: false };
+  return [{ path: "", ...first }, ...[...names].map((path) => positionOf(path, rows))];
+}
+
+/** Behind the name of a command, or behind the word that several commands begin with, or both. */
+function positionOf(path: string, rows: readonly CommandRow[]): Position {
+  const row = rows.find(({ name }) => name === path);
+  const given = row?.arguments ?? [];
+  return {
+    path,
+    words: rows
+      .filter(({ name }) => name.startsWith(`${path} `))
+      .map(({ name, about }) => ({ word: name.slice(path.length + 1), about })),
+    options:
+      row === undefined
+        ? []
+        : [...optionsOf(row), ...(row.serverFlags === undefined ? [] : serverFlagRows())],
+    choices: choicesOf(given),
+    takesQueue: given.some(({ isQueue }) => isQueue === true),
+  };
 }
 
 function firstWords(rows: readonly CommandRow[]): Position["words"] {
@@ -65,4 +68,12 @@ export function valueOptions(positions: readonly Position[]): readonly OptionRow
 /** Options whose values are known, with the values. */
 export function choiceOptions(positions: readonly Position[]): readonly OptionRow[] {
   return valueOptions(positions).filter(({ choices }) => choices !== undefined);
+}
+
+/** Options whose value is a queue, wherever they may stand. */
+export function queueOptions(positions: readonly Position[]): readonly OptionRow[] {
+  const all = positions.flatMap(({ options }) => options);
+  return valueOptions(positions).filter(({ name }) =>
+    all.every((option) => option.name !== name || option.isQueue === true),
+  );
 }

@@ -1,17 +1,19 @@
 /** Completion for zsh: `source <(codeq completion zsh)`, or a file `_codeq` on the fpath. */
 import type { CommandRow } from "../command.ts";
-import { choiceOptions, positionsOf, valueOptions } from "./positions.ts";
+import { choiceOptions, positionsOf, queueOptions, valueOptions } from "./positions.ts";
 
 export function zshCompletion(rows: readonly CommandRow[]): string {
   const positions = positionsOf(rows);
   const values = valueOptions(positions).map(({ name }) => `--${name}`);
-  const branches = positions.map(({ path, words, options, choices }) => {
+  const queues = queueOptions(positions).map(({ name }) => `--${name}`);
+  const branches = positions.map(({ path, words, options, choices, takesQueue }) => {
     const all = [
       ...words.map(({ word, about }) => offer(word, about)),
       ...choices.map((choice) => offer(choice, "")),
     ];
     const flags = options.map(({ name, about }) => offer(`--${name}`, about));
-    return `    "${path}") offers=(${all.join(" ")}) flags=(${flags.join(" ")}) ;;`;
+    const asks = takesQueue ? " queues=1" : "";
+    return `    "${path}") offers=(${all.join(" ")}) flags=(${flags.join(" ")})${asks} ;;`;
   });
   const steps = positions.filter(({ path }) => path !== "").map(({ path }) => stepOf(path));
   return `#compdef codeq
@@ -33,13 +35,17 @@ ${steps.join("\n")}
 ${choiceOptions(positions)
   .map(({ name, choices = [] }) => `    --${name}) compadd -- ${choices.join(" ")}; return ;;`)
   .join("\n")}
+    ${queues.join("|")}) compadd -- \${(f)"$(codeq queues --names 2>/dev/null)"}; return ;;
     ${values.join("|")}) _files; return ;;
   esac
   local -a offers flags
+  local queues=""
   case "$trail" in
 ${branches.join("\n")}
   esac
-  [[ "\${words[CURRENT]}" = -* ]] && offers=("\${flags[@]}")
+  if [[ "\${words[CURRENT]}" = -* ]]; then offers=("\${flags[@]}")
+  elif [[ -n "$queues" ]]; then offers+=(\${(f)"$(codeq queues --names 2>/dev/null)"})
+  fi
   _describe -t commands codeq offers || _files
 }
 if [[ "\${funcstack[1]}" = "_codeq" ]]; then _codeq "$@"; else compdef _codeq codeq; fi
