@@ -32,6 +32,19 @@ test("a backup is written, verified and restored to a server that has the tasks"
   );
   const more = await cli.run("backup", "create", "daily", ...at, "--json");
   assert.equal(JSON.parse(more.output).files[0].kind, "log");
+  const file = join(directory.path, "codeq.backup");
+  const stored = await cli.run("backup", "--to", file, ...at);
+  assert.match(
+    stored.output,
+    /^control: everything, \d+ items, [\d.]+ \w+\nstored in /,
+    stored.errors,
+  );
+  assert.match(stored.errors, /^files of tasks are not part of it/);
+  const added = await cli.run("backup", "--to", file, ...at, "--json");
+  assert.equal(JSON.parse(added.output).files[0].kind, "log", added.errors);
+  const sound = await cli.run("backup", "verify", file);
+  assert.match(sound.output, /^sound: 1 store, /, sound.errors);
+  assert.equal((await cli.run("backup", ...at)).code, 2);
   const bad = await cli.run("backup", "create", "../x", ...at);
   assert.equal(bad.code, 11, bad.errors);
   await server.stop();
@@ -42,7 +55,7 @@ test("a backup is written, verified and restored to a server that has the tasks"
   const early = await cli.run("restore", from, "--data-dir", into, "--at", "2020-01-01T00:00:00Z");
   assert.equal(early.code, 11);
   assert.match(early.errors, /the backup begins at .*; choose a later moment/);
-  const restored = await cli.run("restore", from, "--data-dir", into);
+  const restored = await cli.run("restore", file, "--data-dir", into);
   assert.match(restored.output, /^restored to .*restored: 1 store, /, restored.errors);
   const used = await cli.run("restore", from, "--data-dir", dataDir);
   assert.equal(used.code, 11);

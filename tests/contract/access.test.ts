@@ -222,6 +222,12 @@ const table: Readonly<Record<string, Row>> = {
     ok: 201,
     foreign: 201,
   },
+  "GET /v1/codeq/admin/backup": {
+    access: "operator",
+    path: () => "/v1/codeq/admin/backup",
+    ok: 200,
+    foreign: 200,
+  },
   "GET /v1/codeq/admin/series": {
     access: "viewer",
     path: () => "/v1/codeq/admin/series",

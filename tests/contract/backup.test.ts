@@ -1,9 +1,12 @@
 /** Backups of a running server, and data directories made from them. */
 import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
 import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import test, { type TestContext } from "node:test";
+import { positionsIn, receiveBackup } from "../../packages/server/src/store/receive-backup.ts";
 import { restoreBackup, verifyBackup } from "../../packages/server/src/store/restore-backup.ts";
 import { type Reply, type RunningServer, setup, World } from "./setup.ts";
 
@@ -108,6 +111,87 @@ test("a backup that is damaged, cut off or not whole is refused, and nothing is 
   const inUse = { directory, dataDir: server.config.dataDir, atMs: end };
   await assert.rejects(restoreBackup(inUse), /is not empty; restore into a new directory/);
   await assert.rejects(verifyBackup(await folder(t)), /there is no backup in/);
+});
+
+/** Stores what the server sends, behind what is there. */
+async function stored(server: RunningServer, to: string, isFull = false): Promise<string[]> {
+  const positions = Object.entries(isFull ? {} : await positionsIn(to));
+  const since = positions.map(([name, at]) => `${name}:${at.identity}:${at.index}`).join(",");
+  const reply = await server.app.inject({
+    method: "GET",
+    url: `/v1/codeq/admin/backup?since=${since}`,
+    headers: { authorization: "Bearer operator" },
+  });
+  assert.equal(reply.statusCode, 200, reply.body);
+  const pieces = Readable.from([reply.rawPayload]);
+  const { files } = await receiveBackup({ to, pieces, isFull, onBytes: () => {} });
+  return files.map(({ kind }) => kind);
+}
+
+for (const form of ["file", "folder"] as const) {
+  test(`a backup is sent to a ${form}, continued there, and restored to a moment`, async (t) => {
+    const { server } = await prepared(t);
+    const to = join(await folder(t), form === "file" ? "x.backup" : "x/");
+    const first = await server.create({ command: "mail", payload: { text: "x".repeat(3000) } });
+    const kinds = await stored(server, to);
+    assert.ok(kinds.every((kind) => kind === "full"));
+    await server.clock.advance(1000);
+    const second = await server.create({ command: "mail" });
+    const atMs = server.clock.nowMs();
+    await server.clock.advance(1000);
+    const third = await server.create({ command: "mail" });
+    assert.ok((await stored(server, to)).every((kind) => kind === "log"));
+    assert.equal((await verifyBackup(to)).stores.length, kinds.length);
+    const dataDir = join(await folder(t), "data");
+    await restoreBackup({ directory: to, dataDir, atMs });
+    const next = await opened(t, dataDir);
+    const found = [];
+    for (const id of [first, second, third]) found.push((await next.get(`/tasks/${id}`)).status);
+    assert.deepEqual(found, [200, 200, 404]);
+    assert.equal((await next.stats("mail")).ready, 2);
+    // The log of another server does not continue it.
+    assert.ok((await stored(next, to)).every((kind) => kind === "full"));
+    const again = join(await folder(t), "data");
+    await restoreBackup({ directory: to, dataDir: again, atMs: end });
+  });
+}
+
+test("a file that is damaged or cut off is refused, and a cut one is mended by the next backup", async (t) => {
+  const { server } = await prepared(t);
+  const to = join(await folder(t), "x.backup");
+  await server.create();
+  await stored(server, to);
+  const whole = await readFile(to);
+  await server.create();
+  await stored(server, to);
+  const both = await readFile(to);
+  assert.deepEqual(both.subarray(0, whole.length), whole);
+  for (const at of [10, whole.length >> 1, whole.length + 20]) {
+    const flipped = Buffer.from(both);
+    flipped[at] = (flipped[at] as number) ^ 1;
+    await writeFile(to, flipped);
+    await assert.rejects(verifyBackup(to), /damaged|not complete|not a backup/);
+  }
+  await writeFile(to, both.subarray(0, both.length - 3));
+  await assert.rejects(verifyBackup(to), /is not complete: .* cut the file to \d+ bytes/);
+  await stored(server, to);
+  await verifyBackup(to);
+  const cutOff = Readable.from([whole.subarray(0, -1)]);
+  const cut = { to: `${to}2`, pieces: cutOff, isFull: false, onBytes: () => {} };
+  await assert.rejects(receiveBackup(cut), /did not arrive whole/);
+  assert.equal(existsSync(`${to}2`) || existsSync(`${to}2.unfinished`), false);
+  await writeFile(to, "");
+  await assert.rejects(verifyBackup(to), /there is no backup in/);
+});
+
+test("where a backup goes on from is checked", async (t) => {
+  const { server } = await prepared(t);
+  for (const since of ["x", "control", "control:1", "control:-1:2", "../x:1:2"]) {
+    const path = `/admin/backup?since=${encodeURIComponent(since)}`;
+    const reply = await server.get(path, "operator");
+    assert.equal(reply.status, 400, reply.text);
+    assert.match(reply.json.error, /^invalid 'since' \(<store>:<identity>:<record>/);
+  }
 });
 
 test("a name that leads elsewhere is refused", async (t) => {

@@ -16,7 +16,7 @@ const promised = [
   ...["webhooks log", "webhooks failed", "webhooks redeliver", "webhooks endpoints"],
   ...["webhooks enable", "webhooks secrets", "webhooks rotate", "webhooks revoke"],
   ...["artifacts list", "artifacts get"],
-  ...["backup create", "backup verify", "restore"],
+  ...["backup", "backup create", "backup verify", "restore"],
   ...["cluster dev", "cluster status"],
   ...[
     "tasks",

@@ -39,6 +39,22 @@ export interface BackupEnd {
   readonly index: number;
 }
 
+/** Up to where a backup of a store reaches. */
+export interface BackupPosition {
+  /** Of the store; undefined when it is not known. */
+  readonly identity?: number | undefined;
+  readonly index: number;
+}
+
+/** One of several backups that stand one after the other. */
+export interface BackupSection {
+  readonly head: BackupHead;
+  readonly end: BackupEnd;
+  /** Where it begins, and how long it is. */
+  readonly start: number;
+  readonly bytes: number;
+}
+
 export type BackupItem =
   | { readonly is: "head"; readonly head: BackupHead }
   | { readonly is: "entry"; readonly key: string; readonly value: Buffer }
@@ -77,47 +93,90 @@ export async function* readBackup(
   name: string,
 ): AsyncGenerator<BackupItem> {
   const frames = new Frames(name);
-  for await (const piece of pieces) yield* frames.take(piece);
-  frames.end();
+  for await (const piece of pieces) {
+    yield* frames.take(piece);
+    if (frames.hasEnded && frames.rest.length > 0) throw damaged(name);
+  }
+  if (!frames.hasEnded) throw damaged(name);
+}
+
+/**
+ * Where each of several backups begins and ends that stand one after the other. Throws `corrupt` at the first
+ * byte that was not written like this. Answers how many bytes stand behind the last complete one.
+ */
+export async function* readSections(
+  pieces: AsyncIterable<Buffer>,
+  name: string,
+): AsyncGenerator<BackupSection, number> {
+  let frames = new Frames(name);
+  let start = 0;
+  for await (const piece of pieces) {
+    for (let rest = piece; rest.length > 0; ) {
+      for (const _ of frames.take(rest)) {
+        // Only where it ends counts here.
+      }
+      const section = frames.section(start);
+      if (section === undefined) break;
+      yield section;
+      start += section.bytes;
+      ({ rest } = frames);
+      frames = new Frames(name);
+    }
+  }
+  return frames.taken + frames.rest.length;
 }
 
 class Frames {
   readonly #name: string;
-  #rest: Buffer = Buffer.alloc(0);
+  /** What was not taken: a part of a frame, or what stands behind the end. */
+  rest: Buffer = Buffer.alloc(0);
+  /** Bytes of the frames so far. */
+  taken = 0;
+  #head: BackupHead | undefined;
+  #end: BackupEnd | undefined;
   #items = 0;
-  #hasEnded = false;
 
   constructor(name: string) {
     this.#name = name;
   }
 
+  get hasEnded(): boolean {
+    return this.#end !== undefined;
+  }
+
+  /** What was taken, when that is a whole backup. */
+  section(start: number): BackupSection | undefined {
+    if (this.#end === undefined) return undefined;
+    if (this.#head === undefined) throw damaged(this.#name);
+    return { head: this.#head, end: this.#end, start, bytes: this.taken };
+  }
+
+  /** Up to the end, if it is in the piece. */
   *take(piece: Buffer): Generator<BackupItem> {
-    this.#rest = this.#rest.length === 0 ? piece : Buffer.concat([this.#rest, piece]);
+    this.rest = this.rest.length === 0 ? piece : Buffer.concat([this.rest, piece]);
     for (let bytes = this.#nextBytes(); bytes > 0; bytes = this.#nextBytes()) {
-      const item = decode(this.#rest.subarray(4, bytes), this.#name);
-      this.#rest = this.#rest.subarray(bytes);
+      const item = decode(this.rest.subarray(4, bytes), this.#name);
+      this.rest = this.rest.subarray(bytes);
+      this.taken += bytes;
       this.#count(item);
       yield item;
     }
   }
 
-  end(): void {
-    if (this.#rest.length > 0 || !this.#hasEnded) throw damaged(this.#name);
-  }
-
-  /** Of the next frame; 0 when it has not been read whole. */
+  /** Of the next frame; 0 when it has not been read whole, and behind the end. */
   #nextBytes(): number {
-    if (this.#rest.length < 4) return 0;
-    const length = this.#rest.readUInt32LE(0);
-    if (length > lengthMax || this.#hasEnded) throw damaged(this.#name);
+    if (this.rest.length < 4 || this.#end !== undefined) return 0;
+    const length = this.rest.readUInt32LE(0);
+    if (length > lengthMax) throw damaged(this.#name);
     const bytes = length + frameExtraBytes;
-    return this.#rest.length < bytes ? 0 : bytes;
+    return this.rest.length < bytes ? 0 : bytes;
   }
 
   #count(item: BackupItem): void {
     if (item.is === "entry" || item.is === "record") this.#items += 1;
+    if (item.is === "head") this.#head = item.head;
     if (item.is !== "end") return;
-    this.#hasEnded = true;
+    this.#end = item.end;
     if (item.end.items !== this.#items) throw damaged(this.#name);
   }
 }

@@ -12,7 +12,7 @@
  * States: open, full (leaves when there is space again), failed and closed (left by no one).
  */
 import { fullBackup, logBackup } from "./backup.ts";
-import type { BackupEnd } from "./backup-format.ts";
+import type { BackupEnd, BackupPosition } from "./backup-format.ts";
 import type { Op } from "./batch-codec.ts";
 import type { EngineOptions, EngineState, EngineStats } from "./engine-options.ts";
 import { FaultError } from "./fault.ts";
@@ -318,7 +318,7 @@ export class Engine implements AsyncDisposable {
    */
   async backup(
     store: string,
-    after: number | undefined,
+    after: BackupPosition | undefined,
   ): Promise<AsyncGenerator<Buffer, BackupEnd> | undefined> {
     await this.flushNow();
     const { kv, log, identity = 0, clock } = this.#options;
@@ -330,10 +330,12 @@ export class Engine implements AsyncDisposable {
       this.#heldFrom = index + 1;
       return fullBackup(cursor, { ...head, kind: "full", index });
     }
-    if (after + 1 < log.firstIndex || after > log.lastIndex) return undefined;
-    const records = log.readFrom(after + 1);
+    const isOther = after.identity !== undefined && after.identity !== identity;
+    if (isOther || after.index + 1 < log.firstIndex || after.index > log.lastIndex)
+      return undefined;
+    const records = log.readFrom(after.index + 1);
     const last = log.lastIndex;
-    return logBackup(records, { ...head, kind: "log", index: after }, (index) => {
+    return logBackup(records, { ...head, kind: "log", index: after.index }, (index) => {
       this.#heldFrom = Math.max(index, last) + 1;
     });
   }

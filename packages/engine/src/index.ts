@@ -1,4 +1,10 @@
-export type { BackupEnd, BackupHead } from "./backup-format.ts";
+export {
+  type BackupEnd,
+  type BackupHead,
+  type BackupPosition,
+  type BackupSection,
+  readSections,
+} from "./backup-format.ts";
 export { create, type DecodedOp, type Op, opKinds, put, remove } from "./batch-codec.ts";
 export type { Disk, DiskDone, DiskFile } from "./disk/disk.ts";
 export { NodeDisk } from "./disk/node-disk.ts";

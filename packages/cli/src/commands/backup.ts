@@ -1,9 +1,10 @@
 /** `backup` and `restore`: copies a running server, and creates a data directory from the copy. */
 import type { Call } from "../call.ts";
-import { CliError } from "../cli-error.ts";
+import { CliError, usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { dataDirectoryOf } from "../local/data-directory.ts";
 import { serverConfig } from "../local/server-config.ts";
+import { ProgressBar } from "../terminal/progress-bar.ts";
 import { bytes, count, counted } from "../terminal/units.ts";
 
 /** A large store takes its time. */
@@ -31,6 +32,42 @@ export async function create(call: Call): Promise<number> {
   for (const file of files) call.print(`${file.store}/${file.file}  ${bytes(file.bytes)}`);
   call.print(`written to ${directory} on the server`);
   return exitCodes.ok.code;
+}
+
+/** Reads a backup over the network, and stores it here. */
+export async function store(call: Call): Promise<number> {
+  const { positionsIn, receiveBackup, FaultError } = await import("@codeq/server/data-dir");
+  const to = call.options.text("to");
+  if (to === undefined) {
+    throw usageError(
+      "--to is missing: the file or the folder of the backup",
+      "codeq backup create <name> writes one on the machine of the server",
+    );
+  }
+  const isFull = call.options.has("full");
+  try {
+    const since = isFull ? {} : await positionsIn(to);
+    const known = Object.entries(since).map(([name, at]) => `${name}:${at.identity}:${at.index}`);
+    const query = known.length === 0 ? "" : `?since=${encodeURIComponent(known.join(","))}`;
+    const pieces = await (await call.api()).download(`/admin/backup${query}`);
+    const { clock, errors: output } = call.host;
+    using bar = new ProgressBar({ output, clock, title: "received bytes", total: undefined });
+    const onBytes = (received: number): void => bar.set(received);
+    const { files } = await receiveBackup({ to, pieces, isFull, onBytes });
+    if (call.json) call.printJson({ to, files });
+    else {
+      for (const file of files) {
+        const kind = file.kind === "full" ? "everything" : "what happened since";
+        call.print(`${file.store}: ${kind}, ${count(file.items)} items, ${bytes(file.bytes)}`);
+      }
+      call.print(`stored in ${to}; codeq backup verify ${to} reads it as a restore would`);
+      call.note("files of tasks are not part of it: copy the artifacts of the server as well");
+    }
+    return exitCodes.ok.code;
+  } catch (error) {
+    if (!(error instanceof FaultError)) throw error;
+    throw new CliError(error.message, { exit: "refused", next: undefined });
+  }
 }
 
 export async function verify(call: Call): Promise<number> {

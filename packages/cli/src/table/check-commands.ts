@@ -110,9 +110,30 @@ export const checkCommands: readonly CommandRow[] = [
     run: async (call) => (await import("../commands/shards.ts")).migrate(call),
   },
   {
+    name: "backup",
+    group: "check",
+    about: "Stores a backup of a running server on this machine.",
+    details: [
+      "A file, or a folder when the path is one or ends with a slash. A backup that is there already is continued",
+      "with what happened since. The token has to be an operator's. Files of tasks (artifacts) are not part of it.",
+    ],
+    options: [
+      { name: "to", value: "path", about: "The file or the folder of the backup." },
+      { name: "full", about: "Everything, also when the backup could be continued." },
+    ],
+    connects: true,
+    examples: [
+      {
+        line: "backup --to codeq.backup",
+        about: "write a backup, or continue the one that is there",
+      },
+    ],
+    run: async (call) => (await import("../commands/backup.ts")).store(call),
+  },
+  {
     name: "backup create",
     group: "check",
-    about: "Writes a backup of a running server.",
+    about: "Writes a backup of a running server on the machine of the server.",
     details: [
       "Into a folder below backupDir on the machine of the server. The first one has everything; further ones",
       "with the same name have what happened since. The token has to be an operator's.",
@@ -126,7 +147,7 @@ export const checkCommands: readonly CommandRow[] = [
     name: "backup verify",
     group: "check",
     about: "Reads a backup as a restore would.",
-    arguments: [{ name: "directory", about: "The folder of the backup." }],
+    arguments: [{ name: "path", about: "The file or the folder of the backup." }],
     run: async (call) => (await import("../commands/backup.ts")).verify(call),
   },
   {
@@ -134,7 +155,7 @@ export const checkCommands: readonly CommandRow[] = [
     group: "check",
     about: "Makes a data directory from a backup.",
     details: ["The data directory has to be empty. Start the server on it afterwards."],
-    arguments: [{ name: "directory", about: "The folder of the backup." }],
+    arguments: [{ name: "path", about: "The file or the folder of the backup." }],
     options: [
       { name: "at", value: "instant", about: "As it was then; default: the end of the backup." },
     ],

@@ -22,6 +22,7 @@ import type { Exceeded } from "../config/quotas.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { Counts } from "../store/counts.ts";
 import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
+import type { BackupReading } from "../store/read-backup.ts";
 import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Topic, TopicPolicy } from "../store/topic-record.ts";
@@ -122,6 +123,8 @@ export interface Queue {
 
   /** Writes a backup of every shard into a directory of the server. */
   backup(wanted: WantedBackup): Promise<readonly WrittenBackup[]>;
+  /** A backup of every shard, one after the other, for somebody who stores it elsewhere. */
+  readBackup(reading: BackupReading): AsyncGenerator<Buffer>;
 
   /** Whether so many claims wait that no other of the tenant may. */
   isCrowded(tenantId: TenantId): boolean;

@@ -35,6 +35,7 @@ import {
 import { nackTask } from "./nack-task.ts";
 import { listPauses, pauseQueue, resumeQueue } from "./pause-queue.ts";
 import { getQueue, listQueues } from "./queue-counts.ts";
+import { readBackup } from "./read-backup.ts";
 import { revokeApiKey } from "./revoke-api-key.ts";
 import { submitResult, submitResults } from "./submit-result.ts";
 import {
@@ -93,6 +94,7 @@ export const operations = {
   listFailureGroups,
   triageFailures,
   createBackup,
+  readBackup,
   createJob,
   listJobs,
   getJob,

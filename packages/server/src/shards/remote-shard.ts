@@ -24,6 +24,7 @@ import type {
   Waiter,
 } from "../broker/verbs.ts";
 import type { Exceeded } from "../config/quotas.ts";
+import type { BackupReading } from "../store/read-backup.ts";
 import type { TaskEvent } from "../telemetry/feed.ts";
 import type { ShardLink } from "./link.ts";
 import { MessageReader, MessageWriter } from "./message.ts";
@@ -193,6 +194,27 @@ export class RemoteShard {
    * Asks what travels as JSON. `signal` ends the waiting, not the answer; `onCall` hears the number of
    * the call.
    */
+  async *readBackup({ reader, since }: BackupReading): AsyncGenerator<Buffer> {
+    const store = `shard-${this.number}`;
+    const wanted = { store, since: since[store] };
+    let isOver = false;
+    try {
+      for (let pieces = 0; ; pieces += 1) {
+        const piece = await this.ask<"backupPiece", string | null>("backupPiece", [
+          reader,
+          wanted,
+          pieces,
+        ]);
+        isOver = piece === null;
+        if (piece === null) return;
+        yield Buffer.from(piece, "base64");
+      }
+    } finally {
+      // Its reader has gone; that the shard has as well does not matter.
+      if (!isOver) this.ask("endBackup", []).catch(() => {});
+    }
+  }
+
   ask<Name extends keyof Questions, T>(
     name: Name,
     given: Questions[Name],

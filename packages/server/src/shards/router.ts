@@ -71,6 +71,7 @@ import type { Clock } from "../clock.ts";
 import type { Exceeded, Quotas } from "../config/quotas.ts";
 import { addCounts, type Counts, noCounts } from "../store/counts.ts";
 import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
+import type { BackupReading } from "../store/read-backup.ts";
 import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Topic, TopicPolicy } from "../store/topic-record.ts";
@@ -550,6 +551,10 @@ export class Router implements Queue, AsyncDisposable {
       ]),
     );
     return (await Promise.all(asked)).flat();
+  }
+
+  async *readBackup(reading: BackupReading): AsyncGenerator<Buffer> {
+    for (const shard of this.#shards) yield* shard.readBackup(reading);
   }
 
   isCrowded(tenantId: TenantId): boolean {

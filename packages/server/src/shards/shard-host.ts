@@ -21,6 +21,7 @@ import type {
   Waiter,
 } from "../broker/verbs.ts";
 import type { QueuePause } from "../store/pause-record.ts";
+import { OpenBackups, type ReadBackup } from "../store/read-backup.ts";
 import type { SeriesName } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
 import type { Topic, TopicPolicy } from "../store/topic-record.ts";
@@ -97,12 +98,15 @@ export interface Questions {
   setTriage: [tenantId: TenantId, group: string, triage: Triage | null];
   webhooks: [verb: WebhookVerb, given: readonly unknown[]];
   backup: [wanted: WantedBackup];
+  backupPiece: [reader: string, wanted: ReadBackup, pieces: number];
+  endBackup: [];
   scrape: [];
 }
 
 export class ShardHost {
   readonly #parts: ShardHostParts;
   readonly #out: MessageWriter = new MessageWriter();
+  readonly #backups: OpenBackups;
   readonly #queues: Set<QueueState> = new Set();
   /** Tenants that have something stored, to be told with the queues. */
   #storing: readonly TenantId[] = [];
@@ -127,6 +131,7 @@ export class ShardHost {
 
   private constructor(parts: ShardHostParts, storing: readonly TenantId[]) {
     this.#parts = parts;
+    this.#backups = new OpenBackups(parts.broker.store);
     this.#noteAll(storing);
     this.tellState();
   }
@@ -351,6 +356,8 @@ export class ShardHost {
         return (await run(...args)) ?? null;
       },
       backup: (wanted) => broker.backup(wanted),
+      backupPiece: (...of) => this.#backups.next(...of),
+      endBackup: () => this.#backups.close().then(() => null),
       scrape,
     };
     return (answers[name] as (...of: unknown[]) => unknown)(...(given as unknown[]));

@@ -1,5 +1,5 @@
 /** Creates a data directory from a backup, or verifies a backup by reading it the same way. */
-import { createReadStream, existsSync } from "node:fs";
+import { createReadStream, existsSync, statSync } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
@@ -10,7 +10,8 @@ import {
   readHead,
   restoreStore,
 } from "@codeq/engine";
-import { backupFiles } from "./write-backup.ts";
+import { storesInFile } from "./backup-container.ts";
+import { backupFiles, storeNames } from "./write-backup.ts";
 
 export interface RestoredBackup {
   readonly stores: readonly {
@@ -22,7 +23,7 @@ export interface RestoredBackup {
   readonly lastMs: number;
 }
 
-/** Throws when a file is damaged, missing or does not continue the one before it. */
+/** Of a file or a folder. Throws when something is damaged, missing or does not continue what is before it. */
 export async function verifyBackup(directory: string): Promise<RestoredBackup> {
   return restoreAll(directory, undefined, Number.MAX_SAFE_INTEGER);
 }
@@ -48,17 +49,15 @@ export async function restoreBackup(parts: {
 }
 
 async function restoreAll(
-  directory: string,
+  path: string,
   dataDir: string | undefined,
   atMs: number,
 ): Promise<RestoredBackup> {
-  const stores = await storesIn(directory);
+  const stores = await storesIn(path);
   const restored: (RestoredStore & { readonly store: string })[] = [];
-  for (const store of stores) {
-    const files = await filesOf(join(directory, store));
+  for (const [store, files] of stores) {
     const target = dataDir && join(dataDir, store === "control" ? "" : store);
-    const isAlone = stores.length === 1;
-    const done = await restoreOne(files, isAlone ? dataDir : target, atMs);
+    const done = await restoreOne(files, stores.size === 1 ? dataDir : target, atMs);
     restored.push({ ...done, store });
   }
   return {
@@ -68,11 +67,19 @@ async function restoreAll(
 }
 
 /** The store at the root first. */
-async function storesIn(directory: string): Promise<readonly string[]> {
-  const found = existsSync(directory) ? await readdir(directory) : [];
-  const stores = found.filter((name) => name === "control" || /^shard-\d+$/.test(name)).sort();
-  if (stores[0] === "control") return stores;
-  throw new FaultError("format", `there is no backup in ${directory}`);
+async function storesIn(path: string): Promise<ReadonlyMap<string, readonly BackupFile[]>> {
+  const isFile = existsSync(path) && statSync(path).isFile();
+  const stores = isFile ? await storesInFile(path) : await storesInFolder(path);
+  if (stores.has("control")) return stores;
+  throw new FaultError("format", `there is no backup in ${path}`);
+}
+
+async function storesInFolder(directory: string): Promise<Map<string, readonly BackupFile[]>> {
+  const stores = new Map<string, readonly BackupFile[]>();
+  for (const store of existsSync(directory) ? await storeNames(directory) : []) {
+    stores.set(store, await filesOf(join(directory, store)));
+  }
+  return stores;
 }
 
 async function filesOf(folder: string): Promise<readonly BackupFile[]> {

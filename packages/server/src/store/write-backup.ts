@@ -31,7 +31,7 @@ export async function writeBackup(store: Store, wanted: WantedBackup): Promise<W
   const folder = join(wanted.directory, wanted.store);
   await mkdir(folder, { recursive: true, mode: 0o750 });
   const last = wanted.isFull ? undefined : (await backupFiles(folder)).at(-1);
-  const continued = last && (await store.backup(wanted.store, last.last));
+  const continued = last && (await store.backup(wanted.store, { index: last.last }));
   const kind = continued === undefined ? "full" : "log";
   const pieces = continued ?? (await store.backup(wanted.store, undefined));
   const temporary = join(folder, "unfinished");
@@ -54,7 +54,7 @@ export async function writeBackup(store: Store, wanted: WantedBackup): Promise<W
     await file.close();
   }
   const from = kind === "full" ? index : (last?.last ?? 0);
-  const name = `${numbered(from)}-${numbered(index)}.${kind}`;
+  const name = backupName({ kind, index: from }, { index });
   await rename(temporary, join(folder, name));
   const directory = await open(folder, "r");
   await directory.sync();
@@ -81,6 +81,20 @@ export async function backupFiles(folder: string): Promise<readonly BackupFileNa
   found.sort((a, b) => a.last - b.last || a.first - b.first || (a.kind === "full" ? -1 : 1));
   const start = found.findLastIndex(({ kind }) => kind === "full");
   return start < 0 ? [] : found.slice(start);
+}
+
+/** The head of a full one says where the kv is, which is also where it ends. */
+export function backupName(
+  { kind, index: first }: { readonly kind: "full" | "log"; readonly index: number },
+  { index: last }: { readonly index: number },
+): string {
+  return `${numbered(first)}-${numbered(last)}.${kind}`;
+}
+
+/** The stores that a folder has backups of, the store of everything else first. */
+export async function storeNames(directory: string): Promise<readonly string[]> {
+  const found = await readdir(directory);
+  return found.filter((name) => name === "control" || /^shard-\d+$/.test(name)).sort();
 }
 
 function numbered(index: number): string {

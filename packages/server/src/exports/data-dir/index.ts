@@ -15,5 +15,6 @@ export {
   type MigrationProgress,
   migrateShards,
 } from "../../start/migrate-shards.ts";
+export { positionsIn, receiveBackup } from "../../store/receive-backup.ts";
 export { restoreBackup, verifyBackup } from "../../store/restore-backup.ts";
 export { type SalvagedTask, salvageTasks } from "../../store/salvage-tasks.ts";

@@ -1,7 +1,9 @@
-/** The route of backups. */
+/** The routes of backups. */
+import { Readable } from "node:stream";
 import { operations } from "../../operations/index.ts";
 import { BackupBody } from "./bodies.ts";
 import type { BodyOf } from "./json-body.ts";
+import { textField } from "./query.ts";
 import { json, route } from "./route.ts";
 
 export const backupRoutes = [
@@ -22,5 +24,29 @@ export const backupRoutes = [
       return { ok: true, value: { name, isFull: full ?? false } };
     },
     reply: (created) => json(JSON.stringify(created), 201),
+  }),
+  route({
+    method: "GET",
+    path: "/v1/codeq/admin/backup",
+    operation: operations.readBackup,
+    name: "readBackup",
+    summary: "Read a backup while the server runs",
+    about:
+      "What `codeq backup --to` stores: the backups of all stores of the server, one after the other. With `since` " +
+      "it is what happened after an earlier one, when the log still reaches back so far. Files of tasks are not in it.",
+    query: {
+      since: textField(
+        "Where the earlier backup ends: `<store>:<identity>:<record>` of each store, separated by commas.",
+      ),
+    },
+    refusals: ["invalid_argument"],
+    replies: { 200: { about: "The backup.", type: "application/octet-stream" } },
+    waits: () => true,
+    input: ({ query }) => ({ ok: true, value: { since: String(query["since"] ?? "") } }),
+    reply: (pieces) => ({
+      status: 200,
+      body: Readable.from(pieces, { objectMode: false }),
+      headers: { "content-type": "application/octet-stream", "cache-control": "no-store" },
+    }),
   }),
 ] as const;

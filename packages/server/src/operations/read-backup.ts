@@ -1,0 +1,49 @@
+/** Gives a backup of the running server to a caller who stores it: all tenants, tasks, API keys and audit records. */
+import type { BackupPosition } from "@codeq/engine";
+import { readBackup as readStore } from "../store/read-backup.ts";
+import { type Answer, type Operation, refusal, type Server } from "./operation.ts";
+
+export interface ReadBackupInput {
+  /** Where an earlier backup ends: `<store>:<identity>:<record>` of each store; empty for everything. */
+  readonly since: string;
+}
+
+const readerBytes = 8;
+const pattern = /^(control|shard-\d{1,5}):(\d{1,16}):(\d{1,16})$/;
+
+export const readBackup: Operation<ReadBackupInput, AsyncGenerator<Buffer>> = {
+  name: "read_backup",
+  access: "operator",
+  scope: undefined,
+  rate: { scope: "admin", operation: "tasks" },
+  audit: { of: "all", target: ({ since }) => (since === "" ? "full" : "since") },
+  run: (server, _call, { since }) => {
+    const read = sinceOf(since);
+    return read.ok ? { ok: true, value: piecesOf(server, read.value) } : read;
+  },
+};
+
+async function* piecesOf(
+  { queue, backupControl, randomBytes }: Server,
+  since: Readonly<Record<string, BackupPosition>>,
+): AsyncGenerator<Buffer> {
+  if (backupControl !== undefined) {
+    yield* readStore(backupControl.store, { store: "control", since: since["control"] });
+  }
+  const id = Buffer.alloc(readerBytes);
+  randomBytes(id);
+  yield* queue.readBackup({ reader: id.toString("hex"), since });
+}
+
+function sinceOf(text: string): Answer<Readonly<Record<string, BackupPosition>>> {
+  const since: Record<string, BackupPosition> = {};
+  for (const part of text === "" ? [] : text.split(",")) {
+    const [, store, identity, index] = pattern.exec(part) ?? [];
+    if (store === undefined) {
+      const rule = "<store>:<identity>:<record>, separated by commas";
+      return refusal("invalid_argument", `invalid 'since' (${rule})`);
+    }
+    since[store] = { identity: Number(identity), index: Number(index) };
+  }
+  return { ok: true, value: since };
+}
