@@ -73,8 +73,10 @@ test("a producer hears what happens to its task until it has ended", async (t) =
   assert.deepEqual([first.id, first.status], [id, "PENDING"]);
   assert.deepEqual(
     events.map(({ event }) => event),
-    ["claimed", "progress", "log", "retried", "promoted", "claimed", "completed"],
+    ["claimed", "progress", "log", "retried", "promoted", "claimed", "completed", "result"],
   );
+  const told = events.at(-1);
+  assert.deepEqual([told.taskId, told.status, told.result], [id, "COMPLETED", { ok: 1 }]);
   assert.deepEqual([events[1].percent, events[1].text], [50, "half"]);
   assert.deepEqual(events[2].lines, ["a", "b"]);
   assert.equal(server.core.feed.isHeard, false);
@@ -87,8 +89,16 @@ test("the events of a task that has ended are how it is, and those of others are
   const events = eventsIn(await watch(server, id));
   assert.deepEqual(
     events.map(({ status }) => status),
-    ["COMPLETED"],
+    ["COMPLETED", "COMPLETED"],
   );
+  assert.deepEqual([events[1].event, events[1].result], ["result", { ok: 1 }]);
+  const failed = eventsIn(await watch(server, await server.buried()));
+  assert.deepEqual([failed[1].status, failed[1].error], ["FAILED", "broken"]);
+  const large = await server.leased();
+  const body = { status: "COMPLETED", result: { text: "x".repeat(70_000) } };
+  await server.post(`/tasks/${large}/result`, body, "worker-acme");
+  const [, cut] = eventsIn(await watch(server, large));
+  assert.deepEqual([cut.status, cut.result, cut.resultOmitted], ["COMPLETED", undefined, true]);
   const path = `/v1/codeq/tasks/${id}/events`;
   assert.equal((await server.ask(path, { caller: "producer-globex" })).status, 404);
   assert.equal(server.core.feed.isHeard, false);

@@ -1,10 +1,22 @@
 /** What happens to a task, read from the server's feed. */
+import type { Artifact } from "../artifact.ts";
 import type { RunStatus } from "./run.ts";
 
 /** Something that happened to a task. */
 export interface RunEvent {
-  /** `created`, `claimed`, `progress`, `log`, `retried`, `completed`, `failed` and so on. */
-  readonly event: string;
+  readonly event:
+    | "created"
+    | "promoted"
+    | "replayed"
+    | "edited"
+    | "claimed"
+    | "completed"
+    | "failed"
+    | "retried"
+    | "released"
+    | "lease_expired"
+    | "progress"
+    | "log";
   /** When, as in RFC 3339. */
   readonly time: string;
   readonly taskId: string;
@@ -24,10 +36,25 @@ export interface RunEvent {
   readonly delaySeconds?: number;
 }
 
-/** The first one is the task as it is when somebody begins to watch. */
+/** What became of a task. */
+export interface RunResult {
+  readonly event: "result";
+  readonly taskId: string;
+  readonly status: "COMPLETED" | "FAILED";
+  /** What the handler returned, as its worker sent it; left out when it is empty. */
+  readonly result?: unknown;
+  /** The result is longer than 64 KiB; `run.result()` gives it. */
+  readonly resultOmitted?: true;
+  readonly error?: string;
+  readonly artifacts?: readonly Artifact[];
+  readonly completedAt: string;
+}
+
+/** The first one is the task as it is when somebody begins to watch, the last one its result. */
 export type TaskUpdate =
   | { readonly event: "task"; readonly task: RunStatus }
-  | (RunEvent & { readonly task?: undefined });
+  | RunEvent
+  | RunResult;
 
 /** Server-sent events out of pieces of text; what is no update of the task is passed over. */
 export async function* updatesIn(pieces: AsyncIterable<string>): AsyncGenerator<TaskUpdate> {

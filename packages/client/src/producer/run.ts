@@ -49,10 +49,13 @@ export interface Run<Output> {
   artifacts(): Promise<readonly RunArtifact[]>;
   /**
    * What happens to the task, beginning with how it is now, until it has ended: its places, the progress
-   * and the log of its handler.
+   * and the log of its handler, and at last its result.
    *
    * ```ts
-   * for await (const update of run.events()) console.log(update.event, update.percent ?? "");
+   * for await (const update of run.events()) {
+   *   if (update.event === "progress") console.log(update.percent);
+   *   if (update.event === "result") console.log(update.status, update.result);
+   * }
    * ```
    */
   events(options?: { readonly signal?: AbortSignal | undefined }): AsyncGenerator<TaskUpdate>;

@@ -2,7 +2,7 @@
  * Reports what happens to one task of the caller's tenant: its current state first, then every change until
  * it has ended.
  */
-import type { TaskId } from "@codeq/queue";
+import type { Result, TaskId } from "@codeq/queue";
 import type { ClaimedTask } from "../broker/verbs.ts";
 import type { TaskEvent } from "../telemetry/feed.ts";
 import { type Operation, refusal } from "./operation.ts";
@@ -10,6 +10,8 @@ import { OpenFeed, refusalOfFeed } from "./watch-events.ts";
 
 export interface WatchedTask extends ClaimedTask {
   readonly feed: OpenFeed;
+  /** What became of the task, once it has ended; undefined when that is gone. */
+  readonly result: () => Promise<Result | undefined>;
 }
 
 export const watchTask: Operation<{ readonly id: TaskId }, WatchedTask> = {
@@ -23,9 +25,11 @@ export const watchTask: Operation<{ readonly id: TaskId }, WatchedTask> = {
     if (refused !== undefined) return refused;
     // Opened first: whatever happens after the look is heard.
     const feed = new OpenFeed(server, call, wish);
+    const { tenantId } = call.identity;
+    const result = (): Promise<Result | undefined> => server.queue.result(tenantId, id);
     try {
-      const found = await server.queue.get(call.identity.tenantId, id);
-      if (found !== undefined) return { ok: true, value: { ...found, feed } };
+      const found = await server.queue.get(tenantId, id);
+      if (found !== undefined) return { ok: true, value: { ...found, feed, result } };
     } catch (error) {
       feed.close();
       throw error;

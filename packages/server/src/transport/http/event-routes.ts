@@ -48,7 +48,8 @@ export const eventRoutes = [
     summary: "Watch what happens to one task",
     about:
       "The first event, `task`, is the task as it is now, with its progress and its log. Then come its " +
-      "events, `progress` and `log` among them, until it has ended.",
+      "events, `progress` and `log` among them, until it has ended. The last event, `result`, is what became of it; a " +
+      "result that is longer than 64 KiB is left out and marked with `resultOmitted`.",
     params: { id: "The id of the task." },
     replies: {
       200: { about: "Server-sent events until the task has ended.", type: "text/event-stream" },
@@ -56,12 +57,16 @@ export const eventRoutes = [
     refusals: ["not_found", "too_many_feeds"],
     waits: () => true,
     input: ({ params }) => ({ ok: true, value: { id: params["id"] as TaskId } }),
-    reply: ({ feed, task, payload }, codec) => ({
+    reply: ({ feed, task, payload, result }, codec) => ({
       status: 200,
       body: new EventStream(feed, codec, {
         first: codec.taskWithHistory(task, payload),
         isOver: task.place.in === "done" || task.place.in === "dead",
         isLast: ({ event }) => event === "completed" || event === "failed",
+        result: async () => {
+          const found = await result();
+          return found && codec.resultEvent(found);
+        },
       }),
       headers: { "cache-control": "no-store", "x-accel-buffering": "no" },
     }),

@@ -27,6 +27,8 @@ export interface StreamAbout {
   readonly isOver?: boolean;
   /** Nothing comes after such an event. */
   readonly isLast?: (event: TaskEvent) => boolean;
+  /** JSON text that is told at the end as `result`; undefined when there is none. */
+  readonly result?: () => Promise<string | undefined>;
 }
 
 export class EventStream extends Readable {
@@ -38,18 +40,17 @@ export class EventStream extends Readable {
   #isWanted = false;
   #isOver = false;
 
-  readonly #isLast: (event: TaskEvent) => boolean;
+  readonly #about: StreamAbout;
 
   constructor(feed: OpenFeed, codec: JsonCodec, about: StreamAbout = {}) {
     super();
     this.#feed = feed;
     this.#codec = codec;
-    this.#isLast = about.isLast ?? (() => false);
+    this.#about = about;
     this.#hold(`retry: ${retryMs}\n\n`);
     if (about.first !== undefined) this.#hold(eventText("task", about.first));
     if (about.isOver === true) {
-      this.#isOver = true;
-      feed.close();
+      void this.#conclude();
       return;
     }
     feed.readBy({
@@ -73,13 +74,13 @@ export class EventStream extends Readable {
 
   #hear(event: TaskEvent): boolean {
     const text = eventText(event.event, this.#codec.event(event));
-    const isTaken = this.#take(text, this.#isLast(event));
-    if (this.#isOver) this.#feed.close();
+    const isTaken = this.#take(text);
+    if (isTaken && this.#about.isLast?.(event) === true) void this.#conclude();
     return isTaken;
   }
 
   /** False when there is no room for it. */
-  #take(text: string, isLast = false): boolean {
+  #take(text: string): boolean {
     const room = this.#missed > 0 ? heldCharsMax / 2 : heldCharsMax;
     if (this.#heldChars + text.length > room) {
       this.#missed += 1;
@@ -87,9 +88,19 @@ export class EventStream extends Readable {
     }
     this.#holdMissed();
     this.#hold(text);
-    this.#isOver ||= isLast;
     this.#send();
     return true;
+  }
+
+  /** Nothing more happens: tells what became of the task. */
+  async #conclude(): Promise<void> {
+    this.#feed.close();
+    // Whoever wants it asks for it: the feed has told that the task has ended.
+    const result = await this.#about.result?.().catch(() => undefined);
+    if (this.destroyed) return;
+    if (result !== undefined) this.#hold(eventText("result", result));
+    this.#isOver = true;
+    this.#send();
   }
 
   /** A reader that has something to read already needs no sign of life. */
@@ -124,7 +135,10 @@ export class EventStream extends Readable {
   #send(): void {
     if (!this.#isWanted) return;
     if (this.#held.length === 0) this.#holdMissed();
-    if (this.#held.length === 0) return;
+    if (this.#held.length === 0) {
+      if (this.#isOver) this.push(null);
+      return;
+    }
     let count = 0;
     let chars = 0;
     while (count < this.#held.length && chars < chunkChars) {
