@@ -86,6 +86,7 @@ test("a queue is paused, seen to be paused, and resumed", async (t) => {
   const paused = await cli.run("pause", "mail", "--reason", "the provider is down");
   assert.equal(paused.output, "paused mail; resume it with codeq resume mail\n", paused.errors);
   const line = /^mail is paused by \S+ since \S+: the provider is down$/m;
+  assert.equal((await cli.run("queues", "--names")).output, "mail\n");
   for (const args of [["queues"], ["queues", "mail"]]) {
     assert.match((await cli.run(...args)).output, line);
   }
@@ -142,9 +143,13 @@ test("a task that waits is moved, put off, run now, and given another priority a
   const { world } = await setup(t);
   const cli = world();
   const made = ["enqueue", "mail", '{"n":1}', "--tag", "vip", "--tag", "eu", "--delay", "1h"];
+  made.push("--ttl", "90s", "--execution-timeout", "1m");
   const id = JSON.parse((await cli.run(...made, "--json")).output).id;
   const short = id.slice(-8);
-  assert.match((await cli.run("get", short)).output, /^tags +vip, eu$/m);
+  const shown = (await cli.run("get", short)).output;
+  for (const line of [/^tags +vip, eu$/m, /^start by +\d{4}-/m, /^timeout +60 s an attempt$/m]) {
+    assert.match(shown, line);
+  }
   const edits: readonly (readonly [string[], string])[] = [
     [["move", short, "post"], "delayed until \\S+ in post, priority 0"],
     [["reschedule", short, "--delay", "2h"], "delayed until \\S+ in post, priority 0"],
@@ -211,6 +216,9 @@ test("dead letters are redriven by a job, which is listed, shown and aborted", a
   assert.equal((await watching).code, 0);
   assert.equal((await cli.run("jobs", "resume", id)).code, 11);
   assert.equal((await cli.run("jobs", "start", "delete")).code, 2);
+  assert.equal((await cli.run("jobs", "start", "move", "mail")).code, 2);
+  assert.equal((await cli.run("jobs", "start", "delete", "mail", "--to", "post")).code, 2);
+  assert.equal((await cli.run("jobs", "start", "move", "mail", "--to", "post")).code, 0);
   assert.equal((await cli.run("jobs", "start", "delete", "mail", "--place", "dead")).code, 0);
   assert.equal((await cli.run("jobs", "show", "unknown")).code, 8);
 });

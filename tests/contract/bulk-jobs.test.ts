@@ -122,6 +122,48 @@ test("waiting and running tasks are cancelled, and those that have ended are lef
   assert.equal((await server.stats("mail")).ready, 1);
 });
 
+test("waiting tasks are moved to another queue, and those that run or have ended are left alone", async (t) => {
+  const server = await setup(t);
+  await server.complete(await server.leased({ command: "mail" }));
+  const leased = await server.leased({ command: "mail" });
+  const ready = await server.create({ command: "Mail", priority: 3, tags: ["vip"] });
+  const delayed = await server.create({ command: "mail", delaySeconds: 1000 });
+  await server.create({ command: "post" });
+  const move = { action: "move", moveTo: "Post" };
+  const dry = await start(server, { ...move, all: true, dryRun: true });
+  assert.deepEqual(dry.json, { matched: 2, hasMore: false });
+  const { id, moveTo } = await begun(server, { ...move, command: "mail" });
+  assert.equal(moveTo, "Post");
+  const done = await untilIn(server, id, "done");
+  assert.deepEqual([done.matched, done.changed, done.failed], [2, 2, 0]);
+  const moved = await server.task(ready);
+  assert.deepEqual([moved.command, moved.priority, moved.tags], ["Post", 3, ["vip"]]);
+  assert.equal((await server.task(delayed)).lastKnownLocation, "DELAYED_ZSET");
+  assert.equal((await server.task(leased)).command, "mail");
+  const { ready: left, delayed: later, inProgress } = await server.stats("mail");
+  assert.deepEqual([left, later, inProgress], [0, 0, 1]);
+  const stats = await server.stats("post");
+  assert.deepEqual([stats.ready, stats.delayed], [2, 1]);
+  assert.equal((await server.claim({ commands: ["post"] })).id, ready);
+});
+
+test("a move goes on after a power failure, also when workers have begun what was moved", async (t) => {
+  const server = await setup(t, { storage: "sim-disk" });
+  for (let n = 0; n < 8; n++) await server.create({ command: "mail" });
+  const body = { action: "move", moveTo: "post", all: true, ratePerSecond: 4 };
+  const { id } = await begun(server, body);
+  for (let n = 0; n < 50 && (await server.stats("post")).ready < 4; n++) {
+    await server.clock.advance(1);
+  }
+  server.world.crash("power");
+  const next = await server.world.start();
+  t.after(() => next.stop());
+  await next.claim({ commands: ["post"] });
+  const done = await untilIn(next, id, "done");
+  assert.deepEqual([done.changed, done.failed], [8, 0]);
+  assert.deepEqual([(await next.stats("post")).ready, (await next.stats("mail")).ready], [7, 0]);
+});
+
 test("a canary goes on in larger stages while its tasks succeed", async (t) => {
   const server = await setup(t);
   await buryMany(server, 10);
@@ -191,6 +233,10 @@ test("jobs of other tenants are not there, and what makes no sense is refused", 
     { action: "delete", place: "leased" },
     { action: "delete", all: true, canary: true },
     { action: "replay", all: true, graceSeconds: 5 },
+    { action: "replay", all: true, moveTo: "post" },
+    { action: "move", all: true },
+    { action: "move", all: true, moveTo: "no/slash" },
+    { action: "move", all: true, moveTo: "post", place: "leased" },
     { action: "replay", all: true, ratePerSecond: 0 },
     { action: "replay", all: true, ratePerSecond: 1e9 },
     { action: "replay", all: true, canary: true, canaryFirst: 0 },

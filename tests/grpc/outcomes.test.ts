@@ -488,3 +488,14 @@ test("a worker hears on its stream at once that a task of its own was cancelled"
   const beat = await call.ask({ heartbeat: { taskId, extendSeconds: 600 } });
   assert.deepEqual(beat, { heartbeatAck });
 });
+
+test("a worker hears on its stream at once that a job cancelled a task of its own", async (t) => {
+  const server = await setup(t);
+  const { call, task } = await server.leased();
+  const told = call.next();
+  const job = { action: "cancel", command: "render" };
+  assert.equal((await server.api.post("/admin/jobs", job, "admin-acme")).status, 201);
+  await server.pass(1);
+  const { heartbeatAck } = await told;
+  assert.deepEqual([heartbeatAck.taskId, heartbeatAck.cancelled], [task["id"], true]);
+});

@@ -31,5 +31,10 @@ export const jobsApplyOnce: MakeChecker = ({ report }) => {
         if (kind === "replay") replays.get(id)?.pop();
       }
     },
+    recovered: ({ lost }) => {
+      for (const { kind, id } of lost.flatMap(({ events }) => events)) {
+        if (kind === "replay") replayed.delete(`${deciders.get(id) ?? ""} ${id}`);
+      }
+    },
   };
 };

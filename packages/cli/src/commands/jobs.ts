@@ -62,7 +62,13 @@ export async function show(call: Call): Promise<number> {
 /** Begins a job for the tasks that the options mean. */
 export async function start(call: Call): Promise<number> {
   const [action, command] = call.words;
-  return begin(call, { action, ...(command === undefined ? {} : { command }) });
+  const moveTo = call.options.text("to");
+  if ((action === "move") !== (moveTo !== undefined)) {
+    throw usageError(
+      moveTo === undefined ? "move needs --to <queue>" : "--to is for the action move",
+    );
+  }
+  return begin(call, { action, moveTo, ...(command === undefined ? {} : { command }) });
 }
 
 /** Replays dead letters: few first, and more while enough of them succeed. */

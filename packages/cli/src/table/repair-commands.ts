@@ -35,6 +35,7 @@ const filters: readonly OptionRow[] = [
 const ofCommand: OptionRow = {
   name: "command",
   value: "command",
+  isQueue: true,
   about: "Only tasks of this queue.",
 };
 const listing: readonly OptionRow[] = [
@@ -48,7 +49,12 @@ const bulk: readonly OptionRow[] = [
   { name: "limit", value: "number", about: "Change at most this many tasks (default: 1000)." },
   { name: "dry-run", about: "Only count the tasks; change nothing." },
 ];
-const oneQueue: ArgumentRow = { name: "command", about: "Only this queue.", optional: true };
+const oneQueue: ArgumentRow = {
+  name: "command",
+  about: "Only this queue.",
+  optional: true,
+  isQueue: true,
+};
 const jobId: ArgumentRow = { name: "id", about: "The id of a job." };
 const jobRate: OptionRow = {
   name: "rate",
@@ -242,14 +248,14 @@ export const repairCommands: readonly CommandRow[] = [
   {
     name: "jobs start",
     group: "repair",
-    about: "Replays, deletes or cancels all tasks that match, at a limited rate.",
+    about: "Replays, deletes, cancels or moves all tasks that match, at a limited rate.",
     details: [
       "The job survives restarts of the server, and changes no task twice. replay is for dead letters,",
-      "delete for tasks that have ended, cancel for those that wait or run.",
+      "delete for tasks that have ended, cancel for those that wait or run, move for those that wait.",
       administrator,
     ],
     arguments: [
-      { name: "action", about: "What to do.", choices: ["replay", "delete", "cancel"] },
+      { name: "action", about: "What to do.", choices: ["replay", "delete", "cancel", "move"] },
       oneQueue,
     ],
     options: [
@@ -261,11 +267,15 @@ export const repairCommands: readonly CommandRow[] = [
       },
       ...filters,
       { name: "all", about: "Everything that the action is for." },
+      { name: "to", value: "queue", about: "For move: the queue that the tasks go to." },
       jobRate,
       { name: "dry-run", about: "Only count the tasks; change nothing." },
     ],
     connects: true,
-    examples: [{ line: "jobs start cancel report --rate 50", about: "a whole queue, slowly" }],
+    examples: [
+      { line: "jobs start cancel report --rate 50", about: "a whole queue, slowly" },
+      { line: "jobs start move report --to report-slow", about: "to the workers of another queue" },
+    ],
     run: async (call) => (await import("../commands/jobs.ts")).start(call),
   },
   {
@@ -314,7 +324,7 @@ export const repairCommands: readonly CommandRow[] = [
     group: "repair",
     about: "Stops handing out the tasks of a queue; tasks can still be enqueued.",
     details: ["Workers keep the tasks that they hold. A pause survives restarts.", administrator],
-    arguments: [{ name: "command", about: "The queue." }],
+    arguments: [{ name: "command", about: "The queue.", isQueue: true }],
     options: [{ name: "reason", value: "text", about: "The reason, shown with the queue." }],
     connects: true,
     run: async (call) => (await import("../commands/pause.ts")).pause(call),
@@ -324,7 +334,7 @@ export const repairCommands: readonly CommandRow[] = [
     group: "repair",
     about: "Resumes a paused queue.",
     details: [administrator],
-    arguments: [{ name: "command", about: "The queue." }],
+    arguments: [{ name: "command", about: "The queue.", isQueue: true }],
     connects: true,
     run: async (call) => (await import("../commands/pause.ts")).resume(call),
   },
@@ -366,7 +376,7 @@ export const repairCommands: readonly CommandRow[] = [
     group: "repair",
     about: "Moves a waiting task to another queue.",
     details: [waits, administrator],
-    arguments: [id, { name: "command", about: "The new queue." }],
+    arguments: [id, { name: "command", about: "The new queue.", isQueue: true }],
     connects: true,
     examples: [
       { line: "move 3f2a9c1e mail-slow", about: "move a task to the back of another queue" },

@@ -281,11 +281,14 @@ test("what a handler says is shown with the task, and its producer hears it", as
   going.resolve();
   await server.runUntilIdle();
   const [first, ...rest] = await updates;
-  assert.equal(first?.task?.id, run.id);
+  assert.equal(first?.event === "task" && first.task.id, run.id);
   assert.deepEqual(
     rest.map(({ event }) => event),
-    ["progress", "log", "completed"],
+    ["progress", "log", "completed", "result"],
   );
+  const last = rest.at(-1);
+  assert.ok(last?.event === "result");
+  assert.deepEqual([last.taskId, last.status], [run.id, "COMPLETED"]);
   assert.equal((await run.status()).progress?.percent, 100);
 });
 
@@ -380,6 +383,8 @@ test("a job replays dead letters, and can be looked at, paused and aborted", asy
   assert.equal((await server.client.admin.abortJob(id)).state, "aborted");
   const jobs = await server.client.admin.jobs();
   assert.deepEqual([jobs.length, jobs[0]?.id], [1, id]);
+  const move = { action: "move", moveTo: "post", all: true } as const;
+  assert.equal((await server.client.admin.startJob(move)).moveTo, "post");
 });
 
 test("all subscriptions of the tenant are made, renewed, listed and deleted", async () => {

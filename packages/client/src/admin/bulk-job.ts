@@ -3,8 +3,11 @@ import type { TaskFilter } from "./admin-task.ts";
 
 /** What to do to which tasks. */
 export interface JobOptions {
-  /** `replay` is for dead letters, `delete` for tasks that have ended, `cancel` for all others. */
-  readonly action: "replay" | "delete" | "cancel";
+  /**
+   * `replay` is for dead letters, `delete` for tasks that have ended, `cancel` for all others, `move` for those
+   * that wait.
+   */
+  readonly action: "replay" | "delete" | "cancel" | "move";
   /** Which tasks; without it `all` has to be said. */
   readonly filter?: TaskFilter | undefined;
   readonly all?: boolean | undefined;
@@ -12,6 +15,8 @@ export interface JobOptions {
   readonly ratePerSecond?: number | undefined;
   /** For `cancel`: seconds that a worker gets to stop. */
   readonly graceSeconds?: number | undefined;
+  /** For `move`: the queue that the tasks go to. */
+  readonly moveTo?: string | undefined;
   /** For `replay`: few tasks first, and more while enough of them succeed. */
   readonly canary?: CanaryOptions | true | undefined;
 }
@@ -29,7 +34,9 @@ export interface CanaryOptions {
 /** A bulk job as it is now. */
 export interface BulkJob {
   readonly id: string;
-  readonly action: "replay" | "delete" | "cancel";
+  readonly action: "replay" | "delete" | "cancel" | "move";
+  /** The queue that the tasks are moved to. */
+  readonly moveTo?: string;
   readonly filter: Readonly<Record<string, string>>;
   /** `stopped` is a canary that met too many failures. */
   readonly state: "running" | "paused" | "done" | "aborted" | "stopped";

@@ -1,7 +1,7 @@
 /**
- * Bulk jobs: replay, delete or cancel all tasks that match a filter, at a limited rate. A job is a record, so
- * it survives restarts, and no task is changed twice by it: a piece is written down before it is begun, and
- * a task remembers the job that replayed it.
+ * Bulk jobs: replay, delete, cancel or move all tasks that match a filter, at a limited rate. A job is a
+ * record, so it survives restarts, and no task is changed twice by it: a piece is written down before it is
+ * begun, and a task remembers the job that replayed it.
  *
  *   running  leaves by pause, abort, its end, or because too much of a canary failed again
  *   paused   leaves by resume or abort
@@ -9,7 +9,7 @@
  */
 import { FaultError } from "@codeq/engine";
 import { limits } from "@codeq/protocol";
-import type { Task, TaskId, TenantId } from "@codeq/queue";
+import { queueOf, type Task, type TaskId, type TenantId } from "@codeq/queue";
 import type { Queue } from "../broker/queue.ts";
 import type { Acted, TaskAction } from "../broker/task-actions.ts";
 import { placeOf, type TaskFilter } from "../broker/task-filter.ts";
@@ -25,6 +25,7 @@ import {
 import type { Store } from "../store/store.ts";
 import { type RandomBytes, TaskIds } from "../task-ids.ts";
 import { auditEventOf } from "./audit-event.ts";
+import type { ConnectedWorkers } from "./connected-workers.ts";
 
 const pieceTasks = 200;
 const stageTasksMax = 1000;
@@ -43,6 +44,7 @@ interface BulkJobsParts {
   readonly queue: Queue;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
+  readonly workers: Pick<ConnectedWorkers, "tellCancelled">;
 }
 
 export class BulkJobs {
@@ -53,6 +55,7 @@ export class BulkJobs {
   readonly #store: Store;
   readonly #queue: Queue;
   readonly #clock: Clock;
+  readonly #workers: BulkJobsParts["workers"];
   readonly #ids: TaskIds;
   readonly #jobs: Map<string, BulkJob> = new Map();
   /** On the monotonic clock, when each running job goes on. */
@@ -64,6 +67,7 @@ export class BulkJobs {
     this.#store = parts.store;
     this.#queue = parts.queue;
     this.#clock = parts.clock;
+    this.#workers = parts.workers;
     this.#ids = new TaskIds(parts.randomBytes);
   }
 
@@ -198,6 +202,7 @@ export class BulkJobs {
     const changed: TaskId[] = [];
     for (const [at, answer] of acted.entries()) {
       const id = ids[at] as TaskId;
+      if (answer.ok) this.#tellWorker(job, answer.task);
       if (answer.ok || isDone(answer, job, wasBegun)) changed.push(id);
       else failures.push({ id, code: answer.code === "task_unknown" ? "not_found" : answer.code });
     }
@@ -224,6 +229,12 @@ export class BulkJobs {
     }
     const tookMs = this.#clock.monotonicMs() - startedMs;
     this.#plan(job.id, Math.max(0, (size * 1000) / job.perSecond - tookMs));
+  }
+
+  /** At once, on its streams, that it should stop. */
+  #tellWorker({ action }: BulkJob, { id, tenantId, place }: Task): void {
+    if (action.kind !== "cancel" || place.in !== "leased") return;
+    this.#workers.tellCancelled(tenantId, place.workerId, id);
   }
 
   /** What became of the tasks of a stage. */
@@ -304,9 +315,20 @@ export function endOfJob({
 }
 
 /** Whether the action can do anything to a task where it is. */
-export function isMeant({ place }: Task, { kind }: JobAction): boolean {
+export function isMeant({ place, command }: Task, action: JobAction): boolean {
   const hasEnded = place.in === "dead" || place.in === "done";
-  return kind === "cancel" ? !hasEnded : kind === "delete" ? hasEnded : place.in === "dead";
+  switch (action.kind) {
+    case "replay":
+      return place.in === "dead";
+    case "delete":
+      return hasEnded;
+    case "cancel":
+      return !hasEnded;
+    case "move": {
+      const isWaiting = place.in === "ready" || place.in === "delayed";
+      return isWaiting && queueOf(command) !== queueOf(action.command);
+    }
+  }
 }
 
 function filterOf({ filter }: BulkJob): TaskFilter {
@@ -318,7 +340,14 @@ function isOpen({ state }: BulkJob): boolean {
 }
 
 function actionOf({ action, id }: BulkJob): TaskAction {
-  return action.kind === "replay" ? { kind: "replay", job: id } : action;
+  switch (action.kind) {
+    case "replay":
+      return { kind: "replay", job: id };
+    case "move":
+      return { kind: "edit", edit: { command: action.command } };
+    default:
+      return action;
+  }
 }
 
 /** Whether it was done before: by this job, as the task says, or by the process before this one. */
@@ -327,7 +356,9 @@ function isDone(answer: Acted & { ok: false }, { action }: BulkJob, wasBegun: bo
   if (!wasBegun) return false;
   return (
     (action.kind === "delete" && answer.code === "task_unknown") ||
-    (action.kind === "cancel" && answer.code === "has_ended")
+    (action.kind === "cancel" && answer.code === "has_ended") ||
+    // A worker has it from the queue that it was moved to.
+    (action.kind === "move" && answer.code === "not_waiting")
   );
 }
 

@@ -16,7 +16,7 @@ import {
 import { type FilterInput, readFilter } from "./task-filter-input.ts";
 
 export interface CreateJobInput {
-  /** `replay`, `delete` or `cancel`. */
+  /** `replay`, `delete`, `cancel` or `move`. */
   readonly action: string;
   readonly filter: FilterInput;
   /** Has to be said when there is no filter. */
@@ -24,6 +24,8 @@ export interface CreateJobInput {
   /** Undefined for the default. */
   readonly ratePerSecond: number | undefined;
   readonly graceSeconds: number | undefined;
+  /** The queue that tasks are moved to. */
+  readonly moveTo: string | undefined;
   readonly canary: GivenCanary | undefined;
   /** Counts, and changes nothing. */
   readonly isDryRun: boolean;
@@ -137,14 +139,35 @@ function wantedOf(server: Server, input: CreateJobInput): Answer<Wanted> {
   return { ok: true, value };
 }
 
-function actionOf({ action, graceSeconds }: CreateJobInput): Answer<JobAction> {
+function actionOf({ action, graceSeconds, moveTo }: CreateJobInput): Answer<JobAction> {
   if (graceSeconds !== undefined && action !== "cancel") {
     return refusal("invalid_argument", "'graceSeconds' is for action cancel");
   }
-  if (action === "replay" || action === "delete") return { ok: true, value: { kind: action } };
-  if (action !== "cancel") {
-    return refusal("invalid_argument", "invalid 'action' (use replay, delete or cancel)");
+  if (moveTo !== undefined && action !== "move") {
+    return refusal("invalid_argument", "'moveTo' is for action move");
   }
+  switch (action) {
+    case "replay":
+    case "delete":
+      return { ok: true, value: { kind: action } };
+    case "cancel":
+      return cancelOf(graceSeconds);
+    case "move":
+      return moveOf(moveTo);
+    default:
+      return refusal("invalid_argument", "invalid 'action' (use replay, delete, cancel or move)");
+  }
+}
+
+function moveOf(command: string | undefined): Answer<JobAction> {
+  if (command === undefined) {
+    return refusal("invalid_argument", "'moveTo' is missing: the queue that the tasks go to");
+  }
+  if (!limits.commandPattern.test(command)) return refusal("invalid_command");
+  return { ok: true, value: { kind: "move", command } };
+}
+
+function cancelOf(graceSeconds: number | undefined): Answer<JobAction> {
   const seconds = graceSeconds ?? limits.cancelGraceSecondsDefault;
   const max = limits.cancelGraceSecondsMax;
   if (!isWithin(seconds, 0, max)) {
@@ -157,6 +180,7 @@ const places = {
   replay: ["dead"],
   delete: ["dead", "done", "failed"],
   cancel: ["ready", "delayed", "leased"],
+  move: ["ready", "delayed"],
 } as const;
 
 /** Only what was there when the job was begun. */
@@ -165,7 +189,8 @@ function filterOf({ kind }: JobAction, given: TaskFilter, nowMs: number): Answer
   if (given.place !== undefined && !known.includes(given.place)) {
     return refusal("invalid_argument", `invalid 'place': ${kind} is for ${known.join(", ")}`);
   }
-  const place = given.place ?? (kind === "cancel" ? undefined : "dead");
+  const isOpen = kind === "cancel" || kind === "move";
+  const place = given.place ?? (isOpen ? undefined : "dead");
   const createdToMs = Math.min(given.createdToMs ?? Number.MAX_SAFE_INTEGER, nowMs + 1);
   return { ok: true, value: { ...given, place, createdToMs } };
 }

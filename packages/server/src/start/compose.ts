@@ -148,9 +148,9 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     retentionMs: config.auditRetentionSeconds * 1000,
   });
   endpointWatchers.push((change) => recordDisabled(audit, change));
-  const jobs = await BulkJobs.open({ store, queue, clock, randomBytes });
-  jobs.onEnded = (job) => audit.record(endOfJob(job));
   const workers = new ConnectedWorkers(clock);
+  const jobs = await BulkJobs.open({ store, queue, clock, randomBytes, workers });
+  jobs.onEnded = (job) => audit.record(endOfJob(job));
   const cluster = opened.node;
   const subscriptions = await Subscriptions.open({ store, clock, randomBytes });
   collectSubscriptionMetrics(metrics, subscriptions);

@@ -10,7 +10,9 @@ import type { RecordWrite } from "./store.ts";
 export type JobAction =
   | { readonly kind: "replay" }
   | { readonly kind: "delete" }
-  | { readonly kind: "cancel"; readonly graceMs: number };
+  | { readonly kind: "cancel"; readonly graceMs: number }
+  /** To another queue. */
+  | { readonly kind: "move"; readonly command: string };
 
 /** `stopped` by itself, because too much failed again; the others as somebody wanted. */
 export type JobState = "running" | "paused" | "done" | "aborted" | "stopped";

@@ -17,12 +17,18 @@ export const jobRoutes = [
     path: base,
     operation: operations.createJob,
     name: "createJob",
-    summary: "Replay, delete or cancel all tasks that match",
+    summary: "Replay, delete, cancel or move all tasks that match",
     about:
       "A job goes through the tasks that match, the oldest first, at a limited rate. It survives restarts and " +
       "changes no task twice. With `canary` it replays a few tasks, waits for their outcome, goes on with more, and " +
       "stops by itself when too many fail again.",
-    refusals: ["invalid_argument", "payloads_hidden", "too_many_jobs", "overloaded"],
+    refusals: [
+      "invalid_command",
+      "invalid_argument",
+      "payloads_hidden",
+      "too_many_jobs",
+      "overloaded",
+    ],
     replies: {
       200: { about: "A dry run: how many match.", schema: "JobDryRun" },
       201: { about: "The job has begun.", schema: "Job" },
@@ -94,6 +100,7 @@ function inputOf(body: BodyOf<typeof JobBody>): CreateJobInput {
     isAll: body.all ?? false,
     ratePerSecond: body.ratePerSecond,
     graceSeconds: body.graceSeconds,
+    moveTo: body.moveTo,
     isDryRun: body.dryRun ?? false,
     canary:
       canary === true
@@ -116,6 +123,7 @@ function jobFields(job: BulkJob, codec: JsonCodec): object {
   return {
     id: job.id,
     action: job.action.kind,
+    moveTo: job.action.kind === "move" ? job.action.command : undefined,
     filter: job.asked,
     state: job.state,
     reason: job.reason === "" ? undefined : job.reason,
