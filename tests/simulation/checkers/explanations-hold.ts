@@ -1,0 +1,99 @@
+/**
+ * What is said of why a task is not delivered agrees with what claims do: a claim for the queue of a task that
+ * nothing holds gets the task as soon as it takes more than are said to be ahead of it, and one that meets
+ * what is said to hold the task does not get it. As long as nothing else happens in between.
+ */
+import { queueOf, type TaskId } from "@codeq/queue";
+import type { TaskExplanation } from "../../../packages/server/src/operations/explain-task.ts";
+import type { AnyExchange, Exchange } from "../exchange.ts";
+import type { MakeChecker } from "./checker.ts";
+
+/** Rules that keep claims from a task; without any of them it is for workers to ask. */
+const obstacles: ReadonlySet<string> = new Set(["expired", "lease_quota", "paused", "topic_limit"]);
+/** Requests that change what claims may take without changing a task. */
+const controls: ReadonlySet<string> = new Set([
+  "pauseQueue",
+  "resumeQueue",
+  "putTopic",
+  "deleteTopic",
+]);
+
+export const explanationsHold: MakeChecker = ({ world, report }) => {
+  const said = new Map<TaskId, TaskExplanation>();
+  /** What was said of the tasks that a claim is for, and has not been overtaken. */
+  const claims = new Map<number, Map<TaskId, TaskExplanation>>();
+  const controlling = new Set<number>();
+  const forget = (tenantId: string): void => {
+    for (const known of [said, ...claims.values()]) {
+      for (const [id, { task }] of known) if (task.tenantId === tenantId) known.delete(id);
+    }
+  };
+  const forgetAll = (): void => {
+    said.clear();
+    claims.clear();
+    controlling.clear();
+  };
+  const hear = ({ task, ...rest }: TaskExplanation): void => {
+    if (task.place.in === "ready" && controlling.size === 0) said.set(task.id, { task, ...rest });
+  };
+  const check = (claim: Exchange<"claimTasks">, meant: Map<TaskId, TaskExplanation>): void => {
+    if (!claim.answer.ok || claim.isAborted) return;
+    const taken = new Set(claim.answer.value.map(({ task }) => task.id));
+    for (const [id, { rule, ahead }] of meant) {
+      if (obstacles.has(rule)) {
+        if (taken.has(id)) report(`${id} was claimed although ${rule} is said to hold it`);
+      } else if (!taken.has(id) && ahead?.isAtLeast === false) {
+        const before = ahead.higher + ahead.older;
+        // One that got a part of what it asked for may have left the rest on the disk.
+        const isClear = taken.size === 0 || taken.size === claim.input.count;
+        if (rule !== "storage" && isClear && before < claim.input.count) {
+          report(
+            `a claim for ${claim.input.count} got ${taken.size} and not ${id} behind ${before}`,
+          );
+        }
+      }
+    }
+  };
+  return {
+    event: ({ kind, id, before, after }) => {
+      if (kind === "lapse") return;
+      if (kind !== "claim") forget((after ?? before)?.tenantId ?? "");
+      // The claim that has it may be the one that is checked.
+      else said.delete(id);
+    },
+    invoked: ({ number, verb, caller, input }) => {
+      if (controls.has(verb)) {
+        controlling.add(number);
+        forget(caller.tenant);
+      }
+      if (verb !== "claimTasks" || input.commands.length !== 1 || isLimited(caller)) return;
+      const name = queueOf(input.commands[0] ?? "");
+      const meant = [...said].filter(([, { task }]) => isIn(task, caller.tenant, name));
+      if (meant.length > 0) claims.set(number, new Map(meant));
+    },
+    answered: (exchange: AnyExchange) => {
+      const { number, verb } = exchange;
+      controlling.delete(number);
+      if (controls.has(verb)) forget(exchange.caller.tenant);
+      if (exchange.verb === "explainTask" && exchange.answer.ok) hear(exchange.answer.value);
+      const meant = claims.get(number);
+      claims.delete(number);
+      if (exchange.verb === "claimTasks" && meant !== undefined) check(exchange, meant);
+    },
+    died: forgetAll,
+    stalled: forgetAll,
+    recovered: forgetAll,
+    stepped: () => {
+      if (world.serving?.core.store.state !== "open") forgetAll();
+    },
+  };
+};
+
+/** May claim some commands only. */
+function isLimited({ subject }: { readonly subject: string }): boolean {
+  return subject.endsWith("picky");
+}
+
+function isIn(task: TaskExplanation["task"], tenantId: string, queue: string): boolean {
+  return task.tenantId === tenantId && queueOf(task.command) === queue;
+}
