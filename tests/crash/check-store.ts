@@ -27,7 +27,7 @@ import {
   idOf,
   numberOf,
   parseIndexKey,
-  retentionPrefix,
+  queuesPrefix,
   sequenceKey,
   storedBytesKey,
 } from "../../packages/server/src/store/keys.ts";
@@ -229,7 +229,7 @@ class Reading {
       counted.set(of, addCounts(counted.get(of) ?? noCounts(), { ...noCounts(), failed: 1 }));
     }
     for (const key of this.#indexKeys) {
-      if (key.startsWith(retentionPrefix)) continue;
+      if (!key.startsWith(queuesPrefix)) continue;
       const { queue, tenantId, kind, priority } = parseIndexKey(key);
       const of = countsKey(queue, tenantId as TenantId);
       const one = noCounts();

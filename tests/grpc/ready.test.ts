@@ -17,7 +17,7 @@ test("a task comes with every field", async (t) => {
   const createdAt = secondsOf(clock.nowMs());
   const webhook = "https://example.com/x";
   const tags = ["red"];
-  const rest = { priority: 4, webhook, maxAttempts: 7, tags };
+  const rest = { priority: 4, webhook, maxAttempts: 7, tags, timeoutSeconds: 300 };
   const fields = { command: "Render", payload: { a: [1] }, ...rest };
   const id = await server.api.create(fields);
   await server.pass(1500);
@@ -43,6 +43,7 @@ test("a task comes with every field", async (t) => {
           updatedAt,
           leaseToken: "1",
           tags,
+          timeoutSeconds: 300,
         },
       },
     },

@@ -3,7 +3,7 @@
  * It is the model that the store is compared with and the history that the checkers read. A record
  * that was not kept is taken out again, so the ledger always stands where the log stands.
  */
-import { queueOf, type Task, type TaskId } from "@codeq/queue";
+import { lapsed, queueOf, type Task, type TaskId } from "@codeq/queue";
 import { type DecodedOp, decodeBody, opKinds } from "../../packages/engine/src/batch-codec.ts";
 import { tasksPrefix } from "../../packages/server/src/store/keys.ts";
 import { decodeResult, readTask } from "../../packages/server/src/store/task-codec.ts";
@@ -18,6 +18,7 @@ export type EventKind =
   | "bury"
   | "replay"
   | "cancel"
+  | "lapse"
   | "edit"
   | "remove"
   | "other";
@@ -181,7 +182,8 @@ function kindOf(before: Task | undefined, after: Task | undefined): EventKind {
   if (after === undefined) return "remove";
   if (before === undefined) return "create";
   const move = `${before.place.in}-${after.place.in}`;
-  return kinds.get(move) ?? "other";
+  const kind = kinds.get(move) ?? "other";
+  return kind === "cancel" && after.error === lapsed ? "lapse" : kind;
 }
 
 const kinds: ReadonlyMap<string, EventKind> = new Map([

@@ -4,8 +4,9 @@
  */
 import type { Engine, EngineOptions, Group, Kv, KvBatch, Log, Row, RowCodec } from "@codeq/engine";
 import { FaultError } from "@codeq/engine";
-import { type Change, changeOf, type Task } from "@codeq/queue";
+import { type Change, changeOf, type Task, type TaskExtras } from "@codeq/queue";
 import { checksumBytes, seal, sealedEnd } from "../../packages/engine/src/kv/checked-value.ts";
+import type { Explained } from "../../packages/server/src/broker/explained.ts";
 import { eventsOf } from "../../packages/server/src/broker/feed-events.ts";
 import { GroupOutcome } from "../../packages/server/src/broker/group-outcome.ts";
 import type { QueueState } from "../../packages/server/src/broker/queue-state.ts";
@@ -37,6 +38,25 @@ function rewriteTasks(core: Core, rewrite: (task: Task) => Task): void {
   onCommit(core, (change) =>
     change.after === undefined ? change : { ...change, after: rewrite(change.after) },
   );
+}
+
+/** Has the broker read tasks with other extras than they have. */
+function readTasks({ store }: Core, different: Partial<TaskExtras>): void {
+  const read = store.task.bind(store);
+  store.task = (id) => {
+    const task = read(id);
+    if (task?.extras === undefined) return task;
+    return { ...task, extras: { ...task.extras, ...different } };
+  };
+}
+
+/** Has the broker explain tasks differently. */
+function explainWith({ broker }: Core, different: () => Partial<Explained>): void {
+  const explain = broker.explain.bind(broker);
+  broker.explain = async (of) => {
+    const explained = await explain(of);
+    return explained && { ...explained, ...different() };
+  };
 }
 
 function engineOf({ life }: World): Engine {
@@ -297,7 +317,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "oneLease",
     bug: "a heartbeat is acknowledged and not in the log",
-    seed: 25,
+    seed: 92,
     plants: {
       core: ({ store }) => {
         const commit = store.commit.bind(store);
@@ -472,6 +492,28 @@ export const plantedBugs: readonly PlantedBug[] = [
         };
       },
     },
+  },
+  {
+    checker: "begunInTime",
+    bug: "claims and the sweep overlook the time to live",
+    plants: { core: (core) => readTasks(core, { startByMs: 0 }) },
+  },
+  {
+    checker: "begunInTime",
+    bug: "a task that came back from a worker expires all the same",
+    plants: {
+      core: (core) =>
+        rewriteTasks(core, (task) => {
+          const { extras } = task;
+          if (extras === undefined || extras.ttlMs === 0) return task;
+          return { ...task, extras: { ...extras, startByMs: task.createdMs + extras.ttlMs } };
+        }),
+    },
+  },
+  {
+    checker: "withinTimeout",
+    bug: "leases are given as long as workers ask for",
+    plants: { core: (core) => readTasks(core, { timeoutMs: 0 }) },
   },
   {
     checker: "attempts",
@@ -827,25 +869,26 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     checker: "jobsApplyOnce",
-    bug: "a job begins again after a crash, and no task remembers it",
-    seed: 20,
-    steps: 3000,
+    bug: "a job replays a task again when it is dead again, and the task does not remember it",
     plants: {
-      core: ({ broker, store }) => {
+      core: (core) => {
+        const { broker } = core;
+        const jobs = new Map<string, string>();
         const act = broker.act.bind(broker);
-        broker.act = (of, action) =>
-          act(of, action.kind === "replay" ? { kind: "replay" } : action);
-        const commit = store.commitRecords.bind(store);
-        store.commitRecords = (writes) =>
-          commit(
-            writes.map((write) => {
-              if (!write.key.startsWith("codeq/jobs/") || typeof write.value !== "string")
-                return write;
-              const job = JSON.parse(write.value || "{}") as object;
-              const start = { after: "", isLookedThrough: false, piece: undefined };
-              return { ...write, value: JSON.stringify({ ...job, ...start }) };
-            }),
-          );
+        broker.act = (of, action) => {
+          if (action.kind !== "replay") return act(of, action);
+          if (action.job !== undefined) jobs.set(of.id, action.job);
+          return act(of, { kind: "replay" });
+        };
+        onCommit(core, (change) => {
+          const { after } = change;
+          const job = after?.place.in === "dead" ? jobs.get(after.id) : undefined;
+          if (after !== undefined && job !== undefined) {
+            const again = (): Promise<unknown> => broker.act(after, { kind: "replay", job });
+            setImmediate(() => void again().catch(() => {}));
+          }
+          return change;
+        });
       },
     },
   },
@@ -921,6 +964,30 @@ export const plantedBugs: readonly PlantedBug[] = [
     checker: "deliveries",
     bug: "a delivery that came back is not kept",
     plants: { core: (core) => rewriteTasks(core, (task) => ({ ...task, trail: undefined })) },
+  },
+  {
+    checker: "explanationsHold",
+    bug: "what holds a task is not told",
+    seed: 30,
+    plants: { core: (core) => explainWith(core, () => ({ obstacle: undefined })) },
+  },
+  {
+    checker: "explanationsHold",
+    bug: "every task is said to be the next",
+    plants: {
+      core: (core) =>
+        explainWith(core, () => ({ ahead: { higher: 0, older: 0, isAtLeast: false } })),
+    },
+  },
+  {
+    checker: "explanationsHold",
+    bug: "every queue is said to be paused",
+    plants: {
+      core: (core) => {
+        const pause = { by: "nobody", atMs: 1, reason: "" };
+        explainWith(core, () => ({ obstacle: { rule: "paused", pause } }));
+      },
+    },
   },
   {
     checker: "editsAreKept",

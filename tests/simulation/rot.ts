@@ -74,7 +74,15 @@ async function repeatAll({ world, fleet: { calls } }: RotParts): Promise<void> {
     if (producer === undefined || idempotencyKey === "") continue;
     await calls.send("createTask", producer, {
       ...{ command, idempotencyKey, payload: "{}", priority: 0, webhook: "", maxAttempts: 0 },
-      ...{ runAt: "", delaySeconds: 0, tags: [], traceParent: "", traceState: "" },
+      ...{
+        runAt: "",
+        delaySeconds: 0,
+        timeoutSeconds: 0,
+        ttlSeconds: 0,
+        tags: [],
+        traceParent: "",
+        traceState: "",
+      },
     });
   }
 }

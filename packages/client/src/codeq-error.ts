@@ -40,6 +40,8 @@ const clientErrors = {
   webhook_refused: false,
   /** The handler took longer than the `timeout` of its task. */
   handler_timeout: true,
+  /** The attempt took longer than the `executionTimeout` that the producer gave the task. */
+  task_timeout: true,
 } as const satisfies Record<string, boolean>;
 
 export type ClientErrorCode = keyof typeof clientErrors;
@@ -77,7 +79,7 @@ export class CodeqError extends Error {
 /** What `run.result()` rejects with when the task failed or is a dead letter. */
 export class TaskFailedError extends CodeqError {
   override readonly name: string = "TaskFailedError";
-  /** What the worker gave as the reason, or `LEASE_EXPIRED`, `MAX_ATTEMPTS` or `CANCELLED`. */
+  /** What the worker gave as the reason, or `LEASE_EXPIRED`, `MAX_ATTEMPTS`, `TIMEOUT`, `EXPIRED` or `CANCELLED`. */
   readonly reason: string;
   /** How many times a worker was given the task. */
   readonly attempts: number;

@@ -25,6 +25,8 @@ export const limits = {
   leaseSecondsMin: 1,
   leaseSecondsMax: 24 * 60 * 60,
   delaySecondsMax: 10 * 366 * 24 * 60 * 60,
+  timeoutSecondsMax: 30 * 24 * 60 * 60,
+  ttlSecondsMax: 10 * 366 * 24 * 60 * 60,
   maxAttemptsMax: 1000,
   priorityMax: 9,
   claimWaitSecondsMax: 30,

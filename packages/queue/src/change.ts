@@ -18,6 +18,8 @@ export type Cause =
   | "replayed"
   | "edited"
   | "cancelled"
+  /** Nobody began it in time. */
+  | "lapsed"
   /** Another task was made of it; it stays where it is. */
   | "linked"
   | "deleted";
@@ -28,7 +30,7 @@ export interface Change {
   /** Undefined when the task is gone. */
   readonly after: Task | undefined;
   readonly because: Cause;
-  /** What a worker said that gave it back; empty when it said nothing. */
+  /** What a worker said that gave it back, or why it was taken back; empty when there is nothing to say. */
   readonly reason: string;
   /** The payload of a new or edited task that is too long to travel with it. */
   readonly payload: string | undefined;

@@ -38,7 +38,12 @@ test("a delivery that came back is kept with who had it, when, how it ended and 
     [nack(fresh(), by, { delaySeconds: 7, reason: "jam" }, at), "nacked", "jam", 7000],
     [abandon(fresh(), by, { interrupted: false }, at), "abandoned", "", 0],
     [abandon(fresh(), by, { interrupted: true }, at), "interrupted", "", 0],
-    [expireLease(fresh(), { ...at, policy: { ...policy, backoff: "fixed" } }), "expired", "", 5000],
+    [
+      expireLease(fresh(), { ...at, ranMs: 0, policy: { ...policy, backoff: "fixed" } }),
+      "expired",
+      "",
+      5000,
+    ],
   ] as const;
   for (const [returned, outcome, error, delayMs] of outcomes) {
     assert.ok(returned.ok);
@@ -52,7 +57,7 @@ test("a delivery that came back is kept with who had it, when, how it ended and 
 });
 
 test("the delivery under way, and the one that ended in a result, follow from the place", () => {
-  const extended = extendLease(fresh(), by, { nowMs: 8000, leaseMs: 60_000 });
+  const extended = extendLease(fresh(), by, { nowMs: 8000, leaseMs: 60_000, ranMs: 3000 });
   assert.ok(extended.ok);
   const open = { endedMs: undefined, error: "", delayMs: 0 };
   assert.deepEqual(deliveriesOf(extended.value), [{ ...known, ...open, outcome: "running" }]);

@@ -18,6 +18,7 @@ export {
   type Artifact,
   comebacks,
   type LogLine,
+  noExtras,
   noRepairs,
   type PastDelivery,
   type Place,
@@ -41,8 +42,9 @@ export { claim } from "./transitions/claim.ts";
 export { complete, isRepeat, type Submission } from "./transitions/complete.ts";
 export { type Edit, edit } from "./transitions/edit.ts";
 export { enqueue, type NewTask } from "./transitions/enqueue.ts";
-export { expireLease } from "./transitions/expire-lease.ts";
+export { expireLease, timedOut } from "./transitions/expire-lease.ts";
 export { extendLease } from "./transitions/extend-lease.ts";
+export { hasLapsed, lapse, lapsed, startByMsOf } from "./transitions/lapse.ts";
 export { type NackRequest, nack } from "./transitions/nack.ts";
 export { promote } from "./transitions/promote.ts";
 export { release } from "./transitions/release.ts";

@@ -8,6 +8,7 @@ import { priorityMax } from "./priority.ts";
 import type { Place, Task } from "./task.ts";
 import { handBacksMax } from "./transitions/abandon.ts";
 import { cancelled } from "./transitions/cancel.ts";
+import { lapsed } from "./transitions/lapse.ts";
 
 /** One sentence for each rule the task breaks; empty when it is sound. */
 export function violations(task: Task): string[] {
@@ -78,10 +79,13 @@ function brokenPlace(task: Task): string[] {
     case "done":
       return [
         ...brokenEnd(place, updatedMs),
-        ...broken([[place.workerId !== "" || error === cancelled, "finished by nobody"]]),
+        ...broken([[place.workerId !== "" || byNobody.has(error), "finished by nobody"]]),
       ];
   }
 }
+
+/** What ends a task without a worker. */
+const byNobody: ReadonlySet<string> = new Set([cancelled, lapsed]);
 
 type End = Extract<Place, { readonly in: "dead" | "done" }>;
 

@@ -12,7 +12,7 @@ const by = { workerId: worker };
 
 function told(task: Task, nowMs: number, percent: number, ...lines: string[]): Task {
   const report = { progress: { percent, text: "pages" }, lines };
-  const outcome = extendLease(task, by, { nowMs, leaseMs: 30_000, report });
+  const outcome = extendLease(task, by, { nowMs, leaseMs: 30_000, ranMs: 0, report });
   assert.ok(outcome.ok);
   assert.deepEqual(violations(outcome.value), []);
   return outcome.value;
@@ -43,7 +43,7 @@ test("the next delivery begins without progress, and the lines stay", () => {
 });
 
 test("a heartbeat that says nothing keeps nothing", () => {
-  const outcome = extendLease(leasedTask(), by, { nowMs: 5000, leaseMs: 30_000 });
+  const outcome = extendLease(leasedTask(), by, { nowMs: 5000, leaseMs: 30_000, ranMs: 0 });
   assert.equal(outcome.ok && outcome.value.trail, undefined);
 });
 

@@ -2,11 +2,11 @@
  * A task and where it is. The place decides everything else: the status shown to users, the index
  * keys in the store and the transitions that are possible are all derived from it.
  *
- *   ready    waits to be claimed; leaves by claim, edit or cancel
- *   delayed  waits for its time; leaves by promote, edit or cancel
+ *   ready    waits to be claimed; leaves by claim, edit, cancel or lapse
+ *   delayed  waits for its time; leaves by promote, edit, cancel or lapse
  *   leased   a worker has it; leaves by complete, nack, abandon, expiry or cancel
  *   dead     its deliveries are used up; leaves by replay, retention or an operator
- *   done     a worker finished it, or it was cancelled; leaves by retention
+ *   done     a worker finished it, it was cancelled, or nobody began it in time; leaves by retention
  *
  * Records are immutable: a transition returns a new task.
  */
@@ -114,6 +114,7 @@ export const comebacks = [
   "expired",
   "undelivered",
   "cancelled",
+  "timed_out",
 ] as const;
 
 export interface PastDelivery {
@@ -142,7 +143,15 @@ export const noRepairs: TaskRepairs = { replayOf: "", replayedAs: "", job: "" };
 export interface TaskExtras {
   /** Short labels, each once. */
   readonly tags: readonly string[];
+  /** How long a delivery may take; 0 for as long as its worker extends the lease. */
+  readonly timeoutMs: number;
+  /** How long the task may wait to be begun once it can be claimed; 0 for any time. */
+  readonly ttlMs: number;
+  /** The moment that follows from that; 0 without one, and once a delivery has come back. */
+  readonly startByMs: number;
 }
+
+export const noExtras: TaskExtras = { tags: [], timeoutMs: 0, ttlMs: 0, startByMs: 0 };
 
 export interface Artifact {
   readonly name: string;

@@ -56,7 +56,12 @@ export const anyResult: fc.Arbitrary<ResultBody> = record({
 
 export const anyExtras: fc.Arbitrary<TaskExtras | undefined> = fc.oneof(
   fc.constant(undefined),
-  record({ tags: fc.array(text, { minLength: 1, maxLength: 4 }) }),
+  record({
+    tags: fc.array(text, { maxLength: 4 }),
+    timeoutMs: ms,
+    ttlMs: ms,
+    startByMs: ms,
+  }),
 );
 
 const anyRepairs: fc.Arbitrary<TaskRepairs | undefined> = fc.oneof(

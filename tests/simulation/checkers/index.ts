@@ -1,6 +1,7 @@
 /** Every promise that is watched, by the name of its checker. */
 import { acknowledgedIsKept } from "./acknowledged-is-kept.ts";
 import { attempts } from "./attempts.ts";
+import { begunInTime } from "./begun-in-time.ts";
 import { cancelledIsOver } from "./cancelled-is-over.ts";
 import type { MakeChecker } from "./checker.ts";
 import { conservation } from "./conservation.ts";
@@ -10,6 +11,7 @@ import { deliveriesAreLogged } from "./deliveries-are-logged.ts";
 import { durableBeforeVisible } from "./durable-before-visible.ts";
 import { editsAreKept } from "./edits-are-kept.ts";
 import { everythingFinishes } from "./everything-finishes.ts";
+import { explanationsHold } from "./explanations-hold.ts";
 import { fencing } from "./fencing.ts";
 import { fifo } from "./fifo.ts";
 import { filesAreThere } from "./files-are-there.ts";
@@ -39,6 +41,7 @@ import { terminalIsFinal } from "./terminal-is-final.ts";
 import { toldIsDurable } from "./told-is-durable.ts";
 import { topicLimitsHold } from "./topic-limits-hold.ts";
 import { webhooksArrive } from "./webhooks-arrive.ts";
+import { withinTimeout } from "./within-timeout.ts";
 
 export const checkers = {
   jobsApplyOnce,
@@ -55,6 +58,8 @@ export const checkers = {
   priorityOrder,
   notBeforeDue,
   promotedInTime,
+  begunInTime,
+  withinTimeout,
   attempts,
   deliveries,
   oneTaskPerKey,
@@ -78,6 +83,7 @@ export const checkers = {
   pausedStandsStill,
   cancelledIsOver,
   editsAreKept,
+  explanationsHold,
   everythingFinishes,
   rottenIsNotServed,
 } as const satisfies Record<string, MakeChecker>;

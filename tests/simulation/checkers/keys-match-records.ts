@@ -4,7 +4,7 @@ import { idempotencyKeyOf, payloadKey } from "../../../packages/server/src/store
 import { keysOf } from "../../../packages/server/src/store/task-rows.ts";
 import type { MakeChecker } from "./checker.ts";
 
-const indexed = ["codeq/q/", "codeq/ttl/", "codeq/idempo/", "codeq/payload/"];
+const indexed = ["codeq/q/", "codeq/ttl/", "codeq/start-by/", "codeq/idempo/", "codeq/payload/"];
 
 export const keysMatchRecords: MakeChecker = ({ report }) => ({
   looked: ({ keys, tasks, unreadable }) => {

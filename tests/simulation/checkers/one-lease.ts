@@ -12,6 +12,8 @@ import type { MakeChecker } from "./checker.ts";
 interface Hold {
   readonly worker: string;
   readonly token: number;
+  /** However it is extended, the timeout of the task ends it; no earlier than this. */
+  readonly endMs: number;
   /** The task is this worker's at least up to here. */
   untilMs: number;
   /** As far as the log has it. */
@@ -87,7 +89,8 @@ export const oneLease: MakeChecker = ({ world, report }) => {
       if (exchange.verb === "extendLease") {
         const hold = holds.get(exchange.input.id);
         if (hold?.worker !== exchange.caller.subject) return;
-        hold.untilMs = exchange.invokedMs + leaseMs(exchange.input.extendSeconds);
+        const ms = leaseMs(exchange.input.extendSeconds);
+        hold.untilMs = Math.min(exchange.invokedMs + ms, hold.endMs);
         if (!world.hasBeenOpenSince(exchange.invokedMs)) return;
         hold.durableUntilMs = hold.untilMs;
         hold.aheadMs = aheadAt(exchange);
@@ -99,8 +102,11 @@ export const oneLease: MakeChecker = ({ world, report }) => {
         // It may have let go of the task before it knew that it had it.
         const spoke = spokeMs.get(`${task.id} ${exchange.caller.subject}`) ?? 0;
         if (spoke >= exchange.invokedMs) continue;
-        const untilMs = exchange.invokedMs + leaseMs(exchange.input.leaseSeconds);
+        const endMs = exchange.invokedMs + (task.extras?.timeoutMs || Number.POSITIVE_INFINITY);
+        const ms = leaseMs(exchange.input.leaseSeconds);
+        const untilMs = Math.min(exchange.invokedMs + ms, endMs);
         holds.set(task.id, {
+          endMs,
           worker: exchange.caller.subject,
           token: task.leaseToken,
           untilMs,

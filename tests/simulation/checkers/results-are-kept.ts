@@ -35,7 +35,7 @@ export const resultsAreKept: MakeChecker = ({ world, report }) => {
     recovered: ({ lost, mayHaveLost }) => {
       for (const { events, durableMs } of lost) {
         for (const { kind, id } of events) {
-          const isEnd = kind === "finish" || kind === "bury" || kind === "cancel";
+          const isEnd = ["finish", "bury", "cancel", "lapse"].includes(kind);
           if (!isEnd || !told.has(id)) continue;
           if (!mayHaveLost(durableMs ?? 0)) report(`the result of ${id} is lost`);
           told.delete(id);

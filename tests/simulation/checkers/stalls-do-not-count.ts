@@ -2,6 +2,7 @@
  * Time in which the server did not run does not count against leases: after a stall no lease ends
  * before the grace of a restart is over, unless its worker lets go of the task or asks for less.
  */
+import type { TaskId } from "@codeq/queue";
 import { graceMsOf } from "../../../packages/server/src/broker/leases.ts";
 import { type AnyRequest, touchedBy } from "../exchange.ts";
 import type { MakeChecker } from "./checker.ts";
@@ -45,7 +46,10 @@ export const stallsDoNotCount: MakeChecker = ({ world, report }) => {
       for (const id of touchedBy(request)) {
         const each = spared.get(id);
         if (each?.worker !== request.caller.subject) continue;
-        if (request.verb !== "extendLease") spared.delete(id);
+        const task = world.ledger.tasks.get(id as TaskId);
+        // One that is extended ends with the timeout of its task.
+        const isLimited = (task?.extras?.timeoutMs ?? 0) !== 0;
+        if (request.verb !== "extendLease" || isLimited) spared.delete(id);
         else {
           const asked = world.nowMs + leaseMs(request.input.extendSeconds) - cutMs;
           each.untilMs = Math.min(each.untilMs, asked);

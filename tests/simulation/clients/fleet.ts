@@ -27,6 +27,8 @@ export class Fleet {
   readonly world: World;
   readonly calls: Calls;
   readonly random: SimRandom;
+  /** For the time limits of tasks, so that nothing else is drawn differently for them. */
+  readonly times: SimRandom;
   /** Tasks that somebody was told of. */
   readonly known: { readonly id: TaskId; readonly tenant: string }[] = [];
   readonly holds: Hold[] = [];
@@ -42,6 +44,7 @@ export class Fleet {
     this.world = parts.world;
     this.calls = parts.calls;
     this.random = parts.random;
+    this.times = parts.random.fork("times");
   }
 
   /** A text that nobody has used before. */

@@ -1,6 +1,7 @@
 /** Readers and administrators: they look at tasks, results and counts, and clean up. */
 
 import type { TaskId } from "@codeq/queue";
+import type { TaskExplanation } from "../../../packages/server/src/operations/explain-task.ts";
 import type { FilterInput } from "../../../packages/server/src/operations/task-filter-input.ts";
 import { admins, type Caller, commands, producers, workers } from "../plan.ts";
 import type { Fleet } from "./fleet.ts";
@@ -14,7 +15,8 @@ export async function readTask(fleet: Fleet): Promise<void> {
   const own = readers.filter((reader) => reader.tenant === tenant);
   const reader = fleet.random.pick(fleet.chance(0.1) ? readers : own);
   if (fleet.chance(0.1)) {
-    await fleet.calls.send("explainTask", reader, { id });
+    const told = await fleet.calls.send("explainTask", reader, { id });
+    if (told?.ok === true) await claimExplained(fleet, told.value);
     return;
   }
   if (fleet.chance(0.5)) {
@@ -25,6 +27,20 @@ export async function readTask(fleet: Fleet): Promise<void> {
   const abortAfterMs = fleet.random.next() * 3000;
   const options = fleet.chance(0.1) ? { abortAfterMs } : {};
   await fleet.calls.send("getResult", reader, { id, waitSeconds }, options);
+}
+
+/** Asks for as many tasks of its queue as should bring the task that was explained. */
+async function claimExplained(fleet: Fleet, { task, ahead }: TaskExplanation): Promise<void> {
+  if (task.place.in !== "ready" || ahead === undefined) return;
+  const worker = workers.find(({ subject }) => subject === `${task.tenantId}-worker-1`) as Caller;
+  const count = ahead.higher + ahead.older + 1;
+  const commands = [task.command];
+  const input = { commands, leaseSeconds: 0, waitSeconds: 0, count };
+  const answer = await fleet.calls.send("claimTasks", worker, input);
+  if (answer?.ok !== true) return;
+  for (const { task: claimed } of answer.value) {
+    fleet.hold({ worker, id: claimed.id, leaseToken: claimed.leaseToken });
+  }
 }
 
 export async function administer(fleet: Fleet): Promise<void> {
@@ -81,7 +97,8 @@ async function runJob(fleet: Fleet, caller: Caller): Promise<void> {
     });
     return;
   }
-  const action = random.pick(["replay", "replay", "delete", "cancel"]);
+  const drawn = random.pick(["replay", "replay", "delete", "cancel"]);
+  const action = drawn === "cancel" && fleet.times.next() < 0.5 ? "move" : drawn;
   const isAll = action === "replay" && fleet.chance(0.7);
   await calls.send("createJob", caller, {
     action,
@@ -89,6 +106,7 @@ async function runJob(fleet: Fleet, caller: Caller): Promise<void> {
     isAll,
     ratePerSecond: 1 + random.int(5),
     graceSeconds: undefined,
+    moveTo: action === "move" ? fleet.times.pick(commands) : undefined,
     canary:
       action === "replay" && fleet.chance(0.3)
         ? { first: 1 + random.int(3), factor: 2, failurePercentMax: 50 }

@@ -89,10 +89,17 @@ function newTask(fleet: Fleet): CreateTaskInput {
     idempotencyKey: fleet.chance(0.25) ? fleet.mark() : "",
     runAt: fleet.chance(0.05) ? soon(fleet) : "",
     delaySeconds,
+    timeoutSeconds: someSeconds(fleet),
+    ttlSeconds: someSeconds(fleet),
     tags: fleet.chance(0.2) ? [random.pick(["red", "blue"])] : [],
     traceParent: "",
     traceState: "",
   };
+}
+
+/** For one task in seven. */
+function someSeconds({ times }: Fleet): number {
+  return times.next() < 0.15 ? 1 + times.int(20) : 0;
 }
 
 function soon(fleet: Fleet): string {

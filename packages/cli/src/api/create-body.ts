@@ -13,13 +13,18 @@ export function checkCommand(command: string): string {
 
 /** The members of a request besides command and payload, each with a comma before it. */
 export function taskFields(options: Options): string {
-  const delayMs = options.durationMs("delay");
+  const secondsOf = (name: string): number | undefined => {
+    const ms = options.durationMs(name);
+    return ms === undefined ? undefined : Math.ceil(ms / 1000);
+  };
   const members: Record<string, unknown> = {
     priority: options.wholeNumber("priority", { min: 0, max: limits.priorityMax }),
     maxAttempts: options.wholeNumber("max-attempts", { min: 1, max: limits.maxAttemptsMax }),
     idempotencyKey: options.text("key"),
     runAt: options.instant("run-at"),
-    delaySeconds: delayMs === undefined ? undefined : Math.ceil(delayMs / 1000),
+    delaySeconds: secondsOf("delay"),
+    timeoutSeconds: secondsOf("execution-timeout"),
+    ttlSeconds: secondsOf("ttl"),
     webhook: options.text("webhook"),
     tags: options.has("tag") ? options.list("tag") : undefined,
   };

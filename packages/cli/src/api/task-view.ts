@@ -24,6 +24,10 @@ export interface TaskFields {
   readonly replays?: number;
   readonly error?: string;
   readonly tags?: readonly string[];
+  readonly timeoutSeconds?: number;
+  readonly ttlSeconds?: number;
+  /** When a task that waits fails unless a worker begins it. */
+  readonly startBy?: string;
   readonly tenantId?: string;
   readonly createdAt: string;
   readonly updatedAt: string;
@@ -77,7 +81,9 @@ export function taskLines(task: TaskFields, style: Style): string[] {
     ["command", task.command],
     ["status", `${statusText(task.status, style)}${place === "" ? "" : ` (${place})`}`],
     ["due", task.runAt === undefined ? "" : localMoment(task.runAt)],
+    ["start by", task.startBy === undefined ? "" : localMoment(task.startBy)],
     ["worker", lease],
+    ["timeout", task.timeoutSeconds === undefined ? "" : `${task.timeoutSeconds} s an attempt`],
     ["attempts", `${attempts} of ${maxAttempts} used`],
     ["replays", task.replays === undefined ? "" : String(task.replays)],
     ["priority", task.priority === undefined ? "" : String(task.priority)],

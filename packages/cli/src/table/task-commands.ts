@@ -28,7 +28,11 @@ export const taskCommands: readonly CommandRow[] = [
       "or a number with the unit ms, s, m, h or d.",
     ],
     arguments: [
-      { name: "command", about: "The name of the work, which is also the name of the queue." },
+      {
+        name: "command",
+        about: "The name of the work, which is also the name of the queue.",
+        isQueue: true,
+      },
       { name: "payload", about: "JSON text, - for standard input, or @file.", optional: true },
     ],
     options: [
@@ -45,6 +49,16 @@ export const taskCommands: readonly CommandRow[] = [
         name: "max-attempts",
         value: "number",
         about: "Attempts before the task becomes a dead letter.",
+      },
+      {
+        name: "execution-timeout",
+        value: "time",
+        about: "How long a worker may take for one attempt; then the attempt ends with TIMEOUT.",
+      },
+      {
+        name: "ttl",
+        value: "time",
+        about: "Fail the task with EXPIRED if no worker has begun it after this time.",
       },
       { name: "key", value: "key", about: "Idempotency key; the same key creates no second task." },
       { name: "webhook", value: "url", about: "URL that gets the result." },
@@ -124,7 +138,13 @@ export const taskCommands: readonly CommandRow[] = [
       "result. A thrown error retries the task; an error with the property permanent: true fails it",
       "without a retry.",
     ],
-    arguments: [{ name: "command", about: "The queue, or several queues separated by commas." }],
+    arguments: [
+      {
+        name: "command",
+        about: "The queue, or several queues separated by commas.",
+        isQueue: true,
+      },
+    ],
     behind: { name: "<program> [arguments]", about: "The program to run for every task." },
     options: [
       {
@@ -210,8 +230,12 @@ export const taskCommands: readonly CommandRow[] = [
       "minute. OLDEST is the age of the oldest ready task, DRAIN how long the ready tasks take at this rate.",
       "Needs an admin token, and covers the tenant of the token.",
     ],
-    arguments: [{ name: "command", about: "Only this queue.", optional: true }],
-    options: [{ name: "watch", about: "Keep the table up to date, until q or Ctrl-C." }, interval],
+    arguments: [{ name: "command", about: "Only this queue.", optional: true, isQueue: true }],
+    options: [
+      { name: "watch", about: "Keep the table up to date, until q or Ctrl-C." },
+      interval,
+      { name: "names", about: "Only the names; fails if there is no answer within a second." },
+    ],
     connects: true,
     run: async (call) => (await import("../commands/queues.ts")).run(call),
   },
@@ -238,7 +262,7 @@ export const taskCommands: readonly CommandRow[] = [
       "their last eight characters. Needs an admin token, and covers the tenant of the token. Events that",
       "happen while the connection is down are not shown.",
     ],
-    arguments: [{ name: "command", about: "Only this queue.", optional: true }],
+    arguments: [{ name: "command", about: "Only this queue.", optional: true, isQueue: true }],
     options: [
       {
         name: "type",

@@ -33,6 +33,11 @@ export interface AdminTask {
   readonly idempotencyKey?: string;
   /** Its labels; left out when it has none. */
   readonly tags?: readonly string[];
+  /** How long an attempt may take. */
+  readonly timeoutSeconds?: number;
+  /** How long it may wait for a worker once it may be claimed, and when that ends. */
+  readonly ttlSeconds?: number;
+  readonly startBy?: string;
   readonly tenantId?: string;
   /** Moments are texts, as in RFC 3339. */
   readonly createdAt: string;

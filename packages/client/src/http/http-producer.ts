@@ -87,8 +87,8 @@ async function answersTo(
 }
 
 function itemOf(task: producer.CreateTask): string {
-  const { command, priority, webhook, maxAttempts, idempotencyKey, runAtMs, delaySeconds, tags } =
-    task;
+  const { command, priority, webhook, maxAttempts, idempotencyKey, runAtMs, delaySeconds } = task;
+  const { tags, timeoutSeconds, ttlSeconds } = task;
   const runAt = runAtMs === undefined ? "" : new Date(runAtMs).toISOString();
   const fields = JSON.stringify({
     command,
@@ -99,6 +99,8 @@ function itemOf(task: producer.CreateTask): string {
     runAt,
     delaySeconds,
     tags: tags.length === 0 ? undefined : tags,
+    timeoutSeconds: timeoutSeconds === 0 ? undefined : timeoutSeconds,
+    ttlSeconds: ttlSeconds === 0 ? undefined : ttlSeconds,
   });
   return `${fields.slice(0, -1)},"payload":${textOf(task.payload)}}`;
 }

@@ -113,6 +113,7 @@ interface TaskAnswer {
   readonly traceState?: string;
   readonly tags?: string[];
   readonly replayOf?: string;
+  readonly timeoutSeconds?: number;
 }
 
 function taskOf({ createdAt, updatedAt, ...task }: TaskAnswer): worker.Task {

@@ -22,6 +22,16 @@ export interface EnqueueOptions {
    * client makes a key for every call, so that it can try again when an answer is missing.
    */
   readonly idempotencyKey?: string | undefined;
+  /**
+   * How long a worker may take for one attempt, in whole seconds (fractions are rounded up). Then
+   * `ctx.signal` is aborted and the server retries the task, or buries it with the error `TIMEOUT`.
+   */
+  readonly executionTimeout?: Duration | undefined;
+  /**
+   * How long the task may wait for a worker once it may be claimed, in whole seconds (fractions are rounded
+   * up). A task that no worker begins in time fails with `EXPIRED`; retries are not concerned.
+   */
+  readonly ttl?: Duration | undefined;
   /** Labels to find the task by: at most 16, each 1 to 64 characters without spaces and commas. */
   readonly tags?: readonly string[] | undefined;
   /** The server posts the result there. */
@@ -83,10 +93,12 @@ export function createFields(
     maxAttempts: maxAttempts ?? 0,
     idempotencyKey: keyOf(options) ?? more.ownKey,
     runAtMs: options.runAt === undefined ? undefined : momentOf(options.runAt),
-    delaySeconds: options.delay === undefined ? 0 : delayOf(options.delay),
+    delaySeconds: secondsOf(options, "delay", limits.delaySecondsMax),
     traceParent: more.trace?.traceparent ?? "",
     traceState: more.trace?.tracestate ?? "",
     tags: options.tags === undefined ? noTags : checkTags(options.tags),
+    timeoutSeconds: secondsOf(options, "executionTimeout", limits.timeoutSecondsMax),
+    ttlSeconds: secondsOf(options, "ttl", limits.ttlSecondsMax),
   };
 }
 
@@ -114,9 +126,15 @@ function momentOf(runAt: Date | number): number {
   throw new CodeqError("invalid_option", `invalid runAt ${String(runAt)}: ${rule}`);
 }
 
-function delayOf(delay: Duration): number {
-  const seconds = toSeconds(toMs(delay, "delay"));
-  if (seconds <= limits.delaySecondsMax) return seconds;
-  const text = `invalid delay ${JSON.stringify(delay)}: at most ${limits.delaySecondsMax} seconds`;
+function secondsOf(
+  options: EnqueueOptions,
+  name: "delay" | "executionTimeout" | "ttl",
+  max: number,
+): number {
+  const given = options[name];
+  if (given === undefined) return 0;
+  const seconds = toSeconds(toMs(given, name));
+  if (seconds <= max) return seconds;
+  const text = `invalid ${name} ${JSON.stringify(given)}: at most ${max} seconds`;
   throw new CodeqError("invalid_option", text);
 }

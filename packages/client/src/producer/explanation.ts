@@ -18,7 +18,8 @@ export interface TaskDelivery {
     | "interrupted"
     | "expired"
     | "undelivered"
-    | "cancelled";
+    | "cancelled"
+    | "timed_out";
   /** What the worker said, cut to 200 characters. */
   readonly error?: string;
   /** How long until the task could be claimed again. */
@@ -32,6 +33,7 @@ export interface TaskExplanation {
   readonly place: "ready" | "delayed" | "leased" | "dead" | "done" | "failed";
   /** What holds the task. */
   readonly rule:
+    | "expired"
     | "delayed"
     | "storage"
     | "lease_quota"

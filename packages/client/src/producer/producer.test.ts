@@ -260,6 +260,8 @@ test("options that make no sense are refused before anything is sent", async () 
     [{ maxAttempts: 0 }, /^invalid maxAttempts 0: a whole number from 1 to 1000$/],
     [{ delay: "soon" }, /^invalid delay "soon"/],
     [{ delay: "99999d" }, /^invalid delay "99999d": at most/],
+    [{ ttl: "99999d" }, /^invalid ttl "99999d": at most/],
+    [{ executionTimeout: "31d" }, /^invalid executionTimeout "31d": at most 2592000 seconds/],
     [{ runAt: new Date(Number.NaN) }, /^invalid runAt/],
     [{ runAt: "2030-01-01" }, /^invalid runAt 2030-01-01: give a Date/],
     [{ idempotencyKey: "" }, /^invalid idempotencyKey/],
@@ -315,13 +317,22 @@ test("every option arrives where it belongs", async () => {
   void client.enqueue(
     resize,
     { a: 2 },
-    { ...more, tags, idempotencyKey: "k", runAt: new Date(1234) },
+    {
+      ...more,
+      tags,
+      executionTimeout: "90s",
+      ttl: "1h",
+      idempotencyKey: "k",
+      runAt: new Date(1234),
+    },
   );
   await open();
   const [plain, full] = server.last.take("createBatch").tasks;
   assert.deepEqual(plain, {
     seq: 1,
     tags: [],
+    timeoutSeconds: 0,
+    ttlSeconds: 0,
     command: "resize",
     payload: '{"a":1}',
     priority: 3,
@@ -336,6 +347,8 @@ test("every option arrives where it belongs", async () => {
   assert.deepEqual(full, {
     seq: 2,
     tags: ["red", "blue"],
+    timeoutSeconds: 90,
+    ttlSeconds: 3600,
     command: "resize",
     payload: '{"a":2}',
     priority: 9,

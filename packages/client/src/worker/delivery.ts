@@ -22,6 +22,7 @@ export class Delivery {
   /** JSON text of the producer. */
   readonly payload: string;
   readonly leaseMs: number;
+  readonly arrivedMs: number;
   /** When the lease was last asked for or extended, and when an extension was last sent. */
   confirmedMs: number;
   beatMs: number;
@@ -45,6 +46,7 @@ export class Delivery {
     this.task = task;
     this.payload = textOf(task.payload);
     this.leaseMs = handler.definition.leaseMs;
+    this.arrivedMs = nowMs;
     this.confirmedMs = nowMs;
     this.beatMs = nowMs;
   }

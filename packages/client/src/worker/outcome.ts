@@ -50,6 +50,8 @@ function secondsOf(ms: number): number {
 
 /** Never empty, and no longer than the server takes. */
 function textOf(error: unknown, as: "error" | "reason"): string {
+  // What the server says when it notices first.
+  if (error instanceof CodeqError && error.code === "task_timeout") return "TIMEOUT";
   const isOurs = error instanceof Permanent || error instanceof RetryIn;
   const isPlain = !(error instanceof Error) || isOurs || error instanceof CodeqError;
   const text = isPlain ? messageOf(error) : `${error.name}: ${error.message}`;

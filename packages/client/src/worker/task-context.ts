@@ -33,9 +33,9 @@ export interface TaskContext {
    */
   readonly fencingToken: number;
   /**
-   * Aborted when going on is of no use: the lease was lost, the worker shuts down, or the time is
-   * over. Its reason is a `CodeqError` with the code `lease_lost`, `worker_closing` or
-   * `handler_timeout`.
+   * Aborted when going on is of no use: the lease was lost, the task was cancelled, the worker shuts down,
+   * or the time is over. Its reason is a `CodeqError` with the code `lease_lost`, `task_cancelled`,
+   * `worker_closing`, `handler_timeout` or `task_timeout`.
    */
   readonly signal: AbortSignal;
   /** The trace context that came with the task. */

@@ -92,6 +92,7 @@ function taskMessage(more: Partial<wire.Task>): wire.Task {
     traceState: "",
     tags: [],
     replayOf: "",
+    timeoutSeconds: 0,
     ...more,
   };
 }
@@ -383,6 +384,21 @@ test("a handler that takes too long is told to stop, and its attempt has failed"
   await running[0]?.fail(new Error("stopped"));
   assert.equal(server.last.take("nack").reason, "the handler took longer than 2m");
   assert.equal(failed.length, 1);
+});
+
+test("an attempt that takes longer than the producer allows is told so, and the server gets the error", async () => {
+  const slow = task<number, unknown>("job", { lease: "10m", timeout: "2m" });
+  const { server, running, deliver } = await setup({}, [slow]);
+  await deliver({ timeoutSeconds: 90 });
+  await server.advance(89_999);
+  assert.ok(!running[0]?.ctx.signal.aborted);
+  await server.advance(1);
+  assert.equal((running[0]!.ctx.signal.reason as CodeqError).code, "task_timeout");
+  await running[0]?.fail(new Error("stopped"));
+  assert.equal(server.last.take("nack").reason, "TIMEOUT");
+  await deliver({ id: "t2", timeoutSeconds: 180 });
+  await server.advance(120_000);
+  assert.equal((running[1]!.ctx.signal.reason as CodeqError).code, "handler_timeout");
 });
 
 test("a handler that finishes in spite of its timeout has finished", async () => {

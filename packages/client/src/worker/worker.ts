@@ -54,6 +54,11 @@ export interface WorkerParts {
   readonly upload: (file: UploadedFile) => Promise<Artifact>;
 }
 
+interface Limit {
+  readonly afterMs: number;
+  readonly error: CodeqError;
+}
+
 /** How long a handler that was told to stop may go on before it is given up. */
 const stopMsMax = 5_000;
 /** How long a closing worker waits for the acknowledgements of what it has to tell. */
@@ -340,8 +345,8 @@ export class TaskWorker implements Worker {
     this.#begun += 1;
     this.#turnover += 1;
     delivery.state = "running";
-    const { timeoutMs } = delivery.handler.definition;
-    if (timeoutMs !== undefined) this.#limit(delivery, timeoutMs);
+    const limit = this.#limitOf(delivery);
+    if (limit !== undefined) this.#limit(delivery, limit);
     const { middleware, tracing, reports } = this.#parts;
     const onProgress = reports.progress;
     const { name: worker } = this.#parts;
@@ -351,12 +356,25 @@ export class TaskWorker implements Worker {
     );
   }
 
+  /** What ends first: the time that the handler gives itself, or what the producer leaves the delivery. */
+  #limitOf({ handler, task, arrivedMs, id: taskId }: Delivery): Limit | undefined {
+    const { timeoutMs: ownMs } = handler.definition;
+    const taskMs = task.timeoutSeconds * 1000;
+    const passedMs = this.#parts.runtime.clock.monotonicMs() - arrivedMs;
+    if (taskMs !== 0 && (ownMs === undefined || taskMs - passedMs <= ownMs)) {
+      const text = `the task may take no longer than ${inWords(taskMs)}, as its producer said`;
+      const error = new CodeqError("task_timeout", text, { taskId });
+      return { afterMs: Math.max(0, taskMs - passedMs), error };
+    }
+    if (ownMs === undefined) return undefined;
+    const text = `the handler took longer than ${inWords(ownMs)}`;
+    return { afterMs: ownMs, error: new CodeqError("handler_timeout", text, { taskId }) };
+  }
+
   /** The handler is told to stop when its time is over, and given up when it does not. */
-  #limit(delivery: Delivery, timeoutMs: number): void {
+  #limit(delivery: Delivery, { afterMs, error }: Limit): void {
     const { clock } = this.#parts.runtime;
-    delivery.cancelTimeout = clock.after(timeoutMs, () => {
-      const text = `the handler took longer than ${inWords(timeoutMs)}`;
-      const error = new CodeqError("handler_timeout", text, { taskId: delivery.id });
+    delivery.cancelTimeout = clock.after(afterMs, () => {
       delivery.abort(error);
       delivery.cancelTimeout = clock.after(stopMsMax, () => {
         const { definition } = delivery.handler;

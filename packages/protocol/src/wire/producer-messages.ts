@@ -52,6 +52,10 @@ export interface CreateTask {
   traceState: string;
   /** Labels to find the task by. */
   tags: string[];
+  /** How long a worker may take for one attempt; zero for as long as it extends its lease. */
+  timeoutSeconds: number;
+  /** How long the task may wait for a worker once it may be claimed; zero for any time. */
+  ttlSeconds: number;
 }
 
 export function newCreateTask(): CreateTask {
@@ -68,6 +72,8 @@ export function newCreateTask(): CreateTask {
     traceParent: "",
     traceState: "",
     tags: [],
+    timeoutSeconds: 0,
+    ttlSeconds: 0,
   };
 }
 
@@ -84,6 +90,8 @@ export function writeCreateTask(message: CreateTask, writer: WireWriter): void {
   writer.stringField(82, message.traceParent);
   writer.stringField(90, message.traceState);
   for (const each of message.tags) writer.stringMember(802, each);
+  writer.int32Field(808, message.timeoutSeconds);
+  writer.int32Field(816, message.ttlSeconds);
 }
 
 export function readCreateTask(reader: WireReader): CreateTask {
@@ -127,6 +135,12 @@ export function readCreateTask(reader: WireReader): CreateTask {
       case 802:
         reader.countElement();
         message.tags.push(reader.string());
+        break;
+      case 808:
+        message.timeoutSeconds = reader.int32();
+        break;
+      case 816:
+        message.ttlSeconds = reader.int32();
         break;
       default:
         reader.skip(tag);

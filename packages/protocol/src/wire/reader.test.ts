@@ -45,6 +45,8 @@ test("every event that is cut off is refused, wherever it is cut", () => {
       traceParent: "00-1",
       traceState: "a=b",
       tags: ["red", "é"],
+      timeoutSeconds: 90,
+      ttlSeconds: 3600,
     },
   };
   const whole = encodeMessage(writeProducerEvent, event);

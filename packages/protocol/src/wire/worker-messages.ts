@@ -37,6 +37,8 @@ export interface Task {
    * was replayed with changes.
    */
   replayOf: string;
+  /** How long this attempt may take, from the claim on; zero for as long as its lease is extended. */
+  timeoutSeconds: number;
 }
 
 export function newTask(): Task {
@@ -59,6 +61,7 @@ export function newTask(): Task {
     traceState: "",
     tags: [],
     replayOf: "",
+    timeoutSeconds: 0,
   };
 }
 
@@ -81,6 +84,7 @@ export function writeTask(message: Task, writer: WireWriter): void {
   writer.stringField(818, message.traceState);
   for (const each of message.tags) writer.stringMember(826, each);
   writer.stringField(834, message.replayOf);
+  writer.int32Field(840, message.timeoutSeconds);
 }
 
 export function readTask(reader: WireReader): Task {
@@ -142,6 +146,9 @@ export function readTask(reader: WireReader): Task {
         break;
       case 834:
         message.replayOf = reader.string();
+        break;
+      case 840:
+        message.timeoutSeconds = reader.int32();
         break;
       default:
         reader.skip(tag);

@@ -3,6 +3,7 @@ import { accept, type Outcome } from "../outcome.ts";
 import { checkOwner, type LeasedTask, type Owner } from "../owner.ts";
 import type { Task } from "../task.ts";
 import { detached } from "./attach.ts";
+import { begun } from "./lapse.ts";
 import { attemptsUsedUp, type ComebackAt, type Returned, retryOrBury } from "./retry-or-bury.ts";
 
 /**
@@ -43,7 +44,7 @@ export function abandon(
 function handBack(task: LeasedTask, at: ComebackAt): Returned {
   const end = { endedMs: at.nowMs, outcome: "interrupted", error: "", delayMs: 0 } as const;
   const returned: Task = {
-    ...detached(task),
+    ...begun(detached(task)),
     handBacks: task.handBacks + 1,
     updatedMs: at.nowMs,
     place: { in: "ready", seq: at.seq },

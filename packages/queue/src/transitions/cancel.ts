@@ -6,10 +6,9 @@
 import { withDelivery } from "../deliveries.ts";
 import { accept, type Outcome, refuse } from "../outcome.ts";
 import { isLeased } from "../owner.ts";
-import { emptyResult } from "../result.ts";
 import type { Retention } from "../retention.ts";
-import type { Task, WorkerId } from "../task.ts";
-import { detached } from "./attach.ts";
+import type { Task } from "../task.ts";
+import { endUnfinished } from "./end-unfinished.ts";
 
 /** The error of a task that was cancelled. */
 export const cancelled = "CANCELLED";
@@ -46,25 +45,10 @@ export function cancel(task: Task, at: CancelAt): Outcome<Task, "has_ended"> {
   }
 }
 
-/** The end of a task that was cancelled: failed, by nobody. */
+/** The end of a task that was cancelled. */
 export function endCancelled(task: Task, at: Omit<CancelAt, "graceMs">): Task {
-  return {
-    ...detached(task),
-    error: cancelled,
-    handBacks: 0,
-    cancelMs: 0,
-    updatedMs: at.nowMs,
-    result: emptyResult,
-    trail: isLeased(task) ? withDelivery(task, endOf(at)) : task.trail,
-    place: {
-      in: "done",
-      how: "failed",
-      workerId: "" as WorkerId,
-      startedMs: at.nowMs,
-      atMs: at.nowMs,
-      expiresMs: at.nowMs + at.retention.doneMs,
-    },
-  };
+  const ended = endUnfinished(task, cancelled, at);
+  return isLeased(task) ? { ...ended, trail: withDelivery(task, endOf(at)) } : ended;
 }
 
 function endOf({ nowMs }: { readonly nowMs: number }): Parameters<typeof withDelivery>[1] {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { otherWorker, taskIn, worker } from "../../test/build-task.ts";
+import { noExtras } from "../task.ts";
 import { claim } from "./claim.ts";
 
 const by = { workerId: otherWorker, leaseMs: 30_000 };
@@ -64,4 +65,20 @@ test("a delayed task cannot be claimed even when its time has passed", () => {
 test("a lease that has run out cannot be claimed before it is taken back", () => {
   const refused = claim(taskIn("leased"), by, Number.MAX_SAFE_INTEGER);
   assert.deepEqual(refused, { ok: false, code: "not_ready" });
+});
+
+test("a lease is no longer than the timeout of the task", () => {
+  const extras = { ...noExtras, timeoutMs: 10_000 };
+  const claimed = claim(taskIn("ready", { extras }), by, 5000);
+  assert.ok(claimed.ok && claimed.value.place.in === "leased");
+  assert.deepEqual([claimed.value.place.untilMs, claimed.value.place.leaseMs], [15_000, 10_000]);
+  const short = claim(taskIn("ready", { extras }), { ...by, leaseMs: 1000 }, 5000);
+  assert.ok(short.ok && short.value.place.in === "leased");
+  assert.equal(short.value.place.untilMs, 6000);
+});
+
+test("a task is not begun once the time to begin it has passed", () => {
+  const task = taskIn("ready", { extras: { ...noExtras, ttlMs: 1000, startByMs: 5000 } });
+  assert.equal(claim(task, by, 4999).ok, true);
+  assert.deepEqual(claim(task, by, 5000), { ok: false, code: "has_lapsed" });
 });

@@ -1,16 +1,24 @@
 import { accept, type Outcome, refuse } from "../outcome.ts";
 import type { Task, WorkerId } from "../task.ts";
+import { hasLapsed } from "./lapse.ts";
 
 /**
  * Hands a ready task to a worker. Each claim gives a new lease token, so that a worker with
- * an older token is recognized. A claim is not an attempt: only a delivery that comes back is.
+ * an older token is recognized. A claim is not an attempt: only a delivery that comes back is. No lease
+ * goes beyond the timeout of the task, and no task is begun after its time to live.
  */
 export function claim(
   task: Task,
   by: { readonly workerId: WorkerId; readonly leaseMs: number },
   nowMs: number,
-): Outcome<Task, "not_ready"> {
+): Outcome<Task, "not_ready" | "has_lapsed"> {
   if (task.place.in !== "ready") return refuse("not_ready");
+  const { extras } = task;
+  let { leaseMs } = by;
+  if (extras !== undefined) {
+    if (hasLapsed(task, nowMs)) return refuse("has_lapsed");
+    if (extras.timeoutMs !== 0) leaseMs = Math.min(leaseMs, extras.timeoutMs);
+  }
   return accept({
     ...task,
     leaseToken: task.leaseToken + 1,
@@ -18,8 +26,8 @@ export function claim(
     place: {
       in: "leased",
       workerId: by.workerId,
-      untilMs: nowMs + by.leaseMs,
-      leaseMs: by.leaseMs,
+      untilMs: nowMs + leaseMs,
+      leaseMs,
       sinceMs: nowMs,
     },
   });

@@ -1,11 +1,12 @@
 /**
  * An operator changes a task that waits. It keeps its id, its attempts and, unless its queue, its
- * priority or its time changes, its turn; otherwise it goes to the back of where it belongs now. A task
- * that a worker has is left alone: the worker would do what it was given, and not what was said since.
+ * priority or its time changes, its turn; otherwise it goes to the back of where it belongs now. With
+ * another time, its time to live counts from there. A task that a worker has is left alone: the worker would
+ * do what it was given, and not what was said since.
  */
 import { accept, type Outcome, refuse } from "../outcome.ts";
 import { clampPriority } from "../priority.ts";
-import { type Place, queueOf, type Task } from "../task.ts";
+import { type Place, queueOf, type Task, type TaskExtras } from "../task.ts";
 
 /** What is left out stays as it is. */
 export interface Edit {
@@ -37,13 +38,27 @@ export function edit(task: Task, wanted: Edit, at: EditAt): Outcome<Task, "not_w
   const priority = clampPriority(wanted.priority ?? task.priority);
   const isElsewhere = queueOf(command) !== queueOf(task.command) || priority !== task.priority;
   const place = placeOf(task.place, wanted.dueMs, { ...at, isElsewhere });
-  const isSame = command === task.command && priority === task.priority && place === task.place;
+  const extras = extrasOf(task, wanted.dueMs, at.nowMs);
+  const isSame =
+    command === task.command &&
+    priority === task.priority &&
+    place === task.place &&
+    extras === task.extras;
   if (isSame && payload === undefined) return accept(task);
-  const edited = { ...task, command, priority, place, updatedMs: at.nowMs };
+  const edited = { ...task, command, priority, place, extras, updatedMs: at.nowMs };
   if (payload === undefined) return accept(edited);
   const text = payload.isKept ? payload.text : undefined;
   // One that waits has nothing stored but its payload.
   return accept({ ...edited, payload: text, storedBytes: payload.bytes });
+}
+
+function extrasOf(
+  { extras }: Task,
+  dueMs: number | undefined,
+  nowMs: number,
+): TaskExtras | undefined {
+  if (extras === undefined || extras.startByMs === 0 || dueMs === undefined) return extras;
+  return { ...extras, startByMs: Math.max(dueMs, nowMs) + extras.ttlMs };
 }
 
 function placeOf(

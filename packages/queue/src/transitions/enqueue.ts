@@ -57,10 +57,19 @@ export function enqueue(input: NewTask, at: EnqueueAt): Task {
     storedBytes: input.payloadBytes,
     place: firstPlace(input.visibleMs, at),
     result: undefined,
-    extras: input.extras,
+    extras: extrasFrom(input, at.nowMs),
     repairs: undefined,
     trail: undefined,
   };
+}
+
+/** The time to live counts from when the task can be claimed. */
+function extrasFrom(
+  { extras, visibleMs = 0 }: Pick<NewTask, "extras" | "visibleMs">,
+  nowMs: number,
+): TaskExtras | undefined {
+  if (extras === undefined || extras.ttlMs === 0) return extras;
+  return { ...extras, startByMs: Math.max(visibleMs, nowMs) + extras.ttlMs };
 }
 
 function firstPlace(visibleMs: number | undefined, at: EnqueueAt): Place {

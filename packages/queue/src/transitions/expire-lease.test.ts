@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { leasedTask, oneDelivery, policy, retention, taskIn } from "../../test/build-task.ts";
-import type { Task } from "../task.ts";
+import { noExtras, type Task } from "../task.ts";
 import { expireLease } from "./expire-lease.ts";
 import type { Returned } from "./retry-or-bury.ts";
 
-const at = { nowMs: 40_000, seq: 50, draw: 0.5, policy, retention };
+const at = { nowMs: 40_000, seq: 50, draw: 0.5, policy, retention, ranMs: 38_000 };
 
 function expired(task: Task, over: Partial<typeof at> = {}): Returned {
   const outcome = expireLease(task, { ...at, ...over });
@@ -63,4 +63,14 @@ test("a task that is not leased has no lease to run out", () => {
   for (const where of ["ready", "delayed", "dead", "done"] as const) {
     assert.deepEqual(expireLease(taskIn(where), at), { ok: false, code: "not_in_progress" });
   }
+});
+
+test("a delivery that took longer than the timeout of its task says so, and counts", () => {
+  const task = leasedTask({ extras: { ...noExtras, timeoutMs: 38_000 }, error: "older" });
+  const { task: retried } = expired(task);
+  assert.deepEqual([retried.error, retried.attempts], ["TIMEOUT", 2]);
+  assert.equal(retried.trail?.deliveries[0]?.outcome, "timed_out");
+  assert.equal(expired({ ...task, attempts: 4, leaseToken: 5 }).task.error, "TIMEOUT");
+  const early = expired(task, { ranMs: 37_999 }).task;
+  assert.deepEqual([early.error, early.trail?.deliveries[0]?.outcome], ["older", "expired"]);
 });

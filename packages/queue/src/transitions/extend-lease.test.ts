@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { leasedTask, nobody, otherWorker, taskIn, worker } from "../../test/build-task.ts";
+import { noExtras } from "../task.ts";
 import { extendLease } from "./extend-lease.ts";
 
-const at = { nowMs: 20_000, leaseMs: 60_000 };
+const at = { nowMs: 20_000, leaseMs: 60_000, ranMs: 18_000 };
 
 test("the lease starts anew from now", () => {
   const task = leasedTask();
@@ -18,11 +19,7 @@ test("the lease starts anew from now", () => {
 });
 
 test("a shorter extension shortens the lease", () => {
-  const extended = extendLease(
-    leasedTask(),
-    { workerId: worker },
-    { nowMs: 20_000, leaseMs: 1000 },
-  );
+  const extended = extendLease(leasedTask(), { workerId: worker }, { ...at, leaseMs: 1000 });
   assert.ok(extended.ok && extended.value.place.in === "leased");
   assert.equal(extended.value.place.untilMs, 21_000);
 });
@@ -33,7 +30,7 @@ test("an extension keeps the token, so that the worker need not learn a new one"
 });
 
 test("a lease that has run out but was not taken back can still be extended", () => {
-  const late = { nowMs: 1_000_000, leaseMs: 1000 };
+  const late = { nowMs: 1_000_000, leaseMs: 1000, ranMs: 998_000 };
   assert.equal(extendLease(leasedTask(), { workerId: worker }, late).ok, true);
 });
 
@@ -49,4 +46,14 @@ test("a task that is not leased cannot be extended", () => {
     const refused = extendLease(taskIn(where), { workerId: worker }, at);
     assert.deepEqual(refused, { ok: false, code: "not_in_progress" });
   }
+});
+
+test("a lease ends with the timeout of its task, however long its worker asks for", () => {
+  const extras = { ...noExtras, timeoutMs: 30_000 };
+  const until = (ranMs: number): number => {
+    const extended = extendLease(leasedTask({ extras }), { workerId: worker }, { ...at, ranMs });
+    assert.ok(extended.ok);
+    return extended.value.place.untilMs - at.nowMs;
+  };
+  assert.deepEqual([18_000, 29_000.5, 30_000, 40_000].map(until), [12_000, 1000, 1, 1]);
 });

@@ -265,7 +265,9 @@ function apply(task: Task, step: Step, { owner, life, ...at }: Moment & { owner:
     case "claim":
       return changed(claim(task, { workerId: step.workerId, leaseMs: step.leaseMs }, at.nowMs));
     case "extend":
-      return changed(extendLease(task, owner, { nowMs: at.nowMs, leaseMs: step.leaseMs }));
+      return changed(
+        extendLease(task, owner, { nowMs: at.nowMs, leaseMs: step.leaseMs, ranMs: 0 }),
+      );
     case "nack":
       return returned(nack(task, owner, step, around));
     case "abandon":
@@ -273,7 +275,7 @@ function apply(task: Task, step: Step, { owner, life, ...at }: Moment & { owner:
     case "release":
       return changed(release(task, owner, around));
     case "expire":
-      return returned(expireLease(task, around));
+      return returned(expireLease(task, { ...around, ranMs: 0 }));
     case "promote":
       return changed(promote(task, at));
     case "complete": {
@@ -486,7 +488,7 @@ function giveBack(task: Task, wayBack: WayBack): Returned {
     case "interrupted":
       return must(abandon(task, by, { interrupted: true }, around));
     case "expire":
-      return must(expireLease(task, around));
+      return must(expireLease(task, { ...around, ranMs: 0 }));
   }
 }
 

@@ -11,6 +11,7 @@ import type { Retention } from "../retention.ts";
 import type { PastDelivery, Place, Task, Trail } from "../task.ts";
 import { detached } from "./attach.ts";
 import { endCancelled } from "./cancel.ts";
+import { begun } from "./lapse.ts";
 
 /** The error of a task that is buried when nobody gave a reason. */
 export const attemptsUsedUp = "MAX_ATTEMPTS";
@@ -56,7 +57,13 @@ export function retryOrBury(task: Task, comeback: Comeback): Returned {
   const attempts = attemptsAfter(task);
   const isLast = attempts >= task.maxAttempts;
   const trail = trailOf(task, comeback, isLast ? 0 : comeback.delaySeconds);
-  const counted = { ...detached(task), attempts, handBacks: 0, updatedMs: comeback.nowMs, trail };
+  const counted = {
+    ...begun(detached(task)),
+    attempts,
+    handBacks: 0,
+    updatedMs: comeback.nowMs,
+    trail,
+  };
   if (isLast) {
     const end = { error: comeback.error, place: grave(comeback), result: emptyResult };
     const buried = { ...counted, ...end };

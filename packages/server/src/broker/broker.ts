@@ -21,6 +21,7 @@ import {
   expireLease,
   extendLease,
   isRepeat,
+  lapse,
   matchIdempotency,
   type NackRequest,
   type NewTask,
@@ -40,6 +41,7 @@ import {
   type Task,
   type TaskId,
   type TenantId,
+  timedOut,
   withAttached,
 } from "@codeq/queue";
 import type { References } from "../artifacts/artifacts.ts";
@@ -48,6 +50,7 @@ import type { Exceeded, Quotas } from "../config/quotas.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import { type Counts, isEmpty, noCounts } from "../store/counts.ts";
 import { type PausedQueue, type QueuePause, writeOfPause } from "../store/pause-record.ts";
+import { type BackupReading, readBackup } from "../store/read-backup.ts";
 import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import { isShort, isShortResult } from "../store/short-texts.ts";
 import type { Position, QueueName, Store } from "../store/store.ts";
@@ -178,6 +181,7 @@ export class Broker implements Queue {
       queues,
       room: this.room,
       give: (changes, claim, tasks) => this.#apply(changes, claim, tasks),
+      lapse: (id) => this.lapse([id]),
     });
     this.results = new ResultWaiters(clock);
     this.reads = new TaskReads(this);
@@ -265,18 +269,15 @@ export class Broker implements Queue {
     if (fault !== undefined) return fault;
     const task = this.reads.find(of);
     if (task === undefined) return { code: "task_unknown" };
-    const outcome = extendLease(task, of.owner, { nowMs: clock.nowMs(), leaseMs, report });
+    const ranMs = this.leases.ranMs(task.id);
+    const outcome = extendLease(task, of.owner, { nowMs: clock.nowMs(), leaseMs, ranMs, report });
     if (!outcome.ok) return outcome;
     if (this.leases.get(task.id) === undefined) {
       // While memory is rebuilt after a full disk, a lease that is not there yet is not lost.
       return this.#fault() ?? { code: "not_in_progress" };
     }
     const change = changeOf(task, outcome.value, "extended");
-    const isCancelled = task.cancelMs !== 0;
-    const untilMs = isCancelled
-      ? Math.min(task.cancelMs, clock.nowMs() + leaseMs)
-      : clock.nowMs() + leaseMs;
-    const answer = { untilMs, isCancelled };
+    const answer = { untilMs: outcome.value.place.untilMs, isCancelled: task.cancelMs !== 0 };
     if (store.state === "open") {
       this.#apply([change], waiter, answer, item);
     } else {
@@ -601,6 +602,11 @@ export class Broker implements Queue {
     return [await writeBackup(this.store, wanted)];
   }
 
+  /** The only shard is the store of everything else as well. */
+  readBackup({ since }: BackupReading): AsyncGenerator<Buffer> {
+    return readBackup(this.store, { store: "control", since: since["control"] });
+  }
+
   isCrowded(tenantId: TenantId): boolean {
     return this.claims.lines.areCrowded(tenantId);
   }
@@ -625,9 +631,28 @@ export class Broker implements Queue {
   expire(id: TaskId): void {
     this.store.assertWritable();
     const task = this.store.task(id);
-    const outcome = task === undefined ? undefined : expireLease(task, this.#terms(task));
-    if (task === undefined || !outcome?.ok) this.leases.remove(id);
-    else this.#apply(this.#comeBack(task, outcome.value, "expired"));
+    const ranMs = this.leases.ranMs(id);
+    const outcome = task && expireLease(task, { ...this.#terms(task), ranMs });
+    if (task === undefined || !outcome?.ok) {
+      this.leases.remove(id);
+      return;
+    }
+    const isTimeout = outcome.value.task.trail?.deliveries.at(-1)?.outcome === "timed_out";
+    this.#apply(this.#comeBack(task, outcome.value, "expired", isTimeout ? timedOut : ""));
+  }
+
+  /** Ends tasks that nobody began in time; one that does not wait any more is left out. */
+  lapse(ids: readonly TaskId[]): Promise<void> {
+    this.store.assertDeletable();
+    const nowMs = this.#options.clock.nowMs();
+    const changes: Change[] = [];
+    for (const id of ids) {
+      const before = this.store.task(id);
+      const outcome = before && lapse(before, { nowMs, retention: this.#retentionOf(before) });
+      if (!outcome?.ok) continue;
+      changes.push({ ...changeOf(before, outcome.value, "lapsed"), keep: false });
+    }
+    return this.#applied(changes);
   }
 
   /** Makes these delayed tasks ready together; a position that is not that of its task is left out. */

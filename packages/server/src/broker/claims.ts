@@ -6,7 +6,15 @@
  */
 import assert from "node:assert/strict";
 import { FaultError } from "@codeq/engine";
-import { type Change, changeOf, claim as claimTask, queueOf, type TenantId } from "@codeq/queue";
+import {
+  type Change,
+  changeOf,
+  claim as claimTask,
+  hasLapsed,
+  queueOf,
+  type TaskId,
+  type TenantId,
+} from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { Position, Store } from "../store/store.ts";
 import type { Claim } from "./claim.ts";
@@ -20,12 +28,26 @@ interface Pick {
   readonly priority: number;
 }
 
+/** What a claim has got so far. */
+interface Take {
+  readonly claim: Claim;
+  readonly nowMs: number;
+  readonly changes: Change[];
+  readonly tasks: ClaimedTask[];
+  /** Of the payloads. */
+  bytes: number;
+  /** Tasks that were ended instead, because nobody had begun them in time. */
+  lapses: number;
+}
+
 /** How much is read when a window runs low, and when nothing of it is in memory yet. */
 const refillEntries = 4096;
 const firstRefillEntries = 128;
 const refillBelow = 1024;
 /** Payloads of one claim together, so that an answer stays of a size that clients can take. */
 const claimBytesMax = 3 * 1024 * 1024;
+/** Tasks past their time to live that a claim ends at once; it goes on when that is durable. */
+const lapsesMax = 100;
 const nothing: readonly ClaimedTask[] = [];
 const noQueues: readonly QueueState[] = [];
 
@@ -36,6 +58,8 @@ export interface ClaimsParts {
   readonly room: TenantRoom;
   /** Carries out what a claim gets and answers it with the tasks. */
   readonly give: (changes: readonly Change[], claim: Claim, tasks: readonly ClaimedTask[]) => void;
+  /** Ends a task that nobody began in time, now; the promise is for when that is durable. */
+  readonly lapse: (id: TaskId) => Promise<void>;
 }
 
 export class Claims {
@@ -144,23 +168,17 @@ export class Claims {
 
   #takeUpTo(count: number, claim: Claim): boolean | Promise<void> {
     const requested = this.#requested(claim);
-    const changes: Change[] = [];
-    const tasks: ClaimedTask[] = [];
-    let bytes = 0;
-    while (tasks.length < count && bytes < claimBytesMax) {
-      const pick = topOf(requested);
-      if (pick === undefined) break;
-      if (pick.queue.window(pick.priority).headSeq === undefined) {
-        const refill = this.#refillAll(requested, pick.priority);
-        if (tasks.length === 0) return refill;
-        // Whoever asks next meets the same failure and reports it.
-        refill.catch(() => {});
-        break;
-      }
-      const claimed = this.#take(pick, claim, changes);
-      if (claimed === undefined) continue;
-      tasks.push(claimed);
-      bytes += claimed.payload.length;
+    const nowMs = this.#parts.clock.nowMs();
+    const take: Take = { claim, nowMs, changes: [], tasks: [], bytes: 0, lapses: 0 };
+    const { tasks, changes } = take;
+    while (tasks.length < count && take.bytes < claimBytesMax) {
+      const next = this.#takeNext(requested, take);
+      if (next === "nothing") break;
+      if (next === "more") continue;
+      if (tasks.length === 0) return next;
+      // Whoever asks next meets the same failure and reports it.
+      next.catch(() => {});
+      break;
     }
     if (tasks.length === 0) return false;
     this.lines.leave(claim);
@@ -181,16 +199,36 @@ export class Claims {
     }
   }
 
-  /** Claims the oldest task of the window, unless it turns out to be somewhere else by now. */
-  #take(pick: Pick, claim: Claim, changes: Change[]): ClaimedTask | undefined {
-    const taken = this.#takeReady(pick);
-    const before = taken?.task;
-    const outcome = before && claimTask(before, claim, this.#parts.clock.nowMs());
-    if (taken === undefined || before === undefined || !outcome?.ok) return undefined;
-    changes.push(changeOf(before, outcome.value, "claimed"));
+  /** Takes one task of what was asked for; what is answered instead has to be waited for first. */
+  #takeNext(requested: readonly QueueState[], take: Take): "more" | "nothing" | Promise<void> {
+    const pick = topOf(requested);
+    if (pick === undefined) return "nothing";
+    if (pick.queue.window(pick.priority).headSeq === undefined) {
+      return this.#refillAll(requested, pick.priority);
+    }
+    const taken = this.#takeReady(pick, take.nowMs);
+    if (taken instanceof Promise) return this.#lapsed(taken, take);
+    if (taken !== undefined) this.#lease(pick, taken, take);
+    return "more";
+  }
+
+  /** A task was ended instead of being taken. */
+  #lapsed(ending: Promise<void>, take: Take): "more" | Promise<void> {
+    take.lapses += 1;
+    if (take.lapses === lapsesMax) return ending;
+    // What could not be ended here is ended by the sweep.
+    ending.catch(() => {});
+    return "more";
+  }
+
+  #lease({ queue }: Pick, { task, payload }: ClaimedTask, take: Take): void {
+    const outcome = claimTask(task, take.claim, take.nowMs);
+    if (!outcome.ok) return;
+    take.changes.push(changeOf(task, outcome.value, "claimed"));
+    take.tasks.push({ task: outcome.value, payload });
+    take.bytes += payload.length;
     // Until the claim is carried out, so that it does not take more than the topic allows.
-    if (pick.queue.isLimited) pick.queue.reserve(1);
-    return { task: outcome.value, payload: taken.payload };
+    if (queue.isLimited) queue.reserve(1);
   }
 
   #requested({ tenantId, queues: names }: Claim): readonly QueueState[] {
@@ -208,11 +246,17 @@ export class Claims {
     return found;
   }
 
-  /** The oldest task of the window, unless the record says that it is somewhere else by now. */
-  #takeReady({ queue, priority }: Pick): ClaimedTask | undefined {
+  /**
+   * The oldest task of the window, unless the record says that it is somewhere else by now; ends it when its
+   * time to live is over.
+   */
+  #takeReady({ queue, priority }: Pick, nowMs: number): ClaimedTask | Promise<void> | undefined {
     const { queues, store } = this.#parts;
-    const taken = queues.take(queue, priority);
     const window = queue.window(priority);
+    const { headId } = window;
+    const task = headId && store.task(headId);
+    if (task?.extras !== undefined && hasLapsed(task, nowMs)) return this.#parts.lapse(task.id);
+    const taken = queues.take(queue, priority);
     const brought = window.bringNear();
     // Ahead of need: what was not read by then is read one by one.
     if (brought.length > 0) store.readAhead(brought).catch(() => {});
@@ -221,7 +265,6 @@ export class Claims {
       this.#refill(queue, priority).catch(() => {});
     }
     if (taken === undefined) return undefined;
-    const task = store.task(taken.id);
     const isThere = task?.place.in === "ready" && task.place.seq === taken.number;
     if (task !== undefined && !isThere) return undefined;
     const payload = task && store.wholePayload(task);

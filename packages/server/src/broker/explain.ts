@@ -2,7 +2,7 @@
  * Explains why a task is where it is. For a ready task, the explanation is the decision that a claim for its
  * queue would make now, so it cannot differ from what claims do.
  */
-import { queueOf, type Task } from "@codeq/queue";
+import { hasLapsed, queueOf, type Task } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { QueueName, Store } from "../store/store.ts";
 import { type Claims, topOf } from "./claims.ts";
@@ -32,7 +32,7 @@ export async function explain(
   const name = queueOf(task.command);
   return {
     task,
-    obstacle: obstacleOf(parts, task),
+    obstacle: hasLapsed(task, clock.nowMs()) ? { rule: "expired" } : obstacleOf(parts, task),
     ahead: await aheadOf(parts, task),
     queue: lookAt(parts.queues, { tenantId, name }, clock),
   };

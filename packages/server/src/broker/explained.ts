@@ -13,6 +13,8 @@ export interface Explained {
 }
 
 export type Obstacle =
+  /** It was not begun in time, and is about to end. */
+  | { readonly rule: "expired" }
   | { readonly rule: "storage" }
   | { readonly rule: "lease_quota" }
   | { readonly rule: "paused"; readonly pause: QueuePause }

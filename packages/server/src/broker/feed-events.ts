@@ -20,6 +20,8 @@ export function eventsOf(change: Change): readonly TaskEvent[] {
       return after.place.in === "done"
         ? [{ event: "failed", ...about(after), how: "cancelled", reason: after.error }]
         : [];
+    case "lapsed":
+      return [{ event: "failed", ...about(after), how: "expired", reason: after.error }];
     case "finished":
     case "nacked":
     case "abandoned":
@@ -58,7 +60,9 @@ function eventsOfDelivery(change: Change, before: Task, after: Task): readonly T
   const { place } = after;
   if (place.in !== "done" && place.in !== "dead") return [{ ...known, ...wayBack(change, after) }];
   const events: TaskEvent[] = [];
-  if (change.because === "expired") events.push({ event: "lease_expired", ...known });
+  if (change.because === "expired") {
+    events.push({ event: "lease_expired", ...known, ...reasonOf(change) });
+  }
   if (place.in === "done" && place.how === "completed") {
     events.push({ event: "completed", ...known });
   } else {
@@ -77,17 +81,19 @@ function howItFailed({ place, error }: Task): NonNullable<TaskEvent["how"]> {
 
 function wayBack(change: Change, after: Task): Pick<TaskEvent, "event"> & Partial<TaskEvent> {
   switch (change.because) {
-    case "nacked": {
-      const reason = change.reason === "" ? {} : { reason: change.reason };
-      return { event: "retried", ...delayOf(after), ...reason };
-    }
+    case "nacked":
+      return { event: "retried", ...delayOf(after), ...reasonOf(change) };
     case "abandoned":
       return { event: "released", how: after.handBacks > 0 ? "interrupted" : "abandoned" };
     case "expired":
-      return { event: "lease_expired", ...delayOf(after) };
+      return { event: "lease_expired", ...delayOf(after), ...reasonOf(change) };
     default:
       return { event: "released", how: "undelivered" };
   }
+}
+
+function reasonOf({ reason }: Change): { reason?: string } {
+  return reason === "" ? {} : { reason };
 }
 
 type AlwaysSaid = "atMs" | "tenantId" | "taskId" | "command" | "priority" | "attempt";
@@ -103,7 +109,7 @@ function about(task: Task): About {
     command,
     priority,
     attempt: attempts + 1,
-    ...(extras === undefined ? {} : { tags: extras.tags }),
+    ...(extras === undefined || extras.tags.length === 0 ? {} : { tags: extras.tags }),
   };
 }
 

@@ -12,7 +12,7 @@ export interface Flow {
   /** Created, or replayed by an operator. */
   enqueued: number;
   completed: number;
-  /** Ended without success: failed for good, cancelled, or out of attempts. */
+  /** Ended without success: failed for good, cancelled, not begun in time, or out of attempts. */
   failed: number;
   /** Deliveries that came back and are followed by another. */
   retried: number;
@@ -57,6 +57,7 @@ export function countChange(flow: Flow, because: Cause, after: Task | undefined)
     case "abandoned":
     case "expired":
     case "cancelled":
+    case "lapsed":
       countEnd(flow, because, after);
       return;
     default:

@@ -13,6 +13,8 @@ export interface Lease extends HeapItem {
   /** When it began and, as far as a restart leaves it known, was last extended, on the wall clock. */
   readonly sinceMs: number;
   seenMs: number;
+  /** When the delivery began, on the monotonic clock. */
+  startedMs: number;
   /** The end as users see it, on the wall clock. */
   untilMs: number;
   /** How long it was last given for. */
@@ -72,6 +74,7 @@ export class Leases {
       workerId,
       sinceMs,
       seenMs: task.updatedMs,
+      startedMs: nowMs - Math.max(this.#clock.nowMs() - sinceMs, 0),
       untilMs: this.#clock.nowMs() + leftMs,
       leaseMs,
       dueMs: nowMs + leftMs,
@@ -84,6 +87,12 @@ export class Leases {
     this.#newest.set(task.tenantId, lease);
     this.#heap.push(lease);
     this.#announce(lease);
+  }
+
+  /** How long the delivery has been under way, without the time in which the server did not run. */
+  ranMs(id: TaskId): number {
+    const lease = this.#byId.get(id);
+    return lease === undefined ? 0 : this.#clock.monotonicMs() - lease.startedMs;
   }
 
   /** Starts the lease anew, as the record says. */
@@ -106,7 +115,10 @@ export class Leases {
   prolong(stalledMs: number): void {
     const byMs = Math.ceil(stalledMs);
     // All of them before the heap compares any.
-    for (const lease of this.#byId.values()) moveEnd(lease, byMs);
+    for (const lease of this.#byId.values()) {
+      lease.startedMs += byMs;
+      moveEnd(lease, byMs);
+    }
     if (stalledMs >= longStallMs) this.giveGrace();
   }
 

@@ -1,6 +1,7 @@
 /** What the settings of the sweeps decide: how much one step takes, and when. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { noExtras } from "@codeq/queue";
 import {
   acme,
   BrokerWorld,
@@ -13,7 +14,8 @@ import {
 import type { Broker } from "../broker/broker.ts";
 import type { SweepConfig } from "../config/settings.ts";
 import { createLogger } from "../telemetry/logger.ts";
-import { DeleteOldTasks } from "./delete-old-tasks.ts";
+import { deleteOldTasks } from "./delete-old-tasks.ts";
+import { endLapsedTasks } from "./end-lapsed-tasks.ts";
 import { expireLeases } from "./expire-leases.ts";
 import { promoteDueTasks } from "./promote-due-tasks.ts";
 import { scrubStore } from "./scrub-store.ts";
@@ -60,7 +62,7 @@ test("one step promotes as many tasks as it may", async () => {
 test("one step deletes as many tasks as it may, those of one span together", async () => {
   const { world, broker } = await setup();
   const { clock } = world;
-  const job = new DeleteOldTasks({ broker, clock, config });
+  const job = deleteOldTasks({ broker, clock, config });
   await job.runOnce();
   for (let n = 0; n < 5; n += 1) {
     const task = await enqueue(broker);
@@ -79,6 +81,28 @@ test("one step deletes as many tasks as it may, those of one span together", asy
     left.push((await broker.store.expiredAfter(undefined, Number.POSITIVE_INFINITY, 10)).length);
   }
   assert.deepEqual(left, [3, 1, 0]);
+});
+
+test("one step ends as many tasks as it may that nobody began in time", async () => {
+  const { world, broker } = await setup();
+  const { clock } = world;
+  const job = endLapsedTasks({ broker, clock, config });
+  await job.runOnce();
+  assert.equal(job.nextMs(), undefined);
+  const extras = { ...noExtras, ttlMs: 1000 };
+  for (let n = 0; n < 5; n += 1) await enqueue(broker, { extras });
+  const waiting = await enqueue(broker, { extras: { ...noExtras, ttlMs: 60_000 } });
+  job.plan(clock.nowMs() + 1000);
+  assert.equal(job.nextMs(), clock.monotonicMs() + 1000);
+  await clock.advance(1000);
+  const left: number[] = [];
+  for (let step = 0; step < 3; step += 1) {
+    await job.runOnce();
+    left.push(broker.counts(acme, "work").ready[0] as number);
+  }
+  assert.deepEqual(left, [4, 2, 1]);
+  assert.equal(job.nextMs(), clock.monotonicMs() + 59_000);
+  assert.equal((await claim(broker, { count: 9 }))[0]?.task.id, waiting.id);
 });
 
 test("the store is checked as often as it is said, or never", async () => {

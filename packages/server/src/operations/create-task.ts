@@ -30,6 +30,10 @@ export interface CreateTaskInput {
   /** RFC 3339 or milliseconds; empty for none. Wins over the delay. */
   readonly runAt: string | number;
   readonly delaySeconds: number;
+  /** How long a delivery may take; 0 for as long as its worker extends the lease. */
+  readonly timeoutSeconds: number;
+  /** How long the task may wait for a worker once it can be claimed; 0 for any time. */
+  readonly ttlSeconds: number;
   readonly tags: readonly string[];
   /** As they came; malformed ones are left out. */
   readonly traceParent: string;
@@ -147,7 +151,18 @@ function problemOf(
     return refusal("invalid_argument", "invalid 'idempotencyKey' (must be valid Unicode)");
   }
   if (input.tags.length > 0 && !areTags(input.tags)) return refusal("invalid_argument", tagRule);
-  return payloadProblem(server, payloadBytes);
+  return problemOfTimes(input) ?? payloadProblem(server, payloadBytes);
+}
+
+function problemOfTimes({ timeoutSeconds, ttlSeconds }: CreateTaskInput): Refusal | undefined {
+  const { timeoutSecondsMax, ttlSecondsMax } = limits;
+  if (timeoutSeconds < 0 || timeoutSeconds > timeoutSecondsMax) {
+    return refusal("invalid_argument", `invalid 'timeoutSeconds' (0 to ${timeoutSecondsMax})`);
+  }
+  if (ttlSeconds < 0 || ttlSeconds > ttlSecondsMax) {
+    return refusal("invalid_argument", `invalid 'ttlSeconds' (0 to ${ttlSecondsMax})`);
+  }
+  return undefined;
 }
 
 export function payloadProblem(
@@ -164,8 +179,14 @@ function areTags(tags: readonly string[]): boolean {
   return tags.length <= limits.tagsMax && tags.every((tag) => limits.tagPattern.test(tag));
 }
 
-function extrasOf({ tags }: CreateTaskInput): TaskExtras | undefined {
-  return tags.length === 0 ? undefined : { tags: [...new Set(tags)] };
+function extrasOf({ tags, timeoutSeconds, ttlSeconds }: CreateTaskInput): TaskExtras | undefined {
+  if (tags.length === 0 && timeoutSeconds === 0 && ttlSeconds === 0) return undefined;
+  return {
+    tags: [...new Set(tags)],
+    timeoutMs: timeoutSeconds * 1000,
+    ttlMs: ttlSeconds * 1000,
+    startByMs: 0,
+  };
 }
 
 export type TimeInput = Pick<CreateTaskInput, "runAt" | "delaySeconds">;

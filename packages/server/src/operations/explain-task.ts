@@ -9,6 +9,7 @@ import { type Operation, refusal, type Server } from "./operation.ts";
 
 /** What holds a task; the first that applies, in the order in which a claim would meet them. */
 export const holdRules = [
+  "expired",
   "delayed",
   "storage",
   "lease_quota",
@@ -105,6 +106,7 @@ function ruleOf(server: Server, explained: Explained, workers: Workers): Held {
   const { place } = task;
   switch (place.in) {
     case "delayed":
+      if (explained.obstacle?.rule === "expired") return whyExpired(task);
       return { rule: "delayed", why: `it waits for its time, ${utc(place.dueMs)}` };
     case "leased": {
       const cancelled =
@@ -125,6 +127,8 @@ function ruleOf(server: Server, explained: Explained, workers: Workers): Held {
 
 function whyReady(server: Server, { task, obstacle, queue }: Explained, workers: Workers): Held {
   switch (obstacle?.rule) {
+    case "expired":
+      return whyExpired(task);
     case "storage":
       return { rule: "storage", why: "the storage takes no changes now; see /healthz" };
     case "lease_quota": {
@@ -144,6 +148,11 @@ function whyReady(server: Server, { task, obstacle, queue }: Explained, workers:
     case undefined:
       return whyUnclaimed(queue.leased, workers);
   }
+}
+
+function whyExpired({ extras }: Task): Held {
+  const why = `no worker began it by ${utc(extras?.startByMs ?? 0)}, and it is about to fail`;
+  return { rule: "expired", why };
 }
 
 /** Nothing holds it: it is for workers to ask. */

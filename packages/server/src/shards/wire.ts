@@ -127,11 +127,19 @@ function writeExtras(to: MessageWriter, extras: TaskExtras | undefined): void {
   if (extras === undefined) return;
   to.number(extras.tags.length);
   for (const tag of extras.tags) to.text(tag);
+  to.number(extras.timeoutMs);
+  to.number(extras.ttlMs);
+  to.number(extras.startByMs);
 }
 
 function readExtras(from: MessageReader): TaskExtras | undefined {
   if (!from.flag()) return undefined;
-  return { tags: Array.from({ length: from.number() }, () => from.text()) };
+  return {
+    tags: Array.from({ length: from.number() }, () => from.text()),
+    timeoutMs: from.number(),
+    ttlMs: from.number(),
+    startByMs: from.number(),
+  };
 }
 
 export function readNewTask(from: MessageReader): NewTask {

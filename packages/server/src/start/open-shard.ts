@@ -13,8 +13,9 @@ import { ToldChanges } from "../broker/told-changes.ts";
 import type { Clock } from "../clock.ts";
 import { noQuotas } from "../config/quotas.ts";
 import type { Config } from "../config/settings.ts";
-import { DeleteOldTasks } from "../maintenance/delete-old-tasks.ts";
+import { deleteOldTasks } from "../maintenance/delete-old-tasks.ts";
 import { DeliverWebhooks, type PostCallback } from "../maintenance/deliver-webhooks.ts";
+import { endLapsedTasks } from "../maintenance/end-lapsed-tasks.ts";
 import { expireLeases } from "../maintenance/expire-leases.ts";
 import { promoteDueTasks } from "../maintenance/promote-due-tasks.ts";
 import { scrubStore } from "../maintenance/scrub-store.ts";
@@ -174,7 +175,8 @@ interface Maintenance {
 
 function startMaintenance(parts: MaintenanceParts): Maintenance {
   const { broker, told, clock, logger, config, sleepMsMax } = parts;
-  const deletion = new DeleteOldTasks(parts);
+  const deletion = deleteOldTasks(parts);
+  const lapses = endLapsedTasks(parts);
   const webhooks = new DeliverWebhooks(parts);
   const everyMs = config.scrubIntervalSeconds * 1000;
   const scrub = scrubStore({ store: broker.store, clock, logger, everyMs });
@@ -183,6 +185,7 @@ function startMaintenance(parts: MaintenanceParts): Maintenance {
     expireLeases({ ...parts, stalls }),
     promoteDueTasks(parts),
     deletion,
+    lapses,
     webhooks,
     scrub,
     writeSeries(broker),
@@ -196,6 +199,9 @@ function startMaintenance(parts: MaintenanceParts): Maintenance {
   broker.delayed.onDue = wake;
   told.onEnd = (expiresMs) => {
     if (expiresMs !== undefined && deletion.plan(expiresMs)) wake();
+  };
+  told.onStartBy = (startByMs) => {
+    if (lapses.plan(startByMs)) wake();
   };
   told.onWebhook = (dueMs) => {
     webhooks.plan(dueMs);

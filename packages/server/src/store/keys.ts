@@ -7,6 +7,7 @@
  *   codeq/results/<id>                                      a long result record
  *   codeq/idempo/<tenant>/<key>                             which task a key stands for
  *   codeq/ttl/<ms>/<id>                                     when a finished task may be deleted
+ *   codeq/start-by/<ms>/<id>                                when a task that still waits ends
  *   codeq/webhook/<ms>/<id>                                 a result callback that is due
  *   codeq/deliveries/<id>                                   what became of its callback
  *   codeq/undelivered/<tenant>/<ms>/<id>                    a callback that was given up
@@ -75,6 +76,10 @@ export const idempotencyKeyOf = (tenant: TenantId, key: string): string =>
 export const retentionPrefix = "codeq/ttl/";
 export const retentionKey = (ms: number, id: TaskId): string =>
   `${retentionPrefix}${sortable(ms)}/${id}`;
+
+export const startByPrefix = "codeq/start-by/";
+export const startByKey = (ms: number, id: TaskId): string =>
+  `${startByPrefix}${sortable(ms)}/${id}`;
 
 export const webhookPrefix = "codeq/webhook/";
 export const webhookKey = (ms: number, id: TaskId): string =>
@@ -178,7 +183,7 @@ export function idOf(key: string): TaskId {
   return key.slice(key.lastIndexOf("/") + 1) as TaskId;
 }
 
-/** The number in front of the task id of a `pending`, `delayed`, `ttl` or `webhook` key. */
+/** The number in front of the task id of a `pending`, `delayed`, `ttl`, `start-by` or `webhook` key. */
 export function numberOf(key: string): number {
   const end = key.lastIndexOf("/");
   return Number.parseInt(key.slice(end - digits, end), 16);

@@ -8,6 +8,7 @@
  * - A record that cannot be read is quarantined and counted, and does not exist for callers.
  */
 import {
+  type BackupPosition,
   create,
   Engine,
   type EngineOptions,
@@ -83,6 +84,7 @@ import {
   shardsKey,
   signingPrefix,
   sortable,
+  startByPrefix,
   storedBytesPrefix,
   subscriptionKey,
   subscriptionsPrefix,
@@ -250,7 +252,7 @@ export class Store implements AsyncDisposable {
   }
 
   /** See the engine: everything, or the log behind a record. */
-  backup(store: string, after: number | undefined): ReturnType<Engine["backup"]> {
+  backup(store: string, after: BackupPosition | undefined): ReturnType<Engine["backup"]> {
     return this.#engine.backup(store, after);
   }
 
@@ -446,7 +448,18 @@ export class Store implements AsyncDisposable {
     untilMs: number,
     limit: number,
   ): Promise<Position[]> {
-    return (await this.#engine.scanKeys(retentionRange(after, untilMs), limit)).map(positionIn);
+    const range = momentRange(retentionPrefix, after, untilMs);
+    return (await this.#engine.scanKeys(range, limit)).map(positionIn);
+  }
+
+  /** Tasks that have to be begun no later than a moment and wait, behind a position, the earliest first. */
+  async lapsedAfter(
+    after: Position | undefined,
+    untilMs: number,
+    limit: number,
+  ): Promise<Position[]> {
+    const range = momentRange(startByPrefix, after, untilMs);
+    return (await this.#engine.scanKeys(range, limit)).map(positionIn);
   }
 
   /** The same with whose they are, so that those of others need not be loaded. */
@@ -455,7 +468,8 @@ export class Store implements AsyncDisposable {
     untilMs: number,
     limit: number,
   ): Promise<(Position & { readonly tenantId: string })[]> {
-    const entries = await this.#engine.scan(retentionRange(after, untilMs), limit);
+    const range = momentRange(retentionPrefix, after, untilMs);
+    const entries = await this.#engine.scan(range, limit);
     return entries.map(([key, owner]) => ({ ...positionIn(key), tenantId: owner.toString() }));
   }
 
@@ -830,10 +844,10 @@ function keyAt(prefix: string, position: Position | undefined): string {
   return position === undefined ? prefix : `${prefix}${sortable(position.number)}/${position.id}`;
 }
 
-function retentionRange(after: Position | undefined, untilMs: number): KvRange {
+function momentRange(prefix: string, after: Position | undefined, untilMs: number): KvRange {
   const isEndless = untilMs === Number.POSITIVE_INFINITY;
-  const last = isEndless ? retentionPrefix : `${retentionPrefix}${sortable(untilMs)}/`;
-  return { after: keyAt(retentionPrefix, after), before: endOf(last) };
+  const last = isEndless ? prefix : `${prefix}${sortable(untilMs)}/`;
+  return { after: keyAt(prefix, after), before: endOf(last) };
 }
 
 function unlessDamaged<Value>(read: () => Value, otherwise: Value): Value {

@@ -390,7 +390,7 @@ function readResult(reader: ByteReader): ResultBody | undefined {
 }
 
 function roomOfExtras(extras: TaskExtras): number {
-  return 1 + numberBytesMax + extras.tags.reduce((sum, tag) => sum + roomOfText(tag), 0);
+  return 1 + numberBytesMax * 4 + extras.tags.reduce((sum, tag) => sum + roomOfText(tag), 0);
 }
 
 function writeExtras(buffer: Buffer, at: number, extras: TaskExtras | undefined): number {
@@ -398,14 +398,18 @@ function writeExtras(buffer: Buffer, at: number, extras: TaskExtras | undefined)
   if (extras === undefined) return at + 1;
   let end = writeNumber(buffer, at + 1, extras.tags.length);
   for (const tag of extras.tags) end = writeText(buffer, end, tag);
-  return end;
+  end = writeNumber(buffer, end, extras.timeoutMs);
+  end = writeNumber(buffer, end, extras.ttlMs);
+  return writeNumber(buffer, end, extras.startByMs);
 }
 
 function readExtras(reader: ByteReader): TaskExtras | undefined {
   if (!isThere(reader)) return undefined;
   const tags: string[] = [];
   for (let left = reader.number(); left > 0; left--) tags.push(reader.text());
-  return { tags };
+  const timeoutMs = reader.number();
+  const ttlMs = reader.number();
+  return { tags, timeoutMs, ttlMs, startByMs: reader.number() };
 }
 
 function roomOfRepairs(repairs: TaskRepairs): number {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type KeyWrites, recordOf, writeIndexKeys } from "@codeq/engine";
-import type { Task } from "@codeq/queue";
+import { noExtras, type Task } from "@codeq/queue";
 import fc from "fast-check";
 import { anyPlace, anyTask } from "../../test/any-task.ts";
 import { sortable, taskKey } from "./keys.ts";
@@ -27,6 +27,7 @@ const task = (place: Task["place"]): Task => ({
   tenantId: "acme" as Task["tenantId"],
   command: "Work",
   priority: 7,
+  extras: undefined,
   place,
 });
 const workerId = "w" as Extract<Task["place"], { in: "leased" }>["workerId"];
@@ -49,6 +50,12 @@ test("every place has its keys, and no other", () => {
     ],
   ];
   for (const [place, keys] of cases) assert.deepEqual(keysOf(task(place)), keys);
+  const extras = { ...noExtras, startByMs: 7 };
+  for (const [place, keys] of cases) {
+    const isWaiting = place.in === "ready" || place.in === "delayed";
+    const more = isWaiting ? [`codeq/start-by/${at(7)}`] : [];
+    assert.deepEqual(keysOf({ ...task(place), extras }), [...keys, ...more]);
+  }
   assert.deepEqual(keysOf({ ...task({ in: "ready", seq: 5 }), tenantId: "" as Task["tenantId"] }), [
     `codeq/q/work/_/pending/2/${at(5)}`,
   ]);
@@ -103,6 +110,7 @@ test("in whatever range an index key lies, its task is among those that may have
     "codeq/",
     "codeq/q/",
     "codeq/q/work/",
+    "codeq/start-by/",
     "codeq/ttl/",
     "codeq/ttm",
     "~",

@@ -4,7 +4,7 @@
  * change, so a task is always in exactly the indexes its record says, whatever the transition was.
  */
 import type { KvRange, Row, RowCodec } from "@codeq/engine";
-import { expiresMsOf, queueOf, type Task, type TaskId } from "@codeq/queue";
+import { expiresMsOf, queueOf, startByMsOf, type Task, type TaskId } from "@codeq/queue";
 import {
   deadPrefix,
   delayedPrefix,
@@ -17,6 +17,8 @@ import {
   retentionKey,
   retentionPrefix,
   sortable,
+  startByKey,
+  startByPrefix,
   tasksPrefix,
 } from "./keys.ts";
 import { readTask, roomOfTask, writeTask } from "./task-codec.ts";
@@ -31,30 +33,40 @@ export const taskRows: RowCodec = {
     readTask({ buffer, start, end }, id as TaskId, before as Task | undefined),
   rowsIn: (range) => tasksIn(range) as ((row: Row) => boolean) | undefined,
   keysOf: (row) => keysOf(row as Task),
-  isIndexKey: (key) => key.startsWith(queuesPrefix) || key.startsWith(retentionPrefix),
+  isIndexKey: (key) =>
+    key.startsWith(queuesPrefix) ||
+    key.startsWith(retentionPrefix) ||
+    key.startsWith(startByPrefix),
   valueOf: (row) => ownerOf((row as Task).tenantId),
 };
 
 /** What the index keys of a task follow from. */
-type IndexedTask = Pick<Task, "id" | "tenantId" | "command" | "priority" | "place">;
+type IndexedTask = Pick<Task, "id" | "tenantId" | "command" | "priority" | "place" | "extras">;
 
 const indexPattern = /^codeq\/q\/[^/]+\/[^/]+\/(?:pending|inprog|delayed|dlq)\//;
 const places = { pending: "ready", inprog: "leased", delayed: "delayed", dlq: "dead" } as const;
+
+/** Indexes of moments, in which few tasks are. */
+const moments = [
+  [retentionPrefix, expiresMsOf],
+  [startByPrefix, startByMsOf],
+] as const;
 
 /** Which tasks may have an index key in the range; undefined when none has. */
 function tasksIn({ after, before }: KvRange): ((task: IndexedTask) => boolean) | undefined {
   const isBelow = (prefix: string): boolean =>
     after.startsWith(prefix) && before.startsWith(prefix);
   const touches = (prefix: string): boolean => after < endOf(prefix) && before > prefix;
-  if (isBelow(retentionPrefix)) {
+  for (const [prefix, momentOf] of moments) {
+    if (!isBelow(prefix)) continue;
     // Not a number when the range has no such end.
-    const lastMs = Number.parseInt(before.slice(retentionPrefix.length), 16);
+    const lastMs = Number.parseInt(before.slice(prefix.length), 16);
     return (task) => {
-      const expiresMs = expiresMsOf(task);
-      return expiresMs !== undefined && !(expiresMs > lastMs);
+      const ms = momentOf(task);
+      return ms !== undefined && !(ms > lastMs);
     };
   }
-  if (!touches(retentionPrefix) && !touches(queuesPrefix)) return undefined;
+  if (!touches(queuesPrefix) && !moments.some(([prefix]) => touches(prefix))) return undefined;
   const index = indexPattern.exec(after)?.[0];
   if (index === undefined || !isBelow(index)) return () => true;
   const { queue, tenantId, kind } = parseIndexKey(index);
@@ -67,7 +79,10 @@ function tasksIn({ after, before }: KvRange): ((task: IndexedTask) => boolean) |
 export function keysOf(task: IndexedTask): string[] {
   const place = placeKey(task);
   const expiresMs = expiresMsOf(task);
-  if (expiresMs === undefined) return [place];
+  if (expiresMs === undefined) {
+    const startByMs = task.extras === undefined ? undefined : startByMsOf(task);
+    return startByMs === undefined ? [place] : [place, startByKey(startByMs, task.id)];
+  }
   const expiry = retentionKey(expiresMs, task.id);
   return place === "" ? [expiry] : [place, expiry];
 }

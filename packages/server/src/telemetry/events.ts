@@ -1,6 +1,6 @@
 /** One function for each kind of event. It is called when the event is durable, and updates the metrics. */
 import type { ErrorCode } from "@codeq/protocol";
-import { type Change, queueOf, type Task } from "@codeq/queue";
+import { type Change, queueOf, type Task, timedOut } from "@codeq/queue";
 import type { Metrics } from "./metrics.ts";
 
 export type OperationOutcome = "ok" | "refused" | "failed";
@@ -17,14 +17,15 @@ export class Events {
   }
 
   /** A durable change of a task. */
-  changed({ before, after, because }: Change): void {
+  changed({ before, after, because, reason }: Change): void {
     if (after === undefined) return;
     const queue = queueOf(after.command);
     const { spellings } = this.#metrics;
     if (because === "created" || !spellings.has(queue)) spellings.note(queue, after.command);
     if (because === "created") this.#metrics.taskCreated.inc(queue);
     else if (because === "claimed") this.#metrics.taskClaimed.inc(queue);
-    else if (because === "expired") this.#metrics.leaseExpired.inc(queue);
+    else if (because === "expired") this.#leaseEnded(queue, reason === timedOut);
+    else if (because === "lapsed") this.#metrics.taskLapsed.inc(queue);
     const { place } = after;
     const isEnd = place.in === "done" || place.in === "dead";
     if (before !== undefined && isEnd) this.#ended(after, queue);
@@ -59,6 +60,12 @@ export class Events {
 
   operated(operation: string, outcome: OperationOutcome, seconds: number): void {
     this.#metrics.operationSeconds.observe(seconds, operation, outcome);
+  }
+
+  /** A task was taken back from its worker. */
+  #leaseEnded(queue: string, isTimeout: boolean): void {
+    if (isTimeout) this.#metrics.taskTimedOut.inc(queue);
+    else this.#metrics.leaseExpired.inc(queue);
   }
 
   /** Completed, failed or buried. */

@@ -38,6 +38,7 @@ export interface TaskEvent {
   /** How a task failed, or came to be ready again without an attempt of its own. */
   readonly how?:
     | "cancelled"
+    | "expired"
     | "permanent"
     | "dead_letter"
     | "abandoned"

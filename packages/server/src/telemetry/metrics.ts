@@ -49,6 +49,18 @@ export const metricTable = {
     help: "Leases that expired before the worker submitted a result.",
     labels: [{ name: "command" }],
   },
+  taskTimedOut: {
+    name: "codeq_task_timeout_total",
+    type: "counter",
+    help: "Deliveries that ended because they took longer than the timeout of the task.",
+    labels: [{ name: "command" }],
+  },
+  taskLapsed: {
+    name: "codeq_task_expired_total",
+    type: "counter",
+    help: "Tasks that failed because no worker began them within their time to live.",
+    labels: [{ name: "command" }],
+  },
   webhookDeliveries: {
     name: "codeq_webhook_deliveries_total",
     type: "counter",

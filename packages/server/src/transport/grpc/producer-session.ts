@@ -284,6 +284,8 @@ function toInput(task: producer.CreateTask): Answer<CreateTaskInput> {
       idempotencyKey: task.idempotencyKey,
       runAt: task.runAtMs ?? "",
       delaySeconds: task.delaySeconds,
+      timeoutSeconds: task.timeoutSeconds,
+      ttlSeconds: task.ttlSeconds,
       tags: task.tags,
       traceParent: task.traceParent,
       traceState: task.traceState,

@@ -61,5 +61,6 @@ export function taskMessage({ task, payload }: ClaimedTask, workerId: string): w
     traceState: task.traceState,
     tags: (task.extras?.tags ?? noTags) as string[],
     replayOf: task.repairs?.replayOf ?? "",
+    timeoutSeconds: (task.extras?.timeoutMs ?? 0) / 1000,
   };
 }

@@ -61,6 +61,18 @@ const createFields = {
     minimum: 0,
     maximum: limits.delaySecondsMax,
   }),
+  timeoutSeconds: about(
+    integer,
+    "Seconds that a worker may take for one attempt, however often it extends its lease; then the attempt ends " +
+      "with the error `TIMEOUT`. 0 means no timeout.",
+    { minimum: 0, maximum: limits.timeoutSecondsMax },
+  ),
+  ttlSeconds: about(
+    integer,
+    "Seconds in which a worker has to begin the task, from when it may be claimed; otherwise the task fails with " +
+      "the error `EXPIRED`. Retries are not concerned. 0 means any time.",
+    { minimum: 0, maximum: limits.ttlSecondsMax },
+  ),
   tags: about(
     texts,
     "Tags to find the task by: 1 to 64 characters each, without spaces and commas.",
@@ -228,11 +240,11 @@ export const BackupBody = object(
 
 export const JobBody = object(
   {
-    action: about(requiredText, "`replay`, `delete` or `cancel`."),
+    action: about(requiredText, "`replay`, `delete`, `cancel` or `move`."),
     all: about(flag, "Every task that the action is for; without it a filter is required."),
     place: about(
       text,
-      "Where the tasks are; `dead` by default, all that wait or run for `cancel`.",
+      "Where the tasks are (default: `dead`; for `cancel` all that wait or run, for `move` all that wait).",
     ),
     ...filterFields,
     ratePerSecond: about(integer, `Tasks a second; ${limits.jobRateDefault} by default.`, {
@@ -243,6 +255,7 @@ export const JobBody = object(
       minimum: 0,
       maximum: limits.cancelGraceSecondsMax,
     }),
+    moveTo: about(text, "For `move`: the queue to move the tasks to."),
     dryRun: about(flag, "Only count the tasks; change nothing."),
     canary: about(flag, "For `replay`: few tasks first, and more while enough of them succeed."),
     canaryFirst: about(integer, "How many tasks the first stage replays; 10 by default."),

@@ -7,6 +7,7 @@ import {
   deliveriesOf,
   type Place,
   type Result,
+  startByMsOf,
   statusOf,
   type Task,
   type TaskExtras,
@@ -30,6 +31,8 @@ const locations = {
 
 /** Of a reason in an event; the task has the whole of it. */
 const reasonCharsMax = 256;
+/** Of a result in an event. */
+const resultCharsMax = 64 * 1024;
 
 export class JsonCodec {
   readonly #timestamps: Timestamps;
@@ -145,7 +148,16 @@ export class JsonCodec {
       text += optional("replayedAs", task.repairs.replayedAs);
     }
     if (task.replays !== 0) text += `,"replays":${task.replays}`;
-    if (task.extras !== undefined) text += extrasText(task.extras);
+    if (task.extras !== undefined) text += this.#extras(task, task.extras);
+    return text;
+  }
+
+  #extras(task: Task, { tags, timeoutMs, ttlMs }: TaskExtras): string {
+    let text = tags.length === 0 ? "" : `,"tags":${JSON.stringify(tags)}`;
+    if (timeoutMs !== 0) text += `,"timeoutSeconds":${timeoutMs / 1000}`;
+    if (ttlMs !== 0) text += `,"ttlSeconds":${ttlMs / 1000}`;
+    const startByMs = startByMsOf(task);
+    if (startByMs !== undefined) text += `,"startBy":"${this.#timestamps.local(startByMs)}"`;
     return text;
   }
 
@@ -157,6 +169,13 @@ export class JsonCodec {
     text += optional("error", result.error);
     if (result.artifacts.length > 0) text += `,"artifacts":${JSON.stringify(result.artifacts)}`;
     return `${text},"completedAt":"${this.#timestamps.local(result.completedMs)}"}`;
+  }
+
+  /** The last event of a task; of a long result only how it ended. */
+  resultEvent(result: Result): string {
+    const isLong = result.resultJson.length > resultCharsMax;
+    const shown = this.result(isLong ? { ...result, resultJson: "" } : result).slice(1);
+    return `{"event":"result",${isLong ? `"resultOmitted":true,` : ""}${shown}`;
   }
 
   /** What a submit is answered with: the record, and whether it was there already. */
@@ -279,10 +298,6 @@ export function queueBuckets(
     if (counts.dead > 0) buckets[`${prefix}:dlq`] = counts.dead;
   }
   return JSON.stringify(buckets);
-}
-
-function extrasText({ tags }: TaskExtras): string {
-  return `,"tags":${JSON.stringify(tags)}`;
 }
 
 function reasonOf({ reason }: { readonly reason: string }): { reason?: string } {

@@ -114,6 +114,12 @@ const taskOptional = {
   tenantId: string,
   leaseToken: described({ type: "integer" }, "The fencing token of this delivery."),
   tags: described(strings, "The tags of the task."),
+  timeoutSeconds: described({ type: "integer", minimum: 1 }, "How long an attempt may take."),
+  ttlSeconds: described(
+    { type: "integer", minimum: 1 },
+    "How long the task may wait for a worker once it may be claimed.",
+  ),
+  startBy: described(time, "When the task fails unless a worker has begun it."),
   replays: described({ type: "integer", minimum: 1 }, "How often the task was replayed."),
   replayOf: described(string, "The task that was replayed as this task."),
   replayedAs: described(string, "The last task that this task was replayed as."),
@@ -246,7 +252,7 @@ const secret = {
 const job = fields(
   {
     id: string,
-    action: { type: "string", enum: ["replay", "delete", "cancel"] },
+    action: { type: "string", enum: ["replay", "delete", "cancel", "move"] },
     filter: described({ type: "object" }, "Which tasks, as it was asked for."),
     state: { type: "string", enum: ["running", "paused", "done", "aborted", "stopped"] },
     by: string,
@@ -259,6 +265,7 @@ const job = fields(
     failures: listOf(fields({ id: string, code: string })),
   },
   {
+    moveTo: described(string, "The queue that the tasks are moved to."),
     reason: described(string, "Why it is paused or has ended before its time."),
     canary: fields(
       { first: count, factor: count, failurePercent: count },

@@ -355,6 +355,8 @@ function createInput(item: BodyOf<typeof CreateItem>, { headers }: HttpRequest):
     idempotencyKey: item.idempotencyKey ?? "",
     runAt: item.runAt ?? "",
     delaySeconds: item.delaySeconds ?? 0,
+    timeoutSeconds: item.timeoutSeconds ?? 0,
+    ttlSeconds: item.ttlSeconds ?? 0,
     tags: item.tags ?? noTags,
     traceParent: headerText(headers["traceparent"]),
     traceState: headerText(headers["tracestate"]),

@@ -1,0 +1,87 @@
+/**
+ * Does something to tasks whose moment has come, in the order of an index of moments: a step at a time, and
+ * without looking twice at what stands before, which may be full of deleted keys.
+ */
+import type { TaskId } from "@codeq/queue";
+import type { Clock } from "../clock.ts";
+import type { Position, Store } from "../store/store.ts";
+import type { Job } from "./ticker.ts";
+
+export interface DueSweepParts {
+  readonly name: string;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly batchMax: number;
+  /** Those that are due within one of these go together: to look for each by itself costs more. */
+  readonly stepMs: number;
+  /** What is due no later than a moment, behind a position. */
+  readonly dueAfter: (
+    after: Position | undefined,
+    untilMs: number,
+    limit: number,
+  ) => Promise<readonly Position[]>;
+  readonly act: (due: readonly Position[], nowMs: number) => Promise<void>;
+}
+
+export class DueSweep implements Job {
+  readonly name: string;
+  readonly #parts: DueSweepParts;
+  /** The earliest time at which something may be due, on the wall clock. */
+  #nextMs = 0;
+  /** What stands up to here in the index has been looked at. */
+  #lookedTo: Position | undefined;
+
+  constructor(parts: DueSweepParts) {
+    this.name = parts.name;
+    this.#parts = parts;
+  }
+
+  /** A task is due at this time; true when that is earlier than all others. */
+  plan(dueMs: number): boolean {
+    const position = this.#lookedTo;
+    if (position !== undefined && dueMs <= position.number) {
+      this.#lookedTo = { number: dueMs, id: "" as TaskId };
+    }
+    const { stepMs } = this.#parts;
+    const nextMs = Math.ceil(dueMs / stepMs) * stepMs;
+    if (nextMs >= this.#nextMs) return false;
+    this.#nextMs = nextMs;
+    return true;
+  }
+
+  nextMs(): number | undefined {
+    if (this.#nextMs === Number.POSITIVE_INFINITY) return undefined;
+    const { clock } = this.#parts;
+    return clock.monotonicMs() + this.#nextMs - clock.nowMs();
+  }
+
+  async runOnce(): Promise<void> {
+    const { store, clock, batchMax } = this.#parts;
+    const nowMs = clock.nowMs();
+    store.assertDeletable();
+    // What is planned while the scan runs lowers this again.
+    this.#nextMs = Number.POSITIVE_INFINITY;
+    const lookedFrom = this.#lookedTo;
+    const due = await this.#parts.dueAfter(lookedFrom, nowMs, batchMax);
+    const last = due.at(-1);
+    if (last !== undefined) this.#lookedTo = last;
+    try {
+      await this.#parts.act(due, nowMs);
+      if (due.length === batchMax) this.#nextMs = Math.min(this.#nextMs, nowMs);
+      else await this.#planNext();
+    } catch (error) {
+      // They are still there and have to be found again.
+      if (lookedFrom === undefined || lookedFrom.number <= (this.#lookedTo?.number ?? 0)) {
+        this.#lookedTo = lookedFrom;
+      }
+      this.#nextMs = Math.min(this.#nextMs, nowMs);
+      throw error;
+    }
+  }
+
+  /** Finds out when the next one is due, once for all that go together. */
+  async #planNext(): Promise<void> {
+    const [next] = await this.#parts.dueAfter(this.#lookedTo, Number.POSITIVE_INFINITY, 1);
+    if (next !== undefined) this.plan(next.number);
+  }
+}
