@@ -36,7 +36,7 @@ export interface RunEvent {
   readonly delaySeconds?: number;
 }
 
-/** What became of a task. */
+/** The result of a task. */
 export interface RunResult {
   readonly event: "result";
   readonly taskId: string;

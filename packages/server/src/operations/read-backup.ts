@@ -1,12 +1,13 @@
 /** Gives a backup of the running server to a caller who stores it: all tenants, tasks, API keys and audit records. */
-import type { BackupPosition } from "@codeq/engine";
-import { readBackup as readStore } from "../store/read-backup.ts";
+import { type BackupReading, readBackup as readStore } from "../store/read-backup.ts";
 import { type Answer, type Operation, refusal, type Server } from "./operation.ts";
 
 export interface ReadBackupInput {
   /** Where an earlier backup ends: `<store>:<identity>:<record>` of each store; empty for everything. */
   readonly since: string;
 }
+
+type Since = BackupReading["since"];
 
 const readerBytes = 8;
 const pattern = /^(control|shard-\d{1,5}):(\d{1,16}):(\d{1,16})$/;
@@ -25,7 +26,7 @@ export const readBackup: Operation<ReadBackupInput, AsyncGenerator<Buffer>> = {
 
 async function* piecesOf(
   { queue, backupControl, randomBytes }: Server,
-  since: Readonly<Record<string, BackupPosition>>,
+  since: Since,
 ): AsyncGenerator<Buffer> {
   if (backupControl !== undefined) {
     yield* readStore(backupControl.store, { store: "control", since: since["control"] });
@@ -35,8 +36,8 @@ async function* piecesOf(
   yield* queue.readBackup({ reader: id.toString("hex"), since });
 }
 
-function sinceOf(text: string): Answer<Readonly<Record<string, BackupPosition>>> {
-  const since: Record<string, BackupPosition> = {};
+function sinceOf(text: string): Answer<Since> {
+  const since: Record<string, Since[string]> = {};
   for (const part of text === "" ? [] : text.split(",")) {
     const [, store, identity, index] = pattern.exec(part) ?? [];
     if (store === undefined) {

@@ -10,7 +10,7 @@ import { OpenFeed, refusalOfFeed } from "./watch-events.ts";
 
 export interface WatchedTask extends ClaimedTask {
   readonly feed: OpenFeed;
-  /** What became of the task, once it has ended; undefined when that is gone. */
+  /** The result of the task, once it has ended; undefined when it is gone. */
   readonly result: () => Promise<Result | undefined>;
 }
 

@@ -48,7 +48,7 @@ export const eventRoutes = [
     summary: "Watch what happens to one task",
     about:
       "The first event, `task`, is the task as it is now, with its progress and its log. Then come its " +
-      "events, `progress` and `log` among them, until it has ended. The last event, `result`, is what became of it; a " +
+      "events, `progress` and `log` among them, until it has ended. The last event, `result`, has the result of the task; a " +
       "result that is longer than 64 KiB is left out and marked with `resultOmitted`.",
     params: { id: "The id of the task." },
     replies: {

@@ -92,7 +92,7 @@ export class EventStream extends Readable {
     return true;
   }
 
-  /** Nothing more happens: tells what became of the task. */
+  /** Nothing more happens: reports the result of the task. */
   async #conclude(): Promise<void> {
     this.#feed.close();
     // Whoever wants it asks for it: the feed has told that the task has ended.
