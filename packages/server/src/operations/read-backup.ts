@@ -16,6 +16,7 @@ export const readBackup: Operation<ReadBackupInput, AsyncGenerator<Buffer>> = {
   name: "read_backup",
   access: "operator",
   scope: undefined,
+  showsPayloads: true,
   rate: { scope: "admin", operation: "tasks" },
   audit: { of: "all", target: ({ since }) => (since === "" ? "full" : "since") },
   run: (server, _call, { since }) => {
