@@ -31,10 +31,5 @@ export const jobsApplyOnce: MakeChecker = ({ report }) => {
         if (kind === "replay") replays.get(id)?.pop();
       }
     },
-    recovered: ({ lost }) => {
-      for (const { kind, id } of lost.flatMap(({ events }) => events)) {
-        if (kind === "replay") replayed.delete(`${deciders.get(id) ?? ""} ${id}`);
-      }
-    },
   };
 };
