@@ -13,7 +13,8 @@ export const connection: readonly OptionRow[] = [
     name: "base-url",
     value: "url",
     env: "CODEQ_BASE_URL",
-    about: "Address of the server (default: http://localhost:8080).",
+    about:
+      "Address of the server, or of several nodes of a cluster separated by commas (default: http://localhost:8080).",
   },
   {
     name: "token",

@@ -1,6 +1,7 @@
 /**
  * Requests to the REST API. A refusal becomes an error with an exit code and advice; the error also tells
- * whether the request never arrived or its outcome is unknown.
+ * whether the request never arrived or its outcome is unknown. If one of several nodes of a cluster does not
+ * answer, the next node is asked.
  */
 import { Readable } from "node:stream";
 import { codeIn, errorIn, HttpCore, NoAnswerError, type Reply } from "@codeq/client/command-line";
@@ -22,12 +23,13 @@ export interface RequestOptions {
 
 export class ApiClient {
   readonly connection: Connection;
-  readonly #core: HttpCore;
+  readonly #cores: readonly HttpCore[];
+  #turn = 0;
 
   constructor(connection: Connection, clock: Clock) {
     this.connection = connection;
-    const { baseUrl, tls } = connection;
-    this.#core = new HttpCore({ url: new URL(baseUrl.value), clock, tls });
+    const { urls, tls } = connection;
+    this.#cores = urls.map((url) => new HttpCore({ url: new URL(url), clock, tls }));
   }
 
   get(path: string, options: RequestOptions = {}): Promise<Reply> {
@@ -84,7 +86,9 @@ export class ApiClient {
   async download(path: string): Promise<Readable> {
     try {
       const headers = this.#headers(this.token());
-      const answer = await this.#core.open({ path: `/v1/codeq${path}`, headers });
+      const answer = await this.#byTurns("GET", (core) =>
+        core.open({ path: `/v1/codeq${path}`, headers }),
+      );
       const location = answer.headers.get("location");
       // The token is for the server only.
       const file = location === null ? answer : await fetch(location);
@@ -126,23 +130,46 @@ export class ApiClient {
     const { body, waitMs = 0, signal } = options;
     const headers = this.#headers(token);
     try {
-      return await this.#core.send({ method, path, headers, body, waitMs, signal });
+      return await this.#byTurns(method, (core) =>
+        core.send({ method, path, headers, body, waitMs, signal }),
+      );
     } catch (error) {
       throw this.#failure(error, method !== "GET");
+    }
+  }
+
+  get #core(): HttpCore {
+    return this.#cores[this.#turn] as HttpCore;
+  }
+
+  /** A request that changes something is sent again only when it cannot have arrived. */
+  async #byTurns<T>(method: string, send: (core: HttpCore) => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await send(this.#core);
+      } catch (error) {
+        if (!(error instanceof NoAnswerError)) throw error;
+        this.#turn = (this.#turn + 1) % this.#cores.length;
+        const isSafe = method === "GET" || !error.mayHaveArrived;
+        if (!isSafe || tries >= this.#cores.length) throw error;
+      }
     }
   }
 
   /** `changes` when the request asked for a change. */
   #failure(error: unknown, changes: boolean): unknown {
     if (!(error instanceof NoAnswerError)) return error;
-    const { value, source } = this.connection.baseUrl;
+    const { urls, baseUrl } = this.connection;
     const isDoubtful = changes && error.mayHaveArrived;
     const doubt = isDoubtful ? "; the server may or may not have carried out the request" : "";
-    return new CliError(`${value} (${source}) cannot be reached: ${error.message}${doubt}`, {
-      exit: "unreachable",
-      next: error.advice ?? startOne,
-      cause: error,
-    });
+    return new CliError(
+      `${urls.join(", ")} (${baseUrl.source}) cannot be reached: ${error.message}${doubt}`,
+      {
+        exit: "unreachable",
+        next: error.advice ?? startOne,
+        cause: error,
+      },
+    );
   }
 
   #headers(token: Sourced<string> | undefined): Record<string, string> {

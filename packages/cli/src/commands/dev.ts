@@ -98,6 +98,7 @@ function welcome(call: Call, ready: Ready, ended: AbortSignal): void {
   const connection = {
     profile: "",
     baseUrl: { value: ready.url, source: "this server" },
+    urls: [ready.url],
     producerToken: token,
     workerToken: token,
     workerTokenOf: "producer",

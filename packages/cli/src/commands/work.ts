@@ -32,9 +32,10 @@ export async function run(call: Call): Promise<number> {
     throw usageError("--lease is from 1s to 24h");
   }
   const api = await call.api();
-  const url = api.connection.baseUrl.value;
+  const { urls } = api.connection;
+  const url = urls.join(", ");
   await using client = codeq({
-    url,
+    url: urls,
     token: api.token("worker").value,
     tls: api.connection.tls,
   });

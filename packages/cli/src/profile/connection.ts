@@ -17,8 +17,10 @@ export interface Sourced<T> {
 
 export interface Connection {
   readonly profile: string;
-  /** Without a slash at the end. */
+  /** Without a slash at the end. Of several, the first. */
   readonly baseUrl: Sourced<string>;
+  /** All nodes of a cluster that were named. */
+  readonly urls: readonly string[];
   readonly producerToken: Sourced<string> | undefined;
   /** That of the producer when there is none of its own. */
   readonly workerToken: Sourced<string> | undefined;
@@ -44,8 +46,10 @@ export async function resolveConnection(
     sourced(setting(host.env[variable]), variable) ??
     sourced(profile?.[field], `profile ${name}`);
   const baseUrl = choose("base-url", "CODEQ_BASE_URL", "baseUrl") ?? fallback(defaultBaseUrl);
-  const checked = { ...baseUrl, value: checkUrl(baseUrl) };
-  const local = isLoopback(checked.value);
+  const { source } = baseUrl;
+  const urls = baseUrl.value.split(",").map((value) => checkUrl({ value: value.trim(), source }));
+  const checked = { source, value: urls[0] as string };
+  const local = urls.every(isLoopback);
   const shared = local ? fallback(developmentToken) : undefined;
   const any = choose("token", "CODEQ_TOKEN", "token");
   const ownProducer = choose("producer-token", "CODEQ_PRODUCER_TOKEN", "producerToken");
@@ -55,6 +59,7 @@ export async function resolveConnection(
   return {
     profile: name,
     baseUrl: checked,
+    urls,
     producerToken,
     workerToken: workerToken ?? producerToken,
     workerTokenOf: workerToken === undefined ? "producer" : "worker",
