@@ -17,6 +17,7 @@ import { systemClock as clock } from "../../packages/server/src/clock.ts";
 import type { ProviderConfig } from "../../packages/server/src/config/settings.ts";
 import { Dispatch } from "../../packages/server/src/operations/dispatch.ts";
 import { operations } from "../../packages/server/src/operations/index.ts";
+import { LocalControl } from "../../packages/server/src/store/local-control.ts";
 import { Store } from "../../packages/server/src/store/store.ts";
 import { Events } from "../../packages/server/src/telemetry/events.ts";
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
@@ -140,7 +141,12 @@ async function openApiKeys(): Promise<ApiKeys> {
     flushBytes: 1 << 30,
     syncIntervalMs: undefined,
   });
-  return ApiKeys.open({ store, clock, revocations: new Revocations(), randomBytes });
+  return ApiKeys.open({
+    store: new LocalControl(store),
+    clock,
+    revocations: new Revocations(),
+    randomBytes,
+  });
 }
 
 const randomBytes = (into: Uint8Array): void => void randomFillSync(into);

@@ -37,12 +37,20 @@ test("clients over streams and over HTTP go on when their node, the leader, is k
       const enqueued = await client.enqueue(double, n);
       assert.equal(await enqueued.result({ timeout: "60s" }), n * 2);
     };
+    let handedOver = before + afterwards;
     const first = Array.from({ length: before }, (_, n) => run(n));
     await first[0];
+    // Every shard has another leader, and then its first one again: no call fails.
+    const next = cluster.ids.find((id) => id !== leader) as string;
+    for (const to of [next, leader]) {
+      const handed = await client.admin.handOff({ to });
+      assert.deepEqual(new Set(handed.map((each) => each.to)), new Set([to]));
+      await run(handedOver++);
+    }
     await cluster.servers.get(leader)?.kill();
     const second = Array.from({ length: afterwards }, (_, n) => run(before + n));
     await Promise.all([...first, ...second]);
-    assert.equal(worked.size, before + afterwards, "every task was worked on");
+    assert.equal(worked.size, before + afterwards + 2, "every task was worked on");
     await worker.close();
     await cluster.startNode(leader);
     await cluster.leader(leader);

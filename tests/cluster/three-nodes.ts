@@ -27,9 +27,20 @@ export interface StartOptions {
   /** Whether nodes and log servers talk TLS. */
   readonly tls?: boolean;
   readonly env?: Readonly<Record<string, string>>;
+  /** Called before the nodes start. */
+  readonly before?: (dataDirOf: (id: string) => string) => Promise<void>;
 }
 
 const secret = "the secret of the cluster of the tests";
+/** The token of all tests, which may do everything. */
+export const operator: Readonly<Record<string, string>> = {
+  PRODUCER_AUTH_CONFIG: JSON.stringify({
+    token: "dev-token",
+    subject: "dev-user",
+    raw: { tenantId: "dev-tenant", roles: ["operator"] },
+  }),
+  ALLOW_PRODUCER_AS_WORKER: "true",
+};
 const portsEach = 3;
 
 export class ThreeNodes implements AsyncDisposable {
@@ -53,13 +64,14 @@ export class ThreeNodes implements AsyncDisposable {
 
   static async start(
     natsServer: string,
-    { tls = false, env = {} }: StartOptions = {},
+    { tls = false, env = {}, before = () => Promise.resolve() }: StartOptions = {},
   ): Promise<ThreeNodes> {
     const directory = await mkdtemp(join(tmpdir(), "codeq-cluster-"));
     const firsts = await freePortBlocks(3);
     const list = ["a", "b", "c"].map((id, at) => `${id}=127.0.0.1:${firsts[at]}`).join(",");
     const cluster = new ThreeNodes(directory, firsts, {
       CODEQ_ENV: "dev",
+      ...operator,
       CODEQ_CLUSTER_MEMBERS: list,
       CODEQ_CLUSTER_SECRET: secret,
       CODEQ_CLUSTER_LOG_BYTES: String(1024 ** 3),
@@ -67,8 +79,18 @@ export class ThreeNodes implements AsyncDisposable {
       ...(tls ? await certificatesIn(directory) : {}),
       ...env,
     });
+    await before((id) => cluster.dataDirOf(id));
     await Promise.all(cluster.ids.map((id) => cluster.startNode(id)));
     return cluster;
+  }
+
+  dataDirOf(id: string): string {
+    return join(this.#directory, id);
+  }
+
+  /** The settings of the cluster, for commands that work on a data directory. */
+  get env(): Readonly<Record<string, string>> {
+    return this.#env;
   }
 
   async startNode(id: string): Promise<void> {
@@ -77,7 +99,7 @@ export class ThreeNodes implements AsyncDisposable {
       CODEQ_NODE_ID: id,
       ...(id === "a" ? { CODEQ_CLUSTER_BOOTSTRAP: "true" } : {}),
     };
-    const server = await startServer({ dataDir: join(this.#directory, id), env });
+    const server = await startServer({ dataDir: this.dataDirOf(id), env });
     this.servers.set(id, server);
     this.#clients.get(id)?.close();
     this.#clients.set(id, new ApiClient(server.port));

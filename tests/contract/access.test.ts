@@ -222,6 +222,20 @@ const table: Readonly<Record<string, Row>> = {
     ok: 201,
     foreign: 201,
   },
+  "POST /v1/codeq/admin/cluster/handoff": {
+    access: "operator",
+    path: () => "/v1/codeq/admin/cluster/handoff",
+    body: () => ({}),
+    ok: 200,
+    foreign: 200,
+  },
+  "POST /v1/codeq/admin/cluster/end": {
+    access: "operator",
+    path: () => "/v1/codeq/admin/cluster/end",
+    body: () => ({ confirm: true }),
+    ok: 200,
+    foreign: 200,
+  },
   "GET /v1/codeq/admin/backup": {
     access: "operator",
     path: () => "/v1/codeq/admin/backup",

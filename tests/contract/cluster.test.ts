@@ -7,6 +7,12 @@ test("a server alone says that it is no node of a cluster", async (t) => {
   const cluster = await server.get("/cluster", "admin-acme");
   assert.equal(cluster.status, 200);
   assert.deepEqual(cluster.json, { enabled: false, nodes: [], shards: [] });
+  const handed = await server.post("/admin/cluster/handoff", {}, "operator");
+  assert.deepEqual([handed.status, handed.json], [200, { shards: [] }]);
+  const unsure = await server.post("/admin/cluster/end", {}, "operator");
+  assert.deepEqual([unsure.status, unsure.json.error], [400, "confirm with 'confirm': true"]);
+  const ended = await server.post("/admin/cluster/end", { confirm: true }, "operator");
+  assert.deepEqual([ended.status, ended.json], [200, { ended: false }]);
   const raft = await server.get("/raft/status", "worker-acme");
   assert.deepEqual(raft.json, { enabled: false, numGroups: 0 });
 });

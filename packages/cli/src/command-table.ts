@@ -6,6 +6,7 @@ import type { CommandRow } from "./command.ts";
 import { goCommands } from "./go-compat/go-commands.ts";
 import { accessCommands } from "./table/access-commands.ts";
 import { checkCommands } from "./table/check-commands.ts";
+import { clusterCommands } from "./table/cluster-commands.ts";
 import { repairCommands } from "./table/repair-commands.ts";
 import { startCommands } from "./table/start-commands.ts";
 import { subscriptionCommands } from "./table/subscription-commands.ts";
@@ -21,6 +22,7 @@ export const commandTable: readonly CommandRow[] = [
   ...subscriptionCommands,
   ...topicCommands,
   ...accessCommands,
+  ...clusterCommands,
   ...checkCommands,
   ...goCommands,
 ];

@@ -32,6 +32,7 @@ export type {
 } from "./admin/admin-webhooks.ts";
 export type { CreatedBackup } from "./admin/backup.ts";
 export type { BulkJob, CanaryOptions, JobOptions } from "./admin/bulk-job.ts";
+export type { HandedOff } from "./admin/handed-off.ts";
 export type {
   QueueDetails,
   QueueOverview,

@@ -5,6 +5,7 @@
  *
  * The kv need not be durable: after a crash it is at an earlier record, and the log is read from there.
  */
+import { type DecodedOp, decodeBody } from "./batch-codec.ts";
 import { FaultError } from "./fault.ts";
 import { type Derive, flush, readIdentity, readPosition, readStoredPlace } from "./flusher.ts";
 import type { Kv } from "./kv/kv.ts";
@@ -12,6 +13,9 @@ import { firstPlace, type LogPlace, placeText, readPlace } from "./log/replicate
 import { Overlay } from "./overlay.ts";
 import { applyRecord } from "./replay.ts";
 import type { RowCodec } from "./row-codec.ts";
+
+/** There when the kv has everything of a log that has ended. */
+export const endedKey = "codeq/meta/ended";
 
 export interface FollowerOptions {
   readonly kv: Kv;
@@ -22,6 +26,8 @@ export interface FollowerOptions {
   readonly defer: (run: () => void) => void;
   /** Overlay size at which a flush begins. */
   readonly flushBytes: number;
+  /** Hears of every record once it was applied. */
+  readonly onApplied?: ((ops: Iterable<DecodedOp>, index: number) => void) | undefined;
 }
 
 export interface FollowedRecord {
@@ -61,10 +67,15 @@ export class Follower {
    * room because the disk is full, the record was not applied and may be given again.
    */
   async apply(record: FollowedRecord, place: LogPlace): Promise<void> {
-    if (this.#overlay.bytes >= this.#options.flushBytes) await this.settle();
+    const { onApplied, flushBytes } = this.#options;
+    if (this.#overlay.bytes >= flushBytes) await this.settle();
     applyRecord({ ...record, index: place.index }, this.#overlay, this.#options);
     this.#applied = place;
     this.#bytes += record.body.length;
+    if (onApplied === undefined) return;
+    // Whoever hears of the record may read it in the kv.
+    await this.settle();
+    onApplied(decodeBody(record.body), place.index);
   }
 
   /** Brings everything that was applied into the kv. */
@@ -100,6 +111,17 @@ export class Follower {
       this.#isFull = error instanceof FaultError && error.code === "disk_full";
       throw error;
     }
+  }
+
+  /** The log has ended here: makes everything durable, and notes that nothing comes after it. */
+  async end(place: LogPlace): Promise<void> {
+    const { kv } = this.#options;
+    await this.settle();
+    const batch = kv.batch();
+    batch.put(endedKey, Buffer.from(String(place.slot)));
+    await batch.write({ sync: true });
+    await kv.files?.noteWritten(place.index);
+    await kv.files?.makeDurable();
   }
 
   /** Up to this slot the kv is durable. */

@@ -6,6 +6,7 @@ export {
   readSections,
 } from "./backup-format.ts";
 export { create, type DecodedOp, type Op, opKinds, put, remove } from "./batch-codec.ts";
+export { copyEntries, goOnWith, makeDurable, writeEntries } from "./copy-entries.ts";
 export type { Disk, DiskDone, DiskFile } from "./disk/disk.ts";
 export { NodeDisk } from "./disk/node-disk.ts";
 export { ReadOnlyDisk } from "./disk/read-only-disk.ts";
@@ -19,7 +20,13 @@ export type {
 } from "./engine-options.ts";
 export { FaultError } from "./fault.ts";
 export type { Derive } from "./flusher.ts";
-export { assertSameLog, Follower, type FollowerOptions, storedPlaceOf } from "./follower.ts";
+export {
+  assertSameLog,
+  endedKey,
+  Follower,
+  type FollowerOptions,
+  storedPlaceOf,
+} from "./follower.ts";
 export type { Commit, CommitWaiter, Group } from "./group.ts";
 export { type KeyWrites, writeIndexKeys } from "./index-keys.ts";
 export { type CheckedTables, scrubTables } from "./kv/check-tables.ts";

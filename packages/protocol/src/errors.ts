@@ -164,11 +164,10 @@ export const errors = {
     "no node is the leader for these tasks at the moment; nothing was changed, try again",
     true,
   ),
-  not_in_cluster: row(
-    501,
-    "UNIMPLEMENTED",
-    "a cluster has no API keys; use tokens of an identity server, or tokens of the configuration",
-    false,
+  led_elsewhere: row(
+    409,
+    "ABORTED",
+    "another node leads a shard, and this can only be done by the node that leads everything",
   ),
   outcome_unknown: row(
     503,

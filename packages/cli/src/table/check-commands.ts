@@ -76,17 +76,6 @@ export const checkCommands: readonly CommandRow[] = [
     run: async (call) => (await import("../commands/log.ts")).inspect(call),
   },
   {
-    name: "cluster status",
-    group: "check",
-    about:
-      "Shows the nodes of a cluster and who leads each shard. Ends with 9 when nobody leads one.",
-    connects: true,
-    examples: [
-      { line: "cluster status --base-url http://10.0.0.2:8080", about: "as one node sees it" },
-    ],
-    run: async (call) => (await import("../commands/cluster.ts")).status(call),
-  },
-  {
     name: "shards migrate",
     group: "check",
     about: "Changes the number of shards of a data directory while the server is stopped.",

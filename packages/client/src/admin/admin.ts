@@ -22,6 +22,7 @@ import type {
 import { AdminWebhooks } from "./admin-webhooks.ts";
 import type { CreatedBackup } from "./backup.ts";
 import type { BulkJob, JobOptions } from "./bulk-job.ts";
+import type { HandedOff } from "./handed-off.ts";
 import type { QueueOverview, QueueSeries, SeriesOptions } from "./queue-overview.ts";
 import type { Topic, TopicPolicy } from "./topic.ts";
 
@@ -309,6 +310,30 @@ export class Admin {
   async backup(name: string, options: { readonly full?: boolean } = {}): Promise<CreatedBackup> {
     const body = JSON.stringify({ name, ...options });
     return (await this.#ask({ method: "POST", path: "/backups", body })) as CreatedBackup;
+  }
+
+  /**
+   * Has another node of the cluster lead a shard, or all of them; the token has to be an operator's. Answers when
+   * the next leaders are known.
+   */
+  async handOff(
+    options: { readonly shard?: string; readonly to?: string } = {},
+  ): Promise<readonly HandedOff[]> {
+    const body = JSON.stringify(options);
+    const answer = await this.#ask({ method: "POST", path: "/cluster/handoff", body });
+    return (answer as { shards: readonly HandedOff[] }).shards;
+  }
+
+  /**
+   * Ends the cluster, to go back to a server alone; the token has to be an operator's. The cluster accepts nothing
+   * afterwards: stop its nodes, and run `codeq cluster leave` on one of them.
+   */
+  async endCluster(): Promise<void> {
+    await this.#ask({
+      method: "POST",
+      path: "/cluster/end",
+      body: JSON.stringify({ confirm: true }),
+    });
   }
 
   async #act(id: string, verb: string, body?: string): Promise<AdminTask> {

@@ -8,6 +8,7 @@ import { SimDisk, settle } from "../../../simulated/src/index.ts";
 import { BrokerWorld } from "../../test/broker-world.ts";
 import { engineOf } from "../../test/engine-of.ts";
 import { apiKeyKey, apiKeysPrefix, apiKeyUseKey, quarantineKey } from "../store/keys.ts";
+import { LocalControl } from "../store/local-control.ts";
 import type { Store } from "../store/store.ts";
 import { drawApiKey } from "./api-key-text.ts";
 import { type ApiKeyRequest, ApiKeys, type Audit, type CreatedApiKey } from "./api-keys.ts";
@@ -29,7 +30,12 @@ async function open(world: BrokerWorld = new BrokerWorld()): Promise<Opened> {
   const revocations = new Revocations();
   const { clock, random } = world;
   const randomBytes = (into: Uint8Array): void => random.bytes(into);
-  const keys = await ApiKeys.open({ store, clock, revocations, randomBytes });
+  const keys = await ApiKeys.open({
+    store: new LocalControl(store),
+    clock,
+    revocations,
+    randomBytes,
+  });
   return { world, store, keys, revocations };
 }
 

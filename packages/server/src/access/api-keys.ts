@@ -2,8 +2,9 @@
  * API keys: created and revoked while the server runs, stored as hashes, and all held in memory, so that
  * checking a key needs no read.
  *
- * - Memory follows the store: a key works once its record is durable, and is refused everywhere in the event
- *   loop turn in which its deletion becomes durable. Holders of the key are notified in that turn.
+ * - Memory follows the control store: a key works once its record is durable, and is refused in the event
+ *   loop turn in which this server hears of its durable deletion. Holders of the key are notified in that turn.
+ * - A node of a cluster that cannot know whether a key was revoked accepts no key.
  * - Changes are made one after the other, so no change sees another one half done.
  * - The time of the last use is noted in memory and written from time to time; a crash loses at most the
  *   latest notes.
@@ -20,7 +21,9 @@ import {
   writesOfApiKey,
   writesOfUse,
 } from "../store/api-key-record.ts";
-import type { Store } from "../store/store.ts";
+import type { ControlChange } from "../store/control-change.ts";
+import type { ControlRecords } from "../store/control-records.ts";
+import type { ControlListener, ControlStore } from "../store/control-store.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import { drawApiKey, idInApiKey, looksLikeApiKey } from "./api-key-text.ts";
 import type { AuditEntry } from "./audit-trail.ts";
@@ -29,7 +32,7 @@ import type { Revocations } from "./revocations.ts";
 import type { Claims, TokenProvider, Verified } from "./token-provider.ts";
 
 export interface ApiKeysParts {
-  readonly store: Store;
+  readonly store: ControlStore;
   readonly clock: Clock;
   readonly revocations: Revocations;
   readonly randomBytes: RandomBytes;
@@ -74,13 +77,15 @@ const useStepMs = 10 * 60 * 1000;
 const gatherUsesMs = 60 * 1000;
 const usesPerBatchMax = 1000;
 
-export class ApiKeys implements TokenProvider, AsyncDisposable {
+export class ApiKeys implements TokenProvider, ControlListener, AsyncDisposable {
   readonly #parts: ApiKeysParts;
   readonly #entries: Map<ApiKeyId, Entry> = new Map();
   readonly #counts: Map<TenantId, number> = new Map();
   /** Entries whose last use the store does not know, and since when there are any. */
   readonly #used: Set<Entry> = new Set();
   #usedSinceMs = 0;
+  /** Whether a key that was revoked is not here for certain. */
+  #isCurrent = false;
   #changes: Promise<unknown> = Promise.resolve();
   /** Called when there is something to write. */
   onUsed: () => void = () => {};
@@ -91,7 +96,7 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
 
   static async open(parts: ApiKeysParts): Promise<ApiKeys> {
     const keys = new ApiKeys(parts);
-    await keys.#recover();
+    await parts.store.listen(keys);
     return keys;
   }
 
@@ -103,6 +108,7 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
     if (!looksLikeApiKey(token)) return refuse("invalid_token");
     const id = idInApiKey(token);
     if (id === undefined) return refuse("mistyped_key");
+    if (!this.#isCurrent) return refuse("keys_unavailable");
     const entry = this.#entries.get(id);
     const isRight =
       entry !== undefined && timingSafeEqual(entry.hash, hash("sha256", token, "buffer"));
@@ -122,7 +128,7 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
     readonly limit: number;
   }): Promise<ApiKeyPage> {
     const { limit } = wanted;
-    const found = await this.#parts.store.apiKeyNames({ ...wanted, limit: limit + 1 });
+    const found = await this.#parts.store.records.apiKeyNames({ ...wanted, limit: limit + 1 });
     const page = found.slice(0, limit);
     return {
       // One that is on its way into the store, or out of it, is not there.
@@ -141,10 +147,8 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
       const key: ApiKey = { ...request, id, hash: hash("sha256", token), createdMs: nowMs };
       const removed = expired.flatMap((entry) => removalsOfApiKey(entry.key));
       const entry = audit(key);
-      await store.commitRecords([...writesOfApiKey(key), ...removed, ...entry.writes]).done;
+      await store.commit([...writesOfApiKey(key), ...removed, ...entry.writes]);
       entry.log();
-      for (const each of expired) this.#drop(each);
-      this.#add(key);
       return accept({ key, token });
     });
   }
@@ -160,10 +164,8 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
       const { key } = entry;
       if (wanted.tenantId !== undefined && key.tenantId !== wanted.tenantId) return undefined;
       const { writes, log } = audit(key);
-      await this.#parts.store.commitRecords([...removalsOfApiKey(key), ...writes]).done;
+      await this.#parts.store.commit([...removalsOfApiKey(key), ...writes]);
       log();
-      this.#drop(entry);
-      this.#parts.revocations.announce();
       return key;
     });
   }
@@ -193,7 +195,7 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
       if (entries.length === 0) return;
       const writes = entries.flatMap(({ key, lastUsedMs }) => writesOfUse(key.id, lastUsedMs ?? 0));
       const nowMs = this.#parts.clock.nowMs();
-      await this.#parts.store.commitRecords(writes).done;
+      await this.#parts.store.commit(writes);
       for (const entry of entries) {
         entry.writtenUseMs = nowMs;
         this.#used.delete(entry);
@@ -208,6 +210,31 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;
     }
+  }
+
+  changed(change: ControlChange): void {
+    if (change.of === "use of a key") this.#noteWrittenUse(change.id, change.lastUsedMs);
+    if (change.of !== "api key") return;
+    const entry = this.#entries.get(change.id);
+    if (entry === undefined && change.key !== undefined) this.#add(change.key);
+    if (entry !== undefined && change.key === undefined) this.#revoke(entry);
+  }
+
+  async load(records: ControlRecords): Promise<void> {
+    const found = new Set<Entry>();
+    for await (const key of records.apiKeys())
+      found.add(this.#entries.get(key.id) ?? this.#add(key));
+    for await (const [id, lastUsedMs] of records.apiKeyUses()) {
+      this.#noteWrittenUse(id, lastUsedMs);
+    }
+    for (const entry of this.#entries.values()) if (!found.has(entry)) this.#revoke(entry);
+    this.#isCurrent = true;
+  }
+
+  /** Streams and requests that wait end, since nobody knows whether their keys are still good. */
+  doubt(): void {
+    this.#isCurrent = false;
+    for (const entry of this.#entries.values()) this.#revoke(entry);
   }
 
   /** Runs a change when those before it are done. */
@@ -246,6 +273,18 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
     return entry;
   }
 
+  #noteWrittenUse(id: ApiKeyId, lastUsedMs: number): void {
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return;
+    entry.lastUsedMs = Math.max(lastUsedMs, entry.lastUsedMs ?? 0);
+    entry.writtenUseMs = Math.max(lastUsedMs, entry.writtenUseMs ?? 0);
+  }
+
+  #revoke(entry: Entry): void {
+    this.#drop(entry);
+    this.#parts.revocations.announce();
+  }
+
   #drop(entry: Entry): void {
     const { id, tenantId } = entry.key;
     entry.isRevoked = true;
@@ -254,17 +293,6 @@ export class ApiKeys implements TokenProvider, AsyncDisposable {
     const count = (this.#counts.get(tenantId) ?? 0) - 1;
     if (count > 0) this.#counts.set(tenantId, count);
     else this.#counts.delete(tenantId);
-  }
-
-  async #recover(): Promise<void> {
-    const { store } = this.#parts;
-    for await (const key of store.apiKeys()) this.#add(key);
-    for await (const [id, lastUsedMs] of store.apiKeyUses()) {
-      const entry = this.#entries.get(id);
-      if (entry === undefined) continue;
-      entry.lastUsedMs = lastUsedMs;
-      entry.writtenUseMs = lastUsedMs;
-    }
   }
 }
 

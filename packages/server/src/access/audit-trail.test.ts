@@ -7,6 +7,7 @@ import { BrokerWorld } from "../../test/broker-world.ts";
 import { engineOf } from "../../test/engine-of.ts";
 import type { AuditEvent, AuditRecord } from "../store/audit-record.ts";
 import { auditOfPrefix, auditPrefix, quarantineKey } from "../store/keys.ts";
+import { LocalControl } from "../store/local-control.ts";
 import type { Store } from "../store/store.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { type AuditQuery, AuditTrail } from "./audit-trail.ts";
@@ -36,7 +37,8 @@ async function open(
     write: (line) => lines.push(line),
   });
   const randomBytes = (into: Uint8Array): void => random.bytes(into);
-  const trail = new AuditTrail({ store, clock, logger, randomBytes, retentionMs });
+  const control = new LocalControl(store);
+  const trail = new AuditTrail({ store: control, clock, logger, randomBytes, retentionMs });
   return { world, store, trail, lines };
 }
 

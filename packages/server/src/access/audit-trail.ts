@@ -18,13 +18,14 @@ import {
   removalsOfAudit,
   writesOfAudit,
 } from "../store/audit-record.ts";
-import type { RecordWrite, Store } from "../store/store.ts";
+import type { ControlStore } from "../store/control-store.ts";
+import type { RecordWrite } from "../store/store.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { AuditTally, type Tallied } from "./audit-tally.ts";
 
 export interface AuditTrailParts {
-  readonly store: Store;
+  readonly store: ControlStore;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly randomBytes: RandomBytes;
@@ -106,7 +107,7 @@ export class AuditTrail implements AsyncDisposable {
     const record = this.#recordOf(event);
     this.#log(record);
     try {
-      await this.#parts.store.commitRecords(writesOfAudit(record)).done;
+      await this.#parts.store.commit(writesOfAudit(record));
       this.#planDeletion();
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;
@@ -140,7 +141,7 @@ export class AuditTrail implements AsyncDisposable {
     }
     const written = due.map(({ record }) => record);
     if (due.length > 0) {
-      await this.#parts.store.commitRecords(written.flatMap(writesOfAudit)).done;
+      await this.#parts.store.commit(written.flatMap(writesOfAudit));
       this.#planDeletion();
     }
     for (const [at, tallied] of due.entries()) {
@@ -151,14 +152,14 @@ export class AuditTrail implements AsyncDisposable {
 
   /** The newest first. A page may have fewer records than asked for, and still not be the last. */
   async list(query: AuditQuery): Promise<AuditPage> {
-    const { store } = this.#parts;
+    const { records: kept } = this.#parts.store;
     let { after } = query;
     const records: AuditRecord[] = [];
     for (let lookedAt = 0; lookedAt < lookedAtMax; ) {
-      const ids = await store.auditIds({ ...query, after }, pieceEntries);
+      const ids = await kept.auditIds({ ...query, after }, pieceEntries);
       for (const id of ids) {
         if (records.length === query.limit) return { records, next: after };
-        const record = store.auditRecord(id);
+        const record = kept.auditRecord(id);
         if (record !== undefined && isWanted(record, query)) records.push(record);
         after = id;
       }
@@ -170,7 +171,8 @@ export class AuditTrail implements AsyncDisposable {
 
   /** When to look for records that are too old, on the monotonic clock. */
   get deleteAtMs(): number | undefined {
-    return this.#parts.retentionMs === 0 ? undefined : this.#deleteAtMs;
+    const { retentionMs, store } = this.#parts;
+    return retentionMs === 0 || !store.isInCharge ? undefined : this.#deleteAtMs;
   }
 
   /** Deletes a bounded piece of the records that are too old. */
@@ -179,9 +181,10 @@ export class AuditTrail implements AsyncDisposable {
     store.assertWritable();
     const toMs = clock.nowMs() - retentionMs;
     const old = { tenantId: undefined, fromMs: undefined, toMs, after: this.#deletedTo };
-    const ids = await store.auditIds(old, pieceEntries);
-    const records = ids.map((id) => store.auditRecord(id)).filter((record) => record !== undefined);
-    if (records.length > 0) await store.commitRecords(records.flatMap(removalsOfAudit)).done;
+    const { records: kept } = store;
+    const ids = await kept.auditIds(old, pieceEntries);
+    const records = ids.map((id) => kept.auditRecord(id)).filter((record) => record !== undefined);
+    if (records.length > 0) await store.commit(records.flatMap(removalsOfAudit));
     if (ids.length === pieceEntries) {
       // What cannot be read stays where it is, and is not looked at again and again.
       this.#deletedTo = ids.at(-1) as string;
@@ -191,7 +194,7 @@ export class AuditTrail implements AsyncDisposable {
     this.#deleteAtMs = undefined;
     // A record that is written meanwhile plans the next time itself.
     const any = { tenantId: undefined, fromMs: undefined, toMs: undefined, after: "" };
-    if ((await store.auditIds(any, 1)).length > 0) this.#planDeletion();
+    if ((await kept.auditIds(any, 1)).length > 0) this.#planDeletion();
   }
 
   /** Writes what was counted; a storage that takes no writes has to do without. */

@@ -22,6 +22,8 @@ export interface PeersParts {
   readonly onCall: (shard: number, caller: Caller) => Hosting | undefined;
   /** Another node wants a copy of a shard. Throws when this one has none. */
   readonly onSnapshot: (shard: number) => Snapshot;
+  /** Another node asks for something else. */
+  readonly onAsk: (question: unknown) => unknown;
 }
 
 /** PEM. Both ends show a certificate of the same CA, and that of the called end names its host. */
@@ -34,7 +36,17 @@ export interface PeerTls {
 const tlsVersion = { minVersion: "TLSv1.3" } as const;
 
 /** What a frame is about; its channel is a conversation with one shard. */
-const kinds = { open: 1, message: 2, end: 3, snapshot: 4, more: 5, piece: 6, whole: 7 } as const;
+const kinds = {
+  open: 1,
+  message: 2,
+  end: 3,
+  snapshot: 4,
+  more: 5,
+  piece: 6,
+  whole: 7,
+  ask: 8,
+  answer: 9,
+} as const;
 const nothing = new Uint8Array(0);
 const connectionsMax = 256;
 
@@ -72,6 +84,11 @@ export class Peers implements AsyncDisposable {
   /** Copies a shard of another node; resolves when all of it was taken, piece by piece. */
   copy(node: LeaderName, shard: number, take: TakePiece): Promise<SnapshotEnd> {
     return this.#callsTo(node.address).copy(shard, take);
+  }
+
+  /** What another node answers to a question, both as JSON. Throws when it does not. */
+  ask(node: LeaderName, question: unknown): Promise<unknown> {
+    return this.#callsTo(node.address).ask(question);
   }
 
   #callsTo(address: string): PeerCalls {
@@ -131,6 +148,7 @@ export class Peers implements AsyncDisposable {
         else if (kind === kinds.message) this.#take(peer, hostings.get(channel), body);
         else if (kind === kinds.snapshot) this.#beginCopy(peer, snapshots, channel, body);
         else if (kind === kinds.more) void this.#nextPiece(peer, snapshots, channel);
+        else if (kind === kinds.ask) this.#answerAsk(peer, channel, body);
         else {
           hostings.get(channel)?.close();
           hostings.delete(channel);
@@ -146,10 +164,20 @@ export class Peers implements AsyncDisposable {
     this.#served.add(peer);
   }
 
-  /** A message that cannot be read, of a node with another version say, costs its connection. */
   #take(peer: PeerSocket, hosting: Hosting | undefined, body: Uint8Array): void {
+    this.#unlessDamaged(peer, () => hosting?.take(body));
+  }
+
+  #answerAsk(peer: PeerSocket, channel: number, body: Uint8Array): void {
+    this.#unlessDamaged(peer, () => {
+      peer.send(kinds.answer, channel, jsonBytes(this.#parts.onAsk(jsonOf(body))));
+    });
+  }
+
+  /** A message that cannot be read, of a node with another version say, costs its connection. */
+  #unlessDamaged(peer: PeerSocket, take: () => void): void {
     try {
-      hosting?.take(body);
+      take();
     } catch (error) {
       if (!(error instanceof DamagedMessage)) throw error;
       this.#warn("a node said what cannot be read; its connection is closed", {
@@ -230,11 +258,17 @@ interface Copying {
   readonly failed: (fault: FaultError) => void;
 }
 
+interface Asked {
+  readonly resolve: (answer: unknown) => void;
+  readonly reject: (fault: FaultError) => void;
+}
+
 /** The conversations of this node with the shards of one other. */
 class PeerCalls {
   readonly #peer: PeerSocket;
   readonly #callers: Map<number, Caller> = new Map();
   readonly #copies: Map<number, Copying> = new Map();
+  readonly #asked: Map<number, Asked> = new Map();
   /** What is to be said when the connection is open. */
   readonly #early: Map<number, () => void> = new Map();
   #channels = 0;
@@ -261,8 +295,12 @@ class PeerCalls {
       onFrame: (kind, channel, body) => {
         const caller = this.#callers.get(channel);
         const copying = this.#copies.get(channel);
+        const asked = this.#asked.get(channel);
         if (copying !== undefined) this.#copied(copying, { kind, channel, body });
-        else if (kind === kinds.message) caller?.hear(body);
+        else if (asked !== undefined) {
+          this.#asked.delete(channel);
+          asked.resolve(jsonOf(body));
+        } else if (kind === kinds.message) caller?.hear(body);
         else {
           this.#callers.delete(channel);
           caller?.end();
@@ -275,6 +313,8 @@ class PeerCalls {
         for (const caller of callers) caller.end();
         for (const { failed } of this.#copies.values()) failed(notCopied());
         this.#copies.clear();
+        for (const { reject } of this.#asked.values()) reject(notAnswered(address));
+        this.#asked.clear();
       },
     });
   }
@@ -299,6 +339,15 @@ class PeerCalls {
     return new Promise((resolve, reject) => {
       this.#copies.set(channel, { take, done: resolve, failed: reject });
       this.#say(channel, () => this.#begin(kinds.snapshot, channel, shard));
+    });
+  }
+
+  ask(question: unknown): Promise<unknown> {
+    this.#channels += 1;
+    const channel = this.#channels;
+    return new Promise((resolve, reject) => {
+      this.#asked.set(channel, { resolve, reject });
+      this.#say(channel, () => this.#peer.send(kinds.ask, channel, jsonBytes(question)));
     });
   }
 
@@ -358,6 +407,22 @@ function dial(
 
 function notCopied(): FaultError {
   return new FaultError("storage_failed", "the other node has no copy of the shard, or went away");
+}
+
+function notAnswered(address: string): FaultError {
+  return new FaultError("not_leader", `the node at ${address} does not answer`);
+}
+
+function jsonBytes(value: unknown): Uint8Array {
+  return Buffer.from(JSON.stringify(value ?? null));
+}
+
+function jsonOf(body: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(body).toString());
+  } catch {
+    throw new DamagedMessage("no JSON");
+  }
 }
 
 /** Of `host:port`, or `[address]:port`. */

@@ -151,6 +151,15 @@ export class ReplicatedShard implements AsyncDisposable {
     return conversation;
   }
 
+  /** See the replica. */
+  end(): void {
+    this.#replica.end();
+  }
+
+  handOff(to: string | undefined): void {
+    this.#replica.handOff(to);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#replica[Symbol.asyncDispose]();
     await this.#parts.kv.close();
@@ -256,10 +265,18 @@ class Conversation implements Hosting {
 
 /** What is answered while no node is known to lead. */
 export function noLeader(shard: number): FaultError {
-  return new FaultError("not_leader", `no node leads shard ${shard} at the moment`);
+  return new FaultError("not_leader", `no node leads ${nameOf(shard)} at the moment`);
 }
 
 /** What becomes of calls that were under way when their leader was gone. */
 export function leaderGone(shard: number): FaultError {
-  return new FaultError("unknown", `the node that led shard ${shard} is gone`);
+  return new FaultError("unknown", `the node that led ${nameOf(shard)} is gone`);
+}
+
+/** Stands for the control log where shards have numbers. */
+export const controlNumber = 0xffff_ffff;
+
+/** What people call a replicated log. */
+export function nameOf(shard: number): string {
+  return shard === controlNumber ? "the control log" : `shard ${shard}`;
 }

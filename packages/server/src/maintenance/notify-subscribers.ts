@@ -115,7 +115,7 @@ export class NotifySubscribers implements Job {
   }
 
   nextMs(): number | undefined {
-    return this.#due.peek()?.dueMs;
+    return this.#parts.subscriptions.isInCharge ? this.#due.peek()?.dueMs : undefined;
   }
 
   /** Starts what is due and does not wait for it. */

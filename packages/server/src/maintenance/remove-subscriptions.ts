@@ -12,7 +12,7 @@ export function removeSubscriptions(parts: {
   let nextMs = clock.monotonicMs() + everyMs;
   return {
     name: "remove-subscriptions",
-    nextMs: () => (subscriptions.size === 0 ? undefined : nextMs),
+    nextMs: () => (subscriptions.isInCharge && subscriptions.size > 0 ? nextMs : undefined),
     runOnce: async () => {
       const hasMore = await subscriptions.removeExpired();
       nextMs = clock.monotonicMs() + (hasMore ? 0 : everyMs);

@@ -1,7 +1,7 @@
 /**
  * Runs jobs that depend on time. Each job tells when it is due next and does its due work; the ticker sleeps
- * until the earliest of these times. A job that fails because the disk is full is retried a little later; a
- * failed storage ends the ticker.
+ * until the earliest of these times. A job that fails because the disk is full, or because no node leads, is
+ * retried a little later; a failed storage ends the ticker.
  */
 import { FaultError } from "@codeq/engine";
 import type { Clock } from "../clock.ts";
@@ -16,6 +16,8 @@ export interface Job {
 }
 
 const retryMs = 500;
+/** Faults that are over when somebody makes room, or another node leads. */
+const passing: ReadonlySet<FaultError["code"]> = new Set(["disk_full", "not_leader", "unknown"]);
 /** The wall clock may be set forward: what waits for it is looked at no later than this. */
 const sleepMsMaxDefault = 1000;
 
@@ -89,7 +91,7 @@ export class Ticker implements AsyncDisposable {
 
   #onError(job: Job, error: unknown): void {
     if (!(error instanceof FaultError)) throw error;
-    if (error.code === "disk_full") this.#notBeforeMs = this.#clock.monotonicMs() + retryMs;
+    if (passing.has(error.code)) this.#notBeforeMs = this.#clock.monotonicMs() + retryMs;
     else this.#isStopped = true;
     this.#logger.warn("maintenance could not write", { job: job.name, fault: error.code });
   }

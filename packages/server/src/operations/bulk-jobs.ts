@@ -1,7 +1,8 @@
 /**
  * Bulk jobs: replay, delete, cancel or move all tasks that match a filter, at a limited rate. A job is a
  * record, so it survives restarts, and no task is changed twice by it: a piece is written down before it is
- * begun, and a task remembers the job that replayed it.
+ * begun, and a task remembers the job that replayed it. In a cluster every node knows the jobs, and
+ * the one in charge does their work.
  *
  *   running  leaves by pause, abort, its end, or because too much of a canary failed again
  *   paused   leaves by resume or abort
@@ -15,14 +16,17 @@ import type { Acted, TaskAction } from "../broker/task-actions.ts";
 import { placeOf, type TaskFilter } from "../broker/task-filter.ts";
 import type { Clock } from "../clock.ts";
 import type { AuditEvent } from "../store/audit-record.ts";
+import type { ControlChange } from "../store/control-change.ts";
+import type { ControlRecords } from "../store/control-records.ts";
+import type { ControlListener, ControlStore } from "../store/control-store.ts";
 import {
   type BulkJob,
+  expectedJob,
   type JobAction,
   type JobPiece,
   removalOfJob,
   writeOfJob,
 } from "../store/job-record.ts";
-import type { Store } from "../store/store.ts";
 import { type RandomBytes, TaskIds } from "../task-ids.ts";
 import { auditEventOf } from "./audit-event.ts";
 import type { ConnectedWorkers } from "./connected-workers.ts";
@@ -40,19 +44,19 @@ export type NewJob = Pick<
 >;
 
 interface BulkJobsParts {
-  readonly store: Store;
+  readonly store: ControlStore;
   readonly queue: Queue;
   readonly clock: Clock;
   readonly randomBytes: RandomBytes;
   readonly workers: Pick<ConnectedWorkers, "tellCancelled">;
 }
 
-export class BulkJobs {
+export class BulkJobs implements ControlListener {
   /** Called when there is something to do. */
   onPlanned: () => void = () => {};
   /** Called with a job that has ended, once that is durable. */
   onEnded: (job: BulkJob) => Promise<void> = () => Promise.resolve();
-  readonly #store: Store;
+  readonly #store: ControlStore;
   readonly #queue: Queue;
   readonly #clock: Clock;
   readonly #workers: BulkJobsParts["workers"];
@@ -62,6 +66,8 @@ export class BulkJobs {
   readonly #dueMs: Map<string, number> = new Map();
   /** Pieces that a process before this one may have done in part. */
   readonly #resumed: Set<string> = new Set();
+  /** New ones that nobody knows of yet. */
+  #beingWritten = 0;
 
   private constructor(parts: BulkJobsParts) {
     this.#store = parts.store;
@@ -73,12 +79,40 @@ export class BulkJobs {
 
   static async open(parts: BulkJobsParts): Promise<BulkJobs> {
     const jobs = new BulkJobs(parts);
-    for await (const job of parts.store.jobs()) {
-      jobs.#jobs.set(job.id, job);
-      if (job.piece?.isActedOn === false) jobs.#resumed.add(job.id);
-      if (job.state === "running") jobs.#plan(job.id, 0);
-    }
+    await parts.store.listen(jobs);
     return jobs;
+  }
+
+  changed(change: ControlChange): void {
+    if (change.of !== "job") return;
+    const { id, job } = change;
+    if (job === undefined) {
+      this.#jobs.delete(id);
+      this.#dueMs.delete(id);
+      return;
+    }
+    const wasRunning = this.#jobs.get(job.id)?.state === "running";
+    this.#jobs.set(job.id, job);
+    if (job.state !== "running") this.#dueMs.delete(job.id);
+    else if (!wasRunning) {
+      this.#plan(job.id, 0);
+      this.onPlanned();
+    }
+  }
+
+  async load(records: ControlRecords): Promise<void> {
+    this.#jobs.clear();
+    this.#dueMs.clear();
+    for await (const job of records.jobs()) this.#jobs.set(job.id, job);
+    this.takeCharge();
+  }
+
+  takeCharge(): void {
+    for (const { id, piece } of this.#jobs.values()) {
+      if (piece?.isActedOn === false) this.#resumed.add(id);
+      this.#plan(id, 0);
+    }
+    this.onPlanned();
   }
 
   /** The newest first. */
@@ -96,7 +130,8 @@ export class BulkJobs {
   async create(wanted: NewJob): Promise<BulkJob | undefined> {
     const others = this.of(wanted.tenantId);
     const ended = others.filter((job) => !isOpen(job));
-    if (others.length - ended.length >= limits.openJobsPerTenantMax) return undefined;
+    const open = others.length - ended.length + this.#beingWritten;
+    if (open >= limits.openJobsPerTenantMax) return undefined;
     const nowMs = this.#clock.nowMs();
     const job: BulkJob = {
       id: this.#ids.next(nowMs),
@@ -114,11 +149,12 @@ export class BulkJobs {
       failures: [],
     };
     const old = ended.slice(limits.endedJobsPerTenantMax - 1);
-    this.#jobs.set(job.id, job);
-    for (const { id } of old) this.#jobs.delete(id);
-    await this.#store.commitRecords([writeOfJob(job), ...old.map(removalOfJob)]).done;
-    this.#plan(job.id, 0);
-    this.onPlanned();
+    this.#beingWritten += 1;
+    try {
+      await this.#store.commit([writeOfJob(job), ...old.map(removalOfJob)]);
+    } finally {
+      this.#beingWritten -= 1;
+    }
     return job;
   }
 
@@ -128,20 +164,17 @@ export class BulkJobs {
     state: "running" | "paused" | "aborted",
     reason = "",
   ): Promise<BulkJob | undefined> {
-    const current = this.#jobs.get(job.id);
-    if (current === undefined || !isOpen(current)) return undefined;
-    const changed = await this.#update(job.id, { state, reason });
-    if (state === "running") {
-      this.#plan(job.id, 0);
-      this.onPlanned();
-    } else this.#dueMs.delete(job.id);
-    if (state === "aborted") await this.onEnded(changed);
+    const changed = await this.#update(job.id, (current) =>
+      isOpen(current) ? { state, reason } : undefined,
+    );
+    if (changed !== undefined && state === "aborted") await this.onEnded(changed);
     return changed;
   }
 
   /** When something is to be done, on the monotonic clock; undefined while no job runs. */
   get dueMs(): number | undefined {
-    return this.#dueMs.size === 0 ? undefined : Math.min(...this.#dueMs.values());
+    const isDue = this.#store.isInCharge && this.#dueMs.size > 0;
+    return isDue ? Math.min(...this.#dueMs.values()) : undefined;
   }
 
   /** Does a piece of every job that is due. */
@@ -180,7 +213,7 @@ export class BulkJobs {
       return;
     }
     const ids = page.tasks.filter((task) => isMeant(task, job.action)).map(({ id }) => id);
-    await this.#update(job.id, {
+    await this.#advance(job, {
       after: page.next ?? after,
       isLookedThrough: page.next === undefined,
       matched: job.matched + ids.length,
@@ -213,7 +246,7 @@ export class BulkJobs {
       succeeded: 0,
       failedAgain: 0,
     };
-    await this.#update(job.id, {
+    await this.#advance(job, {
       piece: job.canary === undefined || changed.length === 0 ? undefined : watched,
       changed: job.changed + changed.length,
       failed: job.failed + failures.length,
@@ -252,15 +285,14 @@ export class BulkJobs {
     const isTooMuch = (failedAgain * 100) / piece.size > failurePercentMax;
     if (isTooMuch) {
       const reason = `${failedAgain} of ${piece.size} replayed tasks failed again; ${await this.#left(job)}`;
-      const stopped = await this.#update(job.id, { state: "stopped", reason, piece: undefined });
-      this.#dueMs.delete(job.id);
+      const stopped = await this.#advance(job, { state: "stopped", reason, piece: undefined });
       await this.onEnded(stopped);
       return;
     }
     const isOver = ids.length === 0;
     if (isOver || ids.length < piece.ids.length) {
       const left = { ...piece, ids, succeeded, failedAgain };
-      await this.#update(job.id, { piece: isOver ? undefined : left });
+      await this.#advance(job, { piece: isOver ? undefined : left });
     }
     this.#plan(job.id, isOver ? 0 : lookMs);
   }
@@ -277,16 +309,33 @@ export class BulkJobs {
   }
 
   async #end(job: BulkJob): Promise<void> {
-    this.#dueMs.delete(job.id);
-    await this.onEnded(await this.#update(job.id, { state: "done" }));
+    await this.onEnded(await this.#advance(job, { state: "done" }));
   }
 
-  /** What is not given stays as it is by then: somebody may have paused it meanwhile. */
-  async #update(id: string, changed: Partial<BulkJob>): Promise<BulkJob> {
-    const job = { ...(this.#jobs.get(id) as BulkJob), ...changed, updatedMs: this.#clock.nowMs() };
-    this.#jobs.set(id, job);
-    await this.#store.commitRecords([writeOfJob(job)]).done;
-    return job;
+  /**
+   * Writes what came of a step. Somebody may have paused the job meanwhile, and what is not given stays
+   * as it is by then; a node that took over may have gone on with it, and then this step counts for nothing.
+   */
+  async #advance(job: BulkJob, changed: Partial<BulkJob>): Promise<BulkJob> {
+    const written = await this.#update(job.id, (current) =>
+      current.after === job.after && isSamePiece(current.piece, job.piece) ? changed : undefined,
+    );
+    if (written !== undefined) return written;
+    throw new FaultError("not_leader", "another node goes on with the job");
+  }
+
+  /** Undefined when there is nothing to change any more. */
+  async #update(
+    id: string,
+    change: (current: BulkJob) => Partial<BulkJob> | undefined,
+  ): Promise<BulkJob | undefined> {
+    for (;;) {
+      const current = this.#jobs.get(id);
+      const changed = current === undefined ? undefined : change(current);
+      if (current === undefined || changed === undefined) return undefined;
+      const job = { ...current, ...changed, updatedMs: this.#clock.nowMs() };
+      if (await this.#store.commit([writeOfJob(job)], [expectedJob(current)])) return job;
+    }
   }
 
   /** Unless it was paused or has ended. */
@@ -337,6 +386,10 @@ function filterOf({ filter }: BulkJob): TaskFilter {
 
 function isOpen({ state }: BulkJob): boolean {
   return state === "running" || state === "paused";
+}
+
+function isSamePiece(one: JobPiece | undefined, other: JobPiece | undefined): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
 }
 
 function actionOf({ action, id }: BulkJob): TaskAction {

@@ -1,12 +1,15 @@
 /** Writes a backup of the running server: all tenants, tasks, API keys and audit records. */
 import { join } from "node:path";
 import type { Queue } from "../broker/queue.ts";
+import type { ClusterStatus } from "../cluster/cluster-node.ts";
 import type { Store } from "../store/store.ts";
 import { type WrittenBackup, writeBackup } from "../store/write-backup.ts";
 import { type Operation, refusal } from "./operation.ts";
 
+/** Of what is no task, where that is in a store of its own. */
 export interface BackupControl {
-  readonly store: Store;
+  /** Undefined while another node of the cluster leads it. */
+  readonly store: Store | undefined;
 }
 
 export interface CreateBackupInput {
@@ -31,17 +34,19 @@ export const createBackup: Operation<CreateBackupInput, CreatedBackup> = {
   showsPayloads: true,
   rate: { scope: "admin", operation: "tasks" },
   audit: { of: "all", target: ({ name }) => name, detail: ({ files }) => `${files.length} files` },
-  run: async ({ queue, backupControl, config }, _call, { name, isFull }) => {
+  run: async ({ queue, backupControl, config, cluster }, _call, { name, isFull }) => {
     if (!namePattern.test(name)) {
       return refusal("invalid_argument", "invalid 'name' (letters, digits, '.', '_' and '-')");
     }
+    const elsewhere = cluster === undefined ? undefined : ledElsewhere(cluster.status);
+    if (elsewhere !== undefined) return refusal("led_elsewhere", elsewhere);
     if (underWay.has(queue)) return refusal("backup_under_way");
     underWay.add(queue);
     try {
       const directory = join(config.backupDir, name);
       const wanted = { directory, store: "control", isFull };
-      const control =
-        backupControl === undefined ? [] : [await writeBackup(backupControl.store, wanted)];
+      const store = backupControl?.store;
+      const control = store === undefined ? [] : [await writeBackup(store, wanted)];
       return {
         ok: true,
         value: { directory, files: [...control, ...(await queue.backup(wanted))] },
@@ -51,3 +56,18 @@ export const createBackup: Operation<CreateBackupInput, CreatedBackup> = {
     }
   },
 };
+
+/** Files are written by the leaders, each on its own disk. */
+function ledElsewhere({ self, shards, control }: ClusterStatus): string | undefined {
+  const logs = [
+    ...shards.map(({ shard, leader }) => ({ name: `shard ${shard}`, leader })),
+    { name: "the control log", leader: control.leader },
+  ];
+  const other = logs.find(({ leader }) => leader?.id !== self.id);
+  if (other === undefined) return undefined;
+  const { id = "no node" } = other.leader ?? {};
+  return (
+    `${other.name} is led by ${id}, and a backup is written by the node that leads everything. ` +
+    `Run \`codeq cluster handoff --to ${self.id}\`, then ask ${self.id} again`
+  );
+}

@@ -9,6 +9,7 @@ import { createBackup } from "./create-backup.ts";
 import { createTask, createTasks } from "./create-task.ts";
 import { downloadArtifact } from "./download-artifact.ts";
 import { editTask } from "./edit-task.ts";
+import { endCluster } from "./end-cluster.ts";
 import { explainTask } from "./explain-task.ts";
 import { explainWorker } from "./explain-worker.ts";
 import { extendLease } from "./extend-lease.ts";
@@ -16,6 +17,7 @@ import { getCluster, getRaftStatus } from "./get-cluster.ts";
 import { getResult } from "./get-result.ts";
 import { getSeries } from "./get-series.ts";
 import { getTask } from "./get-task.ts";
+import { handOff } from "./hand-off.ts";
 import { inspectTask } from "./inspect-task.ts";
 import { getApiKey, listApiKeys } from "./list-api-keys.ts";
 import { listAudit } from "./list-audit.ts";
@@ -103,6 +105,8 @@ export const operations = {
   abortJob,
   getSeries,
   getCluster,
+  handOff,
+  endCluster,
   getRaftStatus,
   cancelTask,
   cancelAnyTask,

@@ -11,7 +11,7 @@ import type { Identity, Scope } from "../access/identity.ts";
 import type { Artifacts } from "../artifacts/artifacts.ts";
 import type { Queue } from "../broker/queue.ts";
 import type { Clock } from "../clock.ts";
-import type { ClusterStatus } from "../cluster/cluster-node.ts";
+import type { ClusterStatus, HandedOff, WantedHandOff } from "../cluster/cluster-node.ts";
 import type { Config, RateScope } from "../config/settings.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { Subscriptions } from "../subscriptions/subscriptions.ts";
@@ -67,7 +67,15 @@ export interface Server {
   readonly config: Config;
   readonly randomBytes: RandomBytes;
   /** Of a node of a cluster. */
-  readonly cluster?: { readonly status: ClusterStatus } | undefined;
+  readonly cluster?: Cluster | undefined;
+}
+
+export interface Cluster {
+  readonly status: ClusterStatus;
+  /** Has the leaders hand over, and resolves when other nodes lead. */
+  handOff(wanted: WantedHandOff): Promise<readonly HandedOff[]>;
+  /** Has all logs end; every node has everything then. */
+  end(): Promise<void>;
 }
 
 /** Where an operation counts, and as what. */

@@ -20,6 +20,11 @@ export const readBackup: Operation<ReadBackupInput, AsyncGenerator<Buffer>> = {
   rate: { scope: "admin", operation: "tasks" },
   audit: { of: "all", target: ({ since }) => (since === "" ? "full" : "since") },
   run: (server, _call, { since }) => {
+    const { cluster, backupControl } = server;
+    if (cluster !== undefined && backupControl?.store === undefined) {
+      const { id = "none at the moment" } = cluster.status.control.leader ?? {};
+      return refusal("led_elsewhere", `ask the node that leads the control log: ${id}`);
+    }
     const read = sinceOf(since);
     return read.ok ? { ok: true, value: piecesOf(server, read.value) } : read;
   },
@@ -29,8 +34,9 @@ async function* piecesOf(
   { queue, backupControl, randomBytes }: Server,
   since: Since,
 ): AsyncGenerator<Buffer> {
-  if (backupControl !== undefined) {
-    yield* readStore(backupControl.store, { store: "control", since: since["control"] });
+  const control = backupControl?.store;
+  if (control !== undefined) {
+    yield* readStore(control, { store: "control", since: since["control"] });
   }
   const id = Buffer.alloc(readerBytes);
   randomBytes(id);

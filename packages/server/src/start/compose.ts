@@ -22,7 +22,7 @@ import type { Broker } from "../broker/broker.ts";
 import type { Queue } from "../broker/queue.ts";
 import type { EndpointChange } from "../broker/queue-webhooks.ts";
 import type { Clock } from "../clock.ts";
-import type { ClusterStatus } from "../cluster/cluster-node.ts";
+import type { ClusterStatus, HandedOff, WantedHandOff } from "../cluster/cluster-node.ts";
 import type { Config } from "../config/settings.ts";
 import { collectArtifacts } from "../maintenance/collect-artifacts.ts";
 import { deleteOldAudit } from "../maintenance/delete-old-audit.ts";
@@ -37,9 +37,12 @@ import type { MaybePromise } from "../maybe-promise.ts";
 import { auditEventOf } from "../operations/audit-event.ts";
 import { BulkJobs, endOfJob } from "../operations/bulk-jobs.ts";
 import { ConnectedWorkers } from "../operations/connected-workers.ts";
+import type { BackupControl } from "../operations/create-backup.ts";
 import { Dispatch } from "../operations/dispatch.ts";
 import type { ShardLink } from "../shards/link.ts";
 import { Router } from "../shards/router.ts";
+import type { ControlStore } from "../store/control-store.ts";
+import { LocalControl } from "../store/local-control.ts";
 import type { Store } from "../store/store.ts";
 import { Subscriptions } from "../subscriptions/subscriptions.ts";
 import { Events } from "../telemetry/events.ts";
@@ -83,7 +86,14 @@ export interface CoreParts extends Omit<ShardParts, "feed" | "limiter" | "onStat
 /** A server as a node of a cluster. */
 export interface ClusterMember extends AsyncDisposable {
   readonly links: readonly ShardLink[];
+  /** What is no task, on all nodes. */
+  readonly control: ControlStore;
+  readonly backupControl: BackupControl;
   readonly status: ClusterStatus;
+  /** Has the leaders hand over, and resolves when other nodes lead. */
+  handOff(wanted: WantedHandOff): Promise<readonly HandedOff[]>;
+  /** Has all logs end; every node has everything then. */
+  end(): Promise<void>;
   /** The measurements of the shards that it leads. */
   scrape(): readonly { readonly shard: number; readonly text: string }[];
 }
@@ -97,7 +107,7 @@ interface KnowingStore {
 type StorageWatcher = (state: EngineState) => void;
 
 export interface Core extends AsyncDisposable {
-  /** Of what is no task: API keys and audit records. */
+  /** Of this data directory: of a server alone everything, of several shards what is no task. */
   readonly store: Store;
   /** Calls back whenever the storage begins or ceases to accept writes. */
   readonly onStorageState: (run: StorageWatcher) => void;
@@ -134,14 +144,14 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const running = { ...parts, feed, limiter, onState, onEndpoint };
   const isAlone = config.shards === 1 && parts.openNode === undefined;
   const opened = isAlone ? await openAlone(running) : await openShards(running);
-  const { store, queue } = opened;
+  const { store, control, queue } = opened;
   const events = new Events(metrics);
   const provider = parts.artifacts ?? new LocalArtifacts(config.localArtifactsDir);
   const artifacts = new Artifacts({ provider, settings: config, randomBytes, clock });
   const revocations = new Revocations();
-  const apiKeys = await ApiKeys.open({ store, clock, revocations, randomBytes });
+  const apiKeys = await ApiKeys.open({ store: control, clock, revocations, randomBytes });
   const audit = new AuditTrail({
-    store,
+    store: control,
     clock,
     logger,
     randomBytes,
@@ -149,12 +159,12 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   });
   endpointWatchers.push((change) => recordDisabled(audit, change));
   const workers = new ConnectedWorkers(clock);
-  const jobs = await BulkJobs.open({ store, queue, clock, randomBytes, workers });
+  const jobs = await BulkJobs.open({ store: control, queue, clock, randomBytes, workers });
   jobs.onEnded = (job) => audit.record(endOfJob(job));
   const cluster = opened.node;
-  const subscriptions = await Subscriptions.open({ store, clock, randomBytes });
+  const subscriptions = await Subscriptions.open({ store: control, clock, randomBytes });
   collectSubscriptionMetrics(metrics, subscriptions);
-  const backupControl = config.shards === 1 ? undefined : { store };
+  const { backupControl } = opened;
   const stored = { artifacts, apiKeys, audit, subscriptions, jobs, backupControl };
   const around = { clock, events, feed, summaries, workers, config, randomBytes, cluster };
   const server = { queue, ...stored, ...around };
@@ -171,6 +181,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const { ticker, notifier } = startMaintenance({
     ...parts,
     ...stored,
+    control,
     queue,
     keySets,
     events,
@@ -191,7 +202,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     authenticator,
     revocations,
     sessions: config.console
-      ? new Sessions({ secret: config.consoleSecret, clock, randomBytes })
+      ? new Sessions({ secret: sessionSecret(config), clock, randomBytes })
       : undefined,
     [Symbol.asyncDispose]: async () => {
       dispatch.stopAccepting();
@@ -206,9 +217,16 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   };
 }
 
+/** Nodes of a cluster know the sessions of each other. */
+function sessionSecret({ consoleSecret, clusterSecret }: Config): string {
+  return consoleSecret === "" ? clusterSecret : consoleSecret;
+}
+
 /** The store of what is no task, and the queue. */
 interface Opened extends AsyncDisposable {
   readonly store: Store;
+  readonly control: ControlStore;
+  readonly backupControl?: BackupControl | undefined;
   readonly queue: Queue;
   readonly scrape: () => MaybePromise<string>;
   readonly broker?: Broker;
@@ -234,6 +252,7 @@ async function openAlone(parts: OpenParts): Promise<Opened> {
   broker.webhooks.onEndpoint = parts.onEndpoint;
   return {
     store,
+    control: new LocalControl(store),
     queue: broker,
     broker,
     scrape: () => parts.metrics.render(),
@@ -261,6 +280,8 @@ async function openShards(parts: OpenParts): Promise<Opened> {
     if (node !== undefined) collectClusterMetrics(metrics, () => node.status);
     return {
       store,
+      control: node?.control ?? new LocalControl(store),
+      backupControl: node?.backupControl ?? { store },
       queue: router,
       node,
       // A node tells of the shards that it leads, so that nobody counts them twice.
@@ -285,6 +306,7 @@ function onControlState({ onFailed }: CoreParts): ShardParts["onState"] {
 }
 
 interface MaintenanceParts extends Omit<CoreParts, "artifacts"> {
+  readonly control: ControlStore;
   readonly queue: Queue;
   readonly artifacts: Artifacts;
   readonly keySets: readonly KeySet[];
@@ -319,6 +341,8 @@ function startMaintenance(parts: MaintenanceParts): {
   audit.onPlanned = wake;
   parts.jobs.onPlanned = wake;
   notifier.onDue = wake;
+  const whenInCharge = { changed: () => {}, load: async () => {}, takeCharge: wake };
+  void parts.control.listen(whenInCharge);
   wake();
   return { ticker, notifier };
 }

@@ -78,14 +78,14 @@ export interface ReplicaStorage {
 }
 
 /** The folder of the data directory with the replicas of a cluster node. */
-const replicasFolder = "replicas";
+export const replicasFolder = "replicas";
 
 /** The lock of the data directory is held by whoever opened its store. */
-export async function openReplica(config: Config, shard: number): Promise<ReplicaStorage> {
+export async function openReplica(config: Config, name: string): Promise<ReplicaStorage> {
   if (config.persistenceProvider === "memory") {
     return { kv: new MemoryKv(), freeBytes: () => Promise.resolve(Number.POSITIVE_INFINITY) };
   }
-  const directory = resolve(config.dataDir, replicasFolder, `shard-${shard}`);
+  const directory = resolve(config.dataDir, replicasFolder, name);
   await makeDirectory(directory);
   const disk = await NodeDisk.open(directory);
   const sizes = { cacheBytes: config.lsmCacheBytes, writeBufferBytes: config.lsmWriteBufferBytes };
@@ -105,7 +105,8 @@ export function assertKindOfServer(config: Config): void {
   throw new FaultError(
     "format",
     `the data directory ${resolve(config.dataDir)} belongs to a cluster node. ` +
-      "Set clusterMembers, nodeId and clusterSecret as before, or choose another directory.",
+      "Set clusterMembers, nodeId and clusterSecret as before, or, to leave the cluster, run `codeq cluster end` " +
+      "while it is up and `codeq cluster leave` on the stopped node.",
   );
 }
 

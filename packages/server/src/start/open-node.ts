@@ -6,27 +6,38 @@ import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { createSecureContext } from "node:tls";
-import { FaultError, OpenedParts, type SharedLog } from "@codeq/engine";
+import { type EngineState, FaultError, OpenedParts, type SharedLog } from "@codeq/engine";
 import type { NatsServers, NatsTls } from "@codeq/engine/nats";
 import { webhookLimiterOfShard } from "../access/limiter.ts";
-import { ClusterNode, type ReplicaOpening } from "../cluster/cluster-node.ts";
+import { ClusterNode, type ControlOpening, type ReplicaOpening } from "../cluster/cluster-node.ts";
+import { ControlReplica } from "../cluster/control-replica.ts";
 import { install } from "../cluster/install.ts";
 import { natsPassword, natsUrl } from "../cluster/nats-config.ts";
 import { NatsProcess } from "../cluster/nats-process.ts";
 import { hostAndPort, type PeerTls } from "../cluster/peers.ts";
-import { type OpenedShard, type Opening, ReplicatedShard } from "../cluster/replicated-shard.ts";
+import {
+  controlNumber,
+  nameOf,
+  type OpenedShard,
+  type Opening,
+  ReplicatedShard,
+} from "../cluster/replicated-shard.ts";
 import { clusterMembers, type ClusterNode as NamedNode } from "../config/cluster-settings.ts";
 import { isLimited } from "../config/quotas.ts";
 import type { Config } from "../config/settings.ts";
 import type { Store } from "../store/store.ts";
+import { slotOfCopies } from "../store/store-copies.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
+import { logsToBegin } from "./cluster-data.ts";
 import type { ClusterMember } from "./compose.ts";
 import { hasReplica, openReplica, type ReplicaStorage } from "./open-data-dir.ts";
-import { openShard, type ShardParts } from "./open-shard.ts";
+import { openShard, openStore, type ShardParts } from "./open-shard.ts";
 
 /** Ports above that of a node: for clients of its nats-server, and for the other nats-servers. */
 const natsPorts = { clients: 1, routes: 2 } as const;
 const replicasMax = 3;
+/** Room for the control log on every log server. */
+const controlLogBytes = 1024 * 1024 * 1024;
 /** What a record may be; the largest group of changes is less. */
 const payloadBytesMin = 8 * 1024 * 1024 - 1024;
 
@@ -56,14 +67,23 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
       logger,
       openLog: (shard) => logs.open(shard),
       openReplica: (opening) => openReplicatedShard(parts, self, opening),
+      openControl: (opening) => openControl(parts, self, opening),
     }),
   );
   const opened = opening.keep();
   return {
     links: node.links,
+    control: node.control,
+    backupControl: {
+      get store() {
+        return node.control.store;
+      },
+    },
     get status() {
       return node.status;
     },
+    handOff: (wanted) => node.handOff(wanted),
+    end: () => node.end(),
     scrape: () => node.scrape(),
     [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
   };
@@ -108,8 +128,8 @@ async function assertWithoutTasks(store: Store, config: Config): Promise<void> {
   if (queues.length === 0) return;
   throw new FaultError(
     "format",
-    `the data directory ${resolve(config.dataDir)} holds tasks of a server alone. Start it without ` +
-      "clusterMembers until they are done, or choose an empty directory for the node.",
+    `the data directory ${resolve(config.dataDir)} holds tasks of a server alone. Run \`codeq cluster init\` ` +
+      "to make it the first node of a cluster, or choose an empty directory for the node.",
   );
 }
 
@@ -194,21 +214,25 @@ class Logs implements AsyncDisposable {
 
   async open(shard: number): Promise<SharedLog | undefined> {
     const servers = await this.#servers;
-    const name = `codeq-shard-${shard}`;
+    const name = streamOf(shard);
     const found = await servers.open(name);
     if (found !== undefined) return assertRoomy(found);
     if (!this.#config.clusterBootstrap) return undefined;
-    if (hasReplica(this.#config, `shard-${shard}`)) {
+    const begun = logsToBegin(this.#config)[replicaName(shard)];
+    if (begun === undefined && hasReplica(this.#config, replicaName(shard))) {
       throw new FaultError(
         "format",
         `stream ${name} is gone, and this node has data that came from it. It is not created anew, because ` +
           "an empty log would not fit the data. Restore the stream, or repair the cluster.",
       );
     }
-    const logId = 1 + randomBytes(6).readUIntBE(0, 6);
-    const bytesMax = this.#config.clusterLogBytes;
-    await servers.create(name, { logId, replicas: this.#replicas, bytesMax });
-    this.#warn(`the log of shard ${shard} was made; remove clusterBootstrap now`);
+    const logId = begun ?? drawWriter();
+    const firstSlot = begun === undefined ? undefined : slotOfCopies;
+    const { clusterLogBytes } = this.#config;
+    const bytesMax =
+      shard === controlNumber ? Math.min(clusterLogBytes, controlLogBytes) : clusterLogBytes;
+    await servers.create(name, { logId, replicas: this.#replicas, bytesMax, firstSlot });
+    this.#warn(`the log of ${nameOf(shard)} was created; remove clusterBootstrap now`);
     return await servers.open(name);
   }
 
@@ -232,7 +256,7 @@ async function openReplicatedShard(
   { shard, shared, rank, onChange, copy }: ReplicaOpening,
 ): Promise<ReplicatedShard> {
   const { config, clock, logger, defer } = parts;
-  const storage = await openReplica(config, shard);
+  const storage = await openReplica(config, replicaName(shard));
   try {
     await install({ kv: storage.kv, shared, copy });
     return new ReplicatedShard({
@@ -244,7 +268,7 @@ async function openReplicatedShard(
       nodes: clusterMembers(config).map(({ id }) => id),
       rank,
       clock,
-      drawWriter: () => 1 + randomBytes(6).readUIntBE(0, 6),
+      drawWriter,
       flushBytes: config.flushBytes,
       isLimited: isLimited(config.quotas),
       defer,
@@ -255,6 +279,46 @@ async function openReplicatedShard(
     });
   } catch (error) {
     await storage.kv.close();
+    throw error;
+  }
+}
+
+const drawWriter = (): number => 1 + randomBytes(6).readUIntBE(0, 6);
+
+async function openControl(
+  parts: NodeParts,
+  self: NamedNode,
+  { shared, rank, onChange, onWritten, copy }: ControlOpening,
+): Promise<ControlReplica> {
+  const { config, clock, defer } = parts;
+  const storage = await openReplica(config, replicaName(controlNumber));
+  const { kv } = storage;
+  try {
+    await install({ kv, shared, copy });
+    return new ControlReplica({
+      shared,
+      kv,
+      self,
+      nodes: clusterMembers(config).map(({ id }) => id),
+      rank,
+      clock,
+      drawWriter,
+      shards: config.shards,
+      defer,
+      openStore: (log) =>
+        openStore({
+          ...parts,
+          // The metrics of storage are those of tasks.
+          metrics: createMetrics({ commandsMax: 1 }),
+          shard: undefined,
+          storage: { ...storage, log, identity: shared.logId, isKvLent: true },
+          onState: (state, fault) => failUnlessElsewhere(parts, state, fault),
+        }),
+      onChange,
+      onWritten,
+    });
+  } catch (error) {
+    await kv.close();
     throw error;
   }
 }
@@ -282,9 +346,7 @@ async function openLed(
     storage: { ...storage, log, identity: shared.logId, isKvLent: true },
     onState: (state, fault) => {
       onState(fault);
-      if (state !== "failed" || fault === undefined) return;
-      // Deposed nodes follow again; anything else is a broken disk.
-      if (fault.code !== "not_leader" && fault.code !== "unknown") parts.onFailed(fault);
+      failUnlessElsewhere(parts, state, fault);
     },
   });
   return {
@@ -292,4 +354,22 @@ async function openLed(
     scrape: () => metrics.render(),
     [Symbol.asyncDispose]: () => Promise.resolve(opened[Symbol.asyncDispose]()),
   };
+}
+
+/** Deposed nodes follow again; anything else is a broken disk. */
+function failUnlessElsewhere(
+  { onFailed }: NodeParts,
+  state: EngineState,
+  fault: FaultError | undefined,
+): void {
+  if (state !== "failed" || fault === undefined) return;
+  if (fault.code !== "not_leader" && fault.code !== "unknown") onFailed(fault);
+}
+
+function streamOf(shard: number): string {
+  return `codeq-${replicaName(shard)}`;
+}
+
+function replicaName(shard: number): string {
+  return shard === controlNumber ? "control" : `shard-${shard}`;
 }

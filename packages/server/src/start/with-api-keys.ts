@@ -5,6 +5,7 @@ import { AuditTrail } from "../access/audit-trail.ts";
 import { Revocations } from "../access/revocations.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
+import { LocalControl } from "../store/local-control.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
@@ -41,8 +42,9 @@ export async function withApiKeys<T>(
   try {
     const revocations = new Revocations();
     const retentionMs = config.auditRetentionSeconds * 1000;
-    const audit = new AuditTrail({ store, clock, logger, randomBytes, retentionMs });
-    const apiKeys = await ApiKeys.open({ store, clock, revocations, randomBytes });
+    const control = new LocalControl(store);
+    const audit = new AuditTrail({ store: control, clock, logger, randomBytes, retentionMs });
+    const apiKeys = await ApiKeys.open({ store: control, clock, revocations, randomBytes });
     return await use({ apiKeys, audit });
   } finally {
     await store[Symbol.asyncDispose]();

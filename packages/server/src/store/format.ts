@@ -19,9 +19,13 @@ export interface StoreKind {
 /** Notes the format of a store that has none yet. */
 export async function writeFormat(engine: Engine, kind: StoreKind): Promise<void> {
   if (engine.get(formatKey) !== undefined) return;
-  const { shards, shard, of } = kind;
-  const format = put(formatKey, JSON.stringify({ version: formatVersion, shards, shard, of }));
-  await engine.commit([], [format]).done;
+  await engine.commit([], [put(...formatEntry(kind))]).done;
+}
+
+/** The entry that says what a store is, without its checksum. */
+export function formatEntry({ shards, shard, of }: StoreKind): readonly [string, Buffer] {
+  const text = JSON.stringify({ version: formatVersion, shards, shard, of });
+  return [formatKey, Buffer.from(text)];
 }
 
 /** What a store is; undefined for an empty one. Throws when it is of another version. */

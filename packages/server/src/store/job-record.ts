@@ -5,7 +5,7 @@
 import { put, remove } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
 import { jobKey } from "./keys.ts";
-import type { RecordWrite } from "./store.ts";
+import type { RecordText, RecordWrite } from "./store.ts";
 
 export type JobAction =
   | { readonly kind: "replay" }
@@ -65,6 +65,11 @@ export interface BulkJob {
 
 export function writeOfJob(job: BulkJob): RecordWrite {
   return put(jobKey(job.tenantId, job.id), JSON.stringify(job));
+}
+
+/** The record of a job as it is known. */
+export function expectedJob(job: BulkJob): RecordText {
+  return { key: jobKey(job.tenantId, job.id), text: JSON.stringify(job) };
 }
 
 export function removalOfJob({ tenantId, id }: BulkJob): RecordWrite {

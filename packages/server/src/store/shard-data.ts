@@ -27,6 +27,7 @@ import {
 import { checkFormat, readKind, type StoreKind, writeFormat } from "./format.ts";
 import { decodeIdempotency, encodeIdempotency } from "./idempotency-record.ts";
 import {
+  allAuditPrefix,
   allTriagePrefix,
   allUndeliveredPrefix,
   apiKeysPrefix,
@@ -67,7 +68,6 @@ const idempotencyPrefix = "codeq/idempo/";
 const quarantinePrefix = quarantineKey("");
 const bytesPrefix = "codeq/bytes/";
 const metaPrefix = "codeq/meta/";
-const auditPrefix = "codeq/audit/";
 /** Copied key by key. */
 const copiedPrefixes = [
   webhookPrefix,
@@ -76,7 +76,7 @@ const copiedPrefixes = [
   quarantinePrefix,
   apiKeysPrefix,
   apiKeyUsesPrefix,
-  auditPrefix,
+  allAuditPrefix,
   subscriptionsPrefix,
   subscriptionTurnsPrefix,
   jobsPrefix,

@@ -36,8 +36,7 @@ import {
   type TaskId,
   type TenantId,
 } from "@codeq/queue";
-import { type ApiKey, type ApiKeyId, decodeApiKey } from "./api-key-record.ts";
-import { type AuditRecord, decodeAudit } from "./audit-record.ts";
+import { ControlRecords, scanAll } from "./control-records.ts";
 import {
   addCounts,
   type CountsOfQueue,
@@ -49,15 +48,8 @@ import { type DeliveryLog, decodeDelivery, removalsOfDelivery } from "./delivery
 import { decodeEndpoint, type FailingEndpoint } from "./endpoint-record.ts";
 import { checkFormat, type StoreKind, writeFormat } from "./format.ts";
 import { decodeIdempotency, encodeIdempotency } from "./idempotency-record.ts";
-import { type BulkJob, decodeJob } from "./job-record.ts";
 import {
   allPendingPrefix,
-  apiKeyKey,
-  apiKeysOf,
-  apiKeysPrefix,
-  apiKeyUsesPrefix,
-  auditOfPrefix,
-  auditPrefix,
   countsKey,
   countsPrefix,
   deadPrefix,
@@ -68,8 +60,6 @@ import {
   idempotencyKeyOf,
   idOf,
   inProgressPrefix,
-  jobsPrefix,
-  newestFirst,
   numberOf,
   pausedPrefix,
   payloadKey,
@@ -86,9 +76,6 @@ import {
   sortable,
   startByPrefix,
   storedBytesPrefix,
-  subscriptionKey,
-  subscriptionsPrefix,
-  subscriptionTurnsPrefix,
   taskKey,
   tasksPrefix,
   tenantOfStoredBytes,
@@ -106,11 +93,6 @@ import {
 } from "./series-record.ts";
 import { decodeSigning, type SigningSecret } from "./signing-record.ts";
 import { StoredBytes } from "./stored-bytes.ts";
-import {
-  decodeSubscription,
-  type Subscription,
-  type SubscriptionId,
-} from "./subscription-record.ts";
 import { decodeResult, encodeResult } from "./task-codec.ts";
 import { taskRows } from "./task-rows.ts";
 import { decodeTopic, type Topic } from "./topic-record.ts";
@@ -132,15 +114,10 @@ export interface Position {
   readonly id: TaskId;
 }
 
-/** Where to look for audit records. */
-export interface AuditRange {
-  /** Undefined for all of them. */
-  readonly tenantId: TenantId | undefined;
-  readonly fromMs: number | undefined;
-  /** Not included. */
-  readonly toMs: number | undefined;
-  /** The id of the record before; empty for the first. */
-  readonly after: string;
+/** What a record says; undefined when there is none. */
+export interface RecordText {
+  readonly key: string;
+  readonly text: string | undefined;
 }
 
 /** What a record makes of the keys; made by the files of the records, and not looked into by others. */
@@ -155,7 +132,6 @@ const placePrefixes = {
 
 const noOps: readonly Op[] = [];
 const noTries = "0";
-const pieceEntries = 1000;
 
 /** Tasks by their ids, piece by piece. */
 export interface TaskCursor extends RowCursor {
@@ -167,12 +143,15 @@ export class Store implements AsyncDisposable {
   onRollback: () => Promise<void> = () => Promise.resolve();
   /** Records that could not be read since the start. */
   quarantined = 0;
+  /** What is no task. */
+  readonly control: ControlRecords;
   readonly #engine: Engine;
   readonly #bytes: StoredBytes;
 
   private constructor(engine: Engine) {
     this.#engine = engine;
     this.#bytes = new StoredBytes((key) => engine.getText(key));
+    this.control = new ControlRecords(engine, (key) => this.#quarantine(key));
     engine.onDamaged = (key) => this.#quarantine(key);
     engine.onClosing = () => this.#bytes.takeChanges();
     engine.onRollback = () => {
@@ -287,6 +266,11 @@ export class Store implements AsyncDisposable {
   /** Writes records that are not tasks. */
   commitRecords(writes: readonly RecordWrite[]): Group {
     return this.#engine.commit([], writes);
+  }
+
+  /** Whether these records are as they are expected to be, durable or not. */
+  isUnchanged(expected: readonly RecordText[]): boolean {
+    return expected.every(({ key, text }) => this.#engine.getText(key) === text);
   }
 
   task(id: TaskId): Task | undefined {
@@ -508,14 +492,6 @@ export class Store implements AsyncDisposable {
     }
   }
 
-  async *jobs(): AsyncGenerator<BulkJob> {
-    for await (const [key, value] of this.#scan(jobsPrefix)) {
-      const job = decodeJob(value.toString("utf8"));
-      if (job === undefined) this.#quarantine(key);
-      else yield job;
-    }
-  }
-
   /** Which queues have points of a series, and which tenants have some of all their queues. */
   async *seriesNames(): AsyncGenerator<QueueName> {
     for (let after = seriesPrefix; ; ) {
@@ -630,74 +606,6 @@ export class Store implements AsyncDisposable {
     }
   }
 
-  async *apiKeys(): AsyncGenerator<ApiKey> {
-    for await (const [key, value] of this.#scan(apiKeysPrefix)) {
-      const record = decodeApiKey(value.toString("utf8"));
-      const isWhole = record !== undefined && apiKeyKey(record.tenantId, record.id) === key;
-      if (isWhole) yield record;
-      else this.#quarantine(key);
-    }
-  }
-
-  /** When API keys were last used, about. */
-  async *apiKeyUses(): AsyncGenerator<readonly [ApiKeyId, number]> {
-    for await (const [key, value] of this.#scan(apiKeyUsesPrefix)) {
-      yield [key.slice(apiKeyUsesPrefix.length) as ApiKeyId, Number(value.toString("latin1"))];
-    }
-  }
-
-  async *subscriptions(): AsyncGenerator<Subscription> {
-    for await (const [key, value] of this.#scan(subscriptionsPrefix)) {
-      const record = decodeSubscription(value.toString("utf8"));
-      const isWhole = record !== undefined && subscriptionKey(record.tenantId, record.id) === key;
-      if (isWhole) yield record;
-      else this.#quarantine(key);
-    }
-  }
-
-  /** When subscribers were last told. */
-  async *subscriptionTurns(): AsyncGenerator<readonly [SubscriptionId, number]> {
-    for await (const [key, value] of this.#scan(subscriptionTurnsPrefix)) {
-      const id = key.slice(subscriptionTurnsPrefix.length) as SubscriptionId;
-      yield [id, Number(value.toString("latin1"))];
-    }
-  }
-
-  /** `<tenant>/<id>` of API keys in their order, behind one of them. */
-  async apiKeyNames(wanted: {
-    /** Undefined for all of them. */
-    readonly tenantId: TenantId | undefined;
-    readonly after: string;
-    readonly limit: number;
-  }): Promise<string[]> {
-    const { tenantId, after, limit } = wanted;
-    const prefix = tenantId === undefined ? apiKeysPrefix : apiKeysOf(tenantId);
-    const from = apiKeysPrefix + after;
-    const range = { after: from.startsWith(prefix) ? from : prefix, before: endOf(prefix) };
-    const keys = await this.#engine.scanKeys(range, limit);
-    return keys.map((key) => key.slice(apiKeysPrefix.length));
-  }
-
-  /** The ids of audit records in their order, the newest first. */
-  async auditIds(wanted: AuditRange, limit: number): Promise<string[]> {
-    const { tenantId, fromMs, toMs, after } = wanted;
-    const prefix = tenantId === undefined ? auditPrefix : auditOfPrefix(tenantId);
-    // A moment's records stand between it and the same with a tilde.
-    const start = toMs === undefined ? prefix : `${prefix}${newestFirst(toMs)}/~`;
-    const before = fromMs === undefined ? endOf(prefix) : `${prefix}${newestFirst(fromMs)}/~`;
-    const from = prefix + after;
-    const keys = await this.#engine.scanKeys({ after: further(from, start), before }, limit);
-    return keys.map((key) => key.slice(prefix.length));
-  }
-
-  auditRecord(id: string): AuditRecord | undefined {
-    const key = auditPrefix + id;
-    const text = this.#engine.getText(key);
-    const record = text === undefined ? undefined : decodeAudit(id, text);
-    if (text !== undefined && record === undefined) this.#quarantine(key);
-    return record;
-  }
-
   /** What goes with a task that is deleted. */
   #removalsOf(task: Task): Op[] {
     const ops: Op[] = [];
@@ -707,15 +615,8 @@ export class Store implements AsyncDisposable {
   }
 
   /** All entries below a prefix in order, read in pieces so that no scan holds much at once. */
-  async *#scan(prefix: string): AsyncGenerator<readonly [key: string, value: Buffer]> {
-    let after = prefix;
-    for (;;) {
-      const entries = await this.#engine.scan({ after, before: endOf(prefix) }, pieceEntries);
-      yield* entries;
-      const last = entries.at(-1);
-      if (last === undefined || entries.length < pieceEntries) return;
-      after = last[0];
-    }
+  #scan(prefix: string): AsyncGenerator<readonly [key: string, value: Buffer]> {
+    return scanAll(this.#engine, prefix);
   }
 
   /** Sets aside what is damaged before whoever asks is told. */
@@ -824,12 +725,6 @@ function addRemovals(ops: Op[], task: Task): void {
   if (task.idempotencyKey !== "") {
     ops.push(remove(idempotencyKeyOf(task.tenantId, task.idempotencyKey)));
   }
-}
-
-/** Of two keys the one that stands behind the other. */
-function further(key: string, other: string): string {
-  if (key > other) return key;
-  return other;
 }
 
 function prefixOf({ name, tenantId }: QueueName): string {

@@ -1,16 +1,16 @@
 /**
  * All subscriptions, stored and held in memory.
  *
- * - Memory is ahead of the disk, as in the broker: a caller is answered when the record is durable, and a
- *   failed write is undone in memory.
+ * - Memory follows the control store: a subscription is there once its record is durable.
  * - An expired subscription is invisible, also before it is removed.
  * - The time of a notification is written without waiting; a crash may lose the last one.
  */
-import { FaultError } from "@codeq/engine";
 import { limits } from "@codeq/protocol";
 import { accept, type Outcome, queueOf, refuse, type TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
-import type { Store } from "../store/store.ts";
+import type { ControlChange } from "../store/control-change.ts";
+import type { ControlRecords } from "../store/control-records.ts";
+import type { ControlListener, ControlStore } from "../store/control-store.ts";
 import {
   removalsOfSubscription,
   type Subscription,
@@ -43,30 +43,37 @@ const everyQueue = "*";
 
 const removedPerBatchMax = 1000;
 
-export class Subscriptions {
-  readonly #store: Store;
+export class Subscriptions implements ControlListener {
+  readonly #store: ControlStore;
   readonly #clock: Clock;
   readonly #ids: TaskIds;
   readonly #subscribers: Map<SubscriptionId, Subscriber> = new Map();
+  /** Of each tenant, with those that are being written. */
   readonly #counts: Map<TenantId, number> = new Map();
+  #beingWritten = 0;
   #lastTurnMs = 0;
   onAdded: (subscriber: Subscriber) => void = () => {};
   onRemoved: (subscriber: Subscriber) => void = () => {};
 
-  private constructor(parts: { store: Store; clock: Clock; randomBytes: RandomBytes }) {
+  private constructor(parts: { store: ControlStore; clock: Clock; randomBytes: RandomBytes }) {
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#ids = new TaskIds(parts.randomBytes);
   }
 
   static async open(parts: {
-    readonly store: Store;
+    readonly store: ControlStore;
     readonly clock: Clock;
     readonly randomBytes: RandomBytes;
   }): Promise<Subscriptions> {
     const subscriptions = new Subscriptions(parts);
-    await subscriptions.#recover();
+    await parts.store.listen(subscriptions);
     return subscriptions;
+  }
+
+  /** Whether subscribers are told, and removed, by this server. */
+  get isInCharge(): boolean {
+    return this.#store.isInCharge;
   }
 
   get size(): number {
@@ -111,19 +118,19 @@ export class Subscriptions {
   ): Promise<Outcome<Subscription, "too_many_subscriptions">> {
     const { tenantId } = request;
     const isFull =
-      this.#subscribers.size >= limits.subscriptionsMax ||
+      this.#subscribers.size + this.#beingWritten >= limits.subscriptionsMax ||
       (this.#counts.get(tenantId) ?? 0) >= limits.subscriptionsPerTenantMax;
     if (isFull) return refuse("too_many_subscriptions");
     const nowMs = this.#clock.nowMs();
     const id = this.#ids.next(nowMs) as string as SubscriptionId;
     const subscription: Subscription = { ...request, id, createdMs: nowMs };
-    const subscriber = { subscription, toldMs: 0, isRecovered: false };
-    this.#add(subscriber);
+    this.#beingWritten += 1;
+    this.#count(tenantId, 1);
     try {
-      await this.#store.commitRecords([writeOfNewSubscription(subscription)]).done;
-    } catch (error) {
-      this.#drop(subscriber);
-      throw error;
+      await this.#store.commit([writeOfNewSubscription(subscription)]);
+    } finally {
+      this.#beingWritten -= 1;
+      this.#count(tenantId, -1);
     }
     return accept(subscription);
   }
@@ -136,15 +143,8 @@ export class Subscriptions {
   ): Promise<Subscription | undefined> {
     const subscriber = this.#find(tenantId, id);
     if (subscriber === undefined) return undefined;
-    const before = subscriber.subscription;
-    const renewed = { ...before, expiresMs };
-    subscriber.subscription = renewed;
-    try {
-      await this.#store.commitRecords([writeOfSubscription(renewed)]).done;
-    } catch (error) {
-      if (subscriber.subscription === renewed) subscriber.subscription = before;
-      throw error;
-    }
+    const renewed = { ...subscriber.subscription, expiresMs };
+    await this.#store.commit([writeOfSubscription(renewed)]);
     return renewed;
   }
 
@@ -178,19 +178,52 @@ export class Subscriptions {
     });
     if (writes.length === 0 || this.#store.state !== "open") return;
     // A turn that is forgotten is taken again by the same subscriber, after a crash.
-    this.#store.commitRecords(writes).done.catch(() => {});
+    this.#store.commit(writes).catch(() => {});
+  }
+
+  changed(change: ControlChange): void {
+    if (change.of === "turn") this.#noteTurn(change.id, change.toldMs);
+    if (change.of !== "subscription") return;
+    const { id, subscription } = change;
+    const subscriber = this.#subscribers.get(id);
+    if (subscription === undefined) {
+      if (subscriber !== undefined) this.#drop(subscriber);
+    } else if (subscriber === undefined) {
+      this.#add({ subscription, toldMs: 0, isRecovered: false });
+    } else subscriber.subscription = subscription;
+  }
+
+  async load(records: ControlRecords): Promise<void> {
+    for (const subscriber of this.#subscribers.values()) this.#drop(subscriber);
+    const found: Subscription[] = [];
+    for await (const subscription of records.subscriptions()) found.push(subscription);
+    const turns = new Map<SubscriptionId, number>();
+    for await (const [id, toldMs] of records.subscriptionTurns()) turns.set(id, toldMs);
+    for (const subscription of found) {
+      const toldMs = turns.get(subscription.id) ?? 0;
+      this.#add({ subscription, toldMs, isRecovered: true });
+      this.#lastTurnMs = Math.max(this.#lastTurnMs, toldMs);
+    }
+  }
+
+  /** What another server has told its subscribers counts as before a start. */
+  takeCharge(): void {
+    const all = [...this.#subscribers.values()];
+    for (const subscriber of all) this.#drop(subscriber);
+    for (const subscriber of all) this.#add({ ...subscriber, isRecovered: true });
+  }
+
+  #noteTurn(id: SubscriptionId, toldMs: number): void {
+    const subscriber = this.#subscribers.get(id);
+    if (subscriber !== undefined) subscriber.toldMs = Math.max(subscriber.toldMs, toldMs);
+    this.#lastTurnMs = Math.max(this.#lastTurnMs, toldMs);
   }
 
   async #remove(subscribers: readonly Subscriber[]): Promise<void> {
     this.#store.assertDeletable();
-    for (const each of subscribers) this.#drop(each);
-    const writes = subscribers.flatMap(({ subscription }) => removalsOfSubscription(subscription));
-    try {
-      await this.#store.commitRecords(writes).done;
-    } catch (error) {
-      if (error instanceof FaultError) for (const each of subscribers) this.#add(each);
-      throw error;
-    }
+    await this.#store.commit(
+      subscribers.flatMap(({ subscription }) => removalsOfSubscription(subscription)),
+    );
   }
 
   #find(tenantId: TenantId, id: string): Subscriber | undefined {
@@ -202,29 +235,21 @@ export class Subscriptions {
   #add(subscriber: Subscriber): void {
     const { id, tenantId } = subscriber.subscription;
     this.#subscribers.set(id, subscriber);
-    this.#counts.set(tenantId, (this.#counts.get(tenantId) ?? 0) + 1);
+    this.#count(tenantId, 1);
     this.onAdded(subscriber);
   }
 
   #drop(subscriber: Subscriber): void {
     const { id, tenantId } = subscriber.subscription;
     if (!this.#subscribers.delete(id)) return;
-    const count = (this.#counts.get(tenantId) ?? 0) - 1;
-    if (count > 0) this.#counts.set(tenantId, count);
-    else this.#counts.delete(tenantId);
+    this.#count(tenantId, -1);
     this.onRemoved(subscriber);
   }
 
-  async #recover(): Promise<void> {
-    for await (const subscription of this.#store.subscriptions()) {
-      this.#add({ subscription, toldMs: 0, isRecovered: true });
-    }
-    for await (const [id, toldMs] of this.#store.subscriptionTurns()) {
-      const subscriber = this.#subscribers.get(id);
-      if (subscriber === undefined) continue;
-      subscriber.toldMs = toldMs;
-      this.#lastTurnMs = Math.max(this.#lastTurnMs, toldMs);
-    }
+  #count(tenantId: TenantId, more: 1 | -1): void {
+    const count = (this.#counts.get(tenantId) ?? 0) + more;
+    if (count > 0) this.#counts.set(tenantId, count);
+    else this.#counts.delete(tenantId);
   }
 }
 

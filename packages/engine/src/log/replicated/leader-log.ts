@@ -94,6 +94,11 @@ export class LeaderLog implements Log {
     return this.#place;
   }
 
+  /** When the newest record that the log has kept was sent. */
+  get keptMs(): number {
+    return this.#leaseUntilMs - this.#parts.leaseMs;
+  }
+
   /** Whether no other node can lead now. While this is false, nothing may be told of what is stored. */
   get isSure(): boolean {
     return this.#fault === undefined && this.#parts.clock.monotonicMs() < this.#leaseUntilMs;
@@ -159,17 +164,22 @@ export class LeaderLog implements Log {
     this.#losing("given up", new FaultError("unknown", why));
   }
 
-  /** Says that this node leads no longer, so that the others need not wait. */
-  async handOff(): Promise<void> {
+  /** Says that this node leads no longer, so that the others need not wait; and who should, if anybody. */
+  handOff(to?: string): Promise<void> {
+    return this.#finish(sharedRecordTypes.handoff, to ?? "");
+  }
+
+  /** Says that nobody leads any more: the log has its last record. */
+  end(): Promise<void> {
+    return this.#finish(sharedRecordTypes.end, "");
+  }
+
+  async #finish(type: number, text: string): Promise<void> {
     while (this.#isWorking && this.#fault === undefined) await this.#pause(retryMinMs);
     if (this.#fault !== undefined) return;
     this.#isWorking = true;
-    await this.#put({
-      type: sharedRecordTypes.handoff,
-      timeMs: this.#parts.clock.nowMs(),
-      opCount: 0,
-      body: Buffer.alloc(0),
-    });
+    const body = Buffer.from(text);
+    await this.#put({ type, timeMs: this.#parts.clock.nowMs(), opCount: 0, body });
     this.#isWorking = false;
     this.#losing("given up", new FaultError("not_leader", "this node has handed over"));
   }

@@ -40,6 +40,8 @@ export interface NatsTls {
 
 export interface NewLog {
   readonly logId: number;
+  /** Above 1 for a log that goes on where another one was. */
+  readonly firstSlot?: number | undefined;
   readonly replicas: number;
   readonly bytesMax: number;
 }
@@ -108,6 +110,7 @@ export class NatsServers implements AsyncDisposable {
       discard: "new",
       num_replicas: log.replicas,
       max_bytes: log.bytesMax,
+      ...(log.firstSlot === undefined ? {} : { first_seq: log.firstSlot }),
       max_consumers: 0,
       duplicate_window: 0,
       allow_direct: true,

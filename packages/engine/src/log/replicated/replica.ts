@@ -11,6 +11,7 @@
  *   asked to.
  * - steppingDown: the engine is closed, and then the log followed from where the kv is.
  * - behind: the log was trimmed beyond what this node has, which needs a copy of another node; left by no one.
+ * - ended: the log has its last record, and this node everything that was in it; left by no one.
  * - diverged: the log is not the one that was read; left by no one. The message says what to do.
  * - closed: left by no one.
  */
@@ -38,6 +39,7 @@ export type ReplicaRole =
   | "leading"
   | "steppingDown"
   | "behind"
+  | "ended"
   | "diverged"
   | "closed";
 
@@ -52,6 +54,8 @@ export interface ReplicaStatus {
   readonly index: number;
   /** How long nothing has been heard of the leader, in milliseconds. */
   readonly silentMs: number;
+  /** So long ago this node certainly knew everything that the log had; infinite before it ever did. */
+  readonly ageMs: number;
   /** Why it does not follow. */
   readonly problem: string | undefined;
 }
@@ -98,6 +102,8 @@ export interface ReplicaParts {
   readonly timing?: ReplicaTiming;
 }
 
+/** How long the others leave it to a node that was chosen to lead. */
+const chosenMs = 1000;
 /** After an engine that could not be opened, another node is given the time to try. */
 const afterFailureMs = 5000;
 /** What another node has told counts for so many checkpoints. */
@@ -111,6 +117,8 @@ export class Replica implements AsyncDisposable {
   #place: LogPlace;
   #leader: LeaderName | undefined;
   #heardMs: number;
+  /** When the log was last read to its end, and had something of its leader. */
+  #currentMs = Number.NEGATIVE_INFINITY;
   #problem: string | undefined;
   /** The takeover that this node has asked for, while it may still get its slot. */
   #candidacy:
@@ -123,6 +131,11 @@ export class Replica implements AsyncDisposable {
   #trimmedTo = 0;
   #cancelCheckpoint: () => void = () => {};
   #stopLeading: (() => void) | undefined;
+  /** Who should lead next. */
+  #handTo: string | undefined;
+  /** Nobody should. */
+  #isEnding = false;
+  #isEnded = false;
 
   constructor(parts: ReplicaParts) {
     this.#parts = parts;
@@ -151,11 +164,25 @@ export class Replica implements AsyncDisposable {
       slot,
       index,
       silentMs: this.#leaderLog === undefined ? Math.max(0, silentMs) : 0,
+      ageMs: this.#parts.clock.monotonicMs() - this.#knownMs,
       problem:
         this.#leaderLog === undefined
           ? this.#problem
           : (this.#leaderLog.problem ?? this.#notes.problem),
     };
+  }
+
+  /** Hands over to another node, or to whichever is next, if this one leads. It goes on following. */
+  handOff(to?: string): void {
+    this.#handTo = to;
+    this.#stopLeading?.();
+  }
+
+  /** Writes the last record of the log, if this node leads. */
+  end(): void {
+    if (this.#stopLeading === undefined) return;
+    this.#isEnding = true;
+    this.#stopLeading();
   }
 
   /** Hands over what it leads, and ends. */
@@ -173,20 +200,16 @@ export class Replica implements AsyncDisposable {
       try {
         await this.#drain();
         this.#tell(this.#notes.problem);
+        if (this.#isEnded) {
+          this.#finish();
+          return;
+        }
         if (this.#hasTakenOver) await this.#lead();
         else if (this.#isSilent && this.#notes.clockProblem === undefined) await this.#campaign();
         else await this.#pause(this.#timing.pollMs);
       } catch (error) {
         if (!(error instanceof FaultError)) throw error;
-        if (error.code === "corrupt" || error.code === "format") {
-          this.#diverge(error.message);
-          return;
-        }
-        if (error.code === "behind") {
-          this.#problem = error.message;
-          this.#become("behind");
-          return;
-        }
+        if (this.#isOver(error)) return;
         // A log that does not answer says nothing of its leader.
         this.#heardMs = this.#parts.clock.monotonicMs();
         this.#tell(error.message);
@@ -199,19 +222,35 @@ export class Replica implements AsyncDisposable {
     this.#become("closed");
   }
 
+  /** Whether this node cannot go on by itself; its role says why. */
+  #isOver({ code, message }: FaultError): boolean {
+    if (code === "corrupt" || code === "format") this.#diverge(message);
+    else if (code === "behind") {
+      this.#problem = message;
+      this.#become("behind");
+    } else return false;
+    return true;
+  }
+
   /** Reads and applies everything that the log has. */
   async #drain(): Promise<void> {
-    const { shared } = this.#parts;
+    const { shared, clock } = this.#parts;
+    const startedMs = clock.monotonicMs();
+    let isLed = false;
     for (;;) {
       const records = await shared.read(this.#place.slot + 1);
       for (const bytes of records) {
         const { meaning, place } = readSlot(this.#place, bytes);
         if (meaning.kind === "diverged") throw new FaultError("corrupt", meaning.why);
-        if (meaning.kind === "live") await this.#follow(meaning, place);
+        if (meaning.kind === "live") {
+          isLed = true;
+          await this.#follow(meaning, place);
+        }
         this.#place = place;
       }
-      if (records.length === 0) return;
+      if (records.length === 0) break;
     }
+    if (isLed) this.#currentMs = startedMs;
   }
 
   async #follow(
@@ -222,11 +261,26 @@ export class Replica implements AsyncDisposable {
     this.#heardMs = clock.monotonicMs();
     if (header.type === recordTypes.batches) {
       await follower.apply({ body, opCount: header.opCount }, place);
-    } else if (header.type === sharedRecordTypes.handoff) {
+      return;
+    }
+    // Whoever is told of another leader sees its epoch.
+    this.#place = place;
+    if (header.type === sharedRecordTypes.handoff) {
       this.#know(undefined);
-      // Only their ranks keep the others from asking for the next slot at the same time.
-      this.#heardMs -= this.#timing.patienceMs;
+      this.#heardMs -= this.#spared(body.toString());
+    } else if (header.type === sharedRecordTypes.end) {
+      this.#know(undefined);
+      await follower.end(place);
+      this.#isEnded = true;
     } else this.#know(JSON.parse(body.toString()) as LeaderName);
+  }
+
+  /** How much of its patience a node need not have after a hand-over, for the one that should lead. */
+  #spared(to: string): number {
+    const { patienceMs } = this.#timing;
+    // Only their ranks keep the others from asking for the next slot at the same time.
+    if (to === "") return patienceMs;
+    return to === this.#parts.self.id ? this.#patienceMs : patienceMs - chosenMs;
   }
 
   get #hasTakenOver(): boolean {
@@ -237,6 +291,10 @@ export class Replica implements AsyncDisposable {
     if (leader?.id === this.#leader?.id && leader?.address === this.#leader?.address) return;
     this.#leader = leader;
     this.#parts.onChange();
+  }
+
+  get #knownMs(): number {
+    return Math.max(this.#currentMs, this.#leaderLog?.keptMs ?? Number.NEGATIVE_INFINITY);
   }
 
   get #patienceMs(): number {
@@ -290,6 +348,8 @@ export class Replica implements AsyncDisposable {
     const { shared, shard, clock, follower, self } = this.#parts;
     const { leaseMs, beatMs } = this.#timing;
     this.#candidacy = undefined;
+    this.#handTo = undefined;
+    this.#isEnding = false;
     this.#become("opening");
     const place = this.#place;
     const beat = Buffer.from(JSON.stringify(self));
@@ -308,7 +368,7 @@ export class Replica implements AsyncDisposable {
       await led[Symbol.asyncDispose]();
       if (why === "diverged")
         throw new FaultError("corrupt", "the log is not as this node wrote it");
-      if (why === "stopped") await log.handOff();
+      if (why === "stopped") await (this.#isEnding ? log.end() : log.handOff(this.#handTo));
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;
       log.giveUp(error.message);
@@ -349,7 +409,7 @@ export class Replica implements AsyncDisposable {
   async #checkpoint(): Promise<void> {
     const { shared, follower } = this.#parts;
     const slot = Math.max(follower.durableSlot, this.#leaderLog?.durableSlot ?? 0);
-    const isAway = this.#role === "diverged" || this.#role === "behind";
+    const isAway = ["diverged", "behind", "ended"].includes(this.#role);
     if (isAway || this.#isStopping) return;
     shared.poke(this.#notes.write(slot));
     if (this.#role !== "leading") return;
@@ -362,6 +422,12 @@ export class Replica implements AsyncDisposable {
     } catch {
       // Tried again with the next checkpoint; that the log servers do not answer is told by others.
     }
+  }
+
+  #finish(): void {
+    this.#problem =
+      "the cluster was ended. Run `codeq cluster leave` on one stopped node to start a server alone on its data.";
+    this.#become("ended");
   }
 
   #diverge(why: string): void {

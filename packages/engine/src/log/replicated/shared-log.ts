@@ -46,4 +46,4 @@ export type Appending =
   | { readonly kind: "unknown"; readonly why: string };
 
 /** The types of records in a shared log, beside those of batches. */
-export const sharedRecordTypes = { takeover: 2, heartbeat: 3, handoff: 4 } as const;
+export const sharedRecordTypes = { takeover: 2, heartbeat: 3, handoff: 4, end: 5 } as const;

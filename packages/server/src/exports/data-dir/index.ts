@@ -11,6 +11,12 @@ export {
   scrubTables,
 } from "@codeq/engine";
 export {
+  type ClusterDataParts,
+  type ConvertedData,
+  initCluster,
+  leaveCluster,
+} from "../../start/cluster-data.ts";
+export {
   abortMigration,
   type MigrationProgress,
   migrateShards,

@@ -29,7 +29,7 @@ export const apiKeyRoutes = [
     name: "createApiKey",
     summary: "Create an API key",
     replies: { 201: { about: "The key with its text.", schema: "CreatedApiKey" } },
-    refusals: ["payloads_hidden", "event_type_not_allowed", "too_many_keys", "not_in_cluster"],
+    refusals: ["payloads_hidden", "event_type_not_allowed", "too_many_keys"],
     body: CreateApiKeyBody,
     input: ({ body }) => {
       const fields = body as BodyOf<typeof CreateApiKeyBody>;

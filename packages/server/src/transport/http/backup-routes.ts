@@ -16,7 +16,7 @@ export const backupRoutes = [
     about:
       "Into a folder below `backupDir` on the machine of the server. The first backup of a name has everything; " +
       "further ones have what happened since, when the log still reaches back so far.",
-    refusals: ["invalid_argument", "backup_under_way"],
+    refusals: ["invalid_argument", "backup_under_way", "led_elsewhere"],
     replies: { 201: { about: "The files that were written.", schema: "Backup" } },
     body: BackupBody,
     input: ({ body }) => {
@@ -39,7 +39,7 @@ export const backupRoutes = [
         "Where the earlier backup ends: `<store>:<identity>:<record>` of each store, separated by commas.",
       ),
     },
-    refusals: ["invalid_argument"],
+    refusals: ["invalid_argument", "led_elsewhere"],
     replies: { 200: { about: "The backup.", type: "application/octet-stream" } },
     waits: () => true,
     input: ({ query }) => ({ ok: true, value: { since: String(query["since"] ?? "") } }),

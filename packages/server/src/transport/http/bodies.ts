@@ -238,6 +238,19 @@ export const BackupBody = object(
   { isClosed: true },
 );
 
+export const HandOffBody = object(
+  {
+    shard: about(text, "The number of a shard, or `control`; default: all of them."),
+    to: about(text, "The id of the node that is to lead; default: whichever is next."),
+  },
+  { isClosed: true },
+);
+
+export const EndClusterBody = object(
+  { confirm: about(flag, "Has to be true: the cluster accepts nothing afterwards.") },
+  { isClosed: true },
+);
+
 export const JobBody = object(
   {
     action: about(requiredText, "`replay`, `delete`, `cancel` or `move`."),

@@ -279,6 +279,18 @@ const job = fields(
   },
 );
 
+const replicaFields = {
+  role: described(
+    string,
+    "waiting, following, candidate, opening, leading, steppingDown, behind, ended, diverged or closed.",
+  ),
+  epoch: described(count, "How often the shard has had another leader."),
+  slot: described(count, "The last record of the log that this node has read."),
+  index: described(count, "How many records of changes it has applied."),
+  silentMs: described(count, "How long nothing was heard of the leader."),
+};
+const replicaMore = { leader: string, problem: described(string, "Why it does not follow.") };
+
 export const replySchemas = {
   Error: fields(
     { error: described(string, "What went wrong and, if possible, what to do.") },
@@ -642,25 +654,26 @@ export const replySchemas = {
     {
       enabled: described(boolean, "False for a server alone."),
       nodes: listOf(fields({ id: string, address: string })),
-      shards: listOf(
-        fields(
-          {
-            shard: count,
-            role: described(
-              string,
-              "waiting, following, candidate, opening, leading, steppingDown, behind, diverged or closed.",
-            ),
-            epoch: described(count, "How often the shard has had another leader."),
-            slot: described(count, "The last record of the log that this node has read."),
-            index: described(count, "How many records of changes it has applied."),
-            silentMs: described(count, "How long nothing was heard of the leader."),
-          },
-          { leader: string, problem: described(string, "Why it does not follow.") },
-        ),
+      shards: listOf(fields({ shard: count, ...replicaFields }, replicaMore)),
+    },
+    {
+      self: string,
+      control: described(
+        fields(replicaFields, replicaMore),
+        "The log of what is no task: API keys, audit records, subscriptions, bulk jobs.",
       ),
     },
-    { self: string },
   ),
+  EndedCluster: fields({ ended: described(boolean, "False for a server alone.") }),
+  HandedOff: fields({
+    shards: listOf(
+      fields({
+        shard: described(string, "Its number, or `control`."),
+        from: described(string, "The node that led before."),
+        to: described(string, "The node that leads now."),
+      }),
+    ),
+  }),
   RaftStatus: fields(
     { enabled: boolean, numGroups: count },
     {

@@ -1,0 +1,43 @@
+/** `cluster init` and `cluster leave`: the data of a server alone for a cluster, and back. */
+import type { ClusterDataParts, ConvertedData } from "@codeq/server/data-dir";
+import type { Call } from "../call.ts";
+import { CliError } from "../cli-error.ts";
+import { exitCodes } from "../exit-codes.ts";
+import { dataDirectoryOf } from "../local/data-directory.ts";
+import { serverConfig } from "../local/server-config.ts";
+import { counted } from "../terminal/units.ts";
+
+export async function init(call: Call): Promise<number> {
+  const { initCluster } = await import("@codeq/server/data-dir");
+  const next = "start this node with --cluster-bootstrap, then the others";
+  return converted(call, initCluster, next);
+}
+
+export async function leave(call: Call): Promise<number> {
+  const { leaveCluster } = await import("@codeq/server/data-dir");
+  return converted(call, leaveCluster, "start the server without the settings of the cluster");
+}
+
+async function converted(
+  call: Call,
+  convert: (parts: ClusterDataParts) => Promise<ConvertedData>,
+  next: string,
+): Promise<number> {
+  const { config: given } = await serverConfig(call);
+  const config = { ...given, dataDir: dataDirectoryOf(call, given) };
+  const { FaultError } = await import("@codeq/server/data-dir");
+  try {
+    const done = await convert({ config, clock: call.host.clock });
+    if (call.json) call.printJson(done);
+    else {
+      call.print(`${counted(done.shards, "shard")}, ${counted(done.entries, "record")}`);
+      call.print(`the files as they were are in ${done.before}`);
+      call.print(next);
+    }
+    return exitCodes.ok.code;
+  } catch (error) {
+    if (!(error instanceof FaultError)) throw error;
+    const exit = error.code === "locked" ? "locked" : error.code === "disk_full" ? "full" : "data";
+    throw new CliError(error.message, { exit });
+  }
+}

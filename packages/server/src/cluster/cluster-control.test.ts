@@ -1,0 +1,261 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { FaultError, put } from "@codeq/engine";
+import type { TenantId } from "@codeq/queue";
+import { type ControlNode, ControlWorld } from "../../test/control-world.ts";
+import type { ApiKeyRequest, Audit, CreatedApiKey } from "../access/api-keys.ts";
+import { BulkJobs } from "../operations/bulk-jobs.ts";
+import { auditPrefix } from "../store/keys.ts";
+
+const acme = "acme" as TenantId;
+const unheard: Audit = () => ({ writes: [], log: () => {} });
+const request: ApiKeyRequest = {
+  tenantId: acme,
+  name: "ci",
+  createdBy: "boss",
+  role: "none",
+  expiresMs: undefined,
+  scopes: ["codeq:create"],
+  eventTypes: ["*"],
+};
+
+async function setup(seed?: number): Promise<ControlWorld> {
+  const world = new ControlWorld(seed);
+  await world.start();
+  await world.until(() => world.leader !== undefined);
+  await world.until(() => world.nodes.every(({ control }) => control.state === "open"));
+  return world;
+}
+
+/** Lets time pass until the promise is settled. */
+async function settled<T>(world: ControlWorld, promise: Promise<T>): Promise<T> {
+  let isOver = false;
+  const end = (): void => {
+    isOver = true;
+  };
+  promise.then(end, end);
+  await world.until(() => isOver);
+  return promise;
+}
+
+async function created(world: ControlWorld, node: ControlNode): Promise<CreatedApiKey> {
+  const outcome = await settled(world, node.keys.create(request, unheard));
+  assert.ok(outcome.ok);
+  return outcome.value;
+}
+
+function isAccepted({ keys }: ControlNode, token: string): boolean {
+  const verified = keys.verify(token);
+  return "ok" in verified && verified.ok && !verified.value.isRevoked();
+}
+
+function followers(world: ControlWorld): readonly [ControlNode, ControlNode] {
+  return world.nodes.filter((node) => node !== world.leader) as [ControlNode, ControlNode];
+}
+
+test("a key that one node creates is accepted by all, and revoked on all by any of them", async () => {
+  await using world = await setup();
+  const [one, other] = followers(world);
+  const { key, token } = await created(world, one);
+  assert.ok(isAccepted(one, token), "where it was created, with the answer");
+  await world.until(() => world.nodes.every((node) => isAccepted(node, token)));
+  const page = await other.keys.list({ tenantId: acme, after: "", limit: 10 });
+  assert.deepEqual(
+    page.keys.map((each) => each.key.id),
+    [key.id],
+  );
+  const verified = one.keys.verify(token);
+  assert.ok("ok" in verified && verified.ok);
+  const wanted = { id: key.id, tenantId: acme };
+  assert.equal((await settled(world, other.keys.revoke(wanted, unheard)))?.id, key.id);
+  assert.ok(!isAccepted(other, token), "where it was revoked, with the answer");
+  await world.until(() => world.nodes.every((node) => !isAccepted(node, token)));
+  assert.ok(verified.value.isRevoked(), "and who was accepted before is told");
+});
+
+test("what was set outlives the leader, and the next one goes on", async () => {
+  await using world = await setup();
+  const first = world.leader as ControlNode;
+  const { token } = await created(world, first);
+  await settled(world, first.stop());
+  await world.until(() => world.leader !== undefined);
+  const next = world.leader as ControlNode;
+  assert.notEqual(next, first);
+  await world.until(() => isAccepted(next, token));
+  const again = await created(world, next);
+  const [left] = followers(world).filter((node) => node !== first);
+  await world.until(() => isAccepted(left as ControlNode, again.token));
+});
+
+test("a node that cannot read the log for ten seconds accepts no key, and none that was revoked meanwhile", async () => {
+  await using world = await setup();
+  const [cutOff, other] = followers(world);
+  const { key, token } = await created(world, other);
+  const kept = await created(world, other);
+  await world.until(() => isAccepted(cutOff, token));
+  cutOff.isCutOff = true;
+  await settled(world, other.keys.revoke({ id: key.id, tenantId: acme }, unheard));
+  assert.ok(isAccepted(cutOff, token), "it cannot know yet");
+  await world.clock.advance(10_500);
+  assert.deepEqual(cutOff.keys.verify(token), { ok: false, code: "keys_unavailable" });
+  assert.deepEqual(cutOff.keys.verify(kept.token), { ok: false, code: "keys_unavailable" });
+  cutOff.isCutOff = false;
+  await world.until(() => isAccepted(cutOff, kept.token));
+  assert.ok(!isAccepted(cutOff, token));
+});
+
+test("a leader that is cut off is in doubt as well, and what it could not write is not there", async () => {
+  await using world = await setup();
+  const first = world.leader as ControlNode;
+  const { token } = await created(world, first);
+  first.isCutOff = true;
+  const lost = first.keys.create(request, unheard);
+  lost.catch(() => {});
+  await world.until(() => world.leader !== undefined);
+  const next = world.leader as ControlNode;
+  const { token: later } = await created(world, next);
+  await world.clock.advance(10_500);
+  assert.deepEqual(first.keys.verify(token), { ok: false, code: "keys_unavailable" });
+  first.isCutOff = false;
+  await assert.rejects(settled(world, lost), (error: FaultError) => {
+    assert.ok(["not_leader", "unknown"].includes(error.code), error.code);
+    return true;
+  });
+  await world.until(() => isAccepted(first, later) && isAccepted(first, token));
+  assert.equal(first.keys.size, next.keys.size);
+});
+
+test("a write that expects a record as it no longer is changes nothing", async () => {
+  await using world = await setup();
+  const [one, other] = followers(world);
+  const key = `${auditPrefix}x`;
+  assert.equal(await settled(world, one.control.commit([put(key, "1")])), true);
+  const expected = [{ key, text: "1" }];
+  const both = [one, other].map((node, at) =>
+    node.control.commit([put(key, `2 of ${at}`)], expected),
+  );
+  assert.deepEqual((await settled(world, Promise.all(both))).sort(), [false, true]);
+  assert.equal(await settled(world, one.control.commit([put(key, "3")], expected)), false);
+});
+
+test("one node is in charge, and another one when it has gone", async () => {
+  await using world = await setup();
+  const inCharge = (): ControlNode[] =>
+    world.nodes.filter(({ control, isCutOff }) => control.isInCharge && !isCutOff);
+  await world.until(() => inCharge().length === 1);
+  const [first] = inCharge() as [ControlNode];
+  await settled(world, first.stop());
+  await world.until(() => inCharge().length === 1);
+  assert.notEqual(inCharge()[0], first);
+});
+
+test("a bulk job runs on the node in charge, is paused by another, and goes on with the next one", async () => {
+  await using world = await setup();
+  const tasks = Array.from({ length: 12 }, (_, at) => ({ id: `${at}`, place: { in: "dead" } }));
+  const acted: string[] = [];
+  const queue = {
+    find: async ({ after, limit }: { after: string; limit: number }) => {
+      const from = after === "" ? 0 : Number(after) + 1;
+      const page = tasks.slice(from, from + limit);
+      const isLast = from + limit >= tasks.length;
+      return { tasks: page, scanned: 0, next: isLast ? undefined : page.at(-1)?.id };
+    },
+    act: async ({ id }: { id: string }) => {
+      acted.push(id);
+      return { ok: true };
+    },
+  };
+  const { clock, random } = world;
+  const randomBytes = (into: Uint8Array): void => random.bytes(into);
+  const jobsOf = new Map<ControlNode, BulkJobs>();
+  for (const node of world.nodes) {
+    const parts = { store: node.control, queue: queue as never, clock, randomBytes };
+    jobsOf.set(node, await BulkJobs.open(parts));
+  }
+  const all = (): BulkJobs[] => [...jobsOf.values()];
+  const runDue = async (): Promise<void> => {
+    for (const jobs of all()) {
+      if ((jobs.dueMs ?? Number.POSITIVE_INFINITY) <= clock.monotonicMs()) {
+        await settled(world, jobs.runDue());
+      }
+    }
+  };
+  const until = (holds: () => boolean): Promise<void> =>
+    world.until(() => {
+      void runDue();
+      return holds();
+    });
+  const [one, other] = followers(world);
+  const action = { kind: "delete" } as const;
+  const wanted = { tenantId: acme, action, filter: {}, asked: {}, perSecond: 1, by: "boss" };
+  const jobs = jobsOf.get(one) as BulkJobs;
+  const job = await settled(world, jobs.create({ ...wanted, canary: undefined }));
+  assert.ok(job !== undefined);
+  await until(() => acted.length >= 3);
+  const elsewhere = jobsOf.get(other) as BulkJobs;
+  await world.until(() => elsewhere.find(acme, job.id) !== undefined);
+  const paused = await settled(world, elsewhere.set(job, "paused"));
+  assert.equal(paused?.state, "paused");
+  assert.ok((paused?.changed ?? 0) >= 2, "what was done is not forgotten");
+  await world.until(() => all().every((each) => each.find(acme, job.id)?.state === "paused"));
+  const soFar = acted.length;
+  for (let turns = 0; turns < 40; turns += 1) {
+    await runDue();
+    await clock.advance(100);
+  }
+  assert.ok(acted.length <= soFar + 1);
+  await settled(world, elsewhere.set(job, "running"));
+  await until(() => acted.length >= 6);
+  const first = world.leader as ControlNode;
+  await settled(world, first.stop());
+  jobsOf.delete(first);
+  await until(() => all().every((each) => each.find(acme, job.id)?.state === "done"));
+  assert.deepEqual(new Set(acted), new Set(tasks.map(({ id }) => id)));
+  const { changed, matched } = jobs.find(acme, job.id) ?? {};
+  assert.deepEqual([changed, matched], [tasks.length, tasks.length], "and nothing counts twice");
+});
+
+test("without a leader a commit waits, and is refused when none comes", async () => {
+  await using world = await setup();
+  const [one, other] = followers(world);
+  const leader = world.leader as ControlNode;
+  for (const node of [leader, other]) node.isCutOff = true;
+  one.isCutOff = true;
+  await world.clock.advance(3000);
+  const outcome = one.keys.create(request, unheard);
+  await assert.rejects(settled(world, outcome), (error: FaultError) =>
+    ["not_leader", "unknown"].includes(error.code),
+  );
+});
+
+test("all nodes know the same keys after any number of changes on any of them", async () => {
+  for (let seed = 1; seed <= 5; seed += 1) {
+    await using world = await setup(seed);
+    const { random } = world;
+    const tokens: CreatedApiKey[] = [];
+    const pending: Promise<unknown>[] = [];
+    for (let step = 0; step < 60; step += 1) {
+      const node = random.pick(world.nodes);
+      const known = tokens.length > 0 && random.next() < 0.4 ? random.pick(tokens) : undefined;
+      const work = known
+        ? node.keys.revoke({ id: known.key.id, tenantId: acme }, unheard)
+        : node.keys.create(request, unheard).then((made) => {
+            if (made.ok) tokens.push(made.value);
+          });
+      pending.push(work.catch((error: unknown) => assert.ok(error instanceof FaultError)));
+      if (random.next() < 0.1) {
+        const victim = random.pick(world.nodes);
+        victim.isCutOff = !victim.isCutOff;
+      }
+      await world.clock.advance(random.int(400));
+    }
+    for (const node of world.nodes) node.isCutOff = false;
+    await settled(world, Promise.all(pending));
+    await world.clock.advance(15_000);
+    const sets = world.nodes.map((node) =>
+      tokens.map(({ token }) => (isAccepted(node, token) ? "1" : "0")).join(""),
+    );
+    assert.equal(new Set(sets).size, 1, `seed ${seed}: ${sets.join(" ")}`);
+    assert.ok(world.nodes.every(({ keys }) => keys.size === world.nodes[0]?.keys.size));
+  }
+});

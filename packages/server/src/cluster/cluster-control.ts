@@ -1,0 +1,261 @@
+/**
+ * The control store of a cluster: one log for all nodes. Each node reads its own copy and has the leader of the
+ * log commit. What users set holds on every node as soon as the node has read it, which it is told of at
+ * once; a node that has not read the log for `doubtMs` says so to those who listen, and API keys are refused
+ * there until it has.
+ *
+ * States: in doubt (at first; leaves when the log was read to its end, and listeners have loaded); current.
+ */
+import { type EngineState, FaultError, type LeaderName, type ReplicaStatus } from "@codeq/engine";
+import type { Clock } from "../clock.ts";
+import type { ControlRecords } from "../store/control-records.ts";
+import { type ControlListener, type ControlStore, tell } from "../store/control-store.ts";
+import type { RecordText, RecordWrite, Store } from "../store/store.ts";
+import { ClusterLink } from "./cluster-link.ts";
+import { type ControlAnswer, decodeAnswer, encodeRequest, faultOf } from "./control-messages.ts";
+import type { ControlReplica } from "./control-replica.ts";
+import {
+  type Caller,
+  controlNumber,
+  type Hosting,
+  leaderGone,
+  noLeader,
+} from "./replicated-shard.ts";
+
+export interface ClusterControlParts {
+  readonly clock: Clock;
+  readonly status: () => Pick<ReplicaStatus, "leader" | "epoch">;
+  readonly dial: (leader: LeaderName, shard: number, caller: Caller) => Hosting | undefined;
+}
+
+/** A node that has not read the log for so long accepts no API keys. */
+const doubtMs = 10_000;
+const lookMs = 250;
+/** How long a commit waits for a leader, and then for this node to hear of it. */
+const waitMs = 5000;
+const answerMsMax = 15_000;
+
+type LeaderAnswer = Exclude<ControlAnswer, { kind: "hello" }>;
+
+interface Waiting {
+  readonly resolve: (answer: LeaderAnswer) => void;
+  readonly reject: (fault: FaultError) => void;
+}
+
+export class ClusterControl implements ControlStore, AsyncDisposable {
+  readonly link: ClusterLink;
+  readonly #clock: Clock;
+  readonly #listeners: ControlListener[] = [];
+  readonly #waiting: Map<number, Waiting> = new Map();
+  /** Those who wait until a leader answers, or until a record was told. */
+  readonly #watchers: Set<() => void> = new Set();
+  #replica: ControlReplica | undefined;
+  #number = 0;
+  #isUp = false;
+  #state: "in doubt" | "loading" | "current" = "in doubt";
+  /** What was written while listeners load. */
+  #meanwhile: RecordText[] = [];
+  #isLoading = false;
+  #wasInCharge = false;
+  #isStopped = false;
+  #cancelLook: () => void = () => {};
+
+  constructor(parts: ClusterControlParts) {
+    this.#clock = parts.clock;
+    this.link = new ClusterLink({ ...parts, shard: controlNumber });
+    this.link.onMessage = (message) => this.#hear(decodeAnswer(message));
+    this.link.onDown = (fault) => this.#down(fault);
+    this.#planLook();
+  }
+
+  get state(): EngineState {
+    return this.#isUp ? "open" : "closed";
+  }
+
+  get isInCharge(): boolean {
+    return this.#replica?.isLeading === true && this.#state === "current";
+  }
+
+  get records(): ControlRecords {
+    if (this.#replica === undefined) throw noLeader(controlNumber);
+    return this.#replica.records;
+  }
+
+  /** The store that writes the log, while this node leads. */
+  get store(): Store | undefined {
+    return this.#replica?.store;
+  }
+
+  assertWritable(): void {
+    if (!this.#isUp) throw noLeader(controlNumber);
+  }
+
+  assertDeletable(): void {
+    this.assertWritable();
+  }
+
+  async commit(
+    writes: readonly RecordWrite[],
+    expected: readonly RecordText[] = [],
+  ): Promise<boolean> {
+    await this.#until(
+      () => this.#isUp,
+      () => noLeader(controlNumber),
+    );
+    const answer = await this.#ask(writes, expected);
+    if (answer.kind === "refused") throw faultOf(answer);
+    const { kind, index } = answer;
+    await this.#until(
+      () => (this.#replica?.toldIndex ?? 0) >= index && this.#state === "current",
+      () => new FaultError("unknown", "it was written, but this node cannot read it yet"),
+    );
+    return kind === "kept";
+  }
+
+  #ask(writes: readonly RecordWrite[], expected: readonly RecordText[]): Promise<LeaderAnswer> {
+    this.#number += 1;
+    const number = this.#number;
+    return new Promise((resolve, reject) => {
+      const cancel = this.#clock.after(answerMsMax, () => {
+        this.#waiting.delete(number);
+        reject(leaderGone(controlNumber));
+      });
+      this.#waiting.set(number, {
+        resolve: (answer) => {
+          cancel();
+          resolve(answer);
+        },
+        reject: (fault) => {
+          cancel();
+          reject(fault);
+        },
+      });
+      this.link.send(encodeRequest({ number, writes, expected }));
+    });
+  }
+
+  async listen(listener: ControlListener): Promise<void> {
+    this.#listeners.push(listener);
+    // It loads with the others when the log has been read.
+    if (this.#state === "current") this.#state = "in doubt";
+  }
+
+  /** This node has a copy from now on; undefined while it gets another one. */
+  use(replica: ControlReplica | undefined): void {
+    this.#replica = replica;
+    this.#doubt();
+  }
+
+  /** The role of this node, or who leads, may be another. */
+  look(): void {
+    this.link.look();
+    this.#look();
+  }
+
+  /** Called by the replica. */
+  written(writes: readonly RecordText[]): void {
+    if (this.#state === "current") tell(this.#listeners, writes);
+    else if (this.#state === "loading") this.#meanwhile.push(...writes);
+    this.#look();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isStopped = true;
+    this.#cancelLook();
+    await this.link.stop();
+    this.#down(new FaultError("closed", "this node ends"));
+  }
+
+  #planLook(): void {
+    this.#cancelLook = this.#clock.after(lookMs, () => {
+      this.#look();
+      if (!this.#isStopped) this.#planLook();
+    });
+  }
+
+  /** Whether this node knows what the log says, and is in charge. */
+  #look(): void {
+    if (this.#isStopped) return;
+    const isCurrent = (this.#replica?.status.ageMs ?? Number.POSITIVE_INFINITY) < doubtMs;
+    if (!isCurrent) this.#doubt();
+    else if (this.#state === "in doubt" && !this.#isLoading) void this.#load();
+    const { isInCharge } = this;
+    if (isInCharge && !this.#wasInCharge) {
+      for (const listener of this.#listeners) listener.takeCharge?.();
+    }
+    this.#wasInCharge = isInCharge;
+    for (const watch of [...this.#watchers]) watch();
+  }
+
+  #doubt(): void {
+    if (this.#state === "in doubt") return;
+    this.#state = "in doubt";
+    for (const listener of this.#listeners) listener.doubt?.();
+  }
+
+  async #load(): Promise<void> {
+    const replica = this.#replica;
+    if (replica === undefined) return;
+    this.#state = "loading";
+    this.#isLoading = true;
+    this.#meanwhile = [];
+    let isLoaded = false;
+    try {
+      for (const listener of this.#listeners) await listener.load(replica.records);
+      isLoaded = true;
+    } catch (error) {
+      // The replica was closed, or stepped down, in between.
+      if (!(error instanceof FaultError)) throw error;
+    }
+    this.#isLoading = false;
+    if (!isLoaded || this.#stateNow() !== "loading") {
+      // Something made this node doubt meanwhile, so what was loaded may be old.
+      for (const listener of this.#listeners) listener.doubt?.();
+      this.#state = "in doubt";
+      return;
+    }
+    this.#state = "current";
+    tell(this.#listeners, this.#meanwhile.splice(0));
+    this.#look();
+  }
+
+  /** Read anew: somebody else may have changed it. */
+  #stateNow(): "in doubt" | "loading" | "current" {
+    return this.#state;
+  }
+
+  #hear(answer: ControlAnswer): void {
+    if (answer.kind === "hello") {
+      this.#isUp = true;
+      this.#look();
+      return;
+    }
+    this.#waiting.get(answer.number)?.resolve(answer);
+    this.#waiting.delete(answer.number);
+  }
+
+  #down(fault: FaultError): void {
+    this.#isUp = false;
+    const waiting = [...this.#waiting.values()];
+    this.#waiting.clear();
+    for (const { reject } of waiting) reject(fault);
+  }
+
+  /** Resolves when something holds, and rejects when that takes too long. */
+  #until(holds: () => boolean, fault: () => FaultError): Promise<void> {
+    if (holds()) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      const cancel = this.#clock.after(waitMs, () => {
+        this.#watchers.delete(watch);
+        reject(fault());
+      });
+      const watch = (): void => {
+        if (!holds()) return;
+        this.#watchers.delete(watch);
+        cancel();
+        resolve();
+      };
+      this.#watchers.add(watch);
+    });
+  }
+}
