@@ -137,6 +137,18 @@ async function assertSameKeys(cluster: ThreeNodes): Promise<void> {
   assert.match((await ask(cluster, "b", audit)).text, new RegExp(id), "one audit trail");
 }
 
+/** The two nodes that do not lead the shard of a task answer for it by themselves. */
+async function assertLocalReads(cluster: ThreeNodes): Promise<void> {
+  const created = await cluster.client("a").create({ command: "local", payload: {} });
+  const { id } = JSON.parse(created.text) as { id: string };
+  const path = `/tasks/${id}?consistency=local`;
+  for (let found = 0; found < 2; ) {
+    const replies = await Promise.all(cluster.ids.map((node) => cluster.client(node).get(path)));
+    for (const { status, text } of replies) assert.equal(status, 200, text);
+    found = replies.filter(({ headers }) => Number(headers["codeq-applied-index"]) > 0).length;
+  }
+}
+
 /** Claims and completes everything over all nodes by turns; how often each task was handed out. */
 async function claimAll(
   cluster: ThreeNodes,
@@ -189,6 +201,7 @@ test("a node that stops in order hands over, and its log server may go with it",
   assert.equal(await sumOf(cluster, created), 3, "no node counts what another one did");
   const [leader = ""] = leaders;
   const others = cluster.ids.filter((id) => id !== leader);
+  await assertLocalReads(cluster);
   const load = new Load(() => others.map((id) => cluster.client(id)));
   await load.more(50);
   const stoppedMs = performance.now();

@@ -16,3 +16,13 @@ test("a server alone says that it is no node of a cluster", async (t) => {
   const raft = await server.get("/raft/status", "worker-acme");
   assert.deepEqual(raft.json, { enabled: false, numGroups: 0 });
 });
+
+test("a server alone answers local reads as any other", async (t) => {
+  const server = await setup(t);
+  const id = await server.create();
+  const local = await server.get(`/tasks/${id}?consistency=local`, "producer-acme");
+  assert.deepEqual([local.status, local.json.id], [200, id]);
+  assert.equal(local.headers["codeq-applied-index"], undefined);
+  const other = await server.get(`/tasks/${id}?consistency=strong`, "producer-acme");
+  assert.equal(other.status, 400, other.text);
+});

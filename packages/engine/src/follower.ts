@@ -8,11 +8,12 @@
 import { type DecodedOp, decodeBody } from "./batch-codec.ts";
 import { FaultError } from "./fault.ts";
 import { type Derive, flush, readIdentity, readPosition, readStoredPlace } from "./flusher.ts";
+import { sealedEnd, unseal } from "./kv/checked-value.ts";
 import type { Kv } from "./kv/kv.ts";
 import { firstPlace, type LogPlace, placeText, readPlace } from "./log/replicated/slot-rules.ts";
 import { Overlay } from "./overlay.ts";
 import { applyRecord } from "./replay.ts";
-import type { RowCodec } from "./row-codec.ts";
+import type { Row, RowCodec } from "./row-codec.ts";
 
 /** There when the kv has everything of a log that has ended. */
 export const endedKey = "codeq/meta/ended";
@@ -60,6 +61,26 @@ export class Follower {
   /** Where the kv is; what was applied beyond it is in memory only. */
   get storedPlace(): LogPlace {
     return storedPlaceOf(this.#options.kv);
+  }
+
+  /** A row as it is behind what was applied; undefined also for one that cannot be read. */
+  row(id: string): Row | undefined {
+    const entry = this.#overlay.rows.get(id);
+    if (entry !== undefined) return entry.row;
+    const { kv, rows } = this.#options;
+    const key = rows.prefix + id;
+    const bytes = kv.get(key);
+    const end = bytes === undefined ? undefined : sealedEnd(key, bytes);
+    if (bytes === undefined || end === undefined) return undefined;
+    return rows.read(bytes, 0, end, id, undefined);
+  }
+
+  /** Any other value, as text. */
+  getText(key: string): string | undefined {
+    const entry = this.#overlay.entries.get(key);
+    if (entry !== undefined) return entry.text;
+    const stored = this.#options.kv.get(key);
+    return stored && unseal(key, stored).toString("utf8");
   }
 
   /**

@@ -54,13 +54,16 @@ export class ControlNode {
   readonly revocations: Revocations = new Revocations();
   /** From the log servers and the other nodes. */
   isCutOff = false;
+  /** How long an answer of the log servers takes. */
+  logDelayMs = 0;
   control!: ClusterControl;
   keys!: ApiKeys;
   replica: ControlReplica | undefined;
   readonly #world: ControlWorld;
   readonly #at: number;
   readonly #ids: readonly string[];
-  readonly #contents: Map<string, Buffer> = new Map();
+  /** Of its kv. */
+  readonly contents: Map<string, Buffer> = new Map();
 
   constructor(world: ControlWorld, at: number, ids: readonly string[]) {
     this.#world = world;
@@ -102,8 +105,11 @@ export class ControlNode {
 
   #openReplica(): ControlReplica {
     const { clock, random, log } = this.#world;
-    const kv = new MemoryKv({ contents: this.#contents });
+    const kv = new MemoryKv({ contents: this.contents });
     const shared = log.connect(async (there) => {
+      if (this.logDelayMs > 0) {
+        await new Promise<void>((resolve) => void clock.after(this.logDelayMs, resolve));
+      }
       if (this.isCutOff) throw new Error("cut off");
       return there();
     });

@@ -12,7 +12,9 @@ import {
   type SnapshotEnd,
   type SnapshotReader,
 } from "@codeq/engine";
+import type { TaskId, TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
+import { shardOf } from "../shards/shard-of.ts";
 import type { RecordText } from "../store/store.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { SpacedWarnings } from "../telemetry/spaced-warnings.ts";
@@ -20,7 +22,13 @@ import { ClusterControl } from "./cluster-control.ts";
 import { ClusterLink, type ClusterLinkParts } from "./cluster-link.ts";
 import type { ControlReplica } from "./control-replica.ts";
 import { Peers, type PeerTls, type TakePiece } from "./peers.ts";
-import { controlNumber, nameOf, noLeader, type ReplicatedShard } from "./replicated-shard.ts";
+import {
+  controlNumber,
+  type LocalTask,
+  nameOf,
+  noLeader,
+  ReplicatedShard,
+} from "./replicated-shard.ts";
 
 export interface ClusterNodeParts {
   readonly self: LeaderName;
@@ -149,6 +157,12 @@ export class ClusterNode implements AsyncDisposable {
     const { self, nodes } = this.#parts;
     const shards = this.links.map((_, shard) => ({ shard, ...this.#statusOf(shard) }));
     return { self, nodes, shards, control: this.#statusOf(controlNumber) };
+  }
+
+  /** A task as this node knows it, without asking the leader. */
+  local(tenantId: TenantId, id: TaskId): LocalTask | undefined {
+    const replica = this.#replicas.get(shardOf(id, this.links.length));
+    return replica instanceof ReplicatedShard ? replica.local(tenantId, id) : undefined;
   }
 
   /** Has the leaders hand over, and resolves when other nodes lead. */

@@ -8,6 +8,7 @@
  */
 import {
   FaultError,
+  type Follower,
   type Kv,
   type LeaderLog,
   type LeaderName,
@@ -17,10 +18,11 @@ import {
   type SharedLog,
   SnapshotReader,
 } from "@codeq/engine";
+import type { TaskId, TenantId } from "@codeq/queue";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
 import { ShardHost } from "../shards/shard-host.ts";
-import { Store } from "../store/store.ts";
+import { type FollowedTask, Store } from "../store/store.ts";
 import { Feed } from "../telemetry/feed.ts";
 
 export interface ReplicatedShardParts {
@@ -53,6 +55,10 @@ export interface Opening {
   readonly onState: (fault: FaultError | undefined) => void;
 }
 
+export interface LocalTask extends FollowedTask {
+  readonly appliedIndex: number;
+}
+
 export interface OpenedShard extends AsyncDisposable {
   readonly broker: Broker;
   readonly scrape: () => string;
@@ -82,6 +88,7 @@ interface Led {
 export class ReplicatedShard implements AsyncDisposable {
   readonly #parts: ReplicatedShardParts;
   readonly #replica: Replica;
+  readonly #follower: Follower;
   readonly #calls: Set<Conversation> = new Set();
   #led: Led | undefined;
 
@@ -91,6 +98,7 @@ export class ReplicatedShard implements AsyncDisposable {
     const { kv, count, flushBytes, defer, timing } = parts;
     const kind = { shards: count, shard: shardName(parts) };
     const identity = shared.logId;
+    this.#follower = Store.follow({ kv, identity, flushBytes, defer, ...kind });
     this.#replica = new Replica({
       shared,
       shard,
@@ -99,7 +107,7 @@ export class ReplicatedShard implements AsyncDisposable {
       rank,
       clock,
       drawWriter,
-      follower: Store.follow({ kv, identity, flushBytes, defer, ...kind }),
+      follower: this.#follower,
       open: (log) => this.#open(log),
       onChange: () => parts.onChange(),
       ...(timing === undefined ? {} : { timing }),
@@ -117,6 +125,17 @@ export class ReplicatedShard implements AsyncDisposable {
   /** The broker, while this node leads. */
   get broker(): Broker | undefined {
     return this.#led?.broker;
+  }
+
+  /**
+   * A task as this node knows it, without asking the leader, and how many records it had applied. Undefined
+   * while it does not follow, or does not know the task.
+   */
+  local(tenantId: TenantId, id: TaskId): LocalTask | undefined {
+    const { role, index } = this.status;
+    if (role !== "following" && role !== "candidate") return undefined;
+    const found = Store.followed(this.#follower, id);
+    return found?.task.tenantId === tenantId ? { ...found, appliedIndex: index } : undefined;
   }
 
   /** Its measurements, while this node leads. */

@@ -3,6 +3,7 @@
  * without keys.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
+import type { TaskId, TenantId } from "@codeq/queue";
 import type { LimitState } from "../access/allowance.ts";
 import type { ApiKeys } from "../access/api-keys.ts";
 import type { AuditTrail } from "../access/audit-trail.ts";
@@ -12,6 +13,7 @@ import type { Artifacts } from "../artifacts/artifacts.ts";
 import type { Queue } from "../broker/queue.ts";
 import type { Clock } from "../clock.ts";
 import type { ClusterStatus, HandedOff, WantedHandOff } from "../cluster/cluster-node.ts";
+import type { LocalTask } from "../cluster/replicated-shard.ts";
 import type { Config, RateScope } from "../config/settings.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { Subscriptions } from "../subscriptions/subscriptions.ts";
@@ -72,6 +74,8 @@ export interface Server {
 
 export interface Cluster {
   readonly status: ClusterStatus;
+  /** A task as this node knows it, without asking the leader. */
+  local(tenantId: TenantId, id: TaskId): LocalTask | undefined;
   /** Has the leaders hand over, and resolves when other nodes lead. */
   handOff(wanted: WantedHandOff): Promise<readonly HandedOff[]>;
   /** Has all logs end; every node has everything then. */

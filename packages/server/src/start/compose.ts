@@ -6,6 +6,7 @@
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import type { EngineState, FaultError } from "@codeq/engine";
+import type { TaskId, TenantId } from "@codeq/queue";
 import type { FastifyInstance } from "fastify";
 import { ApiKeys } from "../access/api-keys.ts";
 import { AuditTrail } from "../access/audit-trail.ts";
@@ -23,6 +24,7 @@ import type { Queue } from "../broker/queue.ts";
 import type { EndpointChange } from "../broker/queue-webhooks.ts";
 import type { Clock } from "../clock.ts";
 import type { ClusterStatus, HandedOff, WantedHandOff } from "../cluster/cluster-node.ts";
+import type { LocalTask } from "../cluster/replicated-shard.ts";
 import type { Config } from "../config/settings.ts";
 import { collectArtifacts } from "../maintenance/collect-artifacts.ts";
 import { deleteOldAudit } from "../maintenance/delete-old-audit.ts";
@@ -90,6 +92,8 @@ export interface ClusterMember extends AsyncDisposable {
   readonly control: ControlStore;
   readonly backupControl: BackupControl;
   readonly status: ClusterStatus;
+  /** A task as this node knows it, without asking the leader. */
+  local(tenantId: TenantId, id: TaskId): LocalTask | undefined;
   /** Has the leaders hand over, and resolves when other nodes lead. */
   handOff(wanted: WantedHandOff): Promise<readonly HandedOff[]>;
   /** Has all logs end; every node has everything then. */

@@ -82,6 +82,7 @@ export async function openNode(store: Store, parts: NodeParts): Promise<ClusterM
     get status() {
       return node.status;
     },
+    local: (tenantId, id) => node.local(tenantId, id),
     handOff: (wanted) => node.handOff(wanted),
     end: () => node.end(),
     scrape: () => node.scrape(),

@@ -100,6 +100,11 @@ import { decodeTriage, type Triage } from "./triage-record.ts";
 import type { WebhookJob } from "./webhook-job.ts";
 
 export type FollowOptions = Omit<FollowerOptions, "rows" | "derive"> & StoreKind;
+export interface FollowedTask {
+  readonly task: Task;
+  readonly payload: string;
+}
+
 export type StoreOptions = Omit<EngineOptions, "rows" | "derive" | "verify"> & StoreKind;
 
 /** The tasks of one tenant with the same command. */
@@ -180,6 +185,13 @@ export class Store implements AsyncDisposable {
       return stored && unseal(key, stored);
     }, options);
     return follower;
+  }
+
+  /** A task of a kv that follows, with its payload; undefined when it is not there, or cannot be read. */
+  static followed(follower: Follower, id: TaskId): FollowedTask | undefined {
+    const task = follower.row(id) as Task | undefined;
+    const payload = task && (task.payload ?? follower.getText(payloadKey(id)));
+    return task === undefined || payload === undefined ? undefined : { task, payload };
   }
 
   /** Up to which slot of a shared log a kv has everything. */

@@ -20,7 +20,7 @@ import {
   type ResultItem,
 } from "./bodies.ts";
 import type { BodyOf } from "./json-body.ts";
-import { numberField } from "./query.ts";
+import { numberField, textField } from "./query.ts";
 import { type HttpRequest, json, route } from "./route.ts";
 
 const base = "/v1/codeq/tasks";
@@ -288,11 +288,34 @@ export const taskRoutes = [
     operation: operations.getTask,
     name: "getTask",
     summary: "Get a task",
+    about:
+      "In a cluster the leader of the task's shard answers. With `consistency=local` the node that is asked answers " +
+      "by itself if it knows the task, which may be a moment behind.",
     params,
-    replies: { 200: { about: "The task.", schema: "TaskWithHistory" } },
-    refusals: ["not_found"],
-    input: ({ params }) => ({ ok: true, value: { id: params["id"] as TaskId } }),
-    reply: ({ task, payload }, codec) => json(codec.taskWithHistory(task, payload)),
+    query: {
+      consistency: textField("`local` to have the node answer that is asked; default: the leader."),
+    },
+    replies: {
+      200: {
+        about: "The task.",
+        schema: "TaskWithHistory",
+        headers: {
+          "Codeq-Applied-Index":
+            "With `consistency=local`: how many records of the shard the node had applied. It grows with every change.",
+        },
+      },
+    },
+    refusals: ["not_found", "invalid_argument"],
+    input: ({ params, query }) => {
+      const consistency = String(query["consistency"] ?? "");
+      return { ok: true, value: { id: params["id"] as TaskId, consistency } };
+    },
+    reply: ({ task, payload, appliedIndex }, codec) => ({
+      ...json(codec.taskWithHistory(task, payload)),
+      ...(appliedIndex === undefined
+        ? {}
+        : { headers: { "Codeq-Applied-Index": String(appliedIndex) } }),
+    }),
   }),
   route({
     method: "GET",
