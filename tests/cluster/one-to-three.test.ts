@@ -35,6 +35,44 @@ async function ready(client: ApiClient): Promise<number> {
   return (JSON.parse(text) as { ready: number }).ready;
 }
 
+/** The node that leads everything writes a backup, and a single server starts on it. */
+async function assertBackup(cluster: ThreeNodes, tasks: number): Promise<void> {
+  const backup = { method: "POST", path: "/admin/backups", body: { name: "daily" } } as const;
+  const handOff = (to: string): Promise<{ readonly status: number; readonly text: string }> =>
+    ask(cluster, "a", { method: "POST", path: "/admin/cluster/handoff", body: { to } });
+  assert.equal((await handOff("c")).status, 200);
+  const refused = await ask(cluster, "b", backup);
+  assert.equal(refused.status, 409, refused.text);
+  assert.match(refused.text, /codeq cluster handoff --to b/);
+  const handed = await handOff("b");
+  assert.equal(handed.status, 200, handed.text);
+  for (const kind of ["full", "log"]) {
+    let written = await ask(cluster, "b", backup);
+    // The new leaders may just be opening.
+    while (written.status === 409 || written.status === 503) {
+      written = await ask(cluster, "b", backup);
+    }
+    assert.equal(written.status, 201, written.text);
+    const { files } = JSON.parse(written.text) as { files: { store: string; kind: string }[] };
+    assert.deepEqual(files.map(({ store }) => store).sort(), ["control", "shard-0"]);
+    assert.ok(
+      files.every((file) => file.kind === kind),
+      written.text,
+    );
+    if (kind === "full") await cluster.client("a").create({ command: "work", payload: {} });
+  }
+  const directory = join(cluster.dataDirOf("b"), "backups", "daily");
+  const dataDir = `${cluster.dataDirOf("b")}-restored`;
+  const restored = codeq(["restore", directory, "--data-dir", dataDir], {});
+  assert.equal(restored.status, 0, restored.stderr);
+  const server = await startServer({ dataDir, env: { CODEQ_ENV: "dev", ...operator } });
+  const client = new ApiClient(server.port);
+  assert.equal(await ready(client), tasks + 1);
+  assert.match((await client.get("/admin/keys")).text, /"kept"/);
+  client.close();
+  await server.stop();
+}
+
 test("from one server to three nodes and back", { skip }, async () => {
   const alone = { CODEQ_ENV: "dev", ...operator };
   let token = "";
@@ -70,6 +108,7 @@ test("from one server to three nodes and back", { skip }, async () => {
   }
   assert.equal(await ready(cluster.client("b")), 20);
   await cluster.client("c").create({ command: "work", payload: {} });
+  await assertBackup(cluster, 21);
   const unready = codeq(["cluster", "leave", "--data-dir", cluster.dataDirOf("b")], {});
   assert.match(unready.stderr, /in use by another codeQ process/);
   const server = ["--base-url", cluster.servers.get("b")?.url ?? "", "--token", "dev-token"];
@@ -86,7 +125,7 @@ test("from one server to three nodes and back", { skip }, async () => {
   assert.ok(existsSync(join(dataDir, "before-alone", "replicas")), "the old files are kept");
   const back = await startServer({ dataDir, env: alone });
   const client = new ApiClient(back.port);
-  assert.equal(await ready(client), 21);
+  assert.equal(await ready(client), 22);
   const body = { command: "work", payload: { number: 3 }, idempotencyKey: "k3" };
   const replayed = await client.create(body);
   assert.equal(replayed.headers["idempotent-replayed"], "true");

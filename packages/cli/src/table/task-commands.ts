@@ -93,6 +93,12 @@ export const taskCommands: readonly CommandRow[] = [
     group: "tasks",
     about: "Shows a task.",
     arguments: [id],
+    options: [
+      {
+        name: "local",
+        about: "In a cluster, show the copy of the node that is asked; it may be a moment old.",
+      },
+    ],
     connects: true,
     run: async (call) => (await import("../commands/get.ts")).run(call),
   },

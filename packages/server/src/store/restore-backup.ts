@@ -5,12 +5,15 @@ import { join, resolve } from "node:path";
 import {
   type BackupFile,
   FaultError,
+  makeDurable,
   openFiles,
   type RestoredStore,
   readHead,
   restoreStore,
+  writeEntries,
 } from "@codeq/engine";
 import { storesInFile } from "./backup-container.ts";
+import { formatEntry, type StoreKind } from "./format.ts";
 import { backupFiles, storeNames } from "./write-backup.ts";
 
 export interface RestoredBackup {
@@ -54,10 +57,18 @@ async function restoreAll(
   atMs: number,
 ): Promise<RestoredBackup> {
   const stores = await storesIn(path);
+  const shards = Math.max(1, stores.size - 1);
   const restored: (RestoredStore & { readonly store: string })[] = [];
+  let of: number | undefined;
   for (const [store, files] of stores) {
-    const target = dataDir && join(dataDir, store === "control" ? "" : store);
-    const done = await restoreOne(files, stores.size === 1 ? dataDir : target, atMs);
+    // A cluster with one shard has what is not a task in a store of its own; a single server has one store.
+    const isRoot = store === "control" || shards === 1;
+    const folder = isRoot ? "" : store;
+    const shard = Number(store.slice("shard-".length));
+    const kind = isRoot ? { shards } : { shards, shard, of };
+    const target = dataDir === undefined ? undefined : { directory: join(dataDir, folder), kind };
+    const done = await restoreOne(files, target, atMs);
+    of ??= done.head.identity;
     restored.push({ ...done, store });
   }
   return {
@@ -91,13 +102,14 @@ async function filesOf(folder: string): Promise<readonly BackupFile[]> {
 
 async function restoreOne(
   files: readonly BackupFile[],
-  directory: string | undefined,
+  target: { readonly directory: string; readonly kind: StoreKind } | undefined,
   atMs: number,
 ): Promise<RestoredStore> {
-  if (directory === undefined) return restoreStore(files, undefined, atMs);
+  if (target === undefined) return restoreStore(files, undefined, atMs);
   const [first] = files;
   if (first === undefined) throw new FaultError("format", "there is no full backup");
   const { identity } = await readHead(first);
+  const { directory, kind } = target;
   await mkdir(directory, { recursive: true, mode: 0o750 });
   const opened = await openFiles(directory, {
     durability: "fsync",
@@ -106,7 +118,11 @@ async function restoreOne(
     onRepair: () => {},
   });
   try {
-    return await restoreStore(files, opened, atMs);
+    const restored = await restoreStore(files, opened, atMs);
+    // The shard of a cluster does not know to which data directory it belongs now.
+    await writeEntries(opened.kv, [formatEntry(kind)]);
+    await makeDurable(opened.kv);
+    return restored;
   } finally {
     await opened.log.close();
     await opened.kv.close();
