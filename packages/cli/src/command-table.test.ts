@@ -17,7 +17,8 @@ const promised = [
   ...["webhooks enable", "webhooks secrets", "webhooks rotate", "webhooks revoke"],
   ...["artifacts list", "artifacts get"],
   ...["backup", "backup create", "backup verify", "restore"],
-  ...["cluster dev", "cluster status"],
+  ...["cluster dev", "cluster status", "cluster handoff"],
+  ...["cluster init", "cluster end", "cluster leave"],
   ...[
     "tasks",
     "dlq list",
