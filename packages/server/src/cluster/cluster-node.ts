@@ -90,6 +90,7 @@ export interface ClusterStatus {
 }
 
 const retryMs = 1000;
+const askAgainMs = 20;
 /** How long a hand-over waits for the next leader, and the end of a log for its last record. */
 const handOffMsMax = 10_000;
 const waiting: Omit<ShardOfNode, "shard"> = {
@@ -207,7 +208,7 @@ export class ClusterNode implements AsyncDisposable {
     const from = leader.id;
     if (from === to) return { shard, from, to };
     const question: Question = { kind: "handoff", shard, ...(to === undefined ? {} : { to }) };
-    await this.#ask(leader, question);
+    await this.#askLeader(question);
     await this.#until(shard, () => {
       const now = this.#statusOf(shard);
       return now.leader !== undefined && now.epoch > epoch;
@@ -215,21 +216,28 @@ export class ClusterNode implements AsyncDisposable {
     return { shard, from, to: this.#statusOf(shard).leader?.id ?? "" };
   }
 
-  async #ask(node: LeaderName, question: Question): Promise<void> {
-    if (node.id === this.#parts.self.id) this.#answer(question);
-    else await this.#peers.ask(node, question);
+  /** Asks the leader until it does what is asked: others know who leads a moment before the leader does. */
+  async #askLeader(question: Question): Promise<void> {
+    const { clock, self } = this.#parts;
+    const startedMs = clock.monotonicMs();
+    for (;;) {
+      const leader = await this.#leaderOf(question.shard);
+      const isOwn = leader.id === self.id;
+      if (isOwn ? this.#answer(question) : await this.#peers.ask(leader, question)) return;
+      if (clock.monotonicMs() - startedMs > handOffMsMax) throw noLeader(question.shard);
+      await new Promise<void>((resolve) => void clock.after(askAgainMs, resolve));
+    }
   }
 
   #answer(question: Question): boolean {
     const replica = this.#replicas.get(question.shard);
-    if (question.kind === "end") replica?.end();
-    else replica?.handOff(question.to);
-    return replica !== undefined;
+    if (question.kind === "end") return replica?.end() === true;
+    return replica?.handOff(question.to) === true;
   }
 
   async #endLog(shard: number): Promise<void> {
     if (this.#statusOf(shard).role === "ended") return;
-    await this.#ask(await this.#leaderOf(shard), { kind: "end", shard });
+    await this.#askLeader({ kind: "end", shard });
     await this.#until(shard, () => this.#statusOf(shard).role === "ended");
   }
 

@@ -132,12 +132,12 @@ export class ControlReplica implements AsyncDisposable {
   }
 
   /** See the replica. */
-  end(): void {
-    this.#replica.end();
+  end(): boolean {
+    return this.#replica.end();
   }
 
-  handOff(to: string | undefined): void {
-    this.#replica.handOff(to);
+  handOff(to: string | undefined): boolean {
+    return this.#replica.handOff(to);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

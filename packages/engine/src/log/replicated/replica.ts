@@ -172,17 +172,20 @@ export class Replica implements AsyncDisposable {
     };
   }
 
-  /** Hands over to another node, or to whichever is next, if this one leads. It goes on following. */
-  handOff(to?: string): void {
+  /** Hands over to another node, or to whichever is next; false when this node does not lead, or not yet. */
+  handOff(to?: string): boolean {
+    if (this.#stopLeading === undefined) return false;
     this.#handTo = to;
-    this.#stopLeading?.();
+    this.#stopLeading();
+    return true;
   }
 
-  /** Writes the last record of the log, if this node leads. */
-  end(): void {
-    if (this.#stopLeading === undefined) return;
+  /** Writes the last record of the log, if this node leads; false when it does not, or not yet. */
+  end(): boolean {
+    if (this.#stopLeading === undefined) return false;
     this.#isEnding = true;
     this.#stopLeading();
+    return true;
   }
 
   /** Hands over what it leads, and ends. */
