@@ -76,24 +76,26 @@ async function assertBackup(cluster: ThreeNodes, tasks: number): Promise<void> {
 test("from one server to three nodes and back", { skip }, async () => {
   const alone = { CODEQ_ENV: "dev", ...operator };
   let token = "";
-  await using cluster = await ThreeNodes.start(path, {}, async (dataDirOf) => {
-    const dataDir = dataDirOf("a");
-    const server = await startServer({ dataDir, env: alone });
-    const client = new ApiClient(server.port);
-    for (let number = 0; number < 20; number += 1) {
-      const body = { command: "work", payload: { number }, idempotencyKey: `k${number}` };
-      assert.equal((await client.create(body)).status, 202);
-    }
-    const key = { name: "kept", scopes: ["codeq:create"] };
-    ({ token } = JSON.parse((await client.post("/admin/keys", key)).text) as { token: string });
-    client.close();
-    const locked = codeq(["cluster", "init", "--data-dir", dataDir], alone);
-    assert.match(locked.stderr, /in use by another codeQ process/);
-    await server.stop();
-    const begun = codeq(["cluster", "init", "--data-dir", dataDir], alone);
-    assert.equal(begun.status, 0, begun.stderr);
-    const again = codeq(["cluster", "init", "--data-dir", dataDir], alone);
-    assert.match(again.stderr, /belongs to a cluster node already/);
+  await using cluster = await ThreeNodes.start(path, {
+    before: async (dataDirOf) => {
+      const dataDir = dataDirOf("a");
+      const server = await startServer({ dataDir, env: alone });
+      const client = new ApiClient(server.port);
+      for (let number = 0; number < 20; number += 1) {
+        const body = { command: "work", payload: { number }, idempotencyKey: `k${number}` };
+        assert.equal((await client.create(body)).status, 202);
+      }
+      const key = { name: "kept", scopes: ["codeq:create"] };
+      ({ token } = JSON.parse((await client.post("/admin/keys", key)).text) as { token: string });
+      client.close();
+      const locked = codeq(["cluster", "init", "--data-dir", dataDir], alone);
+      assert.match(locked.stderr, /in use by another codeQ process/);
+      await server.stop();
+      const begun = codeq(["cluster", "init", "--data-dir", dataDir], alone);
+      assert.equal(begun.status, 0, begun.stderr);
+      const again = codeq(["cluster", "init", "--data-dir", dataDir], alone);
+      assert.match(again.stderr, /belongs to a cluster node already/);
+    },
   });
   for (const id of cluster.ids) await cluster.leader(id);
   const asKey = { method: "POST", path: "/tasks", token } as const;
