@@ -5,6 +5,7 @@ import type { TenantId } from "@codeq/queue";
 import { type ControlNode, ControlWorld } from "../../test/control-world.ts";
 import type { ApiKeyRequest, Audit, CreatedApiKey } from "../access/api-keys.ts";
 import { BulkJobs } from "../operations/bulk-jobs.ts";
+import { ConnectedWorkers } from "../operations/connected-workers.ts";
 import { apiKeyKey, auditPrefix } from "../store/keys.ts";
 
 const acme = "acme" as TenantId;
@@ -222,10 +223,11 @@ async function withJobs(world: ControlWorld): Promise<JobWorld> {
       act: async ({ id }: { id: string }) => {
         acted.push(id);
         await gates.get(node);
-        return { ok: true };
+        return { ok: true, task: { id, place: { in: "done" } } };
       },
     };
-    const parts = { store: node.control, queue: queue as never, clock, randomBytes };
+    const workers = new ConnectedWorkers(clock);
+    const parts = { store: node.control, queue: queue as never, clock, randomBytes, workers };
     jobsOf.set(node, await BulkJobs.open(parts));
   }
   const runDue = (): void => {
