@@ -52,6 +52,27 @@ describe("a snapshot", () => {
     assert.equal(storedPlaceOf(kv).slot, 30);
   });
 
+  test("is durable when it counts: a restart does not take it back", async () => {
+    const { pieces, end } = await piecesOf(filled());
+    const calls: string[] = [];
+    const files = {
+      noteWritten: async (index: number) => {
+        calls.push(`written up to ${index}`);
+        return 0;
+      },
+      makeDurable: async () => {
+        calls.push("made durable");
+        return 12;
+      },
+      reclaim: () => Promise.resolve(),
+      scrub: () => Promise.resolve(),
+    };
+    const writer = await SnapshotWriter.begin(Object.assign(new MemoryKv(), { files }));
+    for (const piece of pieces) await writer.add(piece);
+    await writer.finish(end, identity);
+    assert.deepEqual(calls, ["written up to 12", "made durable"]);
+  });
+
   test("that was interrupted is known, and begun again from nothing", async () => {
     const { pieces, end } = await piecesOf(filled());
     const contents = filled();

@@ -6,7 +6,7 @@
  */
 import { createHash, type Hash } from "node:crypto";
 import { FaultError } from "./fault.ts";
-import { assertSameStore, positionKey, readStoredPlace } from "./flusher.ts";
+import { assertSameStore, positionKey, readPosition, readStoredPlace } from "./flusher.ts";
 import type { Kv, KvEntry } from "./kv/kv.ts";
 
 const installingKey = "codeq/meta/installing";
@@ -103,6 +103,8 @@ export class SnapshotWriter {
     const mark = this.#kv.batch();
     mark.del(installingKey);
     await mark.write({ sync: true });
+    // A kv makes durable what was noted; a copy that a restart takes back must not count for a trim.
+    await this.#kv.files?.noteWritten(readPosition(this.#kv));
     await this.#kv.files?.makeDurable();
   }
 }
