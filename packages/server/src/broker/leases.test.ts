@@ -121,6 +121,20 @@ test("S27: time in which the server did not run does not count against a lease",
   );
 });
 
+test("S27: a lease that was given after a stall is no longer than it was given for", async () => {
+  const { world, broker } = await setup();
+  const [before, after] = [await enqueue(broker), await enqueue(broker)];
+  await claim(broker, { leaseMs: 30_000 });
+  await world.clock.advance(1000);
+  world.clock.stall(60_000);
+  await claim(broker, { leaseMs: 30_000 });
+  // Only now the stall is noticed.
+  broker.leases.prolong(60_000);
+  assert.equal(broker.leases.first()?.id, before.id);
+  assert.equal(broker.leases.get(before.id)?.untilMs, world.clock.nowMs() + 29_000);
+  assert.equal(broker.leases.get(after.id)?.untilMs, world.clock.nowMs() + 30_000);
+});
+
 test("S27: after a long stall every lease has the grace of a restart", async () => {
   for (const [leaseMs, passedMs, leftMs] of [
     [2000, 1999, 5000],

@@ -115,9 +115,13 @@ export class Leases {
   prolong(stalledMs: number): void {
     const byMs = Math.ceil(stalledMs);
     // All of them before the heap compares any.
+    for (const lease of this.#byId.values()) shift(lease, byMs);
+    const resumedMs = this.#clock.monotonicMs() - stalledMs + byMs;
     for (const lease of this.#byId.values()) {
-      lease.startedMs += byMs;
-      moveEnd(lease, byMs);
+      // Given after the stall, before anybody had noticed it.
+      if (lease.startedMs <= resumedMs) continue;
+      shift(lease, -byMs);
+      this.#heap.update(lease);
     }
     if (stalledMs >= longStallMs) this.giveGrace();
   }
@@ -162,6 +166,11 @@ export class Leases {
   #announce(lease: Lease): void {
     if (lease.heapIndex === 0) this.onDue(lease.dueMs);
   }
+}
+
+function shift(lease: Lease, byMs: number): void {
+  lease.startedMs += byMs;
+  moveEnd(lease, byMs);
 }
 
 function moveEnd(lease: Lease, byMs: number): void {
