@@ -36,13 +36,15 @@ export const explanationsHold: MakeChecker = ({ world, report }) => {
   const hear = ({ task, ...rest }: TaskExplanation): void => {
     if (task.place.in === "ready" && controlling.size === 0) said.set(task.id, { task, ...rest });
   };
+  /** Neither this claim nor one before it has taken the task. */
+  const isLeft = (id: TaskId): boolean => world.ledger.tasks.get(id)?.place.in === "ready";
   const check = (claim: Exchange<"claimTasks">, meant: Map<TaskId, TaskExplanation>): void => {
     if (!claim.answer.ok || claim.isAborted) return;
     const taken = new Set(claim.answer.value.map(({ task }) => task.id));
     for (const [id, { rule, ahead }] of meant) {
       if (obstacles.has(rule)) {
         if (taken.has(id)) report(`${id} was claimed although ${rule} is said to hold it`);
-      } else if (!taken.has(id) && ahead?.isAtLeast === false) {
+      } else if (isLeft(id) && ahead?.isAtLeast === false) {
         const before = ahead.higher + ahead.older;
         // One that got a part of what it asked for may have left the rest on the disk.
         const isClear = taken.size === 0 || taken.size === claim.input.count;
