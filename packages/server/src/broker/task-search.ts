@@ -23,6 +23,8 @@ const scannedIdsMax = 200_000;
 const payloadCharsMax = 4 * 1024 * 1024;
 const pieceTasks = 250;
 const pieceIds = 10_000;
+/** The first piece may be a short one. */
+const piecesMax = scannedIdsMax / pieceIds + 1;
 const perQueueMin = 16;
 /** While tasks are written, a search rests for so many times as long as it has worked. */
 const restsPerWork = 4;
@@ -95,7 +97,7 @@ export class TaskSearch {
     const total = this.#totalOf(wanted);
     const page = new Page(wanted, { store: this.#store, reads: this.#reads });
     try {
-      for (let pieces = 0; pieces < scannedIdsMax / pieceIds; pieces++) {
+      for (let pieces = 0; pieces < piecesMax; pieces++) {
         const { items, reached } = await source.next(page.after);
         const isLookedThrough = await page.look(items);
         if (isLookedThrough && reached === undefined)
