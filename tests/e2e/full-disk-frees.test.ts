@@ -131,7 +131,8 @@ for (const freeBytes of campaignLength({
       if (status !== 200) assert.equal(status, 507, text);
       if (status === 507) refused.push(id);
     }
-    if (refused.length > 0) world.files.empty();
+    // A store that has met the end itself takes nothing before there is more room than the reserve.
+    if (refused.length > 0) world.files.resize(600 * mebibyte);
     for (const id of refused) await untilStatus(200, () => submit(api, id));
     assert.equal((await api.post("/admin/tasks/cleanup", later)).status, 200);
     t.diagnostic(`it serves, and refused ${refused.length} of ${leased.length} completions`);

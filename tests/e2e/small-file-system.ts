@@ -56,6 +56,13 @@ export class SmallFileSystem {
     }
   }
 
+  /** Makes the whole file system larger or smaller. */
+  resize(bytes: number): void {
+    const args = ["-o", `remount,size=${bytes}`, this.path];
+    const mounted = spawnSync("mount", args, { encoding: "utf8" });
+    if (mounted.status !== 0) throw new Error(`mount: ${mounted.stderr}`);
+  }
+
   unmount(): void {
     const unmounted = spawnSync("umount", [this.path], { encoding: "utf8" });
     if (unmounted.status !== 0) throw new Error(`umount: ${unmounted.stderr}`);
