@@ -177,7 +177,7 @@ test("a node that stops in order hands over, and its log server may go with it",
   skip,
 }, async (context) => {
   await using cluster = await ThreeNodes.start(path, { env: { CODEQ_SHARDS: "2" } });
-  const leaders = [await cluster.leader("a"), await cluster.leader("a", { shard: 1 })];
+  const leaders = [await cluster.leader("b"), await cluster.leader("b", { shard: 1 })];
   await assertSameKeys(cluster);
   const shown = spawnSync(
     process.execPath,
