@@ -107,6 +107,7 @@ export class World {
   readonly #stores: StoreFiles[] = [];
   readonly #options: Options;
   readonly #artifacts: MemoryArtifacts = new MemoryArtifacts();
+  readonly #started: RunningServer[] = [];
   /** Of the server that was started last. */
   #door: OpenDoor | undefined;
   directory = "";
@@ -177,7 +178,14 @@ export class World {
     const app = composeHttp({ core, config, logger, metrics, timestamps, clock, endpoints });
     const door = testFronts === 0 ? undefined : await openDoor({ config, http: app, logger });
     this.#door = door;
-    return new RunningServer({ world: this, core, app, config, metrics, lines, door });
+    const server = new RunningServer({ world: this, core, app, config, metrics, lines, door });
+    this.#started.push(server);
+    return server;
+  }
+
+  /** Stops whatever was started and still runs. */
+  async stop(): Promise<void> {
+    for (const server of this.#started) await server.stop();
   }
 
   /** Ends the process, or takes the power away; the next start finds what the disk kept. */
@@ -471,7 +479,11 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Runn
   const world = new World(options);
   if (options.storage === "files") {
     world.directory = await mkdtemp(join(tmpdir(), "codeq-contract-"));
-    t.after(() => rm(world.directory, { recursive: true, force: true }));
+    // What a test does afterwards comes in the order in which it was said.
+    t.after(async () => {
+      await world.stop();
+      await rm(world.directory, { recursive: true, force: true });
+    });
   }
   const server = await world.start();
   t.after(() => server.stop());
