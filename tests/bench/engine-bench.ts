@@ -3,7 +3,6 @@
  * without a transport: the ceiling of everything that is built on top. The anchor is what the disk
  * and Node alone make of the same bytes.
  */
-import { once } from "node:events";
 import { rm } from "node:fs/promises";
 import { brokerFile, type Checkout } from "./checkout.ts";
 import type { CaseOptions, CaseResult } from "./engine-case.ts";
@@ -12,7 +11,7 @@ import { perCycle } from "./measure.ts";
 import { choices, readOptions, wholeNumber, wholeNumbers } from "./options.ts";
 import { addByTurns, progress, Table, turnLabels } from "./table.ts";
 import { turnOptions, turnsHelp, turnsOf } from "./turn-options.ts";
-import { benchFile, Workspace } from "./workspace.ts";
+import { runCase, Workspace } from "./workspace.ts";
 
 export const engineHelp = `full cycles in process, without a transport
     --mode fsync,interval,os   durability modes
@@ -57,8 +56,8 @@ async function measureCase(
 ): Promise<Figure[]> {
   const directory = workspace.newDirectory();
   const options = { ...what, directory, brokerFile: brokerFile(checkout) };
-  if (what.backlog > 0) await runCase(workspace, { ...options, part: "preload" });
-  const text = await runCase(workspace, { ...options, part: "cycles" });
+  if (what.backlog > 0) await runCase(workspace, "engine-case.ts", { ...options, part: "preload" });
+  const text = await runCase(workspace, "engine-case.ts", { ...options, part: "cycles" });
   await rm(directory, { recursive: true, force: true });
   return figuresOf(JSON.parse(text) as CaseResult);
 }
@@ -89,22 +88,4 @@ function figuresOf(result: CaseResult): Figure[] {
     figure("MB open", result.openRssMb),
     figure("MB max", result.rssMb),
   ];
-}
-
-async function runCase(workspace: Workspace, options: CaseOptions): Promise<string> {
-  // As the server is launched.
-  const nodeArgs = ["--conditions=source", "--max-semi-space-size=8"];
-  const env = { ...process.env, UV_THREADPOOL_SIZE: "8", MALLOC_ARENA_MAX: "2" };
-  const args = [...nodeArgs, benchFile("engine-case.ts"), JSON.stringify(options)];
-  const child = workspace.spawn(process.execPath, args, {
-    env,
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  let output = "";
-  child.stdout?.on("data", (text: Buffer) => {
-    output += text.toString("utf8");
-  });
-  const [code] = (await once(child, "close")) as [number | null];
-  if (code !== 0) throw new Error(`the measurement ended with code ${code}`);
-  return output;
 }

@@ -2,7 +2,7 @@
 import { randomFillSync } from "node:crypto";
 import { join } from "node:path";
 import { LevelKv, LocalLog, NodeDisk } from "@codeq/engine";
-import type { NewTask, Submission, TenantId, WorkerId } from "@codeq/queue";
+import type { Change, NewTask, Submission, TenantId, WorkerId } from "@codeq/queue";
 import { Broker } from "../../packages/server/src/broker/broker.ts";
 import type { Enqueued, Submitted } from "../../packages/server/src/broker/verbs.ts";
 import { systemClock } from "../../packages/server/src/clock.ts";
@@ -36,7 +36,11 @@ const payload = JSON.stringify({ data: "x".repeat(80) });
 
 export async function openBroker(
   directory: string,
-  options: { readonly mode: Mode; readonly flushMiB: number },
+  options: {
+    readonly mode: Mode;
+    readonly flushMiB: number;
+    readonly observe?: (change: Change) => void;
+  },
 ): Promise<OpenBroker> {
   const { mode } = options;
   const written: Written = { groups: 0, batches: 0, bytes: 0, kvWrites: 0 };
@@ -85,7 +89,7 @@ export async function openBroker(
     quotas: noQuotas,
     disableEndpointAfterMs: 0,
     prepareRemoval: () => () => Promise.resolve(),
-    observe: () => {},
+    observe: options.observe ?? (() => {}),
   });
   return { broker, engine: store, written };
 }

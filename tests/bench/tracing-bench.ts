@@ -5,18 +5,28 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { cycleFigures, type Figure, figure, insideFigures, medianFigures } from "./figures.ts";
+import {
+  cycleFigures,
+  type Figure,
+  figure,
+  insideFigures,
+  median,
+  medianFigures,
+} from "./figures.ts";
 import { batchSizes, readOptions, wholeNumber } from "./options.ts";
 import { measureStreams, type StreamRun } from "./streams-bench.ts";
 import { progress, Table } from "./table.ts";
-import { freePort, Workspace } from "./workspace.ts";
+import type { TracingCaseOptions, TracingCaseResult } from "./tracing-case.ts";
+import { freePort, runCase, Workspace } from "./workspace.ts";
 
 export const tracingHelp = `full cycles over the streams with tracing off, sampled, and without a collector
     --batch 1,64               tasks in a message
     --rounds 3                 of all cases, by turns; the medians are shown
     --seconds 4                per measurement
     --warm-up 2                seconds before each
-  "of off" is the CPU time a cycle divided by that with tracing off.`;
+    --turns 200                of a tenth of a second, of the part in process
+  First what tracing adds to a cycle in process, in short turns; that is the exact figure. Then over the streams.
+  "of off" is the CPU time a cycle divided by that with tracing off in the same round, the median of all rounds.`;
 
 export async function tracingBench(args: readonly string[]): Promise<void> {
   const values = readOptions(args, {
@@ -24,6 +34,7 @@ export async function tracingBench(args: readonly string[]): Promise<void> {
     rounds: wholeNumber("3"),
     seconds: wholeNumber("4"),
     "warm-up": wholeNumber("2", 0),
+    turns: wholeNumber("200"),
   });
   let receivedBytes = 0;
   const collector = createServer((request, response) => {
@@ -46,6 +57,7 @@ export async function tracingBench(args: readonly string[]): Promise<void> {
     "100 %": sampled("1", port),
   };
   await using workspace = new Workspace();
+  await inProcess(workspace, { port, shares: [0.01, 1], turns: values.turns });
   const table = new Table(["batch", "tracing"]);
   for (const sizes of values.batch) {
     const run: StreamRun = {
@@ -72,15 +84,38 @@ export async function tracingBench(args: readonly string[]): Promise<void> {
           ]);
       }
     }
-    const medians = [...rounds].map(([name, each]) => ({ name, figures: medianFigures(each) }));
-    const serverUs = (figures: readonly Figure[]): number =>
-      figures.find(({ name }) => name === "server us")?.values[0] ?? Number.NaN;
-    const off = serverUs(medians[0]?.figures ?? []);
-    for (const { name, figures } of medians) {
-      const ratio = figure("of off", serverUs(figures) / off, 3);
-      table.add([String(sizes.batch), name], [ratio, ...figures]);
+    const off = rounds.get("off") ?? [];
+    for (const [name, each] of rounds) {
+      const ratios = each.map((figures, round) => serverUs(figures) / serverUs(off[round]));
+      table.add(
+        [String(sizes.batch), name],
+        [figure("of off", median(ratios), 3), ...medianFigures(each)],
+      );
     }
   }
   collector.close();
   collector.closeAllConnections();
+}
+
+async function inProcess(
+  workspace: Workspace,
+  options: Omit<TracingCaseOptions, "directory">,
+): Promise<void> {
+  progress(`in process, ${options.turns} turns`);
+  const directory = workspace.newDirectory();
+  const text = await runCase(workspace, "tracing-case.ts", { ...options, directory });
+  const { offUs, addedUs } = JSON.parse(text) as TracingCaseResult;
+  const table = new Table(["tracing, in process"]);
+  table.add(["off"], [figure("CPU us", offUs, 2), figure("added us", 0, 2)]);
+  for (const [index, share] of options.shares.entries()) {
+    const added = addedUs[index] ?? Number.NaN;
+    table.add(
+      [`${share * 100} %`],
+      [figure("CPU us", offUs + added, 2), figure("added us", added, 2)],
+    );
+  }
+}
+
+function serverUs(figures: readonly Figure[] | undefined): number {
+  return figures?.find(({ name }) => name === "server us")?.values[0] ?? Number.NaN;
 }

@@ -155,3 +155,25 @@ export async function freePort(): Promise<number> {
   if (address === null || typeof address === "string") throw new Error("there is no free port");
   return address.port;
 }
+
+/** Runs a measurement in a process of its own, launched as the server is; returns what it writes. */
+export async function runCase(
+  workspace: Workspace,
+  file: string,
+  options: object,
+): Promise<string> {
+  const nodeArgs = ["--conditions=source", "--max-semi-space-size=8"];
+  const env = { ...process.env, UV_THREADPOOL_SIZE: "8", MALLOC_ARENA_MAX: "2" };
+  const args = [...nodeArgs, benchFile(file), JSON.stringify(options)];
+  const child = workspace.spawn(process.execPath, args, {
+    env,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  let output = "";
+  child.stdout?.on("data", (text: Buffer) => {
+    output += text.toString("utf8");
+  });
+  const [code] = (await once(child, "close")) as [number | null];
+  if (code !== 0) throw new Error(`the measurement ended with code ${code}`);
+  return output;
+}

@@ -157,7 +157,7 @@ test("a ratio keeps about its share of the tasks, each with all of its spans or 
   const causes: readonly Cause[] = ["created", "claimed"];
   for (let n = 0; n < 800; n += 1) {
     const random = Math.imul(n + 1, 0x9e3779b1) >>> 0;
-    const id = `01991e2f-0000-7abc-9def-${random.toString(16).padStart(12, "0")}`;
+    const id = `01991e2f-0000-7abc-9def-${random.toString(16).padStart(8, "0")}0000`;
     for (const because of causes) tracing.changed(changeWith({ id: id as TaskId }, because));
   }
   const perTrace = new Map<string, number>();

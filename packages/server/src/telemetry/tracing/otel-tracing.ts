@@ -4,31 +4,17 @@
  * caller is followed; without one, the configured share of traces is kept.
  */
 import type { Change, Task } from "@codeq/queue";
-import {
-  type Attributes,
-  type Context,
-  ROOT_CONTEXT,
-  type SpanContext,
-  SpanKind,
-  SpanStatusCode,
-  TraceFlags,
-  trace,
-} from "@opentelemetry/api";
-import { resourceFromAttributes } from "@opentelemetry/resources";
-import {
-  ParentBasedSampler,
-  RandomIdGenerator,
-  type SpanExporter,
-  TraceIdRatioBasedSampler,
-  TracerProvider,
-} from "@opentelemetry/sdk-trace";
+import { type Attributes, type SpanContext, SpanKind, TraceFlags } from "@opentelemetry/api";
+import { type Resource, resourceFromAttributes } from "@opentelemetry/resources";
+import { RandomIdGenerator, type SpanExporter } from "@opentelemetry/sdk-trace";
 import type { Clock } from "../../clock.ts";
 import { SpacedWarnings } from "../spaced-warnings.ts";
+import { EndedSpan, type SpanParts } from "./ended-span.ts";
 import type { TracingParts } from "./open-tracing.ts";
 import { pairsOf } from "./otlp-exporter.ts";
 import { SpanQueue } from "./span-queue.ts";
 import { taskSpans } from "./task-spans.ts";
-import { isOwnKept, ownContext, parentHeader, remoteContext } from "./task-trace.ts";
+import { isInShare, ownContext, parentHeader, remoteContext } from "./task-trace.ts";
 import {
   type AnsweredRequest,
   type SentContext,
@@ -43,15 +29,17 @@ import {
 export class OtelTracing implements Tracing {
   readonly #clock: Clock;
   readonly #service: string;
-  readonly #ids: TaskIdGenerator = new TaskIdGenerator();
-  readonly #ratio: number;
+  readonly #ids = new RandomIdGenerator();
+  readonly #share: number;
   readonly #queue: SpanQueue;
-  readonly #provider: TracerProvider;
+  readonly #resource: Resource;
+  /** By name. Exporters group spans by the object. */
+  readonly #scopes = new Map<string, { readonly name: string }>();
 
   constructor({ config, clock, logger, metrics, shard }: TracingParts, exporter: SpanExporter) {
     this.#clock = clock;
     this.#service = config.tracingServiceName;
-    this.#ratio = config.tracingSampleRatio;
+    this.#share = config.tracingSampleRatio;
     const warnings = new SpacedWarnings(logger, clock);
     this.#queue = new SpanQueue({
       exporter,
@@ -62,16 +50,11 @@ export class OtelTracing implements Tracing {
         warnings.warn("spans were lost", { why });
       },
     });
-    this.#provider = new TracerProvider({
-      resource: resourceFromAttributes({
-        "deployment.environment.name": config.env,
-        ...pairsOf(config.tracingResourceAttributes),
-        "service.name": config.tracingServiceName,
-        ...(shard === undefined ? {} : { "codeq.shard": shard }),
-      }),
-      sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(this.#ratio) }),
-      idGenerator: this.#ids,
-      spanProcessors: [this.#queue],
+    this.#resource = resourceFromAttributes({
+      "deployment.environment.name": config.env,
+      ...pairsOf(config.tracingResourceAttributes),
+      "service.name": config.tracingServiceName,
+      ...(shard === undefined ? {} : { "codeq.shard": shard }),
     });
   }
 
@@ -82,19 +65,19 @@ export class OtelTracing implements Tracing {
     const parent = this.#parentOf(after);
     if (parent === undefined) return;
     const isFirst = because === "created" && parent.isOwn;
-    if (isFirst) this.#ids.next = parent.context;
-    const span = this.#provider.getTracer(row.tracer).startSpan(
-      row.name,
-      {
-        kind: row.kind,
-        startTime: row.isMoment === true ? this.#clock.nowMs() : after.updatedMs,
-        attributes: { ...taskAttributes(after), ...row.attributes(change, after) },
-      },
-      isFirst ? ROOT_CONTEXT : inContext(parent.context),
-    );
-    this.#ids.next = undefined;
-    if (hasFailed(after)) span.setStatus({ code: SpanStatusCode.ERROR, message: after.error });
-    span.end(Math.max(this.#clock.nowMs(), after.updatedMs));
+    const { place, error, updatedMs } = after;
+    const nowMs = this.#clock.nowMs();
+    this.#add(row.tracer, {
+      name: row.name,
+      kind: row.kind,
+      context: isFirst ? parent.context : this.#childOf(parent.context),
+      parent: isFirst ? undefined : parent.context,
+      startMs: row.isMoment === true ? nowMs : updatedMs,
+      endMs: nowMs,
+      attributes: { ...taskAttributes(after), ...row.attributes(change, after) },
+      isError: place.in === "dead" || (place.in === "done" && place.how === "failed"),
+      error,
+    });
   }
 
   requested({ method, route, status, ms }: AnsweredRequest, { path, headers }: SentRequest): void {
@@ -138,7 +121,8 @@ export class OtelTracing implements Tracing {
       kind: "task_result",
       tracer: "codeq/result_callback",
       url: task.webhook,
-      parent: inContext(parent.context),
+      context: this.#childOf(parent.context),
+      parent: parent.context,
       traceState: task.traceState,
       attributes: { ...taskAttributes(task), "codeq.webhook.attempt": attempt },
     });
@@ -150,7 +134,8 @@ export class OtelTracing implements Tracing {
       kind: "queue_ready",
       tracer: "codeq/notifier",
       url,
-      parent: ROOT_CONTEXT,
+      context: this.#root(),
+      parent: undefined,
       traceState: "",
       attributes: {
         "codeq.command": eventType,
@@ -164,45 +149,47 @@ export class OtelTracing implements Tracing {
     await this.#queue.shutdown();
   }
 
-  #posted({ kind, tracer, url, parent, traceState, attributes }: Posted): TracedPost {
-    const span = this.#provider.getTracer(tracer).startSpan(
-      `codeq.webhook.${kind}`,
-      {
-        kind: SpanKind.CLIENT,
-        startTime: this.#clock.nowMs(),
-        attributes: {
-          ...attributes,
-          "codeq.webhook.kind": kind,
-          "codeq.webhook.host": URL.parse(url)?.host ?? "",
-        },
-      },
-      parent,
-    );
+  #posted({ kind, tracer, url, context, parent, traceState, attributes }: Posted): TracedPost {
+    const startMs = this.#clock.nowMs();
     return {
-      traceParent: parentHeader(span.spanContext()),
+      traceParent: parentHeader(context),
       traceState,
       end: (status) => {
-        if (status !== undefined) span.setAttribute("http.status_code", status);
-        const isError = status === undefined || status >= 400;
-        if (isError) span.setStatus({ code: SpanStatusCode.ERROR });
-        span.end(this.#clock.nowMs());
+        this.#add(tracer, {
+          ...{ context, parent, startMs },
+          name: `codeq.webhook.${kind}`,
+          kind: SpanKind.CLIENT,
+          endMs: this.#clock.nowMs(),
+          attributes: {
+            ...attributes,
+            "codeq.webhook.kind": kind,
+            "codeq.webhook.host": URL.parse(url)?.host ?? "",
+            ...(status === undefined ? {} : { "http.status_code": status }),
+          },
+          isError: status === undefined || status >= 400,
+        });
       },
     };
   }
 
-  #served(of: Served): void {
-    const parent = remoteContext(of);
-    if (parent !== undefined && parent.traceFlags === TraceFlags.NONE) return;
-    const nowMs = this.#clock.nowMs();
-    const span = this.#provider
-      .getTracer(of.tracer)
-      .startSpan(
-        of.name,
-        { kind: SpanKind.SERVER, startTime: nowMs - of.ms, attributes: of.attributes },
-        parent === undefined ? ROOT_CONTEXT : inContext(parent),
-      );
-    if (of.isError) span.setStatus({ code: SpanStatusCode.ERROR });
-    span.end(nowMs);
+  #served(served: Served): void {
+    const { name, tracer, isError, attributes, ms } = served;
+    const parent = remoteContext(served);
+    const context = parent === undefined ? this.#root() : this.#childOf(parent);
+    const endMs = this.#clock.nowMs();
+    const kind = SpanKind.SERVER;
+    const startMs = endMs - ms;
+    this.#add(tracer, { name, kind, context, parent, startMs, endMs, attributes, isError });
+  }
+
+  #add(tracer: string, parts: SpanParts): void {
+    if (parts.context.traceFlags === TraceFlags.NONE) return;
+    let scope = this.#scopes.get(tracer);
+    if (scope === undefined) {
+      scope = { name: tracer };
+      this.#scopes.set(tracer, scope);
+    }
+    this.#queue.add(new EndedSpan(parts, scope, this.#resource));
   }
 
   /** Undefined when the trace of the task is not kept. */
@@ -211,7 +198,22 @@ export class OtelTracing implements Tracing {
     if (remote !== undefined) {
       return remote.traceFlags === TraceFlags.NONE ? undefined : { context: remote, isOwn: false };
     }
-    return isOwnKept(task, this.#ratio) ? { context: ownContext(task), isOwn: true } : undefined;
+    return isInShare(task.id, this.#share) ? { context: ownContext(task), isOwn: true } : undefined;
+  }
+
+  /** In the trace of its parent, kept or not as the parent is. */
+  #childOf({ traceId, traceFlags, traceState }: SpanContext): SpanContext {
+    const spanId = this.#ids.generateSpanId();
+    return { traceId, spanId, traceFlags, ...(traceState === undefined ? {} : { traceState }) };
+  }
+
+  #root(): SpanContext {
+    const traceId = this.#ids.generateTraceId();
+    const isKept = isInShare(traceId, this.#share);
+    return {
+      ...{ traceId, spanId: this.#ids.generateSpanId() },
+      traceFlags: isKept ? TraceFlags.SAMPLED : TraceFlags.NONE,
+    };
   }
 }
 
@@ -220,7 +222,8 @@ interface Posted {
   readonly kind: "task_result" | "queue_ready";
   readonly tracer: string;
   readonly url: string;
-  readonly parent: Context;
+  readonly context: SpanContext;
+  readonly parent: SpanContext | undefined;
   readonly traceState: string;
   readonly attributes: Attributes;
 }
@@ -234,30 +237,10 @@ interface Served extends SentContext {
   readonly ms: number;
 }
 
-/** Gives the first span of a task the ids that follow from its own. */
-class TaskIdGenerator extends RandomIdGenerator {
-  next: SpanContext | undefined;
-
-  constructor() {
-    super();
-    const { generateTraceId, generateSpanId } = this;
-    this.generateTraceId = () => this.next?.traceId ?? generateTraceId();
-    this.generateSpanId = () => this.next?.spanId ?? generateSpanId();
-  }
-}
-
 function textOf(header: string | readonly string[] | undefined): string | undefined {
   return typeof header === "string" ? header : header?.[0];
 }
 
-function inContext(context: SpanContext): Context {
-  return trace.setSpanContext(ROOT_CONTEXT, context);
-}
-
 function taskAttributes({ id, command, tenantId }: Task): Attributes {
   return { "codeq.task_id": id, "codeq.command": command, "codeq.tenant_id": tenantId };
-}
-
-function hasFailed({ place }: Task): boolean {
-  return place.in === "dead" || (place.in === "done" && place.how === "failed");
 }

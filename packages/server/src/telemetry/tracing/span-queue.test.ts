@@ -27,7 +27,7 @@ function setup() {
     },
   });
   const add = (spans: number): void => {
-    for (let n = 0; n < spans; n += 1) queue.onEnd({} as ReadableSpan);
+    for (let n = 0; n < spans; n += 1) queue.add({} as ReadableSpan);
   };
   return { clock, batches, counts, exporter, queue, add };
 }

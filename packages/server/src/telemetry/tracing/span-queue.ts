@@ -2,7 +2,7 @@
  * Spans on their way to the collector. One batch at a time is sent; new spans wait, up to a limit. Spans
  * that a slow or missing collector does not accept are lost and counted; nothing waits for them.
  */
-import type { ReadableSpan, SpanExporter, SpanProcessor } from "@opentelemetry/sdk-trace";
+import type { ReadableSpan, SpanExporter } from "@opentelemetry/sdk-trace";
 import type { Clock } from "../../clock.ts";
 
 const batchMax = 512;
@@ -20,7 +20,7 @@ export interface SpanQueueParts {
   readonly onLost: (spans: number, why: string) => void;
 }
 
-export class SpanQueue implements SpanProcessor {
+export class SpanQueue {
   readonly #parts: SpanQueueParts;
   #waiting: ReadableSpan[] = [];
   #sending: Promise<void> | undefined;
@@ -31,9 +31,7 @@ export class SpanQueue implements SpanProcessor {
     this.#parts = parts;
   }
 
-  onStart(): void {}
-
-  onEnd(span: ReadableSpan): void {
+  add(span: ReadableSpan): void {
     if (this.#isClosed || this.#waiting.length >= waitingMax) {
       this.#parts.onLost(1, "too many spans are waiting for the collector");
       return;
@@ -43,7 +41,7 @@ export class SpanQueue implements SpanProcessor {
   }
 
   /** Sends what waits, as long as the collector takes it. */
-  async forceFlush(): Promise<void> {
+  async #sendAll(): Promise<void> {
     while (this.#waiting.length > 0 || this.#sending !== undefined) {
       this.#send();
       await this.#sending;
@@ -58,7 +56,7 @@ export class SpanQueue implements SpanProcessor {
     const over = new Promise<void>((resolve) => {
       cancel = clock.after(lastMs, resolve);
     });
-    await Promise.race([this.forceFlush(), over]);
+    await Promise.race([this.#sendAll(), over]);
     cancel();
     const left = this.#waiting.length;
     this.#waiting = [];

@@ -30,22 +30,23 @@ export function ownContext({ id }: Pick<Task, "id">): SpanContext {
 }
 
 /**
- * Whether the ratio sampler of OpenTelemetry keeps the trace of the task's own. Most are not kept, so this is
- * asked for every change of every task: it makes neither an id of a trace nor a context.
+ * Whether this share of all traces includes the one of this id, which is the id of a task or of a trace. Random
+ * digits near its end decide. Most are not kept, so this is asked for every change of every task: it makes
+ * neither the id of a trace nor a context.
  */
-export function isOwnKept({ id }: Pick<Task, "id">, ratio: number): boolean {
-  const bound = ratio >= 1 ? 2 ** 32 : Math.floor(ratio * (2 ** 32 - 1));
+export function isInShare(id: string, share: number): boolean {
+  const end = id.length - unusedDigits;
   let number = 0;
-  for (let at = 0, shift = 28; at < id.length; at++) {
+  for (let at = end - usedDigits; at < end; at++) {
     const code = id.charCodeAt(at);
-    if (code === dash) continue;
-    number ^= (code < letterA ? code - digitZero : code - letterA + 10) << shift;
-    shift = shift === 0 ? 28 : shift - 4;
+    number = number * 16 + (code < letterA ? code - digitZero : code - letterA + 10);
   }
-  return number >>> 0 < bound;
+  return number < share * 16 ** usedDigits;
 }
 
-const dash = 45;
+/** The last group of a task id has twelve digits. */
+const usedDigits = 7;
+const unusedDigits = 12 - usedDigits;
 const digitZero = 48;
 const letterA = 97;
 
