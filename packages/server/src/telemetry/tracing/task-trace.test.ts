@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import type { TaskId } from "@codeq/queue";
+import { SimRandom } from "../../../../simulated/src/index.ts";
+import { TaskIds } from "../../task-ids.ts";
 import { isInShare, ownContext, parentHeader, remoteContext } from "./task-trace.ts";
 
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -41,7 +42,9 @@ test("a task without a context has a trace of its own, which follows from its id
 });
 
 test("the share of the ids that are kept is the one asked for, by id of the task as by id of its trace", () => {
-  const ids = Array.from({ length: 20_000 }, () => randomUUID() as TaskId);
+  const random = new SimRandom(1);
+  const source = new TaskIds((bytes) => random.bytes(bytes));
+  const ids = Array.from({ length: 20_000 }, () => source.next(1));
   for (const share of [0, 0.01, 0.5, 0.99, 1]) {
     const kept = ids.filter((id) => isInShare(id, share));
     const expected = ids.length * share;
