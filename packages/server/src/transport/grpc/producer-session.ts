@@ -15,6 +15,7 @@ import { operations } from "../../operations/index.ts";
 import { type Answer, type Refusal, refusal, sentenceOf } from "../../operations/operation.ts";
 import { refusalOf } from "../../operations/refusal-of.ts";
 import { isJson } from "../json-scan.ts";
+import { isPlainJson } from "../plain-json.ts";
 import { echoOf, inMessages } from "./acks.ts";
 import { itemsPerTurnMax } from "./in-turns.ts";
 import {
@@ -270,7 +271,7 @@ function toInput(task: producer.CreateTask): Answer<CreateTaskInput> {
   }
   const payload = textIn(task.payload);
   if (payload === undefined) return refusal("invalid_argument", "invalid payload (must be UTF-8)");
-  if (payload !== "" && !isJson(payload)) {
+  if (payload !== "" && !isPlainJson(task.payload) && !isJson(payload)) {
     return refusal("invalid_argument", "invalid payload (must be JSON)");
   }
   return {

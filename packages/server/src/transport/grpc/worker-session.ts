@@ -5,7 +5,7 @@
  * would end the next stream, too, and its lease makes that happen less often.
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
-import { type WireUint64, worker } from "@codeq/protocol/wire";
+import { type WireBytes, type WireUint64, worker } from "@codeq/protocol/wire";
 import type { TaskId } from "@codeq/queue";
 import type { Identity } from "../../access/identity.ts";
 import { workerIdOf } from "../../access/worker-id.ts";
@@ -28,6 +28,7 @@ import {
   submitNow,
 } from "../../operations/submit-result.ts";
 import { isJson } from "../json-scan.ts";
+import { isPlainJson } from "../plain-json.ts";
 import { AckOrder, OrderedAcks } from "./ack-order.ts";
 import { echoOf, inMessages } from "./acks.ts";
 import { itemsPerTurnMax } from "./in-turns.ts";
@@ -460,7 +461,7 @@ function toSubmission(result: worker.Result): Answer<SubmitResultInput> {
   }
   const json = textIn(result.resultJson)?.trim();
   const hasResult = json !== "" && json !== "null";
-  if (json === undefined || (hasResult && !isJsonObject(json))) {
+  if (json === undefined || (hasResult && !isJsonObject(json, result.resultJson))) {
     return refusal("invalid_argument", "invalid result_json");
   }
   return {
@@ -489,6 +490,6 @@ function quoted(text: string): string {
   return whole.length <= shownCharsMax + 2 ? whole : `${whole.slice(0, shownCharsMax + 1)}"`;
 }
 
-function isJsonObject(text: string): boolean {
-  return text.startsWith("{") && isJson(text);
+function isJsonObject(text: string, bytes: WireBytes): boolean {
+  return text.startsWith("{") && (isPlainJson(bytes) || isJson(text));
 }
