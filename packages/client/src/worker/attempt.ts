@@ -29,8 +29,10 @@ export interface Attempt {
   readonly error?: unknown;
 }
 
-/** Lines of one second; a server keeps no more of a task. */
+/** What a server keeps of a task. More would not fit into the message with which it is sent. */
 const linesMax = 50;
+const lineCharsMax = 500;
+const noteCharsMax = 200;
 /** Room for what is around a result in its message. */
 const outputBytesMax = eventBytesMax - 64 * 1024;
 
@@ -124,11 +126,12 @@ class DeliveryContext implements TaskContext {
     this.trace = delivery.trace;
     this.progress = (fraction, note) => {
       const percent = Math.round(Math.min(Math.max(Number(fraction) || 0, 0), 1) * 100);
-      delivery.progress = { percent, text: note ?? "" };
+      delivery.progress = { percent, text: String(note ?? "").slice(0, noteCharsMax) };
       onProgress(this, fraction, note);
     };
     this.log = (line) => {
-      if (delivery.logs.length < linesMax) delivery.logs.push(String(line));
+      delivery.logs.push(String(line).slice(0, lineCharsMax));
+      if (delivery.logs.length > linesMax) delivery.logs.shift();
     };
     this.artifact = (name, content, { contentType } = {}) => {
       const { id: taskId, signal } = delivery;

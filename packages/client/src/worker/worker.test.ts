@@ -11,7 +11,7 @@ import { type Handler, task } from "../task.ts";
 import type { TaskContext } from "./task-context.ts";
 import type { WorkerOptions } from "./worker-options.ts";
 
-async function* nothing(): AsyncGenerator<string> {}
+async function* nothing(): AsyncGenerator<never> {}
 
 const job = task<number, unknown>("job", { lease: "30s" });
 
@@ -631,6 +631,21 @@ test("a handler knows what it runs, and can tell how far it is", async () => {
     ["t1", 0.5, "half"],
     ["t1", 1, undefined],
   ]);
+});
+
+test("of what a handler says the last lines are sent, cut to what a server keeps", async () => {
+  const { server, running, deliver } = await setup();
+  await deliver({});
+  const { ctx, finish } = running[0]!;
+  for (let number = 1; number <= 60; number += 1) ctx.log(`line ${number}`);
+  ctx.log("x".repeat(501));
+  ctx.progress(0.5, "y".repeat(201));
+  await finish();
+  const { progress, logs } = server.last.take("heartbeat");
+  assert.deepEqual(progress, { percent: 50, text: "y".repeat(200) });
+  assert.equal(logs.length, 50);
+  assert.deepEqual([logs[0], logs.at(-2)], ["line 12", "line 60"]);
+  assert.equal(logs.at(-1), "x".repeat(500));
 });
 
 test("completed is told when the result is stored, not before, and a listener may throw", async () => {
