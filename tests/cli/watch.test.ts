@@ -35,7 +35,8 @@ test("tail tells what happens to which task from now on, until Ctrl-C", async (t
   const { world, server } = await setup(t, { env: { BACKOFF_POLICY: "fixed" } });
   const cli = world();
   await cli.run("enqueue", "before");
-  const [tail, json, failures] = [world(), world(), world()];
+  const nodes = { CODEQ_BASE_URL: `http://127.0.0.1:9,${server.url}` };
+  const [tail, json, failures] = [world(), world(), world({ env: nodes })];
   const tailing = [
     tail.run("tail"),
     json.run("tail", "HELLO", "--json"),

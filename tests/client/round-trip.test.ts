@@ -11,8 +11,15 @@ for (const transport of transports) {
   test(`${transport}: what goes in is worked on and comes out`, async (t) => {
     const { client } = await setup(t);
     const producer = client({ transport });
+    const long = "x".repeat(5 * 1024 * 1024);
     const worker = client({ transport }).worker(
-      double.handle((n) => n * 2),
+      double.handle((n, ctx) => {
+        if (n === 7) {
+          ctx.log(long);
+          ctx.progress(0.5, long);
+        }
+        return n * 2;
+      }),
       { concurrency: 50 },
     );
     const items = Array.from({ length: 500 }, (_, n) => ({ input: n, priority: n % 10 }));
@@ -79,10 +86,14 @@ for (const transport of transports) {
   });
 
   test(`${transport}: an idle client does not keep the process alive, and closing ends it`, async (t) => {
-    const { client } = await setup(t);
-    const producer = client({ transport });
-    await producer.enqueue(double, 1);
+    const { client, server } = await setup(t);
+    const { id } = await client({ transport }).enqueue(double, 1);
+    const producer = client({ transport, url: ["http://127.0.0.1:9", server.url] });
+    const updates = producer.run(double, id).events();
+    assert.equal((await updates.next()).value?.event, "task");
+    const ended = assert.rejects(updates.next(), { name: "CodeqError", code: "closed" });
     await producer.close();
+    await ended;
     await assert.rejects(producer.enqueue(double, 1), { code: "closed" });
   });
 }

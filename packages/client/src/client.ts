@@ -1,6 +1,6 @@
 /** The client: enqueues tasks, gives their results, and starts workers. */
 import { hostname } from "node:os";
-import { Admin, type AdminRequest } from "./admin/admin.ts";
+import { Admin } from "./admin/admin.ts";
 import { artifactsOf, uploadArtifact } from "./artifact-transfer.ts";
 import { CodeqError, messageOf } from "./codeq-error.ts";
 import { type Dials, openDials } from "./dials.ts";
@@ -66,6 +66,8 @@ const enqueueTimeoutMs = 30_000;
 const closeTimeoutDefault: Duration = "10s";
 
 const lagWarningDefault: Duration = "1s";
+/** A server for development believes it; every other one looks at the token. */
+const asAdmin = { "x-role": "ADMIN" };
 
 /**
  * Opens a client. It connects when there is something to do, and again whenever the connection is lost.
@@ -93,8 +95,9 @@ export class Client implements AsyncDisposable {
   readonly admin: Admin;
   /** Being told of queues that have work, for workers that do not wait for tasks all the time. */
   readonly subscriptions: Subscriptions;
+  /** Ends what has no end of its own. */
+  readonly #closing = new AbortController();
   #lastKey = 0;
-  #isClosed = false;
 
   /** @internal Use `codeq`. */
   constructor(options: ClientOptions, runtime: Runtime, dials: Dials) {
@@ -102,7 +105,10 @@ export class Client implements AsyncDisposable {
     this.#dials = dials;
     this.#token = tokenSource(options.token ?? "dev-token");
     this.#tracing = options.tracing ?? passOn;
-    this.admin = new Admin((request) => this.#askAsAdmin(request));
+    this.admin = new Admin(
+      ({ path, ...request }) => this.#ask({ ...request, path: `/admin${path}`, headers: asAdmin }),
+      (path) => this.#download(`/admin${path}`, asAdmin),
+    );
     this.subscriptions = new Subscriptions((request) => this.#ask(request), runtime);
     this.#keyPrefix = `auto:${runtime.uniqueId()}:`;
     const onWarning =
@@ -182,7 +188,7 @@ export class Client implements AsyncDisposable {
    * ```
    */
   worker(handlers: Handler | readonly Handler[], options: WorkerOptions = {}): Worker {
-    if (this.#isClosed) throw new CodeqError("closed", "the client is closed");
+    this.#checkOpen();
     const { middleware = [], on = {}, lagWarning = lagWarningDefault } = options;
     const token = options.token === undefined ? this.#token : tokenSource(options.token);
     const worker = new TaskWorker({
@@ -214,8 +220,8 @@ export class Client implements AsyncDisposable {
   }: {
     readonly timeout?: Duration | undefined;
   } = {}): Promise<void> {
-    this.#isClosed = true;
     const timeoutMs = toMs(timeout, "timeout");
+    this.#closing.abort(closedError());
     const closed = await Promise.allSettled([
       ...[...this.#workers].map((worker) => worker.close()),
       this.#producer.close(timeoutMs),
@@ -229,8 +235,12 @@ export class Client implements AsyncDisposable {
 
   /** @internal As if the process ended. */
   cut(): void {
-    this.#isClosed = true;
+    this.#closing.abort(closedError());
     this.#producer.cut();
+  }
+
+  #checkOpen(): void {
+    if (this.#closing.signal.aborted) throw closedError();
   }
 
   async #create(
@@ -247,27 +257,31 @@ export class Client implements AsyncDisposable {
     });
   }
 
-  #askAsAdmin({ path, ...request }: AdminRequest): Promise<unknown> {
-    // A server for development believes it; every other one looks at the token.
-    const headers = { "x-role": "ADMIN" };
-    return this.#ask({ ...request, path: `/admin${path}`, headers });
-  }
-
   async #ask(request: Omit<HttpRequest, "token" | "signal">): Promise<unknown> {
-    if (this.#isClosed) throw new CodeqError("closed", "the client is closed");
+    this.#checkOpen();
     const token = await this.#token();
     const { signal } = new AbortController();
     return this.#dials.api.ask({ ...request, token, signal });
   }
 
+  async #download(
+    path: string,
+    headers: Readonly<Record<string, string>>,
+  ): Promise<ReadableStream<Uint8Array>> {
+    this.#checkOpen();
+    const token = await this.#token();
+    return this.#dials.api.download({ path, token, headers, signal: this.#closing.signal });
+  }
+
   async *#follow(
     taskId: string,
-    signal: AbortSignal = new AbortController().signal,
+    signal: AbortSignal = this.#closing.signal,
   ): AsyncGenerator<TaskUpdate> {
-    if (this.#isClosed) throw new CodeqError("closed", "the client is closed");
+    this.#checkOpen();
     const token = await this.#token();
     const path = `/tasks/${encodeURIComponent(taskId)}/events`;
-    yield* updatesIn(this.#dials.api.follow({ path, token, signal }));
+    const either = AbortSignal.any([signal, this.#closing.signal]);
+    yield* updatesIn(taskId, this.#dials.api.follow({ path, token, signal: either }));
   }
 
   #nextKey(): string {
@@ -278,6 +292,10 @@ export class Client implements AsyncDisposable {
   #workerName(): string {
     return `${hostname()}-${process.pid}-${this.#runtime.uniqueId().slice(0, 6)}`;
   }
+}
+
+function closedError(): CodeqError {
+  return new CodeqError("closed", "the client is closed");
 }
 
 /** Who has no compiler to tell them passes the name. */

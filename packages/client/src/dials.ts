@@ -8,12 +8,12 @@ import type { Conversation, ConversationListener, DialOptions } from "./conversa
 import type { StreamMethod } from "./grpc/grpc-conversation.ts";
 import { dialGrpc } from "./grpc/grpc-dial.ts";
 import type { TlsOptions } from "./grpc/http2-connection.ts";
-import { HttpApi } from "./http/http-api.ts";
+import { failureOf, HttpApi } from "./http/http-api.ts";
 import { httpProducer } from "./http/http-producer.ts";
 import { httpWorker } from "./http/http-worker.ts";
 import { type ProducerDial, producerMethod } from "./producer/producer.ts";
 import type { Runtime } from "./runtime.ts";
-import { type ServerPlace, ServersByTurns } from "./servers-by-turns.ts";
+import { ServersByTurns } from "./servers-by-turns.ts";
 import { type WorkerDial, workerMethod } from "./worker/worker.ts";
 
 export interface Dials {
@@ -44,9 +44,8 @@ export function openDials(options: DialsOptions, runtime: Runtime): Dials {
   const { streams } = options;
   if (streams !== undefined) checkAddress(streams);
   const { clock, fetch } = runtime;
-  const servers = new ServersByTurns(
-    urls.map((url) => ({ url, api: new HttpApi({ url, tls, clock, fetch }) })),
-  );
+  const places = urls.map((url) => ({ url, api: new HttpApi({ url, tls, clock, fetch }) }));
+  const servers = new ServersByTurns<ServerPlace>(places, failureOf);
   const shared = { servers, tls, transport, streams, runtime };
   const producer = new Way({
     ...shared,
@@ -56,9 +55,9 @@ export function openDials(options: DialsOptions, runtime: Runtime): Dials {
   });
   return {
     api: {
-      ask: (request) => servers.ask(request, (api) => api.ask(request)),
-      download: (request) => servers.ask(request, (api) => api.download(request)),
-      follow: (request) => servers.current.api.follow(request),
+      ask: (request) => servers.ask(request, ({ api }) => api.ask(request)),
+      download: (request) => servers.ask(request, ({ api }) => api.download(request)),
+      follow: (request) => servers.follow(request, ({ api }) => api.follow(request)),
     },
     producer: (how, listener) => producer.dial(how, listener),
     worker: () => {
@@ -68,9 +67,14 @@ export function openDials(options: DialsOptions, runtime: Runtime): Dials {
   };
 }
 
+interface ServerPlace {
+  readonly url: URL;
+  readonly api: HttpApi;
+}
+
 interface WayParts<Event, Reply> {
   readonly kind: "producer" | "worker";
-  readonly servers: ServersByTurns;
+  readonly servers: ServersByTurns<ServerPlace>;
   readonly tls: TlsOptions;
   readonly transport: "auto" | "streams" | "http";
   readonly streams: string | undefined;

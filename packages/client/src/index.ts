@@ -60,7 +60,7 @@ export { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.t
 export type { EnqueueOptions } from "./producer/enqueue-options.ts";
 export type { TaskDelivery, TaskExplanation } from "./producer/explanation.ts";
 export type { CancelOptions, ResultOptions, Run, RunStatus } from "./producer/run.ts";
-export type { RunEvent, TaskUpdate } from "./producer/run-events.ts";
+export type { RunEvent, RunResult, TaskUpdate } from "./producer/run-events.ts";
 export { type SchemaIssue, type StandardSchema, ValidationError } from "./standard-schema.ts";
 export { type Notification, verifyNotification } from "./subscriptions/notification.ts";
 export type {
@@ -68,6 +68,7 @@ export type {
   SubscribeOptions,
   Subscription,
   Subscriptions,
+  TenantSubscriptions,
 } from "./subscriptions/subscriptions.ts";
 export type { ListenOptions, WakeUp } from "./subscriptions/wake-ups.ts";
 export {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { systemClock } from "./clock.ts";
 import { CodeqError } from "./codeq-error.ts";
-import { HttpApi, type HttpRequest } from "./http/http-api.ts";
+import { failureOf, HttpApi, type HttpRequest } from "./http/http-api.ts";
 import { ServersByTurns } from "./servers-by-turns.ts";
 
 type Answer = () => Promise<Response>;
@@ -18,13 +18,20 @@ function setup(...answers: readonly Answer[]) {
     };
     return { url, api: new HttpApi({ url, clock: systemClock, fetch: fetch as never, tls: {} }) };
   });
-  const servers = new ServersByTurns(places);
+  const servers = new ServersByTurns(places, failureOf);
+  const signal = new AbortController().signal;
   const ask = (fields: Partial<HttpRequest> = {}): Promise<unknown> => {
-    const signal = new AbortController().signal;
     const request = { path: "/tasks", token: "t", signal, ...fields };
-    return servers.ask(request, (api) => api.ask(request));
+    return servers.ask(request, ({ api }) => api.ask(request));
   };
-  return { asked, ask };
+  const follow = async (): Promise<string[]> => {
+    const request = { path: "/events", token: "t", signal };
+    const names: string[] = [];
+    const events = servers.follow(request, ({ api }) => api.follow(request));
+    for await (const { name } of events) names.push(name);
+    return names;
+  };
+  return { asked, ask, follow };
 }
 
 const ok: Answer = () => Promise.resolve(Response.json({ ok: true }));
@@ -32,6 +39,17 @@ const failing = (code: string): Answer => {
   return () => Promise.reject(new TypeError("fetch failed", { cause: errorOf(code) }));
 };
 const errorOf = (code: string): Error => Object.assign(new Error(code), { code });
+
+const told = "event: created\ndata: 1\n\n";
+const telling: Answer = () => Promise.resolve(new Response(told));
+/** Tells something, and breaks. */
+const breaking: Answer = () => {
+  const body = new ReadableStream<Uint8Array>({
+    start: (controller) => controller.enqueue(Buffer.from(told)),
+    pull: (controller) => controller.error(errorOf("ECONNRESET")),
+  });
+  return Promise.resolve(new Response(body));
+};
 
 describe("servers by turns", () => {
   test("one that answers is asked again", async () => {
@@ -61,6 +79,23 @@ describe("servers by turns", () => {
     await assert.rejects(ask(), (error) => {
       return error instanceof CodeqError && error.message.includes("node-1");
     });
+    assert.deepEqual(asked, [0, 1]);
+  });
+
+  test("events are followed at the next one when one cannot be reached", async () => {
+    const { asked, follow } = setup(failing("ECONNREFUSED"), failing("ECONNRESET"), telling);
+    assert.deepEqual(await follow(), ["created"]);
+    assert.deepEqual(asked, [0, 1, 2]);
+    const nowhere = setup(failing("ECONNREFUSED"), failing("ECONNREFUSED"));
+    await assert.rejects(nowhere.follow(), { name: "CodeqError", code: "unavailable" });
+    assert.deepEqual(nowhere.asked, [0, 1]);
+  });
+
+  test("events that break off are told to the caller, who finds the next one", async () => {
+    const { asked, follow } = setup(breaking, telling);
+    await assert.rejects(follow(), { name: "CodeqError", code: "unavailable" });
+    assert.deepEqual(asked, [0]);
+    assert.deepEqual(await follow(), ["created"]);
     assert.deepEqual(asked, [0, 1]);
   });
 

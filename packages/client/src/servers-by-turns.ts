@@ -2,54 +2,87 @@
  * The nodes of a cluster that a client knows, or one server. One of them is asked until it does not answer;
  * then it is the next one's turn.
  */
-import { CodeqError } from "./codeq-error.ts";
-import type { HttpApi, HttpRequest } from "./http/http-api.ts";
-import { NoAnswerError } from "./http/http-core.ts";
 
-export interface ServerPlace {
-  readonly url: URL;
-  readonly api: HttpApi;
+/** What is to be known of a request before it is sent a second time. */
+export interface TurnRequest {
+  readonly method?: string | undefined;
+  readonly body?: unknown;
+  readonly signal?: AbortSignal | undefined;
 }
 
-export class ServersByTurns {
-  readonly #places: readonly ServerPlace[];
+/**
+ * What a failure means. `answered`: the server has decided. `unsent`: the request cannot have arrived.
+ * `lost`: it may have arrived.
+ */
+export type Failure = "answered" | "unsent" | "lost";
+
+export class ServersByTurns<Server> {
+  readonly #servers: readonly Server[];
+  readonly #failureOf: (error: unknown) => Failure;
   #turn = 0;
 
-  constructor(places: readonly ServerPlace[]) {
-    this.#places = places;
+  constructor(servers: readonly Server[], failureOf: (error: unknown) => Failure) {
+    this.#servers = servers;
+    this.#failureOf = failureOf;
   }
 
-  get current(): ServerPlace {
-    return this.#places[this.#turn] as ServerPlace;
+  get current(): Server {
+    return this.#servers[this.#turn] as Server;
   }
 
   /** This one did not answer. Somebody else may have noticed first. */
-  pass(place: ServerPlace): void {
-    if (this.current === place) this.#turn = (this.#turn + 1) % this.#places.length;
+  pass(server: Server): void {
+    if (this.current === server) this.#turn = (this.#turn + 1) % this.#servers.length;
   }
 
   /**
    * Asks one after the other until one answers. A request that changes something is sent again only when it
    * cannot have arrived.
    */
-  async ask<T>(request: HttpRequest, send: (api: HttpApi) => Promise<T>): Promise<T> {
+  async ask<T>(request: TurnRequest, send: (server: Server) => Promise<T>): Promise<T> {
+    const isChange = (request.method ?? "GET") !== "GET";
+    // The pieces of a file can be read only once.
+    const isRepeatable = request.body === undefined || typeof request.body === "string";
     for (let tries = 1; ; tries += 1) {
-      const place = this.current;
+      const server = this.current;
       try {
-        return await send(place.api);
+        return await send(server);
       } catch (error) {
-        if (!(error instanceof CodeqError) || error.code !== "unavailable") throw error;
-        this.pass(place);
-        const isSafe = (request.method ?? "GET") === "GET" || cannotHaveArrived(error);
-        const isOver = tries >= this.#places.length || request.signal.aborted;
-        // The pieces of a file can be read only once.
-        const isRepeatable = request.body === undefined || typeof request.body === "string";
-        if (isOver || !isSafe || !isRepeatable) throw error;
+        const failure = this.#failed(server, error);
+        const isSafe = failure === "unsent" || (failure === "lost" && !isChange);
+        if (!isSafe || !isRepeatable || !this.#mayGoOn(tries, request)) throw error;
       }
     }
   }
-}
 
-function cannotHaveArrived({ cause }: CodeqError): boolean {
-  return cause instanceof NoAnswerError && !cause.mayHaveArrived;
+  /** Opens an answer that stays open at one after the other, until one begins to answer. */
+  async *follow<T>(
+    request: TurnRequest,
+    open: (server: Server) => AsyncIterable<T>,
+  ): AsyncGenerator<T> {
+    for (let tries = 1; ; tries += 1) {
+      const server = this.current;
+      let hasBegun = false;
+      try {
+        for await (const each of open(server)) {
+          hasBegun = true;
+          yield each;
+        }
+        return;
+      } catch (error) {
+        const failure = this.#failed(server, error);
+        if (hasBegun || failure === "answered" || !this.#mayGoOn(tries, request)) throw error;
+      }
+    }
+  }
+
+  #failed(server: Server, error: unknown): Failure {
+    const failure = this.#failureOf(error);
+    if (failure !== "answered") this.pass(server);
+    return failure;
+  }
+
+  #mayGoOn(tries: number, { signal }: TurnRequest): boolean {
+    return tries < this.#servers.length && signal?.aborted !== true;
+  }
 }

@@ -4,7 +4,16 @@
  * answer, the next node is asked.
  */
 import { Readable } from "node:stream";
-import { codeIn, errorIn, HttpCore, NoAnswerError, type Reply } from "@codeq/client/command-line";
+import {
+  codeIn,
+  errorIn,
+  ForeignAnswerError,
+  HttpCore,
+  NoAnswerError,
+  type Reply,
+  type ServerSentEvent,
+  ServersByTurns,
+} from "@codeq/client/command-line";
 import type { Clock } from "@codeq/server/command-line";
 import { CliError } from "../cli-error.ts";
 import type { Connection, Sourced } from "../profile/connection.ts";
@@ -23,13 +32,16 @@ export interface RequestOptions {
 
 export class ApiClient {
   readonly connection: Connection;
-  readonly #cores: readonly HttpCore[];
-  #turn = 0;
+  readonly #servers: ServersByTurns<HttpCore>;
 
   constructor(connection: Connection, clock: Clock) {
     this.connection = connection;
     const { urls, tls } = connection;
-    this.#cores = urls.map((url) => new HttpCore({ url: new URL(url), clock, tls }));
+    const cores = urls.map((url) => new HttpCore({ url: new URL(url), clock, tls }));
+    this.#servers = new ServersByTurns(cores, (error) => {
+      if (!(error instanceof NoAnswerError)) return "answered";
+      return error.mayHaveArrived ? "lost" : "unsent";
+    });
   }
 
   get(path: string, options: RequestOptions = {}): Promise<Reply> {
@@ -67,16 +79,18 @@ export class ApiClient {
     return this.#send(method, `/v1/codeq${path}`, options, this.token(options.as));
   }
 
-  /** An answer that stays open, piece by piece; it fails when the server falls silent. */
+  /** The events of an answer that stays open; it fails when the server falls silent. */
   async *follow(
     path: string,
     options: { readonly signal: AbortSignal; readonly silentMsMax: number },
-  ): AsyncGenerator<string> {
+  ): AsyncGenerator<ServerSentEvent> {
     const request = { ...options, path: `/v1/codeq${path}`, headers: this.#headers(this.token()) };
     try {
-      yield* this.#core.follow(request, (reply) => {
-        throw this.refusal(reply);
-      });
+      yield* this.#servers.follow(request, (core) =>
+        core.follow(request, (reply) => {
+          throw this.refusal(reply);
+        }),
+      );
     } catch (error) {
       throw this.#failure(error, false);
     }
@@ -86,9 +100,8 @@ export class ApiClient {
   async download(path: string): Promise<Readable> {
     try {
       const headers = this.#headers(this.token());
-      const answer = await this.#byTurns("GET", (core) =>
-        core.open({ path: `/v1/codeq${path}`, headers }),
-      );
+      const request = { method: "GET", path: `/v1/codeq${path}`, headers };
+      const answer = await this.#servers.ask(request, (core) => core.open(request));
       const location = answer.headers.get("location");
       // The token is for the server only.
       const file = location === null ? answer : await fetch(location);
@@ -110,6 +123,15 @@ export class ApiClient {
     return refusalOf(reply, this.connection.baseUrl.value, this.token(as));
   }
 
+  /** The error for an answer that is not from a codeQ server. */
+  foreign(cause?: Error): CliError {
+    return new CliError(`${this.connection.baseUrl.value} is not a codeQ server`, {
+      exit: "unreachable",
+      next: "set the address of the server with --base-url or CODEQ_BASE_URL",
+      cause,
+    });
+  }
+
   /** What is sent to show who is asking. */
   token(as: Caller = "producer"): Sourced<string> {
     const { producerToken, workerToken, baseUrl } = this.connection;
@@ -128,38 +150,19 @@ export class ApiClient {
     token: Sourced<string> | undefined,
   ): Promise<Reply> {
     const { body, waitMs = 0, signal } = options;
-    const headers = this.#headers(token);
+    const request = { method, path, headers: this.#headers(token), body, waitMs, signal };
     try {
-      return await this.#byTurns(method, (core) =>
-        core.send({ method, path, headers, body, waitMs, signal }),
-      );
+      return await this.#servers.ask(request, (core) => core.send(request));
     } catch (error) {
       throw this.#failure(error, method !== "GET");
     }
   }
 
-  get #core(): HttpCore {
-    return this.#cores[this.#turn] as HttpCore;
-  }
-
-  /** A request that changes something is sent again only when it cannot have arrived. */
-  async #byTurns<T>(method: string, send: (core: HttpCore) => Promise<T>): Promise<T> {
-    for (let tries = 1; ; tries += 1) {
-      try {
-        return await send(this.#core);
-      } catch (error) {
-        if (!(error instanceof NoAnswerError)) throw error;
-        this.#turn = (this.#turn + 1) % this.#cores.length;
-        const isSafe = method === "GET" || !error.mayHaveArrived;
-        if (!isSafe || tries >= this.#cores.length) throw error;
-      }
-    }
-  }
-
   /** `changes` when the request asked for a change. */
   #failure(error: unknown, changes: boolean): unknown {
-    if (!(error instanceof NoAnswerError)) return error;
     const { urls, baseUrl } = this.connection;
+    if (error instanceof ForeignAnswerError) return this.foreign(error);
+    if (!(error instanceof NoAnswerError)) return error;
     const isDoubtful = changes && error.mayHaveArrived;
     const doubt = isDoubtful ? "; the server may or may not have carried out the request" : "";
     return new CliError(

@@ -1,8 +1,9 @@
 /** `backup` and `restore`: copies a running server, and creates a data directory from the copy. */
 import type { Call } from "../call.ts";
-import { CliError, usageError } from "../cli-error.ts";
+import { usageError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { dataDirectoryOf } from "../local/data-directory.ts";
+import { throwFault } from "../local/exit-of-fault.ts";
 import { serverConfig } from "../local/server-config.ts";
 import { ProgressBar } from "../terminal/progress-bar.ts";
 import { bytes, count, counted } from "../terminal/units.ts";
@@ -36,7 +37,7 @@ export async function create(call: Call): Promise<number> {
 
 /** Reads a backup over the network, and stores it here. */
 export async function store(call: Call): Promise<number> {
-  const { positionsIn, receiveBackup, FaultError } = await import("@codeq/server/data-dir");
+  const { positionsIn, receiveBackup } = await import("@codeq/server/data-dir");
   const to = call.options.text("to");
   if (to === undefined) {
     throw usageError(
@@ -65,8 +66,7 @@ export async function store(call: Call): Promise<number> {
     }
     return exitCodes.ok.code;
   } catch (error) {
-    if (!(error instanceof FaultError)) throw error;
-    throw new CliError(error.message, { exit: "refused", next: undefined });
+    return throwFault(error);
   }
 }
 
@@ -91,7 +91,6 @@ interface Read {
 }
 
 async function told(call: Call, done: string, read: () => Promise<Read>): Promise<number> {
-  const { FaultError } = await import("@codeq/server/data-dir");
   try {
     const { stores, lastMs } = await read();
     const last = new Date(lastMs).toISOString();
@@ -104,7 +103,6 @@ async function told(call: Call, done: string, read: () => Promise<Read>): Promis
     }
     return exitCodes.ok.code;
   } catch (error) {
-    if (!(error instanceof FaultError)) throw error;
-    throw new CliError(error.message, { exit: "refused", next: undefined });
+    return throwFault(error);
   }
 }

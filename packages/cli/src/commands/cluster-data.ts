@@ -1,9 +1,9 @@
 /** `cluster init` and `cluster leave`: the data of a server alone for a cluster, and back. */
 import type { ClusterDataParts, ConvertedData } from "@codeq/server/data-dir";
 import type { Call } from "../call.ts";
-import { CliError } from "../cli-error.ts";
 import { exitCodes } from "../exit-codes.ts";
 import { dataDirectoryOf } from "../local/data-directory.ts";
+import { throwFault } from "../local/exit-of-fault.ts";
 import { serverConfig } from "../local/server-config.ts";
 import { counted } from "../terminal/units.ts";
 
@@ -25,7 +25,6 @@ async function converted(
 ): Promise<number> {
   const { config: given } = await serverConfig(call);
   const config = { ...given, dataDir: dataDirectoryOf(call, given) };
-  const { FaultError } = await import("@codeq/server/data-dir");
   try {
     const done = await convert({ config, clock: call.host.clock });
     if (call.json) call.printJson(done);
@@ -36,8 +35,6 @@ async function converted(
     }
     return exitCodes.ok.code;
   } catch (error) {
-    if (!(error instanceof FaultError)) throw error;
-    const exit = error.code === "locked" ? "locked" : error.code === "disk_full" ? "full" : "data";
-    throw new CliError(error.message, { exit });
+    return throwFault(error);
   }
 }

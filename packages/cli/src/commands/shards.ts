@@ -1,9 +1,10 @@
 /** `shards migrate`: changes the number of shards of a data directory that no server uses. */
 import type { MigrationProgress } from "@codeq/server/data-dir";
 import type { Call } from "../call.ts";
-import { CliError, usageError } from "../cli-error.ts";
-import { type ExitName, exitCodes } from "../exit-codes.ts";
+import { usageError } from "../cli-error.ts";
+import { exitCodes } from "../exit-codes.ts";
 import { dataDirectoryOf } from "../local/data-directory.ts";
+import { throwFault } from "../local/exit-of-fault.ts";
 import { serverConfig } from "../local/server-config.ts";
 import { ProgressBar } from "../terminal/progress-bar.ts";
 import { count, counted } from "../terminal/units.ts";
@@ -19,7 +20,7 @@ export async function migrate(call: Call): Promise<number> {
   }
   const { config: given } = await serverConfig(call);
   const config = { ...given, dataDir: dataDirectoryOf(call, given) };
-  const { abortMigration, FaultError, migrateShards } = await import("@codeq/server/data-dir");
+  const { abortMigration, migrateShards } = await import("@codeq/server/data-dir");
   try {
     if (to === undefined) return aborted(call, await abortMigration({ config }));
     using shown = new ShownProgress(call);
@@ -30,8 +31,7 @@ export async function migrate(call: Call): Promise<number> {
     shown[Symbol.dispose]();
     return done(call, migrated);
   } catch (error) {
-    if (!(error instanceof FaultError)) throw error;
-    throw new CliError(error.message, { exit: exitOf(error.code), next: nextOf(error.code) });
+    return throwFault(error, nextOf);
   }
 }
 
@@ -90,11 +90,6 @@ class ShownProgress implements Disposable {
     this.#bar?.[Symbol.dispose]();
     this.#bar = undefined;
   }
-}
-
-function exitOf(code: string): ExitName {
-  if (code === "locked") return "locked";
-  return code === "disk_full" ? "full" : "data";
 }
 
 function nextOf(code: string): string | undefined {

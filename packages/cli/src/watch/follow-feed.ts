@@ -1,4 +1,5 @@
 /** Reads the event feed of a server, and reconnects when the server was away. */
+import type { ServerSentEvent } from "@codeq/client/command-line";
 import type { ApiClient } from "../api/api-client.ts";
 import type { Call } from "../call.ts";
 import { CliError } from "../cli-error.ts";
@@ -34,7 +35,6 @@ export interface FeedSteps {
 /** The server shows a sign of life every 15 seconds. */
 const silentMsMax = 45_000;
 const againMs = 1000;
-const blockCharsMax = 1024 * 1024;
 
 /**
  * Calls back for whatever happens until the signal. The first failure is the caller's; later ones,
@@ -63,43 +63,23 @@ interface Server {
 }
 
 async function readOnce(api: ApiClient, steps: FeedSteps, server: Server): Promise<void> {
-  for await (const block of blocksOf(api, steps)) {
-    if (server.isAway) steps.note("the server is back; events in between are not shown");
-    server.isAway = false;
-    server.hasBeenThere = true;
-    take(block, steps);
-  }
-}
-
-/** What stands between two empty lines. */
-async function* blocksOf(api: ApiClient, steps: FeedSteps): AsyncGenerator<string> {
+  const { signal } = steps;
   const query = new URLSearchParams();
   if (steps.command !== "") query.set("command", steps.command);
   if (steps.types !== "") query.set("type", steps.types);
   const path = query.size === 0 ? "/admin/events" : `/admin/events?${query}`;
-  let text = "";
-  for await (const piece of api.follow(path, { signal: steps.signal, silentMsMax })) {
-    const blocks = (text + piece).split("\n\n");
-    text = blocks.pop() ?? "";
-    if (text.length > blockCharsMax) throw notOurs(api);
-    yield* blocks;
+  for await (const event of api.follow(path, { signal, silentMsMax })) {
+    if (server.isAway) steps.note("the server is back; events in between are not shown");
+    server.isAway = false;
+    server.hasBeenThere = true;
+    take(event, steps);
   }
 }
 
-function take(block: string, steps: FeedSteps): void {
-  const name = /^event: (.*)$/m.exec(block)?.[1];
-  const data = /^data: (.*)$/m.exec(block)?.[1];
-  // A sign of life, or something for browsers.
-  if (name === undefined || data === undefined) return;
-  const value = JSON.parse(data) as TaskEvent & { readonly count: number; readonly code: string };
-  if (name === "missed") steps.missed(value.count);
-  else if (name !== "end") steps.heard(value);
-  else steps.note(value.code === "shutting_down" ? "the server is stopping" : (value.reason ?? ""));
-}
-
-function notOurs(api: ApiClient): CliError {
-  return new CliError(`${api.connection.baseUrl.value} is not a codeQ server`, {
-    exit: "unreachable",
-    next: "set the address of the server with --base-url or CODEQ_BASE_URL",
-  });
+function take({ name, value }: ServerSentEvent, steps: FeedSteps): void {
+  if (name === "") return;
+  const event = value as TaskEvent & { readonly count: number; readonly code: string };
+  if (name === "missed") steps.missed(event.count);
+  else if (name !== "end") steps.heard(event);
+  else steps.note(event.code === "shutting_down" ? "the server is stopping" : (event.reason ?? ""));
 }

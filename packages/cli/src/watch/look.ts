@@ -15,10 +15,7 @@ export async function lookOnce(api: ApiClient, signal?: AbortSignal): Promise<Sn
   if (reply.status !== 200) throw api.refusal(reply);
   const snapshot = snapshotOf(new MetricsText(reply.text));
   if (snapshot !== undefined) return snapshot;
-  throw new CliError(`${api.connection.baseUrl.value} is not a codeQ server`, {
-    exit: "unreachable",
-    next: "set the address of the server with --base-url or CODEQ_BASE_URL",
-  });
+  throw api.foreign();
 }
 
 export function intervalOf(call: Call): number {

@@ -292,10 +292,14 @@ test("what a handler says is shown with the task, and its producer hears it", as
   assert.equal((await run.status()).progress?.percent, 100);
 });
 
-test("a closed client asks nothing", async () => {
+test("a closed client asks nothing, and what it followed has ended", async () => {
   await using server = await testServer();
   const client = server.newClient();
+  const run = await client.enqueue(mail, { to: "ada" });
+  const ended = assert.rejects(all(run.events()), { name: "CodeqError", code: "closed" });
   await client.close();
+  await ended;
+  await assert.rejects(all(run.events()), { code: "closed" });
   await assert.rejects(client.admin.findTasks(), (error: CodeqError) => error.code === "closed");
 });
 

@@ -36,6 +36,9 @@ export interface AdminRequest {
 
 export type AskAdmin = (request: AdminRequest) => Promise<unknown>;
 
+/** Reads a file below `/v1/codeq/admin`. */
+export type DownloadAsAdmin = (path: string) => Promise<ReadableStream<Uint8Array>>;
+
 /**
  * The administrator's side of a client; the token has to be an administrator's. Ids may be cut to at
  * least four characters of their beginning or end.
@@ -53,10 +56,12 @@ export class Admin {
   /** All subscriptions of the tenant. */
   readonly subscriptions: TenantSubscriptions;
   readonly #ask: AskAdmin;
+  readonly #download: DownloadAsAdmin;
 
   /** @internal Use `client.admin`. */
-  constructor(ask: AskAdmin) {
+  constructor(ask: AskAdmin, download: DownloadAsAdmin) {
     this.#ask = ask;
+    this.#download = download;
     this.webhooks = new AdminWebhooks(ask);
     this.subscriptions = new TenantSubscriptions(ask, "/subscriptions");
   }
@@ -310,6 +315,21 @@ export class Admin {
   async backup(name: string, options: { readonly full?: boolean } = {}): Promise<CreatedBackup> {
     const body = JSON.stringify({ name, ...options });
     return (await this.#ask({ method: "POST", path: "/backups", body })) as CreatedBackup;
+  }
+
+  /**
+   * Reads a backup over the network; the token has to be an operator's. `codeq backup verify` and `codeq restore`
+   * read the file. `since` is where an earlier backup ends: `<store>:<identity>:<record>` of each store,
+   * separated by commas.
+   *
+   * ```ts
+   * await writeFile("codeq.backup", await client.admin.readBackup());
+   * ```
+   */
+  readBackup(options: { readonly since?: string } = {}): Promise<ReadableStream<Uint8Array>> {
+    const { since = "" } = options;
+    const query = since === "" ? "" : `?since=${encodeURIComponent(since)}`;
+    return this.#download(`/backup${query}`);
   }
 
   /**

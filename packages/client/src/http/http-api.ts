@@ -1,16 +1,18 @@
 /** Requests to the HTTP API of a server. Refusals and faults are thrown with their code. */
 import type { errors } from "@codeq/protocol";
 import { CodeqError, type ErrorCode } from "../codeq-error.ts";
+import type { Failure } from "../servers-by-turns.ts";
+import { ForeignAnswerError } from "./foreign-answer-error.ts";
 import {
   type CoreOptions,
   type CoreRequest,
   codeIn,
-  EndlessAnswerError,
   errorIn,
   HttpCore,
   NoAnswerError,
   type Reply,
 } from "./http-core.ts";
+import type { ServerSentEvent } from "./server-sent-events.ts";
 
 export interface HttpRequest {
   readonly method?: "GET" | "POST" | "PATCH" | "DELETE" | "PUT";
@@ -49,9 +51,10 @@ export class HttpApi {
   }
 
   /** A file, from this server or from where it sends the caller to. */
-  async download({ token, path, signal }: HttpRequest): Promise<ReadableStream<Uint8Array>> {
-    const headers = { authorization: `Bearer ${token}` };
-    const answer = await this.#opened({ path: base + path, headers, signal });
+  async download(request: HttpRequest): Promise<ReadableStream<Uint8Array>> {
+    const { token, headers = {}, path, signal } = request;
+    const sent = { authorization: `Bearer ${token}`, ...headers };
+    const answer = await this.#opened({ path: base + path, headers: sent, signal });
     const location = answer.headers.get("location");
     // The token is for the server only.
     const file = location === null ? answer : await fetch(location, { signal });
@@ -60,17 +63,23 @@ export class HttpApi {
     throw refusalOf({ status: file.status, headers: file.headers, text }, this.#url);
   }
 
-  /** An answer that stays open, piece by piece; it fails when the server falls silent. */
-  async *follow({ token, headers = {}, path, ...request }: HttpRequest): AsyncGenerator<string> {
+  /** The events of an answer that stays open; it fails when the server falls silent. */
+  async *follow(given: HttpRequest): AsyncGenerator<ServerSentEvent> {
+    const { token, headers = {}, path, ...request } = given;
     const followed = {
       ...request,
       path: base + path,
       headers: { authorization: `Bearer ${token}`, ...headers },
       silentMsMax,
     };
-    yield* this.#core.follow(followed, (reply) => {
-      throw refusalOf(reply, this.#url);
-    });
+    try {
+      yield* this.#core.follow(followed, (reply) => {
+        throw refusalOf(reply, this.#url);
+      });
+    } catch (error) {
+      if (error instanceof CodeqError || request.signal.aborted) throw error;
+      throw this.#unanswered(error);
+    }
   }
 
   /** A page that needs no token, such as `/healthz`. */
@@ -96,14 +105,25 @@ export class HttpApi {
     try {
       return await ask();
     } catch (cause) {
-      if (cause instanceof EndlessAnswerError)
-        throw new CodeqError("not_codeq", notCodeq(this.#url));
-      const why = cause instanceof Error ? cause.message : String(cause);
-      const advice = cause instanceof NoAnswerError ? cause.advice : undefined;
-      const text = `cannot reach ${this.#url.origin}: ${why}${advice === undefined ? "" : `; ${advice}`}`;
-      throw new CodeqError("unavailable", text, { cause });
+      throw this.#unanswered(cause);
     }
   }
+
+  #unanswered(cause: unknown): CodeqError {
+    if (cause instanceof ForeignAnswerError)
+      return new CodeqError("not_codeq", notCodeq(this.#url));
+    const why = cause instanceof Error ? cause.message : String(cause);
+    const advice = cause instanceof NoAnswerError ? cause.advice : undefined;
+    const text = `cannot reach ${this.#url.origin}: ${why}${advice === undefined ? "" : `; ${advice}`}`;
+    return new CodeqError("unavailable", text, { cause });
+  }
+}
+
+/** Whether a server has answered, by what a request of `HttpApi` threw. */
+export function failureOf(error: unknown): Failure {
+  if (!(error instanceof CodeqError) || error.code !== "unavailable") return "answered";
+  const { cause } = error;
+  return cause instanceof NoAnswerError && !cause.mayHaveArrived ? "unsent" : "lost";
 }
 
 function parse(text: string, url: URL): unknown {

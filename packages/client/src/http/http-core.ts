@@ -6,6 +6,8 @@ import { isUnknownIssuer } from "@codeq/protocol";
 import type { Clock } from "../clock.ts";
 import { messageOf } from "../codeq-error.ts";
 import type { TlsOptions } from "../grpc/http2-connection.ts";
+import { ForeignAnswerError } from "./foreign-answer-error.ts";
+import { EventReader, type ServerSentEvent } from "./server-sent-events.ts";
 import { fetchOverTls } from "./tls-fetch.ts";
 
 export interface CoreRequest {
@@ -73,9 +75,6 @@ export class NoAnswerError extends Error {
   }
 }
 
-/** The answer is longer than anything that a codeQ server sends. */
-export class EndlessAnswerError extends Error {}
-
 export class HttpCore {
   readonly #url: URL;
   readonly #clock: Clock;
@@ -118,13 +117,13 @@ export class HttpCore {
   }
 
   /**
-   * An answer that stays open, piece by piece. It fails when the server is silent for so long; an answer
+   * The events of an answer that stays open. It fails when the server is silent for so long; an answer
    * other than 200 is given to `onRefused`, which throws.
    */
   async *follow(
     request: CoreRequest & { readonly silentMsMax: number },
     onRefused: (reply: Reply) => never,
-  ): AsyncGenerator<string> {
+  ): AsyncGenerator<ServerSentEvent> {
     const { signal, silentMsMax, bytesMax = answerBytesMax } = request;
     const late = new AbortController();
     let cancel = this.#clock.after(answerMsMax, () => late.abort());
@@ -136,10 +135,11 @@ export class HttpCore {
         refused = { status, headers, text: await textOf(response, bytesMax) };
       } else {
         const decoder = new TextDecoder();
+        const reader = new EventReader();
         for await (const bytes of body) {
           cancel();
+          yield* reader.read(decoder.decode(bytes, { stream: true }));
           cancel = this.#clock.after(silentMsMax, () => late.abort());
-          yield decoder.decode(bytes, { stream: true });
         }
       }
     } catch (error) {
@@ -195,7 +195,7 @@ async function textOf({ body }: Response, bytesMax: number): Promise<string> {
   let bytes = 0;
   for await (const piece of body ?? []) {
     bytes += piece.length;
-    if (bytes > bytesMax) throw new EndlessAnswerError(`more than ${bytesMax} bytes`);
+    if (bytes > bytesMax) throw new ForeignAnswerError(`more than ${bytesMax} bytes`);
     pieces.push(piece);
   }
   return Buffer.concat(pieces).toString("utf8");
@@ -205,7 +205,8 @@ function failureOf(
   error: unknown,
   { signal, late }: { signal: AbortSignal | undefined; late: AbortSignal },
 ): unknown {
-  if (error instanceof EndlessAnswerError || signal?.aborted === true) return error;
+  if (signal?.aborted === true) return signal.reason;
+  if (error instanceof ForeignAnswerError) return error;
   return new NoAnswerError(error, late.aborted);
 }
 

@@ -24,7 +24,7 @@ export interface EnqueueOptions {
   readonly idempotencyKey?: string | undefined;
   /**
    * How long a worker may take for one attempt, in whole seconds (fractions are rounded up). Then
-   * `ctx.signal` is aborted and the server retries the task, or buries it with the error `TIMEOUT`.
+   * `ctx.signal` is aborted and the server retries the task, or makes it a dead letter with the error `TIMEOUT`.
    */
   readonly executionTimeout?: Duration | undefined;
   /**

@@ -10,7 +10,7 @@ import { testServer } from "../test-server/index.ts";
 import { Creations } from "./creations.ts";
 import { createFields } from "./enqueue-options.ts";
 
-async function* nothing(): AsyncGenerator<string> {}
+async function* nothing(): AsyncGenerator<never> {}
 
 const note = task<unknown, unknown>("note");
 

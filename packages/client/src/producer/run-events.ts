@@ -1,5 +1,7 @@
 /** What happens to a task, read from the server's feed. */
 import type { Artifact } from "../artifact.ts";
+import { CodeqError, isRetryable } from "../codeq-error.ts";
+import type { ServerSentEvent } from "../http/server-sent-events.ts";
 import type { RunStatus } from "./run.ts";
 
 /** Something that happened to a task. */
@@ -56,17 +58,33 @@ export type TaskUpdate =
   | RunEvent
   | RunResult;
 
-/** Server-sent events out of pieces of text; what is no update of the task is passed over. */
-export async function* updatesIn(pieces: AsyncIterable<string>): AsyncGenerator<TaskUpdate> {
-  let rest = "";
-  for await (const piece of pieces) {
-    const events = (rest + piece).split("\n\n");
-    rest = events.pop() ?? "";
-    for (const text of events) {
-      const [, name, data] = /^event: (\w+)\ndata: (.*)$/.exec(text) ?? [];
-      if (name === undefined || data === undefined || name === "missed" || name === "end") continue;
-      const value: unknown = JSON.parse(data);
-      yield name === "task" ? { event: "task", task: value as RunStatus } : (value as RunEvent);
-    }
+/** What the feed of a task tells, up to its end. It throws when the feed ends before the task. */
+export async function* updatesIn(
+  taskId: string,
+  events: AsyncIterable<ServerSentEvent>,
+): AsyncGenerator<TaskUpdate> {
+  let hasEnded = false;
+  for await (const { name, value } of events) {
+    if (name === "end") throw endOf(taskId, value as { code: string; reason: string });
+    if (name === "" || name === "missed") continue;
+    const update =
+      name === "task" ? { event: "task" as const, task: value as RunStatus } : (value as RunEvent);
+    hasEnded ||= isEnd(update);
+    yield update;
   }
+  if (hasEnded) return;
+  const text = `the server ended the events of task ${taskId} before the task has ended; ask for them again`;
+  throw new CodeqError("unavailable", text, { taskId });
+}
+
+function isEnd(update: TaskUpdate): boolean {
+  if (update.event === "task") return endStates.has(update.task.status);
+  return update.event === "completed" || update.event === "failed";
+}
+
+const endStates: ReadonlySet<string> = new Set(["COMPLETED", "FAILED"]);
+
+function endOf(taskId: string, { code, reason }: { code: string; reason: string }): CodeqError {
+  const text = `the server ended the events of task ${taskId}: ${reason}`;
+  return new CodeqError(isRetryable(code) ? "unavailable" : code, text, { taskId });
 }

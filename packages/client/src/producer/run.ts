@@ -49,7 +49,9 @@ export interface Run<Output> {
   artifacts(): Promise<readonly RunArtifact[]>;
   /**
    * What happens to the task, beginning with how it is now, until it has ended: its places, the progress
-   * and the log of its handler, and at last its result.
+   * and the log of its handler, and at last its result. It throws a `CodeqError` with the code `unavailable`
+   * when the server ends the feed before the task has ended; call it again to go on, on the next node of a
+   * cluster.
    *
    * ```ts
    * for await (const update of run.events()) {
@@ -114,8 +116,8 @@ interface RunVerbs {
   readonly wait: WaitForResult;
   readonly cancel: Cancel;
   readonly artifacts: (taskId: string) => Promise<readonly RunArtifact[]>;
-  /** A request about the task: what it is itself, or something below it. */
   readonly events: (taskId: string, signal: AbortSignal | undefined) => AsyncGenerator<TaskUpdate>;
+  /** A request about the task: what it is itself, or something below it. */
   readonly ask: (taskId: string, what: "" | "/explain") => Promise<unknown>;
 }
 

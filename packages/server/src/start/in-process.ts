@@ -75,7 +75,8 @@ export class InProcessServer implements AsyncDisposable {
   }
 
   /** Answers a request to the HTTP API, which has no port either. */
-  async fetch(url: string, { method = "GET", headers, body }: RequestInit = {}): Promise<Response> {
+  async fetch(url: string, init: RequestInit = {}): Promise<Response> {
+    const { method = "GET", headers, body, signal } = init;
     this.#http ??= this.#openHttp();
     const { pathname, search } = new URL(url);
     const reply = await this.#http.inject({
@@ -83,6 +84,7 @@ export class InProcessServer implements AsyncDisposable {
       url: pathname + search,
       headers: Object.fromEntries(new Headers(headers)),
       ...(body === undefined || body === null ? {} : { payload: await payloadOf(body) }),
+      ...(signal === undefined || signal === null ? {} : { signal }),
     });
     const isEmpty = reply.statusCode === 204;
     return new Response(isEmpty ? null : new Uint8Array(reply.rawPayload), {

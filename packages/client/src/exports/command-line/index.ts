@@ -1,4 +1,5 @@
 /** What the command line shares with the library; not for applications. */
+export { ForeignAnswerError } from "../../http/foreign-answer-error.ts";
 export {
   type CoreRequest,
   codeIn,
@@ -7,3 +8,5 @@ export {
   NoAnswerError,
   type Reply,
 } from "../../http/http-core.ts";
+export type { ServerSentEvent } from "../../http/server-sent-events.ts";
+export { ServersByTurns } from "../../servers-by-turns.ts";
