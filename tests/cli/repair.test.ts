@@ -219,6 +219,7 @@ test("dead letters are redriven by a job, which is listed, shown and aborted", a
   assert.equal((await cli.run("jobs", "start", "move", "mail")).code, 2);
   assert.equal((await cli.run("jobs", "start", "delete", "mail", "--to", "post")).code, 2);
   assert.equal((await cli.run("jobs", "start", "move", "mail", "--to", "post")).code, 0);
+  assert.match((await cli.run("jobs", "list")).output, / move to post +(running|done) /);
   assert.equal((await cli.run("jobs", "start", "delete", "mail", "--place", "dead")).code, 0);
   assert.equal((await cli.run("jobs", "show", "unknown")).code, 8);
 });

@@ -35,6 +35,7 @@ async function check(offers: Offers): Promise<void> {
   assert.deepEqual(await offers("codeq", "pause", "ma"), ["mail", "mail.slow"]);
   assert.deepEqual(await offers("codeq", "jobs", "start", "replay", "re"), ["replay", "report"]);
   assert.deepEqual(await offers("codeq", "dlq", "replay", "--command", "rep"), ["report"]);
+  assert.deepEqual(await offers("codeq", "jobs", "start", "move", "--to", "rep"), ["report"]);
 }
 
 /** A program that answers as `codeq queues --names` does. */

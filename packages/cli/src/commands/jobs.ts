@@ -10,6 +10,8 @@ import { filterOf } from "./tasks.ts";
 interface BulkJob {
   readonly id: string;
   readonly action: string;
+  /** Of `move`: the queue that the tasks go to. */
+  readonly moveTo?: string;
   readonly filter: Readonly<Record<string, string>>;
   readonly state: string;
   readonly reason?: string;
@@ -145,9 +147,9 @@ function print(call: Call, text: string): void {
 }
 
 function linesOf(job: BulkJob): string[] {
-  const { action, state, reason, matched, changed, failed, failures } = job;
+  const { state, reason, matched, changed, failed, failures } = job;
   const why = reason === undefined ? "" : ` (${reason})`;
-  const head = `${action} is ${state}${why}: ${count(changed)} of ${count(matched)} changed, ${count(failed)} not`;
+  const head = `${actionOf(job)} is ${state}${why}: ${count(changed)} of ${count(matched)} changed, ${count(failed)} not`;
   const stage = job.canary?.stage;
   const waits =
     stage === undefined
@@ -159,9 +161,13 @@ function linesOf(job: BulkJob): string[] {
   return [head, ...waits, ...failures.map(({ id, code }) => `${id} was skipped: ${code}`)];
 }
 
+function actionOf({ action, moveTo }: BulkJob): string {
+  return moveTo === undefined ? action : `${action} to ${moveTo}`;
+}
+
 const columns: readonly Column<BulkJob>[] = [
   { title: "ID", show: ({ id }) => id },
-  { title: "ACTION", show: ({ action }) => action },
+  { title: "ACTION", show: actionOf },
   { title: "STATE", show: ({ state }) => state },
   { title: "CHANGED", align: "right", show: ({ changed }) => count(changed) },
   { title: "FAILED", align: "right", show: ({ failed }) => count(failed) },

@@ -8,7 +8,7 @@ export function bashCompletion(rows: readonly CommandRow[]): string {
   const choices = choiceOptions(positions).map(
     (option) => `    --${option.name}) words="${option.choices?.join(" ")}" ;;`,
   );
-  const queues = queueOptions(positions).map(({ name }) => `--${name}`);
+  const queues = queueOptions(positions).map((option) => `"${option}"`);
   const branches = positions.map(({ path, words, options, choices: offered, takesQueue }) => {
     const all = [...words.map(({ word }) => word), ...offered];
     const flags = options.map(({ name }) => `--${name}`);
@@ -30,12 +30,14 @@ _codeq() {
 ${pathPatterns(positions.map(({ path }) => path))}
     esac
   done
-  case "$before" in
-${choices.join("\n")}
+  case "$path $before" in
     ${queues.join("|")}) queues=1 ;;
+    *) case "$before" in
+${choices.join("\n")}
     ${values.join("|")}) compopt -o default; return ;;
     *) case "$path" in
 ${branches.join("\n")}
+    esac ;;
     esac ;;
   esac
   if [[ "$current" == -* ]]; then words="$flags"

@@ -1,13 +1,12 @@
 /** Completion for fish: `codeq completion fish | source`. */
 import type { CommandRow, OptionRow } from "../command.ts";
-import { positionsOf, queueOptions, valueOptions } from "./positions.ts";
+import { positionsOf, valueOptions } from "./positions.ts";
 
 const askQueues = "(codeq queues --names 2>/dev/null)";
 
 export function fishCompletion(rows: readonly CommandRow[]): string {
   const positions = positionsOf(rows);
   const values = valueOptions(positions).map(({ name }) => `--${name}`);
-  const queues = new Set(queueOptions(positions).map(({ name }) => name));
   const lines = positions.flatMap(({ path, words, options, choices, takesQueue }) => {
     const at = `-n '__codeq_at "${path}"'`;
     return [
@@ -17,7 +16,7 @@ export function fishCompletion(rows: readonly CommandRow[]): string {
         : [`complete -c codeq -f ${at} -a ${quote(choices.join(" "))}`]),
       ...(takesQueue ? [`complete -c codeq -f ${at} -a '${askQueues}'`] : []),
       ...options.map((option) => {
-        const asks = queues.has(option.name) ? ` -f -a '${askQueues}'` : "";
+        const asks = option.isQueue === true ? ` -f -a '${askQueues}'` : "";
         return `complete -c codeq ${at} ${optionText(option)}${asks}`;
       }),
     ];

@@ -70,10 +70,9 @@ export function choiceOptions(positions: readonly Position[]): readonly OptionRo
   return valueOptions(positions).filter(({ choices }) => choices !== undefined);
 }
 
-/** Options whose value is a queue, wherever they may stand. */
-export function queueOptions(positions: readonly Position[]): readonly OptionRow[] {
-  const all = positions.flatMap(({ options }) => options);
-  return valueOptions(positions).filter(({ name }) =>
-    all.every((option) => option.name !== name || option.isQueue === true),
+/** Options whose value is a queue, each behind the name of its command. */
+export function queueOptions(positions: readonly Position[]): readonly string[] {
+  return positions.flatMap(({ path, options }) =>
+    options.filter(({ isQueue }) => isQueue === true).map(({ name }) => `${path} --${name}`),
   );
 }

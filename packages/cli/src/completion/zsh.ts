@@ -5,7 +5,7 @@ import { choiceOptions, positionsOf, queueOptions, valueOptions } from "./positi
 export function zshCompletion(rows: readonly CommandRow[]): string {
   const positions = positionsOf(rows);
   const values = valueOptions(positions).map(({ name }) => `--${name}`);
-  const queues = queueOptions(positions).map(({ name }) => `--${name}`);
+  const queues = queueOptions(positions).map((option) => `"${option}"`);
   const branches = positions.map(({ path, words, options, choices, takesQueue }) => {
     const all = [
       ...words.map(({ word, about }) => offer(word, about)),
@@ -31,11 +31,13 @@ _codeq() {
 ${steps.join("\n")}
     esac
   done
+  case "$trail \${words[CURRENT-1]}" in
+    ${queues.join("|")}) compadd -- \${(f)"$(codeq queues --names 2>/dev/null)"}; return ;;
+  esac
   case "\${words[CURRENT-1]}" in
 ${choiceOptions(positions)
   .map(({ name, choices = [] }) => `    --${name}) compadd -- ${choices.join(" ")}; return ;;`)
   .join("\n")}
-    ${queues.join("|")}) compadd -- \${(f)"$(codeq queues --names 2>/dev/null)"}; return ;;
     ${values.join("|")}) _files; return ;;
   esac
   local -a offers flags

@@ -103,18 +103,18 @@ export const checkCommands: readonly CommandRow[] = [
     group: "check",
     about: "Stores a backup of a running server on this machine.",
     details: [
-      "A file, or a folder when the path is one or ends with a slash. A backup that is there already is continued",
-      "with what happened since. The token has to be an operator's. Files of tasks (artifacts) are not part of it.",
+      "Writes a file, or a folder if the path is a folder or ends with a slash. If the path has a backup, the",
+      "command adds the changes since then. Needs an operator token. Artifacts are not included.",
     ],
     options: [
       { name: "to", value: "path", about: "The file or the folder of the backup." },
-      { name: "full", about: "Everything, also when the backup could be continued." },
+      { name: "full", about: "Write a full backup even if the changes would be enough." },
     ],
     connects: true,
     examples: [
       {
         line: "backup --to codeq.backup",
-        about: "write a backup, or continue the one that is there",
+        about: "write a backup, or add the changes to the one that is there",
       },
     ],
     run: async (call) => (await import("../commands/backup.ts")).store(call),
@@ -124,11 +124,11 @@ export const checkCommands: readonly CommandRow[] = [
     group: "check",
     about: "Writes a backup of a running server on the machine of the server.",
     details: [
-      "Into a folder below backupDir on the machine of the server. The first one has everything; further ones",
-      "with the same name have what happened since. The token has to be an operator's.",
+      "Writes to a folder in backupDir. The first backup is full; later ones with the same name add the changes",
+      "since. Needs an operator token.",
     ],
     arguments: [{ name: "name", about: "The folder." }],
-    options: [{ name: "full", about: "Everything, also when it could be continued." }],
+    options: [{ name: "full", about: "Write a full backup even if the changes would be enough." }],
     connects: true,
     run: async (call) => (await import("../commands/backup.ts")).create(call),
   },
@@ -146,13 +146,17 @@ export const checkCommands: readonly CommandRow[] = [
     details: ["The data directory has to be empty. Start the server on it afterwards."],
     arguments: [{ name: "path", about: "The file or the folder of the backup." }],
     options: [
-      { name: "at", value: "instant", about: "As it was then; default: the end of the backup." },
+      {
+        name: "at",
+        value: "instant",
+        about: "Restore the state at this time (default: the end of the backup).",
+      },
     ],
     serverFlags: "accepted",
     examples: [
       {
         line: "restore /backups/daily --data-dir /var/lib/codeq --at 2030-01-02T03:04:05Z",
-        about: "a moment",
+        about: "restore the state at a time",
       },
     ],
     run: async (call) => (await import("../commands/backup.ts")).restore(call),

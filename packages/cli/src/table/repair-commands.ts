@@ -149,7 +149,7 @@ export const repairCommands: readonly CommandRow[] = [
     connects: true,
     examples: [
       { line: "dlq triage 3f2a9c1e5b7d resolved", about: "mark it as fixed" },
-      { line: "dlq triage 3f2a9c1e5b7d snoozed --for 8h", about: "look at it tomorrow" },
+      { line: "dlq triage 3f2a9c1e5b7d snoozed --for 8h", about: "hide it for 8 hours" },
     ],
     run: async (call) => (await import("../commands/triage.ts")).run(call),
   },
@@ -167,7 +167,7 @@ export const repairCommands: readonly CommandRow[] = [
       },
     ],
     options: [
-      { name: "to", value: "command", about: "Another queue." },
+      { name: "to", value: "command", about: "Another queue.", isQueue: true },
       { name: "priority", value: "0-9", about: "Another priority." },
       {
         name: "max-attempts",
@@ -267,7 +267,12 @@ export const repairCommands: readonly CommandRow[] = [
       },
       ...filters,
       { name: "all", about: "Everything that the action is for." },
-      { name: "to", value: "queue", about: "For move: the queue that the tasks go to." },
+      {
+        name: "to",
+        value: "command",
+        about: "For move: the queue that the tasks go to.",
+        isQueue: true,
+      },
       jobRate,
       { name: "dry-run", about: "Only count the tasks; change nothing." },
     ],
@@ -359,8 +364,8 @@ export const repairCommands: readonly CommandRow[] = [
     group: "repair",
     about: "Explains why a task does not run, or why a worker gets none.",
     details: [
-      "The rule that holds the task, what is ahead of it in its queue, and about when it begins, by how",
-      "fast deliveries of its queue ended in the last two minutes.",
+      "Shows the rule that holds the task back, how many tasks are ahead of it, and approximately when it",
+      "starts, estimated from the attempts that ended in its queue in the last two minutes.",
     ],
     arguments: [{ ...id, optional: true }],
     options: [{ name: "worker-id", value: "id", about: "Why this worker gets nothing." }],
