@@ -260,6 +260,11 @@ export const hiddenTokens: readonly string[] = [
   issuer.token({ ...full, roles: ["admin", "payloads-hidden"] }),
 ];
 
+export const blindOperator: string = issuer.token({
+  ...full,
+  roles: ["operator", "payloads-hidden"],
+});
+
 /** What a token that is for something else is refused with. */
 export function refusedKind(token: string | undefined): Refused {
   return token?.includes(".") ? [401, "invalid audience"] : badToken;

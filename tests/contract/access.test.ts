@@ -16,6 +16,7 @@ import { watchReads } from "../../packages/server/test/engine-of.ts";
 import {
   type Access,
   accessOptions,
+  blindOperator,
   columns,
   type Expected,
   hiddenTokens,
@@ -238,6 +239,7 @@ const table: Readonly<Record<string, Row>> = {
   },
   "GET /v1/codeq/admin/backup": {
     access: "operator",
+    showsPayloads: true,
     path: () => "/v1/codeq/admin/backup",
     ok: 200,
     foreign: 200,
@@ -1030,6 +1032,20 @@ test("payloads and results are hidden from those whose token says so, on every r
       assert.equal(reply.status, 403, `${route}: ${reply.text}`);
       assert.ok(refused.includes(reply.json.error), `${route}: ${reply.text}`);
     }
+  }
+});
+
+test("an operator who sees no payloads gets no backup either", async (t) => {
+  const server = await setup(t, accessOptions);
+  const operator = blindOperator as Caller;
+  assert.equal((await server.get("/admin/tenants", operator)).status, 200);
+  const replies = [
+    await server.get("/admin/backup", operator),
+    await server.post("/admin/backups", { name: "daily" }, operator),
+  ];
+  for (const { status, headers, json } of replies) {
+    assert.deepEqual([status, headers["codeq-error"]], [403, "payloads_hidden"]);
+    assert.equal(json.error, errors.payloads_hidden.text);
   }
 });
 
