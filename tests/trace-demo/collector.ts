@@ -4,10 +4,10 @@
  */
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Child } from "../e2e/server-process.ts";
-import { cache, PartError, untilAnswered } from "./parts.ts";
+import { toolCache } from "../tool-cache.ts";
+import { PartError, untilAnswered } from "./parts.ts";
 
 const version = "0.158.0";
 /** The number of the parts that are stable, in the same release. */
@@ -18,10 +18,11 @@ const contrib = "github.com/open-telemetry/opentelemetry-collector-contrib";
 export function collectorBinary(): string {
   const named = process.env["CODEQ_OTELCOL"] ?? "";
   if (named !== "") return named;
-  const kept = join(cache, `otelcol-${version}`);
+  const kept = join(toolCache, `otelcol-${version}`);
   if (existsSync(kept)) return kept;
   console.log(`building the OpenTelemetry Collector ${version}; this takes a few minutes, once`);
-  const scratch = mkdtempSync(join(tmpdir(), "codeq-otelcol-"));
+  mkdirSync(toolCache, { recursive: true });
+  const scratch = mkdtempSync(join(toolCache, "otelcol-build-"));
   try {
     const config = join(scratch, "builder.json");
     writeFileSync(config, JSON.stringify(builderConfig(join(scratch, "out"))));
@@ -32,7 +33,6 @@ export function collectorBinary(): string {
     if (!existsSync(made)) {
       throw new PartError(`the collector could not be built with Go (${status}): ${stderr}`);
     }
-    mkdirSync(cache, { recursive: true });
     renameSync(made, kept);
     return kept;
   } finally {

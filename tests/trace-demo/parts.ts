@@ -1,12 +1,5 @@
-/** Where programs of others are kept that the demonstration needs. */
-import { homedir } from "node:os";
-import { join } from "node:path";
+/** Programs of others that the demonstration needs. */
 import type { Child } from "../e2e/server-process.ts";
-
-export const cache: string = join(
-  process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"),
-  "codeq-tests",
-);
 
 /** A program of others cannot be had or does not start. */
 export class PartError extends Error {}
@@ -15,7 +8,7 @@ export class PartError extends Error {}
 export async function untilAnswered(url: string, child: Child): Promise<void> {
   for (;;) {
     const { process: program } = child;
-    if (program.exitCode !== null) {
+    if (program.exitCode !== null || program.signalCode !== null) {
       throw new PartError(`${program.spawnfile} has ended: ${child.stderr}`);
     }
     const answer = await fetch(url).catch(() => undefined);

@@ -68,12 +68,20 @@ function service(file: string, args: readonly string[]): Child {
   return new Child(spawn(process.execPath, node, { stdio: ["ignore", "pipe", "pipe"] }));
 }
 
+/** Exporters send every few seconds. */
+const traceMsMax = 60_000;
+
 /** Resolves when all parts have sent their spans. */
 async function wholeTrace(zipkin: string, traceId: string): Promise<readonly ZipkinSpan[]> {
+  const late = AbortSignal.timeout(traceMsMax);
   for (;;) {
     const spans = await spansOf(zipkin, traceId);
     const names = new Set(spans.map(({ name }) => name.toLowerCase()));
     if (lastSpans.every((name) => names.has(name))) return spans;
+    if (late.aborted) {
+      const known = [...names].join(", ") || "none";
+      throw new PartError(`spans are missing after ${traceMsMax / 1000} s; Zipkin has: ${known}`);
+    }
     await new Promise((resolve) => setTimeout(resolve, 200));
   }
 }

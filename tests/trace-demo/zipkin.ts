@@ -7,7 +7,8 @@ import { existsSync, mkdirSync, renameSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Child } from "../e2e/server-process.ts";
-import { cache, PartError, untilAnswered } from "./parts.ts";
+import { toolCache } from "../tool-cache.ts";
+import { PartError, untilAnswered } from "./parts.ts";
 
 const version = "3.6.1";
 const central = "https://repo1.maven.org/maven2/io/zipkin/zipkin-server";
@@ -15,7 +16,7 @@ const central = "https://repo1.maven.org/maven2/io/zipkin/zipkin-server";
 export async function zipkinJar(): Promise<string> {
   const named = process.env["CODEQ_ZIPKIN_JAR"] ?? "";
   if (named !== "") return named;
-  const kept = join(cache, `zipkin-${version}.jar`);
+  const kept = join(toolCache, `zipkin-${version}.jar`);
   if (existsSync(kept)) return kept;
   console.log(`downloading Zipkin ${version} from Maven Central (135 MB), once`);
   const url = `${central}/${version}/zipkin-server-${version}-exec.jar`;
@@ -23,7 +24,7 @@ export async function zipkinJar(): Promise<string> {
   if (!answer.ok || answer.body === null) {
     throw new PartError(`Maven Central answered ${answer.status} for ${url}`);
   }
-  mkdirSync(cache, { recursive: true });
+  mkdirSync(toolCache, { recursive: true });
   const unfinished = `${kept}.${process.pid}`;
   await writeFile(unfinished, answer.body);
   renameSync(unfinished, kept);
