@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { echoingComments } from "./echoing-comments.ts";
 import { plainWords } from "./plain-words.ts";
 import {
   fileName,
@@ -250,4 +251,22 @@ test("codeOf: blanks comments, strings and patterns, and keeps code and lines", 
   assert.equal(code.length, text.length);
   assert.equal(code.split("\n").length, 3);
   assert.equal(code.replace(/\s+/g, " "), `a( ); d( , ${slot} ); i = 1 / j / k;`);
+});
+
+test("echoingComments: a comment has words that the next line of code does not have", () => {
+  const path = `${server}/broker/broker.ts`;
+  for (const text of [
+    "  // Close all connections.\n  server.closeAllConnections();",
+    "  // The queue is closed.\n  this.#queue.close();",
+  ]) {
+    offends(echoingComments, path, text);
+  }
+  for (const text of [
+    "  // A slow reader would hold up the end.\n  server.closeAllConnections();",
+    "  // Close all connections,\n  // since a slow reader would hold up the end.\n  server.closeAllConnections();",
+    "  // Closed.\n  this.close();",
+  ]) {
+    passes(echoingComments, path, text);
+  }
+  passes(echoingComments, "docs/x.md", "// close it\nclose()");
 });

@@ -3,6 +3,7 @@
  * looks for are put together from parts, so that this folder passes its own rules.
  */
 import { posix } from "node:path";
+import { echoingComments } from "./echoing-comments.ts";
 import { plainWords } from "./plain-words.ts";
 import {
   codeOf,
@@ -290,4 +291,5 @@ export const rules: Readonly<Record<string, Rule>> = {
   unfinished,
   machineTraces,
   plainWords,
+  echoingComments,
 };

@@ -5,6 +5,7 @@
 import { create, put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { apiKeyKey, apiKeyUseKey } from "./keys.ts";
+import { parseRecord } from "./parse-record.ts";
 import type { RecordWrite } from "./store.ts";
 
 declare const brand: unique symbol;
@@ -60,13 +61,7 @@ export function encodeApiKey(key: ApiKey): string {
 }
 
 export function decodeApiKey(text: string): ApiKey | undefined {
-  let row: unknown;
-  try {
-    row = JSON.parse(text);
-  } catch {
-    // Not JSON: the caller hears that it does not decode.
-    return undefined;
-  }
+  const row = parseRecord(text);
   if (!isRow(row)) return undefined;
   const [id, tenantId, name, hash, scopes, eventTypes, role, createdMs, createdBy, expires] = row;
   return {

@@ -5,6 +5,7 @@
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { auditOfPrefix, auditPrefix, newestFirst } from "./keys.ts";
+import { parseRecord } from "./parse-record.ts";
 import type { RecordWrite } from "./store.ts";
 
 export const auditOutcomes = ["ok", "refused", "failed"] as const;
@@ -69,13 +70,7 @@ function encodeAudit(record: AuditRecord): string {
 
 /** Undefined for what is no record. */
 export function decodeAudit(id: string, text: string): AuditRecord | undefined {
-  let row: unknown;
-  try {
-    row = JSON.parse(text);
-  } catch {
-    // Not JSON: the caller hears that it does not decode.
-    return undefined;
-  }
+  const row = parseRecord(text);
   if (!Array.isArray(row) || row.length !== textFields.length + 3) return undefined;
   const [atMs, lastMs, count, ...texts] = row as unknown[];
   if (![atMs, lastMs, count].every(Number.isSafeInteger)) return undefined;

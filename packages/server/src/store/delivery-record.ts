@@ -5,6 +5,7 @@
 import { put, remove } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
 import { deliveryKey, undeliveredKey, webhookKey } from "./keys.ts";
+import { parseRecord } from "./parse-record.ts";
 import type { RecordWrite } from "./store.ts";
 
 export interface DeliveryTry {
@@ -104,13 +105,7 @@ function encodeDelivery({ state, atMs, nextMs, why, total, tries }: DeliveryLog)
 
 /** Undefined for what is no record. */
 export function decodeDelivery(text: string): DeliveryLog | undefined {
-  let row: unknown;
-  try {
-    row = JSON.parse(text);
-  } catch {
-    // Not JSON: the caller hears that it does not decode.
-    return undefined;
-  }
+  const row = parseRecord(text);
   if (!isRow(row)) return undefined;
   const [state, atMs, nextMs, why, total, rows] = row;
   const tries = rows.map(([triedMs, status, durationMs, reason]) => {

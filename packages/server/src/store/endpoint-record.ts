@@ -2,6 +2,7 @@
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { endpointKey } from "./keys.ts";
+import { parseRecord } from "./parse-record.ts";
 import type { RecordWrite } from "./store.ts";
 
 export interface FailingEndpoint {
@@ -29,13 +30,7 @@ export function removalOfEndpoint(tenantId: TenantId, url: string): RecordWrite 
 
 /** Undefined for what is no record. */
 export function decodeEndpoint(url: string, text: string): FailingEndpoint | undefined {
-  let row: unknown;
-  try {
-    row = JSON.parse(text);
-  } catch {
-    // Not JSON: the caller hears that it does not decode.
-    return undefined;
-  }
+  const row = parseRecord(text);
   if (!Array.isArray(row) || row.length !== 3) return undefined;
   const [sinceMs, disabledMs, why] = row as unknown[];
   const isWhole = [sinceMs, disabledMs].every(Number.isSafeInteger) && typeof why === "string";

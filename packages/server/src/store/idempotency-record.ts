@@ -1,5 +1,6 @@
 /** The task of an idempotency key, as text: a JSON array, one position per field. */
 import type { IdempotencyEntry, TaskId } from "@codeq/queue";
+import { parseRecord } from "./parse-record.ts";
 
 export function encodeIdempotency(entry: IdempotencyEntry): string {
   return JSON.stringify([entry.taskId, entry.queue, entry.payloadHash]);
@@ -7,13 +8,7 @@ export function encodeIdempotency(entry: IdempotencyEntry): string {
 
 /** Undefined when it cannot be read. */
 export function decodeIdempotency(text: string): IdempotencyEntry | undefined {
-  let row: unknown;
-  try {
-    row = JSON.parse(text);
-  } catch {
-    // Not JSON: the caller hears that it does not decode.
-    return undefined;
-  }
+  const row = parseRecord(text);
   if (!Array.isArray(row) || row.length !== 3) return undefined;
   if (!row.every((cell) => typeof cell === "string")) return undefined;
   const [taskId, queue, payloadHash] = row as [TaskId, string, string];

@@ -5,6 +5,7 @@
 import { put, remove } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
 import { jobKey } from "./keys.ts";
+import { parseRecord } from "./parse-record.ts";
 import type { RecordText, RecordWrite } from "./store.ts";
 
 export type JobAction =
@@ -78,11 +79,6 @@ export function removalOfJob({ tenantId, id }: BulkJob): RecordWrite {
 
 /** Undefined for what is no record. */
 export function decodeJob(text: string): BulkJob | undefined {
-  try {
-    const job = JSON.parse(text) as BulkJob | null;
-    return typeof job?.id === "string" && typeof job.tenantId === "string" ? job : undefined;
-  } catch {
-    // Not JSON: the caller hears that it does not decode.
-    return undefined;
-  }
+  const job = parseRecord(text) as BulkJob | null | undefined;
+  return typeof job?.id === "string" && typeof job.tenantId === "string" ? job : undefined;
 }

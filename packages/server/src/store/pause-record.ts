@@ -2,6 +2,7 @@
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { pausedKey } from "./keys.ts";
+import { parseRecord } from "./parse-record.ts";
 import type { RecordWrite } from "./store.ts";
 
 export interface QueuePause {
@@ -32,13 +33,7 @@ function encodePause({ by, atMs, reason }: QueuePause): string {
 
 /** Undefined for what is no record. */
 export function decodePause(text: string): QueuePause | undefined {
-  let row: unknown;
-  try {
-    row = JSON.parse(text);
-  } catch {
-    // Not JSON: the caller hears that it does not decode.
-    return undefined;
-  }
+  const row = parseRecord(text);
   if (!Array.isArray(row) || row.length !== 3) return undefined;
   const [by, atMs, reason] = row as unknown[];
   const isWhole =

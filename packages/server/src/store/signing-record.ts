@@ -2,6 +2,7 @@
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { signingKey } from "./keys.ts";
+import { parseRecord } from "./parse-record.ts";
 import type { RecordWrite } from "./store.ts";
 
 export interface SigningSecret {
@@ -34,13 +35,7 @@ export function writeOfSigning(tenantId: TenantId, secrets: readonly SigningSecr
 
 /** Undefined for what is no record. */
 export function decodeSigning(text: string): readonly SigningSecret[] | undefined {
-  let rows: unknown;
-  try {
-    rows = JSON.parse(text);
-  } catch {
-    // Not JSON: the caller hears that it does not decode.
-    return undefined;
-  }
+  const rows = parseRecord(text);
   if (!Array.isArray(rows) || !rows.every(isRow)) return undefined;
   return rows.map(([id, secret, createdMs, createdBy, untilMs]) => {
     return { id, secret, createdMs, createdBy, untilMs: untilMs || undefined };

@@ -2,6 +2,7 @@
 import { create, put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { subscriptionKey, subscriptionTurnKey } from "./keys.ts";
+import { parseRecord } from "./parse-record.ts";
 import type { RecordWrite } from "./store.ts";
 
 declare const brand: unique symbol;
@@ -65,13 +66,7 @@ function encodeSubscription(subscription: Subscription): string {
 
 /** Undefined for what is no record. */
 export function decodeSubscription(text: string): Subscription | undefined {
-  let row: unknown;
-  try {
-    row = JSON.parse(text);
-  } catch {
-    // Not JSON: the caller hears that it does not decode.
-    return undefined;
-  }
+  const row = parseRecord(text);
   if (!isRow(row)) return undefined;
   const [id, tenantId, callbackUrl, eventTypes, mode, groupId, ...times] = row;
   const [minIntervalSeconds, createdMs, createdBy, expiresMs] = times;

@@ -2,6 +2,7 @@
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { topicKey } from "./keys.ts";
+import { parseRecord } from "./parse-record.ts";
 import type { QueueName, RecordWrite } from "./store.ts";
 
 export interface TopicPolicy {
@@ -65,13 +66,7 @@ export function decodeTopic(
   { name, tenantId }: { readonly name: string; readonly tenantId: TenantId },
   text: string,
 ): Topic | undefined {
-  let row: unknown;
-  try {
-    row = JSON.parse(text);
-  } catch {
-    // Not JSON: the caller hears that it does not decode.
-    return undefined;
-  }
+  const row = parseRecord(text);
   if (!isRow(row)) return undefined;
   const [priorityTiers, maxAttempts, deadLetterTopicRef, retentionSeconds, ...rest] = row;
   const [maxConsumers, version, createdMs, updatedMs] = rest;

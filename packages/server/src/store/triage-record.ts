@@ -2,6 +2,7 @@
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { triageKey } from "./keys.ts";
+import { parseRecord } from "./parse-record.ts";
 import type { RecordWrite } from "./store.ts";
 
 export const triageStates = ["resolved", "ignored", "snoozed"] as const;
@@ -31,13 +32,7 @@ export function removalOfTriage(tenantId: TenantId, group: string): RecordWrite 
 
 /** Undefined for what is no record. */
 export function decodeTriage(group: string, text: string): Triage | undefined {
-  let row: unknown;
-  try {
-    row = JSON.parse(text);
-  } catch {
-    // Not JSON: the caller hears that it does not decode.
-    return undefined;
-  }
+  const row = parseRecord(text);
   if (!Array.isArray(row) || row.length !== 5) return undefined;
   const [named, by, atMs, untilMs, reason] = row as unknown[];
   const state = triageStates.find((each) => each === named);
