@@ -88,7 +88,10 @@ export const steps = [
   folder("connections"),
   // That benchmarks run and what they print, not how fast anything is.
   { name: "bench", args: tests("tests/e2e/bench.test.ts"), isAlone: false },
-  folder("memory", { isAlone: true }),
+  folder("memory", {
+    args: tests("--test-concurrency=1", "tests/memory/*.test.ts"),
+    isAlone: true,
+  }),
 ];
 
 /**

@@ -8,12 +8,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SimRandom } from "@codeq/simulated";
+import { campaignLength } from "../campaign-length.ts";
 import { ApiClient, type Reply } from "../e2e/api-client.ts";
 import { type ServerProcess, startServer, temporaryDirectory } from "../e2e/server-process.ts";
 import { type CallbackPath, CallbackReceiver } from "./callback-receiver.ts";
 
 const seed = process.env["CODEQ_SEED"] ?? String(Date.now());
-const kills = 5;
+const kills = campaignLength({ short: 2, long: 5 });
 const tasksPerRound = 40;
 /** A callback that has not come to its end by then, with waits of a second, is lost. */
 const lostAfterMs = 30_000;
@@ -36,7 +37,7 @@ interface DeliveryLog {
   readonly tries: readonly { readonly status?: number }[];
 }
 
-test("callbacks and redeliveries survive kill -9", { timeout: 120_000 }, async (t) => {
+test("callbacks and redeliveries survive kill -9", async (t) => {
   const directory = temporaryDirectory();
   t.after(() => directory.dispose());
   await using receiver = await CallbackReceiver.start();

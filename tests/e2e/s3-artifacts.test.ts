@@ -13,7 +13,7 @@ import { type Options, type RunningServer, setup as setupServer } from "../contr
 import { S3Server, s3Binary } from "./s3-server.ts";
 
 const binary = s3Binary();
-const options = "missing" in binary ? { skip: binary.missing } : { timeout: 60_000 };
+const options = { skip: "missing" in binary && binary.missing };
 
 async function setup(t: TestContext): Promise<{ s3: S3Server; artifacts: S3Artifacts }> {
   const s3 = await S3Server.start("path" in binary ? binary.path : "");

@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { platform } from "node:os";
 import { test } from "node:test";
-import { startServer, temporaryDirectory } from "../../e2e/server-process.ts";
-import { attackCalled } from "./attacks.ts";
-import { Crowd } from "./crowd.ts";
-import { HealthyClient } from "./healthy-client.ts";
+import { attackCalled } from "../connections/hostile/attacks.ts";
+import { Crowd } from "../connections/hostile/crowd.ts";
+import { HealthyClient } from "../connections/hostile/healthy-client.ts";
+import { startServer, temporaryDirectory } from "../e2e/server-process.ts";
 
 const mebibyte = 1024 * 1024;
 /** A single body that was unpacked would be four times as much. */
