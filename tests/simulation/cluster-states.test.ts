@@ -1,7 +1,7 @@
 /** Bad states of a cluster: each is told, loses nothing, and ends when its cause is gone. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { MemoryKv, MemoryLogServer } from "@codeq/engine";
+import { FaultError, MemoryKv, MemoryLogServer } from "@codeq/engine";
 import type { TaskId } from "@codeq/queue";
 import { settle } from "@codeq/simulated";
 import type { Enqueued } from "../../packages/server/src/broker/verbs.ts";
@@ -71,6 +71,28 @@ test("log servers that are down: changes wait, and are made when the servers are
   await assertFound(world, [before, task.id]);
   await world.clock.advance(2000);
   for (const node of world.nodes) assert.equal(problemOf(node), "");
+});
+
+test("nodes that could not take over follow again when the leader is heard", async () => {
+  const { world, leader, followers } = await setup();
+  const [log] = world.logs as readonly [MemoryLogServer];
+  leader.pause();
+  let tries = 0;
+  // Records are read from any server, and where the log ends only from the one that leads it.
+  Object.defineProperty(log, "bounds", {
+    configurable: true,
+    get: () => {
+      tries += 1;
+      throw new FaultError("storage_failed", "the log servers do not answer");
+    },
+  });
+  await world.clock.advance(10_000);
+  assert.ok(tries > 1, "both have tried");
+  leader.goOn();
+  await world.clock.advance(3000);
+  const roles = followers.map(({ shards }) => shards[0]?.status.role);
+  assert.deepEqual(roles, ["following", "following"]);
+  for (const node of followers) assert.equal(problemOf(node), "");
 });
 
 async function during<T>(world: ClusterWorld, done: Promise<T>): Promise<T> {

@@ -215,6 +215,7 @@ export class Replica implements AsyncDisposable {
         if (this.#isOver(error)) return;
         // A log that does not answer says nothing of its leader.
         this.#heardMs = this.#parts.clock.monotonicMs();
+        this.#become("following");
         this.#tell(error.message);
         await this.#pause(this.#timing.pollMs);
       }
