@@ -1,14 +1,7 @@
-/** What the tests of clusters ask, and read in answers. */
-import type { Reply } from "../e2e/api-client.ts";
+/** What the tests of clusters ask. */
 import type { ThreeNodes } from "./three-nodes.ts";
 
 export type { ApiClient } from "../e2e/api-client.ts";
-
-/** The status of a result. */
-export function resultOf({ status, text }: Reply): string {
-  if (status !== 200) return `${status} ${text}`;
-  return (JSON.parse(text) as { result: { status: string } }).result.status;
-}
 
 /** A request to one node, as anybody. */
 export async function ask(

@@ -2,7 +2,7 @@
 
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer, type Server } from "node:net";
+import { connect, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { makeCertificate } from "@codeq/simulated";
@@ -43,6 +43,27 @@ export const operator: Readonly<Record<string, string>> = {
 };
 const portsEach = 3;
 
+/** What nodes have in common that use the ports from these on. */
+export function settingsOf(
+  firsts: readonly number[],
+  natsServer: string,
+): Readonly<Record<string, string>> {
+  const members = ["a", "b", "c"].map((id, at) => `${id}=127.0.0.1:${firsts[at]}`);
+  return {
+    CODEQ_ENV: "dev",
+    ...operator,
+    CODEQ_CLUSTER_MEMBERS: members.join(","),
+    CODEQ_CLUSTER_SECRET: secret,
+    CODEQ_CLUSTER_LOG_BYTES: String(1024 ** 3),
+    CODEQ_NATS_SERVER: natsServer,
+  };
+}
+
+/** Of the log servers of such nodes. */
+export function natsUrlsOf(firsts: readonly number[]): readonly string[] {
+  return firsts.map((port) => natsUrl(`127.0.0.1:${port + 1}`, natsPassword(secret)));
+}
+
 export class ThreeNodes implements AsyncDisposable {
   readonly ids: readonly string[] = ["a", "b", "c"];
   readonly servers: Map<string, ServerProcess> = new Map();
@@ -68,14 +89,8 @@ export class ThreeNodes implements AsyncDisposable {
   ): Promise<ThreeNodes> {
     const directory = await mkdtemp(join(tmpdir(), "codeq-cluster-"));
     const firsts = await freePortBlocks(3);
-    const list = ["a", "b", "c"].map((id, at) => `${id}=127.0.0.1:${firsts[at]}`).join(",");
     const cluster = new ThreeNodes(directory, firsts, {
-      CODEQ_ENV: "dev",
-      ...operator,
-      CODEQ_CLUSTER_MEMBERS: list,
-      CODEQ_CLUSTER_SECRET: secret,
-      CODEQ_CLUSTER_LOG_BYTES: String(1024 ** 3),
-      CODEQ_NATS_SERVER: natsServer,
+      ...settingsOf(firsts, natsServer),
       ...(tls ? await certificatesIn(directory) : {}),
       ...env,
     });
@@ -112,7 +127,7 @@ export class ThreeNodes implements AsyncDisposable {
 
   /** Gives up the records of a shard below a slot, as the leader would some time later. */
   async trim(shard: number, slot: number): Promise<void> {
-    const urls = this.#firsts.map((port) => natsUrl(`127.0.0.1:${port + 1}`, natsPassword(secret)));
+    const urls = natsUrlsOf(this.#firsts);
     await using servers = await NatsServers.connect({ urls, name: "test" });
     for (;;) {
       try {
@@ -157,6 +172,17 @@ export class ThreeNodes implements AsyncDisposable {
     await rm(this.#directory, { recursive: true, force: true, maxRetries: 3 });
   }
 
+  async isNatsUp(id: string): Promise<boolean> {
+    const port = (this.#firsts[this.ids.indexOf(id)] as number) + 1;
+    const socket = connect(port, "127.0.0.1");
+    const isUp = await once(socket, "connect").then(
+      () => true,
+      () => false,
+    );
+    socket.destroy();
+    return isUp;
+  }
+
   /** It is a process of its own, which a killed node leaves behind. */
   async killNats(id: string): Promise<void> {
     const path = join(this.#directory, id, "nats", "nats.pid");
@@ -188,7 +214,7 @@ async function certificatesIn(directory: string): Promise<Readonly<Record<string
 }
 
 /** The first of three ports in a row that nobody uses now. */
-async function freePortBlocks(count: number): Promise<number[]> {
+export async function freePortBlocks(count: number): Promise<number[]> {
   const held: Server[] = [];
   const blocks: number[] = [];
   while (blocks.length < count) {

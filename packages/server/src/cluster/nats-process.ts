@@ -1,11 +1,11 @@
 /**
  * The nats-server that belongs to a node. It is a process of its own: a crash of codeQ leaves it running,
  * and the next start finds it. When it ends by itself it is started again; when the node stops in order, it
- * is stopped, too.
+ * is stopped, too. Both hold for a server that an earlier process of the node has started.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, openSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { FaultError } from "@codeq/engine";
@@ -17,6 +17,7 @@ import { hostAndPort } from "./peers.ts";
 /** Older ones have mistakes in their consensus that matter here. */
 const versionMin: readonly number[] = [2, 14, 5];
 const startAgainMs = 1000;
+const askAgainMs = 20;
 
 export interface NatsProcessParts {
   readonly binary: string;
@@ -30,6 +31,7 @@ export class NatsProcess implements AsyncDisposable {
   readonly #configFile: string;
   #child: ChildProcess | undefined;
   #isStopping = false;
+  #cancelWatch: () => void = () => {};
 
   private constructor(parts: NatsProcessParts) {
     this.#parts = parts;
@@ -45,21 +47,27 @@ export class NatsProcess implements AsyncDisposable {
     const { clientAddress } = parts.config;
     if (await isTaken(clientAddress)) {
       parts.logger.info("a nats-server runs already; it is used", { address: clientAddress });
+      server.#watchEarlier();
     } else server.#spawn();
     return server;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isStopping = true;
+    this.#cancelWatch();
     const child = this.#child;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    if (child === undefined) {
+      await this.#stopEarlier();
+      return;
+    }
+    if (child.exitCode !== null || child.signalCode !== null) return;
     const ended = once(child, "exit");
     child.kill("SIGTERM");
     await ended;
   }
 
   #spawn(): void {
-    const { binary, config, logger, clock } = this.#parts;
+    const { binary, config, clock } = this.#parts;
     const output = openSync(join(config.directory, "nats.log"), "a");
     const child = spawn(binary, ["-c", this.#configFile], {
       detached: true,
@@ -71,13 +79,51 @@ export class NatsProcess implements AsyncDisposable {
     });
     child.once("exit", (code, signal) => {
       if (this.#isStopping) return;
-      const log = join(config.directory, "nats.log");
-      logger.error("nats-server has ended; it is started again", { code, signal, log });
-      clock.after(startAgainMs, () => {
-        if (!this.#isStopping) this.#spawn();
+      this.#tellEnd({ code, signal });
+      this.#cancelWatch = clock.after(startAgainMs, () => this.#spawn());
+    });
+  }
+
+  #tellEnd(how: Readonly<Record<string, unknown>>): void {
+    const log = join(this.#parts.config.directory, "nats.log");
+    this.#parts.logger.error("nats-server has ended; it is started again", { ...how, log });
+  }
+
+  /** The end of a process that is no child of this one is noticed by nobody answering. */
+  #watchEarlier(): void {
+    const { clock, config } = this.#parts;
+    this.#cancelWatch = clock.after(startAgainMs, () => {
+      void isTaken(config.clientAddress).then((isThere) => {
+        if (this.#isStopping) return;
+        if (isThere) {
+          this.#watchEarlier();
+          return;
+        }
+        this.#tellEnd({});
+        this.#spawn();
       });
     });
   }
+
+  async #stopEarlier(): Promise<void> {
+    const { clock, config } = this.#parts;
+    const pid = pidIn(config.directory);
+    if (pid === undefined || !(await isTaken(config.clientAddress))) return;
+    try {
+      process.kill(pid, "SIGTERM");
+    } catch {
+      // It has ended meanwhile.
+    }
+    while (await isTaken(config.clientAddress)) {
+      await new Promise<void>((resolve) => void clock.after(askAgainMs, resolve));
+    }
+  }
+}
+
+/** Of a nats-server that runs with this directory; undefined when none was started. */
+function pidIn(directory: string): number | undefined {
+  const path = join(directory, "nats.pid");
+  return existsSync(path) ? Number(readFileSync(path, "utf8")) : undefined;
 }
 
 function assertVersion(binary: string): void {
