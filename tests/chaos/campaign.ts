@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { SimRandom } from "@codeq/simulated";
-import { type Field, faults } from "./faults.ts";
+import { type Field, strike } from "./faults.ts";
 import { Fleet, nodeNames } from "./fleet.ts";
 import { Ledger, type Shown } from "./ledger.ts";
 import { ask, Load } from "./load.ts";
@@ -17,13 +17,17 @@ import { differences } from "./replicas.ts";
 export interface CampaignOptions {
   readonly network: Network;
   readonly natsServer: string;
-  readonly seconds: number;
   readonly seed: string;
-  /** Only faults whose names have this in them. */
-  readonly only: string;
+  readonly faults: FaultPlan;
   readonly nodeArgs: readonly string[];
   readonly onLine: (line: string) => void;
 }
+
+export type FaultPlan =
+  /** Drawn from these for some time, each for a time that is drawn. */
+  | { readonly kind: "drawn"; readonly names: readonly string[]; readonly seconds: number }
+  /** One after the other, each until work goes on in spite of it. */
+  | { readonly kind: "listed"; readonly names: readonly string[] };
 
 export interface CampaignReport {
   readonly shards: number;
@@ -106,10 +110,7 @@ class Campaign {
       isOrderKnown: shards === 1,
       draw: (below) => random.int(below),
     });
-    const endMs = performance.now() + this.#options.seconds * 1000;
-    let isCalm = await this.#calm("the start");
-    const names = this.#faultNames();
-    while (isCalm && performance.now() < endMs) isCalm = await this.#strike(random.pick(names));
+    const isCalm = (await this.#calm("the start")) && (await this.#strikeAll());
     if (!isCalm) load.giveUp();
     await load.stopProducing();
     if (isCalm) await this.#allDone();
@@ -118,26 +119,41 @@ class Campaign {
     if (isCalm) await this.#compare();
   }
 
-  #faultNames(): string[] {
-    return Object.keys(faults).filter((name) => name.includes(this.#options.only));
+  /** Whether the cluster came back after each. */
+  async #strikeAll(): Promise<boolean> {
+    const { faults: plan } = this.#options;
+    const { random } = this.#parts;
+    if (plan.kind === "listed") {
+      for (const name of plan.names) {
+        if (!(await this.#strike(name, () => this.#calm(`${name}, while it lasts`)))) return false;
+        for (const node of nodeNames) await this.#isReady(node);
+      }
+      return true;
+    }
+    const endMs = performance.now() + plan.seconds * 1000;
+    while (performance.now() < endMs) {
+      const last = (): Promise<void> => pause(random.int(faultMsMax));
+      if (!(await this.#strike(random.pick(plan.names), last))) return false;
+    }
+    return true;
   }
 
-  async #strike(name: string): Promise<boolean> {
+  /** `last` resolves when the fault has lasted long enough. */
+  async #strike(name: string, last: () => Promise<unknown>): Promise<boolean> {
     const { fleet, random } = this.#parts;
     const { network, onLine } = this.#options;
     const before = this.ledger.tasks.size;
     const field: Field = {
       fleet,
-      network,
       pick: (from) => random.pick(from),
       leader: () => this.#leader(),
       isReady: (node) => this.#isReady(node),
       problem: (text) => this.ledger.problems.push(text),
     };
     const watch = this.#watchPauses();
-    await faults[name]?.(field);
-    await pause(random.int(faultMsMax));
-    network.heal();
+    await strike(name, field, network.ways);
+    await last();
+    network.ways?.heal();
     await fleet.heal();
     const isCalm = await this.#calm(name);
     const pauseMs = Math.round(watch());

@@ -1,10 +1,9 @@
 /** What happens to the machines of a campaign. Everything but what a fault ends itself is healed after it. */
 import { type Fleet, logNames, nodeNames } from "./fleet.ts";
-import type { Network } from "./network.ts";
+import type { Ways } from "./network.ts";
 
 export interface Field {
   readonly fleet: Fleet;
-  readonly network: Network;
   readonly pick: <T>(from: readonly T[]) => T;
   /** The node that leads the first shard, or any when nobody knows. */
   readonly leader: () => Promise<string>;
@@ -14,12 +13,13 @@ export interface Field {
 }
 
 type Fault = (field: Field) => void | Promise<void>;
+type NetworkFault = (field: Field & { readonly ways: Ways }) => void | Promise<void>;
 
 const slowKilobits = 256;
 const lostShare = 0.2;
 const all = [...nodeNames, ...logNames];
 
-export const faults: Readonly<Record<string, Fault>> = {
+const processFaults: Readonly<Record<string, Fault>> = {
   "kill the leader": async ({ fleet, leader }) => fleet.kill(await leader()),
   "kill a node": ({ fleet, pick }) => fleet.kill(pick(nodeNames)),
   "kill a log server": ({ fleet, pick }) => fleet.kill(pick(logNames)),
@@ -52,39 +52,51 @@ export const faults: Readonly<Record<string, Fault>> = {
       await isReady(node);
     }
   },
-  "cut the leader off from the log servers": async ({ network, leader }) => {
+};
+
+const networkFaults: Readonly<Record<string, NetworkFault>> = {
+  "cut the leader off from the log servers": async ({ ways, leader }) => {
     const node = await leader();
-    for (const log of logNames) network.cut(node, log);
+    for (const log of logNames) ways.cut(node, log);
   },
-  "cut the leader off with one log server": async ({ network, leader, pick }) => {
+  "cut the leader off with one log server": async ({ ways, leader, pick }) => {
     const inside = [await leader(), pick(logNames)];
     const outside = all.filter((name) => !inside.includes(name));
-    for (const one of inside) for (const other of outside) network.cut(one, other);
+    for (const one of inside) for (const other of outside) ways.cut(one, other);
   },
-  "cut a log server off": ({ network, pick }) => {
+  "cut a log server off": ({ ways, pick }) => {
     const log = pick(logNames);
-    for (const other of all) if (other !== log) network.cut(log, other);
+    for (const other of all) if (other !== log) ways.cut(log, other);
   },
-  "cut the nodes off from each other": ({ network }) => {
+  "cut the nodes off from each other": ({ ways }) => {
     for (const [at, node] of nodeNames.entries()) {
-      for (const other of nodeNames.slice(at + 1)) network.cut(node, other);
+      for (const other of nodeNames.slice(at + 1)) ways.cut(node, other);
     }
   },
-  "the leader does not hear the log servers": async ({ network, leader }) => {
+  "the leader does not hear the log servers": async ({ ways, leader }) => {
     const node = await leader();
-    for (const log of logNames) network.cutOneWay(node, log);
+    for (const log of logNames) ways.cutOneWay(node, log);
   },
-  "the log servers do not hear the leader": async ({ network, leader }) => {
+  "the log servers do not hear the leader": async ({ ways, leader }) => {
     const node = await leader();
-    for (const log of logNames) network.cutOneWay(log, node);
+    for (const log of logNames) ways.cutOneWay(log, node);
   },
-  "a log server does not hear the others": ({ network, pick }) => {
+  "a log server does not hear the others": ({ ways, pick }) => {
     const log = pick(logNames);
-    for (const other of logNames) if (other !== log) network.cutOneWay(log, other);
+    for (const other of logNames) if (other !== log) ways.cutOneWay(log, other);
   },
-  "slow down the leader": async ({ network, leader }) => network.slow(await leader(), slowKilobits),
-  "slow down a log server": ({ network, pick }) => network.slow(pick(logNames), slowKilobits),
-  "the leader loses packets": async ({ network, leader }) =>
-    network.lose(await leader(), lostShare),
-  "a log server loses packets": ({ network, pick }) => network.lose(pick(logNames), lostShare),
+  "slow down the leader": async ({ ways, leader }) => ways.slow(await leader(), slowKilobits),
+  "slow down a log server": ({ ways, pick }) => ways.slow(pick(logNames), slowKilobits),
+  "the leader loses packets": async ({ ways, leader }) => ways.lose(await leader(), lostShare),
+  "a log server loses packets": ({ ways, pick }) => ways.lose(pick(logNames), lostShare),
 };
+
+/** Of all faults, or of those that leave the network alone. */
+export function faultNames({ withNetwork }: { readonly withNetwork: boolean }): string[] {
+  return [...Object.keys(processFaults), ...(withNetwork ? Object.keys(networkFaults) : [])];
+}
+
+export async function strike(name: string, field: Field, ways: Ways | undefined): Promise<void> {
+  await processFaults[name]?.(field);
+  if (ways !== undefined) await networkFaults[name]?.({ ...field, ways });
+}

@@ -1,7 +1,7 @@
 /**
- * A network of its own for a campaign: every machine is a network namespace with one address. A bridge joins
- * them in one more namespace, in which the campaign itself runs. Ways between machines can be cut in one
- * direction or both, and be made slow.
+ * The network of a campaign. In one of its own, every machine is a network namespace with one address, and a bridge
+ * joins them in one more namespace, in which the campaign itself runs: ways between machines can be cut in one
+ * direction or both, and be made slow. On loopback every machine has an address, and nothing can be cut.
  */
 import { spawnSync } from "node:child_process";
 
@@ -14,7 +14,29 @@ export interface Machine {
 const prefix = "10.77.7";
 const hubAddress = `${prefix}.254`;
 
-export class Network {
+/** Where the machines of a campaign are, and how programs are run on them. */
+export interface Network {
+  machine(name: string): { readonly address: string };
+  /** What runs a program on a machine. */
+  inside(name: string): readonly string[];
+  /** Undefined where nothing can be cut. */
+  readonly ways: Ways | undefined;
+}
+
+/** The ways between machines. */
+export interface Ways {
+  /** `deaf` hears nothing of `silent` any more, while the other direction works. */
+  cutOneWay(deaf: string, silent: string): void;
+  cut(one: string, other: string): void;
+  /** What the machine sends leaves at this rate, so that it queues up. */
+  slow(name: string, kilobits: number): void;
+  /** The machine loses this share of the packets that it is sent. */
+  lose(name: string, share: number): void;
+  /** All ways are as they were. */
+  heal(): void;
+}
+
+export class NamespaceNetwork implements Network, Ways {
   readonly machines: readonly Machine[];
   readonly #hub: string;
 
@@ -63,12 +85,14 @@ export class Network {
     return this.machines.find((machine) => machine.name === name) as Machine;
   }
 
-  /** What runs a program on a machine. */
   inside(name: string): readonly string[] {
     return ["ip", "netns", "exec", this.machine(name).namespace];
   }
 
-  /** `deaf` hears nothing of `silent` any more, while the other direction works. */
+  get ways(): Ways {
+    return this;
+  }
+
   cutOneWay(deaf: string, silent: string): void {
     this.#on(deaf, filter(this.machine(silent).address));
   }
@@ -78,19 +102,16 @@ export class Network {
     this.cutOneWay(other, one);
   }
 
-  /** What the machine sends leaves at this rate, so that it queues up. */
   slow(name: string, kilobits: number): void {
     const rate = ["tbf", "rate", `${kilobits}kbit`, "burst", "16kb", "latency", "400ms"];
     this.#on(name, ["tc", "qdisc", "replace", "dev", "eth0", "root", ...rate]);
   }
 
-  /** The machine loses this share of the packets that it is sent. */
   lose(name: string, share: number): void {
     const some = ["-m", "statistic", "--mode", "random", "--probability", String(share)];
     this.#on(name, ["iptables", "-A", "INPUT", ...some, "-j", "DROP"]);
   }
 
-  /** All ways are as they were. */
   heal(): void {
     for (const { name, namespace } of this.machines) {
       this.#on(name, ["iptables", "-F", "INPUT"]);
@@ -112,6 +133,26 @@ export class Network {
     must(["-n", namespace, "address", "add", `${address}/24`, "dev", "eth0"]);
     must(["-n", namespace, "link", "set", "eth0", "up"]);
     must(["-n", namespace, "link", "set", "lo", "up"]);
+  }
+}
+
+/** Linux takes every address below 127 for its own. Campaigns beside this one have other numbers. */
+export class LoopbackNetwork implements Network {
+  readonly ways = undefined;
+  readonly #prefix: string;
+  readonly #names: readonly string[];
+
+  constructor(names: readonly string[]) {
+    this.#names = names;
+    this.#prefix = `127.${64 + (process.pid % 64)}.${(process.pid >> 6) % 256}`;
+  }
+
+  machine(name: string): { readonly address: string } {
+    return { address: `${this.#prefix}.${this.#names.indexOf(name) + 1}` };
+  }
+
+  inside(): readonly string[] {
+    return [];
   }
 }
 

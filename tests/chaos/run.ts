@@ -2,45 +2,55 @@
 import { spawnSync } from "node:child_process";
 import { parseArgs } from "node:util";
 import { natsBinary } from "../cluster/nats-binary.ts";
-import { type CampaignReport, campaign } from "./campaign.ts";
-import { faults } from "./faults.ts";
+import { type CampaignReport, campaign, type FaultPlan } from "./campaign.ts";
+import { faultNames } from "./faults.ts";
 import { logNames, nodeNames } from "./fleet.ts";
-import { Network } from "./network.ts";
+import { LoopbackNetwork, NamespaceNetwork, type Network } from "./network.ts";
 
 const usage = `npm run chaos -- [options]
   --seconds S       how long faults go on (600)
   --seed TEXT       repeats the choices of a run (drawn from the time unless given)
   --only TEXT       only faults with this in their names
+  --list A,B        these faults, one after the other and each until work goes on, instead of --seconds
+  --loopback        without a network of its own, and so without faults of the network
   --no-compare      breaks the log on purpose: the campaign has to notice
   --help            this text
-Needs Linux and the right to make network namespaces. Ends with 1 when something was lost, done twice or differs.
-Faults: ${Object.keys(faults).join(", ")}.`;
+Needs Linux and, but for --loopback, the right to make network namespaces. Ends with 1 when something was lost, done
+twice or differs.
+Faults: ${faultNames({ withNetwork: true }).join(", ")}.`;
 
 const { values } = parseArgs({
   options: {
     seconds: { type: "string", default: "600" },
     seed: { type: "string", default: String(Math.floor(performance.timeOrigin) % 1_000_000_000) },
     only: { type: "string", default: "" },
+    list: { type: "string" },
     "no-compare": { type: "boolean", default: false },
+    loopback: { type: "boolean", default: false },
     /** The namespace in which this process was started, by itself. */
     inside: { type: "string" },
     help: { type: "boolean" },
   },
 });
 
+const machines = [...nodeNames, ...logNames];
+
 if (values.help === true) console.log(usage);
+else if (values.loopback) process.exitCode = await run(new LoopbackNetwork(machines));
 else if (values.inside === undefined) process.exitCode = outside();
-else process.exitCode = await inside(values.inside);
+else process.exitCode = await run(new NamespaceNetwork(values.inside, machines));
 
 /** Makes the network, and runs this program again in the middle of it. */
 function outside(): number {
-  const missing = Network.missing();
+  const missing = NamespaceNetwork.missing();
   if (missing !== undefined) {
-    console.error(`${missing}. Run the campaign as root on Linux, with iproute2 and iptables.`);
+    console.error(
+      `${missing}. Run the campaign as root on Linux, with iproute2 and iptables, or with --loopback.`,
+    );
     return 2;
   }
   const hub = `codeq-${process.pid}`;
-  const network = new Network(hub, [...nodeNames, ...logNames]);
+  const network = new NamespaceNetwork(hub, machines);
   try {
     network.make();
     const [program = "", ...args] = [...network.middle, process.execPath, ...process.execArgv];
@@ -54,7 +64,7 @@ function outside(): number {
   }
 }
 
-async function inside(hub: string): Promise<number> {
+async function run(network: Network): Promise<number> {
   const nats = natsBinary();
   if ("missing" in nats) {
     console.error(nats.missing);
@@ -63,11 +73,10 @@ async function inside(hub: string): Promise<number> {
   const { seed } = values;
   const plant = new URL("./without-compare.ts", import.meta.url).href;
   const report = await campaign({
-    network: new Network(hub, [...nodeNames, ...logNames]),
+    network,
     natsServer: nats.path,
-    seconds: Number(values.seconds),
     seed,
-    only: values.only,
+    faults: faultPlan(faultNames({ withNetwork: network.ways !== undefined })),
     nodeArgs: values["no-compare"] ? ["--import", plant] : [],
     onLine: (line) => console.log(line),
   });
@@ -76,6 +85,17 @@ async function inside(hub: string): Promise<number> {
   if (report.kept === undefined) console.log(`sound; the seed was ${seed}`);
   else console.log(`not sound; the seed was ${seed}, data and logs are in ${report.kept}`);
   return report.problems.length === 0 ? 0 : 1;
+}
+
+function faultPlan(all: readonly string[]): FaultPlan {
+  if (values.list === undefined) {
+    const names = all.filter((name) => name.includes(values.only));
+    return { kind: "drawn", names, seconds: Number(values.seconds) };
+  }
+  const names = values.list.split(",");
+  const unknown = names.find((name) => !all.includes(name));
+  if (unknown !== undefined) throw new Error(`there is no fault called "${unknown}"`);
+  return { kind: "listed", names };
 }
 
 function table({ shards, acknowledged, completions, repeated, struck }: CampaignReport): string[] {

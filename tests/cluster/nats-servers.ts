@@ -10,7 +10,7 @@ import { connect } from "@nats-io/transport-node";
 import { natsConfigText, natsUrl } from "../../packages/server/src/cluster/nats-config.ts";
 
 const password = "of the tests";
-const storeBytesMax = 1024 ** 3;
+const storeBytesMax = 4 * 1024 ** 3;
 
 export class NatsServersOfTest implements AsyncDisposable {
   readonly urls: readonly string[];

@@ -1,0 +1,70 @@
+/** What a node says about log servers that somebody else runs: each problem is named, with what to do. */
+import { test } from "node:test";
+import { ApiClient } from "../e2e/api-client.ts";
+import { type ServerProcess, startServer, temporaryDirectory } from "../e2e/server-process.ts";
+import { natsBinary } from "./nats-binary.ts";
+import { NatsServersOfTest } from "./nats-servers.ts";
+import { type ClusterJson, freePortBlocks, operator } from "./three-nodes.ts";
+
+const binary = natsBinary();
+const skip = "missing" in binary && binary.missing;
+const path = "path" in binary ? binary.path : "";
+
+/** A cluster of one node. */
+async function startNode(
+  dataDir: string,
+  natsUrls: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<ServerProcess> {
+  const [port] = await freePortBlocks(1);
+  return await startServer({
+    dataDir,
+    env: {
+      CODEQ_ENV: "dev",
+      ...operator,
+      CODEQ_CLUSTER_MEMBERS: `a=127.0.0.1:${port}`,
+      CODEQ_NODE_ID: "a",
+      CODEQ_CLUSTER_SECRET: "the secret of a cluster of one node",
+      CODEQ_CLUSTER_LOG_BYTES: String(1024 ** 3),
+      CODEQ_NATS_URLS: natsUrls.join(","),
+      ...env,
+    },
+  });
+}
+
+/** Resolves when the shard has this problem, as an operator sees it. */
+async function untilProblem(server: ServerProcess, problem: RegExp): Promise<void> {
+  const client = new ApiClient(server.port);
+  for (;;) {
+    const { shards } = JSON.parse((await client.get("/cluster")).text) as ClusterJson;
+    if (problem.test(shards[0]?.problem ?? "")) break;
+  }
+  client.close();
+}
+
+test("a node names what is wrong with its log servers", { skip }, async (t) => {
+  await using servers = await NatsServersOfTest.start(path, 1);
+  const directory = temporaryDirectory();
+  t.after(() => directory.dispose());
+  const early = await startNode(directory.path, servers.urls);
+  t.after(() => early.kill());
+  // Whether they sync every append cannot be asked, so that every start says it.
+  await early.anyLine((line) =>
+    /sync_interval: always.*lost when all of them lose power/.test(line),
+  );
+  await untilProblem(early, /nobody has made its log yet.*clusterBootstrap: true/);
+  await early.stop();
+  const bootstrap = { CODEQ_CLUSTER_BOOTSTRAP: "true" };
+  const server = await startNode(directory.path, servers.urls, bootstrap);
+  t.after(() => server.kill());
+  const client = new ApiClient(server.port);
+  t.after(() => client.close());
+  while ((await client.create({ command: "work", payload: {} })).status !== 202);
+  await servers.removeStream("codeq-shard-0");
+  await untilProblem(server, /codeq-shard-0 is gone.*keeps its data.*Restore the stream/);
+  await server.kill();
+  // A log that is created anew would not fit the data of the node.
+  const again = await startNode(directory.path, servers.urls, bootstrap);
+  t.after(() => again.kill());
+  await untilProblem(again, /codeq-shard-0 is gone.*not created anew.*Restore the stream/);
+});
