@@ -1,9 +1,13 @@
 /** How much CPU processes have used, as the Linux kernel counts it. */
-import type { ChildProcess } from "node:child_process";
 import { readdir, readFile } from "node:fs/promises";
 
 /** Of the counters, on every common build of the kernel. */
 const ticksPerSecond = 100;
+
+/** One of this machine. */
+export interface Process {
+  readonly pid?: number | undefined;
+}
 
 export interface CpuTime {
   readonly seconds: number;
@@ -13,7 +17,7 @@ export interface CpuTime {
   readonly threads: ReadonlyMap<string, number>;
 }
 
-export async function cpuOf({ pid }: ChildProcess): Promise<CpuTime> {
+export async function cpuOf({ pid }: Process): Promise<CpuTime> {
   return {
     seconds: await ticksOf(`/proc/${pid}/stat`),
     mainSeconds: await ticksOf(`/proc/${pid}/task/${pid}/stat`),

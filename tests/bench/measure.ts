@@ -1,7 +1,7 @@
 /** Runs a load in a process of its own and takes the CPU time of both sides while it counts. */
 import type { ChildProcess } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type CpuTime, cpuOf, machineBusySeconds } from "./cpu-time.ts";
+import { type CpuTime, cpuOf, machineBusySeconds, type Process } from "./cpu-time.ts";
 import { median } from "./figures.ts";
 import type { LatencyName, LoadReport } from "./load.ts";
 import { type LoadProcess, type LoadProgram, startLoad } from "./load-process.ts";
@@ -14,6 +14,8 @@ export interface Measurement {
   /** What the load does; of several, each in a process of its own. */
   readonly load: object | readonly object[];
   readonly server: ChildProcess;
+  /** Processes that work with the server, by what they are. */
+  readonly beside?: Readonly<Record<string, readonly Process[]>>;
   readonly warmUpSeconds: number;
   readonly seconds: number;
   /** The port of our own server, which tells what goes on inside of it. */
@@ -41,7 +43,9 @@ export interface Measured extends LoadReport {
   readonly client: Side;
   /** Of the server, besides its main thread. */
   readonly threads: readonly ThreadShare[];
-  /** CPUs that were kept busy by neither of the two. */
+  /** CPU time of processes beside the server, in microseconds a cycle. */
+  readonly beside: Readonly<Record<string, number>>;
+  /** CPUs that were kept busy by none of them. */
   readonly otherCpus: number;
   /** Per cycle. */
   readonly inside: Partial<Inside>;
@@ -52,7 +56,11 @@ export async function measure(workspace: Workspace, what: Measurement): Promise<
   const given: readonly object[] = Array.isArray(what.load) ? what.load : [what.load];
   const loads = given.map((each) => startLoad(workspace, what.program, each));
   const [load] = loads as [LoadProcess];
-  const sides = [child, ...loads.map((each) => each.child)];
+  const sides = {
+    server: [child],
+    client: loads.map((each) => each.child),
+    beside: Object.entries(what.beside ?? {}),
+  };
   const anyEnded = Promise.race(loads.map(({ ended }) => ended));
   await Promise.all(loads.map((each) => each.hear()));
   await Promise.race([sleep(what.warmUpSeconds * 1000), anyEnded]);
@@ -118,23 +126,38 @@ export function perCycle(
   return Object.fromEntries(shares) as Partial<Inside>;
 }
 
+interface Sides {
+  readonly server: readonly Process[];
+  readonly client: readonly Process[];
+  readonly beside: readonly (readonly [string, readonly Process[]])[];
+}
+
 interface Sample {
   readonly atMs: number;
   readonly machineSeconds: number;
-  readonly processes: readonly CpuTime[];
+  readonly server: readonly CpuTime[];
+  readonly client: readonly CpuTime[];
+  readonly beside: ReadonlyMap<string, readonly CpuTime[]>;
 }
 
-async function sample(sides: readonly ChildProcess[]): Promise<Sample> {
+async function sample({ server, client, beside }: Sides): Promise<Sample> {
   const atMs = performance.now();
   const machineSeconds = await machineBusySeconds();
-  return { atMs, machineSeconds, processes: await Promise.all(sides.map(cpuOf)) };
+  const timesOf = (some: readonly Process[]): Promise<CpuTime[]> => Promise.all(some.map(cpuOf));
+  const groups = beside.map(async ([name, some]) => [name, await timesOf(some)] as const);
+  return {
+    atMs,
+    machineSeconds,
+    server: await timesOf(server),
+    client: await timesOf(client),
+    beside: new Map(await Promise.all(groups)),
+  };
 }
 
-function summary(report: LoadReport, before: Sample, after: Sample): Omit<Measured, "inside"> {
-  const seconds = (after.atMs - before.atMs) / 1000;
-  const cycles = report.finished * (seconds / report.seconds);
-  const used = before.processes.map((first, index): CpuTime => {
-    const last = after.processes[index];
+/** What was used between two samples, process by process. */
+function usedOf(before: readonly CpuTime[] = [], after: readonly CpuTime[] = []): CpuTime[] {
+  return before.map((first, index) => {
+    const last = after[index];
     if (last === undefined) throw new Error("a process is missing");
     return {
       seconds: last.seconds - first.seconds,
@@ -144,22 +167,36 @@ function summary(report: LoadReport, before: Sample, after: Sample): Omit<Measur
       ),
     };
   });
+}
+
+function summary(report: LoadReport, before: Sample, after: Sample): Omit<Measured, "inside"> {
+  const seconds = (after.atMs - before.atMs) / 1000;
+  const cycles = report.finished * (seconds / report.seconds);
+  const server = usedOf(before.server, after.server);
+  const client = usedOf(before.client, after.client);
+  const beside = [...before.beside].map(
+    ([name, first]) => [name, usedOf(first, after.beside.get(name))] as const,
+  );
+  const all = [...server, ...client, ...beside.flatMap(([, some]) => some)];
+  const usPerCycle = (some: readonly CpuTime[]): number =>
+    (totalSeconds(some) / Math.max(cycles, 1)) * 1e6;
   // The busiest one is the one that may be full.
   const side = (processes: readonly CpuTime[]): Side => ({
-    usPerCycle: (totalSeconds(processes) / Math.max(cycles, 1)) * 1e6,
+    usPerCycle: usPerCycle(processes),
     mainShare: Math.max(...processes.map(({ mainSeconds }) => mainSeconds)) / seconds,
   });
   const machine = after.machineSeconds - before.machineSeconds;
   return {
     ...report,
     cyclesPerSecond: report.finished / report.seconds,
-    server: side(used.slice(0, 1)),
-    client: side(used.slice(1)),
-    threads: [...(used[0]?.threads ?? [])].map(([name, spent]) => ({
+    server: side(server),
+    client: side(client),
+    beside: Object.fromEntries(beside.map(([name, some]) => [name, usPerCycle(some)])),
+    threads: [...(server[0]?.threads ?? [])].map(([name, spent]) => ({
       name,
       share: spent / seconds,
     })),
-    otherCpus: Math.max(0, machine - totalSeconds(used)) / seconds,
+    otherCpus: Math.max(0, machine - totalSeconds(all)) / seconds,
   };
 }
 

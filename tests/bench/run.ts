@@ -3,6 +3,7 @@
  * a file beside this one that is added to the table below.
  */
 import { accessBench, accessHelp } from "./access-bench.ts";
+import { clusterBench, clusterHelp } from "./cluster-bench.ts";
 import { consoleBench, consoleHelp } from "./console-bench.ts";
 import { engineBench, engineHelp } from "./engine-bench.ts";
 import { fairnessBench, fairnessHelp } from "./fairness-bench.ts";
@@ -25,6 +26,7 @@ interface Subject {
 
 const subjects: Record<string, Subject> = {
   access: { help: accessHelp, run: accessBench },
+  cluster: { help: clusterHelp, run: clusterBench },
   console: { help: consoleHelp, run: consoleBench },
   engine: { help: engineHelp, run: engineBench },
   fairness: { help: fairnessHelp, run: fairnessBench },
