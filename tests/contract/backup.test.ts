@@ -8,6 +8,7 @@ import { Readable } from "node:stream";
 import test, { type TestContext } from "node:test";
 import { positionsIn, receiveBackup } from "../../packages/server/src/store/receive-backup.ts";
 import { restoreBackup, verifyBackup } from "../../packages/server/src/store/restore-backup.ts";
+import { beginRestore, endRestore } from "../../packages/server/src/store/unfinished-restore.ts";
 import { type Reply, type RunningServer, setup, World } from "./setup.ts";
 
 const end = Number.MAX_SAFE_INTEGER;
@@ -27,8 +28,12 @@ async function prepared(t: TestContext): Promise<{ server: RunningServer; backup
 const backup = (server: RunningServer, body: unknown): Promise<Reply> =>
   server.post("/admin/backups", body, "operator");
 
-async function opened(t: TestContext, directory: string): Promise<RunningServer> {
-  const world = new World({ storage: "files" });
+async function opened(
+  t: TestContext,
+  directory: string,
+  settings: { readonly backupDir?: string } = {},
+): Promise<RunningServer> {
+  const world = new World({ storage: "files", settings });
   world.directory = directory;
   const server = await world.start();
   t.after(() => server.stop());
@@ -201,4 +206,74 @@ test("a name that leads elsewhere is refused", async (t) => {
     assert.equal(reply.status, 400, reply.text);
   }
   assert.equal((await server.post("/admin/backups", { name: "x" }, "admin-acme")).status, 403);
+});
+
+async function createMany(
+  server: RunningServer,
+  command: string,
+  count: number,
+): Promise<string[]> {
+  const ids = [];
+  for (let n = 0; n < count; n += 1) ids.push(await server.create({ command }));
+  return ids;
+}
+
+/** How many tasks of each queue a server has that is started on a restored copy. */
+async function restoredCounts(t: TestContext, directory: string): Promise<(number | undefined)[]> {
+  const dataDir = join(await folder(t), "data");
+  await verifyBackup(directory);
+  await restoreBackup({ directory, dataDir, atMs: end });
+  const server = await opened(t, dataDir);
+  return [(await server.stats("old")).ready, (await server.stats("new")).ready];
+}
+
+test("a backup of a restored server is not taken for a continuation of the one that it came from", async (t) => {
+  const { server, backupDir } = await prepared(t);
+  await createMany(server, "old", 20);
+  const to = join(await folder(t), "x.backup");
+  await stored(server, to);
+  await backup(server, { name: "daily" });
+  const dataDir = join(await folder(t), "data");
+  await restoreBackup({ directory: to, dataDir, atMs: end });
+  const next = await opened(t, dataDir, { backupDir });
+  await createMany(next, "new", 60);
+  assert.ok((await stored(next, to)).every((kind) => kind === "full"));
+  const files = (await backup(next, { name: "daily" })).json.files as { kind: string }[];
+  assert.ok(files.every(({ kind }) => kind === "full"));
+  assert.deepEqual(await restoredCounts(t, to), [20, 60]);
+  assert.deepEqual(await restoredCounts(t, join(backupDir, "daily")), [20, 60]);
+});
+
+test("the last full backup counts, also when its store has fewer records than the one before", async (t) => {
+  const { server, backupDir } = await prepared(t);
+  await createMany(server, "old", 20);
+  await backup(server, { name: "daily" });
+  const other = await setup(t, { storage: "files", settings: { backupDir } });
+  await createMany(other, "new", 5);
+  await backup(other, { name: "daily" });
+  await createMany(other, "new", 1);
+  const again = (await backup(other, { name: "daily" })).json.files as { kind: string }[];
+  assert.ok(again.every(({ kind }) => kind === "log"));
+  assert.deepEqual(await restoredCounts(t, join(backupDir, "daily")), [0, 6]);
+});
+
+test("a backup that lacks a shard is refused", async (t) => {
+  const backupDir = await folder(t);
+  const server = await setup(t, { storage: "files", settings: { backupDir, shards: 3 } });
+  await backup(server, { name: "daily" });
+  const directory = join(backupDir, "daily");
+  await rm(join(directory, "shard-2"), { recursive: true });
+  await assert.rejects(verifyBackup(directory), /has no backup of shard-2, one of the 3 shards/);
+});
+
+test("no server starts where a restore did not finish", async (t) => {
+  const { server, backupDir } = await prepared(t);
+  await server.create();
+  await backup(server, { name: "daily" });
+  const dataDir = join(await folder(t), "data");
+  await restoreBackup({ directory: join(backupDir, "daily"), dataDir, atMs: end });
+  beginRestore(dataDir);
+  await assert.rejects(opened(t, dataDir), /a restore into .* did not finish.*codeq restore/s);
+  endRestore(dataDir);
+  await opened(t, dataDir);
 });

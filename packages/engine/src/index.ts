@@ -59,7 +59,13 @@ export type { RowCursor } from "./merged-scan.ts";
 export { type FilesOptions, type OpenedFiles, openFiles } from "./open-files.ts";
 export { OpenedParts } from "./opened-parts.ts";
 export type { OverlayEntry, RowEntry, Unflushed } from "./overlay.ts";
-export { type BackupFile, type RestoredStore, readHead, restoreStore } from "./restore-store.ts";
+export {
+  type BackupFile,
+  type RestoredStore,
+  readEntry,
+  readHead,
+  restoreStore,
+} from "./restore-store.ts";
 export { type Row, type RowChange, type RowCodec, recordOf } from "./row-codec.ts";
 export { salvageLog, salvageTables, type TellDamage } from "./salvage.ts";
 export { isInstalling, type SnapshotEnd, SnapshotReader, SnapshotWriter } from "./snapshot.ts";

@@ -33,6 +33,17 @@ export async function readHead({ name, read }: BackupFile): Promise<BackupHead> 
   throw new FaultError("format", `${name} is not a backup that this version can read`);
 }
 
+/** The value of a key, with its checksum; undefined when a full backup does not have it. */
+export async function readEntry(
+  { name, read }: BackupFile,
+  key: string,
+): Promise<Buffer | undefined> {
+  for await (const item of readBackup(read(), name)) {
+    if (item.is === "entry" && item.key === key) return item.value;
+  }
+  return undefined;
+}
+
 /** Reads all files as a restore would; without files to write to it only checks them. */
 export async function restoreStore(
   files: readonly BackupFile[],

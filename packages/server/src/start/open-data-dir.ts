@@ -1,5 +1,4 @@
 /** Opens the files of a data directory, or their in-memory versions. */
-import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { access, constants, mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
@@ -18,6 +17,8 @@ import {
 } from "@codeq/engine";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
+import { drawIdentity } from "../store/identity.ts";
+import { assertRestored } from "../store/unfinished-restore.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { assertNoMigration } from "./migration-journal.ts";
@@ -159,6 +160,7 @@ function open(
     openFiles(directory, {
       lock,
       onLocked: () => {
+        assertRestored(directory);
         if (lock === undefined) assertNoMigration(directory);
       },
       durability: config.durability,
@@ -166,7 +168,7 @@ function open(
       monotonicMs: () => clock.monotonicMs(),
       onAppend: (seconds) => metrics.logAppendSeconds.observe(seconds),
       onSync: (seconds) => metrics.logSyncSeconds.observe(seconds),
-      newIdentity: () => 1 + randomBytes(6).readUIntBE(0, 6),
+      newIdentity: drawIdentity,
       onRepair: (what) => logger.warn("the data directory was repaired", { what }),
     }),
   );

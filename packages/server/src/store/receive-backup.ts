@@ -5,9 +5,9 @@
 import { createReadStream, existsSync, statSync } from "node:fs";
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { type BackupPosition, type BackupSection, FaultError, readHead } from "@codeq/engine";
+import { type BackupPosition, type BackupSection, FaultError } from "@codeq/engine";
 import { readContainer } from "./backup-container.ts";
-import { backupFiles, backupName, storeNames } from "./write-backup.ts";
+import { lastPosition, nextName, storeNames } from "./write-backup.ts";
 
 export type BackupPositions = Readonly<Record<string, BackupPosition & { identity: number }>>;
 
@@ -31,12 +31,8 @@ export async function positionsIn(to: string): Promise<BackupPositions> {
   if (!existsSync(to)) return positions;
   if (isFolder(to)) {
     for (const store of await storeNames(to)) {
-      const last = (await backupFiles(join(to, store))).at(-1);
-      if (last === undefined) continue;
-      const name = join(to, store, last.name);
-      const read = (): AsyncIterable<Buffer> => createReadStream(name) as AsyncIterable<Buffer>;
-      const { identity } = await readHead({ name, read });
-      positions[store] = { identity, index: last.last };
+      const last = await lastPosition(join(to, store));
+      if (last !== undefined) positions[store] = last;
     }
     return positions;
   }
@@ -125,7 +121,7 @@ async function split(from: string, to: string, sections: readonly BackupSection[
     const last = start + bytes - 1;
     const pieces = createReadStream(from, { start, end: last }) as AsyncIterable<Buffer>;
     await write(temporary, { pieces, onBytes: () => {} });
-    await rename(temporary, join(folder, backupName(head, end)));
+    await rename(temporary, join(folder, await nextName(folder, head, end)));
     await syncFolder(folder);
   }
 }

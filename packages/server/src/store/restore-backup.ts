@@ -1,5 +1,5 @@
 /** Creates a data directory from a backup, or verifies a backup by reading it the same way. */
-import { createReadStream, existsSync, statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import {
@@ -8,12 +8,16 @@ import {
   makeDurable,
   openFiles,
   type RestoredStore,
-  readHead,
+  readEntry,
   restoreStore,
+  unseal,
   writeEntries,
 } from "@codeq/engine";
 import { storesInFile } from "./backup-container.ts";
-import { formatEntry, type StoreKind } from "./format.ts";
+import { formatEntry, readKind, type StoreKind } from "./format.ts";
+import { drawIdentity } from "./identity.ts";
+import { formatKey } from "./keys.ts";
+import { beginRestore, endRestore } from "./unfinished-restore.ts";
 import { backupFiles, storeNames } from "./write-backup.ts";
 
 export interface RestoredBackup {
@@ -48,7 +52,11 @@ export async function restoreBackup(parts: {
   }
   // Before anything is written.
   await restoreAll(directory, undefined, atMs);
-  return restoreAll(directory, dataDir, atMs);
+  await mkdir(dataDir, { recursive: true, mode: 0o750 });
+  beginRestore(dataDir);
+  const restored = await restoreAll(directory, dataDir, atMs);
+  endRestore(dataDir);
+  return restored;
 }
 
 async function restoreAll(
@@ -56,8 +64,7 @@ async function restoreAll(
   dataDir: string | undefined,
   atMs: number,
 ): Promise<RestoredBackup> {
-  const stores = await storesIn(path);
-  const shards = Math.max(1, stores.size - 1);
+  const { shards, stores } = await wholeBackup(path);
   const restored: (RestoredStore & { readonly store: string })[] = [];
   let of: number | undefined;
   for (const [store, files] of stores) {
@@ -68,13 +75,39 @@ async function restoreAll(
     const kind = isRoot ? { shards } : { shards, shard, of };
     const target = dataDir === undefined ? undefined : { directory: join(dataDir, folder), kind };
     const done = await restoreOne(files, target, atMs);
-    of ??= done.head.identity;
+    of ??= done.identity;
     restored.push({ ...done, store });
   }
   return {
     stores: restored.map(({ store, entries, records }) => ({ store, entries, records })),
     lastMs: Math.max(...restored.map(({ lastMs }) => lastMs)),
   };
+}
+
+/** All stores of the server that was backed up. Stores that it had with more shards, earlier, are left out. */
+async function wholeBackup(
+  path: string,
+): Promise<{ readonly shards: number; readonly stores: Map<string, readonly BackupFile[]> }> {
+  const found = await storesIn(path);
+  const shards = await shardsOf(found.get("control")?.[0]);
+  const stores = new Map<string, readonly BackupFile[]>();
+  for (const name of ["control", ...Array.from({ length: shards }, (_, n) => `shard-${n}`)]) {
+    const files = found.get(name);
+    if (files !== undefined) stores.set(name, files);
+    else if (shards > 1) {
+      const problem = `${path} has no backup of ${name}, one of the ${shards} shards`;
+      throw new FaultError("format", `${problem}; use another backup, or the whole of this one`);
+    }
+  }
+  return { shards, stores };
+}
+
+async function shardsOf(control: BackupFile | undefined): Promise<number> {
+  const sealed = control && (await readEntry(control, formatKey));
+  if (control === undefined || sealed === undefined) {
+    throw new FaultError("format", `${control?.name} does not say how many shards the server had`);
+  }
+  return readKind(() => unseal(formatKey, sealed))?.shards ?? 1;
 }
 
 /** The store at the root first. */
@@ -88,33 +121,24 @@ async function storesIn(path: string): Promise<ReadonlyMap<string, readonly Back
 async function storesInFolder(directory: string): Promise<Map<string, readonly BackupFile[]>> {
   const stores = new Map<string, readonly BackupFile[]>();
   for (const store of existsSync(directory) ? await storeNames(directory) : []) {
-    stores.set(store, await filesOf(join(directory, store)));
+    stores.set(store, await backupFiles(join(directory, store)));
   }
   return stores;
-}
-
-async function filesOf(folder: string): Promise<readonly BackupFile[]> {
-  return (await backupFiles(folder)).map(({ name }) => {
-    const path = join(folder, name);
-    return { name: path, read: () => createReadStream(path) as AsyncIterable<Buffer> };
-  });
 }
 
 async function restoreOne(
   files: readonly BackupFile[],
   target: { readonly directory: string; readonly kind: StoreKind } | undefined,
   atMs: number,
-): Promise<RestoredStore> {
+): Promise<RestoredStore & { readonly identity?: number }> {
   if (target === undefined) return restoreStore(files, undefined, atMs);
-  const [first] = files;
-  if (first === undefined) throw new FaultError("format", "there is no full backup");
-  const { identity } = await readHead(first);
   const { directory, kind } = target;
   await mkdir(directory, { recursive: true, mode: 0o750 });
   const opened = await openFiles(directory, {
     durability: "fsync",
     monotonicMs: () => performance.now(),
-    newIdentity: () => identity,
+    // Its records are counted from one again, so the next backup of it must not continue this one.
+    newIdentity: drawIdentity,
     onRepair: () => {},
   });
   try {
@@ -122,7 +146,7 @@ async function restoreOne(
     // The shard of a cluster does not know to which data directory it belongs now.
     await writeEntries(opened.kv, [formatEntry(kind)]);
     await makeDurable(opened.kv);
-    return restored;
+    return { ...restored, identity: opened.identity };
   } finally {
     await opened.log.close();
     await opened.kv.close();

@@ -1,5 +1,4 @@
 /** Copies of whole stores for another kind of server: replicas of a cluster, or stores of a server alone. */
-import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -15,6 +14,7 @@ import {
 } from "@codeq/engine";
 import { isControlKey } from "./control-records.ts";
 import { formatEntry, type StoreKind } from "./format.ts";
+import { drawIdentity } from "./identity.ts";
 import { formatKey } from "./keys.ts";
 
 /** What is no task, everything else, or both. */
@@ -89,10 +89,6 @@ async function openKv(directory: string): Promise<AsyncDisposable & { readonly k
   mkdirSync(directory, { recursive: true, mode: 0o750 });
   const kv = await LevelKv.open(join(directory, "kv"));
   return { kv, [Symbol.asyncDispose]: () => kv.close() };
-}
-
-function drawIdentity(): number {
-  return 1 + randomBytes(6).readUIntBE(0, 6);
 }
 
 function notEnded(replica: string): FaultError {

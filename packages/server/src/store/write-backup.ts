@@ -2,10 +2,16 @@
  * A backup of one store as files of a folder: one with everything, then those with what happened since, each
  * from where the one before it ends. A file has its name when it is complete and durable.
  *
- *   <first>-<last>.full or .log    the records that it holds; of a full one both are where the kv was
+ *   <number>-<first>-<last>.full or .log
+ *
+ * The number is one higher than that of the file before it, because the records of another log, such as that of
+ * a restored store, are counted from one again. First and last are the records that the file holds; of a full
+ * one both are where the kv was.
  */
+import { createReadStream } from "node:fs";
 import { mkdir, open, readdir, rename } from "node:fs/promises";
 import { join } from "node:path";
+import { type BackupFile, type BackupPosition, readHead } from "@codeq/engine";
 import type { Store } from "./store.ts";
 
 export interface WantedBackup {
@@ -24,14 +30,15 @@ export interface WrittenBackup {
   readonly bytes: number;
 }
 
-const namePattern = /^(\d{16})-(\d{16})\.(full|log)$/;
-const numberDigits = 16;
+const namePattern = /^(\d{6,})-(\d{16})-(\d{16})\.(full|log)$/;
+const numberDigits = 6;
+const indexDigits = 16;
 
 export async function writeBackup(store: Store, wanted: WantedBackup): Promise<WrittenBackup> {
   const folder = join(wanted.directory, wanted.store);
   await mkdir(folder, { recursive: true, mode: 0o750 });
-  const last = wanted.isFull ? undefined : (await backupFiles(folder)).at(-1);
-  const continued = last && (await store.backup(wanted.store, { index: last.last }));
+  const last = wanted.isFull ? undefined : await lastPosition(folder);
+  const continued = last && (await store.backup(wanted.store, last));
   const kind = continued === undefined ? "full" : "log";
   const pieces = continued ?? (await store.backup(wanted.store, undefined));
   const temporary = join(folder, "unfinished");
@@ -53,8 +60,8 @@ export async function writeBackup(store: Store, wanted: WantedBackup): Promise<W
   } finally {
     await file.close();
   }
-  const from = kind === "full" ? index : (last?.last ?? 0);
-  const name = backupName({ kind, index: from }, { index });
+  const from = kind === "full" ? index : (last?.index ?? 0);
+  const name = await nextName(folder, { kind, index: from }, { index });
   await rename(temporary, join(folder, name));
   const directory = await open(folder, "r");
   await directory.sync();
@@ -62,33 +69,53 @@ export async function writeBackup(store: Store, wanted: WantedBackup): Promise<W
   return { store: wanted.store, file: name, kind, items, bytes };
 }
 
-export interface BackupFileName {
-  readonly name: string;
-  readonly first: number;
-  readonly last: number;
-  readonly kind: "full" | "log";
+/** Up to where the backup of a store in this folder reaches; undefined when there is none. */
+export async function lastPosition(
+  folder: string,
+): Promise<(BackupPosition & { readonly identity: number }) | undefined> {
+  const last = (await namesIn(folder)).at(-1);
+  if (last === undefined) return undefined;
+  const { identity } = await readHead(fileIn(folder, last));
+  return { identity, index: last.last };
 }
 
-/** In their order, from the last full one on. */
-export async function backupFiles(folder: string): Promise<readonly BackupFileName[]> {
-  const found: BackupFileName[] = [];
-  for (const name of (await readdir(folder)).sort()) {
-    const [, first, last, kind] = namePattern.exec(name) ?? [];
-    if (kind !== "full" && kind !== "log") continue;
-    found.push({ name, first: Number(first), last: Number(last), kind });
-  }
-  // A log without records stands behind the full one that it continues.
-  found.sort((a, b) => a.last - b.last || a.first - b.first || (a.kind === "full" ? -1 : 1));
-  const start = found.findLastIndex(({ kind }) => kind === "full");
-  return start < 0 ? [] : found.slice(start);
+/** What a restore of a store reads from its folder: the last full one and those behind it. */
+export async function backupFiles(folder: string): Promise<readonly BackupFile[]> {
+  const names = await namesIn(folder);
+  const start = names.findLastIndex(({ kind }) => kind === "full");
+  return start < 0 ? [] : names.slice(start).map((each) => fileIn(folder, each));
 }
 
 /** The head of a full one says where the kv is, which is also where it ends. */
-export function backupName(
+export async function nextName(
+  folder: string,
   { kind, index: first }: { readonly kind: "full" | "log"; readonly index: number },
   { index: last }: { readonly index: number },
-): string {
-  return `${numbered(first)}-${numbered(last)}.${kind}`;
+): Promise<string> {
+  const { number = 0 } = (await namesIn(folder)).at(-1) ?? {};
+  return `${digits(number + 1, numberDigits)}-${digits(first, indexDigits)}-${digits(last, indexDigits)}.${kind}`;
+}
+
+interface BackupFileName {
+  readonly name: string;
+  readonly number: number;
+  readonly last: number;
+  readonly kind: string;
+}
+
+/** In the order in which they were written. */
+async function namesIn(folder: string): Promise<readonly BackupFileName[]> {
+  const found: BackupFileName[] = [];
+  for (const name of await readdir(folder)) {
+    const [, number, , last, kind] = namePattern.exec(name) ?? [];
+    if (kind !== undefined) found.push({ name, number: Number(number), last: Number(last), kind });
+  }
+  return found.sort((a, b) => a.number - b.number);
+}
+
+function fileIn(folder: string, { name }: BackupFileName): BackupFile {
+  const path = join(folder, name);
+  return { name: path, read: () => createReadStream(path) as AsyncIterable<Buffer> };
 }
 
 /** The stores that a folder has backups of, the store of everything else first. */
@@ -97,6 +124,6 @@ export async function storeNames(directory: string): Promise<readonly string[]> 
   return found.filter((name) => name === "control" || /^shard-\d+$/.test(name)).sort();
 }
 
-function numbered(index: number): string {
-  return String(index).padStart(numberDigits, "0");
+function digits(number: number, count: number): string {
+  return String(number).padStart(count, "0");
 }
