@@ -1,4 +1,5 @@
 /** How long a node with an empty disk takes to have a copy of everything, and what the others notice of it. */
+import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiClient } from "../e2e/api-client.ts";
 import { type ClusterNodes, nodeIds } from "./cluster-nodes.ts";
@@ -26,12 +27,13 @@ export async function joinTable(cluster: ClusterNodes, tasks: number): Promise<v
     table.add([name, String(tasks)], [...seenFigures(seen), ...more]);
   const before = await watch(parts, () => sleep(beforeMs));
   const used = await cpuWatch(cluster, others);
-  const startedMs = performance.now();
+  let seconds = 0;
   const during = await watch(parts, async () => {
+    const startedMs = performance.now();
     await cluster.startNode(joining);
     await caughtUp(cluster, joining, others[0] as string);
+    seconds = (performance.now() - startedMs) / 1000;
   });
-  const seconds = (performance.now() - startedMs) / 1000;
   const [own, rest] = [(await cpuOf(cluster.node(joining).child)).seconds, await used()];
   const megabytes = (await cluster.bytesOf(joining)) / mebibyte;
   add("before", before, joinFigures({}));
@@ -64,13 +66,12 @@ function joinFigures(joined: {
 async function fill(cluster: ClusterNodes, tasks: number): Promise<number> {
   const startedMs = performance.now();
   const client = new ApiClient(Number(new URL(cluster.url(await cluster.leader())).port));
-  const one = { command: "stored", payload: { text: "x".repeat(80) } };
   let left = tasks;
   const lane = async (): Promise<void> => {
     while (left > 0) {
       const count = Math.min(batch, left);
       left -= count;
-      const body = { tasks: Array.from({ length: count }, () => one) };
+      const body = { tasks: Array.from({ length: count }, newTask) };
       const reply = await client.post("/tasks/batch", body);
       if (reply.status >= 300) throw new Error(`tasks were refused: ${reply.text}`);
     }
@@ -78,6 +79,11 @@ async function fill(cluster: ClusterNodes, tasks: number): Promise<number> {
   await Promise.all(Array.from({ length: fillLanes }, lane));
   client.close();
   return (performance.now() - startedMs) / 1000;
+}
+
+/** With a payload of 100 bytes that cannot be compressed. */
+function newTask(): object {
+  return { command: "stored", payload: { text: randomBytes(66).toString("base64") } };
 }
 
 /** The node that is to join, and then the others, the leader last. */

@@ -8,11 +8,12 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect } from "@nats-io/transport-node";
 import { NatsServers } from "../../packages/engine/src/log/replicated/nats-shared-log.ts";
+import { freePortRows } from "../cluster/free-ports.ts";
 import { natsBinary } from "../cluster/nats-binary.ts";
-import { freePortBlocks, natsUrlsOf, settingsOf } from "../cluster/three-nodes.ts";
+import { natsUrlsOf, portsEach, settingsOf } from "../cluster/three-nodes.ts";
 import type { Process } from "./cpu-time.ts";
 import { SetupError } from "./programs.ts";
-import { freePort, type Listening, type Workspace } from "./workspace.ts";
+import type { Listening, Workspace } from "./workspace.ts";
 
 export const nodeIds: readonly string[] = ["a", "b", "c"];
 
@@ -57,21 +58,22 @@ export class ClusterNodes implements AsyncDisposable {
     this.#env = parts.env;
     this.#natsUrls = parts.natsUrls;
     this.#ports = parts.ports;
-    process.once("exit", this.#exiting);
+    // Before the workspace removes the files that say which processes these are.
+    process.prependOnceListener("exit", this.#exiting);
   }
 
   /** Resolves when all nodes know who leads. Throws a SetupError where nats-server cannot be had. */
   static async start(workspace: Workspace): Promise<ClusterNodes> {
     const nats = natsBinary();
     if ("missing" in nats) throw new SetupError(nats.missing);
-    const firsts = await freePortBlocks(nodeIds.length);
-    const ports = new Map<string, number>();
-    for (const id of nodeIds) ports.set(id, await freePort());
+    // One more, for the clients of the node.
+    const firsts = await freePortRows(nodeIds.length, portsEach + 1);
+    const portOf = (at: number): number => (firsts[at] as number) + portsEach;
     const cluster = new ClusterNodes({
       workspace,
       env: settingsOf(firsts, nats.path),
       natsUrls: natsUrlsOf(firsts),
-      ports,
+      ports: new Map(nodeIds.map((id, at) => [id, portOf(at)])),
     });
     await Promise.all(nodeIds.map((id) => cluster.startNode(id, id === nodeIds[0])));
     await cluster.whole();

@@ -2,9 +2,10 @@
 import { test } from "node:test";
 import { ApiClient } from "../e2e/api-client.ts";
 import { type ServerProcess, startServer, temporaryDirectory } from "../e2e/server-process.ts";
+import { freePortRows } from "./free-ports.ts";
 import { natsBinary } from "./nats-binary.ts";
 import { NatsServersOfTest } from "./nats-servers.ts";
-import { type ClusterJson, freePortBlocks, operator } from "./three-nodes.ts";
+import { type ClusterJson, operator } from "./three-nodes.ts";
 
 const binary = natsBinary();
 const skip = "missing" in binary && binary.missing;
@@ -16,7 +17,7 @@ async function startNode(
   natsUrls: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<ServerProcess> {
-  const [port] = await freePortBlocks(1);
+  const [port] = await freePortRows(1, 1);
   return await startServer({
     dataDir,
     env: {

@@ -2,12 +2,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { connect } from "@nats-io/transport-node";
 import { natsConfigText, natsUrl } from "../../packages/server/src/cluster/nats-config.ts";
+import { freePortRows } from "./free-ports.ts";
 
 const password = "of the tests";
 const storeBytesMax = 4 * 1024 ** 3;
@@ -34,8 +34,9 @@ export class NatsServersOfTest implements AsyncDisposable {
 
   static async start(binary: string, count: 1 | 3): Promise<NatsServersOfTest> {
     const directory = await mkdtemp(join(tmpdir(), "codeq-nats-"));
-    const clients = await freeAddresses(count);
-    const routes = await freeAddresses(count);
+    const ports = await freePortRows(count, 2);
+    const clients = ports.map((port) => `127.0.0.1:${port}`);
+    const routes = ports.map((port) => `127.0.0.1:${port + 1}`);
     const configs: string[] = [];
     for (const [at, clientAddress] of clients.entries()) {
       const path = join(directory, `nats-${at}.conf`);
@@ -97,17 +98,4 @@ export class NatsServersOfTest implements AsyncDisposable {
     await Promise.all(this.#processes.map((_, at) => this.kill(at)));
     await rm(this.#directory, { recursive: true, force: true });
   }
-}
-
-/** Addresses on loopback that nobody uses now. */
-async function freeAddresses(count: number): Promise<string[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
-  await Promise.all(servers.map((server) => once(server, "listening")));
-  const addresses = servers.map((server) => {
-    const address = server.address();
-    if (address === null || typeof address === "string") throw new Error("no port");
-    return `127.0.0.1:${address.port}`;
-  });
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return addresses;
 }

@@ -2,7 +2,7 @@
 
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { connect, createServer, type Server } from "node:net";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { makeCertificate } from "@codeq/simulated";
@@ -10,6 +10,7 @@ import { NatsServers } from "../../packages/engine/src/log/replicated/nats-share
 import { natsPassword, natsUrl } from "../../packages/server/src/cluster/nats-config.ts";
 import { ApiClient } from "../e2e/api-client.ts";
 import { type ServerProcess, startServer } from "../e2e/server-process.ts";
+import { freePortRows } from "./free-ports.ts";
 
 export interface ClusterJson {
   readonly self: string;
@@ -41,7 +42,8 @@ export const operator: Readonly<Record<string, string>> = {
   }),
   ALLOW_PRODUCER_AS_WORKER: "true",
 };
-const portsEach = 3;
+/** For other nodes, for clients of its nats-server, and for the other nats-servers. */
+export const portsEach = 3;
 
 /** What nodes have in common that use the ports from these on. */
 export function settingsOf(
@@ -88,7 +90,7 @@ export class ThreeNodes implements AsyncDisposable {
     { tls = false, env = {}, before = () => Promise.resolve() }: StartOptions = {},
   ): Promise<ThreeNodes> {
     const directory = await mkdtemp(join(tmpdir(), "codeq-cluster-"));
-    const firsts = await freePortBlocks(3);
+    const firsts = await freePortRows(3, portsEach);
     const cluster = new ThreeNodes(directory, firsts, {
       ...settingsOf(firsts, natsServer),
       ...(tls ? await certificatesIn(directory) : {}),
@@ -211,30 +213,4 @@ async function certificatesIn(directory: string): Promise<Readonly<Record<string
     CODEQ_CLUSTER_TLS_KEY_FILE: await write("node.key", own.key),
     CODEQ_CLUSTER_TLS_CA_FILE: await write("ca.crt", ca.cert),
   };
-}
-
-/** The first of three ports in a row that nobody uses now. */
-export async function freePortBlocks(count: number): Promise<number[]> {
-  const held: Server[] = [];
-  const blocks: number[] = [];
-  while (blocks.length < count) {
-    const first = await listen(0);
-    const port = (first.address() as { port: number }).port;
-    held.push(first);
-    const rest: Server[] = [];
-    for (let above = 1; above < portsEach; above += 1) {
-      const next = await listen(port + above).catch(() => undefined);
-      if (next !== undefined) rest.push(next);
-    }
-    held.push(...rest);
-    if (rest.length === portsEach - 1) blocks.push(port);
-  }
-  await Promise.all(held.map((server) => new Promise((resolve) => server.close(resolve))));
-  return blocks;
-}
-
-async function listen(port: number): Promise<Server> {
-  const server = createServer().listen(port, "127.0.0.1");
-  await once(server, "listening");
-  return server;
 }
