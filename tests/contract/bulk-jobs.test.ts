@@ -38,6 +38,20 @@ async function buryMany(server: RunningServer, count: number, command = "mail"):
   return ids;
 }
 
+/** Runs a function once, when a job is about to change the first of these tasks. */
+function beforeActs(
+  { core: { queue } }: RunningServer,
+  ids: readonly string[],
+  run: () => Promise<void>,
+): void {
+  const act = queue.act.bind(queue);
+  let ran: Promise<void> | undefined;
+  queue.act = async (of, action) => {
+    if (ids.includes(of.id)) await (ran ??= run());
+    return act(of, action);
+  };
+}
+
 test("a job replays what matches, and leaves a record of it", async (t) => {
   const server = await setup(t);
   await buryMany(server, 5);
@@ -259,3 +273,27 @@ test("a tenant has a bounded number of jobs", async (t) => {
   const more = await start(server, { action: "replay", command: "mail" });
   assert.deepEqual([more.status, more.headers["codeq-error"]], [409, "too_many_jobs"]);
 });
+
+for (const verb of ["pause", "abort"] as const) {
+  test(`${verb} holds while the jobs of the same round have their turn`, async (t) => {
+    const server = await setup(t);
+    const first = await buryMany(server, 3, "first");
+    await buryMany(server, 3, "second");
+    await begun(server, { action: "delete", command: "first" });
+    const second = await begun(server, { action: "delete", command: "second" });
+    const empty = await begun(server, { action: "delete", command: "empty" });
+    let told = 0;
+    beforeActs(server, first, async () => {
+      for (const { id } of [second, empty])
+        told += Number((await set(server, id, verb)).status === 200);
+    });
+    await server.clock.advance(5000);
+    assert.equal(told, 2);
+    assert.deepEqual(
+      [(await server.stats("first")).dlq, (await server.stats("second")).dlq],
+      [0, 3],
+    );
+    const state = verb === "pause" ? "paused" : "aborted";
+    for (const { id } of [second, empty]) assert.equal((await job(server, id)).state, state);
+  });
+}

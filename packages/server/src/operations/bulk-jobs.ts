@@ -194,9 +194,13 @@ export class BulkJobs implements ControlListener {
   }
 
   async #step(id: string): Promise<void> {
-    const job = this.#jobs.get(id) as BulkJob;
+    const job = this.#jobs.get(id);
+    // Somebody may have paused or aborted it while those before it had their turn.
+    if (job?.state !== "running") return;
     const { piece } = job;
-    if (piece === undefined) return job.isLookedThrough ? this.#end(job) : this.#take(job);
+    if (piece === undefined) {
+      return job.isLookedThrough ? this.#end(job, { state: "done" }) : this.#take(job);
+    }
     if (!piece.isActedOn) return this.#act(job, piece);
     return this.#look(job, piece);
   }
@@ -285,8 +289,7 @@ export class BulkJobs implements ControlListener {
     const isTooMuch = (failedAgain * 100) / piece.size > failurePercentMax;
     if (isTooMuch) {
       const reason = `${failedAgain} of ${piece.size} replayed tasks failed again; ${await this.#left(job)}`;
-      const stopped = await this.#advance(job, { state: "stopped", reason, piece: undefined });
-      await this.onEnded(stopped);
+      await this.#end(job, { state: "stopped", reason, piece: undefined });
       return;
     }
     const isOver = ids.length === 0;
@@ -308,20 +311,25 @@ export class BulkJobs implements ControlListener {
     return `${more}${page.tasks.length} dead letters are left`;
   }
 
-  async #end(job: BulkJob): Promise<void> {
-    await this.onEnded(await this.#advance(job, { state: "done" }));
+  /** Unless somebody has paused or aborted it meanwhile. */
+  async #end(job: BulkJob, ended: Partial<BulkJob>): Promise<void> {
+    const written = await this.#update(job.id, (current) =>
+      current.state === "running" && isSameStep(current, job) ? ended : undefined,
+    );
+    if (written !== undefined) await this.onEnded(written);
   }
 
   /**
    * Writes what came of a step. Somebody may have paused the job meanwhile, and what is not given stays
    * as it is by then; a node that took over may have gone on with it, and then this step counts for nothing.
    */
-  async #advance(job: BulkJob, changed: Partial<BulkJob>): Promise<BulkJob> {
+  async #advance(job: BulkJob, changed: Partial<Omit<BulkJob, "state">>): Promise<void> {
     const written = await this.#update(job.id, (current) =>
-      current.after === job.after && isSamePiece(current.piece, job.piece) ? changed : undefined,
+      isSameStep(current, job) ? changed : undefined,
     );
-    if (written !== undefined) return written;
-    throw new FaultError("not_leader", "another node goes on with the job");
+    if (written === undefined) {
+      throw new FaultError("not_leader", "another node goes on with the job");
+    }
   }
 
   /** Undefined when there is nothing to change any more. */
@@ -388,8 +396,8 @@ function isOpen({ state }: BulkJob): boolean {
   return state === "running" || state === "paused";
 }
 
-function isSamePiece(one: JobPiece | undefined, other: JobPiece | undefined): boolean {
-  return JSON.stringify(one) === JSON.stringify(other);
+function isSameStep(one: BulkJob, other: BulkJob): boolean {
+  return one.after === other.after && JSON.stringify(one.piece) === JSON.stringify(other.piece);
 }
 
 function actionOf({ action, id }: BulkJob): TaskAction {
