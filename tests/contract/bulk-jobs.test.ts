@@ -1,6 +1,7 @@
 /** Bulk jobs: what they change, how they are held up, and that nothing is changed twice. */
 import assert from "node:assert/strict";
 import test from "node:test";
+import { noQuotas } from "../../packages/server/src/config/quotas.ts";
 import { type Reply, type RunningServer, setup } from "./setup.ts";
 
 const start = (server: RunningServer, body: unknown): Promise<Reply> =>
@@ -47,9 +48,18 @@ function beforeActs(
   const act = queue.act.bind(queue);
   let ran: Promise<void> | undefined;
   queue.act = async (of, action) => {
-    if (ids.includes(of.id)) await (ran ??= run());
+    if (ids.includes(of.id)) {
+      ran ??= run();
+      await ran;
+    }
     return act(of, action);
   };
+}
+
+async function workOff(server: RunningServer, command: string, count: number): Promise<void> {
+  for (let n = 0; n < count; n++) {
+    await server.complete((await server.claim({ commands: [command] })).id);
+  }
 }
 
 test("a job replays what matches, and leaves a record of it", async (t) => {
@@ -297,3 +307,33 @@ for (const verb of ["pause", "abort"] as const) {
     for (const { id } of [second, empty]) assert.equal((await job(server, id)).state, state);
   });
 }
+
+test("what a quota refused is changed when the job is resumed, also by a canary", async (t) => {
+  const quotas = { ...noQuotas, default: { ...noQuotas.default, pendingTasks: 5 } };
+  const server = await setup(t, { settings: { quotas } });
+  await buryMany(server, 8);
+  await buryMany(server, 8, "canary");
+  const plain = await begun(server, { action: "replay", command: "mail" });
+  const full = await untilIn(server, plain.id, "paused");
+  const { matched, changed, failed, reason } = full;
+  assert.deepEqual([matched, changed, failed], [8, 5, 0]);
+  assert.equal(reason, "the quota of the tenant is reached; resume it when there is room");
+  // Without room nothing is lost either.
+  await set(server, plain.id, "resume");
+  assert.equal((await untilIn(server, plain.id, "paused")).changed, 5);
+  await workOff(server, "mail", 5);
+  await set(server, plain.id, "resume");
+  const done = await untilIn(server, plain.id, "done");
+  assert.deepEqual([done.matched, done.changed, done.failed], [8, 8, 0]);
+  await workOff(server, "mail", 3);
+  const body = { action: "replay", command: "canary", canary: true, canaryFirst: 8 };
+  const { id } = await begun(server, body);
+  assert.equal((await untilIn(server, id, "paused")).changed, 5);
+  await workOff(server, "canary", 5);
+  await set(server, id, "resume");
+  await server.clock.advance(1000);
+  const { stage } = (await job(server, id)).canary;
+  assert.deepEqual(stage, { size: 8, waiting: 3, succeeded: 5, failedAgain: 0 });
+  await workOff(server, "canary", 3);
+  assert.equal((await untilIn(server, id, "done")).changed, 8);
+});

@@ -221,15 +221,12 @@ export class BulkJobs implements ControlListener {
       after: page.next ?? after,
       isLookedThrough: page.next === undefined,
       matched: job.matched + ids.length,
-      piece:
-        ids.length === 0
-          ? undefined
-          : { ids, isActedOn: false, size: ids.length, succeeded: 0, failedAgain: 0 },
+      piece: ids.length === 0 ? undefined : pieceOf(ids),
     });
     this.#plan(job.id, 0);
   }
 
-  async #act(job: BulkJob, { ids, size }: JobPiece): Promise<void> {
+  async #act(job: BulkJob, { ids, size, before = [] }: JobPiece): Promise<void> {
     const { tenantId } = job;
     const action = actionOf(job);
     const startedMs = this.#clock.monotonicMs();
@@ -237,35 +234,30 @@ export class BulkJobs implements ControlListener {
     const wasBegun = this.#resumed.delete(job.id);
     const failures: { id: TaskId; code: string }[] = [];
     const changed: TaskId[] = [];
+    const left: TaskId[] = [];
     for (const [at, answer] of acted.entries()) {
       const id = ids[at] as TaskId;
       if (answer.ok) this.#tellWorker(job, answer.task);
       if (answer.ok || isDone(answer, job, wasBegun)) changed.push(id);
+      else if (answer.code === "quota_exceeded") left.push(id);
       else failures.push({ id, code: answer.code === "task_unknown" ? "not_found" : answer.code });
     }
-    const watched = {
-      ids: changed,
-      isActedOn: true,
-      size: changed.length,
-      succeeded: 0,
-      failedAgain: 0,
-    };
+    const watched = job.canary === undefined ? [] : [...before, ...changed];
     await this.#advance(job, {
-      piece: job.canary === undefined || changed.length === 0 ? undefined : watched,
+      piece: left.length > 0 ? { ...pieceOf(left), before: watched } : stageOf(watched),
       changed: job.changed + changed.length,
       failed: job.failed + failures.length,
       failures: [...job.failures, ...failures].slice(0, failuresKept),
     });
-    const isOver = failures.some(({ code }) => code === "quota_exceeded");
-    if (isOver && this.#jobs.get(job.id)?.state === "running") {
-      await this.set(
-        job,
-        "paused",
-        "the quota of the tenant is reached; resume it when there is room",
-      );
-    }
+    if (left.length > 0) await this.#pauseForQuota(job);
     const tookMs = this.#clock.monotonicMs() - startedMs;
     this.#plan(job.id, Math.max(0, (size * 1000) / job.perSecond - tookMs));
+  }
+
+  async #pauseForQuota(job: BulkJob): Promise<void> {
+    if (this.#jobs.get(job.id)?.state !== "running") return;
+    const reason = "the quota of the tenant is reached; resume it when there is room";
+    await this.set(job, "paused", reason);
   }
 
   /** At once, on its streams, that it should stop. */
@@ -394,6 +386,16 @@ function filterOf({ filter }: BulkJob): TaskFilter {
 
 function isOpen({ state }: BulkJob): boolean {
   return state === "running" || state === "paused";
+}
+
+/** Tasks that are to be changed next. */
+function pieceOf(ids: readonly TaskId[]): JobPiece {
+  return { ids, isActedOn: false, size: ids.length, succeeded: 0, failedAgain: 0 };
+}
+
+/** Tasks of a canary whose outcome is waited for. */
+function stageOf(ids: readonly TaskId[]): JobPiece | undefined {
+  return ids.length === 0 ? undefined : { ...pieceOf(ids), isActedOn: true };
 }
 
 function isSameStep(one: BulkJob, other: BulkJob): boolean {

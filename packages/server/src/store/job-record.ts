@@ -30,6 +30,8 @@ export interface JobPiece {
   readonly ids: readonly TaskId[];
   /** They were acted on; of a canary those are left whose outcome is not known. */
   readonly isActedOn: boolean;
+  /** Of a canary that a quota has paused: those of the same stage that were acted on already. */
+  readonly before?: readonly TaskId[];
   /** How many there were, and what is known of them; of a canary. */
   readonly size: number;
   readonly succeeded: number;
