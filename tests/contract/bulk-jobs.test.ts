@@ -337,3 +337,23 @@ test("what a quota refused is changed when the job is resumed, also by a canary"
   await workOff(server, "canary", 3);
   assert.equal((await untilIn(server, id, "done")).changed, 8);
 });
+
+test("outcomes and ids of dead letters are looked up without reading payloads", async (t) => {
+  const server = await setup(t);
+  const ids = await buryMany(server, 3);
+  const { queue } = server.core;
+  let read = 0;
+  const get = queue.get.bind(queue);
+  queue.get = (...of) => {
+    read += 1;
+    return get(...of);
+  };
+  const body = { action: "replay", all: true, canary: true, canaryFirst: 3 };
+  const { id } = await begun(server, body);
+  await server.clock.advance(3000);
+  assert.equal((await job(server, id)).canary.stage.waiting, 3);
+  const deleted = await server.post("/admin/dead-letters/delete", { ids }, "admin-acme");
+  const notDead = ids.map((each) => ({ id: each, code: "not_dead" }));
+  assert.deepEqual(deleted.json.failed, notDead, deleted.text);
+  assert.equal(read, 0);
+});

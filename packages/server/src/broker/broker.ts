@@ -80,6 +80,7 @@ import type {
   Attached,
   CleanUp,
   Extended,
+  FoundPlace,
   FoundTasks,
   Heartbeat,
   MayFinish,
@@ -106,6 +107,7 @@ import {
   type TaskAction,
   type TaskOf,
 } from "./task-actions.ts";
+import { placeOf } from "./task-filter.ts";
 import { TaskReads } from "./task-reads.ts";
 import { TaskSearch } from "./task-search.ts";
 import { TenantRoom } from "./tenant-room.ts";
@@ -368,6 +370,11 @@ export class Broker implements Queue {
   /** The task as everybody may see it; undefined when it is unknown or somebody else's. */
   get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
     return this.reads.task(tenantId, id);
+  }
+
+  async placesOf(tenantId: TenantId, ids: readonly TaskId[]): Promise<readonly FoundPlace[]> {
+    const tasks = await Promise.all(ids.map((id) => this.reads.settled(tenantId, id)));
+    return tasks.map((task) => (task === undefined ? "gone" : placeOf(task)));
   }
 
   result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {

@@ -34,7 +34,7 @@ import type { FailureGroups, WantedGroups } from "./failure-groups.ts";
 import type { Flow } from "./flow.ts";
 import type { QueueWebhooks } from "./queue-webhooks.ts";
 import type { Acted, TaskAction, TaskOf } from "./task-actions.ts";
-import type { TaskFilter } from "./task-filter.ts";
+import type { TaskFilter, TaskPlace } from "./task-filter.ts";
 import type { ClaimedTask, Enqueued, OwnedTask, Submitted, TaskRefusal, Waiter } from "./verbs.ts";
 
 export interface Queue {
@@ -62,6 +62,8 @@ export interface Queue {
   mayFinish(of: OwnedTask, how: Submission["how"]): MaybePromise<MayFinish>;
   /** The task as everybody may see it; undefined when it is unknown or somebody else's. */
   get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined>;
+  /** Where tasks are, without reading their payloads; "gone" also for those that cannot be read. */
+  placesOf(tenantId: TenantId, ids: readonly TaskId[]): Promise<readonly FoundPlace[]>;
   /** Undefined while there is none. */
   result(tenantId: TenantId, id: TaskId): Promise<Result | undefined>;
   /** Resolves when the task may have a result, the time is up or the reader goes away. */
@@ -174,6 +176,8 @@ export type Attached =
   | { readonly ok: true; readonly replaced: Artifact | null }
   | { readonly ok: false; readonly code: TaskRefusal | "too_many_artifacts" }
   | { readonly ok: false; readonly code: "quota_exceeded"; readonly exceeded: Exceeded };
+
+export type FoundPlace = TaskPlace | "gone";
 
 export type MayFinish = { readonly isRepeat: boolean } | TaskRefusal;
 

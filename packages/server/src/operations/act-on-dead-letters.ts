@@ -152,11 +152,11 @@ class Run {
   /** Only those: what is done or waits is not deleted because its id is in a list. */
   async #dead(ids: readonly TaskId[]): Promise<TaskId[]> {
     const { tenantId } = this.#call.identity;
-    const tasks = await Promise.all(ids.map((id) => this.#server.queue.get(tenantId, id)));
+    const places = await this.#server.queue.placesOf(tenantId, ids);
     return ids.filter((id, at) => {
-      const place = tasks[at]?.task.place.in;
+      const place = places[at];
       if (place === "dead") return true;
-      this.#failed.push({ id, code: place === undefined ? "not_found" : "not_dead" });
+      this.#failed.push({ id, code: place === "gone" ? "not_found" : "not_dead" });
       return false;
     });
   }

@@ -13,7 +13,7 @@ import { limits } from "@codeq/protocol";
 import { queueOf, type Task, type TaskId, type TenantId } from "@codeq/queue";
 import type { Queue } from "../broker/queue.ts";
 import type { Acted, TaskAction } from "../broker/task-actions.ts";
-import { placeOf, type TaskFilter } from "../broker/task-filter.ts";
+import type { TaskFilter } from "../broker/task-filter.ts";
 import type { Clock } from "../clock.ts";
 import type { AuditEvent } from "../store/audit-record.ts";
 import type { ControlChange } from "../store/control-change.ts";
@@ -268,8 +268,7 @@ export class BulkJobs implements ControlListener {
 
   /** What became of the tasks of a stage. */
   async #look(job: BulkJob, piece: JobPiece): Promise<void> {
-    const found = await Promise.all(piece.ids.map((id) => this.#queue.get(job.tenantId, id)));
-    const places = found.map((each) => (each === undefined ? "gone" : placeOf(each.task)));
+    const places = await this.#queue.placesOf(job.tenantId, piece.ids);
     const count = (...wanted: string[]): number =>
       places.filter((place) => wanted.includes(place)).length;
     const succeeded = piece.succeeded + count("done", "gone");

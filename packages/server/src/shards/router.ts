@@ -36,6 +36,7 @@ import type {
   Attached,
   CleanUp,
   Extended,
+  FoundPlace,
   FoundTasks,
   Heartbeat,
   MayFinish,
@@ -314,6 +315,17 @@ export class Router implements Queue, AsyncDisposable {
 
   get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
     return this.#of(id).get(tenantId, id);
+  }
+
+  async placesOf(tenantId: TenantId, ids: readonly TaskId[]): Promise<readonly FoundPlace[]> {
+    const found = new Map<TaskId, FoundPlace>();
+    const byShard = Map.groupBy(ids, (id) => this.#of(id));
+    const asked = [...byShard].map(async ([shard, some]) => {
+      const places = await shard.ask<"placesOf", FoundPlace[]>("placesOf", [tenantId, some]);
+      for (const [at, id] of some.entries()) found.set(id, places[at] as FoundPlace);
+    });
+    await Promise.all(asked);
+    return ids.map((id) => found.get(id) as FoundPlace);
   }
 
   result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {

@@ -82,6 +82,7 @@ export interface Questions {
   cleanUp: [wanted: CleanUp];
   find: [wanted: WantedTasks];
   failureGroups: [wanted: WantedGroups];
+  placesOf: [tenantId: TenantId, ids: readonly TaskId[]];
   act: [of: TaskOf, action: TaskAction];
   explain: [of: TaskOf];
   lookAt: [of: QueueName];
@@ -334,6 +335,7 @@ export class ShardHost {
       // JSON has no word for a missing answer.
       find: async (wanted) => (await broker.find(wanted)) ?? null,
       failureGroups: async (wanted) => (await broker.failureGroups(wanted)) ?? null,
+      placesOf: (tenantId, ids) => broker.placesOf(tenantId, ids),
       act: (of, action) => broker.act(of, action),
       explain: async (of) => (await broker.explain(of)) ?? null,
       lookAt: (of) => broker.lookAt(of),
