@@ -357,3 +357,33 @@ test("outcomes and ids of dead letters are looked up without reading payloads", 
   assert.deepEqual(deleted.json.failed, notDead, deleted.text);
   assert.equal(read, 0);
 });
+
+test("a job that waits for its search holds up no notification", async (t) => {
+  let told = 0;
+  const notify = (): Promise<number> => {
+    told += 1;
+    return Promise.resolve(200);
+  };
+  const server = await setup(t, { settings: { webhookAllowPrivateNetworks: true }, notify });
+  const wanted = { callbackUrl: "http://127.0.0.1:9/x", eventTypes: ["render"] };
+  await server.post("/workers/subscriptions", wanted, "worker-acme");
+  const { queue } = server.core;
+  const find = queue.find.bind(queue);
+  const searching = Promise.withResolvers<void>();
+  const search = Promise.withResolvers<void>();
+  queue.find = async (asked) => {
+    searching.resolve();
+    await search.promise;
+    return find(asked);
+  };
+  const { id } = await begun(server, { action: "delete", command: "mail" });
+  await server.clock.advance(100);
+  await searching.promise;
+  await server.create();
+  await server.clock.advance(30_000);
+  const toldMeanwhile = told;
+  const { state } = await job(server, id);
+  search.resolve();
+  assert.deepEqual([toldMeanwhile > 0, state], [true, "running"]);
+  await untilIn(server, id, "done");
+});

@@ -31,7 +31,7 @@ import { deleteOldAudit } from "../maintenance/delete-old-audit.ts";
 import { NotifySubscribers, type PostNotification } from "../maintenance/notify-subscribers.ts";
 import { refreshKeySets } from "../maintenance/refresh-key-sets.ts";
 import { removeSubscriptions } from "../maintenance/remove-subscriptions.ts";
-import { runBulkJobs } from "../maintenance/run-bulk-jobs.ts";
+import { type RunBulkJobs, runBulkJobs } from "../maintenance/run-bulk-jobs.ts";
 import { Ticker } from "../maintenance/ticker.ts";
 import { writeApiKeyUses } from "../maintenance/write-api-key-uses.ts";
 import { writeAudit } from "../maintenance/write-audit.ts";
@@ -182,7 +182,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   });
   const dispatch = new Dispatch({ server, authenticator, limiter, logger });
   const { keySets } = providers;
-  const { ticker, notifier } = startMaintenance({
+  const { ticker, notifier, bulkJobs } = startMaintenance({
     ...parts,
     ...stored,
     control,
@@ -214,6 +214,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
       queue.stopWaiting();
       await ticker[Symbol.asyncDispose]();
       await within(clock, notificationsSettleMs, notifier.settle());
+      await bulkJobs.settle();
       await apiKeys[Symbol.asyncDispose]();
       await audit[Symbol.asyncDispose]();
       await opened[Symbol.asyncDispose]();
@@ -329,6 +330,7 @@ const notificationsSettleMs = 1000;
 function startMaintenance(parts: MaintenanceParts): {
   readonly ticker: Ticker;
   readonly notifier: NotifySubscribers;
+  readonly bulkJobs: RunBulkJobs;
 } {
   const { config, clock, logger, keySets, apiKeys, audit, subscriptions, sleepMsMax } = parts;
   const ofKeys = [refreshKeySets(keySets), writeApiKeyUses(apiKeys)];
@@ -336,7 +338,8 @@ function startMaintenance(parts: MaintenanceParts): {
   const notifier = new NotifySubscribers(parts);
   const everyMs = config.subscriptionCleanupIntervalSeconds * 1000;
   const ofSubscriptions = [notifier, removeSubscriptions({ subscriptions, clock, everyMs })];
-  const ofTasks = [collectArtifacts(parts), runBulkJobs(parts.jobs)];
+  const bulkJobs = runBulkJobs(parts.jobs);
+  const ofTasks = [collectArtifacts(parts), bulkJobs];
   const jobs = [...ofKeys, ...ofAudit, ...ofTasks, ...ofSubscriptions];
   const ticker = new Ticker({ clock, logger, jobs, sleepMsMax });
   const wake = (): void => ticker.wake();
@@ -348,7 +351,7 @@ function startMaintenance(parts: MaintenanceParts): {
   const whenInCharge = { changed: () => {}, load: async () => {}, takeCharge: wake };
   void parts.control.listen(whenInCharge);
   wake();
-  return { ticker, notifier };
+  return { ticker, notifier, bulkJobs };
 }
 
 /** The streams of all gRPC listeners. */
