@@ -574,6 +574,19 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: [404, "not found"],
   },
+  "GET /v1/codeq/admin/tasks/:id/explain": {
+    access: "viewer",
+    path: ({ leased }) => `/v1/codeq/admin/tasks/${leased}/explain`,
+    ok: 200,
+    foreign: [404, "not found"],
+  },
+  "GET /v1/codeq/admin/tasks/:id/artifacts/:name": {
+    access: "viewer",
+    showsPayloads: true,
+    path: ({ done }) => `/v1/codeq/admin/tasks/${done}/artifacts/a.txt`,
+    ok: 200,
+    foreign: [404, "task not found"],
+  },
   "GET /v1/codeq/admin/workers/:workerId/explain": {
     access: "viewer",
     path: () => "/v1/codeq/admin/workers/worker-1/explain",

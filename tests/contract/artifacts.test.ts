@@ -74,6 +74,10 @@ test("a file that is stored while the task is held belongs to its result", async
   assert.match(got.headers["content-disposition"] ?? "", /^attachment; filename\*=UTF-8''t%C3/);
   assert.equal(got.headers["x-content-type-options"], "nosniff");
   assert.equal((await server.ask(path, { caller: "worker-acme" })).text, "a,b\n");
+  const forAdmins = `/v1/codeq/admin/tasks/${id.slice(-8)}/artifacts/t%C3%A4ble%201.csv`;
+  const operator = { caller: "operator", headers: { range: "bytes=2-" } } as const;
+  assert.equal((await server.ask(`${forAdmins}?tenant=acme`, operator)).text, "b\n");
+  assert.equal((await server.ask(forAdmins, operator)).status, 404);
   assert.equal((await files()).length, 1);
   const repeated = await complete(server, id);
   assert.deepEqual(

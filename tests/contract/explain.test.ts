@@ -32,8 +32,8 @@ test("a task tells what holds it, wherever it is", async (t) => {
     [delayed, "delayed", /^it waits for its time, 2026-01-02T03:05:05.120Z$/],
     [ready, "no_worker", /^no worker is connected$/],
     [leased, "leased", /^worker-1 has it since 2026-01-02T03:04:05.120Z, until .*Z unless/],
-    [busy, "workers_busy", /^workers of its queue are busy with 1 tasks, and none asks/],
-    [dead, "dead", /^it used up its 1 attempts: broken$/],
+    [busy, "workers_busy", /^workers of its queue are busy with 1 task, and none asks/],
+    [dead, "dead", /^it used up its 1 attempt: broken$/],
     [done, "done", /^worker-1 completed it$/],
   ];
   for (const [id, rule, text] of rules) {
@@ -43,6 +43,18 @@ test("a task tells what holds it, wherever it is", async (t) => {
   }
   assert.equal((await why(server, delayed)).dueAt, "2026-01-02T03:05:05.12Z");
   assert.equal((await server.get(`/tasks/${ready.replace(/.$/, "0")}/explain`)).status, 404);
+});
+
+test("an operator gets the explanation of another tenant's task, also by a part of its id", async (t) => {
+  const server = await setup(t);
+  const id = await server.create({ command: "lonely" });
+  const path = `/admin/tasks/${id.slice(-8)}/explain`;
+  const asked = await server.get(`${path}?tenant=acme`, "operator");
+  assert.deepEqual([asked.status, asked.json.taskId, asked.json.rule], [200, id, "no_worker"]);
+  assert.deepEqual((await server.get(path, "admin-acme")).json, asked.json);
+  assert.equal((await server.get(path, "operator")).status, 404);
+  assert.equal((await server.get(path, "admin-globex")).status, 404);
+  assert.equal((await server.get("/admin/tasks/abc/explain", "admin-acme")).status, 400);
 });
 
 test("a paused queue, a quota and workers for other commands hold a ready task", async (t) => {
@@ -64,7 +76,7 @@ test("a paused queue, a quota and workers for other commands hold a ready task",
   await waiting;
   const full = await why(server, id);
   assert.equal(full.rule, "lease_quota");
-  assert.equal(full.why, "its tenant has 1 leases of the 1 that it may have");
+  assert.equal(full.why, "its tenant has 1 lease of the 1 that it may have");
 });
 
 test(
@@ -121,7 +133,7 @@ test("a worker tells what it waits for, and what its queues have", async (t) => 
   await server.untilWaiting(1);
   const asked = await whyNot(server, "worker-1");
   assert.deepEqual([asked.rule, asked.claims, asked.asksFor], ["no_work", 1, ["later", "empty"]]);
-  assert.match(asked.why, /^no task is ready in the queues that it asks for; 1 tasks wait/);
+  assert.match(asked.why, /^no task is ready in the queues that it asks for; 1 task due later/);
   assert.deepEqual(
     asked.queues.map(({ command, rule }: { command: string; rule: string }) => [command, rule]),
     [

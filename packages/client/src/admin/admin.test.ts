@@ -242,6 +242,8 @@ test("a run tells why it waits and who had it, and a worker why it gets nothing"
   assert.equal(delivery?.outcome, "completed");
   const { task: shown } = await server.client.admin.task(run.id);
   assert.deepEqual(shown.deliveries, [delivery]);
+  const explained = await server.client.admin.explainTask(run.id.slice(-8));
+  assert.deepEqual([explained.taskId, explained.rule], [run.id, "done"]);
   const idle = await server.client.admin.explainWorker(delivery?.workerId ?? "");
   assert.deepEqual([idle.rule, idle.asksFor, idle.streams], ["no_work", ["mail"], 1]);
   await worker.close();

@@ -1,5 +1,6 @@
 /** What administrators do: find tasks, look at them, and do something about them. */
 import { type Duration, toMs, toSeconds } from "../duration.ts";
+import type { TaskExplanation } from "../producer/explanation.ts";
 import { type CancelOptions, graceBody } from "../producer/run.ts";
 import { TenantSubscriptions } from "../subscriptions/subscriptions.ts";
 import type {
@@ -94,6 +95,16 @@ export class Admin {
   /** A task with its payload, and its result once it has ended. */
   async task(id: string): Promise<InspectedTask> {
     return (await this.#ask({ method: "GET", path: taskPath(id) })) as InspectedTask;
+  }
+
+  /** Why a task is where it is: the rule that holds it, what is ahead of it, about when it starts. */
+  async explainTask(id: string): Promise<TaskExplanation> {
+    return (await this.#ask({ method: "GET", path: `${taskPath(id)}/explain` })) as TaskExplanation;
+  }
+
+  /** The content of a file of a result, piece by piece; `task()` lists the files by name. */
+  artifact(id: string, name: string): Promise<ReadableStream<Uint8Array>> {
+    return this.#download(`${taskPath(id)}/artifacts/${encodeURIComponent(name)}`);
   }
 
   /**

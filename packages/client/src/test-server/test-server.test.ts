@@ -288,6 +288,8 @@ test("files of a handler belong to the result, and the producer reads them", asy
   const [csv, stream] = await run.artifacts();
   assert.equal(String(await csv?.content()), "a,b\n");
   assert.equal(String(await stream?.content()), "one two");
+  const file = await server.client.admin.artifact(run.id.slice(-8), "täble.csv");
+  assert.equal(await new Response(file).text(), "a,b\n");
   const failed = await server.client.enqueue(report, { fails: true });
   await server.runUntilIdle();
   assert.deepEqual(

@@ -1,8 +1,8 @@
 /** Why a task is where it is, as the server decides about it. */
 import type { JSX } from "preact";
-import { ask } from "../api.ts";
+import { ask, tenant } from "../api.ts";
 import { count, duration, plural, type TimeMode, time } from "../format.ts";
-import type { TaskRow } from "../model/tasks.ts";
+import { type TaskRow, taskPath } from "../model/tasks.ts";
 import { Given, Panel, Pending } from "../parts/basics.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
 import { timeMode } from "../preferences.ts";
@@ -35,8 +35,9 @@ const questions: Readonly<Record<TaskRow["place"], string>> = {
 };
 
 export function Explain({ task }: { readonly task: TaskRow }): JSX.Element {
-  const load = (): Promise<Explanation> => ask({ path: `/v1/codeq/tasks/${task.id}/explain` });
-  const { data, error } = useQuery(`explain:${task.id}`, load, { everyMs: 2000 });
+  const of = useStore(tenant);
+  const load = (): Promise<Explanation> => ask({ path: taskPath(task.id, "/explain") });
+  const { data, error } = useQuery(`explain:${of}:${task.id}`, load, { everyMs: 2000 });
   return (
     <Panel title={questions[task.place]} id="whyp">
       {data === undefined ? <Pending error={error} /> : <Answer of={data} task={task} />}
@@ -66,7 +67,7 @@ function Answer({ of, task }: { readonly of: Explanation; readonly task: TaskRow
 
 /** Moments in a sentence of the server, as clocks here show them. Errors are left as they are. */
 function withTimes({ rule, why }: Explanation, mode: TimeMode): string {
-  if (!["delayed", "leased", "paused"].includes(rule)) return why;
+  if (!["delayed", "expired", "leased", "paused"].includes(rule)) return why;
   const instant = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)/g;
   const form = mode === "utc" ? "utc" : "local";
   return why.replace(instant, (each) => time(Date.parse(each), form, 0));
@@ -77,9 +78,14 @@ function checksOf(of: Explanation, { place }: TaskRow): CheckProps[] {
   const { rule, paused, workers } = of;
   return [
     {
-      isStop: rule === "delayed",
+      isStop: rule === "delayed" || rule === "expired",
       icon: "delayed",
-      text: place === "delayed" ? "It is not due yet" : "It is due",
+      text:
+        rule === "expired"
+          ? "It had to start earlier"
+          : place === "delayed"
+            ? "It is not due yet"
+            : "It is due",
     },
     {
       isStop: rule === "paused",
@@ -93,7 +99,7 @@ function checksOf(of: Explanation, { place }: TaskRow): CheckProps[] {
       text: `${plural(workers.connected, "worker")} connected, ${count(workers.asking)} asking for work`,
     },
     {
-      isStop: rule === "lease_quota" || rule === "workers_busy" || rule === "storage",
+      isStop: rule in limits || rule === "workers_busy",
       icon: "block",
       text: limits[rule] ?? `${plural(of.queue.inProgress, "task")} of the queue being worked on`,
     },
@@ -103,6 +109,7 @@ function checksOf(of: Explanation, { place }: TaskRow): CheckProps[] {
 const limits: Readonly<Record<string, string>> = {
   lease_quota: "The quota of leases is used up",
   storage: "The storage refuses writes",
+  topic_limit: "The topic of the queue allows no more leases",
 };
 
 function Position({ of }: { readonly of: Explanation }): JSX.Element | null {

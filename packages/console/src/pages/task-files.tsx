@@ -1,9 +1,9 @@
 /** The artifacts of a result: what there is, and how to get it. */
 import type { JSX } from "preact";
-import { apiHeaders, curlOf } from "../api.ts";
+import { apiHeaders, curlOf, urlOf } from "../api.ts";
 import { bytes, plural } from "../format.ts";
 import { saveBlob } from "../model/download.ts";
-import type { InspectedTask } from "../model/tasks.ts";
+import { type InspectedTask, taskPath } from "../model/tasks.ts";
 import { Given, Panel } from "../parts/basics.tsx";
 import { copyText } from "../parts/code-box.tsx";
 import { Icon } from "../parts/icon.tsx";
@@ -40,7 +40,7 @@ function ArtifactLine({
   readonly artifact: Artifact;
 }): JSX.Element {
   const { name, url, contentType } = artifact;
-  const path = `/v1/codeq/tasks/${id}/artifacts/${encodeURIComponent(name)}`;
+  const fileUrl = urlOf({ path: taskPath(id, `/artifacts/${encodeURIComponent(name)}`) });
   const isOurs = artifact.sha256 !== undefined;
   const isSmall = (artifact.bytes ?? 0) <= savedBytesMax;
   return (
@@ -60,7 +60,7 @@ function ArtifactLine({
           class="btn sm"
           type="button"
           aria-label={`Download ${name}`}
-          onClick={() => void save(path, name)}
+          onClick={() => void save(fileUrl, name)}
         >
           Download
         </button>
@@ -68,7 +68,7 @@ function ArtifactLine({
         <button
           class="btn sm"
           type="button"
-          onClick={() => copyText(isOurs ? getFile(path, name) : url)}
+          onClick={() => copyText(isOurs ? getFile(fileUrl, name) : url)}
         >
           {isOurs ? "Copy as curl" : "Copy link"}
         </button>
@@ -82,18 +82,18 @@ function ArtifactLine({
   );
 }
 
-function getFile(path: string, name: string): string {
+function getFile(url: string, name: string): string {
   const file = `'${name.replaceAll("'", "'\\''")}'`;
-  return `${curlOf({ method: "GET", url: path, body: undefined })} \\\n  -L -o ${file}`;
+  return `${curlOf({ method: "GET", url, body: undefined })} \\\n  -L -o ${file}`;
 }
 
 /** The browser follows a link to object storage only outside of the page. */
-async function save(path: string, name: string): Promise<void> {
+async function save(url: string, name: string): Promise<void> {
   try {
     const init = { headers: apiHeaders(), credentials: "same-origin", redirect: "manual" } as const;
-    const reply = await fetch(path, init);
+    const reply = await fetch(url, init);
     if (reply.type === "opaqueredirect") {
-      copyText(getFile(path, name), "The file is in object storage; copied the command to get it");
+      copyText(getFile(url, name), "The file is in object storage; copied the command to get it");
       return;
     }
     if (!reply.ok) throw new Error(`The file could not be read (${reply.status})`);

@@ -5,7 +5,9 @@
 import { queueOf, type Task, type TaskId } from "@codeq/queue";
 import { type Ahead, type AskingWorker, asksFor, type Explained } from "../broker/explained.ts";
 import type { QueuePause } from "../store/pause-record.ts";
+import { counted } from "./counted.ts";
 import { type Operation, refusal, type Server } from "./operation.ts";
+import { wholeId } from "./whole-id.ts";
 
 /** What holds a task; the first that applies, in the order in which a claim would meet them. */
 export const holdRules = [
@@ -58,6 +60,18 @@ export const explainTask: Operation<{ readonly id: TaskId }, TaskExplanation> = 
     const explained = await server.queue.explain({ tenantId, id });
     if (explained === undefined) return refusal("not_found");
     return { ok: true, value: explanationOf(server, explained) };
+  },
+};
+
+/** The same for administrators, who may name another tenant and cut the id. */
+export const explainAnyTask: Operation<{ readonly id: string }, TaskExplanation> = {
+  name: "explain_any_task",
+  access: "viewer",
+  scope: undefined,
+  audit: { of: "other tenants", target: ({ id }) => id },
+  run: async (server, call, input) => {
+    const id = await wholeId(server, call, input.id);
+    return id.ok ? explainTask.run(server, call, { id: id.value }) : id;
   },
 };
 
@@ -115,7 +129,10 @@ function ruleOf(server: Server, explained: Explained, workers: Workers): Held {
       return { rule: "leased", why: `${place.workerId} has it since ${since}${cancelled}` };
     }
     case "dead":
-      return { rule: "dead", why: `it used up its ${task.maxAttempts} attempts: ${task.error}` };
+      return {
+        rule: "dead",
+        why: `it used up its ${counted(task.maxAttempts, "attempt")}: ${task.error}`,
+      };
     case "done": {
       if (place.how === "completed") return { rule: "done", why: `${place.workerId} completed it` };
       return { rule: "failed", why: `it failed: ${task.error}` };
@@ -133,7 +150,7 @@ function whyReady(server: Server, { task, obstacle, queue }: Explained, workers:
       return { rule: "storage", why: "the storage takes no changes now; see /healthz" };
     case "lease_quota": {
       const { limit = 0, current = 0 } = server.queue.exceededByLease(task.tenantId) ?? {};
-      const why = `its tenant has ${current} leases of the ${limit} that it may have`;
+      const why = `its tenant has ${counted(current, "lease")} of the ${limit} that it may have`;
       return { rule: "lease_quota", why };
     }
     case "paused": {
@@ -142,7 +159,7 @@ function whyReady(server: Server, { task, obstacle, queue }: Explained, workers:
       return { rule: "paused", why: `${by} paused its queue at ${utc(atMs)}${because}` };
     }
     case "topic_limit": {
-      const why = `its topic allows ${obstacle.limit} deliveries at a time, and all are under way`;
+      const why = `its topic allows ${counted(obstacle.limit, "lease")} at a time, and all are in use`;
       return { rule: "topic_limit", why };
     }
     case undefined:
@@ -159,11 +176,12 @@ function whyExpired({ extras }: Task): Held {
 function whyUnclaimed(leased: number, { asking, connected }: Workers): Held {
   if (asking > 0) return { rule: "next", why: "a worker asks for its queue and gets it next" };
   if (leased > 0) {
-    const why = `workers of its queue are busy with ${leased} tasks, and none asks for another`;
+    const why = `workers of its queue are busy with ${counted(leased, "task")}, and none asks for another`;
     return { rule: "workers_busy", why };
   }
   if (connected === 0) return { rule: "no_worker", why: "no worker is connected" };
-  const why = `${connected} workers are connected, and none asks for its queue`;
+  const are = connected === 1 ? "is" : "are";
+  const why = `${counted(connected, "worker")} ${are} connected, and none asks for its queue`;
   return { rule: "no_worker_for_command", why };
 }
 

@@ -5,6 +5,7 @@ import type { AskingWorker } from "../broker/explained.ts";
 import type { QueueCounts } from "../broker/queue.ts";
 import type { PausedQueue } from "../store/pause-record.ts";
 import type { ConnectedWorker } from "./connected-workers.ts";
+import { counted } from "./counted.ts";
 import { type Operation, refusal, type Server } from "./operation.ts";
 
 export const workerRules = [
@@ -107,11 +108,11 @@ function ruleOf(known: {
 }): Pick<WorkerExplanation, "rule" | "why"> {
   const { asking, queues, quota, leases } = known;
   if (asking === undefined) {
-    const busy = leases === 0 ? "" : `; it is busy with ${leases} tasks`;
+    const busy = leases === 0 ? "" : `; it is busy with ${counted(leases, "task")}`;
     return { rule: "not_asking", why: `no claim of it waits for tasks${busy}` };
   }
   if (quota !== undefined) {
-    const why = `its tenant has ${quota.current} leases of the ${quota.limit} that it may have`;
+    const why = `its tenant has ${counted(quota.current, "lease")} of the ${quota.limit} that it may have`;
     return { rule: "lease_quota", why };
   }
   if (queues.some(({ rule }) => rule === "ready")) {
@@ -123,6 +124,6 @@ function ruleOf(known: {
     return { rule: "paused", why: `tasks are ready only in queues that are paused: ${names}` };
   }
   const delayed = queues.reduce((sum, each) => sum + each.delayed, 0);
-  const later = delayed === 0 ? "" : `; ${delayed} tasks wait for their time`;
+  const later = delayed === 0 ? "" : `; ${counted(delayed, "task")} due later`;
   return { rule: "no_work", why: `no task is ready in the queues that it asks for${later}` };
 }

@@ -7,10 +7,10 @@ import { cleanUp } from "./clean-up.ts";
 import { createApiKey } from "./create-api-key.ts";
 import { createBackup } from "./create-backup.ts";
 import { createTask, createTasks } from "./create-task.ts";
-import { downloadArtifact } from "./download-artifact.ts";
+import { downloadAnyArtifact, downloadArtifact } from "./download-artifact.ts";
 import { editTask } from "./edit-task.ts";
 import { endCluster } from "./end-cluster.ts";
-import { explainTask } from "./explain-task.ts";
+import { explainAnyTask, explainTask } from "./explain-task.ts";
 import { explainWorker } from "./explain-worker.ts";
 import { extendLease } from "./extend-lease.ts";
 import { getCluster, getRaftStatus } from "./get-cluster.ts";
@@ -113,6 +113,7 @@ export const operations = {
   editTask,
   uploadArtifact,
   downloadArtifact,
+  downloadAnyArtifact,
   getDeliveries,
   redeliverTask,
   listFailedDeliveries,
@@ -137,6 +138,7 @@ export const operations = {
   listTopics,
   deleteTopic,
   explainTask,
+  explainAnyTask,
   explainWorker,
   watchTask,
 } as const;

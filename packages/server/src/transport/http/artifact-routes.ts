@@ -1,13 +1,31 @@
 /** Routes for files of tasks. */
 import type { Readable } from "node:stream";
 import type { Artifact, TaskId } from "@codeq/queue";
-import type { DownloadedArtifact } from "../../operations/download-artifact.ts";
+import type {
+  DownloadArtifactInput,
+  DownloadedArtifact,
+} from "../../operations/download-artifact.ts";
 import { operations } from "../../operations/index.ts";
 import { numberField, textField } from "./query.ts";
-import { type HttpReply, json, route } from "./route.ts";
+import { type HttpReply, type HttpRequest, json, route } from "./route.ts";
 
 const path = "/v1/codeq/tasks/:id/artifacts/:name";
 const params = { id: "The id of the task.", name: "The name of the file." };
+/** Of both routes that answer with a file. */
+const download = {
+  about:
+    "Range requests are answered with the part. Files in object storage are answered with a redirect.",
+  replies: {
+    200: { about: "The file.", type: "application/octet-stream" },
+    206: { about: "The part of the file that Range asks for.", type: "application/octet-stream" },
+    307: {
+      about: "The file is at the Location for the next five minutes.",
+      headers: { Location: "Where the file is." },
+    },
+  },
+  reply: downloadReply,
+} as const;
+const ofDownloads = ["task_not_found", "artifact_not_found", "range_not_satisfiable"] as const;
 
 export const artifactRoutes = [
   route({
@@ -62,28 +80,36 @@ export const artifactRoutes = [
     operation: operations.downloadArtifact,
     name: "downloadArtifact",
     summary: "Get a file that belongs to a result",
-    about:
-      "Range requests are answered with the part. Files in object storage are answered with a redirect.",
+    ...download,
     params,
     query: { upload: textField("Stands in the URL that a result has; not looked at.") },
-    replies: {
-      200: { about: "The file.", type: "application/octet-stream" },
-      206: { about: "The part of the file that Range asks for.", type: "application/octet-stream" },
-      307: {
-        about: "The file is at the Location for the next five minutes.",
-        headers: { Location: "Where the file is." },
-      },
+    refusals: ofDownloads,
+    input: (request) => {
+      const { id, ...file } = fileIn(request);
+      return { ok: true, value: { id: id as TaskId, ...file } };
     },
-    refusals: ["task_not_found", "artifact_not_found", "range_not_satisfiable"],
-    input: ({ params, headers }) => {
-      const { range } = headers;
-      const id = (params["id"] ?? "") as TaskId;
-      const asked = typeof range === "string" ? range : "";
-      return { ok: true, value: { id, name: params["name"] ?? "", range: asked } };
+  }),
+  route({
+    method: "GET",
+    path: "/v1/codeq/admin/tasks/:id/artifacts/:name",
+    operation: operations.downloadAnyArtifact,
+    name: "downloadAnyArtifact",
+    summary: "Get a file that belongs to a result, as an administrator",
+    ...download,
+    params: {
+      ...params,
+      id: "The id of the task, or the beginning or end of it if that is unique.",
     },
-    reply: downloadReply,
+    refusals: [...ofDownloads, "not_found", "ambiguous_id"],
+    input: (request) => ({ ok: true, value: fileIn(request) }),
   }),
 ] as const;
+
+function fileIn({ params, headers }: HttpRequest): DownloadArtifactInput<string> {
+  const { range } = headers;
+  const asked = typeof range === "string" ? range : "";
+  return { id: params["id"] ?? "", name: params["name"] ?? "", range: asked };
+}
 
 function downloadReply(downloaded: DownloadedArtifact): HttpReply {
   if ("link" in downloaded) {

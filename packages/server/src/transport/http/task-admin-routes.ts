@@ -123,6 +123,18 @@ export const taskAdminRoutes = [
     },
   }),
   route({
+    method: "GET",
+    path: `${base}/:id/explain`,
+    operation: operations.explainAnyTask,
+    name: "explainAnyTask",
+    summary: "Explain why a task of any producer is where it is",
+    params: idParam,
+    refusals: ofOneTask,
+    replies: { 200: { about: "The explanation.", schema: "TaskExplanation" } },
+    input: idIn,
+    reply: (explanation, codec) => json(codec.taskExplanation(explanation)),
+  }),
+  route({
     method: "POST",
     path: `${base}/:id/replay`,
     operation: operations.replayTask,
