@@ -1,7 +1,7 @@
 /** From an empty server to a paused queue, in a real browser. */
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Api, setup } from "./setup.ts";
+import { setup } from "./setup.ts";
 
 test("a new server for development signs in by itself and shows how to begin", async (t) => {
   const { page, open, api } = await setup(t);
@@ -67,84 +67,4 @@ test("a lost connection is shown and heals", async (t) => {
   await page.getByText("Connected again").waitFor();
   // The browser itself reports each request that found no server.
   for (const each of complaints()) assert.match(each, /ERR_INTERNET_DISCONNECTED/);
-});
-
-const production = {
-  ENV: "prod",
-  WEBHOOK_HMAC_SECRET: "a long secret for nothing but this test",
-  PRODUCER_AUTH_CONFIG: JSON.stringify([
-    { token: "admin-secret-0001", subject: "ana", raw: { tenantId: "acme", role: "admin" } },
-    {
-      token: "eyes-secret-0001",
-      subject: "eva",
-      raw: { tenantId: "acme", roles: ["viewer", "payloads-hidden"] },
-    },
-    { token: "shop-secret-0001", subject: "shop", raw: { tenantId: "acme" } },
-  ]),
-  WORKER_AUTH_CONFIG: JSON.stringify([
-    {
-      token: "worker-secret-1",
-      subject: "w",
-      scopes: ["codeq:claim", "codeq:nack"],
-      eventTypes: ["*"],
-      raw: { tenantId: "acme" },
-    },
-  ]),
-};
-
-test("elsewhere one signs in with a key, and it is neither in a URL nor in reach of scripts", async (t) => {
-  const { page, open, complaints } = await setup(t, { env: production });
-  const urls: string[] = [];
-  page.on("request", (request) => urls.push(request.url()));
-  await open("/");
-  await page.getByRole("heading", { name: "Sign in" }).waitFor();
-  const field = page.getByLabel("API key or token");
-  await field.fill("shop-secret-0001");
-  await page.keyboard.press("Enter");
-  await page.getByText("This key has no role for the console").waitFor();
-  await field.fill("admin-secret-0001");
-  await page.keyboard.press("Enter");
-  await page.getByText("ana · admin").waitFor();
-  assert.equal(await page.evaluate("document.cookie"), "");
-  assert.ok(!(await page.evaluate<string>("JSON.stringify(localStorage)")).includes("secret"));
-  assert.ok(urls.length > 3 && urls.every((url) => !url.includes("secret")), urls.join("\n"));
-  await page.reload();
-  await page.getByText("ana · admin").waitFor();
-  await page.getByRole("button", { name: "Sign out" }).click();
-  await page.getByRole("heading", { name: "Sign in" }).waitFor();
-  await page.reload();
-  await page.getByRole("heading", { name: "Sign in" }).waitFor();
-  // Refusals of a session are reported by the browser, too.
-  for (const each of complaints()) assert.match(each, /401 \(Unauthorized\)/);
-});
-
-test("a viewer looks at everything and can press nothing; hidden payloads never reach the browser", async (t) => {
-  const { page, open, server, complaints } = await setup(t, { env: production });
-  const worker = new Api(server.url, "worker-secret-1");
-  const shop = new Api(server.url, "shop-secret-0001");
-  const payload = { secret: "payload-of-acme" };
-  const { id } = await shop.ask("/tasks", { command: "send-email", payload, maxAttempts: 1 });
-  await worker.ask("/tasks/claim", { commands: ["send-email"] });
-  await worker.ask(`/tasks/${id}/nack`, { reason: "SmtpError: 421" });
-  const seen: string[] = [];
-  page.on("response", async (response) => {
-    if (response.url().includes("/admin/tasks")) seen.push(await response.text());
-  });
-  await open("/");
-  await page.getByLabel("API key or token").fill("eyes-secret-0001");
-  await page.keyboard.press("Enter");
-  await page.getByText("eva · viewer, payloads hidden").waitFor();
-  assert.equal(await page.getByRole("link", { name: "API keys" }).count(), 0);
-  await open(`/ui/tasks/${id}`);
-  await page.getByText("Hidden by your role").waitFor();
-  await page.getByText("SmtpError: 421").first().waitFor();
-  for (const name of ["Replay", "Edit and replay", "Delete…"]) {
-    assert.ok(await page.getByRole("button", { name, exact: true }).isDisabled(), name);
-  }
-  await page.keyboard.press("r");
-  await open("/ui/failures");
-  await page.getByText("1 dead letter in 1 group").waitFor();
-  assert.ok(await page.getByRole("button", { name: "Resolve" }).isDisabled());
-  assert.ok(seen.length > 0 && seen.every((text) => !text.includes("payload-of-acme")));
-  for (const each of complaints()) assert.match(each, /401 \(Unauthorized\)/);
 });

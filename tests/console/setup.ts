@@ -42,8 +42,9 @@ export interface SetupOptions {
 
 export async function setup(t: TestContext, options: SetupOptions = {}): Promise<Setup> {
   // Closed in this order: a page without its server would complain.
-  const { page, complaints } = await openPage(t, options.browser);
+  const { page, complaints } = await openTab(t, options.browser);
   const server = await startOwnServer(t, options.env);
+  failOnComplaints(t, complaints);
   const open = async (path: string): Promise<void> => {
     await page.goto(server.url + path);
     await page.locator("h1").first().waitFor();
@@ -69,10 +70,23 @@ async function startOwnServer(
   return server;
 }
 
-export async function openPage(
-  t: TestContext,
-  options: BrowserContextOptions = {},
-): Promise<{ readonly page: Page; readonly complaints: () => string[] }> {
+interface Tab {
+  readonly page: Page;
+  readonly complaints: () => string[];
+}
+
+export async function openPage(t: TestContext, options?: BrowserContextOptions): Promise<Tab> {
+  const tab = await openTab(t, options);
+  failOnComplaints(t, tab.complaints);
+  return tab;
+}
+
+/** Comes last: a failed step would keep those after it from ending the server, and the test from ending. */
+function failOnComplaints(t: TestContext, complaints: () => string[]): void {
+  t.after(() => assert.deepEqual(complaints(), [], "the browser complained"));
+}
+
+async function openTab(t: TestContext, options: BrowserContextOptions = {}): Promise<Tab> {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(120_000);
@@ -82,10 +96,7 @@ export async function openPage(
   });
   page.on("pageerror", (error) => found.push(String(error)));
   const complaints = (): string[] => found.splice(0);
-  t.after(async () => {
-    await context.close();
-    assert.deepEqual(found, [], "the browser complained");
-  });
+  t.after(() => context.close());
   return { page, complaints };
 }
 

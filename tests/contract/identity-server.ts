@@ -139,7 +139,7 @@ class Nothing {
   async destroy(): Promise<void> {}
 }
 
-function makeKey(alg: SigningAlgorithm): object {
+export function makeKey(alg: SigningAlgorithm): object {
   const { privateKey } =
     alg === "EdDSA"
       ? generateKeyPairSync("ed25519")

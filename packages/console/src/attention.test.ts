@@ -13,6 +13,16 @@ test("a server at rest needs nobody", () => {
   assert.deepEqual(attentionOf({ queues, workers: [worker], health, nowMs }), []);
 });
 
+test("a disk that is nearly full is told before the server refuses writes", () => {
+  const of = (freeBytes: number) =>
+    attentionOf({ queues: [], workers: [], health, disk: { freeBytes, minFreeBytes: 100 }, nowMs });
+  assert.deepEqual(of(300), []);
+  assert.deepEqual(
+    of(299).map(({ level, title }) => [level, title]),
+    [["warn", "299 B of disk space left"]],
+  );
+});
+
 test("what is urgent comes first, each with the place where to act", () => {
   const queues = [
     {

@@ -1,8 +1,8 @@
 /** What somebody should do something about, from what is known of queues, workers and the server. */
 
-import { ago, duration, plural } from "./format.ts";
+import { ago, bytes, duration, plural } from "./format.ts";
 import type { QueueRow } from "./model/queues.ts";
-import type { Health, Worker } from "./model/server.ts";
+import type { Disk, Health, Worker } from "./model/server.ts";
 import type { IconName } from "./parts/icon.tsx";
 
 export interface Attention {
@@ -19,6 +19,7 @@ export interface Known {
   readonly queues: readonly QueueRow[];
   readonly workers: readonly Worker[];
   readonly health: Health | undefined;
+  readonly disk?: Disk | undefined;
   readonly nowMs: number;
 }
 
@@ -29,8 +30,13 @@ export function isSilent({ leases, lastSeenAt }: Worker, nowMs: number): boolean
   return leases > 0 && lastSeenAt !== undefined && nowMs - Date.parse(lastSeenAt) >= silentMs;
 }
 
+/** Little is left until the server refuses writes. */
+export function isNearlyFull({ freeBytes, minFreeBytes }: Disk): boolean {
+  return freeBytes < 3 * minFreeBytes;
+}
+
 /** Urgent ones first. */
-export function attentionOf({ queues, workers, health, nowMs }: Known): Attention[] {
+export function attentionOf({ queues, workers, health, disk, nowMs }: Known): Attention[] {
   const found: Attention[] = [];
   if (health !== undefined && health.storage !== "open") {
     found.push({
@@ -38,6 +44,14 @@ export function attentionOf({ queues, workers, health, nowMs }: Known): Attentio
       icon: "disk",
       title: `Storage is ${health.storage}`,
       why: "Writes are refused. Free disk space, or look at the log of the server.",
+      page: "health",
+    });
+  } else if (disk !== undefined && isNearlyFull(disk)) {
+    found.push({
+      level: "warn",
+      icon: "disk",
+      title: `${bytes(disk.freeBytes)} of disk space left`,
+      why: `The server refuses writes below ${bytes(disk.minFreeBytes)}. Free space, or use a larger disk.`,
       page: "health",
     });
   }

@@ -27,7 +27,15 @@ export function mayAct(): boolean {
   return session.get()?.role !== "viewer";
 }
 
-export const readOnlyReason = "Your role is viewer, which may look and change nothing";
+/** Whether the server leaves payloads and results out for this session. */
+export function hidesPayloads(): boolean {
+  return session.get()?.payloads === "hidden";
+}
+
+export const readOnlyReason = "Your role is viewer: you can look at everything but change nothing";
+
+/** Where people can sign in beside this page; undefined when there is no such place. */
+export const identityServer = createStore<string | undefined>(undefined);
 
 const path = "/ui/session";
 
@@ -35,7 +43,9 @@ const path = "/ui/session";
 export async function resume(): Promise<void> {
   try {
     const reply = await fetch(path, { credentials: "same-origin", cache: "no-store" });
-    session.set(reply.ok ? begin((await reply.json()) as Session) : null);
+    const body = (await reply.json()) as Session & { identityServer?: string };
+    identityServer.set(body.identityServer);
+    session.set(reply.ok ? begin(body) : null);
   } catch {
     // Without a server there is no session; the banner says that it is away.
     connection.set({ ...connection.get(), state: "offline" });

@@ -8,12 +8,43 @@ export interface Health {
   readonly storage: string;
   readonly durability: string;
   readonly shards?: readonly string[];
-  /** On the disk of the data; undefined when the data is in memory. */
-  readonly freeBytes?: number;
 }
 
 export function useHealth(): Answer<Health> {
   return useQuery("health", () => ask<Health>({ path: "/healthz" }), { everyMs: 5000 });
+}
+
+/** The copy of a shard on the node that answered, and who leads the shard. */
+export interface ReplicaState {
+  readonly role: string;
+  readonly epoch: number;
+  readonly slot: number;
+  readonly index: number;
+  readonly silentMs: number;
+  readonly leader?: string;
+  readonly problem?: string;
+}
+
+export interface Disk {
+  readonly freeBytes: number;
+  /** Below this the server refuses writes. */
+  readonly minFreeBytes: number;
+}
+
+export interface ClusterState {
+  readonly enabled: boolean;
+  readonly self?: string;
+  readonly nodes: readonly { readonly id: string; readonly address: string }[];
+  readonly shards: readonly (ReplicaState & { readonly shard: number })[];
+  readonly control?: ReplicaState;
+  /** Of the node that answered; undefined when its data is in memory. */
+  readonly disk?: Disk;
+}
+
+export function useCluster(): Answer<ClusterState> {
+  return useQuery("cluster", () => ask<ClusterState>({ path: "/v1/codeq/cluster" }), {
+    everyMs: 5000,
+  });
 }
 
 export interface Worker {

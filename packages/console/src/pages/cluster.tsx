@@ -1,35 +1,16 @@
-/** Nodes and shards: who leads, how far this node is, what does not follow. */
+/** Nodes and shards: who leads, how far this node is, what does not follow, and how to have others lead. */
 import type { JSX } from "preact";
-import { ask } from "../api.ts";
-import { count, duration, plural } from "../format.ts";
-import { useHealth } from "../model/server.ts";
+import { bytes, count, duration, plural } from "../format.ts";
+import { type ClusterState, type ReplicaState, useCluster, useHealth } from "../model/server.ts";
+import { Act } from "../parts/act.tsx";
 import { Given, Nothing, Panel, Pending } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { useQuery } from "../query.ts";
 import { type Session, session } from "../session.ts";
 import { useStore } from "../store.ts";
-
-interface ShardState {
-  readonly shard: number;
-  readonly role: string;
-  readonly epoch: number;
-  readonly slot: number;
-  readonly index: number;
-  readonly silentMs: number;
-  readonly leader?: string;
-  readonly problem?: string;
-}
-
-interface ClusterState {
-  readonly enabled: boolean;
-  readonly self?: string;
-  readonly nodes: readonly { readonly id: string; readonly address: string }[];
-  readonly shards: readonly ShardState[];
-}
+import { askHandOff } from "./hand-off.tsx";
 
 export function Cluster(): JSX.Element {
-  const load = (): Promise<ClusterState> => ask({ path: "/v1/codeq/cluster" });
-  const { data, error } = useQuery("cluster", load, { everyMs: 2000 });
+  const { data, error } = useCluster();
   if (data === undefined) return <Pending error={error} />;
   return (
     <>
@@ -42,21 +23,46 @@ export function Cluster(): JSX.Element {
               : "This server runs alone."}
           </p>
         </div>
+        <HandOffAll state={data} />
       </div>
-      {data.enabled ? <Shards state={data} /> : <Alone />}
+      {data.enabled ? <Shards state={data} /> : null}
+      <ThisNode state={data} />
     </>
   );
 }
 
-function Alone(): JSX.Element {
+function mayHandOff({ enabled, nodes }: ClusterState): boolean {
+  return enabled && nodes.length > 1 && session.get()?.role === "operator";
+}
+
+function HandOffAll({ state }: { readonly state: ClusterState }): JSX.Element | null {
+  if (!mayHandOff(state)) return null;
+  return (
+    <div class="acts">
+      <Act class="btn" onClick={() => askHandOff(state, undefined)}>
+        <Icon name="move" />
+        Hand off all shards…
+      </Act>
+    </div>
+  );
+}
+
+function ThisNode({ state }: { readonly state: ClusterState }): JSX.Element {
   const { data: health } = useHealth();
   const who = useStore(session) as Session;
+  const { disk, self } = state;
   return (
-    <Panel title="This server" id="alone">
+    <Panel title={self === undefined ? "This server" : `Node ${self}`} id="node">
       <div class="panel-body">
         <dl class="facts">
           <dt>Storage</dt>
           <dd>{health?.storage ?? "…"}</dd>
+          <dt>Free disk space</dt>
+          <dd>
+            {disk === undefined
+              ? "the data is in memory"
+              : `${bytes(disk.freeBytes)}; writes are refused below ${bytes(disk.minFreeBytes)}`}
+          </dd>
           <dt>Durability</dt>
           <dd>{who.durability}</dd>
           <dt>Shards</dt>
@@ -71,6 +77,7 @@ function Alone(): JSX.Element {
 
 function Shards({ state }: { readonly state: ClusterState }): JSX.Element {
   if (state.shards.length === 0) return <Nothing icon="cluster" title="No shards are known yet" />;
+  const { control } = state;
   return (
     <section class="panel" aria-label="Shards">
       <div class="table-wrap">
@@ -84,47 +91,82 @@ function Shards({ state }: { readonly state: ClusterState }): JSX.Element {
               <th class="num">Read up to</th>
               <th class="num">Applied</th>
               <th class="num">Leader silent for</th>
+              <th>
+                <span class="sr">Actions</span>
+              </th>
             </tr>
           </thead>
           <tbody>
             {state.shards.map((shard) => (
-              <tr key={shard.shard} data-row="">
-                <td class="full name">
-                  <b>{shard.shard}</b>
-                  {shard.problem === undefined ? null : (
-                    <span class="sub bad">
-                      <Given text={shard.problem} max={200} />
-                    </span>
-                  )}
-                </td>
-                <td data-l="Leader">
-                  {shard.leader === undefined ? (
-                    <span class="st st-dead">
-                      <Icon name="warn" small />
-                      none
-                    </span>
-                  ) : (
-                    <bdi>{shard.leader}</bdi>
-                  )}
-                </td>
-                <td data-l="This node">{shard.role}</td>
-                <td class="num" data-l="Epoch">
-                  {count(shard.epoch)}
-                </td>
-                <td class="num" data-l="Read up to">
-                  {count(shard.slot)}
-                </td>
-                <td class="num" data-l="Applied">
-                  {count(shard.index)}
-                </td>
-                <td class="num" data-l="Leader silent for">
-                  {duration(shard.silentMs)}
-                </td>
-              </tr>
+              <ShardRow
+                key={shard.shard}
+                name={String(shard.shard)}
+                replica={shard}
+                state={state}
+              />
             ))}
+            {control === undefined ? null : (
+              <ShardRow name="control" replica={control} state={state} />
+            )}
           </tbody>
         </table>
       </div>
     </section>
+  );
+}
+
+interface ShardRowProps {
+  /** Its number, or `control`: the log of API keys, audit records, subscriptions and bulk jobs. */
+  readonly name: string;
+  readonly replica: ReplicaState;
+  readonly state: ClusterState;
+}
+
+function ShardRow({ name, replica, state }: ShardRowProps): JSX.Element {
+  return (
+    <tr data-row="">
+      <td class="full name">
+        <b>{name}</b>
+        {replica.problem === undefined ? null : (
+          <span class="sub bad">
+            <Given text={replica.problem} max={200} />
+          </span>
+        )}
+      </td>
+      <td data-l="Leader">
+        {replica.leader === undefined ? (
+          <span class="st st-dead">
+            <Icon name="warn" small />
+            none
+          </span>
+        ) : (
+          <bdi>{replica.leader}</bdi>
+        )}
+      </td>
+      <td data-l="This node">{replica.role}</td>
+      <td class="num" data-l="Epoch">
+        {count(replica.epoch)}
+      </td>
+      <td class="num" data-l="Read up to">
+        {count(replica.slot)}
+      </td>
+      <td class="num" data-l="Applied">
+        {count(replica.index)}
+      </td>
+      <td class="num" data-l="Leader silent for">
+        {duration(replica.silentMs)}
+      </td>
+      <td class="last">
+        {mayHandOff(state) && replica.leader !== undefined ? (
+          <Act
+            class="btn sm"
+            aria-label={`Hand off shard ${name}`}
+            onClick={() => askHandOff(state, name)}
+          >
+            Hand off…
+          </Act>
+        ) : null}
+      </td>
+    </tr>
   );
 }

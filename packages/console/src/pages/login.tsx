@@ -1,13 +1,34 @@
-/** Signing in. The key goes to this server in a header; it never stands in a URL. */
+/** Signing in: at an identity server, or with a key, which goes to this server in a header and never in a URL. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Kbd } from "../parts/basics.tsx";
 import { Icon, Wordmark } from "../parts/icon.tsx";
-import { signIn } from "../session.ts";
+import { href } from "../router.ts";
+import { identityServer, signIn } from "../session.ts";
+import { useStore } from "../store.ts";
+
+/** What the server says in the URL when a sign-in at the identity server came to nothing. */
+const loginProblems: Readonly<Record<string, string>> = {
+  expired:
+    "The sign-in took too long, or was started in another browser or tab. Start it again in this tab.",
+  refused:
+    "The identity server refused the sign-in. Try again; the log of this server has the reason.",
+  issuer:
+    "The answer did not come from the configured identity server. Do not try again before an operator has checked the setting issuer and the log of this server.",
+  unreachable: "The identity server does not answer. Try again later, or sign in with an API key.",
+  token:
+    "This server does not accept the token of the identity server. An operator finds the reason in the log; audience and consoleLoginResource are the usual causes.",
+  role: "You have no role for this console. Ask an admin of the identity server for the role viewer, admin or operator.",
+};
+
+function problemInUrl(): string {
+  return loginProblems[new URLSearchParams(window.location.search).get("login") ?? ""] ?? "";
+}
 
 export function Login(): JSX.Element {
   const [token, setToken] = useState("");
-  const [problem, setProblem] = useState("");
+  const [problem, setProblem] = useState(problemInUrl);
+  const elsewhere = useStore(identityServer);
   const [isBusy, setBusy] = useState(false);
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
@@ -23,6 +44,15 @@ export function Login(): JSX.Element {
           <h1>Sign in</h1>
           <p class="muted">{window.location.host}</p>
         </div>
+        {elsewhere === undefined ? null : (
+          <>
+            <a class="btn primary" href={loginUrl()} target="_self">
+              <Icon name="shield" />
+              Sign in at <bdi>{elsewhere}</bdi>
+            </a>
+            <p class="muted">Or with a key:</p>
+          </>
+        )}
         <label class="field">
           <span>API key or token</span>
           <input
@@ -41,7 +71,11 @@ export function Login(): JSX.Element {
             <span>{problem}</span>
           </p>
         )}
-        <button class="btn primary" type="submit" disabled={isBusy || token.trim() === ""}>
+        <button
+          class={`btn ${elsewhere === undefined ? "primary" : ""}`}
+          type="submit"
+          disabled={isBusy || token.trim() === ""}
+        >
           Sign in <Kbd>↵</Kbd>
         </button>
         <p class="faint">
@@ -53,4 +87,12 @@ export function Login(): JSX.Element {
       </form>
     </main>
   );
+}
+
+/** Back to the page that somebody wanted to see. */
+function loginUrl(): string {
+  const { pathname, search } = window.location;
+  const isPage = pathname !== "/" && new URLSearchParams(search).get("login") === null;
+  const to = isPage ? pathname + search : href("");
+  return `/ui/login?${new URLSearchParams({ to })}`;
 }

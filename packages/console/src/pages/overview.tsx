@@ -1,10 +1,10 @@
 /** "Is it healthy?", answered first; then what to do, and what there is. */
 import type { ComponentChildren, JSX } from "preact";
-import { type Attention, attentionOf } from "../attention.ts";
+import { type Attention, attentionOf, isNearlyFull, type Known } from "../attention.ts";
 import { bytes, count, duration, plural, rate, share } from "../format.ts";
 import { failureShare, type QueueRow, useQueues } from "../model/queues.ts";
 import { useUsual } from "../model/series.ts";
-import { type Health, useHealth, useWorkers } from "../model/server.ts";
+import { useCluster, useHealth, useWorkers } from "../model/server.ts";
 import { DepthBar, Given, Nothing, Panel, Pending } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { QueueTrend } from "../parts/queue-trend.tsx";
@@ -21,6 +21,7 @@ export function Overview(): JSX.Element {
   const queues = useQueues();
   const workers = useWorkers();
   const health = useHealth();
+  const cluster = useCluster();
   const nowMs = useNow();
   const who = useStore(session) as Session;
   if (queues.data === undefined) return <Pending error={queues.error} />;
@@ -29,6 +30,7 @@ export function Overview(): JSX.Element {
     queues: queues.data,
     workers: workers.data?.workers ?? [],
     health: health.data,
+    disk: cluster.data?.disk,
     nowMs,
   };
   const attention = attentionOf(known);
@@ -94,8 +96,8 @@ function Stat({ label, to, level, note, children }: StatProps): JSX.Element {
   );
 }
 
-function Stats(props: Parameters<typeof attentionOf>[0] & { durability: string }): JSX.Element {
-  const { queues, workers, health } = props;
+function Stats(props: Known & { readonly durability: string }): JSX.Element {
+  const { queues, workers, health, disk } = props;
   const sum = (key: "ready" | "delayed" | "leased" | "dead" | "waiting"): number =>
     queues.reduce((total, queue) => total + queue[key], 0);
   const [most] = [...queues].sort((one, other) => other.waiting - one.waiting);
@@ -164,7 +166,7 @@ function Stats(props: Parameters<typeof attentionOf>[0] & { durability: string }
       >
         {count(sum("dead"))}
       </Stat>
-      <DiskStat health={health} />
+      <DiskStat health={health} disk={disk} />
       <Stat
         label="Durability"
         to={href("/settings")}
@@ -176,17 +178,17 @@ function Stats(props: Parameters<typeof attentionOf>[0] & { durability: string }
   );
 }
 
-function DiskStat({ health }: { readonly health: Health | undefined }): JSX.Element {
+function DiskStat({ health, disk }: Pick<Known, "health" | "disk">): JSX.Element {
   const isOpen = health === undefined || health.storage === "open";
-  const free = health?.freeBytes;
   return (
     <Stat
       label="Disk"
-      to={href("/settings")}
-      level={isOpen ? undefined : "bad"}
+      to={href("/cluster")}
+      level={!isOpen ? "bad" : disk !== undefined && isNearlyFull(disk) ? "warn" : undefined}
       note={isOpen ? "accepts writes" : `${health.storage}: refuses writes`}
     >
-      {free === undefined ? (health?.storage ?? "…") : `${bytes(free)} free`}
+      {disk === undefined ? (health?.storage ?? "…") : bytes(disk.freeBytes)}
+      {disk === undefined ? null : <small>free</small>}
     </Stat>
   );
 }
@@ -243,13 +245,13 @@ const linkTexts = {
   queue: "Open queue",
   dead: "Open failures",
   workers: "Open workers",
-  health: "Open settings",
+  health: "Open cluster",
 } as const;
 
 function pageOf({ page, queue = "" }: Attention): string {
   if (page === "dead") return href("/failures", { queue });
   if (page === "queue") return href(`/queues/${encodeURIComponent(queue)}`);
-  return page === "workers" ? href("/workers") : href("/settings");
+  return page === "workers" ? href("/workers") : href("/cluster");
 }
 
 function MostWaiting({ queues }: { readonly queues: readonly QueueRow[] }): JSX.Element {

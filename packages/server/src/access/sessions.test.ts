@@ -3,7 +3,7 @@ import test from "node:test";
 import { SimClock, SimRandom } from "@codeq/simulated";
 import { Sessions, sessionMs, sessionTokenCharsMax } from "./sessions.ts";
 
-function setup({ secret = "", seed = 1 } = {}) {
+function setup({ secret = "a secret", seed = 1 } = {}) {
   const clock = new SimClock({ wallMs: 1_000_000 });
   const random = new SimRandom(seed);
   const randomBytes = (into: Uint8Array): void => {
@@ -61,7 +61,7 @@ test("a session ends after its time, and when it is ended, also for copies of it
 test("servers with the same secret know each other's sessions, others do not", () => {
   const one = setup({ secret: "shared", seed: 1 }).sessions;
   const same = setup({ secret: "shared", seed: 2 }).sessions;
-  const other = setup({ seed: 3 }).sessions;
+  const other = setup({ secret: "another", seed: 3 }).sessions;
   const { cookie, csrf } = opened(one);
   assert.equal(same.tokenOf(cookie, csrf), "cq_secret");
   assert.equal(other.tokenOf(cookie, csrf), undefined);

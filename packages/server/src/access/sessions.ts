@@ -4,8 +4,10 @@
  * read nor send. Nothing is stored: a server with the same secret accepts the sessions of another. Each call
  * is authorised by the token in the session, so a revoked token ends the session.
  */
-import { createCipheriv, createDecipheriv, hash, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../clock.ts";
+import type { RandomBytes } from "../task-ids.ts";
+import { isSameText } from "./same-text.ts";
+import { drawText, Seal } from "./seal.ts";
 
 export interface Session {
   readonly token: string;
@@ -23,47 +25,50 @@ export const sessionTokenCharsMax = 2800;
 export const sessionMs: number = 12 * 60 * 60 * 1000;
 /** Sessions that were ended early and are remembered until they would have ended anyway. */
 const endedMax = 10_000;
-const algorithm = "aes-256-gcm";
-const ivBytes = 12;
-const tagBytes = 16;
 
 export class Sessions {
-  readonly #key: Buffer;
+  readonly #seal: Seal;
   readonly #clock: Clock;
-  readonly #randomBytes: (into: Uint8Array) => void;
+  readonly #randomBytes: RandomBytes;
   /** By their second secret. */
   readonly #ended = new Map<string, number>();
 
   constructor(parts: {
-    /** The same on all servers that share sessions; drawn when it is empty. */
+    /** The same on all servers that share sessions. */
     readonly secret: string;
     readonly clock: Clock;
-    readonly randomBytes: (into: Uint8Array) => void;
+    readonly randomBytes: RandomBytes;
   }) {
     this.#clock = parts.clock;
     this.#randomBytes = parts.randomBytes;
-    const secret = parts.secret === "" ? this.#draw(32) : parts.secret;
-    this.#key = Buffer.from(hash("sha256", `codeq session\0${secret}`, "hex"), "hex");
+    this.#seal = new Seal({ ...parts, purpose: "session" });
   }
 
   /** Undefined when the token is too long for a cookie. */
   open(token: string): OpenedSession | undefined {
     if (token.length > sessionTokenCharsMax) return undefined;
-    const csrf = this.#draw(24);
+    const csrf = drawText(this.#randomBytes, 24);
     const expiresMs = this.#clock.nowMs() + sessionMs;
-    return { token, csrf, expiresMs, cookie: this.#seal({ token, csrf, expiresMs }) };
+    return {
+      token,
+      csrf,
+      expiresMs,
+      cookie: this.#seal.close(JSON.stringify([token, csrf, expiresMs])),
+    };
   }
 
   read(cookie: string): Session | undefined {
-    const session = this.#unseal(cookie);
-    if (session === undefined || session.expiresMs <= this.#clock.nowMs()) return undefined;
-    return this.#ended.has(session.csrf) ? undefined : session;
+    const text = this.#seal.open(cookie);
+    if (text === undefined) return undefined;
+    const [token, csrf, expiresMs] = JSON.parse(text) as [string, string, number];
+    if (expiresMs <= this.#clock.nowMs() || this.#ended.has(csrf)) return undefined;
+    return { token, csrf, expiresMs };
   }
 
   /** The token of a call that has both the cookie and the second secret. */
   tokenOf(cookie: string, csrf: string): string | undefined {
     const session = this.read(cookie);
-    return session !== undefined && isSame(session.csrf, csrf) ? session.token : undefined;
+    return session !== undefined && isSameText(session.csrf, csrf) ? session.token : undefined;
   }
 
   /** Also for copies of its cookie. */
@@ -75,40 +80,4 @@ export class Sessions {
     }
     this.#ended.set(csrf, expiresMs);
   }
-
-  #draw(bytes: number): string {
-    const drawn = Buffer.alloc(bytes);
-    this.#randomBytes(drawn);
-    return drawn.toString("base64url");
-  }
-
-  #seal(session: Session): string {
-    const iv = Buffer.alloc(ivBytes);
-    this.#randomBytes(iv);
-    const cipher = createCipheriv(algorithm, this.#key, iv);
-    const text = JSON.stringify([session.token, session.csrf, session.expiresMs]);
-    const sealed = [iv, cipher.update(text, "utf8"), cipher.final(), cipher.getAuthTag()];
-    return Buffer.concat(sealed).toString("base64url");
-  }
-
-  #unseal(cookie: string): Session | undefined {
-    const bytes = Buffer.from(cookie, "base64url");
-    if (bytes.length <= ivBytes + tagBytes) return undefined;
-    try {
-      const decipher = createDecipheriv(algorithm, this.#key, bytes.subarray(0, ivBytes));
-      decipher.setAuthTag(bytes.subarray(-tagBytes));
-      const sealed = bytes.subarray(ivBytes, -tagBytes);
-      const text = Buffer.concat([decipher.update(sealed), decipher.final()]).toString("utf8");
-      const [token, csrf, expiresMs] = JSON.parse(text) as [string, string, number];
-      return { token, csrf, expiresMs };
-    } catch {
-      // Not sealed by this server, or changed since: it is no session.
-      return undefined;
-    }
-  }
-}
-
-function isSame(one: string, other: string): boolean {
-  const bytes = (text: string): Buffer => Buffer.from(hash("sha256", text, "hex"));
-  return timingSafeEqual(bytes(one), bytes(other));
 }

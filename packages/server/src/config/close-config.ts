@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { chooseAuth } from "./choose-auth.ts";
 import { clusterProblems } from "./cluster-settings.ts";
 import { connectionProblems, connectionWarnings } from "./connection-problems.ts";
+import { consoleProblems } from "./console-settings.ts";
 import { rateLimitPairs } from "./rate-limit-settings.ts";
 import type { Config, SettingName, Settings } from "./settings.ts";
 
@@ -53,6 +54,7 @@ export function closeConfig(
     ...clusterProblems(settings),
     ...connectionProblems(settings, touched),
     ...artifactProblems(settings),
+    ...consoleProblems(settings, auth.producers),
   ];
   return { config, problems, warnings };
 }

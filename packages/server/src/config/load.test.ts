@@ -150,6 +150,10 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   console: ["false", false],
   consoleSecret: ["seal", "seal"],
   consoleTraceUrl: ["https://a.example/{traceId}", "https://a.example/{traceId}"],
+  consoleLoginClientId: ["codeq-console", "codeq-console"],
+  consoleLoginClientSecret: ["hush", "hush"],
+  consoleLoginScopes: ["openid codeq:viewer", "openid codeq:viewer"],
+  consoleLoginResource: ["urn:codeq", "urn:codeq"],
   quotas: ['{"default":{"pendingTasks":7}}', undefined],
   ...(Object.fromEntries(
     Object.keys(rateLimitSettings).map((name) => [name, ["30", 30] as const]),
@@ -186,6 +190,15 @@ const clusterOfOne = {
   clusterTlsCaFile: "other-ca.crt",
 };
 
+const identityServerForPeople = {
+  PRODUCER_AUTH_CONFIG: JSON.stringify({
+    jwksUrl: "https://id.example.com/keys",
+    issuer: "https://id.example.com",
+    audience: "codeq",
+  }),
+  WORKER_AUTH_CONFIG: "other",
+};
+
 function otherHalf(name: SettingName): Record<string, string> {
   if (name.startsWith("tls")) {
     const { [envNamesOf(name)[0] as keyof typeof tlsFiles]: _, ...others } = tlsFiles;
@@ -198,6 +211,7 @@ function otherHalf(name: SettingName): Record<string, string> {
     );
   }
   if (name === "producerAuthConfig") return { WORKER_AUTH_CONFIG: "other" };
+  if (name === "consoleLoginClientId") return identityServerForPeople;
   if (name === "workerAuthConfig") return { PRODUCER_AUTH_CONFIG: "other" };
   const older = Object.keys(identityServers).filter((each) => each.startsWith(name.slice(0, 6)));
   if (name === "artifactProvider") {

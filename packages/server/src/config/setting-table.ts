@@ -9,6 +9,7 @@ import { artifactSettings } from "./artifact-settings.ts";
 import { persistenceBlob } from "./blobs.ts";
 import { clusterSettings } from "./cluster-settings.ts";
 import { connectionSettings } from "./connection-settings.ts";
+import { consoleSettings } from "./console-settings.ts";
 import { choice, isTimeZone, text, trueOrFalse } from "./parsers.ts";
 import { noQuotas, quotasBlob } from "./quotas.ts";
 import { rateLimitSettings } from "./rate-limit-settings.ts";
@@ -288,30 +289,7 @@ export const settingTable: SettingTable = {
     about:
       "Token that lets callers from other machines see command names in `/metrics`; operators and callers on this machine always see them.",
   },
-  console: {
-    parser: trueOrFalse,
-    initial: true,
-    about: "Whether the server has the web console, at `/`.",
-  },
-  consoleSecret: {
-    parser: text({ accepts: "text that is not empty", example: "..." }),
-    initial: "",
-    initialInWords: "drawn at every start",
-    secret: true,
-    about:
-      "Secret that seals the sessions of the console. Servers behind one name need the same one; without it, " +
-      "everybody has to sign in again after a restart.",
-  },
-  consoleTraceUrl: {
-    parser: text({
-      accepts: "a URL that begins with http:// or https:// and contains {traceId}",
-      example: "https://jaeger.example.com/trace/{traceId}",
-      test: (url) => /^https?:\/\/\S*\{traceId\}\S*$/.test(url),
-    }),
-    initial: "",
-    initialInWords: "none",
-    about: "Where traces can be looked at; the console links the trace of a task to this URL.",
-  },
+  ...consoleSettings,
   quotas: {
     parser: quotasBlob,
     initial: noQuotas,

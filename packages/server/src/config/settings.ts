@@ -73,6 +73,10 @@ export interface Settings
   readonly console: boolean;
   readonly consoleSecret: string;
   readonly consoleTraceUrl: string;
+  readonly consoleLoginClientId: string;
+  readonly consoleLoginClientSecret: string;
+  readonly consoleLoginScopes: string;
+  readonly consoleLoginResource: string;
   readonly quotas: Quotas;
 }
 

@@ -68,6 +68,8 @@ export interface Server {
   readonly backupControl: BackupControl | undefined;
   readonly config: Config;
   readonly randomBytes: RandomBytes;
+  /** On the disk of the data; infinite when the data is in memory. */
+  readonly freeBytes: () => Promise<number>;
   /** Of a node of a cluster. */
   readonly cluster?: Cluster | undefined;
 }

@@ -12,10 +12,13 @@ import { ApiKeys } from "../access/api-keys.ts";
 import { AuditTrail } from "../access/audit-trail.ts";
 import { Authenticator } from "../access/authenticator.ts";
 import type { FetchKeySet } from "../access/fetch-key-set.ts";
+import { IdentityLogin } from "../access/identity-login.ts";
 import type { KeySet } from "../access/key-set.ts";
 import { Limiter } from "../access/limiter.ts";
 import { Providers } from "../access/providers.ts";
+import { type RequestText, requestText } from "../access/request-text.ts";
 import { Revocations } from "../access/revocations.ts";
+import { drawText } from "../access/seal.ts";
 import { Sessions } from "../access/sessions.ts";
 import { Artifacts } from "../artifacts/artifacts.ts";
 import { LocalArtifacts } from "../artifacts/local-artifacts.ts";
@@ -79,6 +82,8 @@ export interface CoreParts extends Omit<ShardParts, "feed" | "limiter" | "onStat
   /** Makes this server a node of a cluster. */
   readonly openNode?: ((store: Store, parts: ShardParts) => Promise<ClusterMember>) | undefined;
   readonly fetchKeySet: FetchKeySet;
+  /** How the console's identity server is asked; over HTTP unless told otherwise. */
+  readonly requestText?: RequestText;
   /** Tells subscribers that there is work. */
   readonly notify: PostNotification;
   /** The storage failed for good: nothing is acknowledged any more. */
@@ -127,6 +132,8 @@ export interface Core extends AsyncDisposable {
   readonly revocations: Revocations;
   /** Of the web console; undefined when it is turned off. */
   readonly sessions: Sessions | undefined;
+  /** Of the web console, at an identity server. */
+  readonly login: IdentityLogin | undefined;
 }
 
 export async function composeCore(parts: CoreParts): Promise<Core> {
@@ -171,7 +178,8 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   const { backupControl } = opened;
   const stored = { artifacts, apiKeys, audit, subscriptions, jobs, backupControl };
   const around = { clock, events, feed, summaries, workers, config, randomBytes, cluster };
-  const server = { queue, ...stored, ...around };
+  const { freeBytes } = parts.storage;
+  const server = { queue, ...stored, ...around, freeBytes };
   const providers = new Providers({ fetchKeySet, revocations, clock, logger, metrics });
   const authenticator = new Authenticator({
     producers: [apiKeys, ...providers.of(config.producerAuth)],
@@ -205,9 +213,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     dispatch,
     authenticator,
     revocations,
-    sessions: config.console
-      ? new Sessions({ secret: sessionSecret(config), clock, randomBytes })
-      : undefined,
+    ...(config.console ? openConsole(parts, providers) : { sessions: undefined, login: undefined }),
     [Symbol.asyncDispose]: async () => {
       dispatch.stopAccepting();
       providers[Symbol.dispose]();
@@ -222,9 +228,32 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   };
 }
 
-/** Nodes of a cluster know the sessions of each other. */
-function sessionSecret({ consoleSecret, clusterSecret }: Config): string {
-  return consoleSecret === "" ? clusterSecret : consoleSecret;
+/** Who is signed in to the console, and how people sign in. */
+function openConsole(
+  { config, clock, randomBytes, requestText: ask = requestText }: CoreParts,
+  providers: Providers,
+): Pick<Core, "sessions" | "login"> {
+  // Nodes of a cluster know the sessions of each other.
+  const secret = config.consoleSecret || config.clusterSecret || drawText(randomBytes, 32);
+  const sessions = new Sessions({ secret, clock, randomBytes });
+  const issuer = config.producerAuth.find((each) => each.type === "jwks");
+  if (config.consoleLoginClientId === "" || issuer === undefined) {
+    return { sessions, login: undefined };
+  }
+  const [idTokens] = providers.of([{ ...issuer, audience: config.consoleLoginClientId }]);
+  assert(idTokens !== undefined, "one provider was asked for");
+  const login = new IdentityLogin(
+    {
+      issuer: issuer.issuer,
+      clientId: config.consoleLoginClientId,
+      clientSecret: config.consoleLoginClientSecret,
+      scopes: config.consoleLoginScopes,
+      resource: config.consoleLoginResource,
+      httpTimeoutMs: issuer.httpTimeoutMs,
+    },
+    { secret, clock, randomBytes, requestText: ask, idTokens },
+  );
+  return { sessions, login };
 }
 
 /** The store of what is no task, and the queue. */
@@ -408,6 +437,7 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
     dispatch: core.dispatch,
     authenticator: core.authenticator,
     sessions: core.sessions,
+    login: core.login,
     config,
     codec: new JsonCodec(timestamps),
     metrics,

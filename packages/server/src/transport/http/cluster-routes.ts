@@ -12,12 +12,12 @@ export const clusterRoutes = [
     path: "/v1/codeq/cluster",
     operation: operations.getCluster,
     name: "getCluster",
-    summary: "Show the nodes of the cluster and who leads each shard",
+    summary: "Show the nodes of the cluster, who leads each shard, and the disk of the node",
     replies: {
       200: { about: "What this node knows of the cluster.", schema: "Cluster" },
     },
     input: () => ({ ok: true, value: undefined }),
-    reply: (status) => json(JSON.stringify(clusterFields(status))),
+    reply: ({ status, disk }) => json(JSON.stringify({ ...clusterFields(status), disk })),
   }),
   route({
     method: "GET",

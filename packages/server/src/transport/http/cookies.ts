@@ -1,17 +1,25 @@
-/** The cookie of a browser's session: its name, how it is read and how it is set. */
+/** The cookies of a browser: their names, how they are read and how they are set. */
 import type { IncomingHttpHeaders } from "node:http";
 
 /** What a call of the console says beside the cookie; pages of other sites cannot send it. */
 export const csrfHeader = "x-codeq-csrf";
 
+const kinds = {
+  session: { name: "codeq-session", rules: "Path=/; HttpOnly; SameSite=Strict" },
+  // The identity server is another site, and sends the browser back with it.
+  login: { name: "codeq-login", rules: "Path=/ui/login; HttpOnly; SameSite=Lax" },
+} as const;
+type CookieKind = keyof typeof kinds;
+
 /** Browsers do not tell ports apart, so each port of a host has a cookie of its own. */
-function nameOf({ host = "" }: IncomingHttpHeaders): string {
+function nameOf(kind: CookieKind, { host = "" }: IncomingHttpHeaders): string {
   const port = /:(\d+)$/.exec(host)?.[1];
-  return port === undefined ? "codeq-session" : `codeq-session-${port}`;
+  const { name } = kinds[kind];
+  return port === undefined ? name : `${name}-${port}`;
 }
 
-export function sessionCookie(headers: IncomingHttpHeaders): string | undefined {
-  const start = `${nameOf(headers)}=`;
+export function readCookie(kind: CookieKind, headers: IncomingHttpHeaders): string | undefined {
+  const start = `${nameOf(kind, headers)}=`;
   for (const part of (headers.cookie ?? "").split(";")) {
     const text = part.trim();
     if (text.startsWith(start)) return text.slice(start.length);
@@ -19,11 +27,12 @@ export function sessionCookie(headers: IncomingHttpHeaders): string | undefined 
   return undefined;
 }
 
-export function setSessionCookie(
+export function setCookie(
+  kind: CookieKind,
   headers: IncomingHttpHeaders,
   cookie: { readonly value: string; readonly seconds: number; readonly isSecure: boolean },
 ): string {
   const secure = cookie.isSecure ? "; Secure" : "";
   const life = `Max-Age=${cookie.seconds}`;
-  return `${nameOf(headers)}=${cookie.value}; Path=/; HttpOnly; SameSite=Strict; ${life}${secure}`;
+  return `${nameOf(kind, headers)}=${cookie.value}; ${kinds[kind].rules}; ${life}${secure}`;
 }

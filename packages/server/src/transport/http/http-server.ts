@@ -13,6 +13,7 @@ import Fastify, {
 } from "fastify";
 import type { Authenticator } from "../../access/authenticator.ts";
 import type { Identity } from "../../access/identity.ts";
+import type { IdentityLogin } from "../../access/identity-login.ts";
 import type { Sessions } from "../../access/sessions.ts";
 import type { Clock } from "../../clock.ts";
 import { isLoopback } from "../../config/listen-address.ts";
@@ -36,10 +37,11 @@ import { BodyTurns } from "./body-turns.ts";
 import { Calls, headersOf, type Listener, type Permit } from "./calls.ts";
 import { clusterRoutes } from "./cluster-routes.ts";
 import { addConsolePages } from "./console-pages.ts";
-import { csrfHeader, sessionCookie } from "./cookies.ts";
+import { csrfHeader, readCookie } from "./cookies.ts";
 import { eventRoutes } from "./event-routes.ts";
 import { jobRoutes } from "./job-routes.ts";
 import type { JsonCodec } from "./json-codec.ts";
+import { addLoginRoutes } from "./login-routes.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
 import { packageVersion } from "./package-file.ts";
 import { LocalAnswers, type TellAnswered } from "./plain-answers.ts";
@@ -74,6 +76,8 @@ export interface HttpOptions {
   readonly pages: readonly Page[];
   /** Who is signed in to the console; undefined when there is none. */
   readonly sessions: Sessions | undefined;
+  /** Where people sign in to the console at an identity server. */
+  readonly login: IdentityLogin | undefined;
   readonly config: Config;
 }
 
@@ -234,10 +238,12 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
       return reply.code(status).headers(more).type(type).send(body);
     });
   }
-  const { sessions } = options;
+  const { sessions, login } = options;
   if (sessions !== undefined) {
     addConsolePages(app);
-    addSessionRoutes(app, { ...options, sessions, version: packageVersion() });
+    const parts = { ...options, sessions, version: packageVersion() };
+    addSessionRoutes(app, parts);
+    if (login !== undefined) addLoginRoutes(app, { ...parts, login });
   }
   for (const each of routes) addRoute(app, each, { ...options, calls });
   return app;
@@ -371,7 +377,7 @@ function sessionAuthorization(
   sessions: Sessions | undefined,
 ): string | undefined {
   const csrf = headers[csrfHeader];
-  const cookie = sessionCookie(headers);
+  const cookie = readCookie("session", headers);
   if (typeof csrf !== "string" || cookie === undefined) return undefined;
   const token = sessions?.tokenOf(cookie, csrf);
   return token === undefined ? undefined : `Bearer ${token}`;

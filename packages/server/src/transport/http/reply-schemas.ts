@@ -662,6 +662,13 @@ export const replySchemas = {
         fields(replicaFields, replicaMore),
         "The log of what is no task: API keys, audit records, subscriptions, bulk jobs.",
       ),
+      disk: described(
+        fields({
+          freeBytes: count,
+          minFreeBytes: described(count, "Below this the server refuses writes."),
+        }),
+        "Of the node that answers; left out when its data is in memory.",
+      ),
     },
   ),
   EndedCluster: fields({ ended: described(boolean, "False for a server alone.") }),

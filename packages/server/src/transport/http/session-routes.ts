@@ -6,6 +6,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Authenticator, bearerToken } from "../../access/authenticator.ts";
 import type { Identity } from "../../access/identity.ts";
+import type { IdentityLogin } from "../../access/identity-login.ts";
 import {
   type OpenedSession,
   type Session,
@@ -17,9 +18,9 @@ import { developmentToken, hasDevelopmentToken } from "../../config/choose-auth.
 import { isLoopback } from "../../config/listen-address.ts";
 import type { Config } from "../../config/settings.ts";
 import type { Dispatch } from "../../operations/dispatch.ts";
-import { type Refusal, refusal } from "../../operations/operation.ts";
+import { type Answer, type Refusal, refusal } from "../../operations/operation.ts";
 import { addressOf } from "../address.ts";
-import { csrfHeader, sessionCookie, setSessionCookie } from "./cookies.ts";
+import { csrfHeader, readCookie, setCookie } from "./cookies.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { problem } from "./route.ts";
 
@@ -30,6 +31,8 @@ export interface SessionParts {
   readonly codec: JsonCodec;
   readonly config: Config;
   readonly version: string;
+  /** Where people sign in at an identity server. */
+  readonly login: IdentityLogin | undefined;
 }
 
 const path = "/ui/session";
@@ -40,30 +43,30 @@ const tooLong =
 export function addSessionRoutes(app: FastifyInstance, parts: SessionParts): void {
   const { sessions } = parts;
   app.get(path, async (request, reply) => {
-    const found = sessions.read(sessionCookie(request.headers) ?? "");
+    const found = sessions.read(readCookie("session", request.headers) ?? "");
     if (found !== undefined) {
       const identity = await identityOf(parts, found.token);
       if (identity !== undefined) return show(reply, parts, { session: found, identity });
     }
     if (!mayEnterUnasked(parts.config, request)) {
-      return refuse(reply, refusal("missing_authorization"));
+      return refuse(reply, { ...refusal("missing_authorization"), ...howToSignIn(parts) });
     }
     return await signIn(request, reply, { parts, token: developmentToken });
   });
   app.post(path, async (request, reply) => {
     const token = bearerToken(request.headers.authorization);
-    if (!token.ok) return refuse(reply, note(parts, request, refusal(token.code)));
+    if (!token.ok) return refuse(reply, noteSignIn(parts, request, refusal(token.code)));
     return await signIn(request, reply, { parts, token: token.value });
   });
   app.delete(path, (request, reply) => {
     const { headers } = request;
-    const found = sessions.read(sessionCookie(headers) ?? "");
+    const found = sessions.read(readCookie("session", headers) ?? "");
     if (found === undefined || headers[csrfHeader] !== found.csrf) {
       return refuse(reply, refusal("missing_authorization"));
     }
     sessions.end(found);
     const isSecure = isEncrypted(request);
-    reply.header("set-cookie", setSessionCookie(headers, { value: "", seconds: 0, isSecure }));
+    reply.header("set-cookie", setCookie("session", headers, { value: "", seconds: 0, isSecure }));
     return reply.code(204).send();
   });
 }
@@ -73,17 +76,38 @@ async function signIn(
   reply: FastifyReply,
   { parts, token }: { readonly parts: SessionParts; readonly token: string },
 ): Promise<FastifyReply> {
-  const { sessions, authenticator } = parts;
+  const opened = await openSession(parts, request, token);
+  if (!opened.ok) return refuse(reply, noteSignIn(parts, request, opened));
+  reply.header("set-cookie", opened.value.setCookie);
+  return show(reply, parts, opened.value);
+}
+
+interface SignedIn {
+  readonly session: OpenedSession;
+  readonly identity: Identity;
+  readonly setCookie: string;
+}
+
+/** A session for whoever has this token. */
+export async function openSession(
+  { sessions, authenticator }: SessionParts,
+  request: FastifyRequest,
+  token: string,
+): Promise<Answer<SignedIn>> {
   const outcome = await authenticator.authenticate("viewer", token);
-  if (!outcome.ok) return refuse(reply, note(parts, request, refusal(outcome.code)));
+  if (!outcome.ok) return refusal(outcome.code);
   const identity = outcome.value;
-  if (!identity.isViewer) return refuse(reply, note(parts, request, refusal("admin_only")));
+  if (!identity.isViewer) return refusal("admin_only");
   const session = sessions.open(token);
-  if (session === undefined) return refuse(reply, refusal("invalid_argument", tooLong));
-  const { cookie } = session;
-  const set = { value: cookie, seconds: sessionMs / 1000, isSecure: isEncrypted(request) };
-  reply.header("set-cookie", setSessionCookie(request.headers, set));
-  return show(reply, parts, { session, identity });
+  if (session === undefined) return refusal("invalid_argument", tooLong);
+  const set = { value: session.cookie, seconds: sessionMs / 1000, isSecure: isEncrypted(request) };
+  const cookie = setCookie("session", request.headers, set);
+  return { ok: true, value: { session, identity, setCookie: cookie } };
+}
+
+/** At which identity server, where one is configured for people. */
+function howToSignIn({ login }: SessionParts): Pick<Refusal, "details"> {
+  return login === undefined ? {} : { details: { identityServer: login.host } };
 }
 
 async function identityOf(parts: SessionParts, token: string): Promise<Identity | undefined> {
@@ -103,7 +127,7 @@ function mayEnterUnasked(config: Config, { headers, socket }: FastifyRequest): b
 }
 
 /** Here, or at a proxy in front. */
-function isEncrypted({ headers, socket }: FastifyRequest): boolean {
+export function isEncrypted({ headers, socket }: FastifyRequest): boolean {
   return "encrypted" in socket || headers["x-forwarded-proto"] === "https";
 }
 
@@ -130,7 +154,11 @@ function show(
   });
 }
 
-function note(parts: SessionParts, request: FastifyRequest, refused: Refusal): Refusal {
+export function noteSignIn(
+  parts: SessionParts,
+  request: FastifyRequest,
+  refused: Refusal,
+): Refusal {
   const from = { address: addressOf(request.ip), requestId: request.id };
   return parts.dispatch.noteRefusal("sign_in", refused, { from });
 }
