@@ -34,7 +34,7 @@ test("dead letters are found, selected and replayed together", async (t) => {
   assert.equal((await api.ask("/admin/queues/render")).dlq, 1);
 });
 
-test("deleting and cancelling all that match ask to type the queue first", async (t) => {
+test("deleting and cancelling all that match ask to type the queue first; moving says how many", async (t) => {
   const { page, open, api } = await setup(t);
   await api.createDead("send-email", "SmtpError");
   await open("/ui/tasks?q=state%3Adead+queue%3Asend-email");
@@ -55,12 +55,19 @@ test("deleting and cancelling all that match ask to type the queue first", async
   await open("/ui/tasks?q=state%3Adelayed+queue%3Asend-email");
   await page.getByLabel("Select all rows that are loaded").check();
   await page.getByRole("button", { name: "Select all 3 matching" }).click();
-  await page.getByRole("button", { name: "Cancel…" }).click();
-  await page.getByLabel("Type send-email to confirm").fill("send-email");
-  await page.getByRole("button", { name: "Cancel 3 tasks" }).click();
+  await page.getByRole("button", { name: "Move…" }).click();
+  await page.getByLabel("To queue").fill("newsletter");
+  await page.getByRole("button", { name: "Move 3 tasks" }).click();
   await page.getByRole("heading", { name: "Bulk jobs" }).waitFor();
   await page.getByText("3 of 3").waitFor();
-  assert.equal((await api.ask("/admin/queues/send-email")).delayed, 0);
+  assert.equal((await api.ask("/admin/queues/newsletter")).delayed, 3);
+  await page.getByText("to newsletter").waitFor();
+  await open("/ui/queues/newsletter");
+  await page.getByRole("button", { name: "Cancel all tasks…" }).click();
+  await page.getByLabel("Type newsletter to confirm").fill("newsletter");
+  await page.getByRole("button", { name: "Cancel 3 tasks" }).click();
+  await page.getByText("3 of 3").nth(1).waitFor();
+  assert.equal((await api.ask("/admin/queues/newsletter")).delayed, 0);
   assert.equal((await api.ask("/admin/queues/render")).delayed, 1);
 });
 
@@ -118,6 +125,10 @@ test("a waiting task is edited, moved, run now and cancelled", async (t) => {
   await page.getByRole("button", { name: "Run now" }).click();
   await page.getByText("is ready to run").waitFor();
   assert.equal((await task()).place, "ready");
+  await page.getByRole("button", { name: "Clone" }).click();
+  await page.getByRole("heading", { name: "Enqueue" }).waitFor();
+  assert.equal(await page.getByLabel("Payload").inputValue(), '{"id": 9007199254740993}');
+  await page.goBack();
   await page.getByRole("button", { name: "Cancel…" }).click();
   await dialog.getByRole("button", { name: "Cancel task" }).click();
   await page.getByText("Cancelled", { exact: true }).waitFor();
@@ -195,7 +206,7 @@ test("a group of failures is replayed as a canary, which is a bulk job", async (
   await page.getByText("Step of 2 tasks").waitFor();
   assert.equal((await api.ask("/admin/queues/send-email")).ready, 2);
   await page.getByRole("button", { name: "Abort" }).click();
-  await page.getByText("Job aborted").waitFor();
+  await page.getByText("Aborted the job").waitFor();
   const { jobs } = await api.ask("/admin/jobs");
   assert.equal(jobs[0].state, "aborted");
 });
@@ -215,9 +226,22 @@ test("a task says why it does not run, and what became of each delivery", async 
   await api.ask(`/tasks/${id}/nack`, { reason: "SmtpError: 421", delaySeconds: 60 });
   await page.getByText(`lease token ${leaseToken}`).waitFor();
   await page.getByText("retry in 1 m").waitFor();
+  await api.put("/admin/topics/render", { priorityTiers: [0], maxAttempts: 3, maxConsumers: 1 });
+  const slow = await api.create("render", { timeoutSeconds: 1 });
+  await api.ask("/tasks/claim", { commands: ["render"] });
+  await open("/ui/workers");
+  await page.getByRole("button", { name: "Why does static get no tasks?" }).click();
+  await page.getByText(/no claim of it waits for tasks/).waitFor();
+  await page.keyboard.press("Escape");
+  await open(`/ui/tasks/${slow}`);
+  await page.getByText("Timed out").waitFor();
+  await api.create("render");
+  await api.ask("/tasks/claim", { commands: ["render"] });
+  await open(`/ui/tasks/${await api.create("render")}`);
+  await page.getByText("The topic of the queue allows no more leases").waitFor();
 });
 
-test("progress, log and the result of a running task appear by themselves, without a pause of polling", async (t) => {
+test("progress, log and the result of a running task appear by themselves", async (t) => {
   const { page, open, api } = await setup(t);
   const id = await api.create("render");
   await api.ask("/tasks/claim", { commands: ["render"] });
@@ -284,7 +308,7 @@ test("subscriptions, topics and the secrets that sign callbacks are created, cha
   await page.getByText("Renewed for 24 hours").waitFor();
   const [made] = (await api.ask("/admin/subscriptions")).subscriptions;
   assert.deepEqual(made.eventTypes, ["render"]);
-  await page.getByRole("button", { name: "Delete…" }).click();
+  await page.getByRole("button", { name: "Delete https://worker" }).click();
   await page.getByRole("button", { name: "Delete subscription" }).click();
   await page.getByText("Nobody has subscribed").waitFor();
   await open("/ui/topics");
@@ -295,7 +319,7 @@ test("subscriptions, topics and the secrets that sign callbacks are created, cha
   await page.getByRole("button", { name: "Edit render" }).click();
   await dialog.getByLabel("Attempts, 1 to 100").fill("7");
   await dialog.getByRole("button", { name: "Save policy" }).click();
-  await page.getByText("holds from now on").waitFor();
+  await page.getByText("applies from now on").waitFor();
   const { policy } = await api.ask("/admin/topics/render");
   assert.deepEqual([policy.maxAttempts, policy.maxConsumers], [7, 4]);
   await page.getByRole("button", { name: "Delete render" }).click();

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { connection } from "./api.ts";
 import { shortId } from "./format.ts";
-import { useKeys } from "./keys.ts";
+import { type KeyMap, useKeys } from "./keys.ts";
 import { Dialogs } from "./overlays/dialog.tsx";
 import { showKeys } from "./overlays/key-list.tsx";
 import { ApiKeys } from "./pages/api-keys.tsx";
@@ -13,7 +13,7 @@ import { Enqueue } from "./pages/enqueue.tsx";
 import { Failures } from "./pages/failures.tsx";
 import { Jobs } from "./pages/jobs.tsx";
 import { Login } from "./pages/login.tsx";
-import { allPages } from "./pages/nav.ts";
+import { allPages, isFor, pagesFor } from "./pages/nav.ts";
 import { Overview } from "./pages/overview.tsx";
 import { QueueDetails } from "./pages/queue.tsx";
 import { Queues } from "./pages/queues.tsx";
@@ -28,7 +28,7 @@ import { Workers } from "./pages/workers.tsx";
 import { Nothing } from "./parts/basics.tsx";
 import { isPaused } from "./query.ts";
 import { href, navigate, useLocation } from "./router.ts";
-import { session } from "./session.ts";
+import { type Session, session } from "./session.ts";
 import { type Crumb, Shell } from "./shell.tsx";
 import { useStore } from "./store.ts";
 import { Toasts } from "./toasts.tsx";
@@ -56,11 +56,12 @@ const pages: Readonly<Record<string, () => JSX.Element>> = {
   "/settings": Settings,
 };
 
-function shownAt(path: string): Shown {
+function shownAt(path: string, who: Session): Shown {
   const Page = pages[path];
   const entry = allPages.find((each) => each.path === path);
   if (Page !== undefined && entry !== undefined) {
-    return { crumbs: [{ text: entry.title }], page: <Page /> };
+    const page = isFor(who, entry) ? <Page /> : <NotForRole role={who.role} />;
+    return { crumbs: [{ text: entry.title }], page };
   }
   const [, kind, part = ""] = /^\/(queues|tasks)\/([^/]+)$/.exec(path) ?? [];
   const name = decoded(part);
@@ -84,6 +85,14 @@ function shownAt(path: string): Shown {
   };
 }
 
+function NotForRole({ role }: Pick<Session, "role">): JSX.Element {
+  return (
+    <Nothing title={`Your role is ${role}, which cannot open this page`} icon="shield" isPage>
+      <p>Sign in with a key of {role === "viewer" ? "an admin" : "an operator"} to see it.</p>
+    </Nothing>
+  );
+}
+
 function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
@@ -93,29 +102,32 @@ function decoded(part: string): string {
   }
 }
 
-const pageKeys = Object.fromEntries(
-  allPages
-    .filter(({ key }) => key !== undefined)
-    .map(({ key, path }) => [`g ${key}`, () => navigate(href(path))]),
-);
+function pageKeys(who: Session): KeyMap {
+  const pages = pagesFor(who).filter(({ key }) => key !== undefined);
+  return Object.fromEntries(pages.map(({ key, path }) => [`g ${key}`, () => navigate(href(path))]));
+}
 
 export function App(): JSX.Element | null {
   const who = useStore(session);
   const { path } = useLocation();
   const { state } = useStore(connection);
-  useKeys({ ...pageKeys, "?": showKeys, p: () => isPaused.set(!isPaused.get()) });
+  useKeys(
+    who === null || who === undefined
+      ? {}
+      : { ...pageKeys(who), "?": showKeys, p: () => isPaused.set(!isPaused.get()) },
+  );
   useEffect(() => {
     if (state === "signed-out") session.set(null);
   }, [state]);
-  const shown = shownAt(path);
-  const title = shown.crumbs.at(-1)?.text ?? "";
+  const shown = who === null || who === undefined ? undefined : shownAt(path, who);
+  const title = shown?.crumbs.at(-1)?.text ?? "Sign in";
   useEffect(() => {
-    document.title = who === null ? "Sign in · codeQ" : `${title} · codeQ`;
-  }, [title, who]);
+    document.title = `${title} · codeQ`;
+  }, [title]);
   if (who === undefined) return null;
   return (
     <>
-      {who === null ? (
+      {who === null || shown === undefined ? (
         <Login />
       ) : (
         <Shell session={who} crumbs={shown.crumbs}>

@@ -8,14 +8,14 @@ import { useHealth, useTenants } from "./model/server.ts";
 import { showApiCalls } from "./overlays/api-calls.tsx";
 import { showKeys } from "./overlays/key-list.tsx";
 import { openPalette } from "./overlays/palette.tsx";
-import { navigation } from "./pages/nav.ts";
+import { isFor, navigation } from "./pages/nav.ts";
 import { chooseTenant } from "./pages/tenants.tsx";
 import { Kbd } from "./parts/basics.tsx";
 import { Icon, Wordmark } from "./parts/icon.tsx";
 import { isDark, theme, timeMode, useNow } from "./preferences.ts";
 import { invalidate, isPaused } from "./query.ts";
 import { href, useLocation } from "./router.ts";
-import { mayAct, type Session, signOut } from "./session.ts";
+import { type Session, signOut } from "./session.ts";
 import { useStore } from "./store.ts";
 
 export interface Crumb {
@@ -55,7 +55,6 @@ export function Shell(props: {
 
 function Side({ session, onClose }: { session: Session; onClose: () => void }): JSX.Element {
   const { path } = useLocation();
-  const isOperator = session.role === "operator";
   return (
     <aside
       class="side"
@@ -90,8 +89,7 @@ function Side({ session, onClose }: { session: Session; onClose: () => void }): 
             {at === 0 ? null : <h3>{title}</h3>}
             <ul>
               {entries
-                .filter((each) => each.forOperators !== true || isOperator)
-                .filter((each) => each.forAdmins !== true || mayAct())
+                .filter((each) => isFor(session, each))
                 .map((each) => (
                   <li key={each.path}>
                     <a

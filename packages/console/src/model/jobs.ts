@@ -5,8 +5,10 @@ import { useStore } from "../store.ts";
 
 export interface Job {
   readonly id: string;
-  readonly action: "replay" | "delete" | "cancel";
+  readonly action: "replay" | "delete" | "cancel" | "move";
   readonly filter: Readonly<Record<string, unknown>>;
+  /** The queue that tasks are moved to. */
+  readonly moveTo?: string;
   readonly state: "running" | "paused" | "done" | "aborted" | "stopped";
   readonly reason?: string;
   readonly by: string;

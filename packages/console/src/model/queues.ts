@@ -46,6 +46,12 @@ export function useQueues(): Answer<readonly QueueRow[]> {
   return useQuery(`queues:${of}`, loadQueues, { everyMs: 2000, follows: {} });
 }
 
+/** For completion and search, which need the names and not the latest counts. */
+export function useKnownQueues(): Answer<readonly QueueRow[]> {
+  const of = useStore(tenant);
+  return useQuery(`known-queues:${of}`, loadQueues, { everyMs: 60_000 });
+}
+
 async function loadQueues(): Promise<readonly QueueRow[]> {
   const query = { view: "details" };
   const { queues } = await ask<{ queues: Details[] }>({ path: "/v1/codeq/admin/queues", query });

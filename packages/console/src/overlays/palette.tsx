@@ -2,13 +2,14 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { count } from "../format.ts";
-import { useQueues } from "../model/queues.ts";
-import { allPages } from "../pages/nav.ts";
+import { useKnownQueues } from "../model/queues.ts";
+import { pagesFor } from "../pages/nav.ts";
 import { Kbd } from "../parts/basics.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
 import { theme } from "../preferences.ts";
 import { isPaused } from "../query.ts";
 import { href, navigate } from "../router.ts";
+import { session } from "../session.ts";
 import { closeDialog, Dialog, openDialog } from "./dialog.tsx";
 
 interface Option {
@@ -97,7 +98,7 @@ function Palette(): JSX.Element {
           </div>
         ))}
         {options.length === 0 ? (
-          <p class="gh">Nothing is called so. Ids need at least 6 characters.</p>
+          <p class="gh">No queue, page or action matches. A task id needs at least 6 characters.</p>
         ) : null}
       </div>
       <div class="foot">
@@ -115,7 +116,7 @@ function Palette(): JSX.Element {
 }
 
 function useOptions(text: string): Option[] {
-  const { data: queues = [] } = useQueues();
+  const { data: queues = [] } = useKnownQueues();
   const wanted = text.toLowerCase();
   const go = (to: string) => () => navigate(to);
   const tasks: Option[] = /^[0-9a-f-]{6,36}$/i.test(text)
@@ -134,7 +135,7 @@ function useOptions(text: string): Option[] {
         run: go(href(`/queues/${encodeURIComponent(name)}`)),
       }),
     );
-  const pages = allPages.map(
+  const pages = pagesFor(session.get() ?? { role: "viewer" }).map(
     ({ title, path, icon, key }): Option => ({
       group: "Go to",
       icon,

@@ -7,9 +7,10 @@ import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { showOnce } from "../overlays/shown-once.tsx";
 import { Given, Nothing, Pending, Time } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { TextField } from "../parts/text-field.tsx";
 import { invalidate, useQuery } from "../query.ts";
+import { sendCall } from "../send-call.ts";
 import { useStore } from "../store.ts";
-import { tell } from "../toasts.tsx";
 
 interface ApiKey {
   readonly id: string;
@@ -139,11 +140,7 @@ function askRevoke(key: ApiKey): void {
       isFinal
       confirm={key.name}
       call={call}
-      run={async () => {
-        await ask(call);
-        tell(`Revoked ${key.name}`);
-        invalidate("keys");
-      }}
+      run={() => sendCall(call, `Revoked ${key.name}`, "keys")}
     />
   ));
 }
@@ -191,10 +188,7 @@ function CreateKey(): JSX.Element {
         showOnce({ title: `${name.trim()} was created`, label: "API key", text: token });
       }}
     >
-      <label class="field">
-        <span>Name: what the key is for</span>
-        <input class="input" value={name} onInput={(event) => setName(event.currentTarget.value)} />
-      </label>
+      <TextField label="Name: what the key is for" value={name} onChange={setName} />
       <label class="field">
         <span>For</span>
         <select
@@ -218,15 +212,12 @@ function CreateKey(): JSX.Element {
           Hide payloads and results
         </label>
       ) : null}
-      <label class="field">
-        <span>Ends after days; 0 for never</span>
-        <input
-          class="input"
-          inputMode="numeric"
-          value={days}
-          onInput={(event) => setDays(event.currentTarget.value)}
-        />
-      </label>
+      <TextField
+        label="Ends after days; 0 for never"
+        inputMode="numeric"
+        value={days}
+        onChange={setDays}
+      />
     </ActionDialog>
   );
 }

@@ -1,15 +1,15 @@
 /** Does something to all tasks that a filter finds, as a bulk job of the server. */
 import type { JSX } from "preact";
-import { ask } from "../api.ts";
+import { ask, type Request } from "../api.ts";
 import { count, plural } from "../format.ts";
 import { jobsPath } from "../model/jobs.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { invalidate, useQuery } from "../query.ts";
+import { useQuery } from "../query.ts";
 import { href, navigate } from "../router.ts";
-import { tell } from "../toasts.tsx";
+import { sendCall } from "../send-call.ts";
 
-export type BulkAction = "cancel" | "delete";
+type BulkAction = "cancel" | "delete";
 
 interface BulkJobProps {
   readonly action: BulkAction;
@@ -35,22 +35,56 @@ const words = {
   },
 } as const;
 
-function BulkJobDialog({ action, filter, shown }: BulkJobProps): JSX.Element {
-  const { verb, what, about } = words[action];
+/** What a job is given to find the tasks that a filter of the page finds. */
+export function jobFilter(filter: Readonly<Record<string, string>>): object {
   const { priority, ...rest } = filter;
   const given = { ...rest, ...(priority === undefined ? {} : { priority: Number(priority) }) };
-  const body = { action, ...given, ...(Object.keys(given).length === 0 ? { all: true } : {}) };
-  const dryRun = useQuery(
-    `bulk:${JSON.stringify(body)}`,
-    () =>
-      ask<{ matched: number; hasMore: boolean }>({
-        method: "POST",
-        path: jobsPath,
-        body: { ...body, dryRun: true },
-      }),
-    { everyMs: 0 },
+  return Object.keys(given).length === 0 ? { all: true } : given;
+}
+
+interface DryRun {
+  readonly matched: number;
+  readonly hasMore: boolean;
+}
+
+/** How many tasks a job would find. */
+export function useDryRun(body: object): { data: DryRun | undefined; matched: number } {
+  const load = (): Promise<DryRun> =>
+    ask({ method: "POST", path: jobsPath, body: { ...body, dryRun: true } });
+  const { data } = useQuery(`bulk:${JSON.stringify(body)}`, load, { everyMs: 0 });
+  return { data, matched: data?.matched ?? 0 };
+}
+
+/** How many tasks will be touched. */
+export function Blast({
+  dryRun,
+  what,
+}: {
+  readonly dryRun: DryRun | undefined;
+  readonly what: string;
+}): JSX.Element {
+  return (
+    <div class="blast">
+      <div class="big">
+        <b>{count(dryRun?.matched ?? 0)}</b>
+        <span>{what}</span>
+        <span class="faint">
+          {dryRun === undefined ? "counting" : dryRun.hasMore ? "at least" : "dry run"}
+        </span>
+      </div>
+    </div>
   );
-  const matched = dryRun.data?.matched ?? 0;
+}
+
+export async function startJob(call: Request): Promise<void> {
+  await sendCall(call, "The bulk job has started");
+  navigate(href("/jobs"));
+}
+
+function BulkJobDialog({ action, filter, shown }: BulkJobProps): JSX.Element {
+  const { verb, what, about } = words[action];
+  const body = { action, ...jobFilter(filter) };
+  const { data: dryRun, matched } = useDryRun(body);
   const call = { method: "POST", path: jobsPath, body } as const;
   return (
     <ActionDialog
@@ -61,23 +95,10 @@ function BulkJobDialog({ action, filter, shown }: BulkJobProps): JSX.Element {
       isFinal
       confirm={filter["command"] ?? String(matched)}
       call={call}
-      isReady={dryRun.data !== undefined && matched > 0}
-      run={async () => {
-        await ask(call);
-        tell(`The bulk job has started`);
-        navigate(href("/jobs"));
-        invalidate();
-      }}
+      isReady={matched > 0}
+      run={() => startJob(call)}
     >
-      <div class="blast">
-        <div class="big">
-          <b>{count(matched)}</b>
-          <span>{what}</span>
-          <span class="faint">
-            {dryRun.data === undefined ? "counting" : dryRun.data.hasMore ? "at least" : "dry run"}
-          </span>
-        </div>
-      </div>
+      <Blast dryRun={dryRun} what={what} />
       <p class="note">
         <Icon name="warn" />
         <span>

@@ -1,15 +1,16 @@
 /** A form to try things: one task, with the payloads that were sent before. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask, curlOf } from "../api.ts";
+import { ask, curlOf, tenant } from "../api.ts";
 import { jsonProblem } from "../json-lines.ts";
-import { useQueues } from "../model/queues.ts";
+import { useKnownQueues } from "../model/queues.ts";
 import { Panel } from "../parts/basics.tsx";
 import { CodeBox } from "../parts/code-box.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { invalidate } from "../query.ts";
 import { href, navigate, useLocation } from "../router.ts";
-import { keep, readKept } from "../store.ts";
+import { session } from "../session.ts";
+import { keep, readKept, useStore } from "../store.ts";
 import { tell } from "../toasts.tsx";
 
 interface Sent {
@@ -40,7 +41,8 @@ export function enqueueLike(command: string, payload: string): void {
 
 export function Enqueue(): JSX.Element {
   const { query } = useLocation();
-  const { data: queues = [] } = useQueues();
+  const { data: queues = [] } = useKnownQueues();
+  const of = useStore(tenant);
   const [sent, setSent] = useState(readSent());
   const [command, setCommand] = useState(query.get("queue") ?? sent[0]?.command ?? "hello");
   const [payload, setPayload] = useState(sent[0]?.payload ?? '{\n  "name": "world"\n}');
@@ -76,6 +78,15 @@ export function Enqueue(): JSX.Element {
       <div class="cols c-7-5">
         <Panel title="Task" id="task">
           <form class="panel-body why" onSubmit={(event) => void submit(event)}>
+            {of === "" ? null : (
+              <p class="note is-warn">
+                <Icon name="warn" />
+                <span>
+                  The task goes to your own tenant, <b>{session.get()?.tenantId}</b>, and not to{" "}
+                  <b>{of}</b>: only administration crosses tenants.
+                </span>
+              </p>
+            )}
             <label class="field">
               <span>Queue</span>
               <input

@@ -1,12 +1,10 @@
 /** A server without tasks: what to type to see one, and the moment it arrives the page is another. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask } from "../api.ts";
 import { Choices } from "../parts/basics.tsx";
 import { CodeBox } from "../parts/code-box.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { invalidate } from "../query.ts";
-import { tell, tellProblem } from "../toasts.tsx";
+import { sendNow } from "../send-call.ts";
 
 type Language = "cli" | "curl" | "ts";
 
@@ -23,19 +21,11 @@ export function FirstTask(): JSX.Element {
       'await client.enqueue(task("hello"), { name: "world" });',
     ].join("\n"),
   };
-  const create = async (): Promise<void> => {
-    try {
-      await ask({
-        method: "POST",
-        path: "/v1/codeq/tasks",
-        body: { command: "hello", payload: { name: "world" } },
-      });
-      tell("Enqueued a task in the queue hello");
-      invalidate("queues");
-    } catch (error) {
-      tellProblem(error);
-    }
-  };
+  const create = {
+    method: "POST",
+    path: "/v1/codeq/tasks",
+    body: { command: "hello", payload: { name: "world" } },
+  } as const;
   return (
     <div class="empty">
       <div>
@@ -86,7 +76,11 @@ export function FirstTask(): JSX.Element {
             <h2>Waiting for the first task</h2>
             <p>
               This page shows the task when it arrives.{" "}
-              <button class="btn sm" type="button" onClick={() => void create()}>
+              <button
+                class="btn sm"
+                type="button"
+                onClick={() => sendNow(create, "Enqueued a task in the queue hello", "queues")}
+              >
                 Enqueue it from here
               </button>
             </p>

@@ -1,16 +1,16 @@
 /** Bulk jobs: how far each is, and pause, resume or abort it. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask } from "../api.ts";
 import { count, plural, share } from "../format.ts";
 import { type Job, jobsPath, useJobs } from "../model/jobs.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { Act } from "../parts/act.tsx";
 import { Given, Nothing, Pending, Time } from "../parts/basics.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
-import { invalidate, useQuery } from "../query.ts";
+import { TextField } from "../parts/text-field.tsx";
 import { href, navigate } from "../router.ts";
-import { tell, tellProblem } from "../toasts.tsx";
+import { sendCall, sendNow } from "../send-call.ts";
+import { Blast, useDryRun } from "./bulk-job.tsx";
 
 export function Jobs(): JSX.Element {
   const { data, error } = useJobs();
@@ -65,6 +65,11 @@ function JobLine({ job }: { readonly job: Job }): JSX.Element {
       </span>
       <span>
         <b>{job.canary === undefined ? titleOf(job.action) : "Canary replay"}</b>{" "}
+        {job.moveTo === undefined ? null : (
+          <>
+            to <bdi>{job.moveTo}</bdi>:{" "}
+          </>
+        )}
         {count(job.changed)} of {count(job.matched)} matching tasks, {count(job.failed)} refused:{" "}
         <b>{job.state}</b>
         {job.reason === undefined ? null : (
@@ -78,11 +83,11 @@ function JobLine({ job }: { readonly job: Job }): JSX.Element {
           <>
             <Act
               class="btn sm"
-              onClick={() => void act(job, job.state === "paused" ? "resume" : "pause")}
+              onClick={() => act(job, job.state === "paused" ? "resume" : "pause")}
             >
               {job.state === "paused" ? "Resume" : "Pause"}
             </Act>
-            <Act class="btn sm danger" onClick={() => void act(job, "abort")}>
+            <Act class="btn sm danger" onClick={() => act(job, "abort")}>
               Abort
             </Act>
           </>
@@ -117,14 +122,11 @@ function titleOf(action: Job["action"]): string {
   return `${action[0]?.toUpperCase()}${action.slice(1)}`;
 }
 
-async function act(job: Job, verb: "pause" | "resume" | "abort"): Promise<void> {
-  try {
-    await ask({ method: "POST", path: `${jobsPath}/${job.id}/${verb}` });
-    tell(`Job ${verb === "abort" ? "aborted" : `${verb}d`}`);
-    invalidate("jobs");
-  } catch (error) {
-    tellProblem(error);
-  }
+const verbsDone = { pause: "Paused", resume: "Resumed", abort: "Aborted" } as const;
+
+function act(job: Job, verb: keyof typeof verbsDone): void {
+  const path = `${jobsPath}/${job.id}/${verb}`;
+  sendNow({ method: "POST", path }, `${verbsDone[verb]} the job`, "jobs");
 }
 
 /** Replays dead letters in growing steps, and stops when too many fail again. */
@@ -142,16 +144,7 @@ function CanaryDialog({ filter, shown }: CanaryProps): JSX.Element {
   const [percent, setPercent] = useState("10");
   const [rate, setRate] = useState("200");
   const base = { action: "replay", ...filter };
-  const dryRun = useQuery(
-    `canary:${JSON.stringify(base)}`,
-    () =>
-      ask<{ matched: number; hasMore: boolean }>({
-        method: "POST",
-        path: jobsPath,
-        body: { ...base, dryRun: true },
-      }),
-    { everyMs: 0 },
-  );
+  const { data: dryRun } = useDryRun(base);
   const body = {
     ...base,
     canary: true,
@@ -168,55 +161,38 @@ function CanaryDialog({ filter, shown }: CanaryProps): JSX.Element {
       button={`Replay the first ${first}`}
       icon={<Icon name="replay" />}
       call={call}
-      isReady={[first, percent, rate].every(isNumber) && dryRun.data !== undefined}
+      isReady={[first, percent, rate].every(isNumber) && dryRun !== undefined}
       run={async () => {
-        await ask(call);
-        tell("The canary has started");
+        await sendCall(call, "The canary has started");
         navigate(href("/jobs"));
-        invalidate();
       }}
     >
-      <div class="blast">
-        <div class="big">
-          <b>{count(dryRun.data?.matched ?? 0)}</b>
-          <span>dead letters</span>
-          <span class="faint">{dryRun.data?.hasMore === true ? "at least" : "dry run"}</span>
-        </div>
-      </div>
+      <Blast dryRun={dryRun} what="dead letters" />
       <p class="note">
         <Icon name="shield" />
         <span>
           The next, larger step starts when enough tasks of a step succeeded. Tasks keep their id.
         </span>
       </p>
-      <label class="field">
-        <span>Tasks in the first step</span>
-        <input
-          class="input"
-          inputMode="numeric"
-          value={first}
-          onInput={(event) => setFirst(event.currentTarget.value)}
-        />
-      </label>
+      <TextField
+        label="Tasks in the first step"
+        inputMode="numeric"
+        value={first}
+        onChange={setFirst}
+      />
       <div class="cols c-6-6">
-        <label class="field">
-          <span>Stop above this share of failures, in %</span>
-          <input
-            class="input"
-            inputMode="numeric"
-            value={percent}
-            onInput={(event) => setPercent(event.currentTarget.value)}
-          />
-        </label>
-        <label class="field">
-          <span>Tasks per second at most</span>
-          <input
-            class="input"
-            inputMode="numeric"
-            value={rate}
-            onInput={(event) => setRate(event.currentTarget.value)}
-          />
-        </label>
+        <TextField
+          label="Stop above this share of failures, in %"
+          inputMode="numeric"
+          value={percent}
+          onChange={setPercent}
+        />
+        <TextField
+          label="Tasks per second at most"
+          inputMode="numeric"
+          value={rate}
+          onChange={setRate}
+        />
       </div>
     </ActionDialog>
   );

@@ -1,5 +1,6 @@
 /** The pages, in the order of the navigation. */
 import type { IconName } from "../parts/icon.tsx";
+import type { Session } from "../session.ts";
 
 export interface NavEntry {
   readonly path: string;
@@ -49,3 +50,13 @@ export const navigation: readonly {
 ];
 
 export const allPages: readonly NavEntry[] = navigation.flatMap(({ entries }) => entries);
+
+/** Whether the server answers the calls of the page to this role. */
+export function isFor({ role }: Pick<Session, "role">, page: NavEntry): boolean {
+  if (page.forOperators === true) return role === "operator";
+  return page.forAdmins !== true || role !== "viewer";
+}
+
+export function pagesFor(session: Pick<Session, "role">): readonly NavEntry[] {
+  return allPages.filter((page) => isFor(session, page));
+}

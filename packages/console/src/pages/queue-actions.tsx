@@ -6,21 +6,17 @@ import { count, plural } from "../format.ts";
 import type { QueueRow } from "../model/queues.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { TextField } from "../parts/text-field.tsx";
 import { invalidate } from "../query.ts";
-import { tell, tellProblem } from "../toasts.tsx";
+import { sendCall, sendNow } from "../send-call.ts";
+import { tell } from "../toasts.tsx";
 
 function pathOf(name: string, verb: string): string {
   return `/v1/codeq/admin/queues/${encodeURIComponent(name)}/${verb}`;
 }
 
-export async function resumeQueue(name: string): Promise<void> {
-  try {
-    await ask({ method: "POST", path: pathOf(name, "resume") });
-    tell(`Resumed ${name}`);
-    invalidate("queues");
-  } catch (error) {
-    tellProblem(error);
-  }
+export function resumeQueue(name: string): void {
+  sendNow({ method: "POST", path: pathOf(name, "resume") }, `Resumed ${name}`, "queues");
 }
 
 export function askPauseQueue(queue: QueueRow): void {
@@ -37,11 +33,7 @@ function PauseDialog({ queue }: { readonly queue: QueueRow }): JSX.Element {
       button="Pause queue"
       icon={<Icon name="pause" />}
       call={call}
-      run={async () => {
-        await ask(call);
-        tell(`Paused ${queue.name}`);
-        invalidate("queues");
-      }}
+      run={() => sendCall(call, `Paused ${queue.name}`, "queues")}
     >
       <ul class="checks">
         <li>
@@ -58,15 +50,12 @@ function PauseDialog({ queue }: { readonly queue: QueueRow }): JSX.Element {
           </span>
         </li>
       </ul>
-      <label class="field">
-        <span>Reason, shown to everyone</span>
-        <input
-          class="input"
-          maxLength={200}
-          value={reason}
-          onInput={(event) => setReason(event.currentTarget.value)}
-        />
-      </label>
+      <TextField
+        label="Reason, shown to everyone"
+        maxLength={200}
+        value={reason}
+        onChange={setReason}
+      />
     </ActionDialog>
   );
 }

@@ -9,7 +9,9 @@ import { Choices, DepthBar, Given, Nothing, Panel, Pending, Time } from "../part
 import { RateChart, RateLegend } from "../parts/charts.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { href } from "../router.ts";
+import { mayAct } from "../session.ts";
 import { showFilter } from "../task-filter.ts";
+import { askBulkJob } from "./bulk-job.tsx";
 import { askDeleteDead, askPauseQueue, resumeQueue } from "./queue-actions.tsx";
 
 export function QueueDetails({ name }: { readonly name: string }): JSX.Element {
@@ -19,9 +21,7 @@ export function QueueDetails({ name }: { readonly name: string }): JSX.Element {
   if (queue === undefined) {
     return (
       <Nothing title="This queue has no tasks" icon="queues" isPage>
-        <p>
-          <a href={href("/enqueue", { queue: name })}>Enqueue one</a>
-        </p>
+        <p>{mayAct() ? <a href={href("/enqueue", { queue: name })}>Enqueue one</a> : null}</p>
       </Nothing>
     );
   }
@@ -69,19 +69,27 @@ function Actions({ queue }: { readonly queue: QueueRow }): JSX.Element {
         <Icon name="tasks" />
         Open tasks
       </a>
-      <a class="btn" href={href("/enqueue", { queue: queue.name })}>
-        <Icon name="plus" />
-        Enqueue
-      </a>
+      {mayAct() ? (
+        <a class="btn" href={href("/enqueue", { queue: queue.name })}>
+          <Icon name="plus" />
+          Enqueue
+        </a>
+      ) : null}
       {queue.pause === undefined ? (
         <Act class="btn" onClick={() => askPauseQueue(queue)}>
           <Icon name="pause" />
           Pause…
         </Act>
       ) : (
-        <Act class="btn" onClick={() => void resumeQueue(queue.name)}>
+        <Act class="btn" onClick={() => resumeQueue(queue.name)}>
           <Icon name="play" />
           Resume
+        </Act>
+      )}
+      {queue.waiting + queue.leased === 0 ? null : (
+        <Act class="btn danger" onClick={() => askPurge(queue.name)}>
+          <Icon name="x" />
+          Cancel all tasks…
         </Act>
       )}
       {queue.dead === 0 ? null : (
@@ -92,6 +100,11 @@ function Actions({ queue }: { readonly queue: QueueRow }): JSX.Element {
       )}
     </div>
   );
+}
+
+/** Everything that waits or runs; what has ended stays. */
+function askPurge(name: string): void {
+  askBulkJob({ action: "cancel", filter: { command: name }, shown: `queue:${name}` });
 }
 
 function Figures({ queue }: { readonly queue: QueueRow }): JSX.Element {

@@ -11,6 +11,7 @@ import { PadRow } from "../parts/pad-row.tsx";
 import { QueueTrend } from "../parts/queue-trend.tsx";
 import { useVirtualRows } from "../parts/virtual-rows.ts";
 import { href } from "../router.ts";
+import { mayAct } from "../session.ts";
 import { drainText } from "./queue.tsx";
 import { askPauseQueue, resumeQueue } from "./queue-actions.tsx";
 
@@ -49,10 +50,12 @@ export function Queues(): JSX.Element {
           </p>
         </div>
         <div class="acts">
-          <a class="btn" href={href("/enqueue")}>
-            <Icon name="plus" />
-            Enqueue
-          </a>
+          {mayAct() ? (
+            <a class="btn" href={href("/enqueue")}>
+              <Icon name="plus" />
+              Enqueue
+            </a>
+          ) : null}
         </div>
       </div>
       <div class="listbar">
@@ -227,7 +230,7 @@ function Row({ row, top, index }: { row: QueueRow; top: number; index: number })
           <Act
             class="btn ghost icon sm"
             aria-label={`${pause === undefined ? "Pause" : "Resume"} ${name}`}
-            onClick={() => (pause === undefined ? askPauseQueue(row) : void resumeQueue(name))}
+            onClick={() => (pause === undefined ? askPauseQueue(row) : resumeQueue(name))}
           >
             <Icon name={pause === undefined ? "pause" : "play"} small />
           </Act>

@@ -8,8 +8,8 @@ import { Act } from "../parts/act.tsx";
 import { Choices, Given, Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { invalidate, useQuery } from "../query.ts";
+import { sendCall } from "../send-call.ts";
 import { useStore } from "../store.ts";
-import { tell } from "../toasts.tsx";
 
 interface Secret {
   readonly id: string;
@@ -89,11 +89,7 @@ function askRevoke({ id }: Secret): void {
       isFinal
       confirm={id}
       call={call}
-      run={async () => {
-        await ask(call);
-        tell("Revoked the secret");
-        invalidate("secrets");
-      }}
+      run={() => sendCall(call, "Revoked the secret", "secrets")}
     />
   ));
 }

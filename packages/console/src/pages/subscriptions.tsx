@@ -1,4 +1,4 @@
-/** URLs that are told when queues have work: who they are, until when; make, renew and delete one. */
+/** URLs that are notified when queues have work: subscribe one, renew it, delete it. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { ask, tenant } from "../api.ts";
@@ -7,9 +7,10 @@ import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { Act } from "../parts/act.tsx";
 import { Choices, Given, Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { invalidate, useQuery } from "../query.ts";
+import { TextField } from "../parts/text-field.tsx";
+import { useQuery } from "../query.ts";
+import { sendCall, sendNow } from "../send-call.ts";
 import { useStore } from "../store.ts";
-import { tell, tellProblem } from "../toasts.tsx";
 
 interface Subscription {
   readonly subscriptionId: string;
@@ -119,10 +120,18 @@ function SubscriptionTable({ rows }: { readonly rows: readonly Subscription[] })
               </td>
               <td class="last">
                 <span class="row">
-                  <Act class="btn sm" onClick={() => void renew(row)}>
+                  <Act
+                    class="btn sm"
+                    aria-label={`Renew ${row.callbackUrl}`}
+                    onClick={() => renew(row)}
+                  >
                     Renew
                   </Act>
-                  <Act class="btn sm danger" onClick={() => askDelete(row)}>
+                  <Act
+                    class="btn sm danger"
+                    aria-label={`Delete ${row.callbackUrl}`}
+                    onClick={() => askDelete(row)}
+                  >
                     Delete…
                   </Act>
                 </span>
@@ -143,15 +152,10 @@ const modes: Readonly<Record<string, string>> = {
 
 const renewSeconds = 24 * 60 * 60;
 
-async function renew({ subscriptionId }: Subscription): Promise<void> {
-  try {
-    const path = `${base}/${subscriptionId}/heartbeat`;
-    await ask({ method: "POST", path, body: { ttlSeconds: renewSeconds } });
-    tell("Renewed for 24 hours");
-    invalidate("subscriptions");
-  } catch (error) {
-    tellProblem(error);
-  }
+function renew({ subscriptionId }: Subscription): void {
+  const path = `${base}/${subscriptionId}/heartbeat`;
+  const call = { method: "POST", path, body: { ttlSeconds: renewSeconds } } as const;
+  sendNow(call, "Renewed for 24 hours", "subscriptions");
 }
 
 function askDelete({ subscriptionId, callbackUrl }: Subscription): void {
@@ -159,15 +163,11 @@ function askDelete({ subscriptionId, callbackUrl }: Subscription): void {
   openDialog(() => (
     <ActionDialog
       title="Delete this subscription?"
-      about={`${callbackUrl.slice(0, 200)} is not told of work any more.`}
+      about={`${callbackUrl.slice(0, 200)} is no longer notified when queues have work.`}
       button="Delete subscription"
       isFinal
       call={call}
-      run={async () => {
-        await ask(call);
-        tell("Deleted the subscription");
-        invalidate("subscriptions");
-      }}
+      run={() => sendCall(call, "Deleted the subscription", "subscriptions")}
     />
   ));
 }
@@ -188,44 +188,31 @@ function Subscribe(): JSX.Element {
   return (
     <ActionDialog
       title="Subscribe a URL"
-      about="The URL gets a POST when a queue begins to have tasks. The POST says nothing of the tasks."
+      about="The URL gets a POST when a queue gets its first ready task. The POST contains no task data."
       button="Subscribe"
       icon={<Icon name="plus" />}
       call={call}
       isReady={/^https?:\/\/\S+$/.test(url.trim())}
-      run={async () => {
-        await ask(call);
-        tell("Subscribed");
-        invalidate("subscriptions");
-      }}
+      run={() => sendCall(call, "Subscribed the URL", "subscriptions")}
     >
-      <label class="field">
-        <span>URL, with http or https</span>
-        <input
-          class="input mono"
-          inputMode="url"
-          spellcheck={false}
-          value={url}
-          onInput={(event) => setUrl(event.currentTarget.value)}
-        />
-      </label>
-      <label class="field">
-        <span>Queues, separated by commas; empty for all</span>
-        <input
-          class="input mono"
-          spellcheck={false}
-          value={queues}
-          onInput={(event) => setQueues(event.currentTarget.value)}
-        />
-      </label>
-      <label class="field">
-        <span>Group; its members are told by turns. Empty for none</span>
-        <input
-          class="input"
-          value={group}
-          onInput={(event) => setGroup(event.currentTarget.value)}
-        />
-      </label>
+      <TextField
+        label="URL, with http or https"
+        isCode
+        inputMode="url"
+        value={url}
+        onChange={setUrl}
+      />
+      <TextField
+        label="Queues, separated by commas; empty for all"
+        isCode
+        value={queues}
+        onChange={setQueues}
+      />
+      <TextField
+        label="Group whose members take turns; empty for none"
+        value={group}
+        onChange={setGroup}
+      />
       <Choices
         label="How long it lasts"
         options={[

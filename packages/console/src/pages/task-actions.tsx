@@ -7,32 +7,25 @@ import { jsonProblem } from "../json-lines.ts";
 import { forEach, type TaskRow, taskPath } from "../model/tasks.ts";
 import { ActionDialog, openDialog, type ShownCall } from "../overlays/dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { TextField } from "../parts/text-field.tsx";
 import { invalidate, useQuery } from "../query.ts";
 import { href, navigate } from "../router.ts";
-import { tell, tellProblem } from "../toasts.tsx";
-
-async function attempt(run: () => Promise<void>): Promise<void> {
-  try {
-    await run();
-    invalidate();
-  } catch (error) {
-    tellProblem(error);
-  }
-}
+import { sendCall, sendNow } from "../send-call.ts";
+import { tell } from "../toasts.tsx";
 
 export function replayTask({ id }: TaskRow): void {
-  void attempt(async () => {
-    await ask({ method: "POST", path: taskPath(id, "/replay") });
-    tell(`Replayed ${shortId(id)}`);
-  });
+  sendNow({ method: "POST", path: taskPath(id, "/replay") }, `Replayed ${shortId(id)}`);
 }
 
 /** Due now, whatever it waited for. */
 export function runNow({ id }: TaskRow): void {
-  void attempt(async () => {
-    await ask({ method: "PATCH", path: taskPath(id), body: { delaySeconds: 0 } });
-    tell(`${shortId(id)} is ready to run`);
-  });
+  const call = { method: "PATCH", path: taskPath(id), body: { delaySeconds: 0 } } as const;
+  sendNow(call, `${shortId(id)} is ready to run`);
+}
+
+/** Sends the callback of a task again. */
+export function redeliver(id: string): void {
+  sendNow({ method: "POST", path: taskPath(id, "/redeliver") }, "The callback is under way");
 }
 
 export function askCancel(task: TaskRow): void {
@@ -48,11 +41,7 @@ export function askCancel(task: TaskRow): void {
       button="Cancel task"
       icon={<Icon name="x" />}
       call={call}
-      run={async () => {
-        await ask(call);
-        tell(`Cancelled ${shortId(task.id)}`);
-        invalidate();
-      }}
+      run={() => sendCall(call, `Cancelled ${shortId(task.id)}`)}
     />
   ));
 }
@@ -68,10 +57,8 @@ export function askDelete(task: TaskRow): void {
       confirm={task.command}
       call={call}
       run={async () => {
-        await ask(call);
-        tell(`Deleted ${shortId(task.id)}`);
+        await sendCall(call, `Deleted ${shortId(task.id)}`, "queues");
         navigate(href("/tasks"));
-        invalidate("queues");
       }}
     />
   ));
@@ -97,30 +84,15 @@ function MoveDialog({ task }: { readonly task: TaskRow }): JSX.Element {
       icon={<Icon name="move" />}
       call={call}
       isReady={/^[0-9]$/.test(priority)}
-      run={async () => {
-        await ask(call);
-        tell(`Changed ${shortId(task.id)}`);
-        invalidate();
-      }}
+      run={() => sendCall(call, `Changed ${shortId(task.id)}`)}
     >
-      <label class="field">
-        <span>To queue; empty to stay</span>
-        <input
-          class="input mono"
-          value={command}
-          spellcheck={false}
-          onInput={(event) => setCommand(event.currentTarget.value)}
-        />
-      </label>
-      <label class="field">
-        <span>Priority, 0 to 9</span>
-        <input
-          class="input"
-          inputMode="numeric"
-          value={priority}
-          onInput={(event) => setPriority(event.currentTarget.value)}
-        />
-      </label>
+      <TextField label="To queue; empty to stay" isCode value={command} onChange={setCommand} />
+      <TextField
+        label="Priority, 0 to 9"
+        inputMode="numeric"
+        value={priority}
+        onChange={setPriority}
+      />
     </ActionDialog>
   );
 }

@@ -6,9 +6,9 @@ import { type TaskRow, taskPath } from "../model/tasks.ts";
 import { Act } from "../parts/act.tsx";
 import { Given, Panel, Pending, State, type StateName, Time } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { invalidate, useQuery } from "../query.ts";
+import { useQuery } from "../query.ts";
 import { useStore } from "../store.ts";
-import { tell, tellProblem } from "../toasts.tsx";
+import { redeliver } from "./task-actions.tsx";
 
 interface Try {
   readonly at: string;
@@ -49,7 +49,7 @@ export function TaskCallback({ task }: { readonly task: TaskRow }): JSX.Element 
       note={data === undefined ? undefined : plural(data.total, "try", "tries")}
       actions={
         hasEnded ? (
-          <Act class="btn sm" onClick={() => void redeliver(task.id)}>
+          <Act class="btn sm" onClick={() => redeliver(task.id)}>
             <Icon name="replay" small />
             Send again
           </Act>
@@ -112,14 +112,4 @@ function Tries({ callback }: { readonly callback: Callback }): JSX.Element {
 
 function isTaken({ status = 0 }: Try): boolean {
   return status >= 200 && status < 300;
-}
-
-async function redeliver(id: string): Promise<void> {
-  try {
-    await ask({ method: "POST", path: taskPath(id, "/redeliver") });
-    tell("The callback is under way");
-    invalidate("deliveries");
-  } catch (error) {
-    tellProblem(error);
-  }
 }

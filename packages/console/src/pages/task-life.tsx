@@ -166,6 +166,7 @@ const outcomes: Readonly<Record<string, { readonly name: StateName; readonly wor
   undelivered: { name: "cancelled", word: "Not delivered" },
   abandoned: { name: "failed", word: "Abandoned" },
   expired: { name: "failed", word: "Lease expired" },
+  timed_out: { name: "failed", word: "Timed out" },
 };
 
 function Deliveries({ task }: { readonly task: TaskRow }): JSX.Element {

@@ -1,7 +1,7 @@
 /** One task: where it is and why, what it carries, what came of it, what can be done. */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { curlOf, tenant } from "../api.ts";
+import { curlOf, tenant, urlOf } from "../api.ts";
 import { watchTask } from "../feed.ts";
 import { bytes, duration, plural, shortId } from "../format.ts";
 import { useKeys } from "../keys.ts";
@@ -21,7 +21,7 @@ import { Menu } from "../parts/menu.tsx";
 import { payloads, useNow } from "../preferences.ts";
 import { useQuery } from "../query.ts";
 import { href } from "../router.ts";
-import { mayAct, session } from "../session.ts";
+import { hidesPayloads, mayAct, session } from "../session.ts";
 import { useStore } from "../store.ts";
 import { enqueueLike } from "./enqueue.tsx";
 import { Explain } from "./explain.tsx";
@@ -82,14 +82,21 @@ interface Action {
   readonly isDanger?: boolean;
   /** It ends the task, and is nobody's first choice. */
   readonly isEnd?: boolean;
+  readonly usesPayload?: boolean;
 }
 
-/** The first is what most people came for. */
+/** The first is what most people came for. Without its payload a task can neither be edited nor cloned. */
 function actionsOf(task: TaskRow): Action[] {
-  const edit = { icon: "edit", key: "e", run: () => askEdit(task) } as const;
+  const all = allActionsOf(task);
+  return hidesPayloads() ? all.filter(({ usesPayload }) => usesPayload !== true) : all;
+}
+
+function allActionsOf(task: TaskRow): Action[] {
+  const edit = { icon: "edit", key: "e", usesPayload: true, run: () => askEdit(task) } as const;
   const clone: Action = {
     text: "Clone",
     icon: "clone",
+    usesPayload: true,
     run: () => enqueueLike(task.command, task.payload ?? "{}"),
   };
   const cancel: Action = { text: "Cancel…", icon: "x", isEnd: true, run: () => askCancel(task) };
@@ -106,6 +113,7 @@ function actionsOf(task: TaskRow): Action[] {
         { text: "Run now", icon: "bolt", key: "n", run: () => runNow(task) },
         { ...edit, text: "Edit payload" },
         { text: "Move…", icon: "move", key: "m", run: () => askMove(task) },
+        clone,
         cancel,
       ];
     case "leased":
@@ -114,11 +122,12 @@ function actionsOf(task: TaskRow): Action[] {
       return [
         { text: "Replay", icon: "replay", key: "r", run: () => replayTask(task) },
         { ...edit, text: "Edit and replay" },
+        clone,
         remove,
       ];
     case "done":
     case "failed":
-      return [{ ...edit, text: "Edit and replay" }, remove];
+      return [{ ...edit, text: "Edit and replay" }, clone, remove];
   }
 }
 
@@ -168,14 +177,22 @@ function Head({ task }: { readonly task: TaskRow }): JSX.Element {
               class="opt"
               type="button"
               onClick={() =>
-                copyText(curlOf({ method: "GET", url: taskPath(task.id), body: undefined }))
+                copyText(
+                  curlOf({
+                    method: "GET",
+                    url: urlOf({ path: taskPath(task.id) }),
+                    body: undefined,
+                  }),
+                )
               }
             >
               Copy as curl
             </button>
-            <button class="opt" type="button" onClick={() => copyText(curlOf(create))}>
-              Copy enqueue call as curl
-            </button>
+            {hidesPayloads() ? null : (
+              <button class="opt" type="button" onClick={() => copyText(curlOf(create))}>
+                Copy enqueue call as curl
+              </button>
+            )}
             <button
               class="opt"
               type="button"
@@ -231,7 +248,8 @@ type Tab = "payload" | "result" | "error";
 
 function Texts({ inspected }: { readonly inspected: InspectedTask }): JSX.Element {
   const { task, result, resultText } = inspected;
-  const isHiddenByServer = useStore(session)?.payloads === "hidden";
+  useStore(session);
+  const isHiddenByServer = hidesPayloads();
   const isHidden = useStore(payloads) === "hidden" || isHiddenByServer;
   const error = result?.error ?? task.error;
   const texts: Readonly<Record<Tab, string | undefined>> = {
@@ -287,8 +305,8 @@ function Texts({ inspected }: { readonly inspected: InspectedTask }): JSX.Elemen
       </div>
       <div role="tabpanel" id="task-text" aria-labelledby={`tab-${tab}`}>
         {isHiddenByServer && tab !== "error" ? (
-          <Nothing icon="eyeoff" title="Hidden by your role">
-            <p>An admin can create a key without the scope codeq:payloads-hidden.</p>
+          <Nothing icon="eyeoff" title="Your API key hides payloads and results">
+            <p>Ask an admin for a key without the scope codeq:payloads-hidden.</p>
           </Nothing>
         ) : isHidden && !isHiddenByServer ? (
           <Nothing icon="eyeoff" title="Hidden on this screen" />

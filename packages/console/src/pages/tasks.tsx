@@ -1,16 +1,17 @@
 /** Find tasks, look at them, act on one, some or all that match. */
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { tenant, urlOf } from "../api.ts";
+import { curlOf, tenant, urlOf } from "../api.ts";
 import { count, plural, shortId } from "../format.ts";
 import { rowKeys, useKeys } from "../keys.ts";
 import { csvOf, download } from "../model/download.ts";
-import { useQueues } from "../model/queues.ts";
+import { useKnownQueues } from "../model/queues.ts";
 import { newsMax, type TaskList, useTaskList } from "../model/task-list.ts";
 import { allTasks, exportMax, stateOf, type TaskRow } from "../model/tasks.ts";
 import { showApiCalls } from "../overlays/api-calls.tsx";
 import { Act } from "../parts/act.tsx";
 import { Given, Kbd, Nothing, Pending, State, Time } from "../parts/basics.tsx";
+import { copyText } from "../parts/code-box.tsx";
 import { FilterBar } from "../parts/filter-bar.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { Menu } from "../parts/menu.tsx";
@@ -22,6 +23,7 @@ import { createStore, keep, readKept, useStore } from "../store.ts";
 import { filterQuery, parseFilter } from "../task-filter.ts";
 import { tell, tellProblem } from "../toasts.tsx";
 import { askBulkJob } from "./bulk-job.tsx";
+import { askMoveMany } from "./move-tasks.tsx";
 import { askDeadLetters, askEach, type Selection } from "./task-actions.tsx";
 
 const rowPx = 37;
@@ -69,7 +71,7 @@ export function Tasks(): JSX.Element {
   const tokens = useMemo(() => parseFilter(text), [text]);
   // Spans of time are counted from when the filter was set, so that pages fit together.
   const filter = useMemo(() => filterQuery(tokens, Date.now()), [tokens]);
-  const { data: queues = [] } = useQueues();
+  const { data: queues = [] } = useKnownQueues();
   const list = useTaskList(filter.problem === undefined ? filter.query : undefined, of);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [isAll, setAll] = useState(false);
@@ -279,26 +281,21 @@ function ExportMenu({ query }: { readonly query: Readonly<Record<string, string>
         type="button"
         onClick={() => {
           const url = urlOf({ path: "/v1/codeq/admin/tasks", query });
-          void navigator.clipboard.writeText(
-            `curl "$CODEQ_URL${url}" -H "Authorization: Bearer $CODEQ_TOKEN"`,
-          );
-          tell("Copied");
+          copyText(curlOf({ method: "GET", url, body: undefined }));
         }}
       >
         Copy as curl
       </button>
-      <button
-        class="opt"
-        type="button"
-        onClick={() => {
-          void navigator.clipboard.writeText(`await client.admin.tasks(${JSON.stringify(query)});`);
-          tell("Copied");
-        }}
-      >
+      <button class="opt" type="button" onClick={() => copyText(sdkCallOf(query))}>
         Copy as SDK call
       </button>
     </Menu>
   );
+}
+
+function sdkCallOf({ priority, ...query }: Readonly<Record<string, string>>): string {
+  const filter = { ...query, ...(priority === undefined ? {} : { priority: Number(priority) }) };
+  return `for await (const task of client.admin.tasks(${JSON.stringify(filter)})) console.log(task);`;
 }
 
 function taskCsv(tasks: readonly TaskRow[]): string {
@@ -501,9 +498,6 @@ interface BulkProps {
 }
 
 function BulkBar({ selection, total, place, isAll, onAll, onClear }: BulkProps): JSX.Element {
-  const isDead = place === "dead";
-  const action = place === "done" || place === "failed" ? "delete" : "cancel";
-  const { ids, filter, shown } = selection;
   const size = isAll
     ? `All ${total === undefined ? "" : count(total)} matching`
     : count(selection.ids.length);
@@ -516,28 +510,7 @@ function BulkBar({ selection, total, place, isAll, onAll, onClear }: BulkProps):
         </button>
       )}
       <span class="sep wide-only" />
-      {isDead ? (
-        <>
-          <Act class="btn primary sm" onClick={() => askDeadLetters("replay", selection)}>
-            <Icon name="replay" small />
-            Replay… <Kbd>R</Kbd>
-          </Act>
-          <Act class="btn sm danger" onClick={() => askDeadLetters("delete", selection)}>
-            <Icon name="trash" small />
-            Delete…
-          </Act>
-        </>
-      ) : (
-        <Act
-          class="btn sm danger"
-          onClick={() =>
-            filter === undefined ? askEach(action, ids) : askBulkJob({ action, filter, shown })
-          }
-        >
-          <Icon name={action === "delete" ? "trash" : "x"} small />
-          {action === "delete" ? "Delete…" : "Cancel…"}
-        </Act>
-      )}
+      <BulkActions selection={selection} place={place} />
       <button
         class="btn sm ghost icon"
         type="button"
@@ -547,5 +520,45 @@ function BulkBar({ selection, total, place, isAll, onAll, onClear }: BulkProps):
         <Icon name="x" small />
       </button>
     </div>
+  );
+}
+
+function BulkActions({ selection, place }: Pick<BulkProps, "selection" | "place">): JSX.Element {
+  if (place === "dead") return <DeadActions selection={selection} />;
+  const { ids, filter, shown } = selection;
+  const action = place === "done" || place === "failed" ? "delete" : "cancel";
+  return (
+    <>
+      {place === "ready" || place === "delayed" ? (
+        <Act class="btn sm" onClick={() => askMoveMany(selection)}>
+          <Icon name="move" small />
+          Move…
+        </Act>
+      ) : null}
+      <Act
+        class="btn sm danger"
+        onClick={() =>
+          filter === undefined ? askEach(action, ids) : askBulkJob({ action, filter, shown })
+        }
+      >
+        <Icon name={action === "delete" ? "trash" : "x"} small />
+        {action === "delete" ? "Delete…" : "Cancel…"}
+      </Act>
+    </>
+  );
+}
+
+function DeadActions({ selection }: Pick<BulkProps, "selection">): JSX.Element {
+  return (
+    <>
+      <Act class="btn primary sm" onClick={() => askDeadLetters("replay", selection)}>
+        <Icon name="replay" small />
+        Replay… <Kbd>R</Kbd>
+      </Act>
+      <Act class="btn sm danger" onClick={() => askDeadLetters("delete", selection)}>
+        <Icon name="trash" small />
+        Delete…
+      </Act>
+    </>
   );
 }

@@ -7,10 +7,11 @@ import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { Act } from "../parts/act.tsx";
 import { Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { invalidate, useQuery } from "../query.ts";
+import { TextField } from "../parts/text-field.tsx";
+import { useQuery } from "../query.ts";
 import { href } from "../router.ts";
+import { sendCall } from "../send-call.ts";
 import { useStore } from "../store.ts";
-import { tell } from "../toasts.tsx";
 
 interface Topic {
   readonly topicName: string;
@@ -152,11 +153,7 @@ function askDelete({ topicName }: Topic): void {
       isFinal
       confirm={topicName}
       call={call}
-      run={async () => {
-        await ask(call);
-        tell(`Deleted the topic of ${topicName}`);
-        invalidate("topics");
-      }}
+      run={() => sendCall(call, `Deleted the topic of ${topicName}`, "topics")}
     />
   ));
 }
@@ -201,37 +198,23 @@ function TopicDialog({ topic }: { readonly topic?: Topic }): JSX.Element {
   return (
     <ActionDialog
       title={topic === undefined ? "Create a topic" : `Policy of ${topic.topicName}`}
-      about="The policy holds for tasks from now on."
+      about="The policy applies to tasks that are created from now on."
       button={topic === undefined ? "Create topic" : "Save policy"}
       icon={<Icon name="check" />}
       call={call}
       isReady={isReady}
-      run={async () => {
-        await ask(call);
-        tell(`The policy of ${name.trim()} holds from now on`);
-        invalidate("topics");
-      }}
+      run={() => sendCall(call, `The policy of ${name.trim()} applies from now on`, "topics")}
     >
       {topic === undefined ? (
-        <label class="field">
-          <span>Queue</span>
-          <input
-            class="input mono"
-            spellcheck={false}
-            value={name}
-            onInput={(event) => setName(event.currentTarget.value)}
-          />
-        </label>
+        <TextField label="Queue" isCode value={name} onChange={setName} />
       ) : null}
       {fields.map(([field, label]) => (
-        <label class="field" key={field}>
-          <span>{label}</span>
-          <input
-            class="input"
-            value={values[field]}
-            onInput={(event) => setValues({ ...values, [field]: event.currentTarget.value })}
-          />
-        </label>
+        <TextField
+          key={field}
+          label={label}
+          value={values[field]}
+          onChange={(value) => setValues({ ...values, [field]: value })}
+        />
       ))}
     </ActionDialog>
   );

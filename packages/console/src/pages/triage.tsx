@@ -1,15 +1,14 @@
 /** What can be decided about a failure group, and what was. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask } from "../api.ts";
 import { duration, plural } from "../format.ts";
 import type { FailureGroup, GroupState } from "../model/failures.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { Act } from "../parts/act.tsx";
 import { Choices, Given, Time } from "../parts/basics.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
-import { invalidate } from "../query.ts";
-import { tell, tellProblem } from "../toasts.tsx";
+import { TextField } from "../parts/text-field.tsx";
+import { sendCall, sendNow } from "../send-call.ts";
 
 const hourMs = 60 * 60 * 1000;
 const snoozes = [
@@ -49,20 +48,15 @@ function pathOf({ id }: FailureGroup): string {
   return `/v1/codeq/admin/failure-groups/${id}/triage`;
 }
 
-async function reopen(group: FailureGroup): Promise<void> {
-  try {
-    await ask({ method: "PUT", path: pathOf(group), body: { state: "open" } });
-    tell("The group is open again");
-    invalidate("failures");
-  } catch (error) {
-    tellProblem(error);
-  }
+function reopen(group: FailureGroup): void {
+  const call = { method: "PUT", path: pathOf(group), body: { state: "open" } } as const;
+  sendNow(call, "The group is open again", "failures");
 }
 
 export function TriageButtons({ group }: { readonly group: FailureGroup }): JSX.Element {
   if (group.state !== "open" && group.state !== "returned") {
     return (
-      <Act class="btn sm" onClick={() => void reopen(group)}>
+      <Act class="btn sm" onClick={() => reopen(group)}>
         Open again
       </Act>
     );
@@ -111,24 +105,17 @@ function TriageDialog(props: {
       button={`${verb} group`}
       icon={<Icon name={icons[state]} />}
       call={call}
-      run={async () => {
-        await ask(call);
-        tell(`${stateWords[state]} the group`);
-        invalidate("failures");
-      }}
+      run={() => sendCall(call, `${stateWords[state]} the group`, "failures")}
     >
       {state === "snoozed" ? (
         <Choices label="How long" options={snoozes} value={seconds} onChange={setSeconds} />
       ) : null}
-      <label class="field">
-        <span>Reason, shown to everyone</span>
-        <input
-          class="input"
-          maxLength={500}
-          value={reason}
-          onInput={(event) => setReason(event.currentTarget.value)}
-        />
-      </label>
+      <TextField
+        label="Reason, shown to everyone"
+        maxLength={500}
+        value={reason}
+        onChange={setReason}
+      />
     </ActionDialog>
   );
 }

@@ -6,12 +6,13 @@ import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { Act } from "../parts/act.tsx";
 import { Given, Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { invalidate, useQuery } from "../query.ts";
+import { useQuery } from "../query.ts";
 import { href } from "../router.ts";
+import { sendCall, sendNow } from "../send-call.ts";
 import { mayAct } from "../session.ts";
 import { useStore } from "../store.ts";
-import { tell, tellProblem } from "../toasts.tsx";
 import { SigningSecrets } from "./signing-secrets.tsx";
+import { redeliver } from "./task-actions.tsx";
 
 interface Endpoint {
   readonly url: string;
@@ -82,7 +83,7 @@ function EndpointLine({ endpoint }: { readonly endpoint: Endpoint }): JSX.Elemen
         {disabled ? "is disabled; it fails" : "fails"} since <Time at={failingSince} />
       </span>
       {disabled ? (
-        <Act class="btn sm" onClick={() => void enable(url)}>
+        <Act class="btn sm" aria-label={`Enable ${url}`} onClick={() => enable(url)}>
           Enable
         </Act>
       ) : null}
@@ -93,14 +94,9 @@ function EndpointLine({ endpoint }: { readonly endpoint: Endpoint }): JSX.Elemen
   );
 }
 
-async function enable(url: string): Promise<void> {
-  try {
-    await ask({ method: "POST", path: `${base}/endpoints/enable`, body: { url } });
-    tell("Callbacks go to the endpoint again");
-    invalidate("endpoints");
-  } catch (error) {
-    tellProblem(error);
-  }
+function enable(url: string): void {
+  const call = { method: "POST", path: `${base}/endpoints/enable`, body: { url } } as const;
+  sendNow(call, "Callbacks go to the endpoint again", "endpoints");
 }
 
 function FailedDeliveries(): JSX.Element {
@@ -140,7 +136,11 @@ function FailedDeliveries(): JSX.Element {
                 </a>{" "}
                 <Given text={each.url ?? ""} max={200} />
               </span>
-              <Act class="btn sm" onClick={() => void redeliver(each.taskId)}>
+              <Act
+                class="btn sm"
+                aria-label={`Send the callback of ${each.taskId} again`}
+                onClick={() => redeliver(each.taskId)}
+              >
                 Send again
               </Act>
               <span class="sub">
@@ -155,17 +155,6 @@ function FailedDeliveries(): JSX.Element {
   );
 }
 
-async function redeliver(id: string): Promise<void> {
-  try {
-    await ask({ method: "POST", path: `/v1/codeq/admin/tasks/${id}/redeliver` });
-    tell("The callback is under way");
-    invalidate("given-up");
-    invalidate("deliveries");
-  } catch (error) {
-    tellProblem(error);
-  }
-}
-
 function RedeliverAll(): JSX.Element {
   const body = { since: "1970-01-01T00:00:00Z" };
   const call = { method: "POST", path: `${base}/redeliver`, body } as const;
@@ -176,11 +165,7 @@ function RedeliverAll(): JSX.Element {
       button="Send all again"
       icon={<Icon name="replay" />}
       call={call}
-      run={async () => {
-        await ask(call);
-        tell("The callbacks are under way");
-        invalidate("given-up");
-      }}
+      run={() => sendCall(call, "The callbacks are under way", "given-up")}
     />
   );
 }

@@ -1,13 +1,14 @@
-/** Who works: connected, what each holds, who has gone silent. */
+/** Who works: connected, what each holds, who is slow or has gone silent. */
 import type { JSX } from "preact";
 import { isSilent } from "../attention.ts";
 import { count, plural } from "../format.ts";
 import { useWorkers, type Worker } from "../model/server.ts";
 import { Given, Nothing, Pending, Time } from "../parts/basics.tsx";
-import { Icon } from "../parts/icon.tsx";
+import { Icon, type IconName } from "../parts/icon.tsx";
 import { useNow } from "../preferences.ts";
 import { href } from "../router.ts";
 import { showFilter } from "../task-filter.ts";
+import { explainWorker } from "./explain-worker.tsx";
 
 export function Workers(): JSX.Element {
   const { data, error } = useWorkers();
@@ -46,6 +47,9 @@ export function Workers(): JSX.Element {
                   <th class="num">Connected</th>
                   <th class="num">Oldest lease</th>
                   <th class="num">Last heard</th>
+                  <th>
+                    <span class="sr">Actions</span>
+                  </th>
                 </tr>
               </thead>
               <tbody>
@@ -64,7 +68,7 @@ export function Workers(): JSX.Element {
 function Row({ worker }: { readonly worker: Worker }): JSX.Element {
   const nowMs = useNow();
   const { workerId, leases, streams } = worker;
-  const silent = isSilent(worker, nowMs);
+  const look = lookOf(worker, nowMs);
   const tokens = [
     { key: "state", value: "leased" },
     { key: "worker", value: workerId },
@@ -77,9 +81,9 @@ function Row({ worker }: { readonly worker: Worker }): JSX.Element {
         </b>
       </td>
       <td data-l="State">
-        <span class={`st ${silent ? "st-warn" : streams > 0 ? "st-done" : "st-mute"}`}>
-          <Icon name={silent ? "deaf" : streams > 0 ? "done" : "ready"} small />
-          {silent ? "Silent" : streams > 0 ? "Connected" : "HTTP"}
+        <span class={`st ${look.tone}`}>
+          <Icon name={look.icon} small />
+          {look.word}
         </span>
       </td>
       <td class="num" data-l="Leases">
@@ -95,8 +99,37 @@ function Row({ worker }: { readonly worker: Worker }): JSX.Element {
       <Moment label="Connected" at={worker.connectedAt} />
       <Moment label="Oldest lease" at={worker.oldestLeaseAt} />
       <Moment label="Last heard" at={worker.lastSeenAt} />
+      <td class="last">
+        <button
+          class="btn sm"
+          type="button"
+          aria-label={`Why does ${workerId} get no tasks?`}
+          onClick={() => explainWorker(workerId)}
+        >
+          Why?
+        </button>
+      </td>
     </tr>
   );
+}
+
+/** A task that takes so long holds up its worker, or is stuck. */
+const slowMs = 10 * 60_000;
+
+interface Look {
+  readonly tone: string;
+  readonly icon: IconName;
+  readonly word: string;
+}
+
+function lookOf(worker: Worker, nowMs: number): Look {
+  if (isSilent(worker, nowMs)) return { tone: "st-warn", icon: "deaf", word: "Silent" };
+  const { oldestLeaseAt, streams } = worker;
+  if (oldestLeaseAt !== undefined && nowMs - Date.parse(oldestLeaseAt) >= slowMs) {
+    return { tone: "st-warn", icon: "delayed", word: "Slow" };
+  }
+  if (streams > 0) return { tone: "st-done", icon: "done", word: "Connected" };
+  return { tone: "st-mute", icon: "ready", word: "HTTP" };
 }
 
 function Moment({

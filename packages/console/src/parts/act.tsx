@@ -1,4 +1,4 @@
-/** A button that changes something. Whose role only looks sees it, cannot press it, and is told why. */
+/** A button that changes something. Viewers see the button, cannot press it, and its title says why. */
 import type { ComponentChildren, JSX } from "preact";
 import { mayAct, readOnlyReason, session } from "../session.ts";
 import { useStore } from "../store.ts";
