@@ -81,6 +81,15 @@ async function problemsOf(page: Page, look: Look): Promise<string[]> {
     "document.documentElement.scrollWidth - document.documentElement.clientWidth",
   );
   const tooWide = overflow > 0 ? [`is ${overflow} px wider than the window`] : [];
+  const covered = await page.evaluate<number>(
+    `[...document.querySelectorAll(".panel-foot")].filter((foot) => {
+      const list = foot.parentElement.querySelector("table");
+      const box = foot.parentElement.querySelector(".vt") ?? list;
+      const isCut = box !== null && getComputedStyle(box).overflowY === "auto";
+      return list !== null && !isCut && list.getBoundingClientRect().bottom > foot.getBoundingClientRect().top + 1;
+    }).length`,
+  );
+  if (covered > 0) tooWide.push("has a list that runs over what is below it");
   return [...tooWide, ...(await judged(page, look.rules))];
 }
 

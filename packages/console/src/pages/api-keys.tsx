@@ -86,7 +86,7 @@ function KeyTable({ keys }: { readonly keys: readonly ApiKey[] }): JSX.Element {
                   <Given text={key.name} max={100} />
                 </b>
               </td>
-              <td data-l="Id">
+              <td data-l="Id" class="full">
                 <code>{key.id}</code>
               </td>
               <td data-l="Role">{key.role}</td>

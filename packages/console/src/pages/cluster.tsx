@@ -19,7 +19,7 @@ export function Cluster(): JSX.Element {
           <h1>Cluster</h1>
           <p>
             {data.enabled
-              ? `${plural(data.nodes.length, "node")}, ${plural(data.shards.length, "shard")}, as ${data.self ?? "this node"} sees them`
+              ? `${plural(data.nodes.length, "node")}, ${plural(data.shards.length, "shard")}, as ${data.self === undefined ? "this node" : `node ${data.self}`} sees them`
               : "This server runs alone."}
           </p>
         </div>

@@ -158,7 +158,7 @@ function SettingTable(): JSX.Element {
                   <td class="full value">
                     <bdi>{value}</bdi>
                   </td>
-                  <td class={source === "default" ? "faint" : ""} data-l="From">
+                  <td class={`full ${source === "default" ? "faint" : ""}`} data-l="From">
                     {source}
                   </td>
                 </tr>
