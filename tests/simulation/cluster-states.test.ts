@@ -118,6 +118,25 @@ test("a full log: changes are refused, and made again when it has room", async (
   await assertFound(world, [before, await created(world, await leaderOf(world))]);
 });
 
+test("a full log: the leader can undo what was refused also when the others have everything", async () => {
+  const { world, leader, followers } = await setup();
+  const ids = [await created(world, leader)];
+  await world.clock.advance(5000);
+  ids.push(await created(world, leader));
+  for (const node of followers) {
+    await during(world, node.stop());
+    node.start();
+    // What it had in memory is in its store now, and it tells the leader so.
+    await world.clock.advance(5000);
+  }
+  const [log] = world.logs as readonly [MemoryLogServer];
+  log.bytesMax = log.bytes;
+  assert.equal((await ask(world, leader)).code, "disk_full");
+  log.bytesMax = Number.POSITIVE_INFINITY;
+  await world.clock.advance(10_000);
+  await assertFound(world, [...ids, await created(world, await leaderOf(world))]);
+});
+
 test("a follower with a full disk stays behind, leads nothing, and catches up", async () => {
   const { world, leader, followers } = await setup();
   const [full, other] = followers as readonly [SimNode, SimNode];

@@ -417,8 +417,9 @@ export class Replica implements AsyncDisposable {
     if (isAway || this.#isStopping) return;
     shared.poke(this.#notes.write(slot));
     if (this.#role !== "leading") return;
-    // A majority has it; whoever has not gets a copy from one of them.
-    const keepFrom = this.#notes.majoritySlot - this.#timing.slotsKept;
+    // A majority has it; whoever has not gets a copy from one of them. The leader gets none, and reads the log again when
+    // it has to undo what was refused.
+    const keepFrom = Math.min(this.#notes.majoritySlot, slot) - this.#timing.slotsKept;
     if (keepFrom <= this.#trimmedTo) return;
     try {
       await shared.trim(keepFrom);
