@@ -43,6 +43,7 @@ async function startDev(t: TestContext, directory: string, ...argv: string[]) {
 test("dev says where it is, and what it prints can be pasted as it stands", async (t) => {
   const directory = folder(t);
   const { child, url } = await startDev(t, directory);
+  assert.match(child.stdout, /console +http:\/\/127\.0\.0\.1:\d+\/\n/);
   assert.match(child.stdout, /token +dev-token/);
   assert.match(child.stdout, /gRPC +127\.0\.0\.1:\d+ {2}127\.0\.0\.1:\d+/);
   assert.match(child.stdout, /data +\.codeq\/data \(fsync\)/);
@@ -195,6 +196,7 @@ test("dev --json is ready in one line, and then tells the log", async (t) => {
   assert.deepEqual(Object.keys(ready), [
     "event",
     "url",
+    "console",
     "token",
     "streams",
     "dataDir",

@@ -58,6 +58,7 @@ test("the printed commands work as they are, in any shell", async (t) => {
   const { child, welcome } = await start(t, directory.path);
   const url = /codeQ is ready +(http:\/\/\S+)/.exec(welcome)?.[1] ?? "";
   assert.match(welcome, /dev-token/);
+  assert.ok(welcome.includes(`web console          ${url}/\n`), welcome);
   assert.ok(welcome.includes(directory.path), "it tells where the data is");
   assert.match(welcome, /gRPC streams +127\.0\.0\.1:\d+ +127\.0\.0\.1:\d+\n/);
   const [create, claim, ...others] = commandsIn(welcome);

@@ -6,6 +6,8 @@ import type { Style } from "../terminal/style.ts";
 
 export interface Ready {
   readonly url: string;
+  /** The address of the web console; absent when it is turned off. */
+  readonly console?: string;
   /** Absent when the configuration has tokens of its own, which are secrets. */
   readonly token?: string;
   readonly streams: readonly string[];
@@ -20,8 +22,10 @@ export function devReady(
   const host = hostToName(config.host);
   const ports = [fields["workerStreamPort"], fields["producerStreamPort"]];
   const isDevelopment = config.producerAuth.some(hasDevelopmentToken);
+  const url = urlOf(config, Number(fields["port"]));
   return {
-    url: urlOf(config, Number(fields["port"])),
+    url,
+    ...(config.console ? { console: `${url}/` } : {}),
     ...(isDevelopment ? { token: developmentToken } : {}),
     streams: ports.filter((port) => port !== undefined).map((port) => `${host}:${port}`),
     dataDir,
@@ -32,13 +36,14 @@ export function devReady(
 const defaultPort = ":8080";
 
 export function welcomeLines(ready: Ready, program: string, style: Style): string[] {
-  const { url, token, streams, dataDir, durability } = ready;
+  const { url, console: consoleUrl, token, streams, dataDir, durability } = ready;
   const label = (text: string): string => style.dim(text.padEnd(12));
   const memory = dataDir === "" ? "in memory" : `${dataDir} (${durability})`;
   return [
     "",
     `  ${style.bold("codeQ is ready")}  ${style.cyan(url)}`,
     "",
+    ...(consoleUrl === undefined ? [] : [`  ${label("console")}${consoleUrl}`]),
     `  ${label("token")}${token ?? "a token of your configuration"}`,
     ...(streams.length === 0 ? [] : [`  ${label("gRPC")}${streams.join("  ")}`]),
     `  ${label("data")}${memory}; ${program} dev --fresh deletes the data`,

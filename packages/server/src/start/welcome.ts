@@ -10,6 +10,7 @@ export function welcome(config: Config, ports: Ports): string {
   const lines = [
     "",
     `  codeQ is ready       ${url}`,
+    ...(config.console ? [`  web console          ${url}/`] : []),
     `  health, metrics      ${url}/healthz  ${url}/metrics`,
     ...streamLines(host, ports),
     `  data, durability     ${config.dataDir} (${config.durability})`,
