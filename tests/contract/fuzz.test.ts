@@ -7,6 +7,7 @@ import test from "node:test";
 import fc from "fast-check";
 import { routes } from "../../packages/server/src/transport/http/http-server.ts";
 import { engineOf } from "../../packages/server/test/engine-of.ts";
+import { campaignLength } from "../campaign-length.ts";
 import { readStore } from "../crash/check-store.ts";
 import { onlyWith, type RunningServer, setup } from "./setup.ts";
 import { producerTokens, workerTokens } from "./tokens.ts";
@@ -20,7 +21,7 @@ interface FuzzRequest {
 }
 
 const statuses = new Set([200, 201, 202, 204, 400, 401, 403, 404, 409, 413, 422]);
-const requestsTotal = 4500;
+const requestsTotal = campaignLength({ short: 3000, long: 15_000 });
 
 /** Ids that the server has given out, which the requests then use. */
 class KnownIds {

@@ -5,7 +5,6 @@ import { join } from "node:path";
 import type { TaskId, TenantId } from "@codeq/queue";
 import { SimClock, SimRandom } from "@codeq/simulated";
 import type { Broker } from "../../packages/server/src/broker/broker.ts";
-import { loadConfig } from "../../packages/server/src/config/load.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
 import { makeApiKey } from "../../packages/server/src/operations/create-api-key.ts";
 import { shardOf, shardOfKey } from "../../packages/server/src/shards/shard-of.ts";
@@ -24,18 +23,12 @@ import {
   submit,
 } from "../../packages/server/test/broker-world.ts";
 import { entriesOf, readStore } from "./check-store.ts";
+import { configOf } from "./directory-config.ts";
 import { openStore } from "./open-store.ts";
 
 const tenants = ["acme", "umbrella", ""] as TenantId[];
 /** Longer ones are kept apart from their tasks. */
 const longText = JSON.stringify({ text: "x".repeat(5000) });
-
-export function configOf(dataDir: string, shards = 1): Config {
-  const env = { CODEQ_DATA_DIR: dataDir, CODEQ_SHARDS: String(shards) };
-  const loaded = loadConfig({ argv: [], env, readFile: () => "" });
-  assert.ok(loaded.ok);
-  return loaded.config;
-}
 
 /** A broker on a directory, as a server has it. */
 async function withBroker(

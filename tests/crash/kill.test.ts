@@ -26,13 +26,13 @@ import { readDataDirectory, readShards } from "./open-store.ts";
 const seed = process.env["CODEQ_SEED"] ?? String(Date.now());
 /** Rounds after which the files are looked at, instead of leaving the recovery to the server. */
 const lookInsideEvery = 4;
-const startupKills = campaignLength({ short: 2, long: 4 });
+const startupKills = campaignLength({ short: 1, long: 4 });
 const olderTasksLookedAt = 60;
 /** With several shards every log is cut at a moment of its own. */
 const runs: readonly Run[] = [
-  { durability: "fsync", shards: 1, rounds: campaignLength({ short: 8, long: 20 }) },
-  { durability: "interval", shards: 1, rounds: campaignLength({ short: 4, long: 20 }) },
-  { durability: "os", shards: 1, rounds: campaignLength({ short: 4, long: 20 }) },
+  { durability: "fsync", shards: 1, rounds: campaignLength({ short: 5, long: 20 }) },
+  { durability: "interval", shards: 1, rounds: campaignLength({ short: 3, long: 20 }) },
+  { durability: "os", shards: 1, rounds: campaignLength({ short: 3, long: 20 }) },
   { durability: "fsync", shards: 4, rounds: campaignLength({ short: 2, long: 5 }) },
 ];
 

@@ -2,7 +2,7 @@
 import { writeSync } from "node:fs";
 import { systemClock } from "../../packages/server/src/clock.ts";
 import { migrateShards } from "../../packages/server/src/start/migrate-shards.ts";
-import { configOf } from "./filled-directory.ts";
+import { configOf } from "./directory-config.ts";
 
 const [dataDir = "", to = ""] = process.argv.slice(2);
 await migrateShards(Number(to), {

@@ -19,7 +19,8 @@ import {
 } from "../../packages/server/src/start/migrate-shards.ts";
 import { lockDataDir } from "../../packages/server/src/start/open-data-dir.ts";
 import { Child, endOfServer, temporaryDirectory } from "../e2e/server-process.ts";
-import { type Contents, configOf, fillDirectory, readContents } from "./filled-directory.ts";
+import { configOf } from "./directory-config.ts";
+import { type Contents, fillDirectory, readContents } from "./filled-directory.ts";
 import { openStore } from "./open-store.ts";
 
 const seed = process.env["CODEQ_SEED"] ?? String(Date.now());

@@ -202,6 +202,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "acknowledgedIsKept",
     bug: "a kv trusts its own log, which has lost its middle",
+    seed: 2,
     plants: { ownLog: (batches) => batches.filter((_, at) => at !== batches.length >> 1) },
   },
   {
@@ -303,6 +304,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "oneLease",
     bug: "leases end long before their time",
+    seed: 2,
     plants: {
       core: ({ broker: { leases } }) => {
         const add = leases.add.bind(leases);
@@ -329,6 +331,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "stallsDoNotCount",
     bug: "leases run out while the server is stopped",
+    seed: 3,
     plants: {
       core: ({ broker: { leases } }) => {
         leases.prolong = () => {};
@@ -338,6 +341,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "stallsDoNotCount",
     bug: "a long stall only gives back its own time",
+    seed: 3,
     plants: {
       core: ({ broker: { leases } }) => {
         const prolong = leases.prolong.bind(leases);
@@ -350,6 +354,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "fencing",
     bug: "whoever submits is taken for the owner",
+    seed: 2,
     plants: {
       core: ({ broker }) => {
         const submit = broker.submit.bind(broker);
@@ -367,6 +372,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "fencing",
     bug: "a token from an earlier claim is good enough for a heartbeat",
+    seed: 2,
     plants: {
       core: ({ broker }) => {
         const heartbeat = broker.heartbeat.bind(broker);
@@ -395,6 +401,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "resultsAreKept",
     bug: "a repeated submit replaces the result",
+    seed: 2,
     plants: {
       core: ({ broker, store }) => {
         const submit = broker.submit.bind(broker);
@@ -513,6 +520,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "withinTimeout",
     bug: "leases are given as long as workers ask for",
+    seed: 4,
     plants: { core: (core) => readTasks(core, { timeoutMs: 0 }) },
   },
   {
@@ -713,6 +721,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "refusedChangesNothing",
     bug: "a submit that is refused ends the task all the same",
+    seed: 2,
     plants: {
       core: ({ broker }) => {
         const mayFinish = broker.mayFinish.bind(broker);
@@ -736,7 +745,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "refusedChangesNothing",
     bug: "a refused abandon gives the task back",
-    seed: 9,
+    seed: 4,
     plants: {
       core: ({ broker }) => {
         const abandon = broker.abandon.bind(broker);
@@ -754,6 +763,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "fullDiskPasses",
     bug: "the store never becomes writable again",
+    seed: 4,
     plants: {
       kv: (kv) => ({
         ...kv,
@@ -764,6 +774,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "silentAfterFailure",
     bug: "commits are acknowledged although the storage failed",
+    seed: 2,
     plants: {
       core: (_core, world) => {
         const engine = engineOf(world);
@@ -843,6 +854,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "filesAreThere",
     bug: "files are removed before the task that names them",
+    seed: 5,
     plants: {
       core: ({ broker }, world) => {
         const remove = broker.delete.bind(broker);
@@ -895,6 +907,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "replays",
     bug: "a replay is answered and not carried out",
+    seed: 5,
     plants: {
       core: ({ broker }) => {
         const act = broker.act.bind(broker);
@@ -928,6 +941,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "replays",
     bug: "a search leaves out the first task of a queue",
+    seed: 17,
     plants: {
       core: ({ broker: { store } }) => {
         const idsIn = store.idsIn.bind(store);
@@ -974,6 +988,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "explanationsHold",
     bug: "every task is said to be the next",
+    seed: 3,
     plants: {
       core: (core) =>
         explainWith(core, () => ({ ahead: { higher: 0, older: 0, isAtLeast: false } })),
@@ -982,6 +997,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "explanationsHold",
     bug: "every queue is said to be paused",
+    seed: 3,
     plants: {
       core: (core) => {
         const pause = { by: "nobody", atMs: 1, reason: "" };
@@ -992,6 +1008,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "editsAreKept",
     bug: "a new payload is not written",
+    seed: 4,
     plants: {
       core: (core) => {
         onCommit(core, (change) => {
@@ -1006,7 +1023,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "editsAreKept",
     bug: "moving a task is answered and not carried out",
-    seed: 14,
+    seed: 4,
     plants: {
       core: ({ broker }) => {
         const act = broker.act.bind(broker);
@@ -1023,6 +1040,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "editsAreKept",
     bug: "a task that was put off is ready all the same",
+    seed: 20,
     plants: {
       core: ({ broker }) => {
         const act = broker.act.bind(broker);
@@ -1040,6 +1058,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "cancelledIsOver",
     bug: "that a task was cancelled while a worker has it is not kept",
+    seed: 5,
     plants: {
       core: (core) =>
         onCommit(core, (change) =>
@@ -1052,6 +1071,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "cancelledIsOver",
     bug: "cancelling a task that waits is answered and not carried out",
+    seed: 4,
     plants: {
       core: ({ broker }) => {
         const act = broker.act.bind(broker);
@@ -1067,6 +1087,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "subscribersAreTold",
     bug: "nobody hears of work that comes after the subscription",
+    seed: 4,
     plants: {
       core: ({ broker }) => {
         broker.watchWork(undefined);
@@ -1177,6 +1198,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "rottenIsNotServed",
     bug: "a damaged key of a producer is taken for a free one",
+    seed: 2,
     plants: {
       kv: (kv) => ({
         ...kv,
