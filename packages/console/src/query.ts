@@ -62,6 +62,11 @@ export function useQuery<T>(
   return (shown ?? { isLoading: false }) as Answer<T>;
 }
 
+/** What was last answered, for a page to begin with until its own answer is there. */
+export function lastAnswer<T>(key: string): T | undefined {
+  return entries.get(key)?.answer.data as T | undefined;
+}
+
 function entryOf(key: string, given: Pick<Entry, "ask" | "everyMs" | "follows">): Entry {
   const known = entries.get(key);
   if (known !== undefined) return Object.assign(known, given);

@@ -1,7 +1,7 @@
 /** Queues with their depths, ages and rates, as one list. */
 import { ask, tenant } from "../api.ts";
 import type { Depths } from "../parts/basics.tsx";
-import { type Answer, useQuery } from "../query.ts";
+import { type Answer, lastAnswer, useQuery } from "../query.ts";
 import { useStore } from "../store.ts";
 
 export interface Pause {
@@ -43,7 +43,8 @@ interface Details {
 
 export function useQueues(): Answer<readonly QueueRow[]> {
   const of = useStore(tenant);
-  return useQuery(`queues:${of}`, loadQueues, { everyMs: 2000, follows: {} });
+  const answer = useQuery(`queues:${of}`, loadQueues, { everyMs: 2000, follows: {} });
+  return { ...answer, data: answer.data ?? lastAnswer(`known-queues:${of}`) };
 }
 
 /** For completion and search, which need the names and not the latest counts. */
