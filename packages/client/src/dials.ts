@@ -44,7 +44,9 @@ export function openDials(options: DialsOptions, runtime: Runtime): Dials {
   const { streams } = options;
   if (streams !== undefined) checkAddress(streams);
   const { clock, fetch } = runtime;
-  const places = urls.map((url) => ({ url, api: new HttpApi({ url, tls, clock, fetch }) }));
+  const places = urls.map((url) => {
+    return { url, api: new HttpApi({ url, servers: urls, tls, clock, fetch }) };
+  });
   const servers = new ServersByTurns<ServerPlace>(places, failureOf);
   const shared = { servers, tls, transport, streams, runtime };
   const producer = new Way({

@@ -11,6 +11,7 @@ import {
   HttpCore,
   NoAnswerError,
   type Reply,
+  redirectProblem,
   type ServerSentEvent,
   ServersByTurns,
 } from "@codeq/client/command-line";
@@ -37,7 +38,8 @@ export class ApiClient {
   constructor(connection: Connection, clock: Clock) {
     this.connection = connection;
     const { urls, tls } = connection;
-    const cores = urls.map((url) => new HttpCore({ url: new URL(url), clock, tls }));
+    const servers = urls.map((url) => new URL(url));
+    const cores = servers.map((url) => new HttpCore({ url, servers, clock, tls }));
     this.#servers = new ServersByTurns(cores, (error) => {
       if (!(error instanceof NoAnswerError)) return "answered";
       return error.mayHaveArrived ? "lost" : "unsent";
@@ -194,7 +196,7 @@ export function messageIn(text: string): string {
 function refusalOf(reply: Reply, baseUrl: string, token: Sourced<string>): CliError {
   const { status, text: body } = reply;
   const serverCode = codeIn(reply);
-  const said = messageIn(body) || "no reason given";
+  const said = redirectProblem(reply) ?? (messageIn(body) || "no reason given");
   const at = { status, body, serverCode };
   if (status === 401 || status === 403) {
     const next =

@@ -11,6 +11,7 @@ import {
   HttpCore,
   NoAnswerError,
   type Reply,
+  redirectProblem,
 } from "./http-core.ts";
 import type { ServerSentEvent } from "./server-sent-events.ts";
 
@@ -138,7 +139,8 @@ function parse(text: string, url: URL): unknown {
 function refusalOf(reply: Reply, url: URL): CodeqError {
   const code = codeIn(reply) ?? codeOf(reply.status);
   const who = code === "not_codeq" ? `${notCodeq(url)}:` : "the server answered with";
-  return new CodeqError(code, errorIn(reply.text) ?? `${who} status ${reply.status}`);
+  const why = redirectProblem(reply) ?? errorIn(reply.text);
+  return new CodeqError(code, why ?? `${who} status ${reply.status}`);
 }
 
 function notCodeq({ origin, pathname }: URL): string {

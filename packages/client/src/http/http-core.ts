@@ -35,6 +35,8 @@ export interface CoreOptions {
   readonly url: URL;
   readonly clock: Clock;
   readonly tls?: TlsOptions | undefined;
+  /** All servers of the cluster; a redirect to one of them is followed, with the token. */
+  readonly servers?: readonly URL[] | undefined;
   /** Instead of Node's own. */
   readonly fetch?: typeof fetch | undefined;
 }
@@ -43,6 +45,9 @@ export interface CoreOptions {
 const answerMsMax = 30_000;
 /** More than any answer has; whatever else listens at the address may never stop talking. */
 const answerBytesMax = 256 * 1024 * 1024;
+
+/** From node to node while leaders change; more would be a circle. */
+const redirectsMax = 3;
 
 /** Errors that come before a request can have been sent. */
 const neverSent = new Set([
@@ -79,9 +84,11 @@ export class HttpCore {
   readonly #url: URL;
   readonly #clock: Clock;
   readonly #fetch: typeof fetch;
+  readonly #origins: ReadonlySet<string>;
 
-  constructor({ url, clock, tls, fetch: given }: CoreOptions) {
+  constructor({ url, clock, tls, servers = [], fetch: given }: CoreOptions) {
     this.#url = url;
+    this.#origins = new Set([url, ...servers].map(({ origin }) => origin));
     this.#clock = clock;
     const isSecure = url.protocol === "https:" && tls !== undefined && Object.keys(tls).length > 0;
     this.#fetch = given ?? (isSecure ? fetchOverTls(tls) : (input, init) => fetch(input, init));
@@ -151,9 +158,31 @@ export class HttpCore {
     if (refused !== undefined) onRefused(refused);
   }
 
-  #ask(request: CoreRequest, late: AbortSignal): Promise<Response> {
-    const { method = "GET", path, headers = {}, body, signal } = request;
-    return this.#fetch(new URL(this.#url.pathname.replace(/\/$/, "") + path, this.#url), {
+  async #ask(request: CoreRequest, late: AbortSignal): Promise<Response> {
+    let url = new URL(this.#url.pathname.replace(/\/$/, "") + request.path, this.#url);
+    for (let redirects = 0; ; redirects += 1) {
+      const response = await this.#askAt(url, request, late);
+      const next = redirects < redirectsMax ? this.#redirectOf(response, url, request) : undefined;
+      if (next === undefined) return response;
+      await response.body?.cancel();
+      url = next;
+    }
+  }
+
+  /** Where another server of the same cluster is to be asked. The token goes nowhere else. */
+  #redirectOf({ status, headers }: Response, from: URL, { body }: CoreRequest): URL | undefined {
+    const location = headers.get("location");
+    // A file that was sent cannot be sent again.
+    const isAgain = body === undefined || typeof body === "string";
+    if ((status !== 307 && status !== 308) || location === null || !isAgain) return undefined;
+    if (!URL.canParse(location, from.href)) return undefined;
+    const url = new URL(location, from);
+    return this.#origins.has(url.origin) ? url : undefined;
+  }
+
+  #askAt(url: URL, request: CoreRequest, late: AbortSignal): Promise<Response> {
+    const { method = "GET", headers = {}, body, signal } = request;
+    return this.#fetch(url, {
       method,
       headers: {
         ...(body === undefined ? {} : { "content-type": "application/json" }),
@@ -162,7 +191,7 @@ export class HttpCore {
       ...(body === undefined ? {} : sent(body)),
       // Combining two costs as much as the request itself.
       signal: signal === undefined ? late : AbortSignal.any([signal, late]),
-      // A redirect to another host would lose the token, and the caller should know.
+      // Only we know which hosts may see the token.
       redirect: "manual",
     });
   }
@@ -172,6 +201,14 @@ export class HttpCore {
 function sent(body: string | AsyncIterable<Uint8Array>): RequestInit {
   if (typeof body === "string") return { body };
   return { body: ReadableStream.from(body) as ReadableStream, duplex: "half" } as RequestInit;
+}
+
+/** Why an answer that sends the caller elsewhere was not followed; undefined for any other. */
+export function redirectProblem({ status, headers }: Omit<Reply, "text">): string | undefined {
+  const location = headers.get("location");
+  if (status < 300 || status >= 400 || location === null) return undefined;
+  const to = URL.canParse(location) ? new URL(location).origin : location;
+  return `the server redirects to ${to}, which is not among the configured URLs; add it if it is a node of the same cluster`;
 }
 
 /** The server's code for what it refused; undefined when something else answered. */

@@ -7,6 +7,7 @@ export {
   HttpCore,
   NoAnswerError,
   type Reply,
+  redirectProblem,
 } from "../../http/http-core.ts";
 export type { ServerSentEvent } from "../../http/server-sent-events.ts";
 export { ServersByTurns } from "../../servers-by-turns.ts";
