@@ -14,6 +14,7 @@ import type { Engine } from "./engine.ts";
 import { FaultError } from "./fault.ts";
 
 const plenty = Number.MAX_SAFE_INTEGER;
+const mebibyte = 1024 * 1024;
 
 async function setup(
   options: EngineWorldOptions = {},
@@ -471,7 +472,7 @@ test("below the reserve what frees space is taken, and everything else is refuse
 });
 
 test("what was deleted below the reserve is flushed, so that its room is given back", async () => {
-  const { world, engine } = await setup({ minFreeBytes: 1000 });
+  const { world, engine } = await setup({ minFreeBytes: 100_000 });
   await engine.commit([], [put("k", "v")]).done;
   await engine.flushNow();
   const next = await openShort(world);
@@ -479,4 +480,51 @@ test("what was deleted below the reserve is flushed, so that its room is given b
   await world.clock.advance(1000);
   assert.equal(next.state, "full");
   assert.deepEqual(world.stored(), []);
+});
+
+test("stays full as long as a shared log says so, and refuses deletions, too", async () => {
+  const { world, engine } = await setup();
+  await engine.commit([], [put("a", "1")]).done;
+  world.isLogFull = true;
+  await fill(world);
+  await assert.rejects(engine.commit([], [large("b")]).done, { code: "disk_full" });
+  world.disk.capacityBytes = plenty;
+  await world.clock.advance(5000);
+  assert.deepEqual(world.states, ["full"], "it does not open only to be full again");
+  assert.throws(() => engine.commit([], [remove("a")], true), { code: "disk_full" });
+  world.isLogFull = false;
+  await world.clock.advance(1000);
+  assert.deepEqual(world.states, ["full", "open"]);
+});
+
+test("a kv that met a full disk takes deletions again before there is all the room that there should be", async () => {
+  const { world, engine } = await setup({ minFreeBytes: 64 * mebibyte, segmentBytes: mebibyte });
+  await engine.commit([], [put("a", "1"), put("b", "1")]).done;
+  let isFull = true;
+  const refuse = (): Promise<void> => (isFull ? Promise.reject(diskFull()) : Promise.resolve());
+  world.beforeWrite = refuse;
+  world.beforeRecover = refuse;
+  const used = plenty - (await world.disk.freeBytes());
+  world.disk.capacityBytes = used + mebibyte;
+  await assert.rejects(engine.flushNow(), { code: "disk_full" });
+  await world.clock.advance(2000);
+  assert.throws(() => engine.commit([], [remove("a")], true), { code: "disk_full" });
+  // Somebody made room, which is not enough for the kv.
+  world.disk.capacityBytes = used + 8 * mebibyte;
+  let tries = 0;
+  world.beforeRecover = () => {
+    tries += 1;
+    return refuse();
+  };
+  await world.clock.advance(5000);
+  assert.equal(tries, 1, "it is not tried again and again");
+  isFull = false;
+  world.disk.capacityBytes = used + 16 * mebibyte;
+  await world.clock.advance(1000);
+  assert.equal(tries, 2);
+  assert.equal(engine.state, "full");
+  await engine.commit([], [remove("a")], true).done;
+  await engine.flushNow();
+  assert.deepEqual(world.stored(), [["b", "1"]]);
+  assert.throws(() => engine.commit([], [put("c", "1")]), { code: "disk_full" });
 });

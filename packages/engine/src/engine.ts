@@ -36,6 +36,8 @@ const waitingBytesMax = 64 * 1024 * 1024;
 const heldLogBytesMax = 1024 * 1024 * 1024;
 const lastKey = "~~";
 const noOps: readonly Op[] = [];
+/** A kv that met a full disk is tried again when there is so much more room than at the last try. */
+const kvRoomBytes = 4 * 1024 * 1024;
 
 export class Engine implements AsyncDisposable {
   /** Called when a group takes no more batches; what it returns becomes durable with the group. */
@@ -62,6 +64,8 @@ export class Engine implements AsyncDisposable {
   /** The kv refused a batch for lack of space and takes no other until it has recovered. */
   #kvIsFull = false;
   #kvRecovery: Promise<void> | undefined;
+  /** How much room there was when the kv was last tried while the disk had too little. */
+  #kvTriedBytes = 0;
   /** Memory holds refused batches that could not be undone; none of it may reach the kv any more. */
   #isAhead = false;
   /** Something was deleted since the disk had too little room, and its room was not given back. */
@@ -248,7 +252,8 @@ export class Engine implements AsyncDisposable {
 
   /** Whether there is little room, but enough to write down what gives room back. */
   get #takesDeletions(): boolean {
-    return this.#state === "full" && !this.#kvIsFull && this.#rollingBack === undefined;
+    const isStorable = !this.#kvIsFull && this.#options.log.isFull !== true;
+    return this.#state === "full" && isStorable && this.#rollingBack === undefined;
   }
 
   /**
@@ -494,7 +499,8 @@ export class Engine implements AsyncDisposable {
   }
 
   /** Makes room of what was deleted, and of what was prepared for later. */
-  readonly #reclaim = (): void => {
+  readonly #reclaim = (freeBytes: number): void => {
+    if (this.#kvIsFull) this.#tryKv(freeBytes);
     if (this.#reclaiming !== undefined || !this.#takesDeletions || !this.#hasFreed) return;
     this.#hasFreed = false;
     this.#reclaiming = this.#giveBack()
@@ -510,13 +516,25 @@ export class Engine implements AsyncDisposable {
     const { kv, log } = this.#options;
     await log.release?.();
     await this.settle();
+    // Segments that were trimmed are kept for later records.
+    await log.release?.();
     await kv.files?.reclaim();
+  }
+
+  /** So that tasks can end and be deleted, which makes more room, before there is as much as there should be. */
+  #tryKv(freeBytes: number): void {
+    const isBusy = this.#kvRecovery !== undefined || this.#rollingBack !== undefined;
+    if (isBusy || freeBytes < this.#kvTriedBytes + kvRoomBytes) return;
+    this.#kvTriedBytes = freeBytes;
+    this.#recoverKv().catch((error: unknown) => this.#fail(error as FaultError));
   }
 
   /** Makes the kv writable. */
   readonly #isRecovered = async (): Promise<boolean> => {
     if (this.#state !== "full") return true;
-    if (this.#rollingBack !== undefined) return false;
+    if (this.#rollingBack !== undefined || this.#kvRecovery !== undefined) return false;
+    // It is trimmed when other nodes have what it holds.
+    if (this.#options.log.isFull === true) return false;
     if (this.#kvIsFull && !(await this.#recoverKv())) return false;
     // Batches that were under way may have been refused since.
     return this.#rollingBack === undefined;
@@ -526,6 +544,7 @@ export class Engine implements AsyncDisposable {
     if (this.#state !== "full") return;
     this.#state = "open";
     this.#fault = undefined;
+    this.#kvTriedBytes = 0;
     this.#options.observer.stateChanged("open", undefined);
   };
 

@@ -3,6 +3,8 @@ import type { EngineOptions } from "./engine-options.ts";
 import { FaultError } from "./fault.ts";
 import type { Timers } from "./timers.ts";
 
+type MakeRoom = (freeBytes: number) => void;
+
 const againMs = 500;
 const checkBytes = 8 * 1024 * 1024;
 
@@ -26,7 +28,10 @@ export class SpaceWatch {
   }
 
   async shortage(): Promise<FaultError | undefined> {
-    const free = await this.#options.freeBytes();
+    return this.#shortageOf(await this.#options.freeBytes());
+  }
+
+  #shortageOf(free: number): FaultError | undefined {
     if (free >= this.#options.minFreeBytes) return undefined;
     const text = `${free} bytes are left on the disk of the data directory`;
     return new FaultError("disk_full", text);
@@ -34,18 +39,19 @@ export class SpaceWatch {
 
   /**
    * Looks again and again until there is room and `isReady` says so, too; then calls `end`, once. Every
-   * time there is not enough it calls `makeRoom`.
+   * time there is not enough it calls `makeRoom` with the bytes that there are.
    */
-  wait(isReady: () => Promise<boolean>, end: () => void, makeRoom: () => void): void {
+  wait(isReady: () => Promise<boolean>, end: () => void, makeRoom: MakeRoom): void {
     if (this.#isWaiting) return;
     this.#isWaiting = true;
     this.#look(isReady, end, makeRoom);
   }
 
-  #look(isReady: () => Promise<boolean>, end: () => void, makeRoom: () => void): void {
+  #look(isReady: () => Promise<boolean>, end: () => void, makeRoom: MakeRoom): void {
     this.#timers.after(againMs, async () => {
-      const hasRoom = (await this.shortage()) === undefined;
-      if (!hasRoom) makeRoom();
+      const free = await this.#options.freeBytes();
+      const hasRoom = this.#shortageOf(free) === undefined;
+      if (!hasRoom) makeRoom(free);
       if (!(hasRoom && (await isReady()))) {
         this.#look(isReady, end, makeRoom);
         return;

@@ -41,6 +41,8 @@ export class EngineWorld {
   beforeRecover: () => Promise<void> = () => Promise.resolve();
   /** Reports the next batch as refused for lack of space; it shows when the kv is opened anew. */
   hidesNext = false;
+  /** What a shared log would say. */
+  isLogFull = false;
   /** Called before every operation of the disk. */
   beforeDisk: (operation: SimDiskOperation) => Promise<void> = () => Promise.resolve();
   /** Called when the kv is asked for a single key. */
@@ -72,6 +74,7 @@ export class EngineWorld {
       monotonicMs: () => clock.monotonicMs(),
       onSync: () => this.syncs.push(clock.monotonicMs()),
     });
+    Object.defineProperty(log, "isFull", { get: () => this.isLogFull });
     return Engine.open({
       log,
       kv: this.#kv(),

@@ -64,6 +64,8 @@ export interface Log {
   trim(index: number): Promise<void>;
   /** Gives back the room that was prepared for later records, if there is any. */
   release?(): Promise<void>;
+  /** Of a log that is shared: whether it takes nothing before it is trimmed. */
+  readonly isFull?: boolean;
   /** Of a log that is shared: where the record is, as text that is kept with the position of the kv. */
   placeOf?(index: number): string;
   close(): Promise<void>;
