@@ -70,6 +70,7 @@ async function contentsOf(
     }),
     open: () => Promise.reject(new Error("it does not lead")),
     onChange: () => {},
+    isFull: () => Promise.resolve(false),
   });
   const isOver = (): boolean => replica.status.slot >= last || replica.status.role !== "following";
   const look = setInterval(() => {

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { type ApiClient, ask } from "./api-calls.ts";
 import { natsBinary } from "./nats-binary.ts";
+import { assertSameRefusals, callers } from "./same-refusals.ts";
 import { ThreeNodes } from "./three-nodes.ts";
 
 const binary = natsBinary();
@@ -112,10 +113,39 @@ async function assertLocalReads(cluster: ThreeNodes): Promise<void> {
   }
 }
 
+/** What belongs to a task of another leader is passed on, with its refusals; those who ask are sent there. */
+async function assertForwarded(cluster: ThreeNodes): Promise<void> {
+  const body = { command: "secret", payload: "classified" };
+  const { id } = JSON.parse((await cluster.client("a").create(body)).text) as { id: string };
+  const heartbeat = (node: string): Promise<Response> =>
+    fetch(`${cluster.servers.get(node)?.url}/v1/codeq/tasks/${id}/heartbeat?x`, {
+      method: "POST",
+      headers: { authorization: "Bearer dev-token", "codeq-redirect": "leader" },
+      body: "{}",
+      redirect: "manual",
+    });
+  const replies = await Promise.all(cluster.ids.map(heartbeat));
+  const leader = cluster.ids.find((_, at) => replies[at]?.status !== 307) ?? "";
+  for (const [at, node] of cluster.ids.entries()) {
+    const { status, headers } = replies[at] as Response;
+    const expected = `http://${leader}.example:8080/v1/codeq/tasks/${id}/heartbeat?x`;
+    assert.deepEqual(
+      [status, headers.get("location")],
+      node === leader ? [400, null] : [307, expected],
+    );
+  }
+  const text = JSON.stringify({ error: "not leader", leader: `http://${leader}.example:8080` });
+  const follower = cluster.ids.find((id) => id !== leader) ?? "";
+  assert.equal(await replies[cluster.ids.indexOf(follower)]?.text(), text);
+  await assertSameRefusals(cluster, { leader, follower, id });
+}
+
 test("a node that stops in order hands over, and its log server may go with it", {
   skip,
 }, async (context) => {
-  await using cluster = await ThreeNodes.start(path, { env: { CODEQ_SHARDS: "2" } });
+  const urls = "a=http://a.example:8080,b=http://b.example:8080/,c=http://c.example:8080";
+  const env = { CODEQ_SHARDS: "2", CODEQ_CLUSTER_URLS: urls, ...callers };
+  await using cluster = await ThreeNodes.start(path, { env });
   const leaders = [await cluster.leader("b"), await cluster.leader("b", { shard: 1 })];
   await assertSameKeys(cluster);
   const shown = spawnSync(
@@ -141,6 +171,7 @@ test("a node that stops in order hands over, and its log server may go with it",
   const [leader = ""] = leaders;
   const others = cluster.ids.filter((id) => id !== leader);
   await assertLocalReads(cluster);
+  await assertForwarded(cluster);
   const load = new Load(() => others.map((id) => cluster.client(id)));
   await load.more(50);
   const stoppedMs = performance.now();

@@ -68,6 +68,8 @@ export function natsUrlsOf(firsts: readonly number[]): readonly string[] {
 
 export class ThreeNodes implements AsyncDisposable {
   readonly ids: readonly string[] = ["a", "b", "c"];
+  /** Of which there are ports for one more. */
+  readonly #places: readonly string[] = ["a", "b", "c", "d"];
   readonly servers: Map<string, ServerProcess> = new Map();
   readonly #directory: string;
   readonly #env: Readonly<Record<string, string>>;
@@ -90,7 +92,7 @@ export class ThreeNodes implements AsyncDisposable {
     { tls = false, env = {}, before = () => Promise.resolve() }: StartOptions = {},
   ): Promise<ThreeNodes> {
     const directory = await mkdtemp(join(tmpdir(), "codeq-cluster-"));
-    const firsts = await freePortRows(3, portsEach);
+    const firsts = await freePortRows(4, portsEach);
     const cluster = new ThreeNodes(directory, firsts, {
       ...settingsOf(firsts, natsServer),
       ...(tls ? await certificatesIn(directory) : {}),
@@ -105,15 +107,17 @@ export class ThreeNodes implements AsyncDisposable {
     return join(this.#directory, id);
   }
 
-  /** The settings of the cluster, for commands that work on a data directory. */
-  get env(): Readonly<Record<string, string>> {
-    return this.#env;
+  /** The setting of this name, with these nodes. */
+  members(ids: readonly string[] = this.ids): string {
+    const port = (id: string): number => this.#firsts[this.#places.indexOf(id)] as number;
+    return ids.map((id) => `${id}=127.0.0.1:${port(id)}`).join(",");
   }
 
-  async startNode(id: string): Promise<void> {
+  async startNode(id: string, members: readonly string[] = this.ids): Promise<void> {
     const env = {
       ...this.#env,
       CODEQ_NODE_ID: id,
+      CODEQ_CLUSTER_MEMBERS: this.members(members),
       ...(id === "a" ? { CODEQ_CLUSTER_BOOTSTRAP: "true" } : {}),
     };
     const server = await startServer({ dataDir: this.dataDirOf(id), env });
@@ -129,12 +133,23 @@ export class ThreeNodes implements AsyncDisposable {
 
   /** Gives up the records of a shard below a slot, as the leader would some time later. */
   async trim(shard: number, slot: number): Promise<void> {
+    await this.#onLogServers(async (servers) => {
+      const log = await servers.open(`codeq-shard-${shard}`);
+      await log?.trim(slot);
+    });
+  }
+
+  /** The log servers lose the log of a shard. */
+  async loseLog(shard: number): Promise<void> {
+    await this.#onLogServers((servers) => servers.remove(`codeq-shard-${shard}`));
+  }
+
+  async #onLogServers(run: (servers: NatsServers) => Promise<void>): Promise<void> {
     const urls = natsUrlsOf(this.#firsts);
     await using servers = await NatsServers.connect({ urls, name: "test" });
     for (;;) {
       try {
-        const log = await servers.open(`codeq-shard-${shard}`);
-        await log?.trim(slot);
+        await run(servers);
         return;
       } catch (error) {
         // Servers that choose a leader do not answer for a while.
@@ -170,7 +185,7 @@ export class ThreeNodes implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const client of this.#clients.values()) client.close();
     for (const server of this.servers.values()) await server.kill();
-    for (const id of this.ids) await this.killNats(id);
+    for (const id of this.servers.keys()) await this.killNats(id);
     await rm(this.#directory, { recursive: true, force: true, maxRetries: 3 });
   }
 

@@ -100,7 +100,7 @@ interface Ignorance {
 const ignorances: readonly Ignorance[] = [
   {
     of: "the engine below the store",
-    who: /^(?!store\/|cluster\/|start\/open-(data-dir|node)\.ts|exports\/)/,
+    who: /^(?!store\/|cluster\/|start\/(open-(data-dir|node)|cluster-logs|replica-files)\.ts|exports\/)/,
     files: /^@codeq\/engine$/,
     except: /^(FaultError|EngineState|CommitWaiter|OpenedParts)$/,
   },

@@ -18,6 +18,7 @@ const promised = [
   ...["artifacts list", "artifacts get"],
   ...["backup", "backup create", "backup verify", "restore"],
   ...["cluster dev", "cluster status", "cluster handoff"],
+  ...["cluster add", "cluster remove", "cluster repair"],
   ...["cluster init", "cluster end", "cluster leave"],
   ...[
     "tasks",

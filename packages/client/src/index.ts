@@ -32,7 +32,13 @@ export type {
 } from "./admin/admin-webhooks.ts";
 export type { CreatedBackup } from "./admin/backup.ts";
 export type { BulkJob, CanaryOptions, JobOptions } from "./admin/bulk-job.ts";
-export type { HandedOff } from "./admin/handed-off.ts";
+export type {
+  AddedNode,
+  HandedOff,
+  RemovedNode,
+  RepairedLog,
+  RepairOptions,
+} from "./admin/cluster.ts";
 export type {
   QueueDetails,
   QueueOverview,

@@ -3,10 +3,10 @@
  * begins with its first record, or a shared log that begins behind a slot.
  */
 import { positionKey } from "./flusher.ts";
-import { endedKey } from "./follower.ts";
+import { endedKey, storedPlaceOf } from "./follower.ts";
 import { checksumBytes, seal } from "./kv/checked-value.ts";
 import type { Kv, KvEntry } from "./kv/kv.ts";
-import { firstPlace, placeText } from "./log/replicated/slot-rules.ts";
+import { firstPlace, type LogPlace, placeText } from "./log/replicated/slot-rules.ts";
 
 const pieceEntries = 2000;
 const everything = { after: "", before: "\x7f" } as const;
@@ -48,15 +48,26 @@ export async function writeEntries(to: Kv, entries: readonly KvEntry[]): Promise
 
 /** The kv goes on with a shared log whose first record is behind the slot. */
 export async function goOnWith(to: Kv, log: { logId: number; slot: number }): Promise<void> {
-  const place = placeText({ ...firstPlace, slot: log.slot });
-  const position = Buffer.from(`0 ${log.logId} ${place}`, "latin1");
-  await writeEntries(to, [[positionKey, position]]);
+  await writePosition(to, log.logId, { ...firstPlace, slot: log.slot });
+}
+
+/** The kv goes on with another shared log, whose first record is behind the place where the kv is. */
+export async function moveToLog(kv: Kv, logId: number): Promise<void> {
+  const place = storedPlaceOf(kv);
+  await writePosition(kv, logId, place);
+  await kv.files?.noteWritten(place.index);
+  await kv.files?.makeDurable();
 }
 
 /** Nothing of it is in memory only. */
 export async function makeDurable(to: Kv): Promise<void> {
   await to.files?.noteWritten(0);
   await to.files?.makeDurable();
+}
+
+async function writePosition(to: Kv, logId: number, place: LogPlace): Promise<void> {
+  const position = Buffer.from(`${place.index} ${logId} ${placeText(place)}`, "latin1");
+  await writeEntries(to, [[positionKey, position]]);
 }
 
 async function write(to: Kv, entries: readonly KvEntry[]): Promise<void> {

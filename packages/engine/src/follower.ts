@@ -110,6 +110,12 @@ export class Follower {
     this.#overlay = new Overlay();
   }
 
+  /** Brings everything that was applied onto the disk, for when the log may not have it any more. */
+  async secure(): Promise<void> {
+    await this.settle();
+    await this.#options.kv.files?.makeDurable();
+  }
+
   /** Gives up what is not in the kv; returns where that is, to be followed from there. */
   startOver(): LogPlace {
     this.#overlay = new Overlay();

@@ -6,7 +6,7 @@ export {
   readSections,
 } from "./backup-format.ts";
 export { create, type DecodedOp, type Op, opKinds, put, remove } from "./batch-codec.ts";
-export { copyEntries, goOnWith, makeDurable, writeEntries } from "./copy-entries.ts";
+export { copyEntries, goOnWith, makeDurable, moveToLog, writeEntries } from "./copy-entries.ts";
 export type { Disk, DiskDone, DiskFile } from "./disk/disk.ts";
 export { NodeDisk } from "./disk/node-disk.ts";
 export { ReadOnlyDisk } from "./disk/read-only-disk.ts";
@@ -19,7 +19,7 @@ export type {
   EngineStats,
 } from "./engine-options.ts";
 export { FaultError } from "./fault.ts";
-export type { Derive } from "./flusher.ts";
+export { type Derive, readIdentity } from "./flusher.ts";
 export {
   assertSameLog,
   endedKey,
@@ -46,8 +46,10 @@ export type { Log } from "./log/log.ts";
 export { MemoryLog } from "./log/memory-log.ts";
 export type { LeaderLog } from "./log/replicated/leader-log.ts";
 export { MemoryLogServer, type Way } from "./log/replicated/memory-shared-log.ts";
+export type { NatsTls } from "./log/replicated/nats-connection.ts";
 export {
   type LeaderName,
+  type Leading,
   Replica,
   type ReplicaRole,
   type ReplicaStatus,

@@ -167,8 +167,14 @@ export const errors = {
   led_elsewhere: row(
     409,
     "ABORTED",
-    "another node leads a shard, and this can only be done by the node that leads everything",
+    "another node leads a shard, and only the node that leads everything can do this; run codeq cluster handoff --to <this node> first",
   ),
+  no_cluster: row(
+    409,
+    "ABORTED",
+    "this server runs alone; set clusterMembers to make it a node of a cluster",
+  ),
+  too_few_nodes: row(409, "ABORTED", "too few nodes would be left; add another node first"),
   outcome_unknown: row(
     503,
     "UNAVAILABLE",

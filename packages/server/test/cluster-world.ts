@@ -291,6 +291,7 @@ export class SimNode {
         throw error;
       },
       onChange: () => queueMicrotask(look),
+      isFull: () => Promise.resolve(this.isDiskFull),
     });
   }
 

@@ -125,6 +125,7 @@ export class ControlNode {
       defer: (run) => queueMicrotask(run),
       onChange: () => queueMicrotask(() => this.control.look()),
       onWritten: (writes) => this.control.written(writes),
+      isFull: () => Promise.resolve(false),
       openStore: (leaderLog) =>
         Store.open({
           shards: 1,

@@ -70,11 +70,16 @@ export async function handOff(call: Call): Promise<number> {
   else {
     if (shards.length === 0) call.print(runsAlone);
     for (const { shard: name, from, to: next } of shards) {
-      const what = name === "control" ? "the control log" : `shard ${name}`;
+      const what = logName(name);
       call.print(from === next ? `${next} leads ${what} already` : `${next} leads ${what} now`);
     }
   }
   return exitCodes.ok.code;
+}
+
+/** What people call a log. */
+export function logName(shard: string): string {
+  return shard === "control" ? "the control log" : `shard ${shard}`;
 }
 
 export async function end(call: Call): Promise<number> {

@@ -23,7 +23,7 @@ import type {
 import { AdminWebhooks } from "./admin-webhooks.ts";
 import type { CreatedBackup } from "./backup.ts";
 import type { BulkJob, JobOptions } from "./bulk-job.ts";
-import type { HandedOff } from "./handed-off.ts";
+import type { AddedNode, HandedOff, RemovedNode, RepairedLog, RepairOptions } from "./cluster.ts";
 import type { QueueOverview, QueueSeries, SeriesOptions } from "./queue-overview.ts";
 import type { Topic, TopicPolicy } from "./topic.ts";
 
@@ -365,6 +365,33 @@ export class Admin {
       path: "/cluster/end",
       body: JSON.stringify({ confirm: true }),
     });
+  }
+
+  /**
+   * Adds a node (`id=host:port`), which runs with the new list of members; the token has to be an operator's. Ask again
+   * until the state is `added`.
+   */
+  async addNode(node: string): Promise<AddedNode> {
+    const body = JSON.stringify({ node });
+    return (await this.#ask({ method: "POST", path: "/cluster/add", body })) as AddedNode;
+  }
+
+  /**
+   * Takes a node out of the cluster; the token has to be an operator's. Ask again: stop the node when the state is
+   * `stop`, until it is `removed`.
+   */
+  async removeNode(node: string): Promise<RemovedNode> {
+    const body = JSON.stringify({ node });
+    return (await this.#ask({ method: "POST", path: "/cluster/remove", body })) as RemovedNode;
+  }
+
+  /**
+   * Says what every node has of the logs and, with `confirm`, repairs what is wrong; the token has to be an operator's.
+   */
+  async repairCluster(options: RepairOptions = {}): Promise<readonly RepairedLog[]> {
+    const body = JSON.stringify(options);
+    const answer = await this.#ask({ method: "POST", path: "/cluster/repair", body });
+    return (answer as { logs: readonly RepairedLog[] }).logs;
   }
 
   async #act(id: string, verb: string, body?: string): Promise<AdminTask> {

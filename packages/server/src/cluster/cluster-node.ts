@@ -7,7 +7,6 @@ import { createHash } from "node:crypto";
 import {
   FaultError,
   type LeaderName,
-  type ReplicaStatus,
   type SharedLog,
   type SnapshotEnd,
   type SnapshotReader,
@@ -20,8 +19,29 @@ import type { Logger } from "../telemetry/logger.ts";
 import { SpacedWarnings } from "../telemetry/spaced-warnings.ts";
 import { ClusterControl } from "./cluster-control.ts";
 import { ClusterLink, type ClusterLinkParts } from "./cluster-link.ts";
-import type { ControlReplica } from "./control-replica.ts";
+import { ControlReplica } from "./control-replica.ts";
+import type { LogReplica } from "./log-replica.ts";
+import {
+  type AddedNode,
+  addNode,
+  isWhole,
+  type LogServers,
+  type MembershipParts,
+  type NodeReport,
+  type NotChanged,
+  type RemovedNode,
+  removeNode,
+} from "./membership.ts";
+import { type LogStatus, NodeLog, type ReplicaFiles, type StoredPlace } from "./node-log.ts";
 import { Peers, type PeerTls, type TakePiece } from "./peers.ts";
+import {
+  type NewLog,
+  type RepairedLog,
+  type RepairOrder,
+  type RepairParts,
+  repair,
+  type WantedRepair,
+} from "./repair.ts";
 import {
   controlNumber,
   type LocalTask,
@@ -36,15 +56,24 @@ export interface ClusterNodeParts {
   readonly secret: string;
   readonly tls: PeerTls | undefined;
   readonly shards: number;
+  /** Of the HTTP API of nodes, as far as they are known. */
+  readonly urls: ReadonlyMap<string, string>;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The log of a shard, or the control log; undefined while there is none. */
-  readonly openLog: (shard: number) => Promise<SharedLog | undefined>;
+  readonly logs: ClusterLogs;
+  readonly filesOf: (shard: number) => ReplicaFiles;
+  readonly drawLogId: () => number;
   readonly openReplica: (opening: ReplicaOpening) => Promise<ReplicatedShard>;
   readonly openControl: (opening: ControlOpening) => Promise<ControlReplica>;
 }
 
-type AnyReplica = ReplicatedShard | ControlReplica;
+/** The logs of all shards and the control log, on their servers. */
+export interface ClusterLogs extends LogServers {
+  /** Undefined while there is none. */
+  open(shard: number): Promise<SharedLog | undefined>;
+  /** Makes an empty log in the place of what there is. */
+  renew(shard: number, log: NewLog): Promise<void>;
+}
 
 export interface ReplicaOpening {
   readonly shard: number;
@@ -60,9 +89,8 @@ export interface ControlOpening extends ReplicaOpening {
   readonly onWritten: (writes: readonly RecordText[]) => void;
 }
 
-export interface ShardOfNode extends Omit<ReplicaStatus, "role"> {
+export interface ShardOfNode extends LogStatus {
   readonly shard: number;
-  readonly role: ReplicaStatus["role"] | "waiting";
 }
 
 /** Which logs another node is to lead, all of them by default, and which node. */
@@ -78,31 +106,32 @@ export interface HandedOff {
 }
 
 /** What nodes ask each other. */
-type Question =
+type Question = LeaderQuestion | RepairOrder | { readonly kind: "report" };
+
+/** Only the leader of the shard does it. */
+type LeaderQuestion =
   | { readonly kind: "handoff"; readonly shard: number; readonly to?: string }
   | { readonly kind: "end"; readonly shard: number };
+
+type NodeAnswer =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly why: string };
 
 export interface ClusterStatus {
   readonly self: LeaderName;
   readonly nodes: readonly LeaderName[];
+  /** Of the HTTP API of nodes, as far as they are known. */
+  readonly urls: ReadonlyMap<string, string>;
   readonly shards: readonly ShardOfNode[];
-  readonly control: Omit<ShardOfNode, "shard">;
+  readonly control: LogStatus;
 }
 
-const retryMs = 1000;
 const askAgainMs = 20;
+/** A node that does not say what it has for so long is taken to be away. */
+const reportMsMax = 5000;
+const answerMsMax = 60_000;
 /** How long a hand-over waits for the next leader, and the end of a log for its last record. */
 const handOffMsMax = 10_000;
-const waiting: Omit<ShardOfNode, "shard"> = {
-  role: "waiting",
-  leader: undefined,
-  epoch: 0,
-  slot: 0,
-  index: 0,
-  silentMs: 0,
-  ageMs: Number.POSITIVE_INFINITY,
-  problem: undefined,
-};
 
 export class ClusterNode implements AsyncDisposable {
   readonly links: readonly ClusterLink[];
@@ -110,15 +139,10 @@ export class ClusterNode implements AsyncDisposable {
   readonly #parts: ClusterNodeParts;
   readonly #peers: Peers;
   readonly #warnings: SpacedWarnings;
-  readonly #replicas: Map<number, AnyReplica> = new Map();
-  /** Why a shard is not there yet. */
-  readonly #problems: Map<number, string> = new Map();
-  readonly #opening: Promise<void>[];
+  readonly #logs: ReadonlyMap<number, NodeLog>;
   /** Called when a role or a leader has changed. */
   readonly #watchers: Set<() => void> = new Set();
   #copies = 0;
-  #isStopping = false;
-  readonly #stopped: PromiseWithResolvers<void> = Promise.withResolvers();
 
   private constructor(parts: ClusterNodeParts) {
     this.#parts = parts;
@@ -126,13 +150,13 @@ export class ClusterNode implements AsyncDisposable {
     this.#warnings = new SpacedWarnings(logger, clock);
     const numbers = Array.from({ length: parts.shards }, (_, number) => number);
     const onCall: ConstructorParameters<typeof Peers>[0]["onCall"] = (shard, caller) =>
-      this.#replicas.get(shard)?.call(caller);
+      this.#replicaOf(shard)?.call(caller);
     const onSnapshot = (shard: number): SnapshotReader => {
-      const replica = this.#replicas.get(shard);
+      const replica = this.#replicaOf(shard);
       if (replica === undefined) throw new FaultError("behind", "this node is not there yet");
       return replica.snapshot();
     };
-    const onAsk = (question: unknown): unknown => this.#answer(question as Question);
+    const onAsk = (question: unknown): Promise<unknown> => this.#answer(question as Question);
     this.#peers = new Peers({ secret, tls, clock, logger, onCall, onSnapshot, onAsk });
     const partsOf = (shard: number): ClusterLinkParts => ({
       shard,
@@ -143,27 +167,36 @@ export class ClusterNode implements AsyncDisposable {
     });
     this.links = numbers.map((shard) => new ClusterLink(partsOf(shard)));
     this.control = new ClusterControl(partsOf(controlNumber));
-    this.#opening = [];
+    this.#logs = new Map(this.#numbers.map((shard) => [shard, this.#logOf(shard)]));
   }
 
   /** Rejects when the other nodes cannot reach this one at its address. */
   static async start(parts: ClusterNodeParts): Promise<ClusterNode> {
     const node = new ClusterNode(parts);
     await node.#peers.listen(parts.self.address);
-    for (const shard of node.#numbers) node.#opening.push(node.#open(shard));
+    for (const log of node.#logs.values()) log.start();
     return node;
   }
 
   get status(): ClusterStatus {
-    const { self, nodes } = this.#parts;
+    const { self, nodes, urls } = this.#parts;
     const shards = this.links.map((_, shard) => ({ shard, ...this.#statusOf(shard) }));
-    return { self, nodes, shards, control: this.#statusOf(controlNumber) };
+    return { self, nodes, urls, shards, control: this.#statusOf(controlNumber) };
   }
 
   /** A task as this node knows it, without asking the leader. */
   local(tenantId: TenantId, id: TaskId): LocalTask | undefined {
-    const replica = this.#replicas.get(shardOf(id, this.links.length));
+    const replica = this.#replicaOf(shardOf(id, this.links.length));
     return replica instanceof ReplicatedShard ? replica.local(tenantId, id) : undefined;
+  }
+
+  /** Where the leader of the shard of a task is, or of the only shard; undefined when it is here, or not known. */
+  leaderUrl(id: TaskId | undefined): string | undefined {
+    const { self, urls } = this.#parts;
+    const count = this.links.length;
+    if (id === undefined && count > 1) return undefined;
+    const { leader } = this.#statusOf(id === undefined ? 0 : shardOf(id, count));
+    return leader === undefined || leader.id === self.id ? undefined : urls.get(leader.id);
   }
 
   /** Has the leaders hand over, and resolves when other nodes lead. */
@@ -178,28 +211,74 @@ export class ClusterNode implements AsyncDisposable {
     await this.#endLog(controlNumber);
   }
 
+  /** Goes on with making a node part of the cluster, and says how far that is. */
+  add(node: LeaderName): Promise<AddedNode | NotChanged> {
+    return addNode(this.#membership, node);
+  }
+
+  /** Goes on with taking a node out of the cluster, and says how far that is. */
+  remove(id: string): Promise<RemovedNode | NotChanged> {
+    return removeNode(this.#membership, id);
+  }
+
+  /** Says what the nodes have of their logs and, when it is confirmed, repairs what is wrong. */
+  repair(wanted: Omit<WantedRepair, "shards">, shard?: number): Promise<readonly RepairedLog[]> {
+    const { nodes, logs, drawLogId, clock } = this.#parts;
+    const parts: RepairParts = {
+      nodes,
+      look: (each) => logs.look(each),
+      renewLog: (each, log) => logs.renew(each, log),
+      drawLogId,
+      report: (node) => this.#report(node),
+      order: (node, order) => this.#ask(node, order),
+      pause: () => new Promise<void>((resolve) => void clock.after(askAgainMs, resolve)),
+    };
+    return repair(parts, { ...wanted, shards: shard === undefined ? this.#numbers : [shard] });
+  }
+
   /** The measurements of the shards that it leads. */
   scrape(): readonly { readonly shard: number; readonly text: string }[] {
     return this.links.flatMap((_, shard) => {
-      const text = this.#replicas.get(shard)?.scrape();
+      const text = this.#replicaOf(shard)?.scrape();
       return text === undefined ? [] : [{ shard, text }];
     });
   }
 
   /** Hands over what this node leads, and ends. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#isStopping = true;
-    this.#stopped.resolve();
-    await Promise.all(this.#opening);
-    const replicas = [...this.#replicas.values()];
-    await Promise.all(replicas.map((replica) => replica[Symbol.asyncDispose]()));
+    await Promise.all([...this.#logs.values()].map((log) => log[Symbol.asyncDispose]()));
     await this.control[Symbol.asyncDispose]();
     await this.#peers[Symbol.asyncDispose]();
   }
 
-  #statusOf(shard: number): Omit<ShardOfNode, "shard"> {
-    const problem = this.#problems.get(shard);
-    return this.#replicas.get(shard)?.status ?? { ...waiting, problem };
+  #statusOf(shard: number): LogStatus {
+    return this.#nodeLog(shard).status;
+  }
+
+  #nodeLog(shard: number): NodeLog {
+    const log = this.#logs.get(shard);
+    if (log !== undefined) return log;
+    throw new FaultError(
+      "format",
+      `there is no shard ${shard}; nodes need the same setting shards`,
+    );
+  }
+
+  #replicaOf(shard: number): LogReplica | undefined {
+    return this.#logs.get(shard)?.replica;
+  }
+
+  get #membership(): MembershipParts {
+    const { self, nodes, logs } = this.#parts;
+    return {
+      self,
+      nodes,
+      logs: this.#numbers,
+      logServers: logs,
+      statusOf: (shard) => this.#statusOf(shard),
+      report: (node) => this.#report(node),
+      handOff: (wanted) => this.handOff(wanted),
+    };
   }
 
   async #handOff(shard: number, to: string | undefined): Promise<HandedOff> {
@@ -207,7 +286,11 @@ export class ClusterNode implements AsyncDisposable {
     const { epoch } = this.#statusOf(shard);
     const from = leader.id;
     if (from === to) return { shard, from, to };
-    const question: Question = { kind: "handoff", shard, ...(to === undefined ? {} : { to }) };
+    const question: LeaderQuestion = {
+      kind: "handoff",
+      shard,
+      ...(to === undefined ? {} : { to }),
+    };
     await this.#askLeader(question);
     await this.#until(shard, () => {
       const now = this.#statusOf(shard);
@@ -217,22 +300,105 @@ export class ClusterNode implements AsyncDisposable {
   }
 
   /** Asks the leader until it does what is asked: others know who leads a moment before the leader does. */
-  async #askLeader(question: Question): Promise<void> {
-    const { clock, self } = this.#parts;
+  async #askLeader(question: LeaderQuestion): Promise<void> {
+    const { clock } = this.#parts;
     const startedMs = clock.monotonicMs();
     for (;;) {
       const leader = await this.#leaderOf(question.shard);
-      const isOwn = leader.id === self.id;
-      if (isOwn ? this.#answer(question) : await this.#peers.ask(leader, question)) return;
+      if (await this.#ask(leader, question)) return;
       if (clock.monotonicMs() - startedMs > handOffMsMax) throw noLeader(question.shard);
       await new Promise<void>((resolve) => void clock.after(askAgainMs, resolve));
     }
   }
 
-  #answer(question: Question): boolean {
-    const replica = this.#replicas.get(question.shard);
-    if (question.kind === "end") return replica?.end() === true;
-    return replica?.handOff(question.to) === true;
+  /** What a node, this one or another, answers; throws when it does not do what it is asked. */
+  async #ask(node: LeaderName, question: Question): Promise<unknown> {
+    const { self, clock } = this.#parts;
+    const asked = node.id === self.id ? this.#answer(question) : this.#peers.ask(node, question);
+    const late = Promise.withResolvers<never>();
+    const withinMs = question.kind === "report" ? reportMsMax : answerMsMax;
+    const cancel = clock.after(withinMs, () => {
+      late.reject(new FaultError("not_leader", `node ${node.id} does not answer`));
+    });
+    try {
+      const answer = (await Promise.race([asked, late.promise])) as NodeAnswer;
+      if (answer.ok) return answer.value;
+      throw new FaultError("storage_failed", `node ${node.id}: ${answer.why}`);
+    } finally {
+      cancel();
+    }
+  }
+
+  async #report(node: LeaderName): Promise<NodeReport | undefined> {
+    try {
+      return (await this.#ask(node, { kind: "report" })) as NodeReport;
+    } catch (error) {
+      if (!(error instanceof FaultError)) throw error;
+      return undefined;
+    }
+  }
+
+  async #answer(question: Question): Promise<NodeAnswer> {
+    try {
+      return { ok: true, value: await this.#do(question) };
+    } catch (error) {
+      if (!(error instanceof FaultError)) throw error;
+      return { ok: false, why: error.message };
+    }
+  }
+
+  #do(question: Question): Promise<unknown> | unknown {
+    switch (question.kind) {
+      case "handoff":
+        return this.#replicaOf(question.shard)?.handOff(question.to) === true;
+      case "end":
+        return this.#replicaOf(question.shard)?.end() === true;
+      case "report":
+        return this.#ownReport();
+      case "halt":
+        return this.#halt(question.shard);
+      case "moveToLog":
+        return this.#nodeLog(question.shard).moveToLog(question.logId);
+      case "resume":
+        return this.#nodeLog(question.shard).resume();
+      case "replace":
+        return this.#replace(question.shard, question.logId);
+    }
+  }
+
+  async #ownReport(): Promise<NodeReport> {
+    const { self, nodes } = this.#parts;
+    const logs = await Promise.all([...this.#logs.values()].map((log) => log.report()));
+    return { id: self.id, members: nodes, logs };
+  }
+
+  /** Undefined for data that cannot be read. */
+  async #halt(shard: number): Promise<StoredPlace | undefined> {
+    try {
+      return await this.#nodeLog(shard).halt();
+    } catch (error) {
+      const code = error instanceof FaultError ? error.code : undefined;
+      if (code !== "corrupt" && code !== "format") throw error;
+      return undefined;
+    }
+  }
+
+  /** Only when another node has everything of the log. */
+  async #replace(shard: number, logId: number): Promise<string | undefined> {
+    const { nodes, self, logger } = this.#parts;
+    const others = nodes.filter(({ id }) => id !== self.id);
+    const reports = await Promise.all(others.map((node) => this.#report(node)));
+    const isHeld = reports.some((report) => {
+      const log = report?.logs.find((each) => each.shard === shard);
+      return log !== undefined && isWhole(log) && log.stored?.logId === logId;
+    });
+    if (!isHeld) {
+      const why = `no other node has a whole copy of ${nameOf(shard)}; the data stays as it is`;
+      throw new FaultError("storage_failed", why);
+    }
+    const aside = await this.#nodeLog(shard).replace();
+    logger.warn(`${nameOf(shard)} is copied anew from another node`, { before: aside });
+    return aside;
   }
 
   async #endLog(shard: number): Promise<void> {
@@ -269,42 +435,34 @@ export class ClusterNode implements AsyncDisposable {
     return [controlNumber, ...this.links.keys()];
   }
 
-  async #open(shard: number): Promise<void> {
-    while (!this.#isStopping) {
-      try {
-        const shared = await this.#parts.openLog(shard);
-        if (shared !== undefined) {
-          const rank = this.#rankOf(shard);
-          const onChange = (): void => this.#changed(shard);
-          const copy = (take: TakePiece): Promise<SnapshotEnd> => this.#copy(shard, take);
-          await this.#use({ shard, shared, rank, onChange, copy });
-          this.#problems.delete(shard);
-          this.#changed(shard);
-          return;
-        }
-        this.#wait(
-          shard,
-          "nobody has made its log yet; start one node with clusterBootstrap: true",
-        );
-      } catch (error) {
-        if (!(error instanceof FaultError)) throw error;
-        this.#wait(shard, error.message);
-      }
-      const soon = new Promise<void>((resolve) => void this.#parts.clock.after(retryMs, resolve));
-      await Promise.race([soon, this.#stopped.promise]);
-    }
+  #logOf(shard: number): NodeLog {
+    const { clock, filesOf } = this.#parts;
+    return new NodeLog({
+      shard,
+      clock,
+      find: () => this.#parts.logs.open(shard),
+      open: (shared) => this.#open(shard, shared),
+      files: filesOf(shard),
+      onReplica: (replica) => {
+        const isControl = replica === undefined || replica instanceof ControlReplica;
+        if (shard === controlNumber && isControl) this.control.use(replica);
+      },
+      onChange: () => this.#changed(shard),
+      onWait: (problem) => {
+        this.#warnings.warn(`${nameOf(shard)} cannot be opened yet`, { problem });
+      },
+    });
   }
 
-  async #use(opening: ReplicaOpening): Promise<void> {
+  async #open(shard: number, shared: SharedLog): Promise<LogReplica> {
     const { openReplica, openControl } = this.#parts;
-    if (opening.shard !== controlNumber) {
-      this.#replicas.set(opening.shard, await openReplica(opening));
-      return;
-    }
+    const rank = this.#rankOf(shard);
+    const onChange = (): void => this.#changed(shard);
+    const copy = (take: TakePiece): Promise<SnapshotEnd> => this.#copy(shard, take);
+    const opening = { shard, shared, rank, onChange, copy };
+    if (shard !== controlNumber) return await openReplica(opening);
     const onWritten: ControlOpening["onWritten"] = (writes) => this.control.written(writes);
-    const replica = await openControl({ ...opening, onWritten });
-    this.#replicas.set(controlNumber, replica);
-    this.control.use(replica);
+    return await openControl({ ...opening, onWritten });
   }
 
   /** From the first of the other nodes that has the shard. */
@@ -315,19 +473,6 @@ export class ClusterNode implements AsyncDisposable {
     const node = others[turn] as LeaderName;
     logger.info(`${nameOf(shard)} is copied from another node`, { from: node.id });
     return await this.#peers.copy(node, shard, take);
-  }
-
-  /** The log was trimmed beyond what this node has: it begins again, with a copy. */
-  async #openAnew(shard: number, replica: AnyReplica): Promise<void> {
-    this.#replicas.delete(shard);
-    if (shard === controlNumber) this.control.use(undefined);
-    await replica[Symbol.asyncDispose]();
-    await this.#open(shard);
-  }
-
-  #wait(shard: number, problem: string): void {
-    this.#problems.set(shard, problem);
-    this.#warnings.warn(`${nameOf(shard)} cannot be opened yet`, { problem });
   }
 
   #changed(shard: number): void {
@@ -344,10 +489,8 @@ export class ClusterNode implements AsyncDisposable {
     if (problem !== undefined && role !== "diverged") {
       this.#warnings.warn(`${nameOf(shard)} of this node has a problem`, { problem });
     }
-    const replica = this.#replicas.get(shard);
-    if (role === "behind" && replica !== undefined) {
-      this.#opening.push(this.#openAnew(shard, replica));
-    }
+    // Not while the replica is in the middle of its change.
+    if (role === "behind") queueMicrotask(() => this.#nodeLog(shard).openAnew());
     for (const watch of [...this.#watchers]) watch();
     // Not while the replica is in the middle of its change.
     queueMicrotask(() => (shard === controlNumber ? this.control : this.links[shard])?.look());

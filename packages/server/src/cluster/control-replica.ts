@@ -2,48 +2,24 @@
  * What a node has of the control log: a copy of its records that follows the log and, while this node leads,
  * the store that writes them. Nodes ask the leader to commit; nobody else writes.
  */
-import {
-  type DecodedOp,
-  FaultError,
-  type Kv,
-  type LeaderLog,
-  type LeaderName,
-  opKinds,
-  Replica,
-  type ReplicaStatus,
-  type ReplicaTiming,
-  type SharedLog,
-  SnapshotReader,
-} from "@codeq/engine";
-import type { Clock } from "../clock.ts";
+import { type DecodedOp, FaultError, type LeaderLog, type Leading, opKinds } from "@codeq/engine";
 import { ControlRecords } from "../store/control-records.ts";
 import { textOf } from "../store/local-control.ts";
-import { type RecordText, Store } from "../store/store.ts";
+import type { RecordText, Store } from "../store/store.ts";
 import {
   type CommitRequest,
   type ControlAnswer,
   decodeRequest,
   encodeAnswer,
 } from "./control-messages.ts";
+import { LogReplica, type LogReplicaParts } from "./log-replica.ts";
 import type { Caller, Hosting } from "./replicated-shard.ts";
 
-export interface ControlReplicaParts {
-  readonly shared: SharedLog;
-  readonly kv: Kv;
-  readonly self: LeaderName;
-  /** The ids of all nodes. */
-  readonly nodes: readonly string[];
-  readonly rank: number;
-  readonly clock: Clock;
-  readonly drawWriter: () => number;
+export interface ControlReplicaParts extends LogReplicaParts {
   readonly shards: number;
-  readonly defer: (run: () => void) => void;
   readonly openStore: (log: LeaderLog) => Promise<Store>;
-  /** The role, or who leads, has changed. */
-  readonly onChange: () => void;
   /** Records were written, by whichever node; of one index possibly in several calls. */
   readonly onWritten: (writes: readonly RecordText[], index: number) => void;
-  readonly timing?: ReplicaTiming | undefined;
 }
 
 interface Led {
@@ -52,9 +28,8 @@ interface Led {
   lastIndex: number;
 }
 
-export class ControlReplica implements AsyncDisposable {
+export class ControlReplica extends LogReplica {
   readonly #parts: ControlReplicaParts;
-  readonly #replica: Replica;
   readonly #records: ControlRecords;
   readonly #calls: Set<Caller> = new Set();
   #led: Led | undefined;
@@ -62,36 +37,12 @@ export class ControlReplica implements AsyncDisposable {
   #toldIndex: number;
 
   constructor(parts: ControlReplicaParts) {
+    const { shards } = parts;
+    // What was applied is there for readers at once.
+    super(parts, { shard: 0, kind: { shards }, flushBytes: 0, tells: true });
     this.#parts = parts;
-    const { shared, kv, self, nodes, rank, clock, drawWriter, defer, timing } = parts;
-    this.#records = ControlRecords.of(kv);
-    const follower = Store.follow({
-      kv,
-      identity: shared.logId,
-      shards: parts.shards,
-      defer,
-      // What was applied is there for readers at once.
-      flushBytes: 0,
-      onApplied: (ops, index) => this.#applied(ops, index),
-    });
-    this.#toldIndex = follower.storedPlace.index;
-    this.#replica = new Replica({
-      shared,
-      shard: 0,
-      self,
-      nodes,
-      rank,
-      clock,
-      drawWriter,
-      follower,
-      open: (log) => this.#open(log),
-      onChange: () => parts.onChange(),
-      ...(timing === undefined ? {} : { timing }),
-    });
-  }
-
-  get status(): ReplicaStatus {
-    return this.#replica.status;
+    this.#records = ControlRecords.of(parts.kv);
+    this.#toldIndex = this.follower.storedPlace.index;
   }
 
   get isLeading(): boolean {
@@ -111,10 +62,6 @@ export class ControlReplica implements AsyncDisposable {
     return this.#led?.store.control ?? this.#records;
   }
 
-  snapshot(): SnapshotReader {
-    return new SnapshotReader(this.#parts.kv);
-  }
-
   scrape(): undefined {
     return undefined;
   }
@@ -131,25 +78,12 @@ export class ControlReplica implements AsyncDisposable {
     };
   }
 
-  /** See the replica. */
-  end(): boolean {
-    return this.#replica.end();
-  }
-
-  handOff(to: string | undefined): boolean {
-    return this.#replica.handOff(to);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#replica[Symbol.asyncDispose]();
-    await this.#parts.kv.close();
-  }
-
-  async #open(log: LeaderLog): Promise<AsyncDisposable> {
+  async open(log: LeaderLog): Promise<Leading> {
     const store = await this.#parts.openStore(log);
     this.#led = { store, lastIndex: log.lastIndex };
     this.#parts.onChange();
     return {
+      settle: () => store.flushNow(),
       [Symbol.asyncDispose]: async () => {
         this.#led = undefined;
         await store[Symbol.asyncDispose]();
@@ -186,7 +120,7 @@ export class ControlReplica implements AsyncDisposable {
   }
 
   /** A node that led reads some of what it wrote again. */
-  #applied(ops: Iterable<DecodedOp>, index: number): void {
+  applied(ops: Iterable<DecodedOp>, index: number): void {
     if (index <= this.#toldIndex) return;
     this.#tell([...ops].map(writtenText), index);
   }

@@ -3,7 +3,7 @@
  * is acknowledged, and both clients and other servers have to know a password.
  */
 import { createHmac } from "node:crypto";
-import type { NatsTls } from "@codeq/engine/nats";
+import type { NatsTls } from "@codeq/engine";
 
 export interface NatsConfig {
   /** Of the node that it belongs to; unique in the cluster. */
@@ -27,10 +27,12 @@ export interface NatsRoutes {
 /** Room for the largest group of changes: one that is full but for a last large task. */
 const payloadBytesMax = 8 * 1024 * 1024;
 const natsUser = "codeq";
+/** May ask which servers there are, and remove one. */
+const systemUser = "system";
 
 export function natsConfigText(config: NatsConfig): string {
   const { serverName, clientAddress, directory, password, routes } = config;
-  const login = `user: ${natsUser}, password: ${quoted(password)}`;
+  const login = loginOf(natsUser, password);
   const tls = config.tls === undefined ? [] : [tlsBlock(config.tls)];
   const lines = [
     ...tls,
@@ -38,7 +40,11 @@ export function natsConfigText(config: NatsConfig): string {
     `listen: ${quoted(clientAddress)}`,
     `pid_file: ${quoted(`${directory}/nats.pid`)}`,
     `max_payload: ${payloadBytesMax}`,
-    `authorization { ${login} }`,
+    "accounts {",
+    `  codeq { jetstream: enabled, users: [{ ${login} }] }`,
+    `  system { users: [{ ${loginOf(systemUser, password)} }] }`,
+    "}",
+    "system_account: system",
     "jetstream {",
     `  store_dir: ${quoted(directory)}`,
     // The default syncs every two minutes: servers that lose power together then lose what they had.
@@ -72,8 +78,16 @@ export function natsPassword(clusterSecret: string): string {
   return createHmac("sha256", clusterSecret).update("nats").digest("base64url");
 }
 
-export function natsUrl(address: string, password: string): string {
-  return `nats://${natsUser}:${encodeURIComponent(password)}@${address}`;
+export function natsUrl(address: string, password: string, user: string = natsUser): string {
+  return `nats://${user}:${encodeURIComponent(password)}@${address}`;
+}
+
+export function natsSystemUrl(address: string, password: string): string {
+  return natsUrl(address, password, systemUser);
+}
+
+function loginOf(user: string, password: string): string {
+  return `user: ${user}, password: ${quoted(password)}`;
 }
 
 const quoted = (text: string): string => JSON.stringify(text);

@@ -54,7 +54,7 @@ async function setup(knows: string = secret, tls?: PeerTls): Promise<Opened> {
         close: () => ended.resolve(),
       };
     },
-    onAsk: (question) => ({ asked: question }),
+    onAsk: (question) => Promise.resolve({ asked: question }),
     onSnapshot: (shard) => {
       if (shard !== 1) throw new FaultError("behind", "not here");
       return someCopy();

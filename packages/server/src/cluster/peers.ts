@@ -23,7 +23,7 @@ export interface PeersParts {
   /** Another node wants a copy of a shard. Throws when this one has none. */
   readonly onSnapshot: (shard: number) => Snapshot;
   /** Another node asks for something else. */
-  readonly onAsk: (question: unknown) => unknown;
+  readonly onAsk: (question: unknown) => Promise<unknown>;
 }
 
 /** PEM. Both ends show a certificate of the same CA, and that of the called end names its host. */
@@ -170,7 +170,8 @@ export class Peers implements AsyncDisposable {
 
   #answerAsk(peer: PeerSocket, channel: number, body: Uint8Array): void {
     this.#unlessDamaged(peer, () => {
-      peer.send(kinds.answer, channel, jsonBytes(this.#parts.onAsk(jsonOf(body))));
+      const asked = this.#parts.onAsk(jsonOf(body));
+      void asked.then((answer) => peer.send(kinds.answer, channel, jsonBytes(answer)));
     });
   }
 

@@ -6,46 +6,23 @@
  * A node that cannot be sure to lead any more keeps what it is asked until it is sure again, or has been
  * deposed, so nobody is told of a state that another leader has changed meanwhile.
  */
-import {
-  FaultError,
-  type Follower,
-  type Kv,
-  type LeaderLog,
-  type LeaderName,
-  Replica,
-  type ReplicaStatus,
-  type ReplicaTiming,
-  type SharedLog,
-  SnapshotReader,
-} from "@codeq/engine";
+import { FaultError, type LeaderLog, type Leading } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
 import type { Broker } from "../broker/broker.ts";
-import type { Clock } from "../clock.ts";
 import { ShardHost } from "../shards/shard-host.ts";
 import { type FollowedTask, Store } from "../store/store.ts";
 import { Feed } from "../telemetry/feed.ts";
+import { LogReplica, type LogReplicaParts } from "./log-replica.ts";
 
-export interface ReplicatedShardParts {
+export interface ReplicatedShardParts extends LogReplicaParts {
   readonly number: number;
   readonly count: number;
-  readonly shared: SharedLog;
-  readonly kv: Kv;
-  readonly self: LeaderName;
-  /** The ids of all nodes. */
-  readonly nodes: readonly string[];
-  readonly rank: number;
-  readonly clock: Clock;
-  readonly drawWriter: () => number;
   readonly flushBytes: number;
   /** Whether tenants have quotas that the routers have to know about. */
   readonly isLimited: boolean;
-  readonly defer: (run: () => void) => void;
   /** Opens the shard on this log. */
   readonly openShard: (opening: Opening) => Promise<OpenedShard>;
   readonly onBug: (error: unknown) => void;
-  /** The role, or who leads, has changed. */
-  readonly onChange: () => void;
-  readonly timing?: ReplicaTiming | undefined;
 }
 
 export interface Opening {
@@ -85,41 +62,20 @@ interface Led {
   readonly hosts: Set<ShardHost>;
 }
 
-export class ReplicatedShard implements AsyncDisposable {
+export class ReplicatedShard extends LogReplica {
   readonly #parts: ReplicatedShardParts;
-  readonly #replica: Replica;
-  readonly #follower: Follower;
   readonly #calls: Set<Conversation> = new Set();
   #led: Led | undefined;
 
   constructor(parts: ReplicatedShardParts) {
-    this.#parts = parts;
-    const { shared, number: shard, self, rank, clock, drawWriter } = parts;
-    const { kv, count, flushBytes, defer, timing } = parts;
+    const { number: shard, count, flushBytes } = parts;
     const kind = { shards: count, shard: shardName(parts) };
-    const identity = shared.logId;
-    this.#follower = Store.follow({ kv, identity, flushBytes, defer, ...kind });
-    this.#replica = new Replica({
-      shared,
-      shard,
-      self,
-      nodes: parts.nodes,
-      rank,
-      clock,
-      drawWriter,
-      follower: this.#follower,
-      open: (log) => this.#open(log),
-      onChange: () => parts.onChange(),
-      ...(timing === undefined ? {} : { timing }),
-    });
+    super(parts, { shard, kind, flushBytes, tells: false });
+    this.#parts = parts;
   }
 
   get number(): number {
     return this.#parts.number;
-  }
-
-  get status(): ReplicaStatus {
-    return this.#replica.status;
   }
 
   /** The broker, while this node leads. */
@@ -134,18 +90,13 @@ export class ReplicatedShard implements AsyncDisposable {
   local(tenantId: TenantId, id: TaskId): LocalTask | undefined {
     const { role, index } = this.status;
     if (role !== "following" && role !== "candidate") return undefined;
-    const found = Store.followed(this.#follower, id);
+    const found = Store.followed(this.follower, id);
     return found?.task.tenantId === tenantId ? { ...found, appliedIndex: index } : undefined;
   }
 
   /** Its measurements, while this node leads. */
   scrape(): string | undefined {
     return this.#led?.scrape();
-  }
-
-  /** Begins to read everything that this node has of the shard. Throws when that is nothing. */
-  snapshot(): SnapshotReader {
-    return new SnapshotReader(this.#parts.kv);
   }
 
   /** A router begins to talk to the shard. Undefined when this node does not lead. */
@@ -170,21 +121,11 @@ export class ReplicatedShard implements AsyncDisposable {
     return conversation;
   }
 
-  /** See the replica. */
-  end(): boolean {
-    return this.#replica.end();
+  applied(): void {
+    // Readers ask the follower.
   }
 
-  handOff(to: string | undefined): boolean {
-    return this.#replica.handOff(to);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#replica[Symbol.asyncDispose]();
-    await this.#parts.kv.close();
-  }
-
-  async #open(log: LeaderLog): Promise<AsyncDisposable> {
+  async open(log: LeaderLog): Promise<Leading> {
     const hosts: Set<ShardHost> = new Set();
     const feed = new Feed();
     const onState = (fault: FaultError | undefined): void => {
@@ -207,7 +148,10 @@ export class ReplicatedShard implements AsyncDisposable {
       for (const call of this.#calls) call.goOn();
     };
     this.#led = { log, feed, broker, scrape, hosts };
-    return { [Symbol.asyncDispose]: () => this.#close(opened) };
+    return {
+      settle: () => broker.store.flushNow(),
+      [Symbol.asyncDispose]: () => this.#close(opened),
+    };
   }
 
   async #close(opened: OpenedShard): Promise<void> {

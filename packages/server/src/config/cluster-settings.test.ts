@@ -14,6 +14,7 @@ const three: ClusterSettings = {
   clusterTlsCaFile: "",
   natsUrls: "",
   natsServer: "nats-server",
+  clusterUrls: "",
 };
 
 describe("the settings of a cluster", () => {
@@ -34,9 +35,14 @@ describe("the settings of a cluster", () => {
     assert.match(clusterProblems({ ...three, nodeId: "d" })[0] ?? "", /d is not among them/);
   });
 
-  test("refuse an even number of nodes, and two with one name or address", () => {
+  test("refuse two nodes, and nodes with one name or address", () => {
     const twoNodes = "a=10.0.0.1:7000,b=10.0.0.2:7000";
-    assert.match(clusterProblems({ ...three, clusterMembers: twoNodes })[0] ?? "", /odd number/);
+    assert.match(
+      clusterProblems({ ...three, clusterMembers: twoNodes })[0] ?? "",
+      /a majority needs 3/,
+    );
+    const four = `${three.clusterMembers},d=10.0.0.4:7000`;
+    assert.deepEqual(clusterProblems({ ...three, clusterMembers: four }), []);
     const twins = "a=10.0.0.1:7000,a=10.0.0.2:7000,b=10.0.0.3:7000";
     assert.match(clusterProblems({ ...three, clusterMembers: twins })[0] ?? "", /of its own/);
   });

@@ -14,6 +14,8 @@ const secretCharsMin = 32;
 const nodesMax = 9;
 const nodePattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}=(?:\[[0-9a-fA-F:]+\]|[^:\s=]+):\d{1,5}$/;
 
+const urlPattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}=https?:\/\/[^\s=,]+$/;
+
 const file = text({ accepts: "a file", example: "/etc/codeq/node.crt" });
 const tlsFiles = ["clusterTlsCertFile", "clusterTlsKeyFile", "clusterTlsCaFile"] as const;
 
@@ -94,15 +96,41 @@ export const clusterSettings: {
     initial: "nats-server",
     about: "The nats-server that a node of a cluster runs, unless natsUrls is set.",
   },
+  clusterUrls: {
+    parser: text({
+      accepts: "id=url pairs separated by commas",
+      example: "a=https://a.example:8080,b=https://b.example:8080",
+      test: (list) => list.split(",").every((each) => urlPattern.test(each.trim())),
+    }),
+    initial: "",
+    initialInWords: "none: no redirects",
+    about:
+      "The addresses of the HTTP API of all nodes, for clients that ask to be redirected to the leader.",
+  },
 };
 
 /** The nodes in the order of the setting; none for a server alone. */
 export function clusterMembers({ clusterMembers: list }: ClusterSettings): readonly ClusterNode[] {
   if (list === "") return [];
-  return list.split(",").map((each) => {
-    const [id = "", address = ""] = each.trim().split("=");
-    return { id, address };
-  });
+  return list.split(",").flatMap((each) => readMember(each) ?? []);
+}
+
+/** One of them; undefined for what is none. */
+export function readMember(text: string): ClusterNode | undefined {
+  if (!nodePattern.test(text.trim())) return undefined;
+  const [id = "", address = ""] = text.trim().split("=");
+  return { id, address };
+}
+
+/** The addresses of the HTTP API, without a slash at the end, by the ids of their nodes. */
+export function clusterUrls({ clusterUrls: list }: ClusterSettings): ReadonlyMap<string, string> {
+  const pairs = list === "" ? [] : list.split(",").map((each) => each.trim());
+  return new Map(
+    pairs.map((pair) => {
+      const at = pair.indexOf("=");
+      return [pair.slice(0, at), pair.slice(at + 1).replace(/\/+$/, "")];
+    }),
+  );
 }
 
 export function clusterProblems(settings: ClusterSettings): string[] {
@@ -114,15 +142,16 @@ export function clusterProblems(settings: ClusterSettings): string[] {
       "clusterSecret",
       "clusterBootstrap",
       "natsUrls",
+      "clusterUrls",
       ...tlsFiles,
     ] as const;
     const alone = ofClusters.filter((name) => settings[name] !== "" && settings[name] !== false);
     return alone.map((name) => `${name}: is for a cluster; set clusterMembers, or remove it`);
   }
   const problems: string[] = [];
-  if (nodes.length % 2 === 0 || nodes.length > nodesMax) {
+  if (nodes.length === 2 || nodes.length > nodesMax) {
     problems.push(
-      `clusterMembers: names ${nodes.length} nodes; a majority needs an odd number, 3 or 5 (1 to try it)`,
+      `clusterMembers: names ${nodes.length} nodes; a majority needs 3 or 5, and 4 while one is replaced (1 to try it)`,
     );
   }
   const isUnique = (list: readonly string[]): boolean => new Set(list).size === list.length;

@@ -93,6 +93,7 @@ export interface ClusterSettings {
   readonly clusterTlsCaFile: string;
   readonly natsUrls: string;
   readonly natsServer: string;
+  readonly clusterUrls: string;
 }
 
 /** Of all listeners. The files are empty when there are none. */

@@ -67,7 +67,7 @@ function ledElsewhere({ self, shards, control }: ClusterStatus): string | undefi
   if (other === undefined) return undefined;
   const { id = "no node" } = other.leader ?? {};
   return (
-    `${other.name} is led by ${id}, and a backup is written by the node that leads everything. ` +
-    `Run \`codeq cluster handoff --to ${self.id}\`, then ask ${self.id} again`
+    `${other.name} is led by ${id}, and a backup is written by the node that leads everything; ` +
+    `run codeq cluster handoff --to ${self.id} first`
   );
 }

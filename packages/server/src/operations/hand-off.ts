@@ -35,7 +35,8 @@ export const handOff: Operation<HandOffInput, readonly HandedOff[]> = {
   },
 };
 
-function shardIn(text: string, count: number): Answer<number | undefined> {
+/** Of which log is spoken: undefined for all of them. */
+export function shardIn(text: string, count: number): Answer<number | undefined> {
   if (text === "") return { ok: true, value: undefined };
   if (text === "control") return { ok: true, value: controlNumber };
   const value = Number(text);

@@ -2,6 +2,7 @@
 import { abandonTask } from "./abandon-task.ts";
 import { deleteDeadLetters, replayDeadLetters } from "./act-on-dead-letters.ts";
 import { cancelAnyTask, cancelTask, deleteTask, replayTask } from "./act-on-task.ts";
+import { addMember, removeMember } from "./change-members.ts";
 import { claimTasks } from "./claim-tasks.ts";
 import { cleanUp } from "./clean-up.ts";
 import { createApiKey } from "./create-api-key.ts";
@@ -38,6 +39,7 @@ import { nackTask } from "./nack-task.ts";
 import { listPauses, pauseQueue, resumeQueue } from "./pause-queue.ts";
 import { getQueue, listQueues } from "./queue-counts.ts";
 import { readBackup } from "./read-backup.ts";
+import { repairCluster } from "./repair-cluster.ts";
 import { revokeApiKey } from "./revoke-api-key.ts";
 import { submitResult, submitResults } from "./submit-result.ts";
 import {
@@ -107,6 +109,9 @@ export const operations = {
   getCluster,
   handOff,
   endCluster,
+  addMember,
+  removeMember,
+  repairCluster,
   getRaftStatus,
   cancelTask,
   cancelAnyTask,

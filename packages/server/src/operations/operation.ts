@@ -13,6 +13,8 @@ import type { Artifacts } from "../artifacts/artifacts.ts";
 import type { Queue } from "../broker/queue.ts";
 import type { Clock } from "../clock.ts";
 import type { ClusterStatus, HandedOff, WantedHandOff } from "../cluster/cluster-node.ts";
+import type { AddedNode, NotChanged, RemovedNode } from "../cluster/membership.ts";
+import type { RepairedLog, WantedRepair } from "../cluster/repair.ts";
 import type { LocalTask } from "../cluster/replicated-shard.ts";
 import type { Config, RateScope } from "../config/settings.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
@@ -76,12 +78,23 @@ export interface Server {
 
 export interface Cluster {
   readonly status: ClusterStatus;
+  /**
+   * Where the HTTP API of the leader is, of the shard of a task or of the only shard. Undefined when that is this
+   * node, or not known.
+   */
+  leaderUrl(id: TaskId | undefined): string | undefined;
   /** A task as this node knows it, without asking the leader. */
   local(tenantId: TenantId, id: TaskId): LocalTask | undefined;
   /** Has the leaders hand over, and resolves when other nodes lead. */
   handOff(wanted: WantedHandOff): Promise<readonly HandedOff[]>;
   /** Has all logs end; every node has everything then. */
   end(): Promise<void>;
+  /** Goes on with making a node part of the cluster, and says how far that is. */
+  add(node: ClusterStatus["self"]): Promise<AddedNode | NotChanged>;
+  /** Goes on with taking a node out of the cluster, and says how far that is. */
+  remove(id: string): Promise<RemovedNode | NotChanged>;
+  /** Says what the nodes have of their logs, or of one, and repairs what is wrong when that is confirmed. */
+  repair(wanted: Omit<WantedRepair, "shards">, shard?: number): Promise<readonly RepairedLog[]>;
 }
 
 /** Where an operation counts, and as what. */

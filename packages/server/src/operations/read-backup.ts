@@ -22,8 +22,10 @@ export const readBackup: Operation<ReadBackupInput, AsyncGenerator<Buffer>> = {
   run: (server, _call, { since }) => {
     const { cluster, backupControl } = server;
     if (cluster !== undefined && backupControl?.store === undefined) {
-      const { id = "none at the moment" } = cluster.status.control.leader ?? {};
-      return refusal("led_elsewhere", `ask the node that leads the control log: ${id}`);
+      const { self, control } = cluster.status;
+      const { id = "no node" } = control.leader ?? {};
+      const todo = `run codeq cluster handoff --to ${self.id} first`;
+      return refusal("led_elsewhere", `the control log is led by ${id}; ${todo}`);
     }
     const read = sinceOf(since);
     return read.ok ? { ok: true, value: piecesOf(server, read.value) } : read;

@@ -6,7 +6,6 @@
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import type { EngineState, FaultError } from "@codeq/engine";
-import type { TaskId, TenantId } from "@codeq/queue";
 import type { FastifyInstance } from "fastify";
 import { ApiKeys } from "../access/api-keys.ts";
 import { AuditTrail } from "../access/audit-trail.ts";
@@ -26,8 +25,6 @@ import type { Broker } from "../broker/broker.ts";
 import type { Queue } from "../broker/queue.ts";
 import type { EndpointChange } from "../broker/queue-webhooks.ts";
 import type { Clock } from "../clock.ts";
-import type { ClusterStatus, HandedOff, WantedHandOff } from "../cluster/cluster-node.ts";
-import type { LocalTask } from "../cluster/replicated-shard.ts";
 import type { Config } from "../config/settings.ts";
 import { collectArtifacts } from "../maintenance/collect-artifacts.ts";
 import { deleteOldAudit } from "../maintenance/delete-old-audit.ts";
@@ -44,6 +41,7 @@ import { BulkJobs, endOfJob } from "../operations/bulk-jobs.ts";
 import { ConnectedWorkers } from "../operations/connected-workers.ts";
 import type { BackupControl } from "../operations/create-backup.ts";
 import { Dispatch } from "../operations/dispatch.ts";
+import type { Cluster } from "../operations/operation.ts";
 import type { ShardLink } from "../shards/link.ts";
 import { Router } from "../shards/router.ts";
 import type { ControlStore } from "../store/control-store.ts";
@@ -91,18 +89,11 @@ export interface CoreParts extends Omit<ShardParts, "feed" | "limiter" | "onStat
 }
 
 /** A server as a node of a cluster. */
-export interface ClusterMember extends AsyncDisposable {
+export interface ClusterMember extends Cluster, AsyncDisposable {
   readonly links: readonly ShardLink[];
   /** What is no task, on all nodes. */
   readonly control: ControlStore;
   readonly backupControl: BackupControl;
-  readonly status: ClusterStatus;
-  /** A task as this node knows it, without asking the leader. */
-  local(tenantId: TenantId, id: TaskId): LocalTask | undefined;
-  /** Has the leaders hand over, and resolves when other nodes lead. */
-  handOff(wanted: WantedHandOff): Promise<readonly HandedOff[]>;
-  /** Has all logs end; every node has everything then. */
-  end(): Promise<void>;
   /** The measurements of the shards that it leads. */
   scrape(): readonly { readonly shard: number; readonly text: string }[];
 }
@@ -134,6 +125,8 @@ export interface Core extends AsyncDisposable {
   readonly sessions: Sessions | undefined;
   /** Of the web console, at an identity server. */
   readonly login: IdentityLogin | undefined;
+  /** Of a node of a cluster. */
+  readonly cluster: Cluster | undefined;
 }
 
 export async function composeCore(parts: CoreParts): Promise<Core> {
@@ -214,6 +207,7 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
     authenticator,
     revocations,
     ...(config.console ? openConsole(parts, providers) : { sessions: undefined, login: undefined }),
+    cluster,
     [Symbol.asyncDispose]: async () => {
       dispatch.stopAccepting();
       providers[Symbol.dispose]();
@@ -438,6 +432,7 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
     authenticator: core.authenticator,
     sessions: core.sessions,
     login: core.login,
+    cluster: core.cluster,
     config,
     codec: new JsonCodec(timestamps),
     metrics,

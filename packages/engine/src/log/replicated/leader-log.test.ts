@@ -151,6 +151,23 @@ describe("the log of a leader", () => {
     assert.equal(await append(log, frameOf("two")), 1);
   });
 
+  test("stays full until a part of the log is free, not only for one more record", async () => {
+    const { log, clock, server } = setup();
+    for (let number = 0; number < 40; number += 1) await append(log, frameOf("x".repeat(1000)));
+    server.bytesMax = server.bytes + 500;
+    await assert.rejects(append(log, frameOf("x".repeat(1000))), { code: "disk_full" });
+    assert.equal(log.isFull, true);
+    server.trim(3);
+    for (let turn = 0; turn < 5; turn += 1) await clock.fire();
+    assert.equal(log.isFull, true, "there is room for a record, and soon there would not be");
+    assert.match(log.problem ?? "", /the log of this shard is full/);
+    server.trim(20);
+    for (let turn = 0; turn < 5; turn += 1) await clock.fire();
+    assert.equal(log.isFull, false);
+    assert.equal(log.problem, undefined);
+    assert.equal(await append(log, frameOf("y")), 41);
+  });
+
   test("does not call a record refused while an earlier copy of it may be kept", async () => {
     let isLost = true;
     const { log, server, clock } = setup(async (there) => {

@@ -47,6 +47,8 @@ const retryMinMs = 20;
 const retryMaxMs = 500;
 /** How long a log server may be behind one that has refused an append. */
 const shorterMs = 5000;
+/** A log that was full takes records again when this part of it is free, so that it is not full at once. */
+const freeShare = 1 / 16;
 /** A busy log gets a heartbeat after so many times that an idle one would. */
 const busyBeats = 4;
 
@@ -75,6 +77,7 @@ export class LeaderLog implements Log {
   #isClosed = false;
   #durableSlot = 0;
   #problem: string | undefined;
+  #isFull = false;
 
   constructor(parts: LeaderLogParts) {
     this.#parts = parts;
@@ -107,6 +110,11 @@ export class LeaderLog implements Log {
   /** Why nothing is written, while the log servers do not take it. */
   get problem(): string | undefined {
     return this.#problem;
+  }
+
+  /** Whether the log servers have taken no more, and not enough of it was trimmed since. */
+  get isFull(): boolean {
+    return this.#isFull;
   }
 
   /** Called whenever `isSure` may have become true. */
@@ -262,6 +270,7 @@ export class LeaderLog implements Log {
   }
 
   #full(why: string): FaultError {
+    this.#isFull = true;
     this.#problem =
       `the log of this shard is full: ${why}. Start the nodes that are down, so that the log can be trimmed, ` +
       "or raise max_bytes of its stream.";
@@ -324,7 +333,8 @@ export class LeaderLog implements Log {
       this.#kept.push({ place: this.#place, endBytes });
     }
     this.#leaseUntilMs = sentMs + this.#parts.leaseMs;
-    this.#problem = undefined;
+    // The last bytes of a full log still take heartbeats.
+    if (!this.#isFull) this.#problem = undefined;
     this.#parts.shared.poke();
     this.onSure();
   }
@@ -354,6 +364,18 @@ export class LeaderLog implements Log {
     this.#beatMs = clock.monotonicMs();
     const timeMs = clock.nowMs();
     await this.#put({ type: sharedRecordTypes.heartbeat, timeMs, opCount: 0, body: beat });
+    if (this.#isFull) await this.#lookForRoom();
+  }
+
+  async #lookForRoom(): Promise<void> {
+    try {
+      const { freeBytes, bytesMax } = await this.#parts.shared.room();
+      if (freeBytes < bytesMax * freeShare) return;
+      this.#isFull = false;
+      this.#problem = undefined;
+    } catch {
+      // Asked again with the next heartbeat.
+    }
   }
 
   #losing(why: Lost, fault: FaultError): void {

@@ -6,7 +6,13 @@
 import { FaultError } from "../../fault.ts";
 import { behind, closed } from "../log-fault.ts";
 import { decodeHeader } from "../record.ts";
-import { type Appending, type LogBounds, type SharedLog, sharedRecordTypes } from "./shared-log.ts";
+import {
+  type Appending,
+  type LogBounds,
+  type LogRoom,
+  type SharedLog,
+  sharedRecordTypes,
+} from "./shared-log.ts";
 
 /** Records that one `read` answers with. */
 const readMax = 64;
@@ -43,6 +49,11 @@ export class MemoryLogServer {
 
   get bounds(): LogBounds {
     return { first: this.#trimmed + 1, last: this.#trimmed + this.#records.length };
+  }
+
+  get room(): LogRoom {
+    const { bytesMax } = this;
+    return { freeBytes: Math.max(0, bytesMax - this.bytes), bytesMax };
   }
 
   get bytes(): number {
@@ -134,6 +145,10 @@ export class MemorySharedLog implements SharedLog {
 
   bounds(): Promise<LogBounds> {
     return this.#ask(() => this.#server.bounds);
+  }
+
+  room(): Promise<LogRoom> {
+    return this.#ask(() => this.#server.room);
   }
 
   trim(slot: number): Promise<void> {

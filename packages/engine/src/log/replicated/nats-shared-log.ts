@@ -8,35 +8,17 @@
  *
  * A stream is made by `create` only. Whoever opens one that is missing hears so.
  */
-import { type ConnectionOptions, checkServerIdentity } from "node:tls";
 import {
-  connect,
   headers,
   type Msg,
   type NatsConnection,
   NoRespondersError,
   type Subscription,
-  type TlsOptions,
 } from "@nats-io/transport-node";
 import { FaultError } from "../../fault.ts";
 import { behind } from "../log-fault.ts";
-import type { Appending, LogBounds, SharedLog } from "./shared-log.ts";
-
-export interface NatsServersOptions {
-  /** Such as `nats://10.0.0.1:4222`; a user and password may stand in front of the host. */
-  readonly urls: readonly string[];
-  /** Shown by the servers. */
-  readonly name: string;
-  /** Undefined for what the servers want, without a certificate of our own. */
-  readonly tls?: NatsTls | undefined;
-}
-
-/** Paths of PEM files. */
-export interface NatsTls {
-  readonly certFile: string;
-  readonly keyFile: string;
-  readonly caFile: string;
-}
+import { connectNats, type NatsServersOptions } from "./nats-connection.ts";
+import type { Appending, LogBounds, LogRoom, SharedLog } from "./shared-log.ts";
 
 export interface NewLog {
   readonly logId: number;
@@ -44,6 +26,21 @@ export interface NewLog {
   readonly firstSlot?: number | undefined;
   readonly replicas: number;
   readonly bytesMax: number;
+}
+
+export interface FoundLog {
+  readonly logId: number;
+  readonly bounds: LogBounds;
+  /** How many servers are to keep it. */
+  readonly replicas: number;
+  /** Those that do; empty for a server alone. */
+  readonly kept: readonly KeptBy[];
+}
+
+export interface KeptBy {
+  /** Its name. */
+  readonly server: string;
+  readonly isCurrent: boolean;
 }
 
 /** The name of the stream's setting that says which log it is. */
@@ -75,20 +72,7 @@ export class NatsServers implements AsyncDisposable {
   }
 
   static async connect(options: NatsServersOptions): Promise<NatsServers> {
-    const { user, pass } = credentialsOf(options.urls);
-    const connection = await connect({
-      servers: options.urls.map(withoutCredentials),
-      name: options.name,
-      ...(user === "" ? {} : { user, pass }),
-      ...(options.tls === undefined ? {} : { tls: tlsOptions(options.urls, options.tls) }),
-      waitOnFirstConnect: true,
-      maxReconnectAttempts: -1,
-      reconnectTimeWait: 100,
-      reconnectJitter: 50,
-      pingInterval: 1000,
-      maxPingOut: 2,
-    });
-    return new NatsServers(connection);
+    return new NatsServers(await connectNats(options));
   }
 
   /** The server that answers now. */
@@ -122,11 +106,49 @@ export class NatsServers implements AsyncDisposable {
     throw refused(name, "could not be made", answer.error);
   }
 
+  /** Where the records of a log are, and which log it is; undefined when there is no stream of this name. */
+  async look(name: string): Promise<FoundLog | undefined> {
+    const info = await this.#info(name);
+    if (info === undefined) return undefined;
+    const { config, cluster } = info;
+    const kept = cluster?.leader === undefined ? [] : [{ server: cluster.leader, isCurrent: true }];
+    for (const { name: server, current, offline } of cluster?.replicas ?? []) {
+      kept.push({ server, isCurrent: current === true && offline !== true });
+    }
+    const replicas = config?.num_replicas ?? 1;
+    return { logId: logIdOf(info), replicas, kept, bounds: boundsOf(info) };
+  }
+
+  /** Has another server keep the log in the place of this one. Throws when there is no other. */
+  async moveAway(name: string, server: string): Promise<void> {
+    const answer = await this.#manage(`STREAM.PEER.REMOVE.${name}`, { peer: server });
+    if (answer.error !== undefined) {
+      throw refused(name, `could not be moved away from ${server}`, answer.error);
+    }
+  }
+
+  /** Has so many servers keep the log. */
+  async setReplicas(name: string, replicas: number): Promise<void> {
+    const info = await this.#info(name);
+    const wanted = { ...info?.config, num_replicas: replicas };
+    const answer = await this.#manage(`STREAM.UPDATE.${name}`, wanted);
+    if (answer.error !== undefined) {
+      throw refused(name, `could not be kept by ${replicas} servers`, answer.error);
+    }
+  }
+
+  /** Removes a log that nobody is to read any more. */
+  async remove(name: string): Promise<void> {
+    const { error } = await this.#manage(`STREAM.DELETE.${name}`, {});
+    if (error === undefined || error.err_code === errorCodes.streamNotFound) return;
+    throw refused(name, "could not be removed", error);
+  }
+
   /** Undefined when there is no stream of this name. */
   async open(name: string): Promise<SharedLog | undefined> {
     const info = await this.#info(name);
     if (info === undefined) return undefined;
-    const logId = Number(info.config?.metadata?.[logIdKey]);
+    const logId = logIdOf(info);
     if (!(logId > 0)) {
       const why = `stream ${name} was not made by codeQ: its metadata has no ${logIdKey}`;
       throw new FaultError("format", `${why}. Choose another cluster name, or remove the stream.`);
@@ -134,7 +156,7 @@ export class NatsServers implements AsyncDisposable {
     const connection = this.#connection;
     const info$ = async (): Promise<StreamInfo | undefined> => {
       const found = await this.#info(name);
-      const foundId = Number(found?.config?.metadata?.[logIdKey]);
+      const foundId = logIdOf(found);
       if (found !== undefined && foundId !== logId) throw exchanged(name, { foundId, logId });
       return found;
     };
@@ -169,9 +191,23 @@ export class NatsServers implements AsyncDisposable {
 
 interface StreamInfo {
   readonly error?: ApiError;
-  readonly config?: { readonly metadata?: Readonly<Record<string, string>> };
+  readonly config?: {
+    readonly metadata?: Readonly<Record<string, string>>;
+    readonly num_replicas?: number;
+    readonly max_bytes?: number;
+  };
+  readonly cluster?: {
+    readonly leader?: string;
+    /** Without the leader. */
+    readonly replicas?: readonly {
+      readonly name: string;
+      readonly current?: boolean;
+      readonly offline?: boolean;
+    }[];
+  };
   readonly state?: {
     readonly messages: number;
+    readonly bytes: number;
     readonly first_seq: number;
     readonly last_seq: number;
   };
@@ -289,18 +325,26 @@ class NatsSharedLog implements SharedLog {
   }
 
   async bounds(): Promise<LogBounds> {
-    const found = await this.#parts.info();
-    if (found === undefined) throw gone(this.#parts.name);
-    const { state } = found;
-    if (state === undefined) throw silent(new Error("the stream tells nothing of its state"));
-    const last = state.last_seq;
-    return { first: state.messages === 0 ? last + 1 : state.first_seq, last };
+    return boundsOf(await this.#found());
+  }
+
+  async room(): Promise<LogRoom> {
+    const { config, state } = await this.#found();
+    const max = config?.max_bytes ?? -1;
+    const bytesMax = max < 0 ? Number.POSITIVE_INFINITY : max;
+    return { freeBytes: Math.max(0, bytesMax - (state?.bytes ?? 0)), bytesMax };
   }
 
   async trim(slot: number): Promise<void> {
     const { first, last } = await this.bounds();
     const keep = Math.min(slot, last);
     if (keep > first) await this.#parts.purge(keep);
+  }
+
+  async #found(): Promise<StreamInfo> {
+    const found = await this.#parts.info();
+    if (found === undefined) throw gone(this.#parts.name);
+    return found;
   }
 
   poke(text = ""): void {
@@ -313,6 +357,16 @@ class NatsSharedLog implements SharedLog {
   }
 }
 
+function logIdOf(info: StreamInfo | undefined): number {
+  return Number(info?.config?.metadata?.[logIdKey]);
+}
+
+function boundsOf({ state }: StreamInfo): LogBounds {
+  if (state === undefined) throw silent(new Error("the stream tells nothing of its state"));
+  const last = state.last_seq;
+  return { first: state.messages === 0 ? last + 1 : state.first_seq, last };
+}
+
 function outcomeOf({ seq, error }: PublishAnswer, slot: number): Appending {
   if (error === undefined) {
     if (seq === slot) return { kind: "kept" };
@@ -323,10 +377,17 @@ function outcomeOf({ seq, error }: PublishAnswer, slot: number): Appending {
     case errorCodes.wrongLastSequenceConstant:
       return { kind: "fenced" };
     case errorCodes.storeFailed:
-      return { kind: "full", why: error.description };
+      return isNoRoom(error)
+        ? { kind: "full", why: error.description }
+        : { kind: "unknown", why: error.description };
     default:
       return { kind: "unknown", why: error.description };
   }
+}
+
+/** The same code stands for everything that kept a record from being stored; most of it passes. */
+function isNoRoom({ description }: ApiError): boolean {
+  return description.startsWith("maximum bytes exceeded");
 }
 
 function isEnd(message: Msg): boolean {
@@ -338,33 +399,6 @@ function isEnd(message: Msg): boolean {
 
 const subjectOf = (name: string): string => `codeq.log.${name}`;
 const pokeOf = (name: string): string => `codeq.poke.${name}`;
-
-/**
- * The client does not tell TLS which address it has connected to, so a certificate has to name one of the
- * servers.
- */
-function tlsOptions(urls: readonly string[], files: NatsTls): TlsOptions {
-  const hosts = urls.map((url) => new URL(url).hostname.replace(/^\[(.*)\]$/, "$1"));
-  const identity: Pick<ConnectionOptions, "checkServerIdentity"> = {
-    checkServerIdentity: (_host, certificate) => {
-      const problems = hosts.map((host) => checkServerIdentity(host, certificate));
-      return problems.includes(undefined) ? undefined : problems[0];
-    },
-  };
-  return { ...files, ...identity };
-}
-
-function credentialsOf(urls: readonly string[]): { readonly user: string; readonly pass: string } {
-  const { username, password } = new URL(urls[0] ?? "nats://localhost");
-  return { user: decodeURIComponent(username), pass: decodeURIComponent(password) };
-}
-
-function withoutCredentials(text: string): string {
-  const url = new URL(text);
-  url.username = "";
-  url.password = "";
-  return url.href;
-}
 
 function silent(error: unknown, why: string = (error as Error).message): FaultError {
   const text = `the log servers do not answer: ${why}. Check that nats-server runs with JetStream`;
@@ -378,7 +412,7 @@ function silent(error: unknown, why: string = (error as Error).message): FaultEr
 function gone(name: string): FaultError {
   const text = `stream ${name} is gone: somebody removed it, or the log servers lost it`;
   const todo =
-    "Every node keeps its data; remove none of it. Restore the stream, or repair the cluster.";
+    "Every node keeps its data; remove none of it. Restore the stream, or run `codeq cluster repair`.";
   return new FaultError("storage_failed", `${text}. ${todo}`);
 }
 

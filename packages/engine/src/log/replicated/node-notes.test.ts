@@ -9,7 +9,7 @@ interface Setup {
   /** Lets another node say something. */
   readonly hear: (
     node: string,
-    about: { slot?: number; aheadMs?: number; instance?: number },
+    about: { slot?: number; isFull?: boolean; aheadMs?: number; instance?: number },
   ) => void;
   readonly pass: (ms: number) => void;
 }
@@ -21,8 +21,8 @@ function setup(): Setup {
   const notes = new NodeNotes({ self: "a", nodes, clock, instance: 7, keptMs: 35_000 });
   return {
     notes,
-    hear: (node, { slot = 0, aheadMs = 0, instance = 1 }) =>
-      notes.read(JSON.stringify({ node, slot, nowMs: nowMs + aheadMs, instance })),
+    hear: (node, { slot = 0, isFull = false, aheadMs = 0, instance = 1 }) =>
+      notes.read(JSON.stringify({ node, slot, isFull, nowMs: nowMs + aheadMs, instance })),
     pass: (ms) => {
       nowMs += ms;
     },
@@ -32,7 +32,7 @@ function setup(): Setup {
 test("what a majority has made durable is known from the notes", () => {
   const { notes, hear } = setup();
   assert.equal(notes.majoritySlot, 0);
-  notes.write(100);
+  notes.write(100, false);
   assert.equal(notes.majoritySlot, 0, "one of three is no majority");
   hear("b", { slot: 40 });
   assert.equal(notes.majoritySlot, 40);
@@ -66,10 +66,23 @@ test("clocks may differ by some seconds", () => {
 
 test("a second server with the same id is noticed, until it is gone", () => {
   const { notes, pass } = setup();
-  notes.read(notes.write(5));
+  notes.read(notes.write(5, false));
   assert.equal(notes.problem, undefined, "the log servers repeat what this node says");
   notes.read(JSON.stringify({ node: "a", slot: 3, nowMs: 0, instance: 8 }));
   assert.match(notes.problem ?? "", /another server runs with nodeId a, too.*id of its own/);
   pass(35_000);
   assert.equal(notes.problem, undefined);
+});
+
+test("the node with room is the one that is furthest, and has said so lately", () => {
+  const { notes, hear, pass } = setup();
+  assert.equal(notes.nodeWithRoom(0), undefined);
+  hear("b", { slot: 40 });
+  hear("c", { slot: 70 });
+  assert.equal(notes.nodeWithRoom(0), "c");
+  hear("c", { slot: 80, isFull: true });
+  assert.equal(notes.nodeWithRoom(0), "b");
+  assert.equal(notes.nodeWithRoom(1_000_000), undefined, "not since then");
+  pass(hourMs);
+  assert.equal(notes.nodeWithRoom(0), undefined);
 });

@@ -1,6 +1,6 @@
 /**
  * What the nodes of a shared log tell each other beside it, every few seconds: how far their stores are durable,
- * what their clocks say, and which process they are. A note may be lost; the next one says the same.
+ * whether their disks have room, what their clocks say, and which process they are. A note may be lost; the next one says the same.
  */
 import type { EngineClock } from "../../engine-options.ts";
 
@@ -20,6 +20,8 @@ interface Note {
   readonly node: string;
   /** Up to here its store is durable. */
   readonly slot: number;
+  /** Its disk has less room than it should. */
+  readonly isFull: boolean;
   readonly nowMs: number;
   readonly instance: number;
 }
@@ -30,6 +32,8 @@ const clockMsMax = 30_000;
 export class NodeNotes {
   readonly #parts: NodeNotesParts;
   readonly #slots: Map<string, number> = new Map();
+  /** When other nodes have last told that their disks have room. */
+  readonly #roomy: Map<string, number> = new Map();
   /** How far the clocks of other nodes are ahead of this one, and when that was heard. */
   readonly #clocks: Map<string, { readonly aheadMs: number; readonly heardMs: number }> = new Map();
   #twinMs = Number.NEGATIVE_INFINITY;
@@ -39,10 +43,10 @@ export class NodeNotes {
   }
 
   /** The note of this node, whose store is durable up to a slot. */
-  write(slot: number): string {
+  write(slot: number, isFull: boolean): string {
     const { self, clock, instance } = this.#parts;
     this.#slots.set(self, slot);
-    const note: Note = { node: self, slot, nowMs: clock.nowMs(), instance };
+    const note: Note = { node: self, slot, isFull, nowMs: clock.nowMs(), instance };
     return JSON.stringify(note);
   }
 
@@ -52,6 +56,8 @@ export class NodeNotes {
     const heardMs = clock.monotonicMs();
     if (note.node !== self) {
       this.#slots.set(note.node, note.slot);
+      if (note.isFull) this.#roomy.delete(note.node);
+      else this.#roomy.set(note.node, heardMs);
       this.#clocks.set(note.node, { aheadMs: note.nowMs - clock.nowMs(), heardMs });
     } else if (note.instance !== instance) this.#twinMs = heardMs;
   }
@@ -61,6 +67,15 @@ export class NodeNotes {
     const { nodes } = this.#parts;
     const told = nodes.map((node) => this.#slots.get(node) ?? 0).sort((a, b) => b - a);
     return told[Math.floor(nodes.length / 2)] ?? 0;
+  }
+
+  /** Another node whose disk has room, as it has told since then: the one that is furthest. */
+  nodeWithRoom(sinceMs: number): string | undefined {
+    const [first] = [...this.#roomy]
+      .filter(([, heardMs]) => heardMs > sinceMs && this.#isNew(heardMs))
+      .map(([node]) => ({ node, slot: this.#slots.get(node) ?? 0 }))
+      .sort((one, other) => other.slot - one.slot);
+    return first?.node;
   }
 
   /** Why this node should not lead: its clock is not that of the majority. */

@@ -12,7 +12,8 @@
  * - steppingDown: the engine is closed, and then the log followed from where the kv is.
  * - behind: the log was trimmed beyond what this node has, which needs a copy of another node; left by no one.
  * - ended: the log has its last record, and this node everything that was in it; left by no one.
- * - diverged: the log is not the one that was read; left by no one. The message says what to do.
+ * - diverged: the log is not the one that was read; left by no one. What was applied is on the disk then, and
+ *   the message says what to do.
  * - closed: left by no one.
  */
 import type { EngineClock } from "../../engine-options.ts";
@@ -84,6 +85,12 @@ export const replicaTiming: ReplicaTiming = {
   slotsKept: 1000,
 };
 
+/** What leads on a log. */
+export interface Leading extends AsyncDisposable {
+  /** Brings what was committed into the kv; may take for ever while the log does not answer. */
+  settle(): Promise<void>;
+}
+
 export interface ReplicaParts {
   readonly shared: SharedLog;
   readonly shard: number;
@@ -97,8 +104,10 @@ export interface ReplicaParts {
   readonly drawWriter: () => number;
   readonly follower: Follower;
   /** Opens what leads on this log; it is closed when this node leads no longer. */
-  readonly open: (log: LeaderLog) => Promise<AsyncDisposable>;
+  readonly open: (log: LeaderLog) => Promise<Leading>;
   readonly onChange: () => void;
+  /** Whether the disk of this node has less room than it should; asked with every checkpoint. */
+  readonly isFull: () => Promise<boolean>;
   readonly timing?: ReplicaTiming;
 }
 
@@ -106,6 +115,9 @@ export interface ReplicaParts {
 const chosenMs = 1000;
 /** After an engine that could not be opened, another node is given the time to try. */
 const afterFailureMs = 5000;
+/** How long a node that gives up a log waits for changes that the log may still take. */
+const abandonMs = 2000;
+const abandoned = "the log of this shard is being repaired";
 /** What another node has told counts for so many checkpoints. */
 const notesKept = 3.5;
 
@@ -125,10 +137,13 @@ export class Replica implements AsyncDisposable {
     | { readonly slot: number; readonly writer: number; readonly bytes: Buffer }
     | undefined;
   #isStopping = false;
+  /** The log is taken to be lost. */
+  #isAbandoned = false;
   #wake: () => void = () => {};
   #leaderLog: LeaderLog | undefined;
   readonly #notes: NodeNotes;
   #trimmedTo = 0;
+  #fullSinceMs: number | undefined;
   #cancelCheckpoint: () => void = () => {};
   #stopLeading: (() => void) | undefined;
   /** Who should lead next. */
@@ -198,6 +213,15 @@ export class Replica implements AsyncDisposable {
     await this.#parts.shared.close();
   }
 
+  /** Ends without the log, which may be lost, and brings everything that this node has onto its disk. */
+  async abandon(): Promise<void> {
+    this.#isAbandoned = true;
+    // It reads the log and would wait for answers.
+    if (this.#role === "opening") this.#leaderLog?.giveUp(abandoned);
+    await this[Symbol.asyncDispose]();
+    await this.#parts.follower.secure();
+  }
+
   async #run(): Promise<void> {
     while (!this.#isStopping) {
       try {
@@ -212,7 +236,7 @@ export class Replica implements AsyncDisposable {
         else await this.#pause(this.#timing.pollMs);
       } catch (error) {
         if (!(error instanceof FaultError)) throw error;
-        if (this.#isOver(error)) return;
+        if (await this.#isOver(error)) return;
         // A log that does not answer says nothing of its leader.
         this.#heardMs = this.#parts.clock.monotonicMs();
         this.#become("following");
@@ -227,8 +251,8 @@ export class Replica implements AsyncDisposable {
   }
 
   /** Whether this node cannot go on by itself; its role says why. */
-  #isOver({ code, message }: FaultError): boolean {
-    if (code === "corrupt" || code === "format") this.#diverge(message);
+  async #isOver({ code, message }: FaultError): Promise<boolean> {
+    if (code === "corrupt" || code === "format") await this.#diverge(message);
     else if (code === "behind") {
       this.#problem = message;
       this.#become("behind");
@@ -369,6 +393,7 @@ export class Replica implements AsyncDisposable {
       this.#become("leading");
       const why = await Promise.race([log.lost, stopped]);
       this.#become("steppingDown");
+      if (this.#isAbandoned) await this.#giveUp(log, led);
       await led[Symbol.asyncDispose]();
       if (why === "diverged")
         throw new FaultError("corrupt", "the log is not as this node wrote it");
@@ -388,6 +413,17 @@ export class Replica implements AsyncDisposable {
       this.#place = follower.startOver();
       this.#become("following");
     }
+  }
+
+  async #giveUp(log: LeaderLog, led: Leading): Promise<void> {
+    const settled = led.settle().catch(() => {
+      // What the kv does not have, another node may have.
+    });
+    const timeout = new Promise<void>((resolve) => {
+      void this.#parts.clock.after(abandonMs, resolve);
+    });
+    await Promise.race([settled, timeout]);
+    log.giveUp(abandoned);
   }
 
   /** Another node has written, or tells how far it is. */
@@ -415,11 +451,21 @@ export class Replica implements AsyncDisposable {
     const slot = Math.max(follower.durableSlot, this.#leaderLog?.durableSlot ?? 0);
     const isAway = ["diverged", "behind", "ended"].includes(this.#role);
     if (isAway || this.#isStopping) return;
-    shared.poke(this.#notes.write(slot));
+    const isFull = await this.#parts.isFull().catch(() => false);
+    shared.poke(this.#notes.write(slot, isFull));
     if (this.#role !== "leading") return;
+    this.#fullSinceMs = isFull ? (this.#fullSinceMs ?? this.#parts.clock.monotonicMs()) : undefined;
+    // What was told before may be no longer so: disks that fill up often do so together.
+    const roomy =
+      this.#fullSinceMs === undefined ? undefined : this.#notes.nodeWithRoom(this.#fullSinceMs);
+    if (roomy !== undefined) {
+      this.handOff(roomy);
+      return;
+    }
     // A majority has it; whoever has not gets a copy from one of them. The leader gets none, and reads the log again when
     // it has to undo what was refused.
-    const keepFrom = Math.min(this.#notes.majoritySlot, slot) - this.#timing.slotsKept;
+    const slotsKept = this.#leaderLog?.isFull === true ? 0 : this.#timing.slotsKept;
+    const keepFrom = Math.min(this.#notes.majoritySlot, slot) - slotsKept;
     if (keepFrom <= this.#trimmedTo) return;
     try {
       await shared.trim(keepFrom);
@@ -435,11 +481,14 @@ export class Replica implements AsyncDisposable {
     this.#become("ended");
   }
 
-  #diverge(why: string): void {
+  async #diverge(why: string): Promise<void> {
     this.#leader = undefined;
+    await this.#parts.follower.secure().catch(() => {
+      // The next one that asks for it hears why.
+    });
     this.#problem =
-      `${why}. This node stops to follow the log, and its data is as it was. ` +
-      "Check which node and which log servers have the newest data before anything is removed.";
+      `${why}. This node stops to follow the log, and keeps its data. ` +
+      "Run `codeq cluster repair`; it shows what every node has before it changes anything.";
     this.#become("diverged");
   }
 

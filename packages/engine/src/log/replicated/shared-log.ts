@@ -22,6 +22,8 @@ export interface SharedLog {
   read(slot: number): Promise<readonly Uint8Array[]>;
   /** The first slot that is kept and the last one that is taken; `last + 1` and `last` when empty. */
   bounds(): Promise<LogBounds>;
+  /** How much more it takes. */
+  room(): Promise<LogRoom>;
   /** Removes the records below this slot; the last record stays in any case. */
   trim(slot: number): Promise<void>;
   /** Tells the other nodes that there is something to read, or a short text. It may be lost. */
@@ -29,6 +31,12 @@ export interface SharedLog {
   /** Set by who listens; the text is empty when there is something to read. */
   onPoke: (text: string) => void;
   close(): Promise<void>;
+}
+
+export interface LogRoom {
+  readonly freeBytes: number;
+  /** Of all records together. */
+  readonly bytesMax: number;
 }
 
 export interface LogBounds {

@@ -251,6 +251,30 @@ export const EndClusterBody = object(
   { isClosed: true },
 );
 
+export const AddNodeBody = object(
+  {
+    node: about(requiredText, "The new node, as in clusterMembers: `id=host:port`.", {
+      minLength: 1,
+    }),
+  },
+  { isClosed: true },
+);
+
+export const RemoveNodeBody = object(
+  { node: about(requiredText, "The id of the node.", { minLength: 1 }) },
+  { isClosed: true },
+);
+
+export const RepairClusterBody = object(
+  {
+    shard: about(text, "The number of a shard, or `control`; default: all of them."),
+    without: about(texts, "Nodes that are permanently lost, with everything that they had."),
+    from: about(text, "The node whose data counts; default: the newest."),
+    confirm: about(flag, "Whether to repair; default: only say what would be done."),
+  },
+  { isClosed: true },
+);
+
 export const JobBody = object(
   {
     action: about(requiredText, "`replay`, `delete`, `cancel` or `move`."),

@@ -21,7 +21,7 @@ import type { Config } from "../../config/settings.ts";
 import type { MaybePromise } from "../../maybe-promise.ts";
 import type { Origin } from "../../operations/audit-event.ts";
 import type { Credentials, Dispatch } from "../../operations/dispatch.ts";
-import type { Admission, Answer } from "../../operations/operation.ts";
+import type { Admission, Answer, Cluster } from "../../operations/operation.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import type { Tracing } from "../../telemetry/tracing/tracing.ts";
@@ -46,6 +46,7 @@ import { createNodeServer, type HttpLimits } from "./node-server.ts";
 import { packageVersion } from "./package-file.ts";
 import { LocalAnswers, type TellAnswered } from "./plain-answers.ts";
 import { PlainConnections } from "./plain-connections.ts";
+import { type RedirectedRequest, redirectOf } from "./redirects.ts";
 import { RequestIds } from "./request-ids.ts";
 import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
 import { addSessionRoutes } from "./session-routes.ts";
@@ -78,6 +79,8 @@ export interface HttpOptions {
   readonly sessions: Sessions | undefined;
   /** Where people sign in to the console at an identity server. */
   readonly login: IdentityLogin | undefined;
+  /** Of a node of a cluster. */
+  readonly cluster: Pick<Cluster, "leaderUrl"> | undefined;
   readonly config: Config;
 }
 
@@ -249,6 +252,10 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   return app;
 }
 
+function redirected({ raw, headers, params }: FastifyRequest): RedirectedRequest {
+  return { url: raw.url ?? "", headers, params: params as Record<string, string> };
+}
+
 function tellOf({ metrics, logger, tracing }: HttpOptions): TellAnswered {
   return (answered, sent) => {
     const { route, method, status } = answered;
@@ -282,8 +289,9 @@ function addRoute(
   {
     calls,
     sessions,
+    cluster,
     bodyBytesMax,
-  }: Pick<HttpOptions, "sessions" | "bodyBytesMax"> & {
+  }: Pick<HttpOptions, "sessions" | "cluster" | "bodyBytesMax"> & {
     readonly calls: Calls;
   },
 ): void {
@@ -297,6 +305,8 @@ function addRoute(
       const decide = (answer: Answer<Identity>): void => {
         if (!answer.ok) return void send(reply, problem(answer));
         if (isCompressed(request)) return void send(reply, compressed);
+        const elsewhere = redirectOf(each, redirected(request), cluster);
+        if (elsewhere !== undefined) return void send(reply, elsewhere);
         request.identity = answer.value;
         request.held = app.connections.of(request.raw.socket);
         request.held?.hold();

@@ -38,10 +38,12 @@ const used: ReadonlySet<string> = new Set([
   ...["host", "content-length", "authorization", "x-role", "x-request-id"],
   ...["traceparent", "tracestate"],
 ]);
-/** Only Node's parser may see them. */
+/** Left to Node's parser. */
 const special: ReadonlySet<string> = new Set([
   ...["transfer-encoding", "connection", "proxy-connection", "upgrade", "http2-settings"],
   ...["expect", "content-encoding", "te", "trailer", "cookie"],
+  // Few ask for it, and only the other path knows the answer.
+  "codeq-redirect",
 ]);
 
 /** Undefined when it is anything else. */

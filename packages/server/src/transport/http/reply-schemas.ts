@@ -289,6 +289,10 @@ const replicaFields = {
   index: described(count, "How many records of changes it has applied."),
   silentMs: described(count, "How long nothing was heard of the leader."),
 };
+const newMembers = {
+  members: described(string, "What `clusterMembers` is to be on every node."),
+  outdated: described(listOf(string), "Nodes that have another list, or did not answer."),
+};
 const replicaMore = { leader: string, problem: described(string, "Why it does not follow.") };
 
 export const replySchemas = {
@@ -653,7 +657,7 @@ export const replySchemas = {
   Cluster: fields(
     {
       enabled: described(boolean, "False for a server alone."),
-      nodes: listOf(fields({ id: string, address: string })),
+      nodes: listOf(fields({ id: string, address: string }, { url: string })),
       shards: listOf(fields({ shard: count, ...replicaFields }, replicaMore)),
     },
     {
@@ -671,6 +675,59 @@ export const replySchemas = {
       ),
     },
   ),
+  NotLeader: fields({ error: { const: "not leader" }, leader: described(string, "Its base URL.") }),
+  AddedNode: fields({
+    state: described(
+      { enum: ["absent", "copying", "added"] },
+      "`absent` until the node answers, `copying` until it follows every log.",
+    ),
+    logs: listOf(
+      fields({
+        shard: described(string, "Its number, or `control`."),
+        role: described(string, "What the new node does."),
+        behind: described(count, "How many records it has not read yet, about."),
+      }),
+    ),
+    ...newMembers,
+  }),
+  RemovedNode: fields({
+    state: described(
+      { enum: ["moving", "stop", "removed"] },
+      "`moving` while other log servers copy its logs; `stop`: stop the node now.",
+    ),
+    moving: described(listOf(string), "The shards whose logs are being moved, or `control`."),
+    ...newMembers,
+  }),
+  RepairedCluster: fields({
+    logs: listOf(
+      fields(
+        {
+          shard: described(string, "Its number, or `control`."),
+          action: described(
+            { enum: ["none", "copy", "renew", "refused"] },
+            "`copy`: nodes put their data aside and copy that of another; `renew`: a new log continues the data of " +
+              "one node.",
+          ),
+          done: described(boolean, "False when it was not confirmed, or is not needed."),
+          copies: listOf(
+            fields(
+              { node: string, following: boolean, damaged: boolean },
+              {
+                logId: described(count, "Which log its data is from."),
+                epoch: count,
+                slot: count,
+              },
+            ),
+          ),
+        },
+        {
+          from: described(string, "The node whose data is continued."),
+          nodes: described(listOf(string), "The nodes that copy."),
+          why: described(string, "Why it cannot be repaired."),
+        },
+      ),
+    ),
+  }),
   EndedCluster: fields({ ended: described(boolean, "False for a server alone.") }),
   HandedOff: fields({
     shards: listOf(
@@ -685,15 +742,18 @@ export const replySchemas = {
     { enabled: boolean, numGroups: count },
     {
       groups: listOf(
-        fields({
-          shardIdx: count,
-          isLeader: boolean,
-          selfId: string,
-          selfAddr: string,
-          leaderId: string,
-          leaderAddr: string,
-          hasLeader: boolean,
-        }),
+        fields(
+          {
+            shardIdx: count,
+            isLeader: boolean,
+            selfId: string,
+            selfAddr: string,
+            leaderId: string,
+            leaderAddr: string,
+            hasLeader: boolean,
+          },
+          { leaderHTTPAddr: string },
+        ),
       ),
     },
   ),

@@ -21,6 +21,7 @@ import {
 } from "./bodies.ts";
 import type { BodyOf } from "./json-body.ts";
 import { numberField, textField } from "./query.ts";
+import { redirected } from "./redirects.ts";
 import { type HttpRequest, json, route } from "./route.ts";
 
 const base = "/v1/codeq/tasks";
@@ -32,10 +33,12 @@ export const taskRoutes = [
   route({
     method: "POST",
     path: base,
+    redirects: true,
     operation: operations.createTask,
     name: "createTask",
     summary: "Create a task",
     replies: {
+      ...redirected,
       202: {
         about: "The task, or the one that was created before with the same idempotency key.",
         schema: "Task",
@@ -85,11 +88,13 @@ export const taskRoutes = [
   route({
     method: "POST",
     path: `${base}/claim`,
+    redirects: true,
     operation: operations.claimTasks,
     name: "claimTask",
     summary: "Claim the next task",
     about: "An empty object claims a task of any command that the token allows.",
     replies: {
+      ...redirected,
       200: { about: "The task, leased to the caller.", schema: "Task" },
       204: { about: "No task is ready." },
     },
@@ -145,11 +150,15 @@ export const taskRoutes = [
   route({
     method: "POST",
     path: `${base}/:id/heartbeat`,
+    redirects: true,
     operation: operations.extendLease,
     name: "extendLease",
     summary: "Extend the lease of a task",
     params,
-    replies: { 200: { about: "The lease is extended.", schema: "Extended" } },
+    replies: {
+      ...redirected,
+      200: { about: "The lease is extended.", schema: "Extended" },
+    },
     refusals: ["invalid_argument", ...ofOwners],
     body: HeartbeatBody,
     input: ({ params, body }) => {
@@ -186,11 +195,15 @@ export const taskRoutes = [
   route({
     method: "POST",
     path: `${base}/:id/abandon`,
+    redirects: true,
     operation: operations.abandonTask,
     name: "abandonTask",
     summary: "Abandon a task",
     params,
-    replies: { 200: { about: "Where the task is now.", schema: "Abandoned" } },
+    replies: {
+      ...redirected,
+      200: { about: "Where the task is now.", schema: "Abandoned" },
+    },
     refusals: ofOwners,
     body: AbandonBody,
     bodyOptional: true,
@@ -206,11 +219,15 @@ export const taskRoutes = [
   route({
     method: "POST",
     path: `${base}/:id/nack`,
+    redirects: true,
     operation: operations.nackTask,
     name: "nackTask",
     summary: "Report a failed attempt",
     params,
-    replies: { 200: { about: "Where the task is now.", schema: "Nacked" } },
+    replies: {
+      ...redirected,
+      200: { about: "Where the task is now.", schema: "Nacked" },
+    },
     refusals: ["invalid_argument", ...ofOwners],
     body: NackBody,
     input: ({ params, body }) => {
@@ -224,11 +241,13 @@ export const taskRoutes = [
   route({
     method: "POST",
     path: `${base}/:id/result`,
+    redirects: true,
     operation: operations.submitResult,
     name: "submitResult",
     summary: "Submit the result of a task",
     params,
     replies: {
+      ...redirected,
       200: {
         about: "The result as it is stored.",
         schema: "SubmittedResult",

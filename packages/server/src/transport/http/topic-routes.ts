@@ -7,6 +7,7 @@ import type { BodyOf } from "./json-body.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { pageIn } from "./page-query.ts";
 import { pageFields, textField } from "./query.ts";
+import { redirected } from "./redirects.ts";
 import { type HttpRequest, json, route } from "./route.ts";
 
 const base = "/v1/codeq/admin/topics";
@@ -20,6 +21,7 @@ export const topicRoutes = [
   route({
     method: "PUT",
     path: `${base}/:topicName`,
+    redirects: true,
     operation: operations.putTopic,
     name: "putTopic",
     summary: "Create a topic or change its policy",
@@ -30,6 +32,7 @@ export const topicRoutes = [
     bodyBytesMax: limits.topicBodyBytesMax,
     refusals: ["invalid_topic", "too_many_topics"],
     replies: {
+      ...redirected,
       200: { about: "The topic was there.", schema: "Topic" },
       201: { about: "The topic is new.", schema: "Topic" },
     },
@@ -77,6 +80,7 @@ export const topicRoutes = [
   route({
     method: "DELETE",
     path: `${base}/:topicName`,
+    redirects: true,
     operation: operations.deleteTopic,
     name: "deleteTopic",
     summary: "Delete a topic",
@@ -84,7 +88,10 @@ export const topicRoutes = [
     params,
     query: { deletionPolicy: textField("Has to be `Delete`.") },
     refusals: ["invalid_topic"],
-    replies: { 204: { about: "There is no such topic, or none any more." } },
+    replies: {
+      ...redirected,
+      204: { about: "There is no such topic, or none any more." },
+    },
     input: (request) => {
       const deletionPolicy = String(request.query["deletionPolicy"] ?? "");
       return { ok: true, value: { name: nameIn(request), deletionPolicy } };

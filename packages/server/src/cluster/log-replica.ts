@@ -1,0 +1,121 @@
+/**
+ * What a node has of one log: a kv that follows the log and, while this node leads, what leads on it. Shards and
+ * the control log differ in what that is, and in what is said to it.
+ */
+import {
+  type DecodedOp,
+  type Follower,
+  type Kv,
+  type LeaderLog,
+  type LeaderName,
+  type Leading,
+  Replica,
+  type ReplicaStatus,
+  type ReplicaTiming,
+  type SharedLog,
+  SnapshotReader,
+} from "@codeq/engine";
+import type { Clock } from "../clock.ts";
+import { Store } from "../store/store.ts";
+import type { Caller, Hosting } from "./replicated-shard.ts";
+
+export interface LogReplicaParts {
+  readonly shared: SharedLog;
+  readonly kv: Kv;
+  readonly self: LeaderName;
+  /** The ids of all nodes. */
+  readonly nodes: readonly string[];
+  readonly rank: number;
+  readonly clock: Clock;
+  readonly drawWriter: () => number;
+  readonly defer: (run: () => void) => void;
+  /** The role, or who leads, has changed. */
+  readonly onChange: () => void;
+  /** Whether the disk of this node has less room than it should. */
+  readonly isFull: () => Promise<boolean>;
+  readonly timing?: ReplicaTiming | undefined;
+}
+
+/** Which log it is, and how its records are applied. */
+export interface FollowedLog {
+  /** As its records name it. */
+  readonly shard: number;
+  readonly kind: { readonly shards: number; readonly shard?: number | undefined };
+  readonly flushBytes: number;
+  /** Whether `applied` hears of every record. */
+  readonly tells: boolean;
+}
+
+export abstract class LogReplica implements AsyncDisposable {
+  readonly follower: Follower;
+  readonly #kv: Kv;
+  readonly #logId: number;
+  readonly #replica: Replica;
+
+  constructor(parts: LogReplicaParts, log: FollowedLog) {
+    const { shared, kv, self, nodes, rank, clock, drawWriter, defer, timing } = parts;
+    const { kind, flushBytes } = log;
+    this.#kv = kv;
+    this.#logId = shared.logId;
+    const onApplied = (ops: Iterable<DecodedOp>, index: number): void => this.applied(ops, index);
+    const hearing = log.tells ? { onApplied } : {};
+    const identity = shared.logId;
+    this.follower = Store.follow({ kv, identity, flushBytes, defer, ...kind, ...hearing });
+    this.#replica = new Replica({
+      shared,
+      shard: log.shard,
+      self,
+      nodes,
+      rank,
+      clock,
+      drawWriter,
+      follower: this.follower,
+      open: (leaderLog) => this.open(leaderLog),
+      onChange: () => parts.onChange(),
+      isFull: () => parts.isFull(),
+      ...(timing === undefined ? {} : { timing }),
+    });
+  }
+
+  /** Opens what leads on this log. */
+  abstract open(log: LeaderLog): Promise<Leading>;
+  /** A node begins to talk to the leader. Undefined when this node does not lead. */
+  abstract call(caller: Caller): Hosting | undefined;
+  /** Its measurements, while this node leads. */
+  abstract scrape(): string | undefined;
+  /** A record of another node was applied. */
+  abstract applied(ops: Iterable<DecodedOp>, index: number): void;
+
+  get status(): ReplicaStatus {
+    return this.#replica.status;
+  }
+
+  /** Which log it follows. */
+  get logId(): number {
+    return this.#logId;
+  }
+
+  /** Begins to read everything that this node has. Throws when that is nothing. */
+  snapshot(): SnapshotReader {
+    return new SnapshotReader(this.#kv);
+  }
+
+  /** See the replica. */
+  end(): boolean {
+    return this.#replica.end();
+  }
+
+  handOff(to: string | undefined): boolean {
+    return this.#replica.handOff(to);
+  }
+
+  async abandon(): Promise<void> {
+    await this.#replica.abandon();
+    await this.#kv.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#replica[Symbol.asyncDispose]();
+    await this.#kv.close();
+  }
+}

@@ -1,0 +1,244 @@
+/**
+ * Adds a node to a cluster and takes one out, step by step: whoever asks again sees how far it is, and every step can
+ * be repeated. Which nodes there are, is a setting of each node (`clusterMembers`); the answers say which nodes still
+ * have another list.
+ */
+import type { LeaderName } from "@codeq/engine";
+import type { FoundLog } from "@codeq/engine/nats";
+import type { LogServer } from "@codeq/engine/nats-system";
+import type { HandedOff, WantedHandOff } from "./cluster-node.ts";
+import type { LogStatus, ReplicaReport } from "./node-log.ts";
+import { nameOf } from "./replicated-shard.ts";
+
+/** What a node says of itself. */
+export interface NodeReport {
+  readonly id: string;
+  readonly members: readonly LeaderName[];
+  readonly logs: readonly ReplicaReport[];
+}
+
+/** The servers that keep the logs. */
+export interface LogServers {
+  look(shard: number): Promise<FoundLog | undefined>;
+  /** Undefined when somebody else runs them. */
+  servers(): Promise<readonly LogServer[] | undefined>;
+  moveAway(shard: number, server: string): Promise<void>;
+  setReplicas(shard: number, replicas: number): Promise<void>;
+  removeServer(server: string): Promise<void>;
+}
+
+/** The cluster, as the node sees it that was asked. */
+export interface MembershipParts {
+  readonly self: LeaderName;
+  readonly nodes: readonly LeaderName[];
+  /** The numbers of all logs. */
+  readonly logs: readonly number[];
+  readonly logServers: LogServers;
+  readonly statusOf: (shard: number) => LogStatus;
+  /** Undefined when the node does not answer. */
+  readonly report: (node: LeaderName) => Promise<NodeReport | undefined>;
+  readonly handOff: (wanted: WantedHandOff) => Promise<readonly HandedOff[]>;
+}
+
+export interface LogProgress {
+  readonly shard: number;
+  readonly role: LogStatus["role"];
+  /** How many records the node has not read yet, about. */
+  readonly behind: number;
+}
+
+export interface AddedNode {
+  /** `absent`: it does not answer; `copying`: it does not follow every log yet; `added`. */
+  readonly state: "absent" | "copying" | "added";
+  readonly logs: readonly LogProgress[];
+  /** What `clusterMembers` is to be on all nodes. */
+  readonly members: readonly LeaderName[];
+  /** Nodes that have another list, or did not answer. */
+  readonly outdated: readonly string[];
+}
+
+export interface RemovedNode {
+  /** `moving`: other log servers copy its logs; `stop`: it can be stopped now; `removed`. */
+  readonly state: "moving" | "stop" | "removed";
+  /** The logs that are being moved. */
+  readonly moving: readonly number[];
+  readonly members: readonly LeaderName[];
+  readonly outdated: readonly string[];
+}
+
+/** Why it cannot be done. */
+export interface NotChanged {
+  readonly code: "invalid_argument" | "too_few_nodes";
+  readonly why: string;
+}
+
+/** A log is kept by so many servers at most. */
+export const replicasMax = 3;
+const wholeRoles: ReadonlySet<LogStatus["role"]> = new Set([
+  "following",
+  "candidate",
+  "opening",
+  "leading",
+  "steppingDown",
+]);
+
+/** Whether a node has everything of a log, but for what it is about to read. */
+export function isWhole({ role }: Pick<ReplicaReport, "role">): boolean {
+  return wholeRoles.has(role);
+}
+
+export async function addNode(
+  parts: MembershipParts,
+  node: LeaderName,
+): Promise<AddedNode | NotChanged> {
+  const clash = parts.nodes.find(({ id, address }) => id === node.id || address === node.address);
+  if (clash !== undefined && (clash.id !== node.id || clash.address !== node.address)) {
+    return invalid(`${clash.id}=${clash.address} is a node of this cluster already`);
+  }
+  const members = clash === undefined ? [...parts.nodes, node] : parts.nodes;
+  const report = await parts.report(node);
+  if (report === undefined) return { state: "absent", logs: [], members, outdated: [] };
+  if (report.id !== node.id) {
+    return invalid(`the node at ${node.address} has nodeId ${report.id}, not ${node.id}`);
+  }
+  const logs = report.logs.map((log) => progressOf(parts, log));
+  const hasServer = await isServerOf(parts, node.id);
+  if (!hasServer || !report.logs.every(isWhole)) {
+    return { state: "copying", logs, members, outdated: [] };
+  }
+  await spreadLogs(parts);
+  return { state: "added", logs, members, outdated: await outdatedOf(parts, members) };
+}
+
+export async function removeNode(
+  parts: MembershipParts,
+  id: string,
+): Promise<RemovedNode | NotChanged> {
+  const servers = await parts.logServers.servers();
+  const node = parts.nodes.find((each) => each.id === id);
+  const server = servers?.find(({ name }) => name === id);
+  if (node === undefined && server === undefined) {
+    const ids = parts.nodes.map((each) => each.id).join(", ");
+    return invalid(`there is no node ${id}; the nodes are ${ids}`);
+  }
+  if (id === parts.self.id) {
+    return invalid(`node ${id} cannot remove itself; ask another node`);
+  }
+  const refused = (await tooFewCopies(parts, id)) ?? (await tooFewServers(parts, id, servers));
+  if (refused !== undefined) return refused;
+  const report = node === undefined ? undefined : await parts.report(node);
+  if (report !== undefined) await handOver(parts, id);
+  const moving = servers === undefined ? [] : await moveLogs(parts, id, server);
+  const members = parts.nodes.filter((each) => each.id !== id);
+  if (moving.length > 0) return { state: "moving", moving, members, outdated: [] };
+  const isUp = report !== undefined || server?.isOnline === true;
+  if (isUp) return { state: "stop", moving, members, outdated: [] };
+  return { state: "removed", moving, members, outdated: await outdatedOf(parts, members) };
+}
+
+function invalid(why: string): NotChanged {
+  return { code: "invalid_argument", why };
+}
+
+function progressOf({ statusOf }: MembershipParts, report: ReplicaReport): LogProgress {
+  const { shard, role, stored } = report;
+  return { shard, role, behind: Math.max(0, statusOf(shard).slot - (stored?.slot ?? 0)) };
+}
+
+async function isServerOf({ logServers }: MembershipParts, id: string): Promise<boolean> {
+  const servers = await logServers.servers();
+  return servers?.some(({ name, isOnline }) => name === id && isOnline) ?? true;
+}
+
+/** Logs that were made when there were fewer servers get more of them. */
+async function spreadLogs({ logServers, logs }: MembershipParts): Promise<void> {
+  const servers = (await logServers.servers())?.filter(({ isOnline }) => isOnline) ?? [];
+  const wanted = Math.min(servers.length, replicasMax);
+  for (const shard of logs) {
+    const found = await logServers.look(shard);
+    if (found !== undefined && found.replicas < wanted) await logServers.setReplicas(shard, wanted);
+  }
+}
+
+async function outdatedOf(
+  { report }: MembershipParts,
+  members: readonly LeaderName[],
+): Promise<readonly string[]> {
+  const listed = textOf(members);
+  const reports = await Promise.all(members.map(report));
+  return members
+    .filter((_, at) => textOf(reports[at]?.members ?? []) !== listed)
+    .map(({ id }) => id);
+}
+
+function textOf(members: readonly LeaderName[]): string {
+  const list = members.map(({ id, address }) => `${id}=${address}`);
+  return list.sort().join(",");
+}
+
+/** The copy of a node that goes must not be the only whole one. */
+async function tooFewCopies(
+  { nodes, logs, report }: MembershipParts,
+  id: string,
+): Promise<NotChanged | undefined> {
+  const others = nodes.filter((each) => each.id !== id);
+  const reports = await Promise.all(others.map(report));
+  const missing = logs.find((shard) => {
+    const copies = reports.flatMap((each) => each?.logs.filter((log) => log.shard === shard) ?? []);
+    return !copies.some(isWhole);
+  });
+  if (missing === undefined) return undefined;
+  const why =
+    `no other node has a whole copy of ${nameOf(missing)}. Start the other nodes, and wait until ` +
+    "`codeq cluster status` shows that they follow";
+  return { code: "too_few_nodes", why };
+}
+
+async function tooFewServers(
+  { logServers, logs }: MembershipParts,
+  id: string,
+  servers: readonly LogServer[] | undefined,
+): Promise<NotChanged | undefined> {
+  if (servers === undefined) return undefined;
+  const left = servers.filter(({ name, isOnline }) => name !== id && isOnline).length;
+  for (const shard of logs) {
+    const replicas = (await logServers.look(shard))?.replicas ?? 0;
+    if (left >= replicas) continue;
+    const why =
+      `without ${id} there are ${left} log servers, and ${nameOf(shard)} is kept by ${replicas}, so one more ` +
+      "failure would stop the cluster. Add another node first (codeq cluster add)";
+    return { code: "too_few_nodes", why };
+  }
+  return undefined;
+}
+
+async function handOver(
+  { self, logs, statusOf, handOff }: MembershipParts,
+  id: string,
+): Promise<void> {
+  const led = logs.filter((shard) => statusOf(shard).leader?.id === id);
+  for (const shard of led) {
+    const to = isWhole(statusOf(shard)) ? self.id : undefined;
+    await handOff({ shard, to });
+  }
+}
+
+/** Has other servers keep the logs of a server; returns those that are not there yet. */
+async function moveLogs(
+  { logServers, logs }: MembershipParts,
+  id: string,
+  server: LogServer | undefined,
+): Promise<readonly number[]> {
+  // Whatever a server that is down kept is moved when it is removed.
+  if (server?.isOnline === false) await logServers.removeServer(id);
+  const moving: number[] = [];
+  for (const shard of logs) {
+    const found = await logServers.look(shard);
+    if (found === undefined) continue;
+    const isKept = found.kept.some((each) => each.server === id);
+    if (isKept && server?.isOnline === true) await logServers.moveAway(shard, id);
+    const current = found.kept.filter((each) => each.server !== id && each.isCurrent);
+    if (isKept || current.length < found.replicas) moving.push(shard);
+  }
+  return moving;
+}

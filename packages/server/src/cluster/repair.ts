@@ -1,0 +1,164 @@
+/**
+ * Repairs logs of a cluster whose log servers lost records, and the data of nodes that cannot follow their log.
+ * Without confirmation it only says what it found and would do. Nodes put the data that they give up aside.
+ */
+import { FaultError, type LeaderName } from "@codeq/engine";
+import type { FoundLog } from "@codeq/engine/nats";
+import { isWhole, type NodeReport } from "./membership.ts";
+import type { StoredPlace } from "./node-log.ts";
+import { type FoundCopy, newest, planRepair, type RepairPlan } from "./repair-plan.ts";
+
+export interface RepairParts {
+  readonly nodes: readonly LeaderName[];
+  readonly look: (shard: number) => Promise<FoundLog | undefined>;
+  /** Makes an empty log in the place of what there is. */
+  readonly renewLog: (shard: number, log: NewLog) => Promise<void>;
+  readonly drawLogId: () => number;
+  /** Undefined when the node does not answer. */
+  readonly report: (node: LeaderName) => Promise<NodeReport | undefined>;
+  /** Has a node do something; throws when it does not. */
+  readonly order: (node: LeaderName, order: RepairOrder) => Promise<unknown>;
+  readonly pause: () => Promise<void>;
+}
+
+export interface NewLog {
+  readonly logId: number;
+  readonly firstSlot: number;
+}
+
+/** What a node does for a repair. */
+export type RepairOrder =
+  /** Gives up the log and says where its data is. */
+  | { readonly kind: "halt"; readonly shard: number }
+  /** Its data goes on with another log. */
+  | { readonly kind: "moveToLog"; readonly shard: number; readonly logId: number }
+  | { readonly kind: "resume"; readonly shard: number }
+  /** Puts its data aside and copies that of another node, which follows this log. */
+  | { readonly kind: "replace"; readonly shard: number; readonly logId: number };
+
+export interface WantedRepair {
+  /** Of these logs. */
+  readonly shards: readonly number[];
+  /** Nodes that are permanently lost. */
+  readonly without: readonly string[];
+  /** The node whose data counts; undefined for the newest. */
+  readonly from: string | undefined;
+  readonly isConfirmed: boolean;
+}
+
+export interface RepairedLog {
+  readonly shard: number;
+  readonly plan: RepairPlan;
+  readonly copies: readonly FoundCopy[];
+  readonly isDone: boolean;
+}
+
+const followsWithin = 600;
+
+export async function repair(
+  parts: RepairParts,
+  wanted: WantedRepair,
+): Promise<readonly RepairedLog[]> {
+  const reports = await Promise.all(parts.nodes.map(parts.report));
+  const repaired: RepairedLog[] = [];
+  for (const shard of wanted.shards) {
+    const copies = reports.flatMap((report) => (report === undefined ? [] : copyOf(report, shard)));
+    const absent = parts.nodes
+      .filter(({ id }, at) => reports[at] === undefined && !wanted.without.includes(id))
+      .map(({ id }) => id);
+    const plan = await planOf(parts, shard, { copies, absent, from: wanted.from });
+    const isDone = wanted.isConfirmed && (plan.action === "copy" || plan.action === "renew");
+    if (isDone) await carryOut(parts, shard, plan);
+    repaired.push({ shard, plan, copies, isDone });
+  }
+  return repaired;
+}
+
+function copyOf({ id, logs }: NodeReport, shard: number): FoundCopy[] {
+  return logs
+    .filter((log) => log.shard === shard)
+    .map((log) => ({
+      node: id,
+      isFollowing: isWhole(log),
+      hasDiverged: log.role === "diverged",
+      stored: log.stored,
+      isDamaged: log.isDamaged,
+    }));
+}
+
+/** The log is looked at after the nodes, so that none of them can have read more than it has. */
+async function planOf(
+  { look }: RepairParts,
+  shard: number,
+  found: Omit<Parameters<typeof planRepair>[0], "log">,
+): Promise<RepairPlan> {
+  try {
+    const log = await look(shard);
+    const there = log === undefined ? undefined : { logId: log.logId, ...log.bounds };
+    return planRepair({ ...found, log: there });
+  } catch (error) {
+    if (!(error instanceof FaultError)) throw error;
+    return { action: "refused", why: error.message };
+  }
+}
+
+async function carryOut(parts: RepairParts, shard: number, plan: RepairPlan): Promise<void> {
+  if (plan.action === "copy") await replaceAll(parts, shard, plan);
+  if (plan.action === "renew") await renew(parts, shard, plan);
+}
+
+async function replaceAll(
+  { nodes, order }: RepairParts,
+  shard: number,
+  { nodes: ids, logId }: { readonly nodes: readonly string[]; readonly logId: number },
+): Promise<void> {
+  const wrong = nodes.filter(({ id }) => ids.includes(id));
+  await Promise.all(wrong.map((node) => order(node, { kind: "replace", shard, logId })));
+}
+
+async function renew(
+  parts: RepairParts,
+  shard: number,
+  plan: { readonly from: string; readonly nodes: readonly string[] },
+): Promise<void> {
+  const { order } = parts;
+  const nodes = parts.nodes.filter(({ id }) => id === plan.from || plan.nodes.includes(id));
+  try {
+    const halted = await Promise.all(
+      nodes.map(async (node) => {
+        const stored = (await order(node, { kind: "halt", shard })) as StoredPlace | null;
+        return { node, stored: stored ?? undefined };
+      }),
+    );
+    // What nodes had in memory is on their disks only now.
+    const from = nodes.find(({ id }) => id === plan.from) as LeaderName;
+    const own = halted.find(({ node }) => node === from);
+    const isLike = halted.filter(({ stored }) => stored?.logId === own?.stored?.logId);
+    const best = newest(isLike) ?? own;
+    if (best?.stored === undefined) throw new FaultError("corrupt", "no node has data of this log");
+    const logId = parts.drawLogId();
+    await order(best.node, { kind: "moveToLog", shard, logId });
+    await parts.renewLog(shard, { logId, firstSlot: best.stored.slot + 1 });
+    await order(best.node, { kind: "resume", shard });
+    await untilFollowed(parts, shard, best.node, logId);
+    const ids = nodes.filter((node) => node !== best.node).map(({ id }) => id);
+    await replaceAll(parts, shard, { nodes: ids, logId });
+  } catch (error) {
+    await Promise.allSettled(nodes.map((node) => order(node, { kind: "resume", shard })));
+    throw error;
+  }
+}
+
+async function untilFollowed(
+  { report, pause }: RepairParts,
+  shard: number,
+  node: LeaderName,
+  logId: number,
+): Promise<void> {
+  for (let turns = 0; turns < followsWithin; turns += 1) {
+    const log = (await report(node))?.logs.find((each) => each.shard === shard);
+    if (log !== undefined && isWhole(log) && log.stored?.logId === logId) return;
+    await pause();
+  }
+  throw new FaultError("storage_failed", `node ${node.id} does not follow the new log`);
+}
