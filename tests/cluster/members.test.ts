@@ -74,6 +74,20 @@ async function create(client: ApiClient, count: number): Promise<void> {
   }
 }
 
+/** Log servers that choose a leader do not say what they have. */
+async function untilPlanned(
+  cluster: ThreeNodes,
+  expected: Readonly<Record<string, string>>,
+): Promise<void> {
+  for (;;) {
+    const call = { method: "POST", path: "/admin/cluster/repair", body: {} };
+    const { logs } = JSON.parse((await ask(cluster, "a", call)).text) as {
+      logs: { shard: string; action: string }[];
+    };
+    if (logs.every(({ shard, action }) => expected[shard] === action)) return;
+  }
+}
+
 test("a machine is replaced by another one, and a log that was lost is made again", {
   skip,
 }, async () => {
@@ -124,6 +138,7 @@ test("a machine is replaced by another one, and a log that was lost is made agai
 
   // The log is lost, and the data is not.
   await cluster.loseLog(0);
+  await untilPlanned(cluster, { control: "none", 0: "renew" });
   const shown = await new Command(urlOf("d"), "repair").output(9);
   assert.match(shown, /shard 0: the log lost records; a new log continues the data of/);
   assert.match(shown, /the control log: nothing to repair/);
@@ -140,6 +155,7 @@ test("a machine is replaced by another one, and a log that was lost is made agai
   await kv.close();
   await cluster.startNode("d", three);
   await cluster.servers.get("d")?.anyLine((line) => line.includes("comes from log 4711"));
+  await untilPlanned(cluster, { control: "none", 0: "copy" });
   const foreign = await new Command(urlOf("a"), "repair").output(9);
   assert.match(foreign, /shard 0: d put their data aside/);
   await new Command(urlOf("a"), "repair", "--yes").output();

@@ -60,16 +60,22 @@ export async function repair(
   wanted: WantedRepair,
 ): Promise<readonly RepairedLog[]> {
   const reports = await Promise.all(parts.nodes.map(parts.report));
+  const absent = parts.nodes
+    .filter(({ id }, at) => reports[at] === undefined && !wanted.without.includes(id))
+    .map(({ id }) => id);
+  const planned = await Promise.all(
+    wanted.shards.map(async (shard) => {
+      const copies = reports.flatMap((report) => (report ? copyOf(report, shard) : []));
+      const plan = await planOf(parts, shard, { copies, absent, from: wanted.from });
+      return { shard, copies, plan };
+    }),
+  );
   const repaired: RepairedLog[] = [];
-  for (const shard of wanted.shards) {
-    const copies = reports.flatMap((report) => (report === undefined ? [] : copyOf(report, shard)));
-    const absent = parts.nodes
-      .filter(({ id }, at) => reports[at] === undefined && !wanted.without.includes(id))
-      .map(({ id }) => id);
-    const plan = await planOf(parts, shard, { copies, absent, from: wanted.from });
-    const isDone = wanted.isConfirmed && (plan.action === "copy" || plan.action === "renew");
-    if (isDone) await carryOut(parts, shard, plan);
-    repaired.push({ shard, plan, copies, isDone });
+  for (const each of planned) {
+    const { action } = each.plan;
+    const isDone = wanted.isConfirmed && (action === "copy" || action === "renew");
+    if (isDone) await carryOut(parts, each.shard, each.plan);
+    repaired.push({ ...each, isDone });
   }
   return repaired;
 }
@@ -93,7 +99,8 @@ async function planOf(
   found: Omit<Parameters<typeof planRepair>[0], "log">,
 ): Promise<RepairPlan> {
   try {
-    const log = await look(shard);
+    // Servers that choose a leader do not answer for some seconds.
+    const log = await look(shard).catch(() => look(shard));
     const there = log === undefined ? undefined : { logId: log.logId, ...log.bounds };
     return planRepair({ ...found, log: there });
   } catch (error) {
