@@ -302,6 +302,11 @@ export class Engine implements AsyncDisposable {
     }
   }
 
+  /** Makes everything that is committed survive a power loss; with `fsync` it does already. */
+  sync(): Promise<void> {
+    return this.#options.log.sync();
+  }
+
   /** Makes the kv hold everything that is committed, so that the log is not needed to read it. */
   async settle(): Promise<void> {
     await this.flushNow();

@@ -81,7 +81,11 @@ export const editsAreKept: MakeChecker = ({ world, report }) => {
         for (const { id, kind } of events) {
           const said = last.get(id);
           if (said === undefined) continue;
-          if (kind === "edit" && !mayHaveLost(said.answeredMs)) report(`an edit of ${id} is lost`);
+          // What was asked for after it may be what is lost.
+          const isClear = lastAskedMs.get(id) === said.invokedMs;
+          if (kind === "edit" && isClear && !mayHaveLost(said.answeredMs)) {
+            report(`an edit of ${id} is lost`);
+          }
           last.delete(id);
         }
       }

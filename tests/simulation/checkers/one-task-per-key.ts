@@ -35,6 +35,8 @@ export const oneTaskPerKey: MakeChecker = ({ world, report }) => {
       if (verb === "editTask") edited.add(input.id);
     },
     event: ({ kind, id, before, after }) => {
+      // By a job that moves tasks.
+      if (kind === "edit") edited.add(id);
       if (kind === "remove" && before !== undefined) byKey.delete(nameOf(before));
       if (kind !== "create" || after === undefined || after.idempotencyKey === "") return;
       const other = byKey.get(nameOf(after));

@@ -405,6 +405,7 @@ export class Broker implements Queue {
     if (!outcome.ok) return outcome;
     await this.#applied([changeOf(task, outcome.value, "attached")]);
     const replaced = attachedTo(task).find(({ name }) => name === artifact.name) ?? null;
+    if (replaced !== null) await this.store.sync();
     return { ok: true, replaced };
   }
 
@@ -689,6 +690,7 @@ export class Broker implements Queue {
       changes.push(changeOf(task, undefined, "deleted"));
     }
     await this.#applied(changes);
+    await this.store.sync();
     await removeFiles();
   }
 

@@ -242,6 +242,11 @@ export class Store implements AsyncDisposable {
     return this.#engine.flushNow();
   }
 
+  /** Before what cannot come back is thrown away because of something that is committed. */
+  sync(): Promise<void> {
+    return this.#engine.sync();
+  }
+
   /** See the engine: everything, or the log behind a record. */
   backup(store: string, after: BackupPosition | undefined): ReturnType<Engine["backup"]> {
     return this.#engine.backup(store, after);
