@@ -1,5 +1,6 @@
 /** What every queue promises, whatever stands behind it. */
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { test } from "node:test";
 import type { NewTask, Task, TaskId, TenantId, WorkerId } from "@codeq/queue";
 import type { Enqueued, OwnedTask, Waiter } from "../src/broker/verbs.ts";
@@ -321,10 +322,11 @@ export function testQueue(name: string, open: OpenQueue): void {
     await clock.advance(minuteMs);
     assert.equal(await world.done(inVain), "waited");
     const gone = new AbortController();
-    const left = wait(gone.signal);
+    const left = [wait(gone.signal), wait(gone.signal), wait(gone.signal)];
     await world.quiet();
+    assert.equal(getEventListeners(gone.signal, "abort").length, 1);
     gone.abort();
-    assert.equal(await world.done(left), "waited");
+    assert.deepEqual(await world.done(Promise.all(left)), ["waited", "waited", "waited"]);
     assert.equal(await world.done(wait(gone.signal)), "waited");
     await world.done(claim(queue));
     const waiting = wait();

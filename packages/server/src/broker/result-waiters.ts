@@ -3,11 +3,13 @@
  * time is up.
  */
 import type { TaskId } from "@codeq/queue";
+import { AbortGroups } from "../abort-groups.ts";
 import type { Clock } from "../clock.ts";
 
 export class ResultWaiters {
   readonly #clock: Clock;
   readonly #byTask: Map<TaskId, Set<() => void>> = new Map();
+  readonly #aborts: AbortGroups = new AbortGroups();
   #size = 0;
 
   constructor(clock: Clock) {
@@ -26,15 +28,15 @@ export class ResultWaiters {
         if (this.#byTask.get(id)?.delete(finish)) this.#size -= 1;
         if (this.#byTask.get(id)?.size === 0) this.#byTask.delete(id);
         cancelTimer();
-        signal?.removeEventListener("abort", finish);
+        stopListening?.();
         resolve();
       };
       const waiting = this.#byTask.get(id) ?? new Set();
       this.#byTask.set(id, waiting.add(finish));
       this.#size += 1;
       const cancelTimer = this.#clock.after(options.waitMs, finish);
-      signal?.addEventListener("abort", finish, { once: true });
-      if (signal?.aborted) finish();
+      let stopListening: (() => void) | undefined;
+      if (signal !== undefined) stopListening = this.#aborts.add(signal, finish);
     });
   }
 

@@ -18,6 +18,7 @@ import {
   type TenantId,
   type WorkerId,
 } from "@codeq/queue";
+import { AbortGroups } from "../abort-groups.ts";
 import type { References } from "../artifacts/artifacts.ts";
 import { askingWorkers } from "../broker/asking-workers.ts";
 import type { Claim } from "../broker/claim.ts";
@@ -120,6 +121,7 @@ export class Router implements Queue, AsyncDisposable {
   readonly #claims: RoutedClaims;
   readonly #defer: RouterParts["defer"];
   readonly #waits: Set<AbortController> = new Set();
+  readonly #aborts: AbortGroups = new AbortGroups();
   readonly #opened: PromiseWithResolvers<void>[];
   #turn = 0;
   #turnTasks = 0;
@@ -340,14 +342,13 @@ export class Router implements Queue, AsyncDisposable {
     if (this.#waits.size >= limits.waitersMax) return "crowded";
     const ending = new AbortController();
     const end = (): void => ending.abort();
-    signal?.addEventListener("abort", end, { once: true });
-    if (signal?.aborted) end();
+    const stopListening = signal === undefined ? undefined : this.#aborts.add(signal, end);
     this.#waits.add(ending);
     try {
       return await this.#of(id).ask("awaitResult", [tenantId, id, waitMs], ending.signal);
     } finally {
       this.#waits.delete(ending);
-      signal?.removeEventListener("abort", end);
+      stopListening?.();
     }
   }
 

@@ -2,7 +2,6 @@
  * The producer stream: tasks arrive, and each is acknowledged when it is durable. A producer can also wait
  * for any number of results on the stream, without a connection for each.
  */
-import { setMaxListeners } from "node:events";
 import { producer } from "@codeq/protocol/wire";
 import type { TaskId } from "@codeq/queue";
 import type { Identity } from "../../access/identity.ts";
@@ -118,7 +117,6 @@ class ProducerConversation implements Conversation<Event> {
     this.#parts = parts;
     this.#session = session;
     this.#call = { identity, signal: undefined, from: session.from };
-    setMaxListeners(0, this.#awaitUntil.signal);
   }
 
   take(event: Event, bytes: number): MaybePromise<void> {
