@@ -113,7 +113,7 @@ test("who waits for a result goes on waiting when the submit was refused", async
   const { world, broker } = await setup();
   const task = await enqueue(broker);
   await claim(broker);
-  const waiting = broker.results.wait(task.id, { waitMs: 60_000, signal: undefined });
+  const waiting = broker.results.wait(task, { waitMs: 60_000, signal: undefined });
   world.disk.capacityBytes = 0;
   submit(broker, owned(task), completed(large));
   assert.equal(await standing(waiting), "pending");

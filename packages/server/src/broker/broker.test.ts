@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { limits } from "@codeq/protocol";
 import type { TaskId, WorkerId } from "@codeq/queue";
 import { sealed, textOf } from "../../../engine/test/sealed.ts";
 import { settle } from "../../../simulated/src/index.ts";
@@ -226,9 +227,9 @@ test("who waits for a result is woken by it, by nothing else, and after it is du
   const { world, broker } = await setup();
   const [task, other] = [await enqueue(broker), await enqueue(broker)];
   await claim(broker, { count: 2 });
-  const waiting = broker.results.wait(task.id, { waitMs: 1000, signal: undefined });
-  const another = broker.results.wait(task.id, { waitMs: 1000, signal: undefined });
-  const aborted = broker.results.wait(task.id, { waitMs: 1000, signal: AbortSignal.abort() });
+  const waiting = broker.results.wait(task, { waitMs: 1000, signal: undefined });
+  const another = broker.results.wait(task, { waitMs: 1000, signal: undefined });
+  const aborted = broker.results.wait(task, { waitMs: 1000, signal: AbortSignal.abort() });
   await aborted;
   submit(broker, owned(other), success);
   assert.equal(await standing(waiting), "pending");
@@ -245,18 +246,36 @@ test("who waits for a result is woken by it, by nothing else, and after it is du
 test("a wait for a result ends when its time is up, at a shutdown, and with the burial of the task", async () => {
   const { world, broker } = await setup();
   const task = await enqueue(broker, { maxAttempts: 1 });
-  const timed = broker.results.wait(task.id, { waitMs: 500, signal: undefined });
+  const timed = broker.results.wait(task, { waitMs: 500, signal: undefined });
   await world.clock.advance(500);
   await timed;
-  const buried = broker.results.wait(task.id, { waitMs: 500, signal: undefined });
+  const buried = broker.results.wait(task, { waitMs: 500, signal: undefined });
   await claim(broker);
   nack(broker, owned(task), { delaySeconds: 0, reason: "broken" });
   await buried;
   assert.equal((await broker.result(acme, task.id))?.error, "broken");
-  const stopped = broker.results.wait(task.id, { waitMs: 500, signal: undefined });
+  const stopped = broker.results.wait(task, { waitMs: 500, signal: undefined });
   broker.stopWaiting();
   await stopped;
   assert.equal(broker.results.size, 0);
+});
+
+test("one tenant has at most half of the waits for results, and is told when it wants more", async () => {
+  const { broker } = await setup();
+  const [mine, theirs] = [await enqueue(broker), await enqueue(broker, { tenantId: umbrella })];
+  const wait = { waitMs: 1000, signal: undefined };
+  for (let waits = 0; waits < limits.waitersMax / 2; waits += 1)
+    void broker.results.wait(mine, wait);
+  const refused = broker.awaitResult(acme, mine.id, wait);
+  assert.equal(await standing(refused), "done");
+  assert.equal(await refused, "crowded");
+  const other = broker.awaitResult(umbrella, theirs.id, wait);
+  assert.equal(await standing(other), "pending");
+  await claim(broker);
+  submit(broker, owned(mine), success);
+  assert.equal(await broker.awaitResult(acme, mine.id, wait), "waited", "its result is there");
+  broker.stopWaiting();
+  assert.equal(await other, "waited");
 });
 
 test("a deleted task leaves nothing behind, whatever it went through", async () => {

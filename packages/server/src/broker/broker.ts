@@ -387,11 +387,10 @@ export class Broker implements Queue {
     id: TaskId,
     wait: ResultWait,
   ): Promise<"waited" | "crowded"> {
-    if (this.results.size >= limits.waitersMax) return "crowded";
-    const task = this.reads.find({ tenantId, id });
-    if (task !== undefined && this.store.result(task) === undefined) {
-      await this.results.wait(id, wait);
-    }
+    const place = this.reads.find({ tenantId, id })?.place.in;
+    if (place === undefined || place === "done" || place === "dead") return "waited";
+    if (this.results.areCrowded(tenantId)) return "crowded";
+    await this.results.wait({ tenantId, id }, wait);
     return "waited";
   }
 

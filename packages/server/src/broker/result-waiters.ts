@@ -2,30 +2,38 @@
  * Readers that wait for the result of a task; they are answered when the result is durable, or when their
  * time is up.
  */
-import type { TaskId } from "@codeq/queue";
+import { limits } from "@codeq/protocol";
+import type { TaskId, TenantId } from "@codeq/queue";
 import { AbortGroups } from "../abort-groups.ts";
 import type { Clock } from "../clock.ts";
+import { TenantShares } from "../tenant-shares.ts";
+import type { ResultWait } from "./queue.ts";
+import type { TaskOf } from "./task-actions.ts";
 
 export class ResultWaiters {
   readonly #clock: Clock;
   readonly #byTask: Map<TaskId, Set<() => void>> = new Map();
   readonly #aborts: AbortGroups = new AbortGroups();
-  #size = 0;
+  readonly #shares: TenantShares = new TenantShares(limits.waitersMax);
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
   get size(): number {
-    return this.#size;
+    return this.#shares.held;
+  }
+
+  /** Whether so many wait that no other of the tenant may. */
+  areCrowded(tenantId: TenantId): boolean {
+    return !this.#shares.hasRoomFor(tenantId);
   }
 
   /** Resolves when the result is there, the time is up or the reader goes away. */
-  wait(id: TaskId, options: { waitMs: number; signal: AbortSignal | undefined }): Promise<void> {
+  wait({ tenantId, id }: TaskOf, { waitMs, signal }: ResultWait): Promise<void> {
     return new Promise((resolve) => {
-      const { signal } = options;
       const finish = (): void => {
-        if (this.#byTask.get(id)?.delete(finish)) this.#size -= 1;
+        if (this.#byTask.get(id)?.delete(finish)) this.#shares.add(tenantId, -1);
         if (this.#byTask.get(id)?.size === 0) this.#byTask.delete(id);
         cancelTimer();
         stopListening?.();
@@ -33,8 +41,8 @@ export class ResultWaiters {
       };
       const waiting = this.#byTask.get(id) ?? new Set();
       this.#byTask.set(id, waiting.add(finish));
-      this.#size += 1;
-      const cancelTimer = this.#clock.after(options.waitMs, finish);
+      this.#shares.add(tenantId, 1);
+      const cancelTimer = this.#clock.after(waitMs, finish);
       let stopListening: (() => void) | undefined;
       if (signal !== undefined) stopListening = this.#aborts.add(signal, finish);
     });
@@ -46,7 +54,7 @@ export class ResultWaiters {
 
   /** The result of this task is durable. */
   wake(id: TaskId): void {
-    if (this.#size === 0) return;
+    if (this.size === 0) return;
     for (const finish of [...(this.#byTask.get(id) ?? [])]) finish();
   }
 }

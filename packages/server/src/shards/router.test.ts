@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { FaultError } from "@codeq/engine";
+import { limits } from "@codeq/protocol";
 import type { TaskId, TenantId } from "@codeq/queue";
 import { settle } from "@codeq/simulated";
 import {
@@ -464,4 +465,19 @@ test("tenants do not see each other's hints", async () => {
   await settle(20);
   assert.deepEqual(await claimIds(queue, { commands: undefined }), []);
   assert.equal((await claimIds(queue, { tenantId: "umbrella" as TenantId })).length, 1);
+});
+
+test("one tenant has at most half of the waits for results", async () => {
+  const ways = new HeldWays();
+  await using world = await ShardedWorld.open(1, ways.make);
+  const { queue } = world;
+  const { id } = await enqueue(queue);
+  ways.isHeld = true;
+  const wait = { waitMs: minuteMs, signal: undefined };
+  const limit = limits.waitersMax / 2;
+  for (let waits = 0; waits < limit; waits += 1) void queue.awaitResult(acme, id, wait);
+  assert.equal(await now(queue.awaitResult(acme, id, wait)), "crowded");
+  assert.equal(await now(queue.awaitResult(umbrella, id, wait)), "pending");
+  ways.lose(0);
+  ways.release();
 });

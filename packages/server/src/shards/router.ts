@@ -18,7 +18,7 @@ import {
   type TenantId,
   type WorkerId,
 } from "@codeq/queue";
-import { AbortGroups } from "../abort-groups.ts";
+import { AbortGroups, endOfWait } from "../abort-groups.ts";
 import type { References } from "../artifacts/artifacts.ts";
 import { askingWorkers } from "../broker/asking-workers.ts";
 import type { Claim } from "../broker/claim.ts";
@@ -80,6 +80,7 @@ import type { Topic, TopicPolicy } from "../store/topic-record.ts";
 import type { Triage } from "../store/triage-record.ts";
 import type { WantedBackup, WrittenBackup } from "../store/write-backup.ts";
 import type { Feed } from "../telemetry/feed.ts";
+import { TenantShares } from "../tenant-shares.ts";
 import type { ShardLink } from "./link.ts";
 import {
   type EnqueueWaiter,
@@ -121,6 +122,7 @@ export class Router implements Queue, AsyncDisposable {
   readonly #claims: RoutedClaims;
   readonly #defer: RouterParts["defer"];
   readonly #waits: Set<AbortController> = new Set();
+  readonly #waitShares: TenantShares = new TenantShares(limits.waitersMax);
   readonly #aborts: AbortGroups = new AbortGroups();
   readonly #opened: PromiseWithResolvers<void>[];
   #turn = 0;
@@ -339,15 +341,17 @@ export class Router implements Queue, AsyncDisposable {
     id: TaskId,
     { waitMs, signal }: ResultWait,
   ): Promise<"waited" | "crowded"> {
-    if (this.#waits.size >= limits.waitersMax) return "crowded";
+    if (!this.#waitShares.hasRoomFor(tenantId)) return "crowded";
     const ending = new AbortController();
-    const end = (): void => ending.abort();
+    const end = (): void => ending.abort(endOfWait);
     const stopListening = signal === undefined ? undefined : this.#aborts.add(signal, end);
     this.#waits.add(ending);
+    this.#waitShares.add(tenantId, 1);
     try {
       return await this.#of(id).ask("awaitResult", [tenantId, id, waitMs], ending.signal);
     } finally {
       this.#waits.delete(ending);
+      this.#waitShares.add(tenantId, -1);
       stopListening?.();
     }
   }
@@ -598,7 +602,7 @@ export class Router implements Queue, AsyncDisposable {
 
   stopWaiting(): void {
     this.#claims.stopWaiting();
-    for (const wait of this.#waits) wait.abort();
+    for (const wait of this.#waits) wait.abort(endOfWait);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -5,6 +5,7 @@
  */
 import { FaultError } from "@codeq/engine";
 import type { Artifact, Returned, TaskId, TenantId } from "@codeq/queue";
+import { endOfWait } from "../abort-groups.ts";
 import type { Broker } from "../broker/broker.ts";
 import { Claim } from "../broker/claim.ts";
 import type { WantedGroups } from "../broker/failure-groups.ts";
@@ -162,7 +163,7 @@ export class ShardHost {
   /** Nobody hears what it says any more. */
   close(): void {
     this.#listen(false);
-    for (const wait of this.#waits.values()) wait.abort();
+    for (const wait of this.#waits.values()) wait.abort(endOfWait);
   }
 
   /** The storage begins or ceases to accept writes. */
@@ -261,7 +262,7 @@ export class ShardHost {
         return;
       }
       case call.cancel:
-        this.#waits.get(from.number())?.abort();
+        this.#waits.get(from.number())?.abort(endOfWait);
         return;
       case call.listen:
         this.#listen(from.flag());

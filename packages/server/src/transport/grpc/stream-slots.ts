@@ -3,32 +3,24 @@
  * that it cannot lock out the others.
  */
 import type { TenantId } from "@codeq/queue";
+import { TenantShares } from "../../tenant-shares.ts";
 
 export class StreamSlots {
+  readonly ofTenants: TenantShares;
   readonly #max: number;
-  readonly #ofTenants: Map<TenantId, number> = new Map();
   #taken = 0;
 
   constructor(max: number) {
     this.#max = max;
+    this.ofTenants = new TenantShares(max);
   }
 
   get isFull(): boolean {
     return this.#taken >= this.#max;
   }
 
-  isFullFor(tenantId: TenantId): boolean {
-    return (this.#ofTenants.get(tenantId) ?? 0) >= Math.ceil(this.#max / 2);
-  }
-
   add(change: 1 | -1): void {
     this.#taken += change;
-  }
-
-  addFor(tenantId: TenantId, change: 1 | -1): void {
-    const taken = (this.#ofTenants.get(tenantId) ?? 0) + change;
-    if (taken === 0) this.#ofTenants.delete(tenantId);
-    else this.#ofTenants.set(tenantId, taken);
   }
 }
 
@@ -52,14 +44,14 @@ export class StreamSlot {
 
   /** False when the tenant has all that it may have. */
   takeFor(tenantId: TenantId): boolean {
-    if (this.#slots.isFullFor(tenantId)) return false;
+    if (!this.#slots.ofTenants.hasRoomFor(tenantId)) return false;
     this.#tenantId = tenantId;
-    this.#slots.addFor(tenantId, 1);
+    this.#slots.ofTenants.add(tenantId, 1);
     return true;
   }
 
   giveBack(): void {
     if (this.#isTaken) this.#slots.add(-1);
-    if (this.#tenantId !== undefined) this.#slots.addFor(this.#tenantId, -1);
+    if (this.#tenantId !== undefined) this.#slots.ofTenants.add(this.#tenantId, -1);
   }
 }
