@@ -4,7 +4,7 @@ import test from "node:test";
 import { settle } from "@codeq/simulated";
 import { until } from "../contract/setup.ts";
 import { producerStream, type Reply, workerStream } from "./messages.ts";
-import { setup } from "./setup.ts";
+import { type Server, setup } from "./setup.ts";
 
 const kibibyte = 1024;
 
@@ -194,4 +194,74 @@ test("P5: acknowledgements that are large together come in several messages, in 
     tasks.map(({ seq }) => String(seq)),
   );
   await producer.expectSilence();
+});
+
+/** Counts the results that are read. */
+function countReads(server: Server): { count: number } {
+  const { queue } = server.api.core;
+  const reads = { count: 0 };
+  const outcome = queue.outcome.bind(queue);
+  queue.outcome = (...of) => {
+    reads.count += 1;
+    return outcome(...of);
+  };
+  return reads;
+}
+
+const largeResult = { text: "x".repeat(900 * kibibyte) };
+
+async function completeLarge(server: Server, id: string): Promise<void> {
+  const body = { status: "COMPLETED", result: largeResult };
+  assert.equal((await server.api.post(`/tasks/${id}/result`, body, "worker-acme")).status, 200);
+}
+
+/** A producer that reads nothing, and waits for the results of these tasks. */
+function deafProducer(server: Server, taskIds: readonly string[]): void {
+  const { encode, path } = producerStream;
+  const call = server.raw("producer").call(path);
+  call.send(encode({ hello: { token: "producer-acme" } }));
+  for (const taskId of taskIds) call.send(encode({ awaitResult: { taskId, waitSeconds: 60 } }));
+}
+
+const cutOff = 'codeq_streams_closed_total{kind="producer",reason="slow_reader"}';
+
+test("results are read when their producer takes them, and one that reads gets them all", async (t) => {
+  const server = await setup(t);
+  const ids: string[] = [];
+  // Together they are more than a stream may have unsent.
+  while (ids.length < 20) {
+    const id = await server.api.leased({ command: "render" });
+    await completeLarge(server, id);
+    ids.push(id);
+  }
+  const reads = countReads(server);
+  deafProducer(server, ids);
+  await until(() => reads.count > 0);
+  await settle(quietTurns);
+  assert.ok(reads.count <= 6, `${reads.count} were read for a producer that takes none`);
+  const call = await server.producer();
+  call.send(...ids.map((taskId) => ({ awaitResult: { taskId, waitSeconds: 5 } })));
+  const replies = await call.take(ids.length);
+  assert.deepEqual(new Set(replies.map(({ taskResult }) => taskResult.taskId)), new Set(ids));
+  for (const { taskResult } of replies) {
+    assert.equal(taskResult.ok, true);
+    assert.equal(taskResult.resultJson.length, JSON.stringify(largeResult).length);
+  }
+  assert.equal(await server.api.metric(cutOff), 0);
+});
+
+test("awaits of one task share one read, whether their producer takes the result or not", async (t) => {
+  const server = await setup(t);
+  const id = await server.api.leased({ command: "render" });
+  const awaits = Array.from({ length: 30 }, () => id);
+  const call = await server.producer();
+  call.send(...awaits.map((taskId) => ({ awaitResult: { taskId, waitSeconds: 60 } })));
+  deafProducer(server, awaits);
+  await server.api.untilWaiting(2 * awaits.length, "results");
+  const reads = countReads(server);
+  await completeLarge(server, id);
+  for (const { taskResult } of await call.take(awaits.length)) assert.equal(taskResult.ok, true);
+  await settle(quietTurns);
+  assert.equal(reads.count, 2, "one for each stream");
+  assert.equal(await server.api.metric(cutOff), 0);
 });

@@ -118,6 +118,7 @@ import type {
   OwnedTask,
   Refused,
   Submitted,
+  TaskOutcome,
   TaskRefusal,
   Waiter,
 } from "./verbs.ts";
@@ -377,8 +378,12 @@ export class Broker implements Queue {
     return tasks.map((task) => (task === undefined ? "gone" : placeOf(task)));
   }
 
-  result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
-    return this.reads.result(tenantId, id);
+  outcome(tenantId: TenantId, id: TaskId): Promise<TaskOutcome | undefined> {
+    return this.reads.outcome(tenantId, id);
+  }
+
+  async result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
+    return (await this.outcome(tenantId, id))?.result;
   }
 
   /** Nothing comes between the look and the wait: what ended before it wakes nobody. */

@@ -35,7 +35,15 @@ import type { Flow } from "./flow.ts";
 import type { QueueWebhooks } from "./queue-webhooks.ts";
 import type { Acted, TaskAction, TaskOf } from "./task-actions.ts";
 import type { TaskFilter, TaskPlace } from "./task-filter.ts";
-import type { ClaimedTask, Enqueued, OwnedTask, Submitted, TaskRefusal, Waiter } from "./verbs.ts";
+import type {
+  ClaimedTask,
+  Enqueued,
+  OwnedTask,
+  Submitted,
+  TaskOutcome,
+  TaskRefusal,
+  Waiter,
+} from "./verbs.ts";
 
 export interface Queue {
   /** Whether it takes changes; of several shards the best, since the others refuse only what is theirs. */
@@ -64,6 +72,8 @@ export interface Queue {
   get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined>;
   /** Where tasks are, without reading their payloads; "gone" also for those that cannot be read. */
   placesOf(tenantId: TenantId, ids: readonly TaskId[]): Promise<readonly FoundPlace[]>;
+  /** Undefined when the task is unknown or somebody else's. */
+  outcome(tenantId: TenantId, id: TaskId): Promise<TaskOutcome | undefined>;
   /** Undefined while there is none. */
   result(tenantId: TenantId, id: TaskId): Promise<Result | undefined>;
   /** Resolves when the task may have a result, the time is up or the reader goes away. */

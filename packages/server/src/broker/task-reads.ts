@@ -2,10 +2,10 @@
  * Reads of tasks for callers: only tasks of their tenant, once their state is durable, with lease ends as
  * extended by heartbeats.
  */
-import type { Result, Task, TaskId, TenantId } from "@codeq/queue";
+import type { Task, TaskId, TenantId } from "@codeq/queue";
 import type { Store } from "../store/store.ts";
 import type { Leases } from "./leases.ts";
-import type { ClaimedTask } from "./verbs.ts";
+import type { ClaimedTask, TaskOutcome } from "./verbs.ts";
 
 export class TaskReads {
   readonly #store: Store;
@@ -38,10 +38,10 @@ export class TaskReads {
     });
   }
 
-  async result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
+  async outcome(tenantId: TenantId, id: TaskId): Promise<TaskOutcome | undefined> {
     return await this.#whenSettled(id, () => {
       const task = this.#findWhole(tenantId, id);
-      return task === undefined ? undefined : this.#store.result(task);
+      return task === undefined ? undefined : { task, result: this.#store.result(task) };
     });
   }
 

@@ -47,6 +47,12 @@ export interface ClaimedTask {
   readonly payload: string;
 }
 
+/** A task without its payload, and its result once it has ended. */
+export interface TaskOutcome {
+  readonly task: Task;
+  readonly result: Result | undefined;
+}
+
 /** The result that is kept, of this submission or of the one that it repeats. */
 export interface Submitted {
   readonly task: Task;

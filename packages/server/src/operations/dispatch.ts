@@ -110,12 +110,10 @@ export class Dispatch {
     caller: Caller,
     input: Input,
   ): MaybePromise<Answer<Output>> {
-    const { clock, events } = this.#server;
     this.noteUse(caller.identity);
-    const startedMs = clock.monotonicMs();
+    const startedMs = this.#server.clock.monotonicMs();
     return whenKnown(this.#attempt(operation, caller, input), (answer) => {
-      const outcome = answer.ok ? "ok" : answer.code === "internal" ? "failed" : "refused";
-      events.operated(operation.name, outcome, (clock.monotonicMs() - startedMs) / 1000);
+      this.noteAnswer(operation, answer, startedMs);
       const recorded = auditCall(this.#server, { operation, call: caller, input }, answer);
       return recorded === undefined ? answer : recorded.then(() => answer);
     });
@@ -133,6 +131,13 @@ export class Dispatch {
   /** Remembers when the caller's API key was last used, if it has one. */
   noteUse({ apiKeyId }: Identity): void {
     if (apiKeyId !== undefined) this.#server.apiKeys.noteUse(apiKeyId);
+  }
+
+  /** Measures a call that was answered. */
+  noteAnswer(operation: AnyOperation, answer: Answer<unknown>, startedMs: number): void {
+    const { clock, events } = this.#server;
+    const outcome = answer.ok ? "ok" : answer.code === "internal" ? "failed" : "refused";
+    events.operated(operation.name, outcome, (clock.monotonicMs() - startedMs) / 1000);
   }
 
   /** Measures items that were answered, all of them begun at the same time. */

@@ -1,17 +1,20 @@
 /** The outcome of a task; waits for the end of the task if asked to. */
 import { limits } from "@codeq/protocol";
-import type { Result, TaskId } from "@codeq/queue";
+import type { Result, Task, TaskId } from "@codeq/queue";
 import type { ClaimedTask } from "../broker/verbs.ts";
-import { type Operation, refusal } from "./operation.ts";
+import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
 
 export interface GetResultInput {
   readonly id: TaskId;
   readonly waitSeconds: number;
 }
 
-export interface TaskWithResult extends ClaimedTask {
+export interface EndedTask {
+  readonly task: Task;
   readonly result: Result;
 }
+
+export type TaskWithResult = ClaimedTask & EndedTask;
 
 export const getResult: Operation<GetResultInput, TaskWithResult> = {
   name: "get_result",
@@ -19,25 +22,41 @@ export const getResult: Operation<GetResultInput, TaskWithResult> = {
   scope: undefined,
   showsPayloads: true,
   run: async (server, call, input) => {
-    const { queue } = server;
-    const { tenantId } = call.identity;
-    if ((await queue.get(tenantId, input.id)) === undefined) return refusal("task_not_found");
-    const waitMs = Math.min(Math.max(input.waitSeconds, 0), limits.resultWaitSecondsMax) * 1000;
-    let result = await queue.result(tenantId, input.id);
-    if (result === undefined && waitMs > 0) {
-      const wait = { waitMs, signal: call.signal };
-      if ((await queue.awaitResult(tenantId, input.id, wait)) === "crowded") {
-        return refusal("overloaded");
-      }
-      result = await queue.result(tenantId, input.id);
-    }
-    const found = await queue.get(tenantId, input.id);
+    const waited = await awaitEnd(server, call, input);
+    const ended = await readEnd(server, call, { id: input.id, waited });
+    if (!ended.ok) return ended;
+    const found = await server.queue.get(call.identity.tenantId, input.id);
     if (found === undefined) return refusal("task_not_found");
     const { place } = found.task;
     // A dead letter may have been replayed between the two looks.
     const isOver = place.in === "done" || place.in === "dead";
-    return result === undefined || !isOver
-      ? refusal("result_not_found")
-      : { ok: true, value: { ...found, result } };
+    const { result } = ended.value;
+    return isOver ? { ok: true, value: { ...found, result } } : refusal("result_not_found");
   },
 };
+
+/** Whether the caller was allowed to wait. */
+export type Waited = "waited" | "crowded";
+
+/** Waits for the end of the task and reads nothing, so that those who wait hold no results. */
+export async function awaitEnd(
+  { queue }: Server,
+  { identity, signal }: Pick<Call, "identity" | "signal">,
+  { id, waitSeconds }: GetResultInput,
+): Promise<Waited> {
+  const waitMs = Math.min(Math.max(waitSeconds, 0), limits.resultWaitSecondsMax) * 1000;
+  return waitMs > 0 ? queue.awaitResult(identity.tenantId, id, { waitMs, signal }) : "waited";
+}
+
+/** The result of a task, without the payload. */
+export async function readEnd(
+  { queue }: Server,
+  { identity }: Pick<Call, "identity">,
+  { id, waited }: { readonly id: TaskId; readonly waited: Waited },
+): Promise<Answer<EndedTask>> {
+  const found = await queue.outcome(identity.tenantId, id);
+  if (found === undefined) return refusal("task_not_found");
+  const { task, result } = found;
+  if (result !== undefined) return { ok: true, value: { task, result } };
+  return refusal(waited === "crowded" ? "overloaded" : "result_not_found");
+}

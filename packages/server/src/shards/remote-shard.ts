@@ -3,15 +3,7 @@
  * shard ends unexpectedly, waiting callers are told that the outcome is unknown.
  */
 import { type EngineState, FaultError } from "@codeq/engine";
-import type {
-  NackRequest,
-  NewTask,
-  Result,
-  Returned,
-  Submission,
-  TaskId,
-  TenantId,
-} from "@codeq/queue";
+import type { NackRequest, NewTask, Returned, Submission, TaskId, TenantId } from "@codeq/queue";
 import type { ClaimRequest } from "../broker/claim.ts";
 import type { AbandonRequest, Extended, Heartbeat } from "../broker/queue.ts";
 import type { EndpointChange } from "../broker/queue-webhooks.ts";
@@ -21,6 +13,7 @@ import type {
   OwnedTask,
   Refused,
   Submitted,
+  TaskOutcome,
   Waiter,
 } from "../broker/verbs.ts";
 import type { Exceeded } from "../config/quotas.ts";
@@ -34,8 +27,8 @@ import {
   call,
   readClaimed,
   readHead,
+  readOutcome,
   readRefused,
-  readResult,
   readSubmitted,
   terms,
   writeClaim,
@@ -183,8 +176,8 @@ export class RemoteShard {
     });
   }
 
-  result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
-    return this.#promised(call.result, () => {
+  outcome(tenantId: TenantId, id: TaskId): Promise<TaskOutcome | undefined> {
+    return this.#promised(call.outcome, () => {
       this.#out.text(tenantId);
       this.#out.text(id);
     });
@@ -369,9 +362,9 @@ export class RemoteShard {
         const found = from.flag() ? readClaimed(from) : undefined;
         return () => waiter?.durable(found, item);
       }
-      case answer.result: {
-        const result = from.flag() ? readResult(from) : undefined;
-        return () => waiter?.durable(result, item);
+      case answer.outcome: {
+        const outcome = from.flag() ? readOutcome(from) : undefined;
+        return () => waiter?.durable(outcome, item);
       }
       case answer.told: {
         const text = from.text();

@@ -67,6 +67,7 @@ import type {
   OwnedTask,
   Refused,
   Submitted,
+  TaskOutcome,
   Waiter,
 } from "../broker/verbs.ts";
 import type { Clock } from "../clock.ts";
@@ -332,8 +333,12 @@ export class Router implements Queue, AsyncDisposable {
     return ids.map((id) => found.get(id) as FoundPlace);
   }
 
-  result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
-    return this.#of(id).result(tenantId, id);
+  outcome(tenantId: TenantId, id: TaskId): Promise<TaskOutcome | undefined> {
+    return this.#of(id).outcome(tenantId, id);
+  }
+
+  async result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
+    return (await this.outcome(tenantId, id))?.result;
   }
 
   async awaitResult(

@@ -43,8 +43,8 @@ import {
   terms,
   writeClaimed,
   writeHead,
+  writeOutcome,
   writeRefused,
-  writeResult,
   writeSubmitted,
 } from "./wire.ts";
 
@@ -249,9 +249,15 @@ export class ShardHost {
         });
         return;
       }
-      case call.result:
-        this.#result(from, number);
+      case call.outcome: {
+        const tenantId = from.text() as TenantId;
+        this.#answerLater(number, broker.outcome(tenantId, from.text() as TaskId), (found) => {
+          this.#begin(answer.outcome, number);
+          this.#out.flag(found !== undefined);
+          if (found !== undefined) writeOutcome(this.#out, found);
+        });
         return;
+      }
       case call.ask: {
         const name = from.text() as keyof Questions;
         const told = this.#ask(name, JSON.parse(from.text()), number);
@@ -306,18 +312,6 @@ export class ShardHost {
       if (error instanceof FaultError) return undefined;
       throw error;
     }
-  }
-
-  #result(from: MessageReader, number: number): void {
-    const { broker } = this.#parts;
-    const tenantId = from.text() as TenantId;
-    const id = from.text() as TaskId;
-    this.#answerLater(number, broker.result(tenantId, id), (result) => {
-      const task = result && broker.reads.find({ tenantId, id });
-      this.#begin(answer.result, number);
-      this.#out.flag(task !== undefined);
-      if (task !== undefined && result !== undefined) writeResult(this.#out, task, result);
-    });
   }
 
   #ask(name: keyof Questions, given: unknown, number: number): unknown {

@@ -15,7 +15,6 @@ import {
   type ResultBody,
   resultOf,
   type Submission,
-  type Task,
   type TaskExtras,
   type TaskId,
   type TenantId,
@@ -23,7 +22,7 @@ import {
 } from "@codeq/queue";
 import type { ClaimRequest } from "../broker/claim.ts";
 import type { Heartbeat } from "../broker/queue.ts";
-import type { ClaimedTask, OwnedTask, Refused, Submitted } from "../broker/verbs.ts";
+import type { ClaimedTask, OwnedTask, Refused, Submitted, TaskOutcome } from "../broker/verbs.ts";
 import type { MessageReader, MessageWriter } from "./message.ts";
 
 export const call = {
@@ -35,7 +34,7 @@ export const call = {
   submit: 6,
   release: 7,
   get: 8,
-  result: 9,
+  outcome: 9,
   /** Everything else, as JSON. */
   ask: 10,
   /** Nobody waits for the answer any more. */
@@ -52,7 +51,7 @@ export const answer = {
   submitted: 5,
   refused: 6,
   found: 7,
-  result: 8,
+  outcome: 8,
   told: 9,
   /** The key stands for a task of another shard. */
   moved: 10,
@@ -267,14 +266,16 @@ export function readSubmitted(from: MessageReader): Submitted {
   return { task, repeated, result: resultOf(task, readBody(from)) as Result };
 }
 
-export function writeResult(to: MessageWriter, task: Task, result: Result): void {
+export function writeOutcome(to: MessageWriter, { task, result }: TaskOutcome): void {
   to.task(task);
+  to.flag(result !== undefined);
+  if (result === undefined) return;
   writeBody(to, { json: result.resultJson, artifacts: result.artifacts });
 }
 
-export function readResult(from: MessageReader): Result {
+export function readOutcome(from: MessageReader): TaskOutcome {
   const task = from.task();
-  return resultOf(task, readBody(from)) as Result;
+  return { task, result: from.flag() ? resultOf(task, readBody(from)) : undefined };
 }
 
 export function writeRefused(to: MessageWriter, why: Refused): void {

@@ -9,9 +9,11 @@ export async function inTurns<Item>(
   decide: (item: Item, at: number) => void,
 ): Promise<void> {
   for (const [at, item] of items.entries()) {
-    if (at > 0 && at % itemsPerTurnMax === 0) {
-      await new Promise<void>((resolve) => setImmediate(resolve));
-    }
+    if (at > 0 && at % itemsPerTurnMax === 0) await nextTurn();
     decide(item, at);
   }
+}
+
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -3,19 +3,18 @@
  * for any number of results on the stream, without a connection for each.
  */
 import { producer } from "@codeq/protocol/wire";
-import type { TaskId } from "@codeq/queue";
 import type { Identity } from "../../access/identity.ts";
 import type { Enqueued, Refused, Waiter } from "../../broker/verbs.ts";
 import type { MaybePromise } from "../../maybe-promise.ts";
 import { type CreateTaskInput, create } from "../../operations/create-task.ts";
 import type { Caller } from "../../operations/dispatch.ts";
-import type { TaskWithResult } from "../../operations/get-result.ts";
 import { operations } from "../../operations/index.ts";
 import { type Answer, type Refusal, refusal, sentenceOf } from "../../operations/operation.ts";
 import { refusalOf } from "../../operations/refusal-of.ts";
 import { isJson } from "../json-scan.ts";
 import { isPlainJson } from "../plain-json.ts";
-import { echoOf, inMessages } from "./acks.ts";
+import { inMessages } from "./acks.ts";
+import { AwaitedResults } from "./awaited-results.ts";
 import { itemsPerTurnMax } from "./in-turns.ts";
 import {
   type Conversation,
@@ -84,9 +83,6 @@ class PendingCreates implements Waiter<Enqueued> {
   }
 }
 
-/** Results that one stream may wait for. */
-const awaitsMax = 16_384;
-
 export function producerProtocol(parts: SessionParts): Protocol<Event, Reply> {
   return {
     access: "producer",
@@ -110,13 +106,13 @@ class ProducerConversation implements Conversation<Event> {
   readonly #parts: SessionParts;
   readonly #session: Session<Reply>;
   readonly #call: Caller;
-  readonly #awaitUntil: AbortController = new AbortController();
-  #awaits = 0;
+  readonly #results: AwaitedResults;
 
   constructor(parts: SessionParts, session: Session<Reply>, identity: Identity) {
     this.#parts = parts;
     this.#session = session;
     this.#call = { identity, signal: undefined, from: session.from };
+    this.#results = new AwaitedResults(parts.dispatch, session, identity);
   }
 
   take(event: Event, bytes: number): MaybePromise<void> {
@@ -128,7 +124,7 @@ class ProducerConversation implements Conversation<Event> {
         return tasks.length === 0 ? undefined : this.#create(tasks, { bytes, isBatch: true });
       }
       case "awaitResult":
-        void this.#await(event.value);
+        this.#results.wait(event.value).catch((error: unknown) => this.#session.fail(error));
         return undefined;
       case "hello":
         this.#session.refuse(secondHello);
@@ -141,17 +137,19 @@ class ProducerConversation implements Conversation<Event> {
 
   /** What is waited for is not: the producer asks again on its next stream. */
   finish(): void {
-    this.#awaitUntil.abort();
+    this.#results.end();
     this.#session.drain();
   }
 
   /** What was taken is finished and acknowledged to nobody. */
   closed(): void {
-    this.#awaitUntil.abort();
+    this.#results.end();
   }
 
-  /** Answers are as many as there are events, and the stream reads no more of those. */
-  slowed(): void {}
+  /** Acknowledgements are as many as there are events, and the stream reads no more of those. */
+  slowed(isSlow: boolean): void {
+    this.#results.slowed(isSlow);
+  }
 
   /**
    * Decides about the tasks of a message, so that they share commits. What a limit does not allow is
@@ -215,21 +213,6 @@ class ProducerConversation implements Conversation<Event> {
     return refusalOf(this.#parts.dispatch.server, why);
   }
 
-  async #await({ taskId, waitSeconds }: producer.AwaitResult): Promise<void> {
-    const answer = this.#awaits < awaitsMax ? await this.#result(taskId, waitSeconds) : tooMany;
-    const value = answer.ok ? resultOf(taskId, answer.value) : noResult(taskId, answer);
-    this.#session.send({ case: "taskResult", value });
-  }
-
-  async #result(taskId: string, waitSeconds: number): Promise<Answer<TaskWithResult>> {
-    this.#awaits += 1;
-    const call = { identity: this.#call.identity, signal: this.#awaitUntil.signal };
-    const input = { id: taskId as TaskId, waitSeconds };
-    const answer = await this.#parts.dispatch.run(operations.getResult, call, input);
-    this.#awaits -= 1;
-    return answer;
-  }
-
   /** Why a message with so many tasks is refused as a whole. */
   #refusalOf(tasks: number): Refusal | undefined {
     const { dispatch } = this.#parts;
@@ -238,27 +221,6 @@ class ProducerConversation implements Conversation<Event> {
     const admitted = dispatch.admit(operations.createTask, this.#call.identity);
     return admitted.ok ? admitted.value.countAs(tasks) : admitted;
   }
-}
-
-const tooMany = refusal("overloaded", `more than ${awaitsMax} results are being waited for`);
-
-function resultOf(taskId: string, { task, result }: TaskWithResult): producer.TaskResult {
-  const { status, resultJson, error } = result;
-  // A delivery that ended with a result did not come back, but it counts as a delivery.
-  const attempts = task.attempts + (task.place.in === "done" ? 1 : 0);
-  const ok = { ok: true, errorMessage: "", errorCode: "" };
-  const artifacts = result.artifacts.map(
-    ({ name, url, bytes = 0, sha256 = "", contentType = "" }): producer.Artifact => {
-      return { name, url, bytes, sha256, contentType };
-    },
-  );
-  return { taskId, ...ok, status, resultJson, error, attempts, artifacts };
-}
-
-function noResult(taskId: string, refused: Refusal): producer.TaskResult {
-  const errorMessage = sentenceOf(refused);
-  const { code: errorCode } = refused;
-  return { ...producer.newTaskResult(), taskId: echoOf(taskId), errorMessage, errorCode };
 }
 
 function toInput(task: producer.CreateTask): Answer<CreateTaskInput> {
