@@ -1,6 +1,7 @@
 /** Files of tasks: uploads while the lease is held, downloads, what becomes of them, and bad input. */
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { request } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -269,6 +270,52 @@ test("an upload that is cut off leaves nothing, over a real connection", async (
   const { bytes } = (await chunked.json()) as { bytes: number };
   assert.equal(bytes, 6_400_000);
 });
+
+test("slow uploads of one tenant keep neither others nor results with files out, and end when nothing comes", async (t) => {
+  const { server, files } = await world(t, { settings: { artifactUploadsMax: 4 } });
+  await server.app.listen({ port: 0, host: "127.0.0.1" });
+  const { port } = server.app.server.address() as AddressInfo;
+  const slowly = async (id: string, name: string, caller: Caller): Promise<Slow> => {
+    const path = `/v1/codeq/tasks/${id}/artifacts/${name}`;
+    const headers = { authorization: `Bearer ${caller}`, "content-length": "1000" };
+    const before = (await files()).length;
+    const sent = request({ port, path, method: "PUT", headers });
+    t.after(() => sent.destroy());
+    const answer = once(sent, "response").then(async ([reply]) => {
+      const text = Buffer.concat(await reply.toArray()).toString();
+      return [reply.statusCode, text];
+    });
+    sent.write("x");
+    await until(async () => (await files()).length > before);
+    return { answer };
+  };
+  const [theirs, mine] = [await server.leased({}, "worker-globex"), await server.leased()];
+  const slow = [
+    await slowly(theirs, "a", "worker-globex"),
+    await slowly(theirs, "b", "worker-globex"),
+  ];
+  const third = await upload(server, theirs, "c", "x", { caller: "worker-globex" });
+  assert.deepEqual(code(third), [503, "overloaded"]);
+  assert.equal((await upload(server, mine, "a", "x")).status, 201);
+  slow.push(await slowly(mine, "b", "worker-acme"), await slowly(mine, "c", "worker-acme"));
+  assert.deepEqual(code(await upload(server, mine, "d", "x")), [503, "overloaded"]);
+  // What is in memory does not wait for what arrives slowly.
+  const other = await server.leased();
+  const artifacts = [{ name: "a", contentBase64: "aGk=" }];
+  const body = { status: "COMPLETED", result: {}, artifacts };
+  assert.equal((await server.post(`/tasks/${other}/result`, body, "worker-acme")).status, 200);
+  await server.clock.advance(30_000);
+  for (const { answer } of slow) {
+    const [status, text] = await answer;
+    assert.equal(status, 400);
+    assert.match(String(text), /upload: no data arrived for 30 seconds/);
+  }
+  assert.equal((await upload(server, mine, "d", "x")).status, 201);
+});
+
+interface Slow {
+  readonly answer: Promise<unknown[]>;
+}
 
 test("files of a task survive a restart before its end, and externalUrl makes them absolute", async (t) => {
   const settings = { externalUrl: "https://queue.example.com" };

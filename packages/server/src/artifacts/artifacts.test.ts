@@ -4,6 +4,11 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "node:test";
+import type { TaskId, TenantId } from "@codeq/queue";
+import { SimClock, settle } from "@codeq/simulated";
+import type { ArtifactSettings } from "../config/settings.ts";
+import type { ArtifactProvider } from "./artifact-provider.ts";
+import { Artifacts } from "./artifacts.ts";
 
 /** Runs in a process of its own, which may have few files open. */
 const script = `
@@ -20,10 +25,11 @@ const open = [];
 try {
   for (;;) open.push(openSync("/dev/null", "r"));
 } catch {}
+const owner = { tenantId: "acme", id: "0199" };
 const files = [{ name: "a", url: "", contentBase64: "aGk=", contentType: "" }];
-const full = await artifacts.store("0199", files);
+const full = await artifacts.store(owner, files);
 for (const each of open) closeSync(each);
-const free = await artifacts.store("0199", files);
+const free = await artifacts.store(owner, files);
 console.log(JSON.stringify({ full, free }));
 `;
 
@@ -40,4 +46,36 @@ test("an upload at the limit of open files is to be tried again, and leaves noth
   assert.deepEqual(full, { ok: false, code: "artifacts_unavailable", text, retryAfterMs: 1000 });
   assert.equal(free.ok, true);
   assert.equal(readdirSync(join(directory, "results", "0199")).length, 1);
+});
+
+test("files inside of results wait for a slow store, and are refused when it takes too long", async () => {
+  const clock = new SimClock();
+  const gate = Promise.withResolvers<void>();
+  let puts = 0;
+  const put = (): Promise<void> => {
+    puts += 1;
+    return gate.promise;
+  };
+  const provider = { put, remove: async () => {} } as Partial<ArtifactProvider> as ArtifactProvider;
+  const settings = { externalUrl: "", artifactBytesMax: 100, artifactUploadsMax: 2 };
+  const artifacts = new Artifacts({
+    provider,
+    settings: settings as ArtifactSettings,
+    randomBytes: () => {},
+    clock,
+  });
+  const file = (name: string) => ({ name, url: "", contentBase64: "aGk=", contentType: "" });
+  const store = (tenant: string, ...names: string[]) =>
+    artifacts.store({ tenantId: tenant as TenantId, id: "0199" as TaskId }, names.map(file));
+  const first = store("acme", "a");
+  const crowded = store("acme", "b", "c", "d", "e", "f", "g", "h");
+  const other = store("globex", "a");
+  await settle();
+  assert.equal(puts, 2, "one of each tenant");
+  await clock.advance(10_000);
+  const text = "too many artifacts are being stored; try again";
+  assert.deepEqual(await crowded, { ok: false, code: "overloaded", text, retryAfterMs: 1000 });
+  assert.equal(clock.timers, 0, "the rest of its files does not wait");
+  gate.resolve();
+  assert.deepEqual([(await first).ok, (await other).ok], [true, true]);
 });

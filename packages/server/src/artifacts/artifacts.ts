@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import type { Readable } from "node:stream";
 import { limits } from "@codeq/protocol";
-import type { Artifact, TaskId } from "@codeq/queue";
+import type { Artifact, TaskId, TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
 import type { ArtifactSettings } from "../config/settings.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
@@ -19,6 +19,14 @@ import {
   type ByteRange,
 } from "./artifact-provider.ts";
 import { artifactKey, artifactUrl } from "./artifact-url.ts";
+import { IdleError, limitIdle } from "./idle-limit.ts";
+import { UploadSlots } from "./upload-slots.ts";
+
+/** The task that a file belongs to. */
+export interface FileOwner {
+  readonly tenantId: TenantId;
+  readonly id: TaskId;
+}
 
 export interface ArtifactFile {
   readonly name: string;
@@ -54,6 +62,12 @@ interface Refused {
 
 const noFiles: StoredArtifacts = { artifacts: [], settle: async () => {} };
 const retryAfterMs = 1000;
+const crowded: Refused = {
+  ok: false,
+  code: "overloaded",
+  text: "too many artifacts are being stored; try again",
+  retryAfterMs,
+};
 /** Files of one submit that are stored at the same time. */
 const perSubmitMax = 5;
 const uploadBytes = 8;
@@ -69,8 +83,10 @@ export class Artifacts {
   readonly #clock: Clock;
   /** Keys of uploads that are not decided yet. */
   readonly #unsettled: Set<string> = new Set();
-  #underWay = 0;
-  readonly #waiting: (() => void)[] = [];
+  /** Files that arrive while they are stored, at the speed of their senders. */
+  readonly #uploads: UploadSlots;
+  /** Files inside of results, which are in memory. */
+  readonly #inline: UploadSlots;
 
   constructor(parts: {
     readonly provider: ArtifactProvider;
@@ -82,6 +98,8 @@ export class Artifacts {
     this.#settings = parts.settings;
     this.#randomBytes = parts.randomBytes;
     this.#clock = parts.clock;
+    this.#uploads = new UploadSlots(parts.settings.artifactUploadsMax, parts.clock);
+    this.#inline = new UploadSlots(parts.settings.artifactUploadsMax, parts.clock);
   }
 
   get bytesMax(): number {
@@ -89,7 +107,7 @@ export class Artifacts {
   }
 
   /** Links first, in order, then the files; entries with neither are dropped. */
-  async store(id: TaskId, files: readonly ArtifactFile[]): Promise<Stored> {
+  async store({ tenantId, id }: FileOwner, files: readonly ArtifactFile[]): Promise<Stored> {
     const links = files.filter(({ url }) => url !== "").map(({ name, url }) => ({ name, url }));
     const inline = files.filter(({ url, contentBase64 }) => url === "" && contentBase64 !== "");
     for (const { name, contentBase64 } of inline) {
@@ -104,21 +122,24 @@ export class Artifacts {
     const uploads = inline.map(({ name, contentBase64, contentType }) => {
       return { name, contentType, content: once(Buffer.from(contentBase64, "base64")) };
     });
-    const stored = uploads.length === 0 ? ok(noFiles) : await this.#putAll(id, uploads);
+    const putOne: PutOne = (key, each) => this.#putInTurn(tenantId, key, each);
+    const stored = uploads.length === 0 ? ok(noFiles) : await this.#putAll(id, uploads, putOne);
     if (!stored.ok) return stored;
     const { artifacts, settle } = stored.value;
     return ok({ artifacts: [...links, ...artifacts], settle });
   }
 
   /** One file that comes as a stream. Refused at once when too many are under way. */
-  async upload(id: TaskId, upload: Upload): Promise<Stored> {
+  async upload({ tenantId, id }: FileOwner, upload: Upload): Promise<Stored> {
     const problem = problemOfName(upload.name);
     if (problem !== undefined) return refused(upload.name, `upload: ${problem}`);
-    if (this.#underWay >= this.#settings.artifactUploadsMax) {
-      const text = "too many artifacts are being stored; try again";
-      return { ok: false, code: "overloaded", text, retryAfterMs };
+    if (!this.#uploads.takeNow(tenantId)) return crowded;
+    try {
+      const content = limitIdle(upload.content, this.#clock);
+      return await this.#putAll(id, [{ ...upload, content }], (...of) => this.#put(...of));
+    } finally {
+      this.#uploads.giveBack(tenantId);
     }
-    return this.#putAll(id, [upload]);
   }
 
   /** Undefined when it is not there. */
@@ -157,7 +178,7 @@ export class Artifacts {
   }
 
   /** All of them, or none. */
-  async #putAll(id: TaskId, uploads: readonly Upload[]): Promise<Stored> {
+  async #putAll(id: TaskId, uploads: readonly Upload[], putOne: PutOne): Promise<Stored> {
     const keys = uploads.map(({ name }) => ({ id, upload: this.#drawUpload(), name }));
     for (const key of keys) this.#unsettled.add(textOf(key));
     const settle = (isKept: boolean): Promise<void> => this.#settle(keys, isKept);
@@ -165,7 +186,12 @@ export class Artifacts {
     let next = 0;
     const work = async (): Promise<void> => {
       for (let at = next++; at < uploads.length; at = next++) {
-        artifacts.push(await this.#put(keys[at] as ArtifactKey, uploads[at] as Upload));
+        const stored = putOne(keys[at] as ArtifactKey, uploads[at] as Upload);
+        // One that fails ends all: the rest is not begun.
+        stored.catch(() => {
+          next = uploads.length;
+        });
+        artifacts.push(await stored);
       }
     };
     const workers = Array.from({ length: Math.min(perSubmitMax, uploads.length) }, work);
@@ -177,30 +203,20 @@ export class Artifacts {
   }
 
   async #put(key: ArtifactKey, { name, content, contentType }: Upload): Promise<Artifact> {
-    await this.#begin();
+    const type = typePattern.test(contentType) ? contentType : unknownType;
+    const measure = new Measure(name, this.bytesMax);
+    await this.#provider.put(key, measure.through(content), type);
+    const url = artifactUrl(this.#settings.externalUrl, key);
+    return { name, url, bytes: measure.bytes, sha256: measure.sha256, contentType: type };
+  }
+
+  async #putInTurn(tenantId: TenantId, key: ArtifactKey, upload: Upload): Promise<Artifact> {
+    if (!(await this.#inline.take(tenantId))) throw new CrowdedError();
     try {
-      const type = typePattern.test(contentType) ? contentType : unknownType;
-      const measure = new Measure(name, this.bytesMax);
-      await this.#provider.put(key, measure.through(content), type);
-      const url = artifactUrl(this.#settings.externalUrl, key);
-      return { name, url, bytes: measure.bytes, sha256: measure.sha256, contentType: type };
+      return await this.#put(key, upload);
     } finally {
-      this.#end();
+      this.#inline.giveBack(tenantId);
     }
-  }
-
-  async #begin(): Promise<void> {
-    if (this.#underWay >= this.#settings.artifactUploadsMax) {
-      await new Promise<void>((resolve) => {
-        this.#waiting.push(resolve);
-      });
-    }
-    this.#underWay += 1;
-  }
-
-  #end(): void {
-    this.#underWay -= 1;
-    this.#waiting.shift()?.();
   }
 
   async #settle(keys: readonly ArtifactKey[], isKept: boolean): Promise<void> {
@@ -219,20 +235,25 @@ export class Artifacts {
     if (error instanceof TooLargeError) {
       return { ok: false, code: "artifact_too_large", text: error.message };
     }
-    if (error instanceof CutOffError) return refused(error.artifact, "upload: it was cut off");
+    if (error instanceof CutOffError) return refused(error.artifact, `upload: ${error.message}`);
+    if (error instanceof CrowdedError) return crowded;
     if (!(error instanceof ArtifactFault)) throw error;
     const later = error.isTemporary ? { retryAfterMs } : {};
     return { ok: false, code: "artifacts_unavailable", text: error.message, ...later };
   }
 }
 
+type PutOne = (key: ArtifactKey, upload: Upload) => Promise<Artifact>;
+
 class TooLargeError extends Error {}
+
+class CrowdedError extends Error {}
 
 class CutOffError extends Error {
   readonly artifact: string;
 
   constructor(artifact: string, cause: unknown) {
-    super("cut off", { cause });
+    super(cause instanceof IdleError ? cause.message : "it was cut off", { cause });
     this.artifact = artifact;
   }
 }

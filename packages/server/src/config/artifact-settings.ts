@@ -39,7 +39,7 @@ export const artifactSettings: {
   artifactUploadsMax: {
     ...count(1, 10_000, 32),
     about:
-      "Most artifacts that are stored at the same time; beyond it uploads are refused for a moment.",
+      "Maximum number of artifacts that are uploaded at the same time, of which one tenant can have at most half; further uploads are refused for a moment. As many files inside of results are stored at the same time; further ones wait up to 10 seconds.",
   },
   artifactSweepSeconds: {
     ...seconds(0, 366 * 86_400, 6 * 3600),

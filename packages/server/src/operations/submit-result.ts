@@ -92,7 +92,7 @@ async function submitWithFiles(
   call: Pick<Call, "identity">,
   input: SubmitResultInput,
 ): Promise<Answer<SubmittedResult>> {
-  const stored = await server.artifacts.store(input.id, input.artifacts);
+  const stored = await server.artifacts.store(ownedTask(call, input), input.artifacts);
   if (!stored.ok) return stored;
   const { artifacts, settle } = stored.value;
   let isKept = true;

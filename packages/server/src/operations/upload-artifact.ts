@@ -36,7 +36,7 @@ export const uploadArtifact: Operation<UploadArtifactInput, Artifact> = {
     if (!owned.ok) return owned;
     const exceeded = await queue.exceededByBytes(call.identity.tenantId, declaredBytes);
     if (exceeded !== undefined) return overQuota(server, exceeded);
-    const stored = await artifacts.upload(input.id, input);
+    const stored = await artifacts.upload(owned.value, input);
     if (!stored.ok) return stored;
     return attach(server, owned.value, stored.value);
   },
