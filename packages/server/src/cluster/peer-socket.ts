@@ -6,6 +6,9 @@
  * with another secret, and frames that were changed, left out or replayed end the connection. The
  * bytes are not encrypted.
  *
+ * Each end says every second that it is there. An end that hears nothing for five seconds closes the connection, and so
+ * does one whose words are not taken: a node that stands still must cost the others neither memory nor time.
+ *
  * States: greeting (leaves when both ends have proved themselves); open; closed, left by no one.
  */
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
@@ -33,8 +36,15 @@ const hashBytes = 16;
 const headBytes: number = 4 + hashBytes + 1 + 4;
 const frameBytesMax = 128 * 1024 * 1024;
 const greetMsMax = 5000;
-/** A connection whose other end is gone without a word is noticed by the system after about this time. */
-const keepAliveMs = 2000;
+const beatMs = 1000;
+/** So many beats without a word of the other end are too many. They are counted, since this end may have stood still, too. */
+const silentBeatsMax = 5;
+/** What waits to be taken by the other end at two beats in a row is at most this. */
+const waitingBytesMax = 64 * 1024 * 1024;
+/** The kind of a frame that only says that its sender is there; not for `onFrame`. */
+const beatKind = 0;
+
+const nothing = new Uint8Array(0);
 
 export class PeerSocket {
   readonly #parts: PeerSocketParts;
@@ -48,12 +58,14 @@ export class PeerSocket {
   #expectedProof: Buffer = Buffer.alloc(0);
   #received = 0;
   #sent = 0;
+  #silentBeats = 0;
+  #wasSlow = false;
+  #cancelBeat: () => void = () => {};
 
   constructor(parts: PeerSocketParts) {
     this.#parts = parts;
     const { socket, clock } = parts;
     socket.setNoDelay(true);
-    socket.setKeepAlive(true, keepAliveMs);
     socket.on("data", (piece: Buffer) => this.#take(piece));
     socket.on("error", () => socket.destroy());
     socket.on("close", () => this.#close(false));
@@ -87,6 +99,7 @@ export class PeerSocket {
   }
 
   #take(piece: Buffer): void {
+    this.#silentBeats = 0;
     this.#pieces.push(piece);
     this.#bytes += piece.length;
     while (this.#step());
@@ -139,6 +152,7 @@ export class PeerSocket {
     }
     this.#state = "open";
     this.#cancelGreeting();
+    this.#planBeat();
     this.#parts.onOpen();
     return true;
   }
@@ -163,8 +177,25 @@ export class PeerSocket {
     }
     const kind = head.readUInt8(4 + hashBytes);
     // Its own memory: the one who takes it keeps parts of it.
-    this.#parts.onFrame(kind, head.readUInt32LE(4 + hashBytes + 1), Uint8Array.from(body));
+    const channel = head.readUInt32LE(4 + hashBytes + 1);
+    if (kind !== beatKind) this.#parts.onFrame(kind, channel, Uint8Array.from(body));
     return true;
+  }
+
+  #planBeat(): void {
+    this.#cancelBeat = this.#parts.clock.after(beatMs, () => this.#beat());
+  }
+
+  #beat(): void {
+    const isSlow = this.#parts.socket.writableLength > waitingBytesMax;
+    this.#silentBeats += 1;
+    if (this.#silentBeats > silentBeatsMax || (isSlow && this.#wasSlow)) {
+      this.#close(false);
+      return;
+    }
+    this.#wasSlow = isSlow;
+    this.send(beatKind, 0, nothing);
+    this.#planBeat();
   }
 
   #peek(bytes: number): Buffer | undefined {
@@ -187,6 +218,7 @@ export class PeerSocket {
     if (this.#state === "closed") return;
     this.#state = "closed";
     this.#cancelGreeting();
+    this.#cancelBeat();
     this.#parts.socket.destroy();
     this.#parts.onClose(isStranger);
   }

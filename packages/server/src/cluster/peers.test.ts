@@ -20,10 +20,13 @@ interface Opened extends AsyncDisposable {
   readonly warnings: string[];
   readonly warned: Promise<void>;
   readonly ended: Promise<void>;
+  /** A copy was given up, or fetched. */
+  readonly closed: Promise<void>;
 }
 
 /** A node that answers every message with itself, for shard 1 only. */
 async function setup(knows: string = secret, tls?: PeerTls): Promise<Opened> {
+  const closed = Promise.withResolvers<void>();
   const port = await freePort();
   const heard: string[] = [];
   const warnings: string[] = [];
@@ -57,7 +60,7 @@ async function setup(knows: string = secret, tls?: PeerTls): Promise<Opened> {
     onAsk: (question) => Promise.resolve({ asked: question }),
     onSnapshot: (shard) => {
       if (shard !== 1) throw new FaultError("behind", "not here");
-      return someCopy();
+      return someCopy(closed.resolve);
     },
   });
   await peers.listen(`127.0.0.1:${port}`);
@@ -67,17 +70,18 @@ async function setup(knows: string = secret, tls?: PeerTls): Promise<Opened> {
     ...facts,
     warned: warned.promise,
     ended: ended.promise,
+    closed: closed.promise,
     [Symbol.asyncDispose]: dispose,
   };
 }
 
 /** A copy of three pieces. */
-function someCopy(): Snapshot {
+function someCopy(onClosed: () => void): Snapshot {
   const pieces = ["one", "two", "three"].map((text) => Buffer.from(text.repeat(1000)));
   return {
     next: async () => pieces.shift(),
     end: { entries: 3, hash: "of all" },
-    close: () => Promise.resolve(),
+    close: async () => onClosed(),
   };
 }
 
@@ -275,12 +279,13 @@ describe("a copy of a shard", () => {
     await assert.rejects(cut, { code: "storage_failed" });
   });
 
-  test("that cannot be written is given up", async () => {
+  test("that cannot be written is given up, on both nodes", async () => {
     await using called = await setup();
     await using calling = await setup();
     const full = new FaultError("disk_full", "no room");
     const copied = calling.peers.copy(leader(called.port), 1, () => Promise.reject(full));
     await assert.rejects(copied, { code: "disk_full" });
+    await called.closed;
   });
 });
 

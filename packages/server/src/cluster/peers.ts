@@ -144,14 +144,18 @@ export class Peers implements AsyncDisposable {
       isCaller: false,
       onOpen: () => {},
       onFrame: (kind, channel, body) => {
-        if (kind === kinds.open) this.#answer(peer, hostings, channel, body);
+        if (kind === kinds.open)
+          this.#unlessDamaged(peer, () => this.#answer(peer, hostings, channel, body));
         else if (kind === kinds.message) this.#take(peer, hostings.get(channel), body);
-        else if (kind === kinds.snapshot) this.#beginCopy(peer, snapshots, channel, body);
+        else if (kind === kinds.snapshot)
+          this.#unlessDamaged(peer, () => this.#beginCopy(peer, snapshots, channel, body));
         else if (kind === kinds.more) void this.#nextPiece(peer, snapshots, channel);
         else if (kind === kinds.ask) this.#answerAsk(peer, channel, body);
         else {
           hostings.get(channel)?.close();
           hostings.delete(channel);
+          void snapshots.get(channel)?.close();
+          snapshots.delete(channel);
         }
       },
       onClose: (isStranger) => {
@@ -194,7 +198,7 @@ export class Peers implements AsyncDisposable {
     channel: number,
     body: Uint8Array,
   ): void {
-    const shard = Buffer.from(body).readUInt32LE(0);
+    const shard = shardOf(body);
     const hosting = this.#parts.onCall(shard, {
       hear: (message) => peer.send(kinds.message, channel, message),
       end: () => {
@@ -213,7 +217,7 @@ export class Peers implements AsyncDisposable {
     body: Uint8Array,
   ): void {
     try {
-      snapshots.set(channel, this.#parts.onSnapshot(Buffer.from(body).readUInt32LE(0)));
+      snapshots.set(channel, this.#parts.onSnapshot(shardOf(body)));
       void this.#nextPiece(peer, snapshots, channel);
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;
@@ -371,6 +375,7 @@ class PeerCalls {
         () => this.#peer.send(kinds.more, channel, nothing),
         (error: FaultError) => {
           this.#copies.delete(channel);
+          this.#peer.send(kinds.end, channel, nothing);
           failed(error);
         },
       );
@@ -416,6 +421,11 @@ function notAnswered(address: string): FaultError {
 
 function jsonBytes(value: unknown): Uint8Array {
   return Buffer.from(JSON.stringify(value ?? null));
+}
+
+function shardOf(body: Uint8Array): number {
+  if (body.length !== 4) throw new DamagedMessage("no number of a shard");
+  return Buffer.from(body).readUInt32LE(0);
 }
 
 function jsonOf(body: Uint8Array): unknown {

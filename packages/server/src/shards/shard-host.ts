@@ -164,6 +164,7 @@ export class ShardHost {
   close(): void {
     this.#listen(false);
     for (const wait of this.#waits.values()) wait.abort(endOfWait);
+    void this.#backups.close();
   }
 
   /** The storage begins or ceases to accept writes. */
