@@ -137,6 +137,22 @@ test("a full log: the leader can undo what was refused also when the others have
   await assertFound(world, [...ids, await created(world, await leaderOf(world))]);
 });
 
+test("a log without work is trimmed, and nodes that start again still find what they need in it", async () => {
+  const { world, leader } = await setup();
+  const [log] = world.logs as readonly [MemoryLogServer];
+  const before = await created(world, leader);
+  for (let round = 0; round < 3; round += 1) {
+    await world.clock.advance(60_000);
+    const { first, last } = log.bounds;
+    assert.ok(last - first < 30, `${last - first} of about 120 new slots were kept`);
+    for (const node of world.nodes) node.kill();
+    for (const node of world.nodes) node.start();
+    await leaderOf(world);
+  }
+  await assertFound(world, [before]);
+  for (const { copies } of world.nodes) assert.equal(copies, 0);
+});
+
 test("a follower with a full disk stays behind, leads nothing, and catches up", async () => {
   const { world, leader, followers } = await setup();
   const [full, other] = followers as readonly [SimNode, SimNode];

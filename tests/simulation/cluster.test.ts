@@ -85,7 +85,7 @@ const plantedBugs: readonly PlantedBug[] = [
     file: `${log}/slot-rules.ts`,
     from: 'if (!isNext || header.epoch < epochMax || !isOfLeader) return { kind: "dead" };',
     to: "",
-    seed: 18,
+    seed: 4,
     says: /gone in the end|do not agree|is diverged/,
   },
   {

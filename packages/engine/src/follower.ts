@@ -10,7 +10,13 @@ import { FaultError } from "./fault.ts";
 import { type Derive, flush, readIdentity, readPosition, readStoredPlace } from "./flusher.ts";
 import { sealedEnd, unseal } from "./kv/checked-value.ts";
 import type { Kv } from "./kv/kv.ts";
-import { firstPlace, type LogPlace, placeText, readPlace } from "./log/replicated/slot-rules.ts";
+import {
+  firstPlace,
+  type LogPlace,
+  placeText,
+  quietSlots,
+  readPlace,
+} from "./log/replicated/slot-rules.ts";
 import { Overlay } from "./overlay.ts";
 import { applyRecord } from "./replay.ts";
 import type { Row, RowCodec } from "./row-codec.ts";
@@ -47,7 +53,8 @@ export class Follower {
   #bytes = 0;
   /** Where the kv was flushed to and is not known to be durable, the oldest first. */
   #settled: LogPlace[] = [];
-  #durableSlot = 0;
+  /** Up to here the kv is durable. */
+  #durable: LogPlace;
 
   /** Throws `corrupt` when the kv was written from another log. */
   constructor(options: FollowerOptions) {
@@ -55,7 +62,7 @@ export class Follower {
     this.#options = options;
     this.#applied = this.storedPlace;
     // Nobody has written to it since it was opened.
-    this.#durableSlot = this.#applied.slot;
+    this.#durable = this.#applied;
   }
 
   /** Where the kv is; what was applied beyond it is in memory only. */
@@ -110,16 +117,23 @@ export class Follower {
     this.#overlay = new Overlay();
   }
 
-  /** Brings everything that was applied onto the disk, for when the log may not have it any more. */
+  /** Brings everything that was applied onto the disk, so that the log need not have it any more. */
   async secure(): Promise<void> {
     await this.settle();
-    await this.#options.kv.files?.makeDurable();
+    const index = await this.#options.kv.files?.makeDurable();
+    if (index !== undefined) this.#noteDurable(index);
+  }
+
+  /** How many records that changed nothing the log has up to what was applied, and could give up with `secure`. */
+  get quietSlots(): number {
+    return quietSlots(this.#durable, this.#applied);
   }
 
   /** Gives up what is not in the kv; returns where that is, to be followed from there. */
   startOver(): LogPlace {
     this.#overlay = new Overlay();
     this.#applied = this.storedPlace;
+    this.#noteSettled(this.#applied);
     return this.#applied;
   }
 
@@ -127,10 +141,10 @@ export class Follower {
     const log = {
       bytes: this.#bytes,
       sync: () => Promise.resolve(),
-      trim: async (index: number) => this.#durable(index - 1),
+      trim: async (index: number) => this.#noteDurable(index - 1),
       placeOf: () => placeText(place),
     };
-    if (this.#settled.at(-1)?.index !== place.index) this.#settled.push(place);
+    this.#noteSettled(place);
     const parts = { ...this.#options, log, activeBytes: () => 0 };
     try {
       await flush({ overlay: this.#overlay, throughIndex: place.index }, parts);
@@ -151,15 +165,20 @@ export class Follower {
     await kv.files?.makeDurable();
   }
 
-  /** Up to this slot the kv is durable. */
-  get durableSlot(): number {
-    return this.#durableSlot;
+  /** Up to here the kv is durable. */
+  get durablePlace(): LogPlace {
+    return this.#durable;
   }
 
-  #durable(index: number): void {
+  #noteSettled(place: LogPlace): void {
+    const { index } = this.#settled.at(-1) ?? this.#durable;
+    if (index < place.index) this.#settled.push(place);
+  }
+
+  #noteDurable(index: number): void {
     const durable = this.#settled.filter((place) => place.index <= index);
     this.#settled = this.#settled.slice(durable.length);
-    this.#durableSlot = durable.at(-1)?.slot ?? this.#durableSlot;
+    this.#durable = durable.at(-1) ?? this.#durable;
     if (this.#settled.length === 0) this.#bytes = 0;
   }
 }

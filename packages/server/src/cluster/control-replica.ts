@@ -84,6 +84,7 @@ export class ControlReplica extends LogReplica {
     this.#parts.onChange();
     return {
       settle: () => store.flushNow(),
+      mark: () => store.mark(),
       [Symbol.asyncDispose]: async () => {
         this.#led = undefined;
         await store[Symbol.asyncDispose]();

@@ -150,6 +150,7 @@ export class ReplicatedShard extends LogReplica {
     this.#led = { log, feed, broker, scrape, hosts };
     return {
       settle: () => broker.store.flushNow(),
+      mark: () => broker.store.mark(),
       [Symbol.asyncDispose]: () => this.#close(opened),
     };
   }

@@ -57,6 +57,7 @@ import {
   deliveryKey,
   endOf,
   endpointsPrefix,
+  formatKey,
   idempotencyKeyOf,
   idOf,
   inProgressPrefix,
@@ -245,6 +246,13 @@ export class Store implements AsyncDisposable {
   /** Before what cannot come back is thrown away because of something that is committed. */
   sync(): Promise<void> {
     return this.#engine.sync();
+  }
+
+  /** Writes a record that changes nothing, and makes everything durable: a shared log can be trimmed up to there. */
+  async mark(): Promise<void> {
+    const format = this.#engine.get(formatKey) as Buffer;
+    await this.#engine.commit([], [put(formatKey, format)], true).done;
+    await this.#engine.settle();
   }
 
   /** See the engine: everything, or the log behind a record. */

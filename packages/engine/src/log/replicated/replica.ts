@@ -23,7 +23,7 @@ import { recordTypes } from "../log.ts";
 import { LeaderLog } from "./leader-log.ts";
 import { NodeNotes } from "./node-notes.ts";
 import { type SharedLog, sharedRecordTypes } from "./shared-log.ts";
-import { type LogPlace, type Meaning, readSlot } from "./slot-rules.ts";
+import { type LogPlace, type Meaning, quietSlots, readSlot } from "./slot-rules.ts";
 import { stamp } from "./stamp.ts";
 
 /** Who leads, as its takeover says. */
@@ -71,7 +71,10 @@ export interface ReplicaTiming {
   readonly beatMs: number;
   /** How often a node tells how far its kv is durable, and the leader trims the log. */
   readonly checkpointMs: number;
-  /** So many slots stay in the log beyond what the nodes have, at least. */
+  /**
+   * So many slots stay in the log beyond what the nodes have, at least; and after so many that changed nothing, the
+   * nodes make durable what they have, so that a log without work is trimmed, too.
+   */
   readonly slotsKept: number;
 }
 
@@ -89,6 +92,8 @@ export const replicaTiming: ReplicaTiming = {
 export interface Leading extends AsyncDisposable {
   /** Brings what was committed into the kv; may take for ever while the log does not answer. */
   settle(): Promise<void>;
+  /** Writes a record that changes nothing, and makes the kv durable up to there. */
+  mark(): Promise<void>;
 }
 
 export interface ReplicaParts {
@@ -141,6 +146,11 @@ export class Replica implements AsyncDisposable {
   #isAbandoned = false;
   #wake: () => void = () => {};
   #leaderLog: LeaderLog | undefined;
+  #leading: Leading | undefined;
+  /** Where this node, as the leader, has last written a record only to have the log trimmed. */
+  #marked: LogPlace | undefined;
+  /** There was a checkpoint since this node last looked whether its kv should be made durable. */
+  #isDue = false;
   readonly #notes: NodeNotes;
   #trimmedTo = 0;
   #fullSinceMs: number | undefined;
@@ -227,6 +237,7 @@ export class Replica implements AsyncDisposable {
       try {
         await this.#drain();
         this.#tell(this.#notes.problem);
+        await this.#secureWhenDue();
         if (this.#isEnded) {
           this.#finish();
           return;
@@ -258,6 +269,14 @@ export class Replica implements AsyncDisposable {
       this.#become("behind");
     } else return false;
     return true;
+  }
+
+  /** Records that change nothing reach no kv; without this, a log of heartbeats would never be trimmed. */
+  async #secureWhenDue(): Promise<void> {
+    const { follower } = this.#parts;
+    const isDue = this.#isDue && follower.quietSlots > this.#timing.slotsKept;
+    this.#isDue = false;
+    if (isDue) await follower.secure();
   }
 
   /** Reads and applies everything that the log has. */
@@ -390,8 +409,11 @@ export class Replica implements AsyncDisposable {
     try {
       await follower.settle();
       const led = await this.#parts.open(log);
+      this.#marked = follower.durablePlace;
+      this.#leading = led;
       this.#become("leading");
       const why = await Promise.race([log.lost, stopped]);
+      this.#leading = undefined;
       this.#become("steppingDown");
       if (this.#isAbandoned) await this.#giveUp(log, led);
       await led[Symbol.asyncDispose]();
@@ -448,7 +470,8 @@ export class Replica implements AsyncDisposable {
   /** Tells the others how far this node is; whoever leads gives up what all of them have. */
   async #checkpoint(): Promise<void> {
     const { shared, follower } = this.#parts;
-    const slot = Math.max(follower.durableSlot, this.#leaderLog?.durableSlot ?? 0);
+    this.#isDue = true;
+    const slot = Math.max(follower.durablePlace.slot, this.#leaderLog?.durableSlot ?? 0);
     const isAway = ["diverged", "behind", "ended"].includes(this.#role);
     if (isAway || this.#isStopping) return;
     const isFull = await this.#parts.isFull().catch(() => false);
@@ -462,6 +485,7 @@ export class Replica implements AsyncDisposable {
       this.handOff(roomy);
       return;
     }
+    this.#markWhenDue();
     // A majority has it; whoever has not gets a copy from one of them. The leader gets none, and reads the log again when
     // it has to undo what was refused.
     const slotsKept = this.#leaderLog?.isFull === true ? 0 : this.#timing.slotsKept;
@@ -473,6 +497,17 @@ export class Replica implements AsyncDisposable {
     } catch {
       // Tried again with the next checkpoint; that the log servers do not answer is told by others.
     }
+  }
+
+  /** The other nodes, too, can then make their kvs durable up to this record. */
+  #markWhenDue(): void {
+    const { place } = this.#leaderLog ?? {};
+    if (place === undefined || this.#marked === undefined) return;
+    if (quietSlots(this.#marked, place) <= this.#timing.slotsKept) return;
+    this.#marked = place;
+    this.#leading?.mark().catch(() => {
+      // Tried again after as many slots; that the log or the disk takes nothing is told by others.
+    });
   }
 
   #finish(): void {

@@ -91,6 +91,11 @@ function diverged(place: LogPlace, why: string): SlotReading {
   return { meaning: { kind: "diverged", why }, place };
 }
 
+/** How many records between two places have changed nothing: takeovers, heartbeats and dead records. */
+export function quietSlots(from: LogPlace, to: LogPlace): number {
+  return to.slot - from.slot - (to.index - from.index);
+}
+
 /** A place as text, to be kept with the position of the store; the index is kept beside it. */
 export function placeText({ slot, epoch, writer, chain }: LogPlace): string {
   return `${slot}.${epoch}.${writer}.${chain.toString("hex")}`;
