@@ -6,6 +6,7 @@ import type { TaskId } from "@codeq/queue";
 import { settle } from "@codeq/simulated";
 import type { Enqueued } from "../../packages/server/src/broker/verbs.ts";
 import { install } from "../../packages/server/src/cluster/install.ts";
+import type { Store } from "../../packages/server/src/store/store.ts";
 import { type Asked, create } from "../../packages/server/test/broker-world.ts";
 import { ClusterWorld, type SimNode } from "../../packages/server/test/cluster-world.ts";
 
@@ -152,6 +153,43 @@ test("a log without work is trimmed, and nodes that start again still find what 
   await assertFound(world, [before]);
   for (const { copies } of world.nodes) assert.equal(copies, 0);
 });
+
+test("an incremental backup finds what it needs in the log of a busy cluster", async () => {
+  const { world, leader } = await setup();
+  const [log] = world.logs as readonly [MemoryLogServer];
+  await created(world, leader);
+  const store = storeOf(leader);
+  const full = await during(world, store.backup("shard-0", undefined));
+  let { index } = await during(world, read(full));
+  const before = log.bounds.first;
+  for (let round = 0; round < 3; round += 1) {
+    for (let at = 0; at < 30; at += 1) await created(world, leader);
+    await world.clock.advance(3000);
+    const continued = await during(world, store.backup("shard-0", { index }));
+    const end = await during(world, read(continued));
+    assert.ok(end.items >= 30, `${end.items} records`);
+    ({ index } = end);
+  }
+  await world.clock.advance(3000);
+  await created(world, leader);
+  await during(world, store.mark());
+  await world.clock.advance(3000);
+  assert.ok(log.bounds.first > before + 60, "what was fetched is trimmed");
+});
+
+async function read(
+  pieces: Awaited<ReturnType<Store["backup"]>>,
+): Promise<{ readonly items: number; readonly index: number }> {
+  assert.ok(pieces !== undefined, "the log does not reach back so far");
+  for (;;) {
+    const piece = await pieces.next();
+    if (piece.done === true) return piece.value;
+  }
+}
+
+function storeOf(node: SimNode): Store {
+  return node.shards[0]?.broker?.store as Store;
+}
 
 test("a follower with a full disk stays behind, leads nothing, and catches up", async () => {
   const { world, leader, followers } = await setup();

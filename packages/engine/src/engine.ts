@@ -315,8 +315,10 @@ export class Engine implements AsyncDisposable {
 
   get #flushParts(): EngineOptions & { readonly keepLogFrom: () => number } {
     const keepLogFrom = (): number => {
+      const { log } = this.#options;
       // What nobody fetches must not fill the disk.
-      if (this.#options.log.bytes > heldLogBytesMax) this.#heldFrom = Number.POSITIVE_INFINITY;
+      const isMuch = log.bytes > heldLogBytesMax || log.holdsMuch === true;
+      if (isMuch) this.#heldFrom = Number.POSITIVE_INFINITY;
       return this.#heldFrom;
     };
     return { ...this.#options, keepLogFrom };

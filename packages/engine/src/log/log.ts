@@ -66,6 +66,8 @@ export interface Log {
   release?(): Promise<void>;
   /** Of a log that is shared: whether it takes nothing before it is trimmed. */
   readonly isFull?: boolean;
+  /** Of a log that is shared: whether it has become too long to be kept for the next backup. */
+  readonly holdsMuch?: boolean;
   /** Of a log that is shared: where the record is, as text that is kept with the position of the kv. */
   placeOf?(index: number): string;
   close(): Promise<void>;

@@ -83,7 +83,7 @@ export class ControlReplica extends LogReplica {
     this.#led = { store, lastIndex: log.lastIndex };
     this.#parts.onChange();
     return {
-      settle: () => store.flushNow(),
+      settle: () => store.settle(),
       mark: () => store.mark(),
       [Symbol.asyncDispose]: async () => {
         this.#led = undefined;

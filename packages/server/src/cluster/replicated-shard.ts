@@ -149,7 +149,7 @@ export class ReplicatedShard extends LogReplica {
     };
     this.#led = { log, feed, broker, scrape, hosts };
     return {
-      settle: () => broker.store.flushNow(),
+      settle: () => broker.store.settle(),
       mark: () => broker.store.mark(),
       [Symbol.asyncDispose]: () => this.#close(opened),
     };

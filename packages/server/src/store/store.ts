@@ -243,6 +243,11 @@ export class Store implements AsyncDisposable {
     return this.#engine.flushNow();
   }
 
+  /** The same, durably. */
+  settle(): Promise<void> {
+    return this.#engine.settle();
+  }
+
   /** Before what cannot come back is thrown away because of something that is committed. */
   sync(): Promise<void> {
     return this.#engine.sync();

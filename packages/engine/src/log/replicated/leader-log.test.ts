@@ -168,6 +168,18 @@ describe("the log of a leader", () => {
     assert.equal(await append(log, frameOf("y")), 41);
   });
 
+  test("says when it is too long to be kept for a backup", async () => {
+    const { log } = setup();
+    const large = "x".repeat(4 * 1024 * 1024);
+    for (let count = 1; count <= 16; count += 1) {
+      assert.equal(log.holdsMuch, false);
+      await append(log, frameOf(large));
+    }
+    assert.equal(log.holdsMuch, true);
+    await log.trim(16);
+    assert.equal(log.holdsMuch, false);
+  });
+
   test("does not call a record refused while an earlier copy of it may be kept", async () => {
     let isLost = true;
     const { log, server, clock } = setup(async (there) => {

@@ -49,12 +49,15 @@ const retryMaxMs = 500;
 const shorterMs = 5000;
 /** A log that was full takes records again when this part of it is free, so that it is not full at once. */
 const freeShare = 1 / 16;
+/** More than this is not kept for the next backup: places of records take memory, and the log has a limit. */
+const heldRecordsMax = 50_000;
+const heldBytesMax = 64 * 1024 * 1024;
 /** A busy log gets a heartbeat after so many times that an idle one would. */
 const busyBeats = 4;
 
 interface KeptRecord {
   readonly place: LogPlace;
-  /** Of the log up to this record, since it was opened. */
+  /** Of the log up to this record, since it was opened, heartbeats included. */
   readonly endBytes: number;
 }
 
@@ -67,6 +70,8 @@ export class LeaderLog implements Log {
   /** The oldest first; the first one is where the engine may begin. */
   readonly #kept: KeptRecord[];
   #place: LogPlace;
+  /** Of the log since it was opened. */
+  #bytes = 0;
   #leaseUntilMs: number;
   #isWorking = false;
   #pending: { readonly frame: Frame; readonly appended: Appended } | undefined;
@@ -117,6 +122,11 @@ export class LeaderLog implements Log {
     return this.#isFull;
   }
 
+  /** Whether it is too much to be kept only for a backup. */
+  get holdsMuch(): boolean {
+    return this.#isFull || this.#kept.length > heldRecordsMax || this.bytes > heldBytesMax;
+  }
+
   /** Called whenever `isSure` may have become true. */
   onSure: () => void = () => {};
 
@@ -129,7 +139,7 @@ export class LeaderLog implements Log {
   }
 
   get bytes(): number {
-    return (this.#kept.at(-1) as KeptRecord).endBytes - (this.#kept[0] as KeptRecord).endBytes;
+    return this.#bytes - (this.#kept[0] as KeptRecord).endBytes;
   }
 
   get canAppend(): boolean {
@@ -328,9 +338,9 @@ export class LeaderLog implements Log {
   #keep(bytes: Buffer, sentMs: number): void {
     const before = this.#place;
     this.#place = readSlot(before, bytes).place;
+    this.#bytes += bytes.length;
     if (this.#place.index > before.index) {
-      const endBytes = (this.#kept.at(-1) as KeptRecord).endBytes + bytes.length;
-      this.#kept.push({ place: this.#place, endBytes });
+      this.#kept.push({ place: this.#place, endBytes: this.#bytes });
     }
     this.#leaseUntilMs = sentMs + this.#parts.leaseMs;
     // The last bytes of a full log still take heartbeats.

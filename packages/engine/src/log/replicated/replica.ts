@@ -90,7 +90,7 @@ export const replicaTiming: ReplicaTiming = {
 
 /** What leads on a log. */
 export interface Leading extends AsyncDisposable {
-  /** Brings what was committed into the kv; may take for ever while the log does not answer. */
+  /** Brings what was committed into the kv, durably; may take for ever while the log does not answer. */
   settle(): Promise<void>;
   /** Writes a record that changes nothing, and makes the kv durable up to there. */
   mark(): Promise<void>;
@@ -488,7 +488,9 @@ export class Replica implements AsyncDisposable {
     this.#markWhenDue();
     // A majority has it; whoever has not gets a copy from one of them. The leader gets none, and reads the log again when
     // it has to undo what was refused.
-    const slotsKept = this.#leaderLog?.isFull === true ? 0 : this.#timing.slotsKept;
+    const isLogFull = this.#leaderLog?.isFull === true;
+    if (isLogFull) this.#settleQuietly();
+    const slotsKept = isLogFull ? 0 : this.#timing.slotsKept;
     const keepFrom = Math.min(this.#notes.majoritySlot, slot) - slotsKept;
     if (keepFrom <= this.#trimmedTo) return;
     try {
@@ -507,6 +509,13 @@ export class Replica implements AsyncDisposable {
     this.#marked = place;
     this.#leading?.mark().catch(() => {
       // Tried again after as many slots; that the log or the disk takes nothing is told by others.
+    });
+  }
+
+  /** What the engine here still needs of the log cannot be trimmed. */
+  #settleQuietly(): void {
+    this.#leading?.settle().catch(() => {
+      // Tried again with the next checkpoint; what the disk does not take is told by the engine.
     });
   }
 
