@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { clusterMembers, clusterProblems } from "./cluster-settings.ts";
-import type { ClusterSettings } from "./settings.ts";
+import type { ClusterSettings, Settings } from "./settings.ts";
 
-const three: ClusterSettings = {
+const three: ClusterSettings & Pick<Settings, "bodyBytesMax"> = {
+  bodyBytesMax: 6 * 1024 * 1024,
   clusterMembers: "a=10.0.0.1:7000, b=10.0.0.2:7000,c=[::1]:7000",
   nodeId: "b",
   clusterSecret: "x".repeat(32),
@@ -45,6 +46,13 @@ describe("the settings of a cluster", () => {
     assert.deepEqual(clusterProblems({ ...three, clusterMembers: four }), []);
     const twins = "a=10.0.0.1:7000,a=10.0.0.2:7000,b=10.0.0.3:7000";
     assert.match(clusterProblems({ ...three, clusterMembers: twins })[0] ?? "", /of its own/);
+  });
+
+  test("refuse requests that the log servers would not take", () => {
+    const [problem = ""] = clusterProblems({ ...three, bodyBytesMax: 6 * 1024 * 1024 + 1 });
+    assert.match(problem, /^bodyBytesMax: 6291457 is too much.*6291456 or less.*artifacts/);
+    const alone = { ...three, clusterMembers: "", clusterSecret: "", nodeId: "" };
+    assert.deepEqual(clusterProblems({ ...alone, bodyBytesMax: 1024 ** 3 }), []);
   });
 
   test("mean nothing without nodes", () => {

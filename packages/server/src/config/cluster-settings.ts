@@ -1,7 +1,7 @@
 /** The settings of a cluster, and the rules between them. */
 import { text, trueOrFalse } from "./parsers.ts";
 import { bytes, type SettingRow } from "./setting-row.ts";
-import type { ClusterSettings } from "./settings.ts";
+import type { ClusterSettings, Settings } from "./settings.ts";
 
 export interface ClusterNode {
   readonly id: string;
@@ -12,6 +12,8 @@ export interface ClusterNode {
 const gibibyte = 1024 * 1024 * 1024;
 const secretCharsMin = 32;
 const nodesMax = 9;
+/** Log servers take records of 8 MiB, in which a request is together with up to 1 MiB of others. */
+const bodyBytesMax = 6 * 1024 * 1024;
 const nodePattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}=(?:\[[0-9a-fA-F:]+\]|[^:\s=]+):\d{1,5}$/;
 
 const urlPattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}=https?:\/\/[^\s=,]+$/;
@@ -133,7 +135,9 @@ export function clusterUrls({ clusterUrls: list }: ClusterSettings): ReadonlyMap
   );
 }
 
-export function clusterProblems(settings: ClusterSettings): string[] {
+export function clusterProblems(
+  settings: ClusterSettings & Pick<Settings, "bodyBytesMax">,
+): string[] {
   const nodes = clusterMembers(settings);
   const ids = nodes.map(({ id }) => id);
   if (nodes.length === 0) {
@@ -165,6 +169,12 @@ export function clusterProblems(settings: ClusterSettings): string[] {
   if (settings.clusterSecret === "") {
     problems.push(
       "clusterSecret: required in a cluster; set CODEQ_CLUSTER_SECRET to the same long random text on every node",
+    );
+  }
+  if (settings.bodyBytesMax > bodyBytesMax) {
+    problems.push(
+      `bodyBytesMax: ${settings.bodyBytesMax} is too much for the log servers of a cluster; lower it, and payloadBytesMax, to ` +
+        `${bodyBytesMax} or less, and attach larger data to tasks as artifacts`,
     );
   }
   const missing = tlsFiles.filter((name) => settings[name] === "");

@@ -251,7 +251,7 @@ export const settingTable: SettingTable = {
   },
   bodyBytesMax: {
     ...bytes(1024, gibibyte, limits.bodyBytesMax),
-    about: "Maximum size of a request body.",
+    about: "Maximum size of a request body; at most 6291456 in a cluster.",
   },
   payloadBytesMax: {
     ...bytes(1024, gibibyte, limits.payloadBytesMax),
