@@ -138,6 +138,20 @@ test("a full log: the leader can undo what was refused also when the others have
   await assertFound(world, [...ids, await created(world, await leaderOf(world))]);
 });
 
+test("a leader ends though the log servers do not answer", async () => {
+  const { world, leader } = await setup();
+  for (const node of world.nodes) node.isWithoutLog = true;
+  const waiting = create(leader.router as NonNullable<SimNode["router"]>);
+  await world.clock.advance(1000);
+  let hasEnded = false;
+  void leader.stop().then(() => {
+    hasEnded = true;
+  });
+  for (let turn = 0; turn < 300 && !hasEnded; turn += 1) await world.clock.advance(50);
+  assert.ok(hasEnded, "it waits for the log");
+  await assert.rejects(waiting.done);
+});
+
 test("a log without work is trimmed, and nodes that start again still find what they need in it", async () => {
   const { world, leader } = await setup();
   const [log] = world.logs as readonly [MemoryLogServer];

@@ -246,7 +246,10 @@ export class ClusterNode implements AsyncDisposable {
 
   /** Hands over what this node leads, and ends. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...this.#logs.values()].map((log) => log[Symbol.asyncDispose]()));
+    const stopped = [...this.#logs.values()].map((log) => log[Symbol.asyncDispose]());
+    // Otherwise the logs would end with the copies.
+    this.#peers.giveUpCopies();
+    await Promise.all(stopped);
     await this.control[Symbol.asyncDispose]();
     await this.#peers[Symbol.asyncDispose]();
   }

@@ -279,6 +279,17 @@ describe("a copy of a shard", () => {
     await assert.rejects(cut, { code: "storage_failed" });
   });
 
+  test("is given up, on both nodes, when its taker ends", async () => {
+    await using called = await setup();
+    await using calling = await setup();
+    const copied = calling.peers.copy(leader(called.port), 1, () => {
+      calling.peers.giveUpCopies();
+      return Promise.resolve();
+    });
+    await assert.rejects(copied, { code: "storage_failed" });
+    await called.closed;
+  });
+
   test("that cannot be written is given up, on both nodes", async () => {
     await using called = await setup();
     await using calling = await setup();

@@ -86,6 +86,11 @@ export class Peers implements AsyncDisposable {
     return this.#callsTo(node.address).copy(shard, take);
   }
 
+  /** Copies that are under way fail. */
+  giveUpCopies(): void {
+    for (const calls of this.#calls.values()) calls.giveUpCopies();
+  }
+
   /** What another node answers to a question, both as JSON. Throws when it does not. */
   ask(node: LeaderName, question: unknown): Promise<unknown> {
     return this.#callsTo(node.address).ask(question);
@@ -300,6 +305,8 @@ class PeerCalls {
       onFrame: (kind, channel, body) => {
         const caller = this.#callers.get(channel);
         const copying = this.#copies.get(channel);
+        // Of a copy that was given up.
+        if (copying === undefined && isOfCopy(kind)) return;
         const asked = this.#asked.get(channel);
         if (copying !== undefined) this.#copied(copying, { kind, channel, body });
         else if (asked !== undefined) {
@@ -347,6 +354,14 @@ class PeerCalls {
     });
   }
 
+  giveUpCopies(): void {
+    for (const [channel, { failed }] of this.#copies) {
+      this.#peer.send(kinds.end, channel, nothing);
+      failed(notCopied());
+    }
+    this.#copies.clear();
+  }
+
   ask(question: unknown): Promise<unknown> {
     this.#channels += 1;
     const channel = this.#channels;
@@ -391,6 +406,10 @@ class PeerCalls {
     body.writeUInt32LE(shard, 0);
     this.#peer.send(kind, channel, body);
   }
+}
+
+function isOfCopy(kind: number): boolean {
+  return kind === kinds.piece || kind === kinds.whole;
 }
 
 /** `onRefused` hears why the other end is not who it should be. */

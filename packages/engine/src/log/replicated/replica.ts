@@ -122,6 +122,9 @@ const chosenMs = 1000;
 const afterFailureMs = 5000;
 /** How long a node that gives up a log waits for changes that the log may still take. */
 const abandonMs = 2000;
+/** How long a node that ends waits for a log that does not answer. */
+const stopMs = 3000;
+const notHandedOver = "this node has ended, and the log servers did not answer";
 const abandoned = "the log of this shard is being repaired";
 /** What another node has told counts for so many checkpoints. */
 const notesKept = 3.5;
@@ -155,6 +158,7 @@ export class Replica implements AsyncDisposable {
   #trimmedTo = 0;
   #fullSinceMs: number | undefined;
   #cancelCheckpoint: () => void = () => {};
+  #cancelGiveUp: () => void = () => {};
   #stopLeading: (() => void) | undefined;
   /** Who should lead next. */
   #handTo: string | undefined;
@@ -219,8 +223,18 @@ export class Replica implements AsyncDisposable {
     this.#cancelCheckpoint();
     this.#stopLeading?.();
     this.#wake();
+    this.#planGiveUp();
     await this.#ended;
+    this.#cancelGiveUp();
     await this.#parts.shared.close();
+  }
+
+  /** A log that does not answer must not keep this node from ending; whatever is under way is then unknown. */
+  #planGiveUp(): void {
+    this.#cancelGiveUp = this.#parts.clock.after(stopMs, () => {
+      if (this.#leaderLog?.isSure === false) this.#leaderLog.giveUp(notHandedOver);
+      this.#planGiveUp();
+    });
   }
 
   /** Ends without the log, which may be lost, and brings everything that this node has onto its disk. */
