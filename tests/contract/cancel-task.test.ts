@@ -145,3 +145,23 @@ test(
     );
   },
 );
+
+test("a lease that has the grace of a restart keeps the grace of a cancel as well", async (t) => {
+  const server = await setup(t, { storage: "sim-disk" });
+  const id = await server.create();
+  await server.claim({ leaseSeconds: 60 });
+  await server.clock.advance(59_000);
+  server.world.crash("process");
+  const next = await server.world.start();
+  t.after(() => next.stop());
+  // By now the lease has ended, as far as the record says.
+  await next.clock.advance(5000);
+  const { leaseUntil } = await next.task(id);
+  assert.equal((await cancel(next, id, { graceSeconds: 30 })).json.task.place, "leased");
+  const until = new Date((await next.task(id)).leaseUntil).getTime();
+  const granted = Math.min(new Date(leaseUntil).getTime(), next.clock.nowMs() + 30_000);
+  assert.equal(until, granted);
+  await next.clock.advance(1000);
+  assert.equal((await next.complete(id)).status, 200);
+  assert.equal((await resultOf(next, id)).status, "COMPLETED");
+});

@@ -492,11 +492,13 @@ export class Broker implements Queue {
     const { clock } = this.#options;
     const retention = this.#retentionOf(task);
     const terms = { nowMs: clock.nowMs(), seq: this.#nextSequence(), retention };
-    const decided = decide(task, action, terms);
+    // Only memory knows how long a lease lasts that a restart, a stall or a full disk has prolonged.
+    const seen = action.kind === "cancel" ? this.reads.withLiveLease(task) : task;
+    const decided = decide(seen, action, terms);
     if (!decided.ok) return decided;
-    const { before, after } = decided.value;
-    if (after === before) await this.store.whenDurable(of.id);
-    else await this.#applied([decided.value]);
+    const { after } = decided.value;
+    if (after === seen) await this.store.whenDurable(of.id);
+    else await this.#applied([{ ...decided.value, before: task }]);
     return { ok: true, task: after as Task };
   }
 
