@@ -387,3 +387,25 @@ test("a job that waits for its search holds up no notification", async (t) => {
   assert.deepEqual([toldMeanwhile > 0, state], [true, "running"]);
   await untilIn(server, id, "done");
 });
+
+test("what a filter says of payloads is not shown to those from whom payloads are hidden", async (t) => {
+  const server = await setup(t);
+  const payload = "customer.ssn:123-45-6789";
+  const { id, filter } = await begun(server, { action: "delete", command: "mail", payload });
+  assert.equal(filter.payload, payload);
+  const dead = { command: "mail", payload };
+  await server.post("/admin/dead-letters/delete", dead, "admin-acme");
+  await start(server, { action: "delete", payload: "123-45-6789" });
+  for (const path of ["/admin/jobs", `/admin/jobs/${id}`, "/admin/audit"]) {
+    const { status, text } = await server.get(path, "admin-blind");
+    assert.equal(status, 200);
+    assert.ok(text.includes("mail") && !text.includes("123-45-6789"), text);
+  }
+  const { records } = (await server.get("/admin/audit", "admin-acme")).json;
+  const targets = records.map(({ target }: { target?: string }) => target);
+  assert.ok(targets.includes("delete command=mail payload=customer.ssn"), targets.join(", "));
+  assert.ok(targets.includes("command=mail payload=customer.ssn"), targets.join(", "));
+  const paused = await server.post(`/admin/jobs/${id}/pause`, undefined, "admin-blind");
+  assert.deepEqual(paused.json.filter, { command: "mail" });
+  assert.equal((await job(server, id)).filter.payload, payload);
+});

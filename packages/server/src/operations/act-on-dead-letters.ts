@@ -16,7 +16,7 @@ import {
   refusal,
   type Server,
 } from "./operation.ts";
-import { type FilterInput, filterNames, readFilter } from "./task-filter-input.ts";
+import { describeFilter, type FilterInput, readFilter } from "./task-filter-input.ts";
 import { wholeId } from "./whole-id.ts";
 
 export interface DeadLettersInput {
@@ -100,8 +100,7 @@ function describe({ ids, filter, isAll, isDryRun }: DeadLettersInput): string {
   const dry = isDryRun ? "dry run: " : "";
   if (isAll) return `${dry}all`;
   if (ids.length > 0) return dry + ids.join(" ");
-  const given = filterNames.filter((name) => filter[name] !== undefined);
-  return dry + given.map((name) => `${name}=${filter[name]}`).join(" ");
+  return dry + describeFilter(filter);
 }
 
 class Run {

@@ -1,5 +1,6 @@
 /** What those see from whom payloads and results are hidden. */
 import type { Result } from "@codeq/queue";
+import type { BulkJob } from "../store/job-record.ts";
 import { type Call, type Refusal, refusal } from "./operation.ts";
 import type { FilterInput } from "./task-filter-input.ts";
 
@@ -14,6 +15,13 @@ export function shownTask<T extends { readonly payload: string | undefined }>(
 /** How the task ended, without what its worker gave back. */
 export function shownResult({ identity }: Pick<Call, "identity">, result: Result): Result {
   return identity.hidesPayloads ? { ...result, resultJson: "", artifacts: [] } : result;
+}
+
+/** The job without the part of its filter that says what is in payloads. */
+export function shownJob({ identity }: Pick<Call, "identity">, job: BulkJob): BulkJob {
+  if (!identity.hidesPayloads || job.asked["payload"] === undefined) return job;
+  const { payload, ...asked } = job.asked;
+  return { ...job, asked };
 }
 
 /** Whoever can search payloads can guess what is in them. */

@@ -3,7 +3,7 @@ import { limits } from "@codeq/protocol";
 import type { TaskFilter } from "../broker/task-filter.ts";
 import type { BulkJob, Canary, JobAction } from "../store/job-record.ts";
 import { isMeant } from "./bulk-jobs.ts";
-import { problemOfSearch } from "./hidden-payloads.ts";
+import { problemOfSearch, shownJob } from "./hidden-payloads.ts";
 import {
   type Answer,
   type AuditRule,
@@ -13,7 +13,7 @@ import {
   refusal,
   type Server,
 } from "./operation.ts";
-import { type FilterInput, readFilter } from "./task-filter-input.ts";
+import { describeFilter, type FilterInput, readFilter } from "./task-filter-input.ts";
 
 export interface CreateJobInput {
   /** `replay`, `delete`, `cancel` or `move`. */
@@ -51,7 +51,7 @@ export const createJob: Operation<CreateJobInput, CreatedJob> = {
   audit: {
     of: "all",
     target: ({ action, filter, isAll, isDryRun }) =>
-      `${isDryRun ? "dry run: " : ""}${action} ${isAll ? "all" : JSON.stringify(filter)}`,
+      `${isDryRun ? "dry run: " : ""}${action} ${isAll ? "all" : describeFilter(filter)}`,
     detail: (created) => ("job" in created ? created.job.id : `${created.matched} tasks`),
   },
   run: async (server, call, input) => {
@@ -71,7 +71,10 @@ export const listJobs: Operation<undefined, readonly BulkJob[]> = {
   access: "viewer",
   scope: undefined,
   audit: { of: "other tenants" },
-  run: ({ jobs }, call) => ({ ok: true, value: jobs.of(call.identity.tenantId) }),
+  run: ({ jobs }, call) => {
+    const found = jobs.of(call.identity.tenantId);
+    return { ok: true, value: found.map((job) => shownJob(call, job)) };
+  },
 };
 
 export const getJob: Operation<JobInput, BulkJob> = {
@@ -81,7 +84,7 @@ export const getJob: Operation<JobInput, BulkJob> = {
   audit: { of: "other tenants", target: ({ id }) => id },
   run: ({ jobs }, call, { id }) => {
     const job = jobs.find(call.identity.tenantId, id);
-    return job === undefined ? refusal("job_not_found") : { ok: true, value: job };
+    return job === undefined ? refusal("job_not_found") : { ok: true, value: shownJob(call, job) };
   },
 };
 
@@ -98,15 +101,13 @@ function change(
   state: "running" | "paused" | "aborted",
 ): Operation<JobInput, BulkJob> {
   const audit: AuditRule<JobInput, BulkJob> = { of: "all", target: ({ id }) => id };
-  const run = async (
-    { jobs }: Server,
-    { identity: { tenantId } }: Call,
-    { id }: JobInput,
-  ): Promise<Answer<BulkJob>> => {
-    const job = jobs.find(tenantId, id);
+  const run = async ({ jobs }: Server, call: Call, { id }: JobInput): Promise<Answer<BulkJob>> => {
+    const job = jobs.find(call.identity.tenantId, id);
     if (job === undefined) return refusal("job_not_found");
     const changed = await jobs.set(job, state);
-    return changed === undefined ? refusal("job_has_ended") : { ok: true, value: changed };
+    return changed === undefined
+      ? refusal("job_has_ended")
+      : { ok: true, value: shownJob(call, changed) };
   };
   return { name, access: "admin", scope: undefined, rate, audit, run };
 }

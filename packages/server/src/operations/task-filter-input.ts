@@ -45,6 +45,18 @@ export function readFilter(input: FilterInput): Answer<TaskFilter> {
   return { ok: true, value: filter };
 }
 
+/** For the audit trail: of a payload only the path, because not everybody may see what is in it. */
+export function describeFilter(input: FilterInput): string {
+  const given = filterNames.flatMap((name) => {
+    const text = input[name];
+    if (text === undefined) return [];
+    return name === "payload"
+      ? `payload=${payloadCondition(text)?.path.join(".") ?? ""}`
+      : `${name}=${text}`;
+  });
+  return given.join(" ");
+}
+
 type Filter = { -readonly [Name in keyof TaskFilter]: TaskFilter[Name] };
 /** Adds a condition to the filter, or says what is wrong with its text. */
 type Read = (text: string, to: Filter) => string | undefined;
