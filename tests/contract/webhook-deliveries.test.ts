@@ -313,3 +313,13 @@ test("a secret is created, shown once, and signs beside the one before for a whi
     assert.equal((await rotate(body)).status, 400, JSON.stringify(body));
   }
 });
+
+test("of rotations at the same time each new secret signs", async (t) => {
+  const server = await setup(t);
+  const rotate = (): Promise<Reply> =>
+    server.post("/admin/webhooks/secrets", { overlapSeconds: 3600 }, admin);
+  const made = await Promise.all([rotate(), rotate()]);
+  const { secrets } = (await server.get("/admin/webhooks/secrets", admin)).json;
+  const ids = (of: readonly { id: string }[]): string[] => of.map(({ id }) => id).sort();
+  assert.deepEqual(ids(secrets), ids(made.map(({ json }) => json)));
+});

@@ -6,7 +6,7 @@ import type { TaskId, TenantId } from "@codeq/queue";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { DeliveryLog, DeliveryState, DeliveryTry } from "../store/delivery-record.ts";
 import type { FailingEndpoint } from "../store/endpoint-record.ts";
-import type { SigningSecret } from "../store/signing-record.ts";
+import type { SecretsChange, SigningSecret } from "../store/signing-record.ts";
 import type { TaskOf } from "./task-actions.ts";
 
 export interface QueueWebhooks {
@@ -22,7 +22,8 @@ export interface QueueWebhooks {
   enable(tenantId: TenantId, url: string): Promise<boolean>;
   /** The secrets of the tenant in the store, the newest first. */
   secrets(tenantId: TenantId): MaybePromise<readonly SigningSecret[]>;
-  setSecrets(tenantId: TenantId, secrets: readonly SigningSecret[]): Promise<void>;
+  /** False when there is no secret of this id to revoke. */
+  changeSecrets(tenantId: TenantId, change: SecretsChange): Promise<boolean>;
 }
 
 /** `none` of a task without a webhook, `pending` of one that has not ended. */

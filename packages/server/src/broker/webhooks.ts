@@ -21,7 +21,13 @@ import {
   removalOfEndpoint,
   writeOfEndpoint,
 } from "../store/endpoint-record.ts";
-import { type SigningSecret, signingNow, writeOfSigning } from "../store/signing-record.ts";
+import {
+  nextSecrets,
+  type SecretsChange,
+  type SigningSecret,
+  signingNow,
+  writeOfSigning,
+} from "../store/signing-record.ts";
 import type { Position, RecordWrite, Store } from "../store/store.ts";
 import type {
   EndpointChange,
@@ -243,6 +249,14 @@ export class Webhooks implements QueueWebhooks {
     return signingNow(this.secrets(tenantId), this.#clock.nowMs());
   }
 
+  async changeSecrets(tenantId: TenantId, change: SecretsChange): Promise<boolean> {
+    const next = nextSecrets(this.secrets(tenantId), change, this.#clock.nowMs());
+    if (next === undefined) return false;
+    await this.setSecrets(tenantId, next);
+    return true;
+  }
+
+  /** Takes the secrets as another shard has decided. */
   async setSecrets(tenantId: TenantId, secrets: readonly SigningSecret[]): Promise<void> {
     this.#store.assertWritable();
     const { done } = this.#store.commitRecords([writeOfSigning(tenantId, secrets)]);

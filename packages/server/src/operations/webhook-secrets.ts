@@ -4,7 +4,7 @@
  * callbacks are signed with the secret of the configuration for the same time.
  */
 import { limits } from "@codeq/protocol";
-import type { SigningSecret } from "../store/signing-record.ts";
+import { type SigningSecret, validNow } from "../store/signing-record.ts";
 import { type Operation, refusal, type Server } from "./operation.ts";
 
 export interface RotateSecretInput {
@@ -14,8 +14,6 @@ export interface RotateSecretInput {
 
 const secretBytes = 32;
 const idBytes = 8;
-/** What the configuration has stands in the list under this name. */
-const configured = "configuration";
 
 export const rotateSecret: Operation<RotateSecretInput, SigningSecret> = {
   name: "rotate_webhook_secret",
@@ -31,9 +29,7 @@ export const rotateSecret: Operation<RotateSecretInput, SigningSecret> = {
     const { queue, clock } = server;
     const { tenantId, subject: createdBy } = call.identity;
     const nowMs = Math.floor(clock.nowMs());
-    const untilMs = nowMs + overlapSeconds * 1000;
-    const [newest] = await queue.webhooks.secrets(tenantId);
-    const before = newest ?? { id: configured, secret: "", createdMs: 0, createdBy: "" };
+    const overlapUntilMs = nowMs + overlapSeconds * 1000;
     const secret = {
       id: `whk_${drawn(server, idBytes).toString("hex")}`,
       secret: `whsec_${drawn(server, secretBytes).toString("base64")}`,
@@ -41,8 +37,7 @@ export const rotateSecret: Operation<RotateSecretInput, SigningSecret> = {
       createdBy,
       untilMs: undefined,
     };
-    const older = overlapSeconds === 0 ? [] : [{ ...before, untilMs }];
-    await queue.webhooks.setSecrets(tenantId, [secret, ...older]);
+    await queue.webhooks.changeSecrets(tenantId, { kind: "rotate", secret, overlapUntilMs });
     return { ok: true, value: secret };
   },
 };
@@ -53,7 +48,10 @@ export const listSecrets: Operation<undefined, readonly SigningSecret[]> = {
   access: "admin",
   scope: undefined,
   audit: { of: "other tenants" },
-  run: async (server, call) => ({ ok: true, value: await valid(server, call.identity) }),
+  run: async ({ queue, clock }, call) => {
+    const secrets = await queue.webhooks.secrets(call.identity.tenantId);
+    return { ok: true, value: validNow(secrets, clock.nowMs()) };
+  },
 };
 
 export interface RevokeSecretInput {
@@ -68,27 +66,11 @@ export const revokeSecret: Operation<RevokeSecretInput, RevokeSecretInput> = {
   rate: { scope: "admin", operation: "tasks" },
   audit: { of: "all", target: ({ id }) => id },
   run: async (server, call, { id }) => {
-    const secrets = await valid(server, call.identity);
-    const rest = secrets.filter((each) => each.id !== id);
-    if (rest.length === secrets.length) return refusal("secret_not_found");
-    // The one that is left over must not end with the time in which receivers were to change.
-    const kept = rest.map((each, at) => (at === 0 ? { ...each, untilMs: undefined } : each));
-    const isLeft = kept.some(({ secret }) => secret !== "");
-    await server.queue.webhooks.setSecrets(call.identity.tenantId, isLeft ? kept : []);
-    return { ok: true, value: { id } };
+    const { tenantId } = call.identity;
+    const isKnown = await server.queue.webhooks.changeSecrets(tenantId, { kind: "revoke", id });
+    return isKnown ? { ok: true, value: { id } } : refusal("secret_not_found");
   },
 };
-
-async function valid(
-  { queue, clock }: Server,
-  { tenantId }: { readonly tenantId: SigningTenant },
-): Promise<readonly SigningSecret[]> {
-  const nowMs = clock.nowMs();
-  const secrets = await queue.webhooks.secrets(tenantId);
-  return secrets.filter(({ untilMs }) => untilMs === undefined || untilMs > nowMs);
-}
-
-type SigningTenant = Parameters<Server["queue"]["webhooks"]["secrets"]>[0];
 
 function drawn({ randomBytes }: Server, bytes: number): Buffer {
   const into = Buffer.alloc(bytes);

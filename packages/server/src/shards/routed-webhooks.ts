@@ -10,11 +10,14 @@ import type {
 } from "../broker/queue-webhooks.ts";
 import type { TaskOf } from "../broker/task-actions.ts";
 import type { FailingEndpoint } from "../store/endpoint-record.ts";
-import type { SigningSecret } from "../store/signing-record.ts";
+import type { SecretsChange, SigningSecret } from "../store/signing-record.ts";
 import type { RemoteShard } from "./remote-shard.ts";
 
 /** The verbs of a shard's callbacks, by their names. */
-export type WebhookVerb = keyof QueueWebhooks | "learn";
+export type WebhookVerb = keyof QueueWebhooks | "setSecrets" | "learn";
+
+/** The shard that decides about secrets. */
+const first = 0;
 
 export class RoutedWebhooks implements QueueWebhooks {
   readonly #shards: readonly RemoteShard[];
@@ -71,15 +74,28 @@ export class RoutedWebhooks implements QueueWebhooks {
     return (await this.#askAll<boolean>("enable", [tenantId, url])).includes(true);
   }
 
-  async secrets(tenantId: TenantId): Promise<readonly SigningSecret[]> {
-    // A change that did not reach all shards is seen, so that it can be made again.
-    const lists = await this.#askAll<SigningSecret[]>("secrets", [tenantId]);
-    const newest = (secrets: readonly SigningSecret[]): number => secrets[0]?.createdMs ?? 0;
-    return lists.reduce((best, each) => (newest(each) > newest(best) ? each : best));
+  secrets(tenantId: TenantId): Promise<readonly SigningSecret[]> {
+    return this.#ask(first, "secrets", [tenantId]);
   }
 
-  async setSecrets(tenantId: TenantId, secrets: readonly SigningSecret[]): Promise<void> {
-    await this.#askAll("setSecrets", [tenantId, secrets]);
+  /**
+   * The first shard decides, and the others follow it. Changes of other nodes may reach them in another order, so
+   * they follow until the first one has nothing newer.
+   */
+  async changeSecrets(tenantId: TenantId, change: SecretsChange): Promise<boolean> {
+    if (!(await this.#ask<boolean>(first, "changeSecrets", [tenantId, change]))) return false;
+    const others = this.#shards.filter(({ number }) => number !== first);
+    let told: string | undefined;
+    for (;;) {
+      const secrets = await this.secrets(tenantId);
+      const text = JSON.stringify(secrets);
+      if (text === told) return true;
+      told = text;
+      const follow = others.map(({ number }) =>
+        this.#ask(number, "setSecrets", [tenantId, secrets]),
+      );
+      await Promise.all(follow);
+    }
   }
 
   /** One that does not hear of it now finds out by itself. */

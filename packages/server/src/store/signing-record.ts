@@ -17,10 +17,42 @@ export interface SigningSecret {
   readonly untilMs: number | undefined;
 }
 
+export type SecretsChange =
+  /** The one before it signs until this time as well. */
+  | { readonly kind: "rotate"; readonly secret: SigningSecret; readonly overlapUntilMs: number }
+  | { readonly kind: "revoke"; readonly id: string };
+
+/** What the configuration has stands in the list under this name. */
+const configured = { id: "configuration", secret: "", createdMs: 0, createdBy: "" };
+
+/** The secrets after a change; undefined when there is none of this id to revoke. */
+export function nextSecrets(
+  secrets: readonly SigningSecret[],
+  change: SecretsChange,
+  nowMs: number,
+): readonly SigningSecret[] | undefined {
+  if (change.kind === "rotate") {
+    const { secret, overlapUntilMs: untilMs } = change;
+    return untilMs > nowMs ? [secret, { ...(secrets[0] ?? configured), untilMs }] : [secret];
+  }
+  const valid = validNow(secrets, nowMs);
+  const rest = valid.filter(({ id }) => id !== change.id);
+  if (rest.length === valid.length) return undefined;
+  // The one that is left over must not end with the time in which receivers were to change.
+  const kept = rest.map((each, at) => (at === 0 ? { ...each, untilMs: undefined } : each));
+  return kept.some(({ secret }) => secret !== "") ? kept : [];
+}
+
+export function validNow(
+  secrets: readonly SigningSecret[],
+  nowMs: number,
+): readonly SigningSecret[] {
+  return secrets.filter(({ untilMs }) => (untilMs ?? nowMs + 1) > nowMs);
+}
+
 /** Those that sign now, the newest first. */
 export function signingNow(secrets: readonly SigningSecret[], nowMs: number): readonly string[] {
-  const valid = secrets.filter(({ untilMs }) => (untilMs ?? nowMs + 1) > nowMs);
-  return valid.map(({ secret }) => secret);
+  return validNow(secrets, nowMs).map(({ secret }) => secret);
 }
 
 /** Replaces all secrets of a tenant; none leaves it to the configuration. */
