@@ -302,3 +302,14 @@ test("a tenant has a bounded number of topics", async (t) => {
   assert.deepEqual([more.status, more.headers["codeq-error"]], [409, "too_many_topics"]);
   assert.equal((await put(server, "t7", { ...policy, maxAttempts: 9 })).status, 200);
 });
+
+test("a dead letter that was replayed with changes is copied when it dies again", async (t) => {
+  const server = await setup(t);
+  await topic(server, "mail", { maxAttempts: 1, deadLetterTopicRef: "mail-dead" });
+  const id = await server.buried({ command: "mail" });
+  assert.equal((await server.stats("mail-dead")).ready, 1);
+  await server.post(`/admin/tasks/${id}/replay`, { payload: { a: 2 } }, "admin-acme");
+  const again = await server.claim({ commands: ["mail"] });
+  await server.post(`/tasks/${again.id}/nack`, {}, "worker-acme");
+  assert.equal((await server.stats("mail-dead")).ready, 2);
+});

@@ -133,11 +133,13 @@ export interface TaskRepairs {
   /** The task that was replayed as this task, and the last task that this task was replayed as. */
   readonly replayOf: TaskId | "";
   readonly replayedAs: TaskId | "";
+  /** The topic has made it of a dead letter, which `replayOf` names. */
+  readonly isCopy: boolean;
   /** The bulk job that replayed it last, so that none does so twice. */
   readonly job: string;
 }
 
-export const noRepairs: TaskRepairs = { replayOf: "", replayedAs: "", job: "" };
+export const noRepairs: TaskRepairs = { replayOf: "", replayedAs: "", isCopy: false, job: "" };
 
 /** What few producers ask for. */
 export interface TaskExtras {

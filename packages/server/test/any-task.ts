@@ -66,7 +66,7 @@ export const anyExtras: fc.Arbitrary<TaskExtras | undefined> = fc.oneof(
 
 const anyRepairs: fc.Arbitrary<TaskRepairs | undefined> = fc.oneof(
   fc.constant(undefined),
-  record({ replayOf: anyTaskId, replayedAs: anyTaskId, job: text }),
+  record({ replayOf: anyTaskId, replayedAs: anyTaskId, isCopy: fc.boolean(), job: text }),
 );
 
 const anyTrail: fc.Arbitrary<Trail | undefined> = fc.oneof(

@@ -791,8 +791,7 @@ export class Broker implements Queue {
   /** The task that goes where the topic sends dead letters. One that is a copy itself is not copied again. */
   #copyOf(dead: Task): Change | undefined {
     const command = this.#topicOf(dead)?.policy.deadLetterTopicRef ?? "";
-    const isCopy = (dead.repairs?.replayOf ?? "") !== "";
-    if (command === "" || isCopy || dead.place.in !== "dead") return undefined;
+    if (command === "" || dead.repairs?.isCopy || dead.place.in !== "dead") return undefined;
     const payload = this.store.wholePayload(dead);
     if (payload === undefined) return undefined;
     const { tenantId, traceParent, traceState, priority } = dead;
@@ -818,7 +817,7 @@ export class Broker implements Queue {
         priority: topic && nearestPriority(topic, priority),
       },
     );
-    const linked = { ...task, repairs: { ...noRepairs, replayOf: dead.id } };
+    const linked = { ...task, repairs: { ...noRepairs, replayOf: dead.id, isCopy: true } };
     const change = changeOf(undefined, linked, "created");
     return keepsPayload ? change : { ...change, payload };
   }

@@ -5,7 +5,7 @@
 import { type Engine, FaultError, put } from "@codeq/engine";
 import { formatKey } from "./keys.ts";
 
-const formatVersion = 7;
+const formatVersion = 8;
 
 /** What a store is, as the configuration has it. */
 export interface StoreKind {

@@ -414,21 +414,23 @@ function readExtras(reader: ByteReader): TaskExtras | undefined {
 
 function roomOfRepairs(repairs: TaskRepairs): number {
   const { replayOf, replayedAs, job } = repairs;
-  return 1 + roomOfText(replayOf) + roomOfText(replayedAs) + roomOfText(job);
+  return 2 + roomOfText(replayOf) + roomOfText(replayedAs) + roomOfText(job);
 }
 
 function writeRepairs(buffer: Buffer, at: number, repairs: TaskRepairs | undefined): number {
   buffer[at] = repairs === undefined ? 0 : 1;
   if (repairs === undefined) return at + 1;
-  const end = writeText(buffer, writeText(buffer, at + 1, repairs.replayOf), repairs.replayedAs);
+  buffer[at + 1] = Number(repairs.isCopy);
+  const end = writeText(buffer, writeText(buffer, at + 2, repairs.replayOf), repairs.replayedAs);
   return writeText(buffer, end, repairs.job);
 }
 
 function readRepairs(reader: ByteReader): TaskRepairs | undefined {
   if (!isThere(reader)) return undefined;
+  const isCopy = isThere(reader);
   const replayOf = reader.text() as TaskId;
   const replayedAs = reader.text() as TaskId;
-  return { replayOf, replayedAs, job: reader.text() };
+  return { replayOf, replayedAs, isCopy, job: reader.text() };
 }
 
 function roomOfTrail(trail: Trail): number {
