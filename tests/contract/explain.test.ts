@@ -198,3 +198,27 @@ test("the last twenty deliveries are kept, and the others counted", async (t) =>
   assert.deepEqual([deliveries.length, deliveriesOmitted], [20, 5]);
   assert.equal(deliveries[0].leaseToken, 6);
 });
+
+test("a topic that allows no more holds its ready tasks, for tasks and for workers", async (t) => {
+  const server = await setup(t);
+  const body = { priorityTiers: [0], maxAttempts: 1, maxConsumers: 2 };
+  await server.ask("/v1/codeq/admin/topics/mail", { method: "PUT", caller: "admin-acme", body });
+  const ids: string[] = [];
+  for (let n = 0; n < 6; n++) ids.push(await server.create({ command: "mail" }));
+  const one = await server.claim({ commands: ["mail"] });
+  await server.claim({ commands: ["mail"] });
+  const waiting = server.claim({ commands: ["mail"], waitSeconds: 10 });
+  await server.untilWaiting(1);
+  const rules: string[] = [];
+  for (const id of ids) rules.push((await why(server, id)).rule);
+  const held = Array.from({ length: 4 }, () => "topic_limit");
+  assert.deepEqual(rules.sort(), ["leased", "leased", ...held]);
+  const asked = await whyNot(server, "worker-1");
+  assert.deepEqual([asked.rule, asked.queues[0].rule], ["topic_limit", "topic_limit"]);
+  assert.equal(asked.why, "tasks are ready, but as many are under way as the topics allow: mail");
+  await server.complete(one.id);
+  assert.ok(await waiting);
+  await server.post("/admin/queues/mail/pause", { reason: "x" }, "admin-acme");
+  const left = (await server.get("/admin/tasks?place=ready&command=mail", "admin-acme")).json;
+  assert.equal((await why(server, left.tasks[0].id)).rule, "paused");
+});

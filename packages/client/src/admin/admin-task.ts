@@ -56,7 +56,13 @@ export interface AdminTask {
 /** Why a worker gets no tasks. */
 export interface WorkerExplanation {
   readonly workerId: string;
-  readonly rule: "not_asking" | "lease_quota" | "no_work" | "paused" | "work_is_near";
+  readonly rule:
+    | "not_asking"
+    | "lease_quota"
+    | "no_work"
+    | "paused"
+    | "topic_limit"
+    | "work_is_near";
   /** The same for people. */
   readonly why: string;
   readonly leases: number;
@@ -69,7 +75,7 @@ export interface WorkerExplanation {
   /** What these queues have; the first hundred. */
   readonly queues: readonly {
     readonly command: string;
-    readonly rule: "empty" | "delayed" | "paused" | "ready";
+    readonly rule: "empty" | "delayed" | "paused" | "topic_limit" | "ready";
     readonly ready: number;
     readonly delayed: number;
     readonly inProgress: number;

@@ -13,9 +13,10 @@ export const workerRules = [
   "lease_quota",
   "no_work",
   "paused",
+  "topic_limit",
   "work_is_near",
 ] as const;
-export const queueRules = ["empty", "delayed", "paused", "ready"] as const;
+export const queueRules = ["empty", "delayed", "paused", "topic_limit", "ready"] as const;
 
 export interface WorkerExplanation {
   readonly workerId: string;
@@ -84,20 +85,28 @@ async function queuesOf(
   for (const each of await queue.queuesOf(tenantId, false)) known.set(each.queue, each);
   const pauses = new Map<string, PausedQueue>();
   for (const each of await queue.pausesOf(tenantId)) pauses.set(each.queue, each);
+  const limits = new Map<string, number>();
+  for (const { name, policy } of await queue.topicsOf(tenantId)) {
+    if (policy.maxConsumers > 0) limits.set(name, policy.maxConsumers);
+  }
   const names = asked ?? [...known.keys()];
-  return names.map((name) => explained(name, known.get(name), pauses.get(name)));
+  return names.map((name) => {
+    const leasedMax = limits.get(name) ?? Number.POSITIVE_INFINITY;
+    return explained(name, known.get(name), { pause: pauses.get(name), leasedMax });
+  });
 }
 
 function explained(
   queue: string,
   of: QueueCounts | undefined,
-  pause: PausedQueue | undefined,
+  { pause, leasedMax }: { readonly pause: PausedQueue | undefined; readonly leasedMax: number },
 ): ExplainedQueue {
   const ready = (of?.counts.ready ?? []).reduce((sum, count) => sum + count, 0);
   const { delayed = 0, leased = 0 } = of?.counts ?? {};
-  const rule =
-    pause === undefined ? (ready > 0 ? "ready" : delayed > 0 ? "delayed" : "empty") : "paused";
-  return { queue, rule, ready, delayed, leased, pause };
+  const shown = { queue, ready, delayed, leased, pause };
+  if (pause !== undefined) return { ...shown, rule: "paused" };
+  if (ready === 0) return { ...shown, rule: delayed > 0 ? "delayed" : "empty" };
+  return { ...shown, rule: leased < leasedMax ? "ready" : "topic_limit" };
 }
 
 function ruleOf(known: {
@@ -117,6 +126,12 @@ function ruleOf(known: {
   }
   if (queues.some(({ rule }) => rule === "ready")) {
     return { rule: "work_is_near", why: "a task is ready and is about to be given out" };
+  }
+  const limited = queues.filter(({ rule }) => rule === "topic_limit");
+  if (limited.length > 0) {
+    const names = limited.map(({ queue }) => queue).join(", ");
+    const why = `tasks are ready, but as many are under way as the topics allow: ${names}`;
+    return { rule: "topic_limit", why };
   }
   const paused = queues.filter(({ rule, ready }) => rule === "paused" && ready > 0);
   if (paused.length > 0) {

@@ -45,9 +45,14 @@ export class RoutedQueue implements QueueLines {
     return this.leased.reduce((sum, each) => sum + each, 0);
   }
 
+  /** It has as many leases as its topic allows. */
+  get isAtLimit(): boolean {
+    return this.#leasedTotal >= this.leasedMax;
+  }
+
   /** -1 without tasks to claim. */
   get topPriority(): number {
-    if (this.#leasedTotal >= this.leasedMax) return -1;
+    if (this.isAtLimit) return -1;
     return this.hints.reduce((top, hint) => Math.max(top, hint.topPriority), -1);
   }
 

@@ -23,7 +23,7 @@ import type { References } from "../artifacts/artifacts.ts";
 import { askingWorkers } from "../broker/asking-workers.ts";
 import type { Claim } from "../broker/claim.ts";
 import { withOthers } from "../broker/explain.ts";
-import type { AskingWorker, Explained, QueueLook } from "../broker/explained.ts";
+import type { AskingWorker, Explained, Obstacle, QueueLook } from "../broker/explained.ts";
 import {
   cursorsOf,
   type FailureGroups,
@@ -475,8 +475,16 @@ export class Router implements Queue, AsyncDisposable {
     const others = this.#shards.filter(({ number }) => number !== shard);
     const looks = others.map((each) => each.ask<"lookAt", QueueLook>("lookAt", [queue]));
     const explained = withOthers(own, await Promise.all(looks));
-    const isFull = this.#room.leases(tenantId) === 0 && own.obstacle?.rule !== "storage";
-    return isFull ? { ...explained, obstacle: { rule: "lease_quota" } } : explained;
+    return { ...explained, obstacle: this.#obstacleOf(queue, own.obstacle) };
+  }
+
+  /** Quotas and the limits of topics hold over all shards, which a shard alone does not know. */
+  #obstacleOf({ tenantId, name }: QueueName, own: Obstacle | undefined): Obstacle | undefined {
+    if (own?.rule === "storage") return own;
+    if (this.#room.leases(tenantId) === 0) return { rule: "lease_quota" };
+    const queue = this.#claims.queues.find(tenantId, name);
+    if (own !== undefined || queue === undefined || !queue.isAtLimit) return own;
+    return { rule: "topic_limit", limit: queue.leasedMax };
   }
 
   asking(tenantId: TenantId): readonly AskingWorker[] {
