@@ -313,3 +313,25 @@ test("a dead letter that was replayed with changes is copied when it dies again"
   await server.post(`/tasks/${again.id}/nack`, {}, "worker-acme");
   assert.equal((await server.stats("mail-dead")).ready, 2);
 });
+
+test("edits and replays keep to the priorities of the topic, and a moved task gets one of them", async (t) => {
+  const server = await setup(t);
+  await topic(server, "mail");
+  const dead = await server.buried({ command: "mail", maxAttempts: 1 });
+  const id = await server.create({ command: "mail", priority: 5 });
+  const edit = (of: string, body: object): Promise<Reply> =>
+    server.ask(`/v1/codeq/admin/tasks/${of}`, { method: "PATCH", caller: "admin-acme", body });
+  for (const reply of [
+    await edit(id, { priority: 7 }),
+    await server.post(`/admin/tasks/${dead}/replay`, { priority: 7 }, "admin-acme"),
+  ]) {
+    assert.deepEqual([reply.status, reply.headers["codeq-error"]], [400, "priority_not_allowed"]);
+    assert.equal(reply.json.error, "priority 7 is not allowed by the topic; allowed: 0, 5");
+  }
+  assert.equal((await server.task(id)).priority, 5);
+  assert.equal((await edit(id, { priority: 0 })).json.task.priority ?? 0, 0);
+  const other = await server.create({ command: "other", priority: 7 });
+  assert.equal((await edit(other, { priority: 8 })).json.task.priority, 8);
+  const moved = await edit(other, { command: "mail" });
+  assert.deepEqual([moved.status, moved.json.task.priority ?? 0], [200, 0]);
+});

@@ -111,7 +111,7 @@ import { placeOf } from "./task-filter.ts";
 import { TaskReads } from "./task-reads.ts";
 import { TaskSearch } from "./task-search.ts";
 import { TenantRoom } from "./tenant-room.ts";
-import { allowedPriority, nearestPriority } from "./topic-rules.ts";
+import { allowedPriority, nearestPriority, withAllowedPriority } from "./topic-rules.ts";
 import type {
   ClaimedTask,
   Enqueued,
@@ -478,12 +478,14 @@ export class Broker implements Queue {
     return askingWorkers(this.claims.lines, tenantId);
   }
 
-  async act(of: TaskOf, action: TaskAction): Promise<Acted> {
+  async act(of: TaskOf, wanted: TaskAction): Promise<Acted> {
     const task = this.reads.find(of);
     if (task === undefined) {
       this.store.assertReadable(of.id);
       return { ok: false, code: "task_unknown" };
     }
+    const action = withAllowedPriority((queue) => this.#topicOf(queue), task, wanted);
+    if ("code" in action) return { ok: false, ...action };
     if (action.kind === "delete") return this.#deleteOne(task);
     this.store.assertWritable();
     if (action.kind === "replayAs") return this.#replayAs(task, action.changes);

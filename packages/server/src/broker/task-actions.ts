@@ -14,6 +14,7 @@ import {
 } from "@codeq/queue";
 import type { Exceeded } from "../config/quotas.ts";
 import { isShort } from "../store/short-texts.ts";
+import type { NotAllowedPriority } from "./verbs.ts";
 
 export type TaskAction =
   /** Gives a dead letter all its deliveries again. */
@@ -61,7 +62,8 @@ export type Acted =
   /** The task as it is now, or as it was when it is gone. */
   | { readonly ok: true; readonly task: Task }
   | { readonly ok: false; readonly code: ActRefusal }
-  | { readonly ok: false; readonly code: "quota_exceeded"; readonly exceeded: Exceeded };
+  | { readonly ok: false; readonly code: "quota_exceeded"; readonly exceeded: Exceeded }
+  | (NotAllowedPriority & { readonly ok: false });
 
 export interface ActTerms {
   readonly nowMs: number;

@@ -12,6 +12,7 @@ import {
   type Server,
 } from "./operation.ts";
 import { overQuota } from "./over-quota.ts";
+import { notAllowed } from "./refusal-of.ts";
 import { wholeId } from "./whole-id.ts";
 
 export interface TaskInput {
@@ -166,6 +167,7 @@ export async function act(
 export function answerOfAction(server: Pick<Server, "events">, acted: Acted): Answer<Task> {
   if (acted.ok) return { ok: true, value: acted.task };
   if (acted.code === "quota_exceeded") return overQuota(server, acted.exceeded);
+  if (acted.code === "priority_not_allowed") return notAllowed(acted);
   // Only bulk jobs ask whether it was done already.
   if (acted.code === "task_unknown" || acted.code === "already_done") return refusal("not_found");
   return refusal(acted.code);

@@ -1,15 +1,17 @@
 /** The answer to a verb that was not carried out. */
 import { FaultError } from "@codeq/engine";
 import type { ErrorCode } from "@codeq/protocol";
-import type { Refused, Waiter } from "../broker/verbs.ts";
+import type { NotAllowedPriority, Refused, Waiter } from "../broker/verbs.ts";
 import { type Answer, type Refusal, refusal, type Server } from "./operation.ts";
 import { overQuota } from "./over-quota.ts";
 
 export function refusalOf(server: Pick<Server, "events">, why: Refused): Refusal {
   if (why instanceof FaultError) return refusal(codeOf(why));
   if (why.code === "quota_exceeded") return overQuota(server, why.exceeded);
-  if (why.code !== "priority_not_allowed") return refusal(why.code);
-  const { code, priority, tiers } = why;
+  return why.code === "priority_not_allowed" ? notAllowed(why) : refusal(why.code);
+}
+
+export function notAllowed({ code, priority, tiers }: NotAllowedPriority): Refusal {
   return refusal(
     code,
     `priority ${priority} is not allowed by the topic; allowed: ${tiers.join(", ")}`,
