@@ -370,3 +370,26 @@ test("all nodes know the same keys after any number of changes on any of them", 
     assert.ok(world.nodes.every(({ keys }) => keys.size === world.nodes[0]?.keys.size));
   }
 });
+
+test("a node that ends while others load what it has does not fail", async () => {
+  await using world = new ControlWorld();
+  await world.start();
+  await world.until(() => world.leader !== undefined);
+  const [node] = world.nodes as [ControlNode];
+  const loading = Promise.withResolvers<void>();
+  const files = Promise.withResolvers<void>();
+  await node.control.listen({
+    changed: () => {},
+    load: () => {
+      loading.resolve();
+      return files.promise;
+    },
+  });
+  await world.until(() => node.control.state === "open");
+  await world.clock.advance(1000);
+  await loading.promise;
+  node.control.use(undefined);
+  files.reject(new Error("Database is not open"));
+  await world.clock.advance(1000);
+  node.control.use(node.replica);
+});

@@ -204,8 +204,8 @@ export class ClusterControl implements ControlStore, AsyncDisposable {
       for (const listener of this.#listeners) await listener.load(replica.records);
       isLoaded = true;
     } catch (error) {
-      // The replica was closed, or stepped down, in between.
-      if (!(error instanceof FaultError)) throw error;
+      // The replica was closed, or stepped down, in between; what it reads from is gone then.
+      if (!(error instanceof FaultError) && this.#replica === replica) throw error;
     }
     this.#isLoading = false;
     if (!isLoaded || this.#stateNow() !== "loading") {

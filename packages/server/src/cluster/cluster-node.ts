@@ -246,6 +246,8 @@ export class ClusterNode implements AsyncDisposable {
 
   /** Hands over what this node leads, and ends. */
   async [Symbol.asyncDispose](): Promise<void> {
+    // Nobody reads from files that are being closed.
+    this.control.use(undefined);
     const stopped = [...this.#logs.values()].map((log) => log[Symbol.asyncDispose]());
     // Otherwise the logs would end with the copies.
     this.#peers.giveUpCopies();

@@ -90,8 +90,9 @@ export class NodeLog implements AsyncDisposable {
     this.#opening = this.#open();
   }
 
+  /** For those who read from it or talk to it; a node that ends takes no more of them. */
   get replica(): LogReplica | undefined {
-    return this.#replica;
+    return this.#isStopping ? undefined : this.#replica;
   }
 
   get status(): LogStatus {
