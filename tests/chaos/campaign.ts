@@ -156,6 +156,9 @@ class Campaign {
     network.ways?.heal();
     await fleet.heal();
     const isCalm = await this.#calm(name);
+    for (const death of fleet.deaths.splice(0)) {
+      this.ledger.problems.push(`after "${name}" ${death}, by itself`);
+    }
     const pauseMs = Math.round(watch());
     const earlier = this.struck.get(name) ?? { times: 0, pauseMs: 0 };
     const longest = Math.max(earlier.pauseMs, pauseMs);

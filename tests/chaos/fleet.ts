@@ -32,6 +32,10 @@ export class Fleet implements AsyncDisposable {
   readonly #options: FleetOptions;
   readonly #processes: Map<string, ChildProcess> = new Map();
   readonly #paused: Set<string> = new Set();
+  /** Processes that are being ended. */
+  readonly #ending: Set<ChildProcess> = new Set();
+  /** Who ended by itself, and how. */
+  readonly deaths: string[] = [];
   #hasLogs = false;
 
   constructor(options: FleetOptions) {
@@ -101,6 +105,7 @@ export class Fleet implements AsyncDisposable {
     const child = this.#processes.get(name);
     if (child === undefined || !this.isUp(name)) return null;
     const ended = once(child, "exit") as Promise<[number | null]>;
+    this.#ending.add(child);
     child.kill(signal);
     // A process that is paused hears nothing else.
     this.goOn(name);
@@ -164,5 +169,8 @@ export class Fleet implements AsyncDisposable {
       stdio: ["ignore", output, output],
     });
     this.#processes.set(name, child);
+    child.once("exit", (code, signal) => {
+      if (!this.#ending.delete(child)) this.deaths.push(`${name} ended with ${signal ?? code}`);
+    });
   }
 }

@@ -119,6 +119,8 @@ class ClusterRun {
     this.#random = random;
     world.onTimers = (node, shard) => this.#timersRan(node, shard);
     world.onChange = (change, led) => this.#changed(change, led);
+    // None of the faults breaks a disk.
+    world.onFailed = ({ name }) => this.#broken(`${name.id} takes its storage for failed`);
   }
 
   get #isSound(): boolean {

@@ -69,6 +69,8 @@ export class ClusterWorld {
   trouble: number;
   /** The timers of a shard run on a node. */
   onTimers: (node: SimNode, shard: number) => void = () => {};
+  /** A node takes the storage of its shards for failed. */
+  onFailed: (node: SimNode) => void = () => {};
   /** A change is durable, as the broker of this leadership tells. */
   onChange: (change: Change, led: Leadership) => void = () => {};
 
@@ -151,7 +153,9 @@ export class SimNode {
       quotas: noQuotas,
       feed: new Feed(),
       defer: (run) => queueMicrotask(run),
-      onState: () => {},
+      onState: (state) => {
+        if (state === "failed") this.#world.onFailed(this);
+      },
       onMissed: () => {},
       onEndpoint: () => {},
     });
@@ -332,7 +336,11 @@ export class SimNode {
       kv: parts.kv,
       isKvLent: true,
       identity: logId + shard,
-      observer: { grouped: () => {}, flushed: () => {}, stateChanged: () => {} },
+      observer: {
+        grouped: () => {},
+        flushed: () => {},
+        stateChanged: (_state, fault) => parts.onState(fault),
+      },
       freeBytes: () => Promise.resolve(Number.POSITIVE_INFINITY),
       clock,
       defer: (run) => queueMicrotask(run),
@@ -361,6 +369,8 @@ export class SimNode {
       [Symbol.asyncDispose]: async () => {
         stopTimers();
         broker.stopWaiting();
+        // What is under way ends first; meanwhile the engine hears what became of its last group.
+        await new Promise<void>((resolve) => void clock.after(1, resolve));
         await store[Symbol.asyncDispose]();
       },
     };

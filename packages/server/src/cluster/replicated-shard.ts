@@ -129,6 +129,8 @@ export class ReplicatedShard extends LogReplica {
     const hosts: Set<ShardHost> = new Set();
     const feed = new Feed();
     const onState = (fault: FaultError | undefined): void => {
+      // Nothing is wrong with the storage of a node that was deposed, and the routers soon talk to the next leader.
+      if (fault?.code === "not_leader" || fault?.code === "unknown") return;
       for (const host of hosts) host.tellState(fault);
     };
     const opened = await this.#parts.openShard({ log, feed, onState });

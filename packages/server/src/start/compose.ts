@@ -139,6 +139,8 @@ export async function composeCore(parts: CoreParts): Promise<Core> {
   collectLimiterMetrics(metrics, limiter);
   const onState = (state: EngineState, fault: FaultError | undefined): void => {
     for (const tell of watchers) tell(state);
+    // A node of a cluster looks after its own storage, and the storage of a leader elsewhere is not its own.
+    if (parts.openNode !== undefined) return;
     if (state === "failed" && fault !== undefined) parts.onFailed(fault);
   };
   const endpointWatchers: ((change: EndpointChange) => void)[] = [];
