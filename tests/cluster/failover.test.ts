@@ -115,6 +115,10 @@ async function assertLocalReads(cluster: ThreeNodes): Promise<void> {
 
 /** What belongs to a task of another leader is passed on, with its refusals; those who ask are sent there. */
 async function assertForwarded(cluster: ThreeNodes): Promise<void> {
+  // A node that does not know the leader yet answers itself.
+  for (const node of cluster.ids) {
+    for (const shard of [0, 1]) await cluster.leader(node, { shard });
+  }
   const body = { command: "secret", payload: "classified" };
   const { id } = JSON.parse((await cluster.client("a").create(body)).text) as { id: string };
   const heartbeat = (node: string): Promise<Response> =>
