@@ -37,6 +37,7 @@ export interface RemovedNode {
   readonly outdated: readonly string[];
 }
 
+/** Options of `repairCluster()`: what to repair, and from which copy. */
 export interface RepairOptions {
   /** The number of a shard, or `control`; default: all of them. */
   readonly shard?: string;

@@ -10,7 +10,7 @@ const body = '{"taskId":"t1","status":"COMPLETED"}';
 
 function signed(options: SigningSecrets, tenantId = "acme"): Record<string, string> {
   // The library of Standard Webhooks asks the real clock how old a message is.
-  const timestampSeconds = Math.floor(performance.timeOrigin / 1000);
+  const timestampSeconds = Math.floor((performance.timeOrigin + performance.now()) / 1000);
   return signatureHeaders(options, { tenantId, id: "msg_1", timestampSeconds, body });
 }
 
