@@ -213,7 +213,7 @@ export class NodeLog implements AsyncDisposable {
 
   #let(replica: LogReplica | undefined): void {
     this.#replica = replica;
-    this.#parts.onReplica(replica);
+    this.#parts.onReplica(this.replica);
     this.#parts.onChange();
   }
 
