@@ -528,14 +528,3 @@ test("a kv that met a full disk takes deletions again before there is all the ro
   assert.deepEqual(world.stored(), [["b", "1"]]);
   assert.throws(() => engine.commit([], [put("c", "1")]), { code: "disk_full" });
 });
-
-test("a log on a disk with room for one segment leaves most of it to the kv", async () => {
-  const { world, engine } = await setup({ minFreeBytes: 0, segmentBytes: mebibyte });
-  await engine.commit([], [put("a", "1")]).done;
-  const used = plenty - (await world.disk.freeBytes());
-  world.disk.capacityBytes = used + 1.5 * mebibyte;
-  for (const key of ["b", "c", "d"]) {
-    await engine.commit([], [put(key, "x".repeat(400_000))]).done;
-  }
-  assert.ok((await world.disk.freeBytes()) > mebibyte, "a whole segment was not taken");
-});

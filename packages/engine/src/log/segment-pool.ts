@@ -84,11 +84,11 @@ export class SegmentPool {
   }
 
   /**
-   * A disk with too little room for two whole segments gets a small one, for what makes room again. The
+   * A disk with too little room for a whole segment gets a small one, for what makes room again. The
    * key-value store has to write that, too, so half of the last room is left to it.
    */
   #affordable(freeBytes: number): number {
-    if (freeBytes >= 2 * this.#segmentBytes) return this.#segmentBytes;
+    if (freeBytes >= this.#segmentBytes) return this.#segmentBytes;
     const half = Math.floor(freeBytes / (2 * blockBytes)) * blockBytes;
     return Math.min(Math.ceil(this.#segmentBytes / smallShare), half);
   }
