@@ -30,7 +30,7 @@ test("a backup is written, verified and restored to a server that has the tasks"
   const written = await cli.run("backup", "create", "daily", ...at);
   assert.match(
     written.output,
-    /^control\/\d+-\d+\.full +[\d.]+ \w+\nwritten to .*daily on the server\n$/,
+    /^control\/\d+-\d+-\d+\.full +[\d.]+ \w+\nwritten to .*daily on the server\n$/,
     written.errors,
   );
   const more = await cli.run("backup", "create", "daily", ...at, "--json");
