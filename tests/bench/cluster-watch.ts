@@ -41,6 +41,7 @@ class PlainRequests {
   readonly #clients: readonly ApiClient[];
   readonly #lanes: Promise<unknown>;
   #isOver = false;
+  #waiting: { readonly count: number; readonly resolve: () => void } | undefined;
   #lastMs = performance.now();
   #longestMs = 0;
 
@@ -64,8 +65,11 @@ class PlainRequests {
     return Math.max(this.#longestMs, performance.now() - this.#lastMs);
   }
 
-  async more(count: number): Promise<void> {
-    for (const wanted = this.acknowledged + count; this.acknowledged < wanted; ) await sleep(1);
+  /** Resolves when so many more are acknowledged. */
+  more(count: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting = { count: this.acknowledged + count, resolve };
+    return promise;
   }
 
   async end(): Promise<void> {
@@ -90,6 +94,7 @@ class PlainRequests {
     this.latency.add(nowMs - sentMs);
     this.#longestMs = Math.max(this.#longestMs, nowMs - this.#lastMs);
     this.#lastMs = nowMs;
+    if (this.acknowledged === this.#waiting?.count) this.#waiting.resolve();
   }
 }
 

@@ -2,6 +2,7 @@
  * Calls back when signals abort, with one listener for each signal. A signal looks through all of its
  * listeners whenever one is removed, so that thousands of listeners of one signal would stall the process.
  */
+
 /** The reason of an abort. Without a reason every abort makes an error with a stack. */
 export const endOfWait = "the wait has ended";
 

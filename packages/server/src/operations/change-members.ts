@@ -10,12 +10,20 @@ export interface MemberInput {
   readonly node: string;
 }
 
-export const addMember: Operation<MemberInput, AddedNode> = {
-  name: "add_node",
+const step = {
   access: "operator",
   scope: undefined,
   rate: { scope: "admin", operation: "tasks" },
-  audit: { of: "all", target: ({ node }) => node, detail: ({ state }) => state },
+  audit: {
+    of: "all",
+    target: ({ node }: MemberInput) => node,
+    detail: ({ state }: { readonly state: string }) => state,
+  },
+} as const;
+
+export const addMember: Operation<MemberInput, AddedNode> = {
+  ...step,
+  name: "add_node",
   run: async ({ cluster }, _call, { node }) => {
     if (cluster === undefined) return refusal("no_cluster");
     const member = memberIn(node);
@@ -24,11 +32,8 @@ export const addMember: Operation<MemberInput, AddedNode> = {
 };
 
 export const removeMember: Operation<MemberInput, RemovedNode> = {
+  ...step,
   name: "remove_node",
-  access: "operator",
-  scope: undefined,
-  rate: { scope: "admin", operation: "tasks" },
-  audit: { of: "all", target: ({ node }) => node, detail: ({ state }) => state },
   run: async ({ cluster }, _call, { node }) => {
     if (cluster === undefined) return refusal("no_cluster");
     return answerOf(await cluster.remove(node));

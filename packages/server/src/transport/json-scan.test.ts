@@ -2,20 +2,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { parsesAsJson } from "../../test/parses-as-json.ts";
 import { endOfValue, isJson, isOneValue } from "./json-scan.ts";
 
-function parses(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    // Not JSON.
-    return false;
-  }
-}
-
 function assertAgreed(text: string): void {
-  assert.equal(isOneValue(text), parses(text), JSON.stringify(text));
+  assert.equal(isOneValue(text), parsesAsJson(text), JSON.stringify(text));
 }
 
 test("scalars, containers and spaces are JSON exactly when a parser says so", () => {
