@@ -84,7 +84,7 @@ export class Engine implements AsyncDisposable {
     this.#layers = new Layers(options.kv, options.rows, (key) => this.onDamaged(key));
     this.#groups = new GroupCommit({
       log: options.log,
-      nowMs: () => options.clock.nowMs(),
+      clock: options.clock,
       defer: options.defer,
       events: {
         opening: (index) => this.#freezeWhenLarge(index - 1),

@@ -13,6 +13,7 @@ class HeldLog extends MemoryLog implements Log {
   /** How many of them have not ended. */
   inFlight = 0;
   inFlightMax = appendsInFlightMax;
+  gatherMs: number | undefined;
 
   override get canAppend(): boolean {
     return this.inFlight < this.inFlightMax;
@@ -34,14 +35,21 @@ function setup(): {
   groups: GroupCommit;
   events: string[];
   turn: () => Promise<void>;
+  /** Timers run when their time has come. */
+  timers: (() => void)[];
   add: (key: string, value?: string) => Group;
 } {
   const log = new HeldLog({ writer: 1, epoch: 1, shard: 0 });
   const events: string[] = [];
   const deferred: (() => void)[] = [];
+  const timers: (() => void)[] = [];
+  const after = (_ms: number, run: () => void): (() => void) => {
+    timers.push(run);
+    return () => {};
+  };
   const groups = new GroupCommit({
     log,
-    nowMs: () => 0,
+    clock: { nowMs: () => 0, monotonicMs: () => 0, after },
     defer: (run) => deferred.push(run),
     events: {
       opening: (index) => events.push(`opening ${index}`),
@@ -66,7 +74,7 @@ function setup(): {
     }
     return group;
   };
-  return { log, groups, events, turn, add };
+  return { log, groups, events, turn, timers, add };
 }
 
 function keysOf({ frame }: { readonly frame: Frame }): string[] {
@@ -313,4 +321,25 @@ test("after a failure nothing is resolved, also not the append that succeeds lat
   );
   assert.equal(log.held.length, 2);
   assert.equal(groups.newest(), undefined);
+});
+
+test("a busy log that gathers takes those who were just answered into its next append", async () => {
+  const { log, turn, timers, add } = setup();
+  Object.assign(log, { gatherMs: 1, inFlightMax: 1 });
+  const busy = Array.from({ length: 8 }, (_, at) => `busy ${at}`);
+  for (const key of busy) add(key);
+  await turn();
+  add("waits");
+  log.held[0]!.end();
+  await turn();
+  add("answered");
+  await turn();
+  assert.deepEqual(log.held.map(keysOf), [busy]);
+  for (const run of timers.splice(0)) run();
+  assert.deepEqual(log.held.slice(1).map(keysOf), [["waits", "answered"]]);
+  // Two are not many: the next append begins at once.
+  log.held[1]!.end();
+  add("next");
+  await turn();
+  assert.deepEqual([log.held.slice(2).map(keysOf), timers], [[["next"]], []]);
 });

@@ -3,11 +3,18 @@
  * the log takes another append, so an idle log adds no delay and a busy one batches by itself. Groups
  * are appended in the order they were opened, and a group is resolved only after every group before
  * it.
+ *
+ * Where an append is expensive, a busy log waits a little before the next one: those who were just answered
+ * come again, and go into the same append.
  */
 import { Slab } from "./batch-codec.ts";
+import type { EngineClock } from "./engine-options.ts";
 import type { FaultError } from "./fault.ts";
 import { Group } from "./group.ts";
 import type { Log } from "./log/log.ts";
+
+/** A log that has so many batches in an append is busy. */
+const gatheredBatchesMin = 8;
 
 export interface GroupCommitEvents {
   /** Called when a group is about to be opened. */
@@ -22,7 +29,7 @@ export interface GroupCommitEvents {
 
 export interface GroupCommitOptions {
   readonly log: Log;
-  readonly nowMs: () => number;
+  readonly clock: EngineClock;
   /** Runs a function soon, after what arrived in the same turn. */
   readonly defer: (run: () => void) => void;
   readonly events: GroupCommitEvents;
@@ -35,6 +42,8 @@ export class GroupCommit {
   readonly #appending: Group[] = [];
   #slab: Slab = new Slab();
   #deferred = false;
+  /** The next append waits for those who were answered by the last one. */
+  #isGathering = false;
   #paused = false;
   #isFailed = false;
   #lastIndex: number;
@@ -112,13 +121,13 @@ export class GroupCommit {
   };
 
   #pump(): void {
-    const { log, nowMs } = this.#options;
-    while (!this.#paused && !this.#isFailed && log.canAppend) {
+    const { log, clock } = this.#options;
+    while (!this.#isGathering && !this.#paused && !this.#isFailed && log.canAppend) {
       const group = this.#waiting.shift();
       if (group === undefined) return;
       this.#close(group);
       this.#appending.push(group);
-      log.append(group.frame(nowMs()), this.#appended);
+      log.append(group.frame(clock.nowMs()), this.#appended);
     }
   }
 
@@ -140,9 +149,19 @@ export class GroupCommit {
     }
     this.#appending.shift();
     this.#options.events.durable(group);
-    this.#pump();
+    const { gatherMs } = this.#options.log;
+    if (gatherMs === undefined || group.batchCount < gatheredBatchesMin) this.#pump();
+    else this.#gather(gatherMs);
     group.resolve();
   };
+
+  #gather(ms: number): void {
+    this.#isGathering = true;
+    void this.#options.clock.after(ms, () => {
+      this.#isGathering = false;
+      this.#pump();
+    });
+  }
 
   #failed(fault: FaultError): void {
     const rejected = this.#takeAll();

@@ -64,6 +64,8 @@ export interface Log {
   trim(index: number): Promise<void>;
   /** Gives back the room that was prepared for later records, if there is any. */
   release?(): Promise<void>;
+  /** Of a log that is shared: when it is busy, the next append may wait for so long, to be a larger one. */
+  readonly gatherMs?: number | undefined;
   /** Of a log that is shared: whether it takes nothing before it is trimmed. */
   readonly isFull?: boolean;
   /** Of a log that is shared: whether it has become too long to be kept for the next backup. */

@@ -11,7 +11,13 @@
  *
  * States: greeting (leaves when both ends have proved themselves); open; closed, left by no one.
  */
-import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import {
+  createHmac,
+  createSecretKey,
+  type KeyObject,
+  randomBytes,
+  timingSafeEqual,
+} from "node:crypto";
 import type { Socket } from "node:net";
 import type { Clock } from "../clock.ts";
 
@@ -53,8 +59,8 @@ export class PeerSocket {
   #state: "greeting" | "proving" | "open" | "closed" = "greeting";
   #pieces: Buffer[] = [];
   #bytes = 0;
-  #keyIn: Buffer = Buffer.alloc(0);
-  #keyOut: Buffer = Buffer.alloc(0);
+  #keyIn: KeyObject | undefined;
+  #keyOut: KeyObject | undefined;
   #expectedProof: Buffer = Buffer.alloc(0);
   #received = 0;
   #sent = 0;
@@ -86,7 +92,7 @@ export class PeerSocket {
     head.writeUInt8(kind, 4 + hashBytes);
     head.writeUInt32LE(channel, 4 + hashBytes + 1);
     this.#sent += 1;
-    hashOf(this.#keyOut, this.#sent, head, body).copy(head, 4);
+    hashOf(this.#keyOut as KeyObject, this.#sent, head, body).copy(head, 4);
     const { socket } = this.#parts;
     socket.cork();
     socket.write(head);
@@ -136,8 +142,8 @@ export class PeerSocket {
     };
     const [own, others] = isCaller ? ["caller", "called"] : ["called", "caller"];
     this.#expectedProof = derive(`proof of the ${others}`);
-    this.#keyIn = derive(`frames of the ${others}`);
-    this.#keyOut = derive(`frames of the ${own}`);
+    this.#keyIn = createSecretKey(derive(`frames of the ${others}`));
+    this.#keyOut = createSecretKey(derive(`frames of the ${own}`));
     this.#state = "proving";
     socket.write(derive(`proof of the ${own}`));
     return true;
@@ -170,7 +176,7 @@ export class PeerSocket {
     const head = frame.subarray(0, headBytes);
     const body = frame.subarray(headBytes);
     this.#received += 1;
-    const expected = hashOf(this.#keyIn, this.#received, head, body);
+    const expected = hashOf(this.#keyIn as KeyObject, this.#received, head, body);
     if (!timingSafeEqual(head.subarray(4, 4 + hashBytes), expected)) {
       this.#close(true);
       return false;
@@ -225,7 +231,7 @@ export class PeerSocket {
 }
 
 /** Over the number of the frame, its kind, its channel and its body. */
-function hashOf(key: Buffer, number: number, head: Buffer, body: Uint8Array): Buffer {
+function hashOf(key: KeyObject, number: number, head: Buffer, body: Uint8Array): Buffer {
   const counter = Buffer.allocUnsafe(8);
   counter.writeDoubleLE(number, 0);
   const hash = createHmac("sha256", key).update(counter);

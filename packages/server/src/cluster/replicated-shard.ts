@@ -14,6 +14,9 @@ import { type FollowedTask, Store } from "../store/store.ts";
 import { Feed } from "../telemetry/feed.ts";
 import { LogReplica, type LogReplicaParts } from "./log-replica.ts";
 
+/** Routers hear at most this late that a queue has more or fewer tasks; that it has some at all, they hear at once. */
+const hintGapMs = 5;
+
 export interface ReplicatedShardParts extends LogReplicaParts {
   readonly number: number;
   readonly count: number;
@@ -103,14 +106,25 @@ export class ReplicatedShard extends LogReplica {
   call(caller: Caller): Hosting | undefined {
     const led = this.#led;
     if (led === undefined) return undefined;
-    const { number: shard, count, isLimited, defer, onBug } = this.#parts;
+    const { number: shard, count, isLimited, clock, defer, onBug } = this.#parts;
     const conversation = new Conversation(caller, led.log, () => this.#calls.delete(conversation));
     this.#calls.add(conversation);
     const { broker, feed, scrape } = led;
     const send = (message: Uint8Array<ArrayBuffer>): void => conversation.say(message);
-    ShardHost.open({ broker, feed, shard, count, isLimited, defer, send, onBug, scrape }, (host) =>
-      led.hosts.add(host),
-    ).then(
+    const deferHints = (run: () => void): void => void clock.after(hintGapMs, run);
+    const hosted = {
+      broker,
+      feed,
+      shard,
+      count,
+      isLimited,
+      defer,
+      deferHints,
+      send,
+      onBug,
+      scrape,
+    };
+    ShardHost.open(hosted, (host) => led.hosts.add(host)).then(
       (host) =>
         conversation.open(host, () => {
           led.hosts.delete(host);

@@ -62,6 +62,8 @@ export interface ShardHostParts {
   readonly isLimited: boolean;
   /** Runs a function after what arrived in the same turn. */
   readonly defer: (run: () => void) => void;
+  /** Runs a function a little later, for hints that no claim waits for; undefined where a message costs little. */
+  readonly deferHints?: ((run: () => void) => void) | undefined;
   readonly send: (message: Uint8Array<ArrayBuffer>) => void;
   /** Something threw that should not have. */
   readonly onBug: (error: unknown) => void;
@@ -121,6 +123,9 @@ export class ShardHost {
   #sentBytes = 0;
   #receivedBytes = 0;
   #isDeferred = false;
+  #areHintsDeferred = false;
+  /** Queues that the router believes to have tasks for a claim. */
+  readonly #toldReady: WeakSet<QueueState> = new WeakSet();
   #stopListening: (() => void) | undefined;
   #missed = 0;
 
@@ -141,7 +146,18 @@ export class ShardHost {
   /** Something of the queue has changed. */
   moved(queue: QueueState): void {
     this.#queues.add(queue);
-    this.#schedule();
+    const { deferHints, isLimited } = this.#parts;
+    const isNews = queue.topPriority >= 0 && !this.#toldReady.has(queue);
+    if (deferHints === undefined || isNews || isLimited || queue.topic !== undefined) {
+      this.#schedule();
+      return;
+    }
+    if (this.#areHintsDeferred) return;
+    this.#areHintsDeferred = true;
+    deferHints(() => {
+      this.#areHintsDeferred = false;
+      if (this.#queues.size > 0) this.#schedule();
+    });
   }
 
   /** An endpoint of callbacks is not what it was. */
@@ -504,6 +520,8 @@ export class ShardHost {
       const { tenantId, name, readyTotal, topPriority } = queue;
       // Of a paused queue nothing can be claimed.
       const ready = topPriority < 0 ? 0 : readyTotal;
+      if (ready > 0) this.#toldReady.add(queue);
+      else this.#toldReady.delete(queue);
       to.byte(answer.hint);
       to.text(tenantId);
       to.text(name);

@@ -54,6 +54,9 @@ const heldRecordsMax = 50_000;
 const heldBytesMax = 64 * 1024 * 1024;
 /** A busy log gets a heartbeat after so many times that an idle one would. */
 const busyBeats = 4;
+const gatherMs = 1;
+/** The other nodes are told of new records at most once in so long, and then read all of them together. */
+const pokeGapMs = 10;
 
 interface KeptRecord {
   readonly place: LogPlace;
@@ -62,6 +65,7 @@ interface KeptRecord {
 }
 
 export class LeaderLog implements Log {
+  readonly gatherMs: number = gatherMs;
   /** Resolves when this node leads no longer. */
   readonly lost: Promise<Lost>;
   readonly #parts: LeaderLogParts;
@@ -83,6 +87,7 @@ export class LeaderLog implements Log {
   #durableSlot = 0;
   #problem: string | undefined;
   #isFull = false;
+  #hasPoked = false;
 
   constructor(parts: LeaderLogParts) {
     this.#parts = parts;
@@ -198,6 +203,8 @@ export class LeaderLog implements Log {
     this.#isWorking = true;
     const body = Buffer.from(text);
     await this.#put({ type, timeMs: this.#parts.clock.nowMs(), opCount: 0, body });
+    // This node may end before it would tell them.
+    this.#parts.shared.poke();
     this.#isWorking = false;
     this.#losing("given up", new FaultError("not_leader", "this node has handed over"));
   }
@@ -345,8 +352,19 @@ export class LeaderLog implements Log {
     this.#leaseUntilMs = sentMs + this.#parts.leaseMs;
     // The last bytes of a full log still take heartbeats.
     if (!this.#isFull) this.#problem = undefined;
-    this.#parts.shared.poke();
+    this.#poke();
     this.onSure();
+  }
+
+  #poke(): void {
+    if (this.#hasPoked) return;
+    this.#hasPoked = true;
+    this.#parts.shared.poke();
+    const kept = this.#place;
+    void this.#parts.clock.after(pokeGapMs, () => {
+      this.#hasPoked = false;
+      if (this.#place !== kept) this.#poke();
+    });
   }
 
   #planBeat(afterMs: number = this.#parts.beatMs): void {

@@ -25,6 +25,8 @@ export function connectNats(options: NatsServersOptions): Promise<NatsConnection
     name: options.name,
     ...(user === "" ? {} : { user, pass }),
     ...(options.tls === undefined ? {} : { tls: tlsOptions(options.urls, options.tls) }),
+    // A stack for every request, whether or not it fails, costs more than the request.
+    noAsyncTraces: true,
     waitOnFirstConnect: true,
     maxReconnectAttempts: -1,
     reconnectTimeWait: 100,
