@@ -272,6 +272,12 @@ const table: Readonly<Record<string, Row>> = {
     ok: 200,
     foreign: 200,
   },
+  "GET /v1/codeq/admin/trends": {
+    access: "viewer",
+    path: () => "/v1/codeq/admin/trends?queues=print",
+    ok: 200,
+    foreign: 200,
+  },
   "POST /v1/codeq/admin/tasks/cleanup": {
     access: "admin",
     path: () => "/v1/codeq/admin/tasks/cleanup",

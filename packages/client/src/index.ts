@@ -44,6 +44,7 @@ export type {
   QueueOverview,
   QueueSeries,
   QueueStats,
+  QueueTrends,
   SeriesOptions,
   SeriesPoint,
   TaskFlow,

@@ -61,6 +61,8 @@ export const limits = {
   summaryFeedsPerTenantMax: 128,
   pageLimitDefault: 100,
   pageLimitMax: 1000,
+  trendQueuesMax: 100,
+  trendMinutesMax: 60,
   /** Tasks that one request may replay or delete by a filter, and that it may name. */
   bulkLimitDefault: 1000,
   bulkLimitMax: 10_000,

@@ -320,6 +320,15 @@ test("queues are shown with rates and totals, and what happened by the minute", 
     assert.deepEqual([resolution, points.length, points[0]?.enqueued], ["minute", 1, 2]);
   }
   assert.deepEqual((await server.client.admin.series({ resolution: "hour" })).points, []);
+  const trends = await server.client.admin.trends(["Mail", "other"], { last: 3 });
+  const of = trends.queues.map(({ command, enqueued }) => [command, enqueued]);
+  assert.deepEqual(of, [
+    ["mail", [0, 0, 2]],
+    ["other", [0, 0, 0]],
+  ]);
+  await assert.rejects(server.client.admin.trends([], { last: 61 }), /1 to 60/);
+  await assert.rejects(server.client.admin.trends(Array(101).fill("a")), /at most 100 queues/);
+  await assert.rejects(server.client.admin.trends(["a b"]), { code: "invalid_command" });
 });
 
 test("administrators see what became of webhooks, send them again, and change the secret", async () => {

@@ -24,7 +24,7 @@ import { AdminWebhooks } from "./admin-webhooks.ts";
 import type { CreatedBackup } from "./backup.ts";
 import type { BulkJob, JobOptions } from "./bulk-job.ts";
 import type { AddedNode, HandedOff, RemovedNode, RepairedLog, RepairOptions } from "./cluster.ts";
-import type { QueueOverview, QueueSeries, SeriesOptions } from "./queue-overview.ts";
+import type { QueueOverview, QueueSeries, QueueTrends, SeriesOptions } from "./queue-overview.ts";
 import type { Topic, TopicPolicy } from "./topic.ts";
 
 /** A request of an administrator, below `/v1/codeq/admin`. */
@@ -233,6 +233,15 @@ export class Admin {
     const of = command === undefined ? "" : queuePath(command);
     const path = `${of}/series?${queryOf({ resolution, last })}`;
     return (await this.#ask({ method: "GET", path })) as QueueSeries;
+  }
+
+  /** What happened in several queues in each of the last whole minutes; at most 100 queues and 60 minutes. */
+  async trends(
+    commands: readonly string[],
+    options: { readonly last?: number | undefined } = {},
+  ): Promise<QueueTrends> {
+    const path = `/trends?${queryOf({ queues: commands.join(","), last: options.last })}`;
+    return (await this.#ask({ method: "GET", path })) as QueueTrends;
   }
 
   /** Begins a job that goes through all tasks that match; it survives restarts of the server. */

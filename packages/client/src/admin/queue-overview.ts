@@ -73,3 +73,13 @@ export interface QueueSeries {
   /** What is usual in an hour of the day, in UTC: the median of the last 7 days. */
   readonly usual: readonly (TaskFlow & { readonly hour: number })[];
 }
+
+/** What happened in several queues in each of the last whole minutes. */
+export interface QueueTrends {
+  /** When the first minute began, as in RFC 3339. */
+  readonly from: string;
+  /** In the order of the request; each list has one number per minute. */
+  readonly queues: readonly ({ readonly command: string } & {
+    readonly [name in keyof TaskFlow]: readonly number[];
+  })[];
+}

@@ -19,6 +19,10 @@ interface Series {
   readonly usual: readonly (Omit<SeriesPoint, "at"> & { readonly hour: number })[];
 }
 
+interface Trends {
+  readonly queues: readonly { readonly command: string; readonly completed: readonly number[] }[];
+}
+
 export type Range = "1h" | "6h" | "24h" | "7d";
 const steps: Readonly<
   Record<Range, { readonly stepMs: number; readonly count: number; resolution: string }>
@@ -45,28 +49,38 @@ export function useSeries(range: Range, queue = ""): Answer<readonly RatePoint[]
   return { ...answer, data: answer.data && pointsOf(answer.data, range, Date.now()) };
 }
 
-const trendMinutes = 30;
+/** The trends of this many queues are asked for at once. */
+const trendsMax = 100;
+let wanted = new Map<string, PromiseWithResolvers<readonly number[]>>();
 
-/** What a queue completed in each of the last minutes. */
+/** What a queue completed in each of the last 30 minutes. */
 export function useTrend(queue: string): Answer<readonly number[]> {
   const of = useStore(tenant);
-  const path = `/v1/codeq/admin/queues/${encodeURIComponent(queue)}/series`;
-  const answer = useQuery(
-    `trend:${of}:${queue}`,
-    () => ask<Series>({ path, query: { last: String(trendMinutes) } }),
-    { everyMs: 60_000, follows: { queue } },
-  );
-  return { ...answer, data: answer.data && trendOf(answer.data.points, Date.now()) };
+  return useQuery(`trend:${of}:${queue}`, () => loadTrend(queue), { everyMs: 60_000 });
 }
 
-function trendOf(points: readonly SeriesPoint[], nowMs: number): number[] {
-  const last = Math.floor(nowMs / 60_000) - 1;
-  const counts = new Array<number>(trendMinutes).fill(0);
-  for (const { at, completed } of points) {
-    const index = trendMinutes - 1 - (last - Math.floor(Date.parse(at) / 60_000));
-    if (index >= 0 && index < trendMinutes) counts[index] = completed;
-  }
-  return counts;
+/** Rows that are drawn together share a request. */
+function loadTrend(queue: string): Promise<readonly number[]> {
+  if (wanted.size === 0) setTimeout(loadWanted, 0);
+  const trend = wanted.get(queue) ?? Promise.withResolvers<readonly number[]>();
+  wanted.set(queue, trend);
+  if (wanted.size === trendsMax) loadWanted();
+  return trend.promise;
+}
+
+function loadWanted(): void {
+  const asked = wanted;
+  wanted = new Map();
+  if (asked.size === 0) return;
+  const query = { queues: [...asked.keys()].join(",") };
+  ask<Trends>({ path: "/v1/codeq/admin/trends", query }).then(
+    ({ queues }) => {
+      for (const { command, completed } of queues) asked.get(command)?.resolve(completed);
+    },
+    (error: Error) => {
+      for (const trend of asked.values()) trend.reject(error);
+    },
+  );
 }
 
 /** What is usual at this hour, from the last days; undefined when too little is known. */

@@ -18,6 +18,7 @@ import { getCluster, getRaftStatus } from "./get-cluster.ts";
 import { getResult } from "./get-result.ts";
 import { getSeries } from "./get-series.ts";
 import { getTask } from "./get-task.ts";
+import { getTrends } from "./get-trends.ts";
 import { handOff } from "./hand-off.ts";
 import { inspectTask } from "./inspect-task.ts";
 import { getApiKey, listApiKeys } from "./list-api-keys.ts";
@@ -106,6 +107,7 @@ export const operations = {
   resumeJob,
   abortJob,
   getSeries,
+  getTrends,
   getCluster,
   handOff,
   endCluster,

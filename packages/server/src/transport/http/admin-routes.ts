@@ -2,6 +2,7 @@
  * Routes for administrators. Each call concerns one tenant: that of the caller, or the one that an operator
  * names in the query.
  */
+import { limits } from "@codeq/protocol";
 import { operations } from "../../operations/index.ts";
 import type { PausedQueue, QueuePause } from "../../store/pause-record.ts";
 import type { Topic } from "../../store/topic-record.ts";
@@ -9,7 +10,7 @@ import { CleanUpBody, PauseBody } from "./bodies.ts";
 import type { BodyOf } from "./json-body.ts";
 import { type JsonCodec, queueBuckets, queueStats } from "./json-codec.ts";
 import { textField, wholeNumberField } from "./query.ts";
-import { queueDetails, seriesText } from "./queue-details.ts";
+import { queueDetails, seriesText, trendsText } from "./queue-details.ts";
 import { json, route } from "./route.ts";
 
 const base = "/v1/codeq/admin";
@@ -107,6 +108,31 @@ export const adminRoutes = [
       },
     }),
     reply: (series, codec) => json(seriesText(series, { instant: (ms) => codec.instant(ms) })),
+  }),
+  route({
+    method: "GET",
+    path: `${base}/trends`,
+    operation: operations.getTrends,
+    name: "getTrends",
+    summary: "Show what happened in several queues in the last minutes",
+    about:
+      "Each queue has one number per whole minute, 0 for a minute in which nothing happened. One request instead of one `series` per queue.",
+    query: {
+      queues: textField(
+        `The commands of the queues, separated by commas; letter case is ignored. At most ${limits.trendQueuesMax}.`,
+      ),
+      last: wholeNumberField("The number of minutes (default: 30).", {
+        minimum: 1,
+        maximum: limits.trendMinutesMax,
+      }),
+    },
+    refusals: ["invalid_command"],
+    replies: { 200: { about: "The queues in the order of the request.", schema: "Trends" } },
+    input: ({ query: { queues = "", last = "30" } }) => ({
+      ok: true,
+      value: { commands: queues === "" ? [] : queues.split(","), last: Number(last) },
+    }),
+    reply: (trends, codec) => json(trendsText(trends, (ms) => codec.instant(ms))),
   }),
   route({
     method: "GET",

@@ -2,6 +2,7 @@
 import { addFlow, addQueueCounts, type Flow, minuteMs, noFlow } from "../../broker/flow.ts";
 import type { QueueCounts } from "../../broker/queue.ts";
 import type { QueueSeries } from "../../operations/get-series.ts";
+import type { Trends } from "../../operations/get-trends.ts";
 import type { TenantQueues } from "../../operations/queue-counts.ts";
 import { noCounts } from "../../store/counts.ts";
 import type { QueuePause } from "../../store/pause-record.ts";
@@ -44,6 +45,19 @@ export function seriesText(
       oldestSeconds: point.oldestMs === 0 ? undefined : point.oldestMs / 1000,
     })),
     usual,
+  });
+}
+
+export function trendsText({ fromMs, queues }: Trends, instant: (ms: number) => string): string {
+  return JSON.stringify({
+    from: instant(fromMs),
+    queues: queues.map(({ queue, minutes }) => ({
+      command: queue,
+      enqueued: minutes.map(({ enqueued }) => enqueued),
+      completed: minutes.map(({ completed }) => completed),
+      failed: minutes.map(({ failed }) => failed),
+      retried: minutes.map(({ retried }) => retried),
+    })),
   });
 }
 

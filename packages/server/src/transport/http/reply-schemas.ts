@@ -460,6 +460,18 @@ export const replySchemas = {
     },
     { command: string },
   ),
+  Trends: fields({
+    from: described(time, "When the first minute began."),
+    queues: listOf(
+      fields({
+        command: string,
+        enqueued: listOf(count),
+        completed: listOf(count),
+        failed: listOf(count),
+        retried: listOf(count),
+      }),
+    ),
+  }),
   TaskExplanation: fields(
     {
       taskId: string,
