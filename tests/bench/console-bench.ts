@@ -3,6 +3,8 @@
  * what open tabs cost those who work. Needs Chromium, like the tests of the console.
  */
 import { execFileSync } from "node:child_process";
+import { readdir, readFile } from "node:fs/promises";
+import { constants, setPriority } from "node:os";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { launchChromium } from "../console/chromium.ts";
@@ -20,7 +22,9 @@ export const consoleHelp = `pages of the console on a full server against an emp
     --rounds 5                 of each page and interaction, and of the load; the medians are shown
     --tabs 0,20                that are open while the load runs
     --rate 0                   cycles per second of the load; 0 for as many as possible
-    --seconds 5                per measurement of the load`;
+    --seconds 5                per measurement of the load
+  A page takes until it has asked for everything and shows it; an interaction from the key or click to the frame that
+  shows the answer. The browser has the lowest priority while the load runs, since people's browsers run elsewhere.`;
 
 const batchMax = 1000;
 const deadLetters = 200;
@@ -46,9 +50,28 @@ export async function consoleBench(args: readonly string[]): Promise<void> {
   try {
     await pages(browser, { empty, full }, values.rounds);
     console.log("");
+    await makeBrowserWait();
     await beside(workspace, { browser, server: full }, values);
   } finally {
     await browser.close();
+  }
+}
+
+/** The browser gets the CPU that others leave: all processes of its group, with all threads. */
+async function makeBrowserWait(): Promise<void> {
+  const processes: { readonly pid: string; readonly parent: number; readonly group: number }[] = [];
+  for (const pid of await readdir("/proc")) {
+    // One that has ended meanwhile has nothing to say.
+    const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+    const [, parent, group] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    if (/chrom/.test(stat)) processes.push({ pid, parent: Number(parent), group: Number(group) });
+  }
+  const groups = processes.filter(({ parent }) => parent === process.pid).map(({ group }) => group);
+  for (const { pid, group } of processes) {
+    if (!groups.includes(group)) continue;
+    for (const thread of await readdir(`/proc/${pid}/task`)) {
+      setPriority(Number(thread), constants.priority.PRIORITY_LOW);
+    }
   }
 }
 
@@ -76,8 +99,6 @@ async function fill(
   }
 }
 
-type Step = (page: Page, settled: () => Promise<void>) => Promise<void>;
-
 const views: Readonly<Record<string, string>> = {
   overview: "/",
   queues: "/ui/queues",
@@ -85,28 +106,52 @@ const views: Readonly<Record<string, string>> = {
   failures: "/ui/failures",
 };
 
+interface Interaction {
+  /** What the person does first. */
+  readonly before?: (page: Page) => Promise<void>;
+  readonly act: (page: Page) => Promise<void>;
+  /** An expression that is true as soon as the page shows what was asked for. */
+  readonly shows: string;
+}
+
 /** Each begins on the list of tasks. */
-const interactions: Readonly<Record<string, Step>> = {
-  "filter tasks": async (page, settled) => {
-    await page.getByRole("combobox", { name: "Filter tasks" }).fill("state:dead");
-    await page.keyboard.press("Enter");
-    await page.getByText(`${deadLetters} matching`).waitFor();
-    await settled();
+const interactions: Readonly<Record<string, Interaction>> = {
+  "filter tasks": {
+    before: (page) => page.getByRole("combobox", { name: "Filter tasks" }).fill("state:dead"),
+    act: (page) => page.keyboard.press("Enter"),
+    shows: `document.querySelector("main").textContent.includes("${deadLetters} matching")`,
   },
-  "open a task": async (page, settled) => {
-    await page.locator("#task-list tbody a").first().click();
-    await page.getByRole("tab", { name: "Payload" }).waitFor();
-    await settled();
+  "open a task": {
+    act: (page) => page.locator("#task-list tbody a").first().click(),
+    shows: `document.querySelector("[role=tab]") !== null`,
   },
-  "open the palette": async (page) => {
-    await page.keyboard.press("Control+k");
-    await page.getByRole("combobox", { name: "Search" }).waitFor();
+  "open the palette": {
+    act: (page) => page.keyboard.press("Control+k"),
+    shows: `document.querySelector("dialog [role=combobox]") !== null`,
   },
-  "go to queues": async (page) => {
-    await page.getByRole("link", { name: "Queues" }).click();
-    await page.getByRole("heading", { name: "Queues" }).waitFor();
+  "go to queues": {
+    act: (page) => page.getByRole("link", { name: "Queues" }).click(),
+    shows: `document.querySelector("#queue-list tbody tr[data-row]") !== null`,
   },
 };
+
+/** In the page: from the key or click to the frame that shows the answer, without the time that a test driver takes. */
+async function timeInPage(page: Page, { before, act, shows }: Interaction): Promise<number> {
+  await before?.(page);
+  const shown = page.evaluate<number>(`new Promise((resolve) => {
+    let startMs;
+    const begin = (event) => (startMs ??= event.timeStamp);
+    addEventListener("keydown", begin, { capture: true, once: true });
+    addEventListener("click", begin, { capture: true, once: true });
+    const look = () => {
+      const isShown = startMs !== undefined && (${shows});
+      requestAnimationFrame(isShown ? () => resolve(performance.now() - startMs) : look);
+    };
+    look();
+  })`);
+  await act(page);
+  return await shown;
+}
 
 async function pages(
   browser: Browser,
@@ -144,20 +189,19 @@ async function timedRound(browser: Browser, { port }: Listening): Promise<Map<st
   const page = await context.newPage();
   const settled = watchRequests(page);
   const took = new Map<string, number>();
-  const timed = async (name: string, run: () => Promise<void>): Promise<void> => {
-    const startMs = performance.now();
-    await run();
-    took.set(name, performance.now() - startMs);
-  };
   const open = async (path: string): Promise<void> => {
     await page.goto(`http://127.0.0.1:${port}${path}`);
     await page.locator("h1").first().waitFor();
     await settled();
   };
-  for (const [name, path] of Object.entries(views)) await timed(name, () => open(path));
-  for (const [name, step] of Object.entries(interactions)) {
+  for (const [name, path] of Object.entries(views)) {
+    const startMs = performance.now();
+    await open(path);
+    took.set(name, performance.now() - startMs);
+  }
+  for (const [name, interaction] of Object.entries(interactions)) {
     await open("/ui/tasks");
-    await timed(name, () => step(page, settled));
+    took.set(name, await timeInPage(page, interaction));
   }
   await context.close();
   return took;

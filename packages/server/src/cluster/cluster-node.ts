@@ -347,8 +347,12 @@ export class ClusterNode implements AsyncDisposable {
     try {
       return { ok: true, value: await this.#do(question) };
     } catch (error) {
-      if (!(error instanceof FaultError)) throw error;
-      return { ok: false, why: error.message };
+      // A question of another version, or a bug, costs the question and not this node.
+      const { message } = error as Error;
+      if (!(error instanceof FaultError)) {
+        this.#parts.logger.error("a question of another node has failed", { error: message });
+      }
+      return { ok: false, why: message };
     }
   }
 

@@ -6,6 +6,7 @@ import { FaultError } from "@codeq/engine";
 import { makeCertificate, type TestCertificate } from "@codeq/simulated";
 import { systemClock as clock } from "../clock.ts";
 import { createLogger } from "../telemetry/logger.ts";
+import { PeerSocket } from "./peer-socket.ts";
 import { Peers, type PeerTls, type Snapshot } from "./peers.ts";
 import type { Caller } from "./replicated-shard.ts";
 
@@ -174,6 +175,24 @@ describe("nodes of a cluster", () => {
     await Promise.any([called.warned, calling.warned]);
     assert.deepEqual(caller.messages, []);
     assert.deepEqual(called.heard, []);
+  });
+
+  test("close the connection to a node that answers what cannot be read", async () => {
+    const server = createServer((socket) => {
+      const peer: PeerSocket = new PeerSocket({
+        ...{ socket, secret, clock, isCaller: false },
+        onOpen: () => {},
+        onFrame: (kind, channel) => peer.send(kind, channel, bytes("{")),
+        onClose: () => {},
+      });
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as { port: number };
+    await using calling = await setup();
+    const asked = calling.peers.ask(leader(port), { kind: "report" });
+    await assert.rejects(asked, { code: "not_leader" });
+    assert.match(calling.warnings[0] ?? "", /cannot be read/);
+    server.close();
   });
 
   test("refuse a stranger that speaks another protocol", async () => {

@@ -99,11 +99,17 @@ export class Peers implements AsyncDisposable {
   #callsTo(address: string): PeerCalls {
     let calls = this.#calls.get(address);
     if (calls === undefined) {
-      calls = new PeerCalls(address, this.#parts, ({ isStranger, error }) => {
-        this.#calls.delete(address);
-        if (isStranger) this.#warn("a node does not know the secret of this cluster", { address });
-        if (error !== undefined) this.#warn("a node has no valid certificate", { address, error });
-      });
+      calls = new PeerCalls(
+        address,
+        { ...this.#parts, warn: this.#warn },
+        ({ isStranger, error }) => {
+          this.#calls.delete(address);
+          if (isStranger)
+            this.#warn("a node does not know the secret of this cluster", { address });
+          if (error !== undefined)
+            this.#warn("a node has no valid certificate", { address, error });
+        },
+      );
       this.#calls.set(address, calls);
     }
     return calls;
@@ -184,17 +190,8 @@ export class Peers implements AsyncDisposable {
     });
   }
 
-  /** A message that cannot be read, of a node with another version say, costs its connection. */
   #unlessDamaged(peer: PeerSocket, take: () => void): void {
-    try {
-      take();
-    } catch (error) {
-      if (!(error instanceof DamagedMessage)) throw error;
-      this.#warn("a node said what cannot be read; its connection is closed", {
-        error: error.message,
-      });
-      peer.close();
-    }
+    unlessDamaged(this.#warn, peer, take);
   }
 
   #answer(
@@ -253,10 +250,10 @@ export class Peers implements AsyncDisposable {
     await snapshot?.close();
   }
 
-  #warn(text: string, fields: Readonly<Record<string, unknown>>): void {
-    this.#warnings.warn(text, fields);
-  }
+  readonly #warn: Warn = (text, fields) => this.#warnings.warn(text, fields);
 }
+
+type Warn = (text: string, fields: Readonly<Record<string, unknown>>) => void;
 
 /** What another node reads of a shard. */
 export type Snapshot = Pick<SnapshotReader, "next" | "end" | "close">;
@@ -266,6 +263,12 @@ interface Copying {
   readonly take: TakePiece;
   readonly done: (end: SnapshotEnd) => void;
   readonly failed: (fault: FaultError) => void;
+}
+
+interface Heard {
+  readonly kind: number;
+  readonly channel: number;
+  readonly body: Uint8Array<ArrayBuffer>;
 }
 
 interface Asked {
@@ -285,7 +288,7 @@ class PeerCalls {
 
   constructor(
     address: string,
-    parts: Pick<PeersParts, "secret" | "clock" | "tls">,
+    parts: Pick<PeersParts, "secret" | "clock" | "tls"> & { readonly warn: Warn },
     onClose: (why: { readonly isStranger: boolean; readonly error: string | undefined }) => void,
   ) {
     const { secret, clock, tls } = parts;
@@ -303,20 +306,7 @@ class PeerCalls {
         this.#early.clear();
       },
       onFrame: (kind, channel, body) => {
-        const caller = this.#callers.get(channel);
-        const copying = this.#copies.get(channel);
-        // Of a copy that was given up.
-        if (copying === undefined && isOfCopy(kind)) return;
-        const asked = this.#asked.get(channel);
-        if (copying !== undefined) this.#copied(copying, { kind, channel, body });
-        else if (asked !== undefined) {
-          this.#asked.delete(channel);
-          asked.resolve(jsonOf(body));
-        } else if (kind === kinds.message) caller?.hear(body);
-        else {
-          this.#callers.delete(channel);
-          caller?.end();
-        }
+        unlessDamaged(parts.warn, this.#peer, () => this.#hear({ kind, channel, body }));
       },
       onClose: (isStranger) => {
         onClose({ isStranger, error });
@@ -329,6 +319,25 @@ class PeerCalls {
         this.#asked.clear();
       },
     });
+  }
+
+  #hear(heard: Heard): void {
+    const { kind, channel, body } = heard;
+    const caller = this.#callers.get(channel);
+    const copying = this.#copies.get(channel);
+    // Of a copy that was given up.
+    if (copying === undefined && isOfCopy(kind)) return;
+    const asked = this.#asked.get(channel);
+    if (copying !== undefined) this.#copied(copying, heard);
+    else if (asked !== undefined) {
+      const answer = jsonOf(body);
+      this.#asked.delete(channel);
+      asked.resolve(answer);
+    } else if (kind === kinds.message) caller?.hear(body);
+    else {
+      this.#callers.delete(channel);
+      caller?.end();
+    }
   }
 
   open(shard: number, caller: Caller): Hosting {
@@ -380,11 +389,7 @@ class PeerCalls {
     else this.#early.set(channel, say);
   }
 
-  #copied(
-    { take, done, failed }: Copying,
-    heard: { readonly kind: number; readonly channel: number; readonly body: Uint8Array },
-  ): void {
-    const { kind, channel, body } = heard;
+  #copied({ take, done, failed }: Copying, { kind, channel, body }: Heard): void {
     if (kind === kinds.piece) {
       take(Buffer.from(body.buffer, body.byteOffset, body.byteLength)).then(
         () => this.#peer.send(kinds.more, channel, nothing),
@@ -396,15 +401,27 @@ class PeerCalls {
       );
       return;
     }
+    const end = kind === kinds.whole ? (jsonOf(body) as SnapshotEnd) : undefined;
     this.#copies.delete(channel);
-    if (kind === kinds.whole) done(JSON.parse(Buffer.from(body).toString()) as SnapshotEnd);
-    else failed(notCopied());
+    if (end === undefined) failed(notCopied());
+    else done(end);
   }
 
   #begin(kind: number, channel: number, shard: number): void {
     const body = Buffer.alloc(4);
     body.writeUInt32LE(shard, 0);
     this.#peer.send(kind, channel, body);
+  }
+}
+
+/** A message that cannot be read, of a node with another version say, costs its connection. */
+function unlessDamaged(warn: Warn, peer: PeerSocket, take: () => void): void {
+  try {
+    take();
+  } catch (error) {
+    if (!(error instanceof DamagedMessage)) throw error;
+    warn("a node said what cannot be read; its connection is closed", { error: error.message });
+    peer.close();
   }
 }
 

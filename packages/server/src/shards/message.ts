@@ -120,6 +120,15 @@ export class MessageReader {
     return this.#reader.text();
   }
 
+  json(): unknown {
+    const text = this.text();
+    try {
+      return JSON.parse(text);
+    } catch {
+      throw new DamagedMessage("no JSON");
+    }
+  }
+
   task(): Task {
     const id = this.text() as TaskId;
     const bytes = this.#buffer.readUInt32LE(this.#reader.skip(4));

@@ -20,7 +20,7 @@ import type { Exceeded } from "../config/quotas.ts";
 import type { BackupReading } from "../store/read-backup.ts";
 import type { TaskEvent } from "../telemetry/feed.ts";
 import type { ShardLink } from "./link.ts";
-import { MessageReader, MessageWriter } from "./message.ts";
+import { DamagedMessage, MessageReader, MessageWriter } from "./message.ts";
 import type { Questions } from "./shard-host.ts";
 import {
   answer,
@@ -367,8 +367,8 @@ export class RemoteShard {
         return () => waiter?.durable(outcome, item);
       }
       case answer.told: {
-        const text = from.text();
-        return () => waiter?.durable(JSON.parse(text), item);
+        const told = from.json();
+        return () => waiter?.durable(told, item);
       }
       case answer.moved: {
         const id = from.text() as TaskId;
@@ -377,7 +377,7 @@ export class RemoteShard {
       case answer.unknownKey:
         return () => (waiter as EnqueueWaiter | undefined)?.unknownKey(item);
       default:
-        throw new Error(`a shard has no answer ${kind}`);
+        throw new DamagedMessage(`a shard has no answer ${kind}`);
     }
   }
 
@@ -405,13 +405,13 @@ export class RemoteShard {
         return;
       }
       case answer.event:
-        this.#notes.event(JSON.parse(from.text()) as TaskEvent);
+        this.#notes.event(from.json() as TaskEvent);
         return;
       case answer.missed:
         this.#notes.missed(from.number());
         return;
       case answer.endpoint:
-        this.#notes.endpoint(JSON.parse(from.text()) as EndpointChange);
+        this.#notes.endpoint(from.json() as EndpointChange);
         return;
       case answer.anew:
         this.#notes.anew();

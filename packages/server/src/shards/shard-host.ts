@@ -277,7 +277,7 @@ export class ShardHost {
       }
       case call.ask: {
         const name = from.text() as keyof Questions;
-        const told = this.#ask(name, JSON.parse(from.text()), number);
+        const told = this.#ask(name, from.json(), number);
         this.#answerLater(number, told, (value) => {
           this.#begin(answer.told, number);
           this.#out.text(JSON.stringify(value));

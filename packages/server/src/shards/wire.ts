@@ -201,7 +201,7 @@ export function writeHeartbeat(to: MessageWriter, { leaseMs, report }: Heartbeat
 
 export function readHeartbeat(from: MessageReader): Heartbeat {
   const leaseMs = from.double();
-  return from.flag() ? { leaseMs, report: JSON.parse(from.text()) as Report } : { leaseMs };
+  return from.flag() ? { leaseMs, report: from.json() as Report } : { leaseMs };
 }
 
 export function writeSubmission(to: MessageWriter, submission: Submission): void {
@@ -287,7 +287,7 @@ export function writeRefused(to: MessageWriter, why: Refused): void {
 }
 
 export function readRefused(from: MessageReader): Refused {
-  if (!from.flag()) return JSON.parse(from.text()) as Refused;
+  if (!from.flag()) return from.json() as Refused;
   const code = from.text() as FaultError["code"];
   return new FaultError(code, from.text());
 }

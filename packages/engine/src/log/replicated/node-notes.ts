@@ -52,7 +52,8 @@ export class NodeNotes {
 
   read(text: string): void {
     const { self, clock, instance } = this.#parts;
-    const note = JSON.parse(text) as Note;
+    const note = noteIn(text);
+    if (note === undefined) return;
     const heardMs = clock.monotonicMs();
     if (note.node !== self) {
       this.#slots.set(note.node, note.slot);
@@ -104,5 +105,14 @@ export class NodeNotes {
 
   #isNew(heardMs: number): boolean {
     return this.#parts.clock.monotonicMs() - heardMs < this.#parts.keptMs;
+  }
+}
+
+/** Undefined for what is none: whoever may talk to the log servers may say anything. */
+function noteIn(text: string): Note | undefined {
+  try {
+    return JSON.parse(text) as Note;
+  } catch {
+    return undefined;
   }
 }
