@@ -3,7 +3,7 @@
  * what open tabs cost those who work. Needs Chromium, like the tests of the console.
  */
 import { execFileSync } from "node:child_process";
-import { readdir, readFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import { constants, setPriority } from "node:os";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
@@ -69,8 +69,14 @@ async function makeBrowserWait(): Promise<void> {
   const groups = processes.filter(({ parent }) => parent === process.pid).map(({ group }) => group);
   for (const { pid, group } of processes) {
     if (!groups.includes(group)) continue;
-    for (const thread of await readdir(`/proc/${pid}/task`)) {
-      setPriority(Number(thread), constants.priority.PRIORITY_LOW);
+    // Where the kernel shares out CPU by sessions, priorities count within one only. Not there on other kernels.
+    await writeFile(`/proc/${pid}/autogroup`, "19").catch(() => {});
+    for (const thread of await readdir(`/proc/${pid}/task`).catch(() => [])) {
+      try {
+        setPriority(Number(thread), constants.priority.PRIORITY_LOW);
+      } catch {
+        // It has ended.
+      }
     }
   }
 }
@@ -138,7 +144,7 @@ const interactions: Readonly<Record<string, Interaction>> = {
 /** In the page: from the key or click to the frame that shows the answer, without the time that a test driver takes. */
 async function timeInPage(page: Page, { before, act, shows }: Interaction): Promise<number> {
   await before?.(page);
-  const shown = page.evaluate<number>(`new Promise((resolve) => {
+  await page.evaluate(`void (globalThis.shown = new Promise((resolve) => {
     let startMs;
     const begin = (event) => (startMs ??= event.timeStamp);
     addEventListener("keydown", begin, { capture: true, once: true });
@@ -148,9 +154,9 @@ async function timeInPage(page: Page, { before, act, shows }: Interaction): Prom
       requestAnimationFrame(isShown ? () => resolve(performance.now() - startMs) : look);
     };
     look();
-  })`);
+  }))`);
   await act(page);
-  return await shown;
+  return await page.evaluate<number>("shown");
 }
 
 async function pages(
