@@ -74,6 +74,17 @@ async function create(client: ApiClient, count: number): Promise<void> {
   }
 }
 
+/** Creates an API key for an administrator, as soon as the control log has a leader. */
+async function createKey(cluster: ThreeNodes, node: string): Promise<string> {
+  const body = { name: `of ${node}`, role: "admin" };
+  for (;;) {
+    const call = { method: "POST", path: "/admin/keys", body };
+    const { status, text } = await ask(cluster, node, call);
+    if (status === 201) return (JSON.parse(text) as { key: string }).key;
+    assert.equal(status, 503, text);
+  }
+}
+
 /** Log servers that choose a leader do not say what they have. */
 async function untilPlanned(
   cluster: ThreeNodes,
@@ -137,7 +148,7 @@ test("a machine is replaced by another one, and a log that was lost is made agai
   await cluster.leader("b");
 
   // The log is lost, and the data is not.
-  await cluster.loseLog(0);
+  await cluster.loseLog("shard-0");
   await untilPlanned(cluster, { control: "none", 0: "renew" });
   const shown = await new Command(urlOf("d"), "repair").output(9);
   assert.match(shown, /shard 0: the log lost records; a new log continues the data of/);
@@ -146,6 +157,18 @@ test("a machine is replaced by another one, and a log that was lost is made agai
   assert.match(repaired, /put theirs aside/);
   await create(cluster.client("b"), 20);
   for (const id of three) assert.equal(await ready(cluster.client(id)), 60);
+
+  // So is the log of the keys and of what else is not in a shard.
+  const key = await createKey(cluster, "a");
+  await cluster.loseLog("control");
+  await untilPlanned(cluster, { control: "renew", 0: "none" });
+  const renewed = await new Command(urlOf("b"), "repair", "--yes").output();
+  assert.match(renewed, /the control log: .*put theirs aside/);
+  for (const node of three) {
+    const { status, text } = await ask(cluster, node, { path: "/admin/queues", token: key });
+    assert.equal(status, 200, text);
+  }
+  await createKey(cluster, "d");
 
   // A node with data of another log copies that of the others, and keeps its own.
   await cluster.servers.get("d")?.stop();

@@ -140,8 +140,8 @@ export class ThreeNodes implements AsyncDisposable {
   }
 
   /** The log servers lose the log of a shard. */
-  async loseLog(shard: number): Promise<void> {
-    await this.#onLogServers((servers) => servers.remove(`codeq-shard-${shard}`));
+  async loseLog(log: "shard-0" | "control"): Promise<void> {
+    await this.#onLogServers((servers) => servers.remove(`codeq-${log}`));
   }
 
   async #onLogServers(run: (servers: NatsServers) => Promise<void>): Promise<void> {

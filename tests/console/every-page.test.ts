@@ -130,6 +130,7 @@ const hostile = [
   "'; DROP TABLE tasks; --",
   "{{constructor.constructor('window.hacked=1')()}}",
   "line one\nline two\u0000\u001b[31m\u2028",
+  "half a pair \ud83d, and the other half \udc00 alone",
   `${"long".repeat(250_000)}`,
 ];
 

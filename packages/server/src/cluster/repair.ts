@@ -11,7 +11,7 @@ import { type FoundCopy, newest, planRepair, type RepairPlan } from "./repair-pl
 export interface RepairParts {
   readonly nodes: readonly LeaderName[];
   readonly look: (shard: number) => Promise<FoundLog | undefined>;
-  /** Makes an empty log in the place of what there is. */
+  /** Makes an empty log in the place of what there is. May be called again when nobody knows what came of it. */
   readonly renewLog: (shard: number, log: NewLog) => Promise<void>;
   readonly drawLogId: () => number;
   /** Undefined when the node does not answer. */
@@ -53,7 +53,10 @@ export interface RepairedLog {
   readonly isDone: boolean;
 }
 
-const followsWithin = 600;
+/** Turns of 20 ms. */
+const followsWithin = 3000;
+const renewGap = 25;
+const renewTimesMax = 40;
 
 export async function repair(
   parts: RepairParts,
@@ -145,7 +148,7 @@ async function renew(
     if (best?.stored === undefined) throw new FaultError("corrupt", "no node has data of this log");
     const logId = parts.drawLogId();
     await order(best.node, { kind: "moveToLog", shard, logId });
-    await parts.renewLog(shard, { logId, firstSlot: best.stored.slot + 1 });
+    await renewLog(parts, shard, { logId, firstSlot: best.stored.slot + 1 });
     await order(best.node, { kind: "resume", shard });
     await untilFollowed(parts, shard, best.node, logId);
     const ids = nodes.filter((node) => node !== best.node).map(({ id }) => id);
@@ -153,6 +156,24 @@ async function renew(
   } catch (error) {
     await Promise.allSettled(nodes.map((node) => order(node, { kind: "resume", shard })));
     throw error;
+  }
+}
+
+/** Log servers that choose a leader do not answer for some seconds. */
+async function renewLog(
+  { renewLog: renew, pause }: RepairParts,
+  shard: number,
+  log: NewLog,
+): Promise<void> {
+  for (let times = 1; ; times += 1) {
+    try {
+      await renew(shard, log);
+      return;
+    } catch (error) {
+      const isSilent = error instanceof FaultError && error.code === "storage_failed";
+      if (!isSilent || times === renewTimesMax) throw error;
+    }
+    for (let turns = 0; turns < renewGap; turns += 1) await pause();
   }
 }
 

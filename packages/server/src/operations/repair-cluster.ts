@@ -2,6 +2,7 @@
  * Says what the nodes have of their logs and, when it is confirmed, repairs logs that lost records and nodes that
  * cannot follow their log.
  */
+import { FaultError } from "@codeq/engine";
 import type { RepairedLog } from "../cluster/repair.ts";
 import { shardIn } from "./hand-off.ts";
 import { type Operation, refusal } from "./operation.ts";
@@ -41,6 +42,12 @@ export const repairCluster: Operation<RepairInput, readonly RepairedLog[]> = {
     const { without, isConfirmed } = input;
     const from = input.from === "" ? undefined : input.from;
     const wanted = { without, from, isConfirmed };
-    return { ok: true, value: await cluster.repair(wanted, shard.value) };
+    try {
+      return { ok: true, value: await cluster.repair(wanted, shard.value) };
+    } catch (error) {
+      if (!(error instanceof FaultError)) throw error;
+      const text = `the repair has ended early: ${error.message}. Nothing was deleted; run it again`;
+      return refusal("storage_failed", text);
+    }
   },
 };

@@ -107,6 +107,8 @@ export class Logs implements ClusterLogs, AsyncDisposable {
   async renew(shard: number, log: NewLog): Promise<void> {
     await (await this.#servers).remove(streamOf(shard));
     if (await this.#create(shard, log)) return;
+    // An earlier call, of which nobody heard, may have made it.
+    if ((await this.look(shard))?.logId === log.logId) return;
     throw new FaultError("storage_failed", `stream ${streamOf(shard)} was made by somebody else`);
   }
 
