@@ -6,7 +6,9 @@ import { plural } from "../format.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { showOnce } from "../overlays/shown-once.tsx";
 import { Given, Nothing, Pending, Time } from "../parts/basics.tsx";
+import { CardTable, num } from "../parts/card-table.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 import { TextField } from "../parts/text-field.tsx";
 import { invalidate, useQuery } from "../query.ts";
 import { sendCall } from "../send-call.ts";
@@ -33,20 +35,19 @@ export function ApiKeys(): JSX.Element {
   if (data === undefined) return <Pending error={error} />;
   return (
     <>
-      <div class="page-head">
-        <div>
-          <h1>API keys</h1>
-          <p>
+      <PageHead
+        title="API keys"
+        about={
+          <>
             {plural(data.keys.length, "key")}. The text of a key is shown once, when it is created.
-          </p>
-        </div>
-        <div class="acts">
-          <button class="btn primary" type="button" onClick={() => openDialog(CreateKey)}>
-            <Icon name="plus" />
-            Create key
-          </button>
-        </div>
-      </div>
+          </>
+        }
+      >
+        <button class="btn primary" type="button" onClick={() => openDialog(CreateKey)}>
+          <Icon name="plus" />
+          Create key
+        </button>
+      </PageHead>
       <section class="panel" aria-label="API keys">
         {data.keys.length === 0 ? (
           <Nothing icon="keys" title="No API keys">
@@ -62,71 +63,56 @@ export function ApiKeys(): JSX.Element {
 
 function KeyTable({ keys }: { readonly keys: readonly ApiKey[] }): JSX.Element {
   return (
-    <div class="table-wrap">
-      <table class="cards">
-        <thead>
-          <tr>
-            <th>Name</th>
-            <th>Id</th>
-            <th>Role</th>
-            <th>Scopes</th>
-            <th class="num">Created</th>
-            <th class="num">Last used</th>
-            <th class="num">Ends</th>
-            <th>
-              <span class="sr">Actions</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {keys.map((key) => (
-            <tr key={key.id} data-row="">
-              <td class="full name">
-                <b>
-                  <Given text={key.name} max={100} />
-                </b>
-              </td>
-              <td data-l="Id" class="full">
-                <code>{key.id}</code>
-              </td>
-              <td data-l="Role">{key.role}</td>
-              <td data-l="Scopes" class="full">
-                {key.scopes.length === 0 ? <span class="faint">none</span> : key.scopes.join(", ")}
-              </td>
-              <td class="num" data-l="Created">
-                <Time at={key.createdAt} />
-              </td>
-              <td class="num" data-l="Last used">
-                {key.lastUsedAt === undefined ? (
-                  <span class="faint">never</span>
-                ) : (
-                  <Time at={key.lastUsedAt} />
-                )}
-              </td>
-              <td class="num" data-l="Ends">
-                {key.expiresAt === undefined ? (
-                  <span class="faint">never</span>
-                ) : (
-                  <Time at={key.expiresAt} />
-                )}
-              </td>
-              <td>
-                <div class="acts">
-                  <button
-                    class="btn sm danger"
-                    type="button"
-                    aria-label={`Revoke ${key.name}`}
-                    onClick={() => askRevoke(key)}
-                  >
-                    Revoke…
-                  </button>
-                </div>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <CardTable
+      heads={["Name", "Id", "Role", "Scopes", num("Created"), num("Last used"), num("Ends")]}
+      hasActions
+    >
+      {keys.map((key) => (
+        <tr key={key.id} data-row="">
+          <td class="full name">
+            <b>
+              <Given text={key.name} max={100} />
+            </b>
+          </td>
+          <td data-l="Id" class="full">
+            <code>{key.id}</code>
+          </td>
+          <td data-l="Role">{key.role}</td>
+          <td data-l="Scopes" class="full">
+            {key.scopes.length === 0 ? <span class="faint">none</span> : key.scopes.join(", ")}
+          </td>
+          <td class="num" data-l="Created">
+            <Time at={key.createdAt} />
+          </td>
+          <td class="num" data-l="Last used">
+            {key.lastUsedAt === undefined ? (
+              <span class="faint">never</span>
+            ) : (
+              <Time at={key.lastUsedAt} />
+            )}
+          </td>
+          <td class="num" data-l="Ends">
+            {key.expiresAt === undefined ? (
+              <span class="faint">never</span>
+            ) : (
+              <Time at={key.expiresAt} />
+            )}
+          </td>
+          <td>
+            <div class="acts">
+              <button
+                class="btn sm danger"
+                type="button"
+                aria-label={`Revoke ${key.name}`}
+                onClick={() => askRevoke(key)}
+              >
+                Revoke…
+              </button>
+            </div>
+          </td>
+        </tr>
+      ))}
+    </CardTable>
   );
 }
 

@@ -4,7 +4,9 @@ import { useState } from "preact/hooks";
 import { ask, tenant } from "../api.ts";
 import { count } from "../format.ts";
 import { Choices, Given, Nothing, Pending, Time } from "../parts/basics.tsx";
+import { CardTable } from "../parts/card-table.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 import { useQuery } from "../query.ts";
 import { useStore } from "../store.ts";
 
@@ -36,12 +38,10 @@ export function Audit(): JSX.Element {
   const { data, error } = useQuery(`audit:${of}:${outcome}:${after}`, load, { everyMs: 10_000 });
   return (
     <>
-      <div class="page-head">
-        <div>
-          <h1>Audit</h1>
-          <p>What administrators did, and callers that were refused. Newest first.</p>
-        </div>
-      </div>
+      <PageHead
+        title="Audit"
+        about="What administrators did, and callers that were refused. Newest first."
+      />
       <div class="listbar">
         <Choices
           label="Outcome"
@@ -85,52 +85,33 @@ export function Audit(): JSX.Element {
 
 function Records({ records }: { readonly records: readonly AuditRecord[] }): JSX.Element {
   return (
-    <div class="table-wrap">
-      <table class="cards">
-        <thead>
-          <tr>
-            <th>When</th>
-            <th>Who</th>
-            <th>Action</th>
-            <th>Target</th>
-            <th>Outcome</th>
-            <th>From</th>
-          </tr>
-        </thead>
-        <tbody>
-          {records.map((record) => (
-            <tr key={record.id} data-row="">
-              <td class="nowrap" data-l="When">
-                <Time at={record.time} />
-              </td>
-              <td data-l="Who">
-                <Given text={record.subject ?? "unknown"} max={80} />
-              </td>
-              <td class="nowrap" data-l="Action">
-                <b>{record.action.replaceAll("_", " ")}</b>
-                {record.count === undefined ? null : (
-                  <span class="faint"> ×{count(record.count)}</span>
-                )}
-              </td>
-              <td class="full any">
-                <Given
-                  text={[record.target, record.detail].filter(Boolean).join(" · ")}
-                  max={200}
-                />
-              </td>
-              <td data-l="Outcome">
-                <span class={`st ${record.outcome === "ok" ? "st-done" : "st-warn"}`}>
-                  <Icon name={record.outcome === "ok" ? "done" : "block"} small />
-                  {record.outcome === "ok" ? "Done" : (record.code ?? record.outcome)}
-                </span>
-              </td>
-              <td class="faint" data-l="From">
-                {record.address}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <CardTable heads={["When", "Who", "Action", "Target", "Outcome", "From"]}>
+      {records.map((record) => (
+        <tr key={record.id} data-row="">
+          <td class="nowrap" data-l="When">
+            <Time at={record.time} />
+          </td>
+          <td data-l="Who">
+            <Given text={record.subject ?? "unknown"} max={80} />
+          </td>
+          <td class="nowrap" data-l="Action">
+            <b>{record.action.replaceAll("_", " ")}</b>
+            {record.count === undefined ? null : <span class="faint"> ×{count(record.count)}</span>}
+          </td>
+          <td class="full any">
+            <Given text={[record.target, record.detail].filter(Boolean).join(" · ")} max={200} />
+          </td>
+          <td data-l="Outcome">
+            <span class={`st ${record.outcome === "ok" ? "st-done" : "st-warn"}`}>
+              <Icon name={record.outcome === "ok" ? "done" : "block"} small />
+              {record.outcome === "ok" ? "Done" : (record.code ?? record.outcome)}
+            </span>
+          </td>
+          <td class="faint" data-l="From">
+            {record.address}
+          </td>
+        </tr>
+      ))}
+    </CardTable>
   );
 }

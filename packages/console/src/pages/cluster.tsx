@@ -4,6 +4,7 @@ import { bytes, count, duration, plural } from "../format.ts";
 import { type ClusterState, type ReplicaState, useCluster, useHealth } from "../model/server.ts";
 import { Act } from "../parts/act.tsx";
 import { Given, Nothing, Panel, Pending } from "../parts/basics.tsx";
+import { CardTable, num } from "../parts/card-table.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { type Session, session } from "../session.ts";
 import { useStore } from "../store.ts";
@@ -80,37 +81,23 @@ function Shards({ state }: { readonly state: ClusterState }): JSX.Element {
   const { control } = state;
   return (
     <section class="panel" aria-label="Shards">
-      <div class="table-wrap">
-        <table class="cards">
-          <thead>
-            <tr>
-              <th>Shard</th>
-              <th>Leader</th>
-              <th>This node</th>
-              <th class="num">Epoch</th>
-              <th class="num">Read up to</th>
-              <th class="num">Applied</th>
-              <th class="num">Leader silent for</th>
-              <th>
-                <span class="sr">Actions</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {state.shards.map((shard) => (
-              <ShardRow
-                key={shard.shard}
-                name={String(shard.shard)}
-                replica={shard}
-                state={state}
-              />
-            ))}
-            {control === undefined ? null : (
-              <ShardRow name="control" replica={control} state={state} />
-            )}
-          </tbody>
-        </table>
-      </div>
+      <CardTable
+        heads={[
+          "Shard",
+          "Leader",
+          "This node",
+          num("Epoch"),
+          num("Read up to"),
+          num("Applied"),
+          num("Leader silent for"),
+        ]}
+        hasActions
+      >
+        {state.shards.map((shard) => (
+          <ShardRow key={shard.shard} name={String(shard.shard)} replica={shard} state={state} />
+        ))}
+        {control === undefined ? null : <ShardRow name="control" replica={control} state={state} />}
+      </CardTable>
     </section>
   );
 }

@@ -7,6 +7,7 @@ import { useKnownQueues } from "../model/queues.ts";
 import { Panel } from "../parts/basics.tsx";
 import { CodeBox } from "../parts/code-box.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 import { invalidate } from "../query.ts";
 import { href, navigate, useLocation } from "../router.ts";
 import { session } from "../session.ts";
@@ -69,12 +70,10 @@ export function Enqueue(): JSX.Element {
   };
   return (
     <>
-      <div class="page-head">
-        <div>
-          <h1>Enqueue</h1>
-          <p>Sends one task, for trying things. Programs use the API or the client library.</p>
-        </div>
-      </div>
+      <PageHead
+        title="Enqueue"
+        about="Sends one task, for trying things. Programs use the API or the client library."
+      />
       <div class="cols c-7-5">
         <Panel title="Task" id="task">
           <form class="panel-body why" onSubmit={(event) => void submit(event)}>

@@ -5,6 +5,7 @@ import { type FailureGroup, type GroupState, useFailures } from "../model/failur
 import { Act } from "../parts/act.tsx";
 import { Given, Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 import { Sparkline } from "../parts/sparkline.tsx";
 import { href, useLocation } from "../router.ts";
 import { askCanary } from "./jobs.tsx";
@@ -23,10 +24,10 @@ export function Failures(): JSX.Element {
   const total = groups.reduce((sum, group) => sum + group.count, 0);
   return (
     <>
-      <div class="page-head">
-        <div>
-          <h1>Failures</h1>
-          <p>
+      <PageHead
+        title="Failures"
+        about={
+          <>
             {isPartial ? "At least " : ""}
             {plural(total, "dead letter")} in {plural(groups.length, "group")}
             {queue === "" ? null : (
@@ -36,15 +37,14 @@ export function Failures(): JSX.Element {
               </>
             )}
             . Errors that differ only in numbers, ids, quoted text or paths count as one group.
-          </p>
-        </div>
-        <div class="acts">
-          <a class="btn" href={href("/tasks", { q: "state:dead" })}>
-            <Icon name="tasks" />
-            All dead letters
-          </a>
-        </div>
-      </div>
+          </>
+        }
+      >
+        <a class="btn" href={href("/tasks", { q: "state:dead" })}>
+          <Icon name="tasks" />
+          All dead letters
+        </a>
+      </PageHead>
       <StateViews all={data.groups} view={view} queue={queue} />
       {chosen === undefined ? (
         <section class="panel">

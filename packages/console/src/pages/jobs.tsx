@@ -7,6 +7,7 @@ import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { Act } from "../parts/act.tsx";
 import { Given, Nothing, Pending, Time } from "../parts/basics.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 import { TextField } from "../parts/text-field.tsx";
 import { href, navigate } from "../router.ts";
 import { sendCall, sendNow } from "../send-call.ts";
@@ -18,15 +19,15 @@ export function Jobs(): JSX.Element {
   const running = data.jobs.filter(({ state }) => state === "running").length;
   return (
     <>
-      <div class="page-head">
-        <div>
-          <h1>Bulk jobs</h1>
-          <p>
+      <PageHead
+        title="Bulk jobs"
+        about={
+          <>
             {plural(running, "job")} running. A job goes on after a restart, and every job leaves an
             audit record.
-          </p>
-        </div>
-      </div>
+          </>
+        }
+      />
       <section class="panel" aria-label="Bulk jobs">
         {data.jobs.length === 0 ? (
           <Nothing icon="bulk" title="No bulk jobs">

@@ -6,6 +6,7 @@ import { failureShare, type QueueRow, useQueues } from "../model/queues.ts";
 import { useUsual } from "../model/series.ts";
 import { useCluster, useHealth, useWorkers } from "../model/server.ts";
 import { DepthBar, Given, Nothing, Panel, Pending } from "../parts/basics.tsx";
+import { CardTable, num } from "../parts/card-table.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { QueueTrend } from "../parts/queue-trend.tsx";
 import { useNow } from "../preferences.ts";
@@ -267,54 +268,48 @@ function MostWaiting({ queues }: { readonly queues: readonly QueueRow[] }): JSX.
         </a>
       }
     >
-      <div class="table-wrap">
-        <table class="cards">
-          <thead>
-            <tr>
-              <th>Queue</th>
-              <th class="num">Waiting</th>
-              <th>Places</th>
-              <th class="num">Oldest</th>
-              <th class="num">In/s</th>
-              <th class="num">Out/s</th>
-              <th class="num">Drains</th>
-              <th class="lo2">Completed, 30 m</th>
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((row) => (
-              <tr key={row.name} data-row="">
-                <td class="full name">
-                  <a class="qname" href={href(`/queues/${encodeURIComponent(row.name)}`)}>
-                    <bdi>{row.name}</bdi>
-                  </a>
-                </td>
-                <td class="num" data-l="Waiting">
-                  {count(row.waiting)}
-                </td>
-                <td class="full last">
-                  <DepthBar of={row} top={top} />
-                </td>
-                <td class="num" data-l="Oldest">
-                  {row.oldestSeconds === undefined ? "–" : duration(row.oldestSeconds * 1000)}
-                </td>
-                <td class="num" data-l="In/s">
-                  {rate(row.rates.enqueued)}
-                </td>
-                <td class="num" data-l="Out/s">
-                  {rate(row.rates.completed)}
-                </td>
-                <td class="num" data-l="Drains">
-                  {drainText(row)}
-                </td>
-                <td class="lo2 gone">
-                  <QueueTrend queue={row.name} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <CardTable
+        heads={[
+          "Queue",
+          num("Waiting"),
+          "Places",
+          num("Oldest"),
+          num("In/s"),
+          num("Out/s"),
+          num("Drains"),
+        ]}
+      >
+        {rows.map((row) => (
+          <tr key={row.name} data-row="">
+            <td class="full name">
+              <a class="qname" href={href(`/queues/${encodeURIComponent(row.name)}`)}>
+                <bdi>{row.name}</bdi>
+              </a>
+            </td>
+            <td class="num" data-l="Waiting">
+              {count(row.waiting)}
+            </td>
+            <td class="full last">
+              <DepthBar of={row} top={top} />
+            </td>
+            <td class="num" data-l="Oldest">
+              {row.oldestSeconds === undefined ? "–" : duration(row.oldestSeconds * 1000)}
+            </td>
+            <td class="num" data-l="In/s">
+              {rate(row.rates.enqueued)}
+            </td>
+            <td class="num" data-l="Out/s">
+              {rate(row.rates.completed)}
+            </td>
+            <td class="num" data-l="Drains">
+              {drainText(row)}
+            </td>
+            <td class="lo2 gone">
+              <QueueTrend queue={row.name} />
+            </td>
+          </tr>
+        ))}
+      </CardTable>
     </Panel>
   );
 }

@@ -8,6 +8,7 @@ import { Act } from "../parts/act.tsx";
 import { Choices, DepthBar, Given, Kbd, Nothing, Pending, Time } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { PadRow } from "../parts/pad-row.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 import { QueueTrend } from "../parts/queue-trend.tsx";
 import { useVirtualRows } from "../parts/virtual-rows.ts";
 import { href } from "../router.ts";
@@ -41,23 +42,22 @@ export function Queues(): JSX.Element {
     count(data.reduce((total, queue) => total + queue[key], 0));
   return (
     <>
-      <div class="page-head">
-        <div>
-          <h1>Queues</h1>
-          <p>
+      <PageHead
+        title="Queues"
+        about={
+          <>
             {sum("waiting")} waiting, {sum("leased")} leased, {sum("dead")} dead letters in{" "}
             {plural(data.length, "queue")}
-          </p>
-        </div>
-        <div class="acts">
-          {mayAct() ? (
-            <a class="btn" href={href("/enqueue")}>
-              <Icon name="plus" />
-              Enqueue
-            </a>
-          ) : null}
-        </div>
-      </div>
+          </>
+        }
+      >
+        {mayAct() ? (
+          <a class="btn" href={href("/enqueue")}>
+            <Icon name="plus" />
+            Enqueue
+          </a>
+        ) : null}
+      </PageHead>
       <div class="listbar">
         <Choices
           label="Which queues"

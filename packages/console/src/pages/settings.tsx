@@ -4,6 +4,8 @@ import { useState } from "preact/hooks";
 import { ask } from "../api.ts";
 import { count } from "../format.ts";
 import { Choices, Nothing, Panel, Pending } from "../parts/basics.tsx";
+import { CardTable } from "../parts/card-table.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 import { payloads, shortcuts, theme, timeMode } from "../preferences.ts";
 import { useQuery } from "../query.ts";
 import { session } from "../session.ts";
@@ -18,15 +20,10 @@ interface Setting {
 export function Settings(): JSX.Element {
   return (
     <>
-      <div class="page-head">
-        <div>
-          <h1>Settings</h1>
-          <p>
-            Settings of the server are read when it starts; change them in its file, environment or
-            flags.
-          </p>
-        </div>
-      </div>
+      <PageHead
+        title="Settings"
+        about="Settings of the server are read when it starts; change them in its file, environment or flags."
+      />
       <Preferences />
       <ServerSettings />
     </>
@@ -140,32 +137,21 @@ function SettingTable(): JSX.Element {
       {data === undefined ? (
         <Pending error={error} />
       ) : (
-        <div class="table-wrap">
-          <table class="cards">
-            <thead>
-              <tr>
-                <th>Setting</th>
-                <th>Value</th>
-                <th>From</th>
-              </tr>
-            </thead>
-            <tbody>
-              {sorted.map(({ key, value, source }) => (
-                <tr key={key} data-row="">
-                  <td class="full name">
-                    <code>{key}</code>
-                  </td>
-                  <td class="full value">
-                    <bdi>{value}</bdi>
-                  </td>
-                  <td class={`full ${source === "default" ? "faint" : ""}`} data-l="From">
-                    {source}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <CardTable heads={["Setting", "Value", "From"]}>
+          {sorted.map(({ key, value, source }) => (
+            <tr key={key} data-row="">
+              <td class="full name">
+                <code>{key}</code>
+              </td>
+              <td class="full value">
+                <bdi>{value}</bdi>
+              </td>
+              <td class={`full ${source === "default" ? "faint" : ""}`} data-l="From">
+                {source}
+              </td>
+            </tr>
+          ))}
+        </CardTable>
       )}
     </Panel>
   );

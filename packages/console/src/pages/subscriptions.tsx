@@ -6,7 +6,9 @@ import { plural } from "../format.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { Act } from "../parts/act.tsx";
 import { Choices, Given, Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
+import { CardTable, num } from "../parts/card-table.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 import { TextField } from "../parts/text-field.tsx";
 import { useQuery } from "../query.ts";
 import { sendCall, sendNow } from "../send-call.ts";
@@ -37,20 +39,15 @@ export function Subscriptions(): JSX.Element {
   const all = data?.subscriptions ?? [];
   return (
     <>
-      <div class="page-head">
-        <div>
-          <h1>Subscriptions</h1>
-          <p>
-            A subscribed URL gets a POST when a queue has work, so that its worker can claim it.
-          </p>
-        </div>
-        <div class="acts">
-          <Act class="btn primary" onClick={() => openDialog(Subscribe)}>
-            <Icon name="plus" />
-            Subscribe a URL
-          </Act>
-        </div>
-      </div>
+      <PageHead
+        title="Subscriptions"
+        about="A subscribed URL gets a POST when a queue has work, so that its worker can claim it."
+      >
+        <Act class="btn primary" onClick={() => openDialog(Subscribe)}>
+          <Icon name="plus" />
+          Subscribe a URL
+        </Act>
+      </PageHead>
       <Panel
         title="Subscribed URLs"
         id="subscriptions"
@@ -76,71 +73,56 @@ export function Subscriptions(): JSX.Element {
 
 function SubscriptionTable({ rows }: { readonly rows: readonly Subscription[] }): JSX.Element {
   return (
-    <div class="table-wrap">
-      <table class="cards">
-        <thead>
-          <tr>
-            <th>URL</th>
-            <th>Queues</th>
-            <th>Delivery</th>
-            <th class="num">Ends</th>
-            <th>
-              <span class="sr">Actions</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row) => (
-            <tr key={row.subscriptionId} data-row="">
-              <td class="full two">
-                <code class="trunc">
-                  <Given text={row.callbackUrl} max={200} />
-                </code>
-                <span class="sub">
-                  by <Given text={row.createdBy} max={80} />
-                </span>
-              </td>
-              <td data-l="Queues">
-                <Given
-                  text={row.eventTypes.includes("*") ? "all" : row.eventTypes.join(", ")}
-                  max={200}
-                />
-              </td>
-              <td data-l="Delivery">
-                {modes[row.deliveryMode] ?? row.deliveryMode}
-                {row.groupId === undefined ? null : (
-                  <>
-                    {" "}
-                    <Given text={row.groupId} max={80} />
-                  </>
-                )}
-              </td>
-              <td class="num" data-l="Ends">
-                <Time at={row.expiresAt} />
-              </td>
-              <td class="last">
-                <span class="row">
-                  <Act
-                    class="btn sm"
-                    aria-label={`Renew ${row.callbackUrl}`}
-                    onClick={() => renew(row)}
-                  >
-                    Renew
-                  </Act>
-                  <Act
-                    class="btn sm danger"
-                    aria-label={`Delete ${row.callbackUrl}`}
-                    onClick={() => askDelete(row)}
-                  >
-                    Delete…
-                  </Act>
-                </span>
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <CardTable heads={["URL", "Queues", "Delivery", num("Ends")]} hasActions>
+      {rows.map((row) => (
+        <tr key={row.subscriptionId} data-row="">
+          <td class="full two">
+            <code class="trunc">
+              <Given text={row.callbackUrl} max={200} />
+            </code>
+            <span class="sub">
+              by <Given text={row.createdBy} max={80} />
+            </span>
+          </td>
+          <td data-l="Queues">
+            <Given
+              text={row.eventTypes.includes("*") ? "all" : row.eventTypes.join(", ")}
+              max={200}
+            />
+          </td>
+          <td data-l="Delivery">
+            {modes[row.deliveryMode] ?? row.deliveryMode}
+            {row.groupId === undefined ? null : (
+              <>
+                {" "}
+                <Given text={row.groupId} max={80} />
+              </>
+            )}
+          </td>
+          <td class="num" data-l="Ends">
+            <Time at={row.expiresAt} />
+          </td>
+          <td class="last">
+            <span class="row">
+              <Act
+                class="btn sm"
+                aria-label={`Renew ${row.callbackUrl}`}
+                onClick={() => renew(row)}
+              >
+                Renew
+              </Act>
+              <Act
+                class="btn sm danger"
+                aria-label={`Delete ${row.callbackUrl}`}
+                onClick={() => askDelete(row)}
+              >
+                Delete…
+              </Act>
+            </span>
+          </td>
+        </tr>
+      ))}
+    </CardTable>
   );
 }
 

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { duration, plural } from "../format.ts";
 import type { Delivery, TaskRow } from "../model/tasks.ts";
 import { Given, Panel, State, type StateName, Time } from "../parts/basics.tsx";
+import { CardTable, num } from "../parts/card-table.tsx";
 import { useNow } from "../preferences.ts";
 import { lifeOf, type Stay } from "../task-life.ts";
 
@@ -180,24 +181,11 @@ function Deliveries({ task }: { readonly task: TaskRow }): JSX.Element {
       {deliveries.length === 0 ? (
         <p class="panel-body muted">No worker has had the task yet.</p>
       ) : (
-        <div class="table-wrap">
-          <table class="cards">
-            <thead>
-              <tr>
-                <th>Outcome</th>
-                <th>Error and worker</th>
-                <th class="num">Started</th>
-                <th class="num">Took</th>
-                <th>Then</th>
-              </tr>
-            </thead>
-            <tbody>
-              {deliveries.map((each) => (
-                <DeliveryRow key={each.leaseToken} delivery={each} />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <CardTable heads={["Outcome", "Error and worker", num("Started"), num("Took"), "Then"]}>
+          {deliveries.map((each) => (
+            <DeliveryRow key={each.leaseToken} delivery={each} />
+          ))}
+        </CardTable>
       )}
       {task.deliveriesOmitted === undefined ? null : (
         <div class="panel-foot">

@@ -5,6 +5,7 @@ import { plural } from "../format.ts";
 import { useTenants } from "../model/server.ts";
 import { Nothing, Pending } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 import { forgetAll } from "../query.ts";
 import { href, navigate } from "../router.ts";
 import { keep, useStore } from "../store.ts";
@@ -21,15 +22,15 @@ export function Tenants(): JSX.Element {
   if (data === undefined) return <Pending error={error} />;
   return (
     <>
-      <div class="page-head">
-        <div>
-          <h1>Tenants</h1>
-          <p>
+      <PageHead
+        title="Tenants"
+        about={
+          <>
             {plural(data.tenants.length, "tenant has", "tenants have")} tasks. Everything else on
             these pages is of one tenant.
-          </p>
-        </div>
-      </div>
+          </>
+        }
+      />
       <section class="panel" aria-label="Tenants">
         {data.tenants.length === 0 ? (
           <Nothing icon="tenants" title="No tenant has tasks" />

@@ -6,7 +6,9 @@ import { count, duration, plural } from "../format.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { Act } from "../parts/act.tsx";
 import { Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
+import { CardTable, num } from "../parts/card-table.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 import { TextField } from "../parts/text-field.tsx";
 import { useQuery } from "../query.ts";
 import { href } from "../router.ts";
@@ -39,18 +41,15 @@ export function Topics(): JSX.Element {
   const { data, error } = useQuery(`topics:${of}`, load, { everyMs: 10_000 });
   return (
     <>
-      <div class="page-head">
-        <div>
-          <h1>Topics</h1>
-          <p>A topic gives a queue its own attempts, priorities, retention and limit of leases.</p>
-        </div>
-        <div class="acts">
-          <Act class="btn primary" onClick={() => openDialog(() => <TopicDialog />)}>
-            <Icon name="plus" />
-            Create topic
-          </Act>
-        </div>
-      </div>
+      <PageHead
+        title="Topics"
+        about="A topic gives a queue its own attempts, priorities, retention and limit of leases."
+      >
+        <Act class="btn primary" onClick={() => openDialog(() => <TopicDialog />)}>
+          <Icon name="plus" />
+          Create topic
+        </Act>
+      </PageHead>
       <Panel
         title="Topics"
         id="topics"
@@ -72,29 +71,22 @@ export function Topics(): JSX.Element {
 
 function TopicTable({ rows }: { readonly rows: readonly Topic[] }): JSX.Element {
   return (
-    <div class="table-wrap">
-      <table class="cards">
-        <thead>
-          <tr>
-            <th>Queue</th>
-            <th class="num">Attempts</th>
-            <th>Priorities</th>
-            <th class="num">Leases at most</th>
-            <th class="num">Kept</th>
-            <th>Dead letters also to</th>
-            <th class="num">Changed</th>
-            <th>
-              <span class="sr">Actions</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((topic) => (
-            <TopicRow key={topic.topicName} topic={topic} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <CardTable
+      heads={[
+        "Queue",
+        num("Attempts"),
+        "Priorities",
+        num("Leases at most"),
+        num("Kept"),
+        "Dead letters also to",
+        num("Changed"),
+      ]}
+      hasActions
+    >
+      {rows.map((topic) => (
+        <TopicRow key={topic.topicName} topic={topic} />
+      ))}
+    </CardTable>
   );
 }
 

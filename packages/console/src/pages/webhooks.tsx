@@ -6,6 +6,7 @@ import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { Act } from "../parts/act.tsx";
 import { Given, Nothing, Panel, Pending, Time } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 import { useQuery } from "../query.ts";
 import { href } from "../router.ts";
 import { sendCall, sendNow } from "../send-call.ts";
@@ -35,12 +36,10 @@ const base = "/v1/codeq/admin/webhooks";
 export function Webhooks(): JSX.Element {
   return (
     <>
-      <div class="page-head">
-        <div>
-          <h1>Webhooks</h1>
-          <p>Results are posted to the webhook of their task. Here is what did not arrive.</p>
-        </div>
-      </div>
+      <PageHead
+        title="Webhooks"
+        about="Results are posted to the webhook of their task. Here is what did not arrive."
+      />
       <Endpoints />
       <FailedDeliveries />
       {mayAct() ? <SigningSecrets /> : null}

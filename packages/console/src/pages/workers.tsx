@@ -4,7 +4,9 @@ import { isSilent } from "../attention.ts";
 import { count, plural } from "../format.ts";
 import { useWorkers, type Worker } from "../model/server.ts";
 import { Given, Nothing, Pending, Time } from "../parts/basics.tsx";
+import { CardTable, num } from "../parts/card-table.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
+import { PageHead } from "../parts/page-head.tsx";
 import { useNow } from "../preferences.ts";
 import { href } from "../router.ts";
 import { showFilter } from "../task-filter.ts";
@@ -18,16 +20,16 @@ export function Workers(): JSX.Element {
   const leases = workers.reduce((sum, each) => sum + each.leases, 0);
   return (
     <>
-      <div class="page-head">
-        <div>
-          <h1>Workers</h1>
-          <p>
+      <PageHead
+        title="Workers"
+        about={
+          <>
             {plural(workers.length, "worker")}, {count(connected)} connected by stream,{" "}
             {plural(leases, "lease")} held
             {data.isPartial === true ? "; not all leases were counted" : ""}
-          </p>
-        </div>
-      </div>
+          </>
+        }
+      />
       <section class="panel" aria-label="Workers">
         {workers.length === 0 ? (
           <Nothing icon="workers" title="No worker is connected">
@@ -36,29 +38,22 @@ export function Workers(): JSX.Element {
             </p>
           </Nothing>
         ) : (
-          <div class="table-wrap">
-            <table class="cards">
-              <thead>
-                <tr>
-                  <th>Worker</th>
-                  <th>State</th>
-                  <th class="num">Leases</th>
-                  <th class="num">Streams</th>
-                  <th class="num">Connected</th>
-                  <th class="num">Oldest lease</th>
-                  <th class="num">Last heard</th>
-                  <th>
-                    <span class="sr">Actions</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {workers.map((worker) => (
-                  <Row key={worker.workerId} worker={worker} />
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <CardTable
+            heads={[
+              "Worker",
+              "State",
+              num("Leases"),
+              num("Streams"),
+              num("Connected"),
+              num("Oldest lease"),
+              num("Last heard"),
+            ]}
+            hasActions
+          >
+            {workers.map((worker) => (
+              <Row key={worker.workerId} worker={worker} />
+            ))}
+          </CardTable>
         )}
       </section>
     </>
