@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type ClusterNodes, nodeIds } from "./cluster-nodes.ts";
-import { LibraryCalls, type Seen, watch } from "./cluster-watch.ts";
+import { type CallFigures, LibraryCalls, type Seen, watch } from "./cluster-watch.ts";
 import { type Figure, figure, median } from "./figures.ts";
 import { progress, Table } from "./table.ts";
 
@@ -68,15 +68,15 @@ export async function failoverTable(
       all.push(seen);
       progress(`${name} ${time}: ${Math.round(seen.pauseMs)} ms`);
     }
-    table.add([name, String(times)], seenFigures(all));
+    table.add([name, String(times)], [...seenFigures(all), ...callFigures(await library.take())]);
   }
 }
 
 async function strikeOnce(scene: Scene, name: FaultName): Promise<Seen> {
-  const { cluster, library, leader } = scene;
+  const { cluster, leader } = scene;
   const { strike, leaderStays }: Fault = faults[name];
   const ids = nodeIds.filter((id) => leaderStays || id !== leader);
-  const seen = await watch({ cluster, library, ids }, async () => {
+  const seen = await watch({ cluster, ids }, async () => {
     await strike(scene);
     await sleep(watchedMs);
   });
@@ -97,7 +97,7 @@ export async function upgradeTable(cluster: ClusterNodes, rounds: number): Promi
       const ids = nodeIds.filter((other) => other !== id);
       const isLeader = (await cluster.leader()) === id;
       const startedMs = performance.now();
-      const seen = await watch({ cluster, library, ids }, async () => {
+      const seen = await watch({ cluster, ids }, async () => {
         await cluster.stopNode(id);
         await cluster.startNode(id);
         await cluster.whole();
@@ -106,11 +106,12 @@ export async function upgradeTable(cluster: ClusterNodes, rounds: number): Promi
       const seconds = (performance.now() - startedMs) / 1000;
       table.add(
         [String(round), id, isLeader ? "yes" : "no"],
-        [...seenFigures([seen]), figure("seconds", seconds, 1)],
+        [...seenFigures([seen]), figure("seconds", seconds, 1), ...callFigures()],
       );
     }
   }
-  table.add(["all", "", ""], seenFigures(all));
+  const calls = callFigures(await library.take());
+  table.add(["all", "", ""], [...seenFigures(all), figure("seconds", undefined), ...calls]);
 }
 
 function seenFigures(all: readonly Seen[]): Figure[] {
@@ -123,14 +124,14 @@ function seenFigures(all: readonly Seen[]): Figure[] {
       "refused",
       sum(({ refused }) => refused),
     ),
-    figure(
-      "calls",
-      sum(({ calls }) => calls),
-    ),
-    figure(
-      "failed",
-      sum(({ failed }) => failed),
-    ),
-    figure("longest ms", Math.max(...all.map(({ longestCallMs }) => longestCallMs))),
+  ];
+}
+
+/** Of the client library; without any while they are under way. */
+function callFigures(taken?: CallFigures): Figure[] {
+  return [
+    figure("calls", taken?.calls),
+    figure("failed", taken?.failed),
+    figure("longest ms", taken?.longestMs),
   ];
 }

@@ -22,10 +22,11 @@ export async function joinTable(cluster: ClusterNodes, tasks: number): Promise<v
   await letOthersTrim(cluster, joining, others);
   await using library = new LibraryCalls(cluster, { lanes: 1, onFailure: progress });
   const table = new Table(["", "tasks"]);
-  const parts = { cluster, library, ids: others, paceMs };
-  const add = (name: string, seen: Seen, more: readonly Figure[]): void =>
-    table.add([name, String(tasks)], [...seenFigures(seen), ...more]);
+  const parts = { cluster, ids: others, paceMs };
+  const add = (name: string, seen: Seen, failed: number, more: readonly Figure[]): void =>
+    table.add([name, String(tasks)], [...seenFigures(seen), figure("failed", failed), ...more]);
   const before = await watch(parts, () => sleep(beforeMs));
+  const { failed: failedBefore } = await library.take();
   const used = await cpuWatch(cluster, others);
   let seconds = 0;
   const during = await watch(parts, async () => {
@@ -36,16 +37,16 @@ export async function joinTable(cluster: ClusterNodes, tasks: number): Promise<v
   });
   const [own, rest] = [(await cpuOf(cluster.node(joining).child)).seconds, await used()];
   const megabytes = (await cluster.bytesOf(joining)) / mebibyte;
-  add("before", before, joinFigures({}));
-  add("joining", during, joinFigures({ seconds, megabytes, own, rest }));
+  const { failed } = await library.take();
+  add("before", before, failedBefore, joinFigures({}));
+  add("joining", during, failed, joinFigures({ seconds, megabytes, own, rest }));
 }
 
-function seenFigures({ pauseMs, refused, failed, latency }: Seen): Figure[] {
+function seenFigures({ pauseMs, refused, latency }: Seen): Figure[] {
   return [
     latencyFigure("create", latency),
     figure("pause ms", pauseMs),
     figure("refused", refused),
-    figure("failed", failed),
   ];
 }
 

@@ -66,7 +66,9 @@ test("top draws rates, depths and workers, in colour, and follows the size of th
     body: '{"commands":["resize"]}',
     headers: { authorization: "Bearer dev-token" },
   });
-  await terminal.screen(/WORKER +RUNNING +OLDEST +SEEN +STREAMS +CONNECTED\nstatic +1 +\S+ m?s/);
+  await terminal.screen(
+    /WORKER +RUNNING +OLDEST +SEEN +STREAMS +CONNECTED +CLIENT\nstatic +1 +\S+ m?s/,
+  );
   const coloured = await terminal.tmux("capture-pane", "-p", "-e");
   assert.ok(coloured.includes("\x1b[32mok"), "the state of the storage is green");
   await terminal.tmux("resize-window", "-x", "60", "-y", "12");

@@ -51,10 +51,12 @@ test(
   },
 );
 
+const newStream = { client: "curl/8", tellCancelled: () => {} };
+
 test("a worker is there while it has a stream, and each stream counts", async (t) => {
   const server = await setup(t);
   const add = (tenantId: TenantId, workerId: string) =>
-    server.core.workers.add({ tenantId, workerId: workerId as WorkerId }, () => {});
+    server.core.workers.add({ tenantId, workerId: workerId as WorkerId }, newStream);
   const leave = add(acme, "b");
   await server.clock.advance(1000);
   const leaveToo = add(acme, "b");
@@ -64,12 +66,12 @@ test("a worker is there while it has a stream, and each stream counts", async (t
     ((await workers(server)) as { workers: object[] }).workers.map((each) => Object.values(each));
   const at = (seconds: string) => `2026-01-02T03:04:${seconds}.12Z`;
   assert.deepEqual(await shown(), [
-    ["a", 0, 1, at("06")],
-    ["b", 0, 2, at("05")],
+    ["a", 0, 1, at("06"), "curl/8"],
+    ["b", 0, 2, at("05"), "curl/8"],
   ]);
   leave();
   leave();
-  assert.deepEqual((await shown())[1], ["b", 0, 1, at("06")]);
+  assert.deepEqual((await shown())[1], ["b", 0, 1, at("06"), "curl/8"]);
   leaveToo();
   assert.equal((await shown()).length, 1);
 });
@@ -80,7 +82,7 @@ test(
   async (t) => {
     const server = await setup(t);
     for (const id of ["a", "b", "c"]) {
-      server.core.workers.add({ tenantId: acme, workerId: id as WorkerId }, () => {});
+      server.core.workers.add({ tenantId: acme, workerId: id as WorkerId }, newStream);
     }
     const ids = ({ workers: list, next }: { workers: { workerId: string }[]; next?: string }) => [
       list.map(({ workerId }) => workerId),

@@ -124,9 +124,9 @@ test("top has rates, depths, workers and times", () => {
   assert.match(text, /resize +12,345 +0 +2 +3 +1m 15s +10/);
   assert.match(
     text,
-    /WORKER +RUNNING +OLDEST +SEEN +STREAMS +CONNECTED\nbusy +3 +5.0 s +1.0 s +0 +-\n/,
+    /WORKER +RUNNING +OLDEST +SEEN +STREAMS +CONNECTED +CLIENT\nbusy +3 +5.0 s +1.0 s +0 +- +-\n/,
   );
-  assert.match(text, /\nidle +0 +- +- +2 +16m 40s\n/);
+  assert.match(text, /\nidle +0 +- +- +2 +16m 40s +-\n/);
   assert.doesNotMatch(topLines({ ...look, workers: undefined }, frame).join(), /WORKER/);
 });
 

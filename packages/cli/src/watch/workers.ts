@@ -13,6 +13,7 @@ export interface WorkerLook {
   readonly lastSeenAt?: string;
   readonly streams: number;
   readonly connectedAt?: string;
+  readonly client?: string;
 }
 
 /** More than a screen has lines. */
@@ -48,6 +49,7 @@ export function workerTable(
     { title: "SEEN", align: "right", show: ({ lastSeenAt }) => since(lastSeenAt) },
     { title: "STREAMS", align: "right", show: ({ streams }) => count(streams) },
     { title: "CONNECTED", align: "right", show: ({ connectedAt }) => since(connectedAt) },
+    { title: "CLIENT", show: ({ client = "-" }) => printable(client) },
   ];
   return tableLines(
     columns,

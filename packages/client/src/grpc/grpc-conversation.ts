@@ -13,6 +13,7 @@ import {
 } from "@codeq/protocol/wire";
 import { CodeqError, messageOf } from "../codeq-error.ts";
 import type { Conversation, ConversationEnd, ConversationListener } from "../conversation.ts";
+import { clientVersion } from "../version.ts";
 import { endOfCall, endOfStrangeAnswer } from "./end-of-call.ts";
 
 /** The method that is called, and how its messages become bytes. */
@@ -56,6 +57,7 @@ export class GrpcConversation<Event, Reply> implements Conversation<Event> {
       ":path": method.path,
       "content-type": "application/grpc",
       te: "trailers",
+      "user-agent": `codeq-client/${clientVersion}`,
     });
     this.#stream = stream;
     this.#queue = new SendQueue({

@@ -54,6 +54,7 @@ export interface Worker {
   readonly oldestLeaseAt?: string;
   readonly lastSeenAt?: string;
   readonly connectedAt?: string;
+  readonly client?: string;
 }
 
 export interface Workers {

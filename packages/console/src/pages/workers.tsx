@@ -70,10 +70,15 @@ function Row({ worker }: { readonly worker: Worker }): JSX.Element {
   ];
   return (
     <tr data-row="">
-      <td class="full name">
+      <td class="full two">
         <b>
           <Given text={workerId} max={120} />
         </b>
+        {worker.client === undefined ? null : (
+          <span class="sub">
+            <Given text={worker.client} max={80} />
+          </span>
+        )}
       </td>
       <td data-l="State">
         <span class={`st ${look.tone}`}>

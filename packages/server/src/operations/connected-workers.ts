@@ -7,10 +7,17 @@ export interface ConnectedWorker {
   readonly streams: number;
   /** When the first of these streams was opened. */
   readonly sinceMs: number;
+  /** What the program calls itself that opened the newest of them, such as `codeq-client/0.1.0`. */
+  readonly client: string | undefined;
 }
 
-interface OpenStream {
+interface OpenStream extends NewStream {
   readonly atMs: number;
+}
+
+interface NewStream {
+  /** What the program calls itself that opened it. */
+  readonly client: string | undefined;
   /** Tells the worker that somebody cancelled a task that it has. */
   readonly tellCancelled: (id: TaskId) => void;
 }
@@ -27,13 +34,13 @@ export class ConnectedWorkers {
   /** Returns how to say that the stream is gone. */
   add(
     { tenantId, workerId }: Pick<Identity, "tenantId" | "workerId">,
-    tellCancelled: (id: TaskId) => void,
+    opened: NewStream,
   ): () => void {
     const workers = this.#opened.get(tenantId) ?? new Map<WorkerId, Set<OpenStream>>();
     this.#opened.set(tenantId, workers);
     const streams = workers.get(workerId) ?? new Set();
     workers.set(workerId, streams);
-    const stream = { atMs: this.#clock.nowMs(), tellCancelled };
+    const stream = { ...opened, atMs: this.#clock.nowMs() };
     streams.add(stream);
     return () => {
       streams.delete(stream);
@@ -52,7 +59,8 @@ export class ConnectedWorkers {
   *of(tenantId: TenantId): Generator<readonly [WorkerId, ConnectedWorker]> {
     for (const [workerId, streams] of this.#opened.get(tenantId) ?? []) {
       const [first] = streams;
-      yield [workerId, { streams: streams.size, sinceMs: first?.atMs ?? 0 }];
+      const client = [...streams].at(-1)?.client;
+      yield [workerId, { streams: streams.size, sinceMs: first?.atMs ?? 0, client }];
     }
   }
 }

@@ -104,7 +104,8 @@ export async function openShard(parts: ShardParts): Promise<Shard> {
       broker.stopWaiting();
       stalls[Symbol.dispose]();
       await ticker[Symbol.asyncDispose]();
-      if (store.state === "open") await broker.series.turn();
+      // A disk that fails now costs the last minute of the history, and leaves no file open.
+      if (store.state === "open") await broker.series.turn().catch(() => {});
       await within(clock, webhookSettleMs, webhooks.settle());
       await store[Symbol.asyncDispose]();
     },

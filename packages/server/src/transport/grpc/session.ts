@@ -90,6 +90,7 @@ export interface Conversation<Event> {
   slowed(isSlow: boolean): void;
 }
 
+const clientPattern = /^[\x20-\x7e]{1,200}$/;
 const greetingMsMax = 10_000;
 /** How long a stream outlives its token. */
 const expiryGraceMs = 30_000;
@@ -134,6 +135,12 @@ export class Session<Reply> {
     const { peer, metadata } = this.#stream;
     const id = metadata["x-request-id"];
     return { address: addressOf(peer), requestId: typeof id === "string" ? id : "" };
+  }
+
+  /** What the program calls itself at the other end; undefined when it does not say, or something odd. */
+  get client(): string | undefined {
+    const name = this.#stream.metadata["user-agent"];
+    return name !== undefined && clientPattern.test(name) ? name : undefined;
   }
 
   /** Bytes that were sent and have not left the process. */

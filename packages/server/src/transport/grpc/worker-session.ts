@@ -181,9 +181,12 @@ class WorkerConversation implements Conversation<Event>, ReadyStream {
     this.#session = session;
     this.call = { identity, signal: undefined, from: session.from };
     this.#name = name;
-    this.#disconnect = parts.workers.add(identity, (taskId) => {
-      const value = { ...worker.newHeartbeatAck(), taskId, ok: true, cancelled: true };
-      session.send({ case: "heartbeatAck", value });
+    this.#disconnect = parts.workers.add(identity, {
+      client: session.client,
+      tellCancelled: (taskId) => {
+        const value = { ...worker.newHeartbeatAck(), taskId, ok: true, cancelled: true };
+        session.send({ case: "heartbeatAck", value });
+      },
     });
     this.#readys = new ReadyDesk(parts, this);
   }

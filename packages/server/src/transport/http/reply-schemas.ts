@@ -604,7 +604,12 @@ export const replySchemas = {
       workers: listOf(
         fields(
           { workerId: string, leases: count, streams: count },
-          { oldestLeaseAt: time, lastSeenAt: time, connectedAt: time },
+          {
+            oldestLeaseAt: time,
+            lastSeenAt: time,
+            connectedAt: time,
+            client: described(string, "The `user-agent` of its newest stream."),
+          },
         ),
       ),
     },

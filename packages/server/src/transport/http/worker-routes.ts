@@ -48,5 +48,6 @@ function workerFields(worker: WorkingWorker, codec: JsonCodec): object {
     lastSeenAt: at(seenMs),
     streams: connected?.streams ?? 0,
     connectedAt: at(connected?.sinceMs),
+    client: connected?.client,
   };
 }
