@@ -208,6 +208,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "recovery",
     bug: "the log is given up as far as the kv was written, not as far as it is durable",
+    seed: 2,
     plants: {
       kv: (kv) => ({
         ...kv,
@@ -319,7 +320,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "oneLease",
     bug: "a heartbeat is acknowledged and not in the log",
-    seed: 92,
+    seed: 21,
     plants: {
       core: ({ store }) => {
         const commit = store.commit.bind(store);
@@ -611,6 +612,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "storedBytes",
     bug: "the bytes of a deleted task are still counted",
+    seed: 2,
     plants: {
       core: (core) =>
         onCommit(core, (change) =>
@@ -854,7 +856,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "filesAreThere",
     bug: "files are removed before the task that names them",
-    seed: 5,
+    seed: 4,
     plants: {
       core: ({ broker }, world) => {
         const remove = broker.delete.bind(broker);
@@ -941,7 +943,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "replays",
     bug: "a search leaves out the first task of a queue",
-    seed: 17,
+    seed: 18,
     plants: {
       core: ({ broker: { store } }) => {
         const idsIn = store.idsIn.bind(store);
@@ -968,6 +970,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "pausedStandsStill",
     bug: "a pause is forgotten when the server starts again",
+    seed: 6,
     plants: {
       core: ({ broker }) => {
         for (const queue of broker.queues.all()) queue.pause = undefined;
@@ -1058,7 +1061,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "cancelledIsOver",
     bug: "that a task was cancelled while a worker has it is not kept",
-    seed: 5,
+    seed: 14,
     plants: {
       core: (core) =>
         onCommit(core, (change) =>
@@ -1198,7 +1201,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "rottenIsNotServed",
     bug: "a damaged key of a producer is taken for a free one",
-    seed: 2,
+    seed: 6,
     plants: {
       kv: (kv) => ({
         ...kv,

@@ -23,15 +23,22 @@ export const explanationsHold: MakeChecker = ({ world, report }) => {
   /** What was said of the tasks that a claim is for, and has not been overtaken. */
   const claims = new Map<number, Map<TaskId, TaskExplanation>>();
   const controlling = new Set<number>();
+  /** Claims that were asked for and not answered, by their numbers. */
+  const open = new Map<number, string>();
+  /** Tasks that a claim did not get, and that another one may have: it is answered when its record is durable. */
+  const doubts = new Map<TaskId, { tenantId: string; others: Set<number>; text: string }>();
   const forget = (tenantId: string): void => {
     for (const known of [said, ...claims.values()]) {
       for (const [id, { task }] of known) if (task.tenantId === tenantId) known.delete(id);
     }
+    for (const [id, doubt] of doubts) if (doubt.tenantId === tenantId) doubts.delete(id);
   };
   const forgetAll = (): void => {
     said.clear();
     claims.clear();
     controlling.clear();
+    open.clear();
+    doubts.clear();
   };
   const hear = ({ task, ...rest }: TaskExplanation): void => {
     if (task.place.in === "ready" && controlling.size === 0) said.set(task.id, { task, ...rest });
@@ -49,10 +56,22 @@ export const explanationsHold: MakeChecker = ({ world, report }) => {
         // One that got a part of what it asked for may have left the rest on the disk.
         const isClear = taken.size === 0 || taken.size === claim.input.count;
         if (rule !== "storage" && isClear && before < claim.input.count) {
-          report(
-            `a claim for ${claim.input.count} got ${taken.size} and not ${id} behind ${before}`,
-          );
+          const text = `a claim for ${claim.input.count} got ${taken.size} and not ${id} behind ${before}`;
+          const { tenant: tenantId } = claim.caller;
+          const others = [...open].filter(([, tenant]) => tenant === tenantId);
+          if (others.length === 0) report(text);
+          else doubts.set(id, { tenantId, others: new Set(others.map(([each]) => each)), text });
         }
+      }
+    }
+  };
+  const settle = (number: number, taken: ReadonlySet<TaskId>): void => {
+    for (const [id, { others, text }] of doubts) {
+      others.delete(number);
+      if (taken.has(id)) doubts.delete(id);
+      else if (others.size === 0) {
+        doubts.delete(id);
+        report(text);
       }
     }
   };
@@ -68,6 +87,7 @@ export const explanationsHold: MakeChecker = ({ world, report }) => {
         controlling.add(number);
         forget(caller.tenant);
       }
+      if (verb === "claimTasks") open.set(number, caller.tenant);
       if (verb !== "claimTasks" || input.commands.length !== 1 || isLimited(caller)) return;
       const name = queueOf(input.commands[0] ?? "");
       const meant = [...said].filter(([, { task }]) => isIn(task, caller.tenant, name));
@@ -76,6 +96,10 @@ export const explanationsHold: MakeChecker = ({ world, report }) => {
     answered: (exchange: AnyExchange) => {
       const { number, verb } = exchange;
       controlling.delete(number);
+      if (open.delete(number) && exchange.verb === "claimTasks") {
+        const { answer } = exchange;
+        settle(number, new Set(answer.ok ? answer.value.map(({ task }) => task.id) : []));
+      }
       if (controls.has(verb)) forget(exchange.caller.tenant);
       if (exchange.verb === "explainTask" && exchange.answer.ok) hear(exchange.answer.value);
       const meant = claims.get(number);
