@@ -30,9 +30,9 @@ const startupKills = campaignLength({ short: 1, long: 4 });
 const olderTasksLookedAt = 60;
 /** With several shards every log is cut at a moment of its own. */
 const runs: readonly Run[] = [
-  { durability: "fsync", shards: 1, rounds: campaignLength({ short: 5, long: 20 }) },
-  { durability: "interval", shards: 1, rounds: campaignLength({ short: 3, long: 20 }) },
-  { durability: "os", shards: 1, rounds: campaignLength({ short: 3, long: 20 }) },
+  { durability: "fsync", shards: 1, rounds: campaignLength({ short: 4, long: 20 }) },
+  { durability: "interval", shards: 1, rounds: campaignLength({ short: 2, long: 20 }) },
+  { durability: "os", shards: 1, rounds: campaignLength({ short: 2, long: 20 }) },
   { durability: "fsync", shards: 4, rounds: campaignLength({ short: 2, long: 5 }) },
 ];
 
