@@ -152,6 +152,25 @@ test("a leader ends though the log servers do not answer", async () => {
   await assert.rejects(waiting.done);
 });
 
+test("a node that stops in order needs nothing of the log that it has read", async () => {
+  const { world, leader, followers } = await setup();
+  const [log] = world.logs as readonly [MemoryLogServer];
+  const [node] = followers as readonly [SimNode];
+  const ids: TaskId[] = [];
+  // Some of what is written happens to be durable.
+  for (let round = 0; round < 8; round += 1) {
+    ids.push(await created(world, leader));
+    const { last } = log.bounds;
+    await world.clock.advance(2000);
+    await during(world, node.stop());
+    log.trim(last + 1);
+    node.start();
+    await world.clock.advance(5000);
+    assert.deepEqual([node.shards[0]?.status.role, node.copies], ["following", 0]);
+  }
+  await assertFound(world, ids);
+});
+
 test("a log without work is trimmed, and nodes that start again still find what they need in it", async () => {
   const { world, leader } = await setup();
   const [log] = world.logs as readonly [MemoryLogServer];

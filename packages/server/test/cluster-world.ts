@@ -196,6 +196,11 @@ export class SimNode {
   async stop(): Promise<void> {
     await Promise.all(this.shards.map((shard) => shard?.[Symbol.asyncDispose]()));
     await this.router?.[Symbol.asyncDispose]();
+    // A kv that is opened does not read what was never made durable.
+    for (const [shard, [oldest]] of this.#earlier.entries()) {
+      if (oldest !== undefined) this.contents[shard] = new Map(oldest);
+      this.#earlier[shard] = [];
+    }
   }
 
   /** Runs in this life of the node, and when it is not paused. */

@@ -269,8 +269,8 @@ export class Replica implements AsyncDisposable {
         await this.#pause(this.#timing.pollMs);
       }
     }
-    await this.#parts.follower.settle().catch(() => {
-      // The log has it; the next start reads it again.
+    await this.#parts.follower.secure().catch(() => {
+      // The next start reads it again, or copies another node if the log has been trimmed by then.
     });
     this.#become("closed");
   }
