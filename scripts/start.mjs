@@ -16,9 +16,8 @@ const launch = pathToFileURL(join(root, "packages", "server", "dist", "start", "
 const { launchServer, standInFor } = await import(launch);
 const args = process.argv.slice(2);
 const env = childEnvironment();
-const server = launchServer({ node, args, env, stdio: "inherit" });
 try {
-  process.exit(await standInFor(server, env));
+  process.exit(await standInFor(() => launchServer({ node, args, env, stdio: "inherit" }), env));
 } catch (error) {
   fail(`the server could not be started: ${error.message}`);
 }

@@ -95,14 +95,17 @@ function start(root, more = {}, ...args) {
   };
   child.stdout.on("data", collect);
   child.stderr.on("data", collect);
-  const until = (piece) =>
-    new Promise((resolve) => {
-      check = () => text.includes(piece) && resolve(text);
-      check();
-    });
   const ended = new Promise((resolve) => {
     child.on("close", (code, signal) => resolve({ code, signal, text }));
   });
+  const until = (piece) =>
+    new Promise((resolve, reject) => {
+      check = () => text.includes(piece) && resolve(text);
+      check();
+      void ended.then((end) =>
+        reject(new Error(`it ended without ${piece}: ${JSON.stringify(end)}`)),
+      );
+    });
   return { child, until, ended };
 }
 

@@ -3,6 +3,7 @@
  * production, with its data in `.codeq` of the current directory, a token, commands to paste, and a line for
  * every event.
  */
+import type { ChildProcess } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { getCompileCacheDir } from "node:module";
 import { dirname, join, relative, resolve } from "node:path";
@@ -52,16 +53,19 @@ export async function run(call: Call): Promise<number> {
   ];
   // The next start takes half the time when compiled code is kept.
   const env = { NODE_COMPILE_CACHE: getCompileCacheDir(), ...host.env };
-  const server = launchServer({ args, env, stdio: ["ignore", "pipe", "inherit"] });
   const ended = new AbortController();
   const shown = { dataDir: relative(host.directory, dataDir) || dataDir, config: given.config };
-  if (server.stdout !== null) {
-    readLogLines(server.stdout, (line) => {
-      if (line.msg === "listening") welcome(call, devReady(shown, line), ended.signal);
-      else showLine(call, line);
-    });
-  }
-  const code = await standInFor(server, host.env);
+  const launch = (): ChildProcess => {
+    const server = launchServer({ args, env, stdio: ["ignore", "pipe", "inherit"] });
+    if (server.stdout !== null) {
+      readLogLines(server.stdout, (line) => {
+        if (line.msg === "listening") welcome(call, devReady(shown, line), ended.signal);
+        else showLine(call, line);
+      });
+    }
+    return server;
+  };
+  const code = await standInFor(launch, host.env);
   ended.abort();
   if (code === exitCodes.ok.code) call.note(`stopped; the data is in ${shown.dataDir}`);
   if (code === exitCodes.port.code)

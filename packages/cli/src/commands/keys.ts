@@ -19,5 +19,5 @@ export async function run(call: Call): Promise<number> {
   const id = row.arguments === undefined ? [] : [call.word(0)];
   const args = ["keys", verb, ...id, ...flags, ...call.serverArgs];
   const { env } = call.host;
-  return standInFor(launchServer({ args, env, stdio: "inherit" }), env);
+  return standInFor(() => launchServer({ args, env, stdio: "inherit" }), env);
 }

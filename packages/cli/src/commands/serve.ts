@@ -6,8 +6,10 @@ import { readLogLines } from "../local/read-log-lines.ts";
 export async function run(call: Call): Promise<number> {
   const { env } = call.host;
   const args = call.serverArgs;
-  if (!call.json) return standInFor(launchServer({ args, env, stdio: "inherit" }), env);
-  const server = launchServer({ args, env, stdio: ["ignore", "pipe", "inherit"] });
-  if (server.stdout !== null) readLogLines(server.stdout, ({ text }) => call.print(text));
-  return standInFor(server, env);
+  return standInFor(() => {
+    if (!call.json) return launchServer({ args, env, stdio: "inherit" });
+    const server = launchServer({ args, env, stdio: ["ignore", "pipe", "inherit"] });
+    if (server.stdout !== null) readLogLines(server.stdout, ({ text }) => call.print(text));
+    return server;
+  }, env);
 }

@@ -82,11 +82,11 @@ const aborted =
   "Nothing that was acknowledged is lost. Run `codeq doctor` to check the data directory.\n";
 
 /**
- * Hands signals on until the server has ended, and resolves with its exit code. The first signal asks
+ * Launches a server, hands signals on until it has ended, and resolves with its exit code. The first signal asks
  * the server to finish, a second one makes it stop at once. When a signal ended the server, the same
  * one ends this process.
  */
-export function standInFor(server: ChildProcess, env: LaunchOptions["env"]): Promise<number> {
+export function standInFor(launch: () => ChildProcess, env: LaunchOptions["env"]): Promise<number> {
   const copies = new SignalCopies();
   const { after, monotonicMs } = systemClock;
   const forward = (signal: NodeJS.Signals): void => {
@@ -98,7 +98,9 @@ export function standInFor(server: ChildProcess, env: LaunchOptions["env"]): Pro
     // Who has a terminal loses it; who has none is asked to read its certificates again.
     SIGHUP: () => forward(process.stdin.isTTY ? "SIGTERM" : "SIGHUP"),
   };
+  // Before there is a server: it may be up, and told to stop, before this process is given the CPU again.
   for (const [signal, run] of Object.entries(handlers)) process.on(signal, run);
+  const server = launch();
   const stopWatching = watchNpm({ env, after, onEnded: handlers.SIGTERM });
   return new Promise((resolve, reject) => {
     server.on("error", reject);
