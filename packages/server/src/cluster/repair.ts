@@ -53,9 +53,9 @@ export interface RepairedLog {
   readonly isDone: boolean;
 }
 
-/** Turns of 20 ms. */
-const followsWithin = 3000;
-const renewGap = 25;
+/** A turn is a pause of 20 ms. */
+const followTurnsMax = 3000;
+const renewGapTurns = 25;
 const renewTimesMax = 40;
 
 export async function repair(
@@ -173,7 +173,7 @@ async function renewLog(
       const isSilent = error instanceof FaultError && error.code === "storage_failed";
       if (!isSilent || times === renewTimesMax) throw error;
     }
-    for (let turns = 0; turns < renewGap; turns += 1) await pause();
+    for (let turns = 0; turns < renewGapTurns; turns += 1) await pause();
   }
 }
 
@@ -183,7 +183,7 @@ async function untilFollowed(
   node: LeaderName,
   logId: number,
 ): Promise<void> {
-  for (let turns = 0; turns < followsWithin; turns += 1) {
+  for (let turns = 0; turns < followTurnsMax; turns += 1) {
     const log = (await report(node))?.logs.find((each) => each.shard === shard);
     if (log !== undefined && isWhole(log) && log.stored?.logId === logId) return;
     await pause();

@@ -46,7 +46,7 @@ export const repairCluster: Operation<RepairInput, readonly RepairedLog[]> = {
       return { ok: true, value: await cluster.repair(wanted, shard.value) };
     } catch (error) {
       if (!(error instanceof FaultError)) throw error;
-      const text = `the repair has ended early: ${error.message}. Nothing was deleted; run it again`;
+      const text = `the repair has ended early: ${error.message}. No data was deleted. Run it again`;
       return refusal("storage_failed", text);
     }
   },

@@ -25,7 +25,7 @@ export function connectNats(options: NatsServersOptions): Promise<NatsConnection
     name: options.name,
     ...(user === "" ? {} : { user, pass }),
     ...(options.tls === undefined ? {} : { tls: tlsOptions(options.urls, options.tls) }),
-    // A stack for every request, whether or not it fails, costs more than the request.
+    // Otherwise the client makes a stack for every request, also for those that succeed.
     noAsyncTraces: true,
     waitOnFirstConnect: true,
     maxReconnectAttempts: -1,

@@ -67,6 +67,7 @@ test("clocks may differ by some seconds", () => {
 test("a second server with the same id is noticed, until it is gone", () => {
   const { notes, pass } = setup();
   notes.read(notes.write(5, false));
+  for (const odd of ["{", "null", "7", '{"node":7}']) notes.read(odd);
   assert.equal(notes.problem, undefined, "the log servers repeat what this node says");
   notes.read(JSON.stringify({ node: "a", slot: 3, nowMs: 0, instance: 8 }));
   assert.match(notes.problem ?? "", /another server runs with nodeId a, too.*id of its own/);

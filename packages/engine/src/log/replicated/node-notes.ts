@@ -111,7 +111,10 @@ export class NodeNotes {
 /** Undefined for what is none: whoever may talk to the log servers may say anything. */
 function noteIn(text: string): Note | undefined {
   try {
-    return JSON.parse(text) as Note;
+    const note = JSON.parse(text) as Partial<Note> | null;
+    return typeof note?.node === "string" && typeof note.slot === "number"
+      ? (note as Note)
+      : undefined;
   } catch {
     return undefined;
   }
