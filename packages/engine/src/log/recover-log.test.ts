@@ -16,8 +16,8 @@ function openLog(disk: Disk, durability: Durability = "fsync"): Promise<LocalLog
   return LocalLog.open(disk, { ...identity, durability, segmentBytes });
 }
 
-async function diskWith(files: Files): Promise<SimDisk> {
-  const disk = new SimDisk({ random: () => 0.5 });
+async function diskWith(files: Files, random = (): number => 0.5): Promise<SimDisk> {
+  const disk = new SimDisk({ random });
   for (const [name, bytes] of Object.entries(files)) {
     const file = await disk.open(name, { create: true });
     await file.write(bytes, 0);
@@ -235,6 +235,19 @@ test("a segment that was opened but never written to is the place of the next re
   await assertCut({ ...files, [segmentName(13)]: Buffer.alloc(segmentBytes) }, 12);
   const [oldest] = Object.values(files);
   await assertCut({ ...files, [segmentName(13)]: oldest! }, 12);
+});
+
+test("power that fails while segments without records are removed leaves a log that opens", async () => {
+  const empty = Buffer.alloc(segmentBytes);
+  // Of changes to the directory that were not synced, the first is lost and the others are kept.
+  const kept = [0.9];
+  const files = { [segmentName(1)]: empty, [segmentName(3)]: empty };
+  const disk = await diskWith(files, () => kept.shift() ?? 0);
+  disk.failNext("syncDirectory", "EIO");
+  await assert.rejects(openLog(disk), /EIO/);
+  const log = await openLog(disk.crash("power"));
+  assert.equal(log.lastIndex, 0);
+  await log.close();
 });
 
 test("spare files of an empty log and half-made ones are removed", async () => {

@@ -282,11 +282,13 @@ function newerVersion(header: RecordHeader, segment: RecoveredSegment, offset: n
 
 async function repair(disk: Disk, { segments, progress, tail }: Survey): Promise<void> {
   if (tail === undefined) return;
-  // From the back, so that a crash in between leaves a log that is cut at the same place. One without
-  // records goes too: what is wiped of it could come back, see `Appends`.
+  // From the back and each for good, so that a crash in between leaves a log that is cut at the same
+  // place. One without records goes too: what is wiped of it could come back, see `Appends`.
   for (const segment of segments.slice(tail.position).reverse()) {
     const isCutOff = segment !== segments[tail.position];
-    if (isCutOff || !hasRecords(segment)) await disk.remove(segment.name);
+    if (!isCutOff && hasRecords(segment)) continue;
+    await disk.remove(segment.name);
+    await disk.syncDirectory();
   }
   for (const segment of segments.slice(0, tail.position + 1).filter(hasRecords)) {
     const isLast = segment === segments[tail.position];
