@@ -2,6 +2,7 @@
 import { test } from "node:test";
 import { ApiClient } from "../e2e/api-client.ts";
 import { type ServerProcess, startServer, temporaryDirectory } from "../e2e/server-process.ts";
+import { untilFound } from "./api-calls.ts";
 import { freePortRows } from "./free-ports.ts";
 import { natsBinary } from "./nats-binary.ts";
 import { NatsServersOfTest } from "./nats-servers.ts";
@@ -36,10 +37,10 @@ async function startNode(
 /** Resolves when the shard has this problem, as an operator sees it. */
 async function untilProblem(server: ServerProcess, problem: RegExp): Promise<void> {
   const client = new ApiClient(server.port);
-  for (;;) {
+  await untilFound(client, async () => {
     const { shards } = JSON.parse((await client.get("/cluster")).text) as ClusterJson;
-    if (problem.test(shards[0]?.problem ?? "")) break;
-  }
+    return problem.test(shards[0]?.problem ?? "") || undefined;
+  });
   client.close();
 }
 
@@ -60,7 +61,10 @@ test("a node names what is wrong with its log servers", { skip }, async (t) => {
   t.after(() => server.kill());
   const client = new ApiClient(server.port);
   t.after(() => client.close());
-  while ((await client.create({ command: "work", payload: {} })).status !== 202);
+  await untilFound(client, async () => {
+    const { status } = await client.create({ command: "work", payload: {} });
+    return status === 202 || undefined;
+  });
   await servers.removeStream("codeq-shard-0");
   await untilProblem(server, /codeq-shard-0 is gone.*keeps its data.*Restore the stream/);
   await server.kill();

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { test } from "node:test";
-import { type ApiClient, ask } from "./api-calls.ts";
+import { type ApiClient, ask, untilFound } from "./api-calls.ts";
 import { natsBinary } from "./nats-binary.ts";
 import { assertSameRefusals, callers } from "./same-refusals.ts";
 import { ThreeNodes } from "./three-nodes.ts";
@@ -55,12 +55,13 @@ class Load {
       const all = clients();
       const client = all[(lane + number) % all.length] as ApiClient;
       const body = { command: "work", payload: { lane, number } };
-      const reply = await client.create(body).catch(() => undefined);
-      if (reply?.status !== 202) {
+      const id = await untilFound(client, async () => {
+        const { status, text } = await client.create(body);
+        if (status === 202) return (JSON.parse(text) as { id: string }).id;
         this.refused += 1;
-        continue;
-      }
-      this.acknowledged.push((JSON.parse(reply.text) as { id: string }).id);
+        return this.isOver ? "" : undefined;
+      });
+      if (id !== "") this.acknowledged.push(id);
       if (this.acknowledged.length >= this.#wanted) this.#reached();
     }
   }
@@ -74,7 +75,7 @@ async function assertLogServersOfEarlierLives(
   for (const id of [first, second]) await cluster.startNode(id);
   await cluster.killNats(first);
   await cluster.servers.get(first)?.anyLine((line) => line.includes("nats-server has ended"));
-  while (!(await cluster.isNatsUp(first)));
+  await untilFound(cluster.client(first), async () => (await cluster.isNatsUp(first)) || undefined);
   const exit = await cluster.servers.get(second)?.stop();
   assert.equal(exit?.code, 0, exit?.stderr);
   assert.equal(await cluster.isNatsUp(second), false, "it stops with its node");
@@ -90,7 +91,10 @@ async function assertSameKeys(cluster: ThreeNodes): Promise<void> {
     const body = { command: "keyed", payload: {} };
     for (const node of cluster.ids) {
       const call = { method: "POST", path: "/tasks", body, token };
-      while ((await ask(cluster, node, call)).status !== expected);
+      await untilFound(cluster.client(node), async () => {
+        const { status } = await ask(cluster, node, call);
+        return status === expected || undefined;
+      });
     }
   };
   await answers(202);
@@ -106,11 +110,12 @@ async function assertLocalReads(cluster: ThreeNodes): Promise<void> {
   const created = await cluster.client("a").create({ command: "local", payload: {} });
   const { id } = JSON.parse(created.text) as { id: string };
   const path = `/tasks/${id}?consistency=local`;
-  for (let found = 0; found < 2; ) {
+  await untilFound(cluster.client("a"), async () => {
     const replies = await Promise.all(cluster.ids.map((node) => cluster.client(node).get(path)));
     for (const { status, text } of replies) assert.equal(status, 200, text);
-    found = replies.filter(({ headers }) => Number(headers["codeq-applied-index"]) > 0).length;
-  }
+    const local = replies.filter(({ headers }) => Number(headers["codeq-applied-index"]) > 0);
+    return local.length >= 2 || undefined;
+  });
 }
 
 /** What belongs to a task of another leader is passed on, with its refusals; those who ask are sent there. */
@@ -243,10 +248,10 @@ test("a node that lost its disk gets a copy from another one, and can lead", {
   await cluster.leader("c");
   // Their log servers go on, so that there is a log.
   for (const id of ["a", "b"]) await cluster.servers.get(id)?.kill();
-  for (;;) {
+  await untilFound(cluster.client("c"), async () => {
     const { role } = (await cluster.status("c")).shards[0] ?? {};
-    if (role === "leading") break;
-  }
+    return role === "leading" || undefined;
+  });
   await cluster.leader("c");
   const { text } = await cluster.client("c").get("/admin/queues/work");
   assert.equal((JSON.parse(text) as { ready: number }).ready, load.acknowledged.length);

@@ -5,12 +5,13 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { connect } from "@nats-io/transport-node";
+import { connect, type NatsConnection } from "@nats-io/transport-node";
 import { natsConfigText, natsUrl } from "../../packages/server/src/cluster/nats-config.ts";
 import { freePortRows } from "./free-ports.ts";
 
 const password = "of the tests";
 const storeBytesMax = 4 * 1024 ** 3;
+const heldMs = 200;
 
 export class NatsServersOfTest implements AsyncDisposable {
   readonly urls: readonly string[];
@@ -76,14 +77,28 @@ export class NatsServersOfTest implements AsyncDisposable {
     await ready;
   }
 
+  /**
+   * A request that nobody answers, until the client gives it up. Whoever asks again without a pause takes the CPU
+   * from the servers that it waits for.
+   */
+  async holdRequest(): Promise<void> {
+    const connection = await this.#connect();
+    connection.subscribe("held");
+    await connection.request("held", "", { timeout: heldMs }).catch(() => {});
+    await connection.close();
+  }
+
   /** As an operator would with the command line of NATS. */
   async removeStream(name: string): Promise<void> {
-    const [url = ""] = this.urls;
-    const { username, password: pass, host } = new URL(url);
-    const user = { user: username, pass: decodeURIComponent(pass) };
-    const connection = await connect({ servers: host, ...user });
+    const connection = await this.#connect();
     await connection.request(`$JS.API.STREAM.DELETE.${name}`);
     await connection.close();
+  }
+
+  async #connect(): Promise<NatsConnection> {
+    const { username, password: pass } = new URL(this.urls[0] ?? "");
+    const servers = this.urls.map((url) => new URL(url).host);
+    return await connect({ servers, user: username, pass: decodeURIComponent(pass) });
   }
 
   async kill(at: number): Promise<void> {

@@ -73,6 +73,17 @@ describe("on one server", { skip }, () => {
     await assert.rejects(log.bounds(), { code: "corrupt", message: /another log \(6\).*\(5\)/ });
   });
 
+  test("takes records of the same size while it has no server", async () => {
+    await using lost = await NatsServersOfTest.start(path, 1);
+    await using nats = await NatsServers.connect({ urls: lost.urls, name: "test" });
+    await nats.create("codeq-lost", { logId: 5, replicas: 1, bytesMax });
+    const log = (await nats.open("codeq-lost")) as SharedLog;
+    const { recordBytesMax } = log;
+    await lost.kill(0);
+    assert.equal((await log.append(Buffer.from("record"), 1)).kind, "unknown");
+    assert.equal(log.recordBytesMax, recordBytesMax);
+  });
+
   test("refuses a client without the password", async () => {
     servers ??= NatsServersOfTest.start(path, 1);
     const [url = ""] = (await servers).urls;
@@ -84,18 +95,18 @@ describe("on one server", { skip }, () => {
 test("goes on when one of three servers is killed, and comes back", { skip }, async () => {
   await using servers = await NatsServersOfTest.start(path, 3);
   await using nats = await NatsServers.connect({ urls: servers.urls, name: "test" });
-  await untilAnswered(() => nats.create("codeq-0", { logId: 9, replicas: 3, bytesMax }));
-  const log = (await untilAnswered(() => nats.open("codeq-0"))) as SharedLog;
+  await untilAnswered(servers, () => nats.create("codeq-0", { logId: 9, replicas: 3, bytesMax }));
+  const log = (await untilAnswered(servers, () => nats.open("codeq-0"))) as SharedLog;
   let slot = 0;
   const appendNext = async (): Promise<void> => {
     slot += 1;
     const record = Buffer.from(`record ${slot}`);
-    for (;;) {
+    for (; ; await servers.holdRequest()) {
       const { kind } = await log.append(record, slot);
       if (kind === "kept") return;
       // A repeat that comes second finds its own record.
       if (kind === "fenced") {
-        const [found] = await untilAnswered(() => log.read(slot));
+        const [found] = await untilAnswered(servers, () => log.read(slot));
         if (found !== undefined) {
           assert.ok(record.equals(found));
           return;
@@ -110,7 +121,7 @@ test("goes on when one of three servers is killed, and comes back", { skip }, as
   for (let at = 0; at < 20; at++) await appendNext();
   const found: string[] = [];
   while (found.length < slot) {
-    const records = await untilAnswered(() => log.read(found.length + 1));
+    const records = await untilAnswered(servers, () => log.read(found.length + 1));
     for (const record of records) found.push(Buffer.from(record).toString());
   }
   assert.deepEqual(
@@ -120,8 +131,8 @@ test("goes on when one of three servers is killed, and comes back", { skip }, as
 });
 
 /** Servers that choose a leader refuse for a while. */
-async function untilAnswered<T>(ask: () => Promise<T>): Promise<T> {
-  for (;;) {
+async function untilAnswered<T>(servers: NatsServersOfTest, ask: () => Promise<T>): Promise<T> {
+  for (; ; await servers.holdRequest()) {
     try {
       return await ask();
     } catch (error) {

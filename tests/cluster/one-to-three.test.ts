@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { ApiClient } from "../e2e/api-client.ts";
 import { startServer } from "../e2e/server-process.ts";
-import { ask } from "./api-calls.ts";
+import { ask, untilFound } from "./api-calls.ts";
 import { natsBinary } from "./nats-binary.ts";
 import { operator, ThreeNodes } from "./three-nodes.ts";
 
@@ -37,11 +37,11 @@ async function ready(client: ApiClient): Promise<number> {
 
 /** A node may not know the new leader yet, or not what became of the request. */
 async function createOne(client: ApiClient, idempotencyKey: string): Promise<void> {
-  for (;;) {
+  await untilFound(client, async () => {
     const { status, text } = await client.create({ command: "work", payload: {}, idempotencyKey });
-    if (status === 202) return;
-    assert.equal(status, 503, text);
-  }
+    if (status !== 202) assert.equal(status, 503, text);
+    return status === 202 || undefined;
+  });
 }
 
 /** The node that leads everything writes a backup, and a single server starts on it. */
@@ -56,11 +56,11 @@ async function assertBackup(cluster: ThreeNodes, tasks: number): Promise<void> {
   const handed = await handOff("b");
   assert.equal(handed.status, 200, handed.text);
   for (const kind of ["full", "log"]) {
-    let written = await ask(cluster, "b", backup);
-    // The new leaders may just be opening.
-    while (written.status === 409 || written.status === 503) {
-      written = await ask(cluster, "b", backup);
-    }
+    const written = await untilFound(cluster.client("b"), async () => {
+      const reply = await ask(cluster, "b", backup);
+      // The new leaders may just be opening.
+      return reply.status === 409 || reply.status === 503 ? undefined : reply;
+    });
     assert.equal(written.status, 201, written.text);
     const { files } = JSON.parse(written.text) as { files: { store: string; kind: string }[] };
     assert.deepEqual(files.map(({ store }) => store).sort(), ["control", "shard-0"]);
@@ -114,11 +114,11 @@ test("from one server to three nodes and back", { skip }, async () => {
   // What was there before counts on every node: keys of callers, keys of tasks, and tasks.
   for (const id of ["b", "c"]) {
     const body = { command: "work", payload: { number: 3 }, idempotencyKey: "k3" };
-    for (;;) {
+    await untilFound(cluster.client(id), async () => {
       const { status } = await ask(cluster, id, { ...asKey, body });
-      if (status === 202) break;
-      assert.equal(status, 503);
-    }
+      if (status !== 202) assert.equal(status, 503);
+      return status === 202 || undefined;
+    });
   }
   assert.equal(await ready(cluster.client("b")), 20);
   await createOne(cluster.client("c"), "first");

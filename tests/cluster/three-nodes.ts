@@ -10,6 +10,7 @@ import { NatsServers } from "../../packages/engine/src/log/replicated/nats-share
 import { natsPassword, natsUrl } from "../../packages/server/src/cluster/nats-config.ts";
 import { ApiClient } from "../e2e/api-client.ts";
 import { type ServerProcess, startServer } from "../e2e/server-process.ts";
+import { untilFound } from "./api-calls.ts";
 import { freePortRows } from "./free-ports.ts";
 
 export interface ClusterJson {
@@ -147,15 +148,16 @@ export class ThreeNodes implements AsyncDisposable {
   async #onLogServers(run: (servers: NatsServers) => Promise<void>): Promise<void> {
     const urls = natsUrlsOf(this.#firsts);
     await using servers = await NatsServers.connect({ urls, name: "test" });
-    for (;;) {
+    await untilFound(this.client("a"), async () => {
       try {
         await run(servers);
-        return;
+        return "done";
       } catch (error) {
         // Servers that choose a leader do not answer for a while.
         if ((error as { code?: string }).code !== "storage_failed") throw error;
+        return undefined;
       }
-    }
+    });
   }
 
   client(id: string): ApiClient {
@@ -168,11 +170,11 @@ export class ThreeNodes implements AsyncDisposable {
 
   /** Who leads a shard, as soon as the node knows one that is not `besides`. */
   async leader(by: string, { shard = 0, besides = "" } = {}): Promise<string> {
-    for (;;) {
+    return await untilFound(this.client(by), async () => {
       const { leader } = (await this.status(by)).shards[shard] ?? {};
       const isLed = leader !== undefined && leader !== besides;
-      if (isLed && (await this.#openShards(by)).has(shard)) return leader;
-    }
+      return isLed && (await this.#openShards(by)).has(shard) ? leader : undefined;
+    });
   }
 
   /** The shards whose leaders the node has reached. */

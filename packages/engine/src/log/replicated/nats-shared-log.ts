@@ -242,6 +242,7 @@ class NatsSharedLog implements SharedLog {
   /** Why nobody listens to the subject of the stream, as far as the servers have said. */
   #absence: string | undefined;
   #isLooking = false;
+  #payloadBytesMax = Number.POSITIVE_INFINITY;
 
   constructor(parts: NatsSharedLogParts) {
     this.#parts = parts;
@@ -254,7 +255,9 @@ class NatsSharedLog implements SharedLog {
   }
 
   get recordBytesMax(): number {
-    return (this.#parts.connection.info?.max_payload ?? 0) - headerRoomBytes;
+    // While the connection is lost, nothing is known of the next server.
+    this.#payloadBytesMax = this.#parts.connection.info?.max_payload ?? this.#payloadBytesMax;
+    return this.#payloadBytesMax - headerRoomBytes;
   }
 
   async append(record: Uint8Array, slot: number): Promise<Appending> {
