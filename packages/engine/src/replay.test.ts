@@ -17,8 +17,10 @@ interface Body {
   readonly opCount: number;
 }
 
+const slab = new Slab();
+
 function bodyOf(changes: readonly RowChange[], ops: readonly Op[] = []): Body {
-  const writer = new GroupWriter(new Slab());
+  const writer = new GroupWriter(slab);
   for (const change of changes) {
     writer.addRow(things.idOf(change.after ?? (change.before as Thing)), change, things);
   }

@@ -23,6 +23,7 @@ function describeContent(open: () => Promise<Disk>): void {
     await file.sync();
     assert.equal((await file.read(0, 5)).toString(), "Jello");
     assert.equal((await file.read(1, 3)).toString(), "ell");
+    assert.equal((await file.read(1, 3, Buffer.alloc(9))).toString(), "ell");
     assert.equal(await file.size(), 5);
     await file.close();
   });
@@ -31,6 +32,7 @@ function describeContent(open: () => Promise<Disk>): void {
     const file = await (await open()).open("a", { create: true });
     await file.write(Buffer.from("abc"), 0);
     assert.equal((await file.read(2, 10)).toString(), "c");
+    assert.equal((await file.read(2, 10, Buffer.alloc(10))).toString(), "c");
     assert.equal((await file.read(3, 10)).length, 0);
     assert.equal((await file.read(99, 10)).length, 0);
     await file.close();

@@ -41,8 +41,11 @@ export interface ReadableDisk {
 }
 
 export interface ReadableFile {
-  /** Up to `length` bytes from `position`; fewer only at the end of the file. */
-  read(position: number, length: number): Promise<Buffer>;
+  /**
+   * Up to `length` bytes from `position`; fewer only at the end of the file. They may be put into
+   * `into`, which has room for them and which nobody else uses any more.
+   */
+  read(position: number, length: number, into?: Buffer): Promise<Buffer>;
   size(): Promise<number>;
   close(): Promise<void>;
 }

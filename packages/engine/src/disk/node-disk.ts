@@ -110,8 +110,8 @@ class NodeFile implements DiskFile {
     });
   }
 
-  read(position: number, length: number): Promise<Buffer> {
-    const into = Buffer.allocUnsafe(length);
+  read(position: number, length: number, given?: Buffer): Promise<Buffer> {
+    const into = given?.subarray(0, length) ?? Buffer.allocUnsafe(length);
     return promised((done) => {
       if (this.#closed) done(fileIsClosed());
       else this.#readRest({ into, filled: 0, position }, done);

@@ -25,8 +25,8 @@ export class ReadOnlyDisk implements ReadableDisk {
 
 function fileOf(handle: FileHandle): ReadableFile {
   return {
-    read: async (position, length) => {
-      const into = Buffer.allocUnsafe(length);
+    read: async (position, length, given) => {
+      const into = given?.subarray(0, length) ?? Buffer.allocUnsafe(length);
       let filled = 0;
       while (filled < length) {
         const at = position + filled;

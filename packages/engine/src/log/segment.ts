@@ -39,7 +39,7 @@ export interface SoundEntry {
   readonly ok: true;
   readonly offset: number;
   readonly header: RecordHeader;
-  /** The header as stored, to compute the chain. Like `body`, valid until the next entry. */
+  /** The header as stored, to compute the chain. Like `body`, it is never overwritten. */
   readonly headerImage: Buffer;
   readonly body: Buffer;
 }
@@ -116,6 +116,7 @@ async function examine(window: Window, offset: number): Promise<SegmentEntry> {
   const moved = window.at(offset);
   const { buffer } = window;
   if (!checksumMatches(buffer, moved)) return flaw("checksum");
+  window.giveAway();
   const header = decodeHeader(buffer, moved);
   if (header.version !== recordVersion) return flaw("version", header);
   return {
@@ -127,11 +128,16 @@ async function examine(window: Window, offset: number): Promise<SegmentEntry> {
   };
 }
 
-/** The part of the file that is in memory; moved forward in large reads. */
+/**
+ * The part of the file that is in memory; moved forward in large reads. Most of a new segment is empty:
+ * what holds no record that was given away is overwritten by the next read, which spares the garbage
+ * collector a file's worth of buffers at every start.
+ */
 class Window {
   readonly #file: ReadableFile;
   readonly #size: number;
   #start = 0;
+  #isGivenAway = false;
   buffer: Buffer = Buffer.alloc(0);
 
   constructor(file: ReadableFile, size: number) {
@@ -144,9 +150,16 @@ class Window {
     if (offset + length <= this.#start + this.buffer.length) return true;
     if (offset + length > this.#size) return false;
     const wanted = Math.min(Math.max(length, readBytes), this.#size - offset);
-    this.buffer = await this.#file.read(offset, wanted);
+    const isFree = !this.#isGivenAway && this.buffer.length >= wanted;
+    this.buffer = await this.#file.read(offset, wanted, isFree ? this.buffer : undefined);
+    this.#isGivenAway = false;
     this.#start = offset;
     return this.buffer.length >= length;
+  }
+
+  /** Parts of `buffer` may be used when the window has moved on. */
+  giveAway(): void {
+    this.#isGivenAway = true;
   }
 
   /** Where `offset` lies in `buffer`. */
