@@ -29,15 +29,20 @@ const files = [
   { path: "/docs/page.js", file: "page.js", type: "text/javascript; charset=utf-8" },
 ] as const;
 
+/** The OpenAPI document is made when somebody asks for it, to start sooner. */
 export function apiPages(routes: readonly AnyRoute[], isLenient: boolean): Page[] {
-  const version = packageVersion();
-  const document = JSON.stringify(openApiOf(routes, { version, isLenient }));
-  const page = (path: string, type: string, body: string): Page => ({
+  let document: string | undefined;
+  const openApi = (): string =>
+    JSON.stringify(openApiOf(routes, { version: packageVersion(), isLenient }));
+  const page = (path: string, type: string, body: () => string): Page => ({
     path,
-    show: () => ({ status: 200, type, body, headers: guarded }),
+    show: () => ({ status: 200, type, body: body(), headers: guarded }),
   });
   return [
-    page("/openapi.json", "application/json; charset=utf-8", document),
-    ...files.map(({ path, file, type }) => page(path, type, packageFile(`api-page/${file}`))),
+    page("/openapi.json", "application/json; charset=utf-8", () => (document ??= openApi())),
+    ...files.map(({ path, file, type }) => {
+      const text = packageFile(`api-page/${file}`);
+      return page(path, type, () => text);
+    }),
   ];
 }
