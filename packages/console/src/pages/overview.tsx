@@ -8,6 +8,7 @@ import { useCluster, useHealth, useWorkers } from "../model/server.ts";
 import { DepthBar, Given, Nothing, Panel, Pending } from "../parts/basics.tsx";
 import { CardTable, num } from "../parts/card-table.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { PaceCells } from "../parts/pace-cells.tsx";
 import { QueueTrend } from "../parts/queue-trend.tsx";
 import { useNow } from "../preferences.ts";
 import { href } from "../router.ts";
@@ -292,15 +293,7 @@ function MostWaiting({ queues }: { readonly queues: readonly QueueRow[] }): JSX.
             <td class="full last">
               <DepthBar of={row} top={top} />
             </td>
-            <td class="num" data-l="Oldest">
-              {row.oldestSeconds === undefined ? "–" : duration(row.oldestSeconds * 1000)}
-            </td>
-            <td class="num" data-l="In/s">
-              {rate(row.rates.enqueued)}
-            </td>
-            <td class="num" data-l="Out/s">
-              {rate(row.rates.completed)}
-            </td>
+            <PaceCells row={row} />
             <td class="num" data-l="Drains">
               {drainText(row)}
             </td>

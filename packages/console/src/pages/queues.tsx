@@ -1,12 +1,13 @@
 /** All queues: how deep, what is wrong, what can be done. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { count, duration, plural, rate } from "../format.ts";
+import { count, plural } from "../format.ts";
 import { rowKeys, useKeys } from "../keys.ts";
 import { type QueueRow, useQueues } from "../model/queues.ts";
 import { Act } from "../parts/act.tsx";
 import { Choices, DepthBar, Given, Kbd, Nothing, Pending, Time } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { PaceCells } from "../parts/pace-cells.tsx";
 import { PadRow } from "../parts/pad-row.tsx";
 import { PageHead } from "../parts/page-head.tsx";
 import { QueueTrend } from "../parts/queue-trend.tsx";
@@ -206,15 +207,7 @@ function Row({ row, top, index }: { row: QueueRow; top: number; index: number })
           </a>
         )}
       </td>
-      <td class="num" data-l="Oldest">
-        {row.oldestSeconds === undefined ? "–" : duration(row.oldestSeconds * 1000)}
-      </td>
-      <td class="num" data-l="In/s">
-        {rate(row.rates.enqueued)}
-      </td>
-      <td class="num" data-l="Out/s">
-        {rate(row.rates.completed)}
-      </td>
+      <PaceCells row={row} />
       <td class="num" data-l="Drains">
         <Drain row={row} />
       </td>
