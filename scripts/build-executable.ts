@@ -15,12 +15,12 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
-import { pathToFileURL } from "node:url";
-import { type BuildOptions, build, type Plugin } from "esbuild";
+import { build, type Plugin } from "esbuild";
 import {
   consoleFiles,
   type PackageFile,
 } from "../packages/server/src/transport/http/package-file.ts";
+import { bundling, placed, requireFrom } from "./bundling.ts";
 import { parts, sourceRoot } from "./in-executable/parts.ts";
 
 const root = join(import.meta.dirname, "..");
@@ -51,30 +51,18 @@ export async function buildExecutable(outDirectory: string): Promise<string> {
 }
 
 async function bundle(outdir: string): Promise<void> {
-  const shared: BuildOptions = {
-    absWorkingDir: root,
-    outdir,
-    bundle: true,
-    platform: "node",
-    target: "node24",
-    conditions: ["source"],
-    logLevel: "warning",
-  };
   await build({
-    ...shared,
+    ...bundling,
+    outdir,
     entryPoints: parts,
     format: "esm",
     splitting: true,
-    // What older packages ask for is part of Node; everything else is in the bundle.
-    banner: { js: requireBuiltins },
-    plugins: [inExecutable],
+    banner: { js: requireFrom("process.execPath") },
+    plugins: [inExecutable, placed((path) => join(sourceRoot, relative(root, path)))],
   });
-  await build({ ...shared, entryPoints: { boot: join(inside, "boot.ts") }, format: "cjs" });
+  const boot = join(inside, "boot.ts");
+  await build({ ...bundling, outdir, entryPoints: { boot }, format: "cjs" });
 }
-
-const requireBuiltins =
-  'import { createRequire as createRequireOfNode } from "node:module";' +
-  "const require = createRequireOfNode(process.execPath);";
 
 /** What is different in the executable: there are no files beside a module. */
 const inExecutable: Plugin = {
@@ -101,12 +89,6 @@ const inExecutable: Plugin = {
         export const consoleFiles = () => new Map(Object.entries(consoles).map(
           ([name, { plain, gz, br }]) => [name, { plain: bytes(plain), gz: bytes(gz), br: bytes(br) }]));`,
     }));
-    onLoad({ filter: /packages\/.*\.ts$/ }, ({ path }) => {
-      const text = readFileSync(path, "utf8");
-      if (!text.includes("import.meta.url")) return undefined;
-      const url = pathToFileURL(join(sourceRoot, relative(root, path))).href;
-      return { contents: text.replaceAll("import.meta.url", JSON.stringify(url)), loader: "ts" };
-    });
   },
 };
 

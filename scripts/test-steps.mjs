@@ -10,6 +10,7 @@ const tool = (script, ...args) => [join(root, "node_modules", script), ...args];
 /** A test or file that takes longer hangs; without a limit nobody would learn which one. */
 const hangMs = 900_000;
 const tests = (...args) => ["--conditions=source", "--test", `--test-timeout=${hangMs}`, ...args];
+const testsTogether = (...files) => ["--conditions=source", "tests/run-together.ts", ...files];
 const folder = (name, more = {}) => ({
   name,
   args: tests(`tests/${name}/**/*.test.ts`),
@@ -35,8 +36,7 @@ export const steps = [
   },
   {
     name: "unit",
-    args: tests(
-      "--test-isolation=none",
+    args: testsTogether(
       "packages/*/src/**/*.test.ts",
       "scripts/*.test.{mjs,ts}",
       "tests/tidy/*.test.ts",
@@ -50,42 +50,45 @@ export const steps = [
     name: "tools",
     args: ["--conditions=source", "tests/prepare-tools.ts"],
     isAlone: false,
+    // It packs what the step `types` compiles.
+    needs: "types",
   },
-  // The longest of the others first, so that neither lane is left with one of them at the end.
+  // The longest of the others first, so that no lane is left with one of them at the end.
+  folder("cluster", { needs: "tools" }),
   folder("e2e", { args: tests("tests/e2e/!(bench).test.ts"), needs: "tools" }),
+  folder("cli", { needs: "tools" }),
+  folder("console"),
   folder("crash"),
-  folder("contract"),
-  folder("api", { needs: "tools" }),
-  folder("grpc"),
+  folder("guides", { needs: "tools" }),
+  folder("client", { needs: "tools" }),
   {
     name: "shards",
     env: { CODEQ_TEST_SHARDS: "3" },
-    args: tests(
+    args: testsTogether(
       // Who may do what, how often, and how requests are read does not depend on the number of shards.
       "tests/contract/!(access|api-pages|audit|bad-input|cluster|console-sessions|conventions|fuzz|identity-server|process|rate-limits).test.ts",
       "tests/grpc/{additions,outcomes,quotas}.test.ts",
     ),
     isAlone: false,
   },
+  folder("contract", { args: testsTogether("tests/contract/!(access).test.ts") }),
+  folder("grpc", { args: testsTogether("tests/grpc/*.test.ts") }),
+  folder("install", { needs: "tools" }),
+  folder("simulation"),
   {
     name: "fronts",
     env: { CODEQ_TEST_FRONTS: "2" },
-    args: tests(
+    args: testsTogether(
       "tests/contract/{event-feed,metrics,process,results,work}.test.ts",
       "tests/connections/{plain-requests,tls}.test.ts",
       "tests/connections/hostile/http.test.ts",
     ),
     isAlone: false,
   },
-  folder("client", { needs: "tools" }),
-  folder("simulation"),
-  folder("cluster", { needs: "tools" }),
-  folder("damage"),
-  folder("install", { needs: "tools" }),
-  folder("guides"),
-  folder("cli", { needs: "tools" }),
-  folder("console"),
+  folder("api", { needs: "tools" }),
   folder("connections"),
+  { name: "access", args: testsTogether("tests/contract/access.test.ts"), isAlone: false },
+  folder("damage"),
   // That benchmarks run and what they print, not how fast anything is.
   { name: "bench", args: tests("tests/e2e/bench.test.ts"), isAlone: false },
   folder("memory", {
@@ -140,15 +143,15 @@ export async function runSteps(chosen, { lanes, run }) {
   let allPassed = true;
   const running = new Map();
   const takeNext = (waiting) => {
-    const free = waiting.findIndex(({ needs }) => !running.has(needs));
+    const isToCome = (needed) => running.has(needed) || waiting.some(({ name }) => name === needed);
+    const free = waiting.findIndex(({ needs }) => !isToCome(needs));
     return waiting.splice(Math.max(free, 0), 1)[0];
   };
   const runNext = async (waiting) => {
     while (allPassed && waiting.length > 0) {
       const step = takeNext(waiting);
-      if (running.has(step.needs)) await running.get(step.needs);
-      if (!allPassed) return;
-      const passed = run(step);
+      const needed = running.get(step.needs);
+      const passed = needed?.then(() => !allPassed || run(step)) ?? run(step);
       running.set(step.name, passed);
       if (!(await passed)) allPassed = false;
       running.delete(step.name);

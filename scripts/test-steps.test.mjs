@@ -100,6 +100,21 @@ test("steps share two lanes, and those that measure run alone at the end", async
   assert.deepEqual(events, ["a", "b", "c", "m", "n"]);
 });
 
+test("a step waits for the one that it needs, also while that one waits itself", async () => {
+  const needsA = { ...shared("b"), needs: "a" };
+  const needsB = { ...shared("c"), needs: "b" };
+  const { all, end, running, events } = controlled([shared("a"), needsA, needsB, shared("d")], 3);
+  assert.deepEqual([...running.keys()], ["a", "d"]);
+  await end("d");
+  assert.deepEqual([...running.keys()], ["a"]);
+  await end("a");
+  assert.deepEqual([...running.keys()], ["b"]);
+  await end("b");
+  await end("c");
+  assert.equal(await all, true);
+  assert.deepEqual(events, ["a", "d", "b", "c"]);
+});
+
 test("a step waits for the one that it needs, and others go before it", async () => {
   const needing = { ...shared("b"), needs: "a" };
   const { all, end, running, events } = controlled([shared("a"), needing, shared("c")], 2);

@@ -5,9 +5,12 @@
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { pythonTools } from "./api/python-tools.ts";
+import { builtExecutable, packedPackages } from "./built-once.ts";
 import { natsBinary } from "./cluster/nats-binary.ts";
 import { s3Binary } from "./e2e/s3-server.ts";
 import { root } from "./e2e/server-process.ts";
+import { goEnvironment } from "./go-environment.ts";
+import { schemaOf } from "./install/object-schemas.ts";
 import { oldestNode } from "./install/oldest-node.ts";
 
 type Got = { readonly path: string } | { readonly missing: string };
@@ -15,7 +18,10 @@ type Got = { readonly path: string } | { readonly missing: string };
 /** Go keeps what it has compiled; the test links it in a moment. */
 function compiled(folder: string): Got {
   const cwd = join(root, folder);
-  const { status } = spawnSync("go", ["build", "-o", "/dev/null", "."], { cwd });
+  const { status } = spawnSync("go", ["build", "-o", "/dev/null", "."], {
+    cwd,
+    env: goEnvironment,
+  });
   return status === 0 ? { path: folder } : { missing: "Go is missing, or cannot get the modules" };
 }
 
@@ -24,13 +30,18 @@ const tools: Readonly<Record<string, () => Got | Promise<Got>>> = {
   rclone: s3Binary,
   "Node 22.18": oldestNode,
   schemathesis: pythonTools,
-  "checker of Kubernetes objects": () => compiled("tests/install/object-check"),
+  "schema of Kubernetes": () => schemaOf("kubernetes"),
+  "schema of Compose": () => schemaOf("compose"),
+  "packed packages": async () => ({ path: await packedPackages() }),
+  executable: async () => ({ path: await builtExecutable() }),
   "example in Go": () => compiled("examples/go"),
 };
 
 for (const [name, get] of Object.entries(tools)) {
   const startedMs = performance.now();
-  const got = await get();
+  const got = await Promise.resolve()
+    .then(get)
+    .catch((error: Error) => ({ missing: error.message }));
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   console.log(`${name}: ${"path" in got ? got.path : `skipped, ${got.missing}`} (${seconds} s)`);
 }

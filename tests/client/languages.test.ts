@@ -12,6 +12,7 @@ import {
   startServer,
   temporaryDirectory,
 } from "../e2e/server-process.ts";
+import { goEnvironment } from "../go-environment.ts";
 
 const python = join(root, "examples/python");
 const go = join(root, "examples/go");
@@ -19,7 +20,11 @@ const noPython = spawnSync("python3", ["--version"]).status === 0 ? false : "no 
 const building = mkdtempSync(join(tmpdir(), "codeq-go-"));
 after(() => rmSync(building, { recursive: true }));
 const program = join(building, "example");
-const built = spawnSync("go", ["build", "-o", program, "."], { cwd: go, encoding: "utf8" });
+const built = spawnSync("go", ["build", "-o", program, "."], {
+  cwd: go,
+  env: goEnvironment,
+  encoding: "utf8",
+});
 const noGo = built.status === 0 ? false : `Go cannot build it: ${built.stderr ?? "not installed"}`;
 
 interface End {

@@ -5,11 +5,12 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
 import { promisify } from "node:util";
-import { packPackage } from "../../scripts/package-tarball.ts";
+import { packedPackages, tarballIn } from "../built-once.ts";
 import { root, temporaryDirectory } from "../e2e/server-process.ts";
 import { setup } from "./setup.ts";
 
 const run = promisify(execFile);
+const packed = await packedPackages();
 
 function emptyProject(t: TestContext): string {
   const directory = temporaryDirectory();
@@ -39,7 +40,7 @@ await worker.close();
 
 test("the tarball installs offline, works, brings its types and nothing of the server", async (t) => {
   const project = emptyProject(t);
-  await install(project, packPackage("client", project));
+  await install(project, tarballIn(packed, "client"));
   writeFileSync(join(project, "program.ts"), program);
   const { server } = await setup(t);
   const { stdout } = await run(process.execPath, ["program.ts", server.url], { cwd: project });
@@ -88,12 +89,11 @@ console.log(JSON.stringify(await run.result()));
 
 test("with the tarball of the server beside it, the test server works", async (t) => {
   const project = emptyProject(t);
-  await install(project, packPackage("client", project));
+  await install(project, tarballIn(packed, "client"));
   // What the server needs from outside is taken from this repository instead of a registry.
   const scope = join(project, "node_modules/@codeq/server");
   mkdirSync(scope, { recursive: true });
-  const tarball = packPackage("server", project);
-  await run("tar", ["xzf", tarball, "--strip-components=1", "-C", scope]);
+  await run("tar", ["xzf", tarballIn(packed, "server"), "--strip-components=1", "-C", scope]);
   const { dependencies } = JSON.parse(readFileSync(join(scope, "package.json"), "utf8"));
   for (const name of Object.keys(dependencies).filter((each) => !each.startsWith("@codeq/"))) {
     const target = join(project, "node_modules", name);

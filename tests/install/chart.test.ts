@@ -11,6 +11,7 @@ import { loadConfig, parseDocument } from "../../packages/server/src/exports/con
 import { natsBinary } from "../cluster/nats-binary.ts";
 import { root, temporaryDirectory } from "../e2e/server-process.ts";
 import { imageOf } from "./dockerfile.ts";
+import { composeReader, objectReader, schemaOf } from "./object-schemas.ts";
 import { runBlocks } from "./page-blocks.ts";
 
 const chart = join(root, "deploy/helm/codeq");
@@ -26,9 +27,12 @@ const needsHelm =
   helm === undefined
     ? "helm is not installed; `go install helm.sh/helm/v3/cmd/helm@v3.22.0` installs it"
     : false;
-const checker = buildChecker();
-const needsChecker =
-  checker === undefined ? "Go is not installed, or has no modules to build" : false;
+const kubernetesSchema = schemaOf("kubernetes");
+const needsKubernetes = "missing" in kubernetesSchema ? kubernetesSchema.missing : false;
+const known = "path" in kubernetesSchema ? objectReader(kubernetesSchema.path) : undefined;
+const composeSchema = schemaOf("compose");
+const needsCompose = "missing" in composeSchema ? composeSchema.missing : false;
+const composed = "path" in composeSchema ? composeReader(composeSchema.path) : undefined;
 
 /** On the path, or where Go installs programs. */
 function findHelm(): string | undefined {
@@ -37,25 +41,18 @@ function findHelm(): string | undefined {
   return candidates.find((path) => spawnSync(path, ["version"]).status === 0);
 }
 
-/** Undefined where it cannot be built. */
-function buildChecker(): string | undefined {
-  const path = join(building.path, "object-check");
-  const cwd = join(root, "tests/install/object-check");
-  return spawnSync("go", ["build", "-o", path, "."], { cwd }).status === 0 ? path : undefined;
-}
-
 /** The output of a program; rejects with what it printed as its message. */
 function run(
   program: string,
   args: readonly string[],
-  { input = "", env = process.env }: { input?: string; env?: NodeJS.ProcessEnv } = {},
+  env: NodeJS.ProcessEnv = process.env,
 ): Promise<string> {
   return new Promise((resolve, reject) => {
     const done = (error: ExecFileException | null, stdout: string, stderr: string): void => {
       if (error === null) resolve(stdout);
       else reject(new Error(stderr));
     };
-    execFile(program, args, { encoding: "utf8", env }, done).stdin?.end(input);
+    execFile(program, args, { encoding: "utf8", env }, done);
   });
 }
 
@@ -112,7 +109,7 @@ test("helm finds nothing wrong with the chart", { skip: needsHelm }, async () =>
 });
 
 test("Kubernetes knows every field of every object", {
-  skip: needsHelm || needsChecker,
+  skip: needsHelm || needsKubernetes,
 }, async () => {
   const { text } = await objects(
     ...["--set", "persistence.storageClassName=fast", "--set", "podAnnotations.a=b"],
@@ -121,16 +118,24 @@ test("Kubernetes knows every field of every object", {
     ...["--set-json", 'tolerations=[{"key":"a","operator":"Exists"}]'],
     ...["--set-json", 'imagePullSecrets=[{"name":"pull"}]', "--set", "nodeSelector.a=b"],
   );
-  assert.deepEqual((await run(checker ?? "", ["objects"], { input: text })).trim().split("\n"), [
+  assert.deepEqual(known?.(text), [
     "Secret codeq-secrets",
     "ConfigMap codeq-config",
     "Service codeq",
     "Service codeq-pods",
     "StatefulSet codeq",
   ]);
-  const misspelt = text.replace("readOnlyRootFilesystem", "readonlyRootFilesystem");
-  const check = run(checker ?? "", ["objects"], { input: misspelt });
-  await assert.rejects(check, /unknown field .*readonlyRootFilesystem/);
+  for (const [right, wrong, refusal] of [
+    ["readOnlyRootFilesystem:", "readonlyRootFilesystem:", /additional .*readonlyRootFilesystem/],
+    ["readOnlyRootFilesystem: true", "readOnlyRootFilesystem: yes!", /must be boolean/],
+    ["replicas: 1", 'replicas: "1"', /replicas must be integer/],
+    ["storage: 10Gi", "storage: 10 GB", /must match pattern/],
+    ["kind: StatefulSet", "kind: Statefulset", /no Statefulset in apps\/v1/],
+    ["  serviceName:", "  replicas: 1\n  serviceName:", /keys must be unique/],
+  ] as const) {
+    assert.ok(text.includes(right), right);
+    assert.throws(() => known?.(text.replace(right, wrong)), refusal);
+  }
 });
 
 test("the server takes the configuration of the chart", { skip: needsHelm }, async () => {
@@ -205,11 +210,10 @@ test("certificates change the probes, and only one service is scraped", {
 });
 
 test("a cluster has three nodes and three log servers, and Kubernetes knows every field", {
-  skip: needsHelm || needsChecker,
+  skip: needsHelm || needsKubernetes,
 }, async () => {
   const { text, of } = await objects(...inCluster, "--set", "cluster.log.storageClassName=fast");
-  const known = await run(checker ?? "", ["objects"], { input: text });
-  assert.deepEqual(known.trim().split("\n").sort(), [
+  assert.deepEqual(known?.(text).sort(), [
     "ConfigMap codeq-config",
     "ConfigMap codeq-log",
     "PodDisruptionBudget codeq",
@@ -272,7 +276,7 @@ async function checkNats(text: string): Promise<void> {
   const path = join(building.path, "nats.conf");
   writeFileSync(path, text);
   const env = { ...process.env, ...clusterSecrets, POD_NAME: "codeq-log-0", LOG_NAME: "log-a" };
-  await run("path" in nats ? nats.path : "", ["-t", "-c", path], { env });
+  await run("path" in nats ? nats.path : "", ["-t", "-c", path], env);
 }
 
 test("nats-server takes the configurations of chart and compose file, which sync always", {
@@ -331,21 +335,27 @@ test("the commands of the page install the chart", { skip: needsHelm }, async (t
   assert.match(printed, /storage: 20Gi/);
 });
 
-test("Compose takes the file, and asks for the secrets", { skip: needsChecker }, async () => {
-  const args = ["compose", compose];
-  assert.equal(await run(checker ?? "", args, { env: { ...process.env, ...secrets } }), "codeq\n");
-  await assert.rejects(run(checker ?? "", args), /PRODUCER_AUTH_CONFIG is missing/);
+test("Compose takes the file, and asks for the secrets", { skip: needsCompose }, () => {
+  const text = readFileSync(compose, "utf8");
+  assert.deepEqual(Object.keys(composed?.(text, secrets).services ?? {}), ["codeq"]);
+  assert.throws(() => composed?.(text, {}), /PRODUCER_AUTH_CONFIG is missing/);
+  for (const [right, wrong, refusal] of [
+    ["read_only:", "readonly:", /unevaluated .*readonly/],
+    ["read_only: true", "read_only: [true]", /read_only must be boolean/],
+    ["data:/var", "dta:/var", /codeq refers to dta/],
+  ] as const) {
+    assert.ok(text.includes(right), right);
+    assert.throws(() => composed?.(text.replace(right, wrong), secrets), refusal);
+  }
 });
 
 test("Compose takes the file of a cluster, and asks for its secrets", {
-  skip: needsChecker,
-}, async () => {
-  const args = ["compose", composeCluster];
-  const env = { ...process.env, ...clusterSecrets };
-  const names = (await run(checker ?? "", args, { env })).trim().split("\n");
+  skip: needsCompose,
+}, () => {
+  const text = readFileSync(composeCluster, "utf8");
+  const names = Object.keys(composed?.(text, clusterSecrets).services ?? {});
   assert.deepEqual(names.sort(), ["log-a", "log-b", "log-c", "node-a", "node-b", "node-c"]);
-  const without = run(checker ?? "", args, { env: { ...process.env, ...secrets } });
-  await assert.rejects(without, /CODEQ_CLUSTER_SECRET|NATS_PASSWORD/);
+  assert.throws(() => composed?.(text, secrets), /CODEQ_CLUSTER_SECRET|NATS_PASSWORD/);
 });
 
 test("the nodes of the compose file are nodes that the server takes", () => {

@@ -4,19 +4,18 @@ import { execFile, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, type TestContext, test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
 import { makeCertificate } from "../../packages/simulated/src/index.ts";
-import { buildExecutable } from "../../scripts/build-executable.ts";
+import { builtExecutable } from "../built-once.ts";
+import { collectGrpc } from "../e2e/otlp-collector.ts";
 import { Child, root, temporaryDirectory } from "../e2e/server-process.ts";
 import { runBlocks } from "./page-blocks.ts";
 
 const run = promisify(execFile);
-const building = temporaryDirectory();
-after(() => building.dispose());
 const isSupported = process.platform === "linux" && process.arch === "x64";
 const skip = isSupported ? false : "the executable is built for Linux x64 only";
-const executable = isSupported ? await buildExecutable(building.path) : "";
+const executable = isSupported ? await builtExecutable() : "";
 
 const native = "node_modules/classic-level/prebuilds/linux-x64/classic-level.node";
 const anyPort = ["--port", "0", "--worker-stream-addr", ":0", "--producer-stream-addr", ":0"];
@@ -93,9 +92,12 @@ test("it says which version it is, and prints nothing else", { skip }, async (t)
   assert.equal(stderr, "");
 });
 
-test("shards run in threads, and keep what they were given", { skip }, async (t) => {
-  const { directory, codeq, serve } = setup(t);
+test("shards run in threads, keep what they were given, and leave no temporary files", {
+  skip,
+}, async (t) => {
+  const { directory, codeq, serve, env } = setup(t);
   const server = await serve("--shards", "2");
+  assert.deepEqual(readdirSync(env["TMPDIR"] ?? ""), []);
   for (const queue of ["a", "b", "c", "d"]) await codeq("enqueue", queue, "{}");
   await stop(server);
   assert.ok(readdirSync(join(directory, "data")).includes("shard-1"));
@@ -103,6 +105,24 @@ test("shards run in threads, and keep what they were given", { skip }, async (t)
   const { stdout } = await codeq("queues", "--json");
   assert.deepEqual(stdout.match(/"ready":1/g)?.length, 4, stdout);
   await stop(again);
+});
+
+test("traces and measurements reach a collector over gRPC", { skip }, async (t) => {
+  const { codeq, serve, env } = setup(t);
+  const { collector, endpoint } = await collectGrpc(t);
+  Object.assign(env, {
+    TRACING_ENABLED: "true",
+    TRACING_OTLP_INSECURE: "true",
+    CODEQ_METRICS_OTLP_ENABLED: "true",
+    CODEQ_METRICS_OTLP_INTERVAL_SECONDS: "1",
+  });
+  const server = await serve("--tracing-otlp-endpoint", endpoint);
+  await codeq("enqueue", "hello", "{}");
+  await collector.until((spans) => spans.some(({ name }) => name === "codeq.task.create"));
+  await collector.untilMetrics((metrics) =>
+    metrics.some(({ name }) => name === "codeq_task_created_total"),
+  );
+  await stop(server);
 });
 
 test("tables are checked by threads at a start, and damage is refused", { skip }, async (t) => {
@@ -170,13 +190,6 @@ test("the health check speaks TLS where the server does", { skip }, async (t) =>
   await assert.rejects(codeq("@health", "--port", port), /cannot be reached/);
   server.signal("SIGTERM");
   assert.equal((await server.exited).code, 0);
-});
-
-test("nothing stays in the folder for temporary files", { skip }, async (t) => {
-  const { serve, env } = setup(t);
-  const server = await serve("--shards", "2");
-  assert.deepEqual(readdirSync(env["TMPDIR"] ?? ""), []);
-  await stop(server);
 });
 
 test("without a folder for temporary files it says what to do, and that works", {

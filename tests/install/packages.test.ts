@@ -1,15 +1,11 @@
-/** The packages as tarballs: what a registry asks of them, and the page that installs them. */
+/** The packages as tarballs: what a registry asks of them. */
 import assert from "node:assert/strict";
-import { execFile, execFileSync, spawnSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
-import {
-  packPackage,
-  publishedFolders,
-  repositoryInEnvironment,
-} from "../../scripts/package-tarball.ts";
+import { publishedFolders, repositoryInEnvironment } from "../../scripts/package-tarball.ts";
+import { packedPackages, repository, tarballIn } from "../built-once.ts";
 import { temporaryDirectory } from "../e2e/server-process.ts";
-import { runBlocks } from "./page-blocks.ts";
 
 const run = promisify(execFile);
 
@@ -19,12 +15,10 @@ function emptyFolder(t: TestContext): string {
   return directory.path;
 }
 
-const repository = "git+https://git.example.com/codeq/codeq.git";
-
 for (const folder of publishedFolders) {
   test(`${folder} can be published with a statement of where it comes from`, async (t) => {
     const out = emptyFolder(t);
-    const tarball = packPackage(folder, out, { repository });
+    const tarball = tarballIn(await packedPackages(), folder);
     const read = (name: string): string =>
       execFileSync("tar", ["-xzOf", tarball, `package/${name}`], { encoding: "utf8" });
     const manifest = JSON.parse(read("package.json"));
@@ -55,14 +49,4 @@ test("a build server names the repository, and nobody else does", () => {
     undefined,
   );
   assert.equal(repositoryInEnvironment({}), undefined);
-});
-
-test("the commands of the page install the tarballs, and codeq runs", async (t) => {
-  const cache = spawnSync("npm", ["config", "get", "cache"], { encoding: "utf8" }).stdout.trim();
-  const directory = emptyFolder(t);
-  const env = { ...process.env, npm_config_cache: cache, npm_config_prefer_offline: "true" };
-  const startedMs = performance.now();
-  const printed = await runBlocks("sh tarballs", directory, env);
-  t.diagnostic(`it took ${Math.round(performance.now() - startedMs)} ms`);
-  assert.match(printed.at(-1) ?? "", /^codeq \d+\.\d+\.\d+ \(Node /m);
 });

@@ -27,7 +27,8 @@ export async function createExporter(config: TracingConfig): Promise<SpanExporte
 }
 
 async function metadataOf(headers: Readonly<Record<string, string>>): Promise<Metadata> {
-  const grpc = await import("@grpc/grpc-js");
+  // A package of the older kind: in a bundle, its parts are found in its default export only.
+  const { default: grpc } = await import("@grpc/grpc-js");
   const metadata = new grpc.Metadata();
   for (const [name, value] of Object.entries(headers)) metadata.set(name.toLowerCase(), value);
   return metadata;
