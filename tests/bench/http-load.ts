@@ -107,7 +107,7 @@ async function run(load: HttpLoad): Promise<void> {
   const step = load.part === "echo" ? echoes(meter) : cycles(meter, load);
   if (load.part === "paced") pace(connections, load, step);
   else for (const connection of connections) void repeat(connection, step);
-  answerWith(meter);
+  await answerWith(meter);
 }
 
 const load = JSON.parse(process.argv[2] ?? "{}") as HttpLoad;

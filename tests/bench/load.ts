@@ -49,6 +49,7 @@ export class Meter {
   #beganMs = 0;
   #finished = 0;
   #deliveries = 0;
+  #onFinished: () => void = () => {};
 
   begin(): void {
     for (const name of latencyNames) this.#latencies[name].clear();
@@ -58,7 +59,13 @@ export class Meter {
     this.#isOn = true;
   }
 
-  end(): LoadReport {
+  /** After something was finished: a time without that says nothing. */
+  async end(): Promise<LoadReport> {
+    if (this.#finished === 0) {
+      await new Promise<void>((resolve) => {
+        this.#onFinished = resolve;
+      });
+    }
     this.#isOn = false;
     const latency = (name: LatencyName): Latency => ({
       p50Ms: this.#latencies[name].quantile(0.5),
@@ -87,7 +94,9 @@ export class Meter {
   }
 
   finished(count: number): void {
-    if (this.#isOn) this.#finished += count;
+    if (!this.#isOn) return;
+    this.#finished += count;
+    this.#onFinished();
   }
 }
 
@@ -205,15 +214,17 @@ export async function runLoad<Options extends LoadOptions>(
   } else {
     createAtRate(options, create);
   }
-  answerWith(meter);
+  await answerWith(meter);
 }
 
-/** Says that the load works, and counts as it is told to. */
-export function answerWith(meter: Meter): void {
+/** Says that the load works, once it has finished something, and counts as it is told to. */
+export async function answerWith(meter: Meter): Promise<void> {
+  process.on("disconnect", () => process.exit());
+  meter.begin();
+  await meter.end();
   process.on("message", (word) => {
     if (word === "begin") meter.begin();
-    else process.send?.(meter.end());
+    else void meter.end().then((report) => process.send?.(report));
   });
-  process.on("disconnect", () => process.exit());
   process.send?.("ready");
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { here } from "./checkout.ts";
 import { clientOption } from "./go-client.ts";
-import { batchSizes, readOptions, UsageError } from "./options.ts";
+import { batchSizes, duration, readOptions, UsageError } from "./options.ts";
 import { turnOptions, turnsOf } from "./turn-options.ts";
 
 test("sizes of batches are the same both ways, or two", () => {
@@ -13,6 +13,15 @@ test("sizes of batches are the same both ways, or two", () => {
     { batch: 8, batchOut: 32 },
   ]);
   for (const wrong of ["", "0", "8:", "8:0", "1:2:3", "x"]) {
+    assert.throws(() => read(wrong), UsageError, wrong);
+  }
+});
+
+test("a time may be a part of a second", () => {
+  const read = (text: string, min?: number) =>
+    readOptions(["--seconds", text], { seconds: duration("1", min) }).seconds;
+  assert.deepEqual([read("0.3"), read("20"), read("0", 0)], [0.3, 20, 0]);
+  for (const wrong of ["", "0", "0.01", "-1", "x", "Infinity"]) {
     assert.throws(() => read(wrong), UsageError, wrong);
   }
 });

@@ -44,6 +44,16 @@ export function wholeNumber(text: string, min = 1): Option<number> {
   return { text, read: (name, given) => toNumber(name, given, min) };
 }
 
+/** A time, which may be a part of a second. */
+export function duration(text: string, min = 0.1): Option<number> {
+  const read = (name: string, given: string): number => {
+    const value = Number(given);
+    if (given.trim() !== "" && Number.isFinite(value) && value >= min) return value;
+    throw new UsageError(`${name} is ${given}; it takes seconds, at least ${min}`);
+  };
+  return { text, read };
+}
+
 /** Several, separated by commas. */
 export function wholeNumbers(text: string, min = 1): Option<number[]> {
   return { text, read: (name, given) => given.split(",").map((part) => toNumber(name, part, min)) };

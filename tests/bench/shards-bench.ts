@@ -6,7 +6,15 @@ import { availableParallelism } from "node:os";
 import { cycleFigures, type Figure, figure, latencyFigure, threadFigures } from "./figures.ts";
 import { type ClientName, clientOption, ensureClients, loadProgram } from "./go-client.ts";
 import { type Measured, measure } from "./measure.ts";
-import { batchSizes, choice, choices, readOptions, wholeNumber, wholeNumbers } from "./options.ts";
+import {
+  batchSizes,
+  choice,
+  choices,
+  duration,
+  readOptions,
+  wholeNumber,
+  wholeNumbers,
+} from "./options.ts";
 import { progress, Table } from "./table.ts";
 import { Workspace } from "./workspace.ts";
 
@@ -59,7 +67,7 @@ export async function shardsBench(args: readonly string[]): Promise<void> {
     producers: wholeNumber("32"),
     slots: wholeNumber("128"),
     connections: wholeNumber("64"),
-    seconds: wholeNumber("10"),
+    seconds: duration("10"),
     "warm-up": wholeNumber("3", 0),
   });
   ensureClients(values.client);

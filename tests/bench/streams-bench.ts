@@ -15,7 +15,14 @@ import {
 import { type ClientName, clientOption, ensureClients, loadProgram } from "./go-client.ts";
 import type { LoadOptions } from "./load.ts";
 import { type Measured, measure } from "./measure.ts";
-import { batchSizes, choices, readOptions, wholeNumber, wholeNumbers } from "./options.ts";
+import {
+  batchSizes,
+  choices,
+  duration,
+  readOptions,
+  wholeNumber,
+  wholeNumbers,
+} from "./options.ts";
 import { addByTurns, progress, Table, type Turns, turnLabels } from "./table.ts";
 import { turnOptions, turnsHelp, turnsOf } from "./turn-options.ts";
 import { benchFile, type Listening, Workspace } from "./workspace.ts";
@@ -43,8 +50,10 @@ export const streamsHelp = `full cycles over the gRPC streams; a task counts whe
   worker. The anchor is a server without a queue.
   ${insideHelp}`;
 
-/** The anchor needs no more than this share of the time. */
+/** The anchor needs no more than this share of the time, and a second at least. */
 const anchorShare = 0.25;
+const anchorSeconds = (seconds: number): number =>
+  Math.min(seconds, Math.max(1, seconds * anchorShare));
 
 export async function streamsBench(args: readonly string[]): Promise<void> {
   const values = readOptions(args, {
@@ -54,10 +63,10 @@ export async function streamsBench(args: readonly string[]): Promise<void> {
     producers: wholeNumber("32"),
     slots: wholeNumber("128"),
     "worker-streams": wholeNumber("4"),
-    seconds: wholeNumber("20", 0),
+    seconds: duration("20", 0),
     "warm-up": wholeNumber("3", 0),
     rate: wholeNumbers("200"),
-    "rate-seconds": wholeNumber("10", 0),
+    "rate-seconds": duration("10", 0),
     ...turnOptions(),
   });
   const { producers, slots, seconds } = values;
@@ -100,7 +109,7 @@ async function closedTable(
     const sizes = batch === batchOut ? String(batch) : `${batch}:${batchOut}`;
     progress(`${mode}, ${client} client, ${sizes} in a message`);
     const anchor = await measureEcho(workspace, {
-      ...{ ...run, seconds: Math.ceil(run.seconds * anchorShare), syscallSeconds: 0 },
+      ...{ ...run, seconds: anchorSeconds(run.seconds), syscallSeconds: 0 },
     });
     await addByTurns(table, turns, {
       labels: [mode, client, sizes],

@@ -3,7 +3,7 @@
 import type { Checkout } from "./checkout.ts";
 import { cellOf, type Figure, medianFigures, ratioFigures } from "./figures.ts";
 
-const columnWidthMin = 11;
+const columnWidthMin = 10;
 
 /** Prints a heading before its first row. */
 export class Table {
@@ -19,7 +19,7 @@ export class Table {
   add(labels: readonly string[], figures: readonly Figure[]): void {
     if (this.#widths.length === 0) {
       const names = figures.map(({ name }) => name);
-      const widths = names.map((name) => Math.max(columnWidthMin, name.length + 2));
+      const widths = names.map((name) => Math.max(columnWidthMin, name.length + 1));
       this.#widths = [...this.#labels.map(() => this.#labelWidth), ...widths];
       this.#print([...this.#labels, ...names]);
     }
@@ -28,7 +28,7 @@ export class Table {
 
   #print(cells: readonly string[]): void {
     const padded = cells.map((cell, index) => cell.padStart(this.#widths[index] ?? columnWidthMin));
-    console.log(padded.join(" "));
+    console.log(padded.join("  "));
   }
 }
 

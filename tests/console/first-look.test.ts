@@ -35,9 +35,11 @@ test("a queue is paused with a reason, and resumed", async (t) => {
   await page.getByText("/v1/codeq/admin/queues/send-email/pause").waitFor();
   await page.getByLabel("Reason, shown to everyone").fill("mail relay is down");
   await page.getByRole("button", { name: "Pause queue" }).click();
+  const resume = page.getByRole("button", { name: "Resume send-email" });
+  await resume.waitFor();
   await page.getByText("mail relay is down").waitFor();
   assert.equal((await api.ask("/admin/queues/send-email")).paused.reason, "mail relay is down");
-  await page.getByRole("button", { name: "Resume send-email" }).click();
+  await resume.click();
   await page.getByRole("button", { name: "Pause send-email" }).waitFor();
   assert.equal((await api.ask("/admin/queues/send-email")).paused, undefined);
 });

@@ -5,7 +5,7 @@ import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import test, { type TestContext } from "node:test";
+import test, { after, type TestContext } from "node:test";
 import { positionsIn, receiveBackup } from "../../packages/server/src/store/receive-backup.ts";
 import { restoreBackup, verifyBackup } from "../../packages/server/src/store/restore-backup.ts";
 import { beginRestore, endRestore } from "../../packages/server/src/store/unfinished-restore.ts";
@@ -13,14 +13,18 @@ import { type Reply, type RunningServer, setup, World } from "./setup.ts";
 
 const end = Number.MAX_SAFE_INTEGER;
 
-async function folder(t: TestContext): Promise<string> {
-  const directory = await mkdtemp(join(tmpdir(), "codeq-backup-"));
-  t.after(() => rm(directory, { recursive: true, force: true }));
-  return directory;
+const folders: string[] = [];
+// Not in a hook of the test: it would run before the one that stops the server on the folder.
+after(() => Promise.all(folders.map((path) => rm(path, { recursive: true, force: true }))));
+
+async function folder(): Promise<string> {
+  const path = await mkdtemp(join(tmpdir(), "codeq-backup-"));
+  folders.push(path);
+  return path;
 }
 
 async function prepared(t: TestContext): Promise<{ server: RunningServer; backupDir: string }> {
-  const backupDir = await folder(t);
+  const backupDir = await folder();
   const server = await setup(t, { storage: "files", settings: { backupDir } });
   return { server, backupDir };
 }
@@ -56,7 +60,7 @@ test("a backup of a running server is restored with everything that was acknowle
   const unseen = await server.create({ command: "mail" });
   const directory = join(backupDir, "daily");
   await verifyBackup(directory);
-  const dataDir = join(await folder(t), "data");
+  const dataDir = join(await folder(), "data");
   await restoreBackup({ directory, dataDir, atMs: end });
   const next = await opened(t, dataDir);
   assert.equal((await next.task(waiting)).payload, JSON.stringify(payload));
@@ -76,16 +80,16 @@ test("a restore stops at a moment", async (t) => {
   const before = await server.create({ command: "mail" });
   const atMs = server.clock.nowMs();
   await server.clock.advance(1000);
-  const after = await server.create({ command: "mail" });
+  const later = await server.create({ command: "mail" });
   await backup(server, { name: "daily" });
-  const dataDir = join(await folder(t), "data");
+  const dataDir = join(await folder(), "data");
   await restoreBackup({ directory: join(backupDir, "daily"), dataDir, atMs });
   const next = await opened(t, dataDir);
   assert.equal((await next.get(`/tasks/${before}`)).status, 200);
-  assert.equal((await next.get(`/tasks/${after}`)).status, 404);
+  assert.equal((await next.get(`/tasks/${later}`)).status, 404);
   const early = {
     directory: join(backupDir, "daily"),
-    dataDir: join(await folder(t), "d"),
+    dataDir: join(await folder(), "d"),
     atMs: 1,
   };
   await assert.rejects(restoreBackup(early), /the backup begins at .*choose a later moment/);
@@ -104,18 +108,18 @@ test("a backup that is damaged, cut off or not whole is refused, and nothing is 
     const flipped = Buffer.from(whole);
     flipped[whole.length >> 1] = (flipped[whole.length >> 1] as number) ^ 1;
     for (const bad of [flipped, whole.subarray(0, -1), whole.subarray(0, whole.length >> 1)]) {
-      const copy = join(await folder(t), "copy");
+      const copy = join(await folder(), "copy");
       await cp(directory, copy, { recursive: true });
       await writeFile(join(copy, name), bad);
       await assert.rejects(verifyBackup(copy), /damaged|not a backup/);
-      const dataDir = join(await folder(t), "data");
+      const dataDir = join(await folder(), "data");
       await assert.rejects(restoreBackup({ directory: copy, dataDir, atMs: end }));
       await assert.rejects(readdir(dataDir), { code: "ENOENT" });
     }
   }
   const inUse = { directory, dataDir: server.config.dataDir, atMs: end };
   await assert.rejects(restoreBackup(inUse), /is not empty; restore into a new directory/);
-  await assert.rejects(verifyBackup(await folder(t)), /there is no backup in/);
+  await assert.rejects(verifyBackup(await folder()), /there is no backup in/);
 });
 
 /** Stores what the server sends, behind what is there. */
@@ -136,7 +140,7 @@ async function stored(server: RunningServer, to: string, isFull = false): Promis
 for (const form of ["file", "folder"] as const) {
   test(`a backup is sent to a ${form}, continued there, and restored to a moment`, async (t) => {
     const { server } = await prepared(t);
-    const to = join(await folder(t), form === "file" ? "x.backup" : "x/");
+    const to = join(await folder(), form === "file" ? "x.backup" : "x/");
     const first = await server.create({ command: "mail", payload: { text: "x".repeat(3000) } });
     const kinds = await stored(server, to);
     assert.ok(kinds.every((kind) => kind === "full"));
@@ -147,7 +151,7 @@ for (const form of ["file", "folder"] as const) {
     const third = await server.create({ command: "mail" });
     assert.ok((await stored(server, to)).every((kind) => kind === "log"));
     assert.equal((await verifyBackup(to)).stores.length, kinds.length);
-    const dataDir = join(await folder(t), "data");
+    const dataDir = join(await folder(), "data");
     await restoreBackup({ directory: to, dataDir, atMs });
     const next = await opened(t, dataDir);
     const found = [];
@@ -156,14 +160,14 @@ for (const form of ["file", "folder"] as const) {
     assert.equal((await next.stats("mail")).ready, 2);
     // The log of another server does not continue it.
     assert.ok((await stored(next, to)).every((kind) => kind === "full"));
-    const again = join(await folder(t), "data");
+    const again = join(await folder(), "data");
     await restoreBackup({ directory: to, dataDir: again, atMs: end });
   });
 }
 
 test("a file that is damaged or cut off is refused, and a cut one is mended by the next backup", async (t) => {
   const { server } = await prepared(t);
-  const to = join(await folder(t), "x.backup");
+  const to = join(await folder(), "x.backup");
   await server.create();
   await stored(server, to);
   const whole = await readFile(to);
@@ -220,7 +224,7 @@ async function createMany(
 
 /** How many tasks of each queue a server has that is started on a restored copy. */
 async function restoredCounts(t: TestContext, directory: string): Promise<(number | undefined)[]> {
-  const dataDir = join(await folder(t), "data");
+  const dataDir = join(await folder(), "data");
   await verifyBackup(directory);
   await restoreBackup({ directory, dataDir, atMs: end });
   const server = await opened(t, dataDir);
@@ -230,10 +234,10 @@ async function restoredCounts(t: TestContext, directory: string): Promise<(numbe
 test("a backup of a restored server is not taken for a continuation of the one that it came from", async (t) => {
   const { server, backupDir } = await prepared(t);
   await createMany(server, "old", 20);
-  const to = join(await folder(t), "x.backup");
+  const to = join(await folder(), "x.backup");
   await stored(server, to);
   await backup(server, { name: "daily" });
-  const dataDir = join(await folder(t), "data");
+  const dataDir = join(await folder(), "data");
   await restoreBackup({ directory: to, dataDir, atMs: end });
   const next = await opened(t, dataDir, { backupDir });
   await createMany(next, "new", 60);
@@ -258,7 +262,7 @@ test("the last full backup counts, also when its store has fewer records than th
 });
 
 test("a backup that lacks a shard is refused", async (t) => {
-  const backupDir = await folder(t);
+  const backupDir = await folder();
   const server = await setup(t, { storage: "files", settings: { backupDir, shards: 3 } });
   await backup(server, { name: "daily" });
   const directory = join(backupDir, "daily");
@@ -270,7 +274,7 @@ test("no server starts where a restore did not finish", async (t) => {
   const { server, backupDir } = await prepared(t);
   await server.create();
   await backup(server, { name: "daily" });
-  const dataDir = join(await folder(t), "data");
+  const dataDir = join(await folder(), "data");
   await restoreBackup({ directory: join(backupDir, "daily"), dataDir, atMs: end });
   beginRestore(dataDir);
   await assert.rejects(opened(t, dataDir), /a restore into .* did not finish.*codeq restore/s);

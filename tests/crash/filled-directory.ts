@@ -32,7 +32,7 @@ const longText = JSON.stringify({ text: "x".repeat(5000) });
 
 /** A broker on a directory, as a server has it. */
 async function withBroker(
-  config: Config,
+  { config, segmentBytes }: { readonly config: Config; readonly segmentBytes: number | undefined },
   use: (broker: Broker, world: BrokerWorld) => Promise<void>,
 ): Promise<void> {
   const world = new BrokerWorld({ seed: 7 });
@@ -44,7 +44,7 @@ async function withBroker(
     write: () => {},
   });
   const metrics = createMetrics({ commandsMax: 10 });
-  const storage = await openDataDir(config, { clock, metrics, logger });
+  const storage = await openDataDir(config, { clock, metrics, logger, segmentBytes });
   const parts = { config, clock, logger, metrics, storage, onState: () => {} };
   const store = await openServerStore({ ...parts, defer: (run) => void setImmediate(run) });
   try {
@@ -55,9 +55,13 @@ async function withBroker(
 }
 
 /** With one shard. Every place has tasks, with and without long payloads, results, keys and callbacks. */
-export async function fillDirectory(dataDir: string, tasks: number): Promise<void> {
+export async function fillDirectory(
+  dataDir: string,
+  tasks: number,
+  segmentBytes?: number,
+): Promise<void> {
   const config = configOf(dataDir);
-  await withBroker(config, async (broker, world) => {
+  await withBroker({ config, segmentBytes }, async (broker, world) => {
     const numbers = Array.from({ length: tasks }, (_, number) => number);
     await Promise.all(numbers.map((number) => fillOne(broker, world, number)));
   });

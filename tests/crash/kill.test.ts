@@ -28,6 +28,8 @@ const seed = process.env["CODEQ_SEED"] ?? String(Date.now());
 const lookInsideEvery = 4;
 const startupKills = campaignLength({ short: 1, long: 4 });
 const olderTasksLookedAt = 60;
+/** Acknowledgements before a kill, at most. */
+const loads = campaignLength({ short: [50, 200, 500], long: [50, 600, 1500] });
 /** With several shards every log is cut at a moment of its own. */
 const runs: readonly Run[] = [
   { durability: "fsync", shards: 1, rounds: campaignLength({ short: 4, long: 20 }) },
@@ -115,7 +117,7 @@ class KillRun {
       lookAt.add(random.pick(history.stories));
     }
     await history.verifyOverHttp(api, lookAt);
-    let left = 20 + random.int(random.pick([50, 600, 1500]));
+    let left = 20 + random.int(random.pick(loads));
     let isDown = false;
     await runLoad({
       api,

@@ -1,14 +1,21 @@
-/** Changes the number of shards, as a process that can be killed: prints a line for every step. */
-import { writeSync } from "node:fs";
+/**
+ * Changes the number of shards, as a process that can be killed: prints a line after every step, and goes
+ * on when it is given a byte.
+ */
+import { readSync, writeSync } from "node:fs";
 import { systemClock } from "../../packages/server/src/clock.ts";
 import { migrateShards } from "../../packages/server/src/start/migrate-shards.ts";
-import { configOf } from "./directory-config.ts";
+import { configOf, fewTasksSegmentBytes } from "./directory-config.ts";
 
 const [dataDir = "", to = ""] = process.argv.slice(2);
 await migrateShards(Number(to), {
   config: configOf(dataDir),
   clock: systemClock,
-  // At once, so that whoever reads it is not far behind.
-  onStep: (what) => void writeSync(1, `${what}\n`),
+  segmentBytes: fewTasksSegmentBytes,
+  // Whoever kills it may be slow, and is never more than a step behind.
+  onStep: (what) => {
+    writeSync(1, `${what}\n`);
+    readSync(0, Buffer.alloc(1));
+  },
 });
 process.exit(0);

@@ -19,7 +19,7 @@ import {
 } from "../../packages/server/src/start/migrate-shards.ts";
 import { lockDataDir } from "../../packages/server/src/start/open-data-dir.ts";
 import { Child, endOfServer, temporaryDirectory } from "../e2e/server-process.ts";
-import { configOf } from "./directory-config.ts";
+import { configOf, fewTasksSegmentBytes } from "./directory-config.ts";
 import { type Contents, fillDirectory, readContents } from "./filled-directory.ts";
 import { openStore } from "./open-store.ts";
 
@@ -34,7 +34,7 @@ async function setup(t: TestContext, tasks: number): Promise<Setup> {
   const directory = temporaryDirectory();
   t.after(() => directory.dispose());
   const dataDir = join(directory.path, "data");
-  await fillDirectory(dataDir, tasks);
+  await fillDirectory(dataDir, tasks, fewTasksSegmentBytes);
   return { dataDir, before: await readContents(dataDir, 1) };
 }
 
@@ -43,22 +43,34 @@ function migrate(
   to: number,
   parts: Partial<MigrateParts> = {},
 ): Promise<Migrated> {
-  return migrateShards(to, { config: configOf(dataDir), clock: new SimClock(), ...parts });
+  const made = { clock: new SimClock(), segmentBytes: fewTasksSegmentBytes };
+  return migrateShards(to, { config: configOf(dataDir), ...made, ...parts });
 }
 
-/** Runs until it has made so many steps and is killed in what it does next; true when it came to its end. */
-async function migrateAndKill(dataDir: string, to: number, steps: number): Promise<boolean> {
+/**
+ * Runs until it has made so many steps and is killed in what it does next, so many milliseconds later; true when it
+ * came to its end.
+ */
+async function migrateAndKill(
+  dataDir: string,
+  to: number,
+  { steps, afterMs = 0 }: { readonly steps: number; readonly afterMs?: number },
+): Promise<boolean> {
   const program = join(import.meta.dirname, "migrate-child.ts");
   const args = ["--conditions=source", program, dataDir, String(to)];
-  const child = new Child(spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] }));
+  const spawned = spawn(process.execPath, args);
+  const child = new Child(spawned);
+  // It may have ended.
+  spawned.stdin.on("error", () => {});
   let seen = 0;
   await child
     .line(() => {
       seen += 1;
+      spawned.stdin.write(".");
       return seen === steps;
     })
     .then(
-      () => child.kill(),
+      () => setTimeout(() => spawned.kill("SIGKILL"), afterMs),
       () => {},
     );
   const { code, signal, stderr } = await child.exited;
@@ -137,13 +149,18 @@ test("1 -> 4 -> 3 -> 1: everything is there, in its shard, and nothing twice", a
 test("kill -9 at any moment: the next run goes on, and nothing is lost or doubled", async (t) => {
   const { dataDir, before } = await setup(t, 1100);
   const random = new SimRandom(seed);
+  const someMoment = (): { steps: number; afterMs: number } => ({
+    steps: 1 + random.int(14),
+    afterMs: random.int(12),
+  });
   let kills = 0;
-  for (const to of [3, 2]) {
-    while (!(await migrateAndKill(dataDir, to, 1 + random.int(14)))) kills += 1;
+  for (let round = 0; round < 2 || (kills < 4 && round < 10); round += 1) {
+    const to = round % 2 === 0 ? 3 : 2;
+    while (!(await migrateAndKill(dataDir, to, someMoment()))) kills += 1;
     await assertSame(dataDir, to, before);
   }
   t.diagnostic(`${kills} kills, seed ${seed}`);
-  assert.ok(kills > 3);
+  assert.ok(kills > 3, "too few kills");
 });
 
 test("kill -9 while the stores change places: the next run goes on from each step", async (t) => {
@@ -152,7 +169,7 @@ test("kill -9 while the stores change places: the next run goes on from each ste
   await stopAt(dataDir, 3, /^moveOut written/);
   let kills = 0;
   // Each run makes one step and is killed in the next.
-  while (!(await migrateAndKill(dataDir, 3, 1))) kills += 1;
+  while (!(await migrateAndKill(dataDir, 3, { steps: 1 }))) kills += 1;
   t.diagnostic(`${kills} kills`);
   assert.ok(kills > 3);
   await assertSame(dataDir, 3, before);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test } from "node:test";
+import { after, before, test } from "node:test";
 import { type SalvagedTask, salvageTasks } from "../../packages/server/src/store/salvage-tasks.ts";
 import { temporaryDirectory } from "../e2e/server-process.ts";
 import { type Prepared, prepare, small } from "./prepare.ts";
@@ -34,10 +34,16 @@ function assertRight({ tasks }: Salvage, { pending, results }: Prepared, what: s
   return found;
 }
 
-test("all that can be read of damaged files is found, and nothing else", async (t) => {
-  const root = temporaryDirectory();
-  t.after(() => root.dispose());
-  const prepared = await prepare(root.path, "whole", small);
+const root = temporaryDirectory();
+let prepared: Prepared;
+
+before(async () => {
+  prepared = await prepare(root.path, "whole", small);
+});
+
+after(() => root.dispose());
+
+test("all that can be read of damaged files is found, and nothing else", async () => {
   const whole = await salvage(prepared.directory);
   assert.deepEqual(whole.damages, []);
   const all = assertRight(whole, prepared, "whole");
@@ -56,10 +62,7 @@ test("all that can be read of damaged files is found, and nothing else", async (
   assert.ok(lost > 0, "some of the damages were in bytes that matter");
 });
 
-test("without the names of its tables, or without its log, most of a store is still found", async (t) => {
-  const root = temporaryDirectory();
-  t.after(() => root.dispose());
-  const prepared = await prepare(root.path, "whole", small);
+test("without the names of its tables, or without its log, most of a store is still found", async () => {
   for (const gone of ["kv/CURRENT", "kv", "log"]) {
     const copy = join(root.path, "copy");
     cpSync(prepared.directory, copy, { recursive: true });

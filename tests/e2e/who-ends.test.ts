@@ -4,11 +4,14 @@
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { lockDataDir } from "../../packages/server/src/start/open-data-dir.ts";
 import { ApiClient } from "./api-client.ts";
-import { Child, root, startServer, temporaryDirectory } from "./server-process.ts";
+import { Child, root, temporaryDirectory } from "./server-process.ts";
 
 const node = process.execPath;
 const start = join(root, "scripts/start.mjs");
@@ -56,9 +59,12 @@ async function assertStoppedInOrder(child: Child): Promise<void> {
   await child.exited;
 }
 
-async function assertFree({ dataDir, port }: Run, t: TestContext): Promise<void> {
-  const next = await startServer({ dataDir, env: { PORT: String(port) } });
-  t.after(() => next.stop());
+/** The next server would get both. */
+async function assertFree({ dataDir, port }: Run): Promise<void> {
+  await using _ = await lockDataDir(dataDir);
+  const probe = createServer();
+  await once(probe.listen(port, "127.0.0.1"), "listening");
+  probe.close();
 }
 
 const launchers: Readonly<Record<string, readonly string[]>> = {
@@ -74,7 +80,7 @@ for (const [name, command] of Object.entries(launchers)) {
       await createOne(running.port);
       running.child.signal(signal);
       await assertStoppedInOrder(running.child);
-      await assertFree(running, t);
+      await assertFree(running);
     });
   }
 }

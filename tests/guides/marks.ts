@@ -31,7 +31,7 @@ export const marks = {
   },
   "sh tarballs": {
     means: "Packs and installs the packages, in a folder beside the checkout.",
-    checkedBy: "tests/install/packages.test.ts",
+    checkedBy: "tests/cli/new-user.test.ts",
   },
   "sh executable": {
     means: "Builds and runs the executable, in a folder beside the checkout.",

@@ -27,8 +27,8 @@ interface Ports {
 
 export interface PageRunOptions {
   readonly env?: Readonly<Record<string, string>>;
-  /** Folder of packed packages; without it the sources of the repository are used. */
-  readonly tarballs?: string;
+  /** Folder with the packed packages installed; without it the sources of the repository are used. */
+  readonly installed?: string;
 }
 
 export class PageRun {
@@ -40,16 +40,14 @@ export class PageRun {
   #ports: Ports = { port: 8080 };
   #printed = "";
 
-  constructor(t: TestContext, { env = {}, tarballs }: PageRunOptions = {}) {
+  constructor(t: TestContext, { env = {}, installed }: PageRunOptions = {}) {
     this.#t = t;
     const directory = temporaryDirectory();
     this.directory = join(directory.path, "here");
     mkdirSync(this.directory);
     const system = process.env["PATH"] ?? "";
-    // To install packages takes whatever npm has been told about this machine.
-    const given = tarballs === undefined ? { NODE_OPTIONS: "--conditions=source" } : process.env;
     this.env = {
-      ...(given as Record<string, string>),
+      ...(installed === undefined ? { NODE_OPTIONS: "--conditions=source" } : {}),
       ...bareEnvironment(directory.path),
       PATH: `${standIns}:${dirname(process.execPath)}:${system}`,
       GUIDE_PATH: system,
@@ -57,7 +55,7 @@ export class PageRun {
       GUIDE_ROOT: root,
       GUIDE_STAND_INS: standIns,
       GUIDE_MACHINE: directory.path,
-      GUIDE_TARBALLS: tarballs ?? "",
+      GUIDE_INSTALLED: installed ?? "",
       ...env,
     };
     t.after(async () => {

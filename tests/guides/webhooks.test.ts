@@ -7,6 +7,7 @@ import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
 import { signatureHeaders } from "../../packages/server/src/maintenance/webhook-signature.ts";
 import { temporaryDirectory } from "../e2e/server-process.ts";
+import { goEnvironment } from "../go-environment.ts";
 import { blocksOf } from "./marks.ts";
 
 const run = promisify(execFile);
@@ -63,7 +64,7 @@ async function answers(
   [program, ...args]: readonly [string, ...string[]],
 ): Promise<void> {
   try {
-    const { stdout } = await run(program, args, { cwd: directory });
+    const { stdout } = await run(program, args, { cwd: directory, env: goEnvironment });
     const expected = cases().map(({ isGood }) => String(isGood));
     assert.deepEqual(stdout.trim().toLowerCase().split("\n"), expected);
   } catch (error) {

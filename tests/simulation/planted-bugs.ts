@@ -24,8 +24,6 @@ export interface PlantedBug {
   readonly durability?: Durability;
   /** A seed that showed the bug when this was written, for bugs that few seeds show. It is tried first. */
   readonly seed?: number;
-  /** For bugs that take a longer story. */
-  readonly steps?: number;
 }
 
 /** Lets a function replace the changes of every commit. */
@@ -837,8 +835,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "deliveriesAreLogged",
     bug: "the log of a callback stays when its task is deleted",
-    seed: 5,
-    steps: 4000,
+    seed: 6,
     plants: {
       core: (_core, world) => {
         const engine = engineOf(world);
@@ -873,8 +870,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "filesAreThere",
     bug: "files that no task names are never looked for",
-    seed: 3,
-    steps: 2500,
+    seed: 33,
     plants: {
       core: (_core, world) => {
         world.artifacts.list = async function* () {};
@@ -909,7 +905,6 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "replays",
     bug: "a replay is answered and not carried out",
-    seed: 5,
     plants: {
       core: ({ broker }) => {
         const act = broker.act.bind(broker);
@@ -985,7 +980,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "explanationsHold",
     bug: "what holds a task is not told",
-    seed: 30,
+    seed: 14,
     plants: { core: (core) => explainWith(core, () => ({ obstacle: undefined })) },
   },
   {
@@ -1043,7 +1038,6 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     checker: "editsAreKept",
     bug: "a task that was put off is ready all the same",
-    seed: 20,
     plants: {
       core: ({ broker }) => {
         const act = broker.act.bind(broker);

@@ -21,7 +21,7 @@ export interface FilesOptions {
   /** Memory of the key-value store. */
   readonly sizes?: LevelSizes;
   /** Default: 64 MiB. */
-  readonly segmentBytes?: number;
+  readonly segmentBytes?: number | undefined;
   /** For a new store: any whole number above zero, no other store may have it. */
   readonly newIdentity: () => number;
   /** Something was lost that could be made again. */

@@ -39,7 +39,7 @@ export interface LocalLogOptions {
   readonly epoch: number;
   readonly shard: number;
   /** Default: 64 MiB. */
-  readonly segmentBytes?: number;
+  readonly segmentBytes?: number | undefined;
   readonly onSync?: (seconds: number) => void;
   readonly onAppend?: (seconds: number, bytes: number) => void;
   readonly monotonicMs: () => number;

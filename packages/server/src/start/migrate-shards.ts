@@ -313,7 +313,8 @@ class MigrationRun {
 
   #cleanUp(): void {
     for (const name of ["old", "new"]) {
-      rmSync(this.#path(name), { recursive: true, force: true });
+      if (!existsSync(this.#path(name))) continue;
+      rmSync(this.#path(name), { recursive: true });
       this.#step(`${name} removed`);
     }
     endMigration(this.#directory);

@@ -17,6 +17,8 @@ export interface StoreParts {
   readonly config: Config;
   readonly clock: Clock;
   readonly lock: HeldLock;
+  /** Of the files of the logs that are made; default: 64 MiB. */
+  readonly segmentBytes?: number;
 }
 
 /** Small, because all new stores are open at the same time. */
@@ -38,7 +40,7 @@ interface OpenedStore {
 }
 
 async function openStore(
-  { config, clock }: StoreParts,
+  { config, clock, segmentBytes }: StoreParts,
   directory: string,
   options: Pick<ShardDataOptions, "kind" | "mayBeNew"> & { readonly lock?: HeldLock | undefined },
 ): Promise<OpenedStore> {
@@ -53,7 +55,7 @@ async function openStore(
   const { lock, ...opening } = options;
   // What the journal says was written must survive a power failure, whatever the server does.
   const files = { ...config, dataDir: directory, durability: "fsync" } as const;
-  const storage = await openDataDir(files, { clock, metrics, logger, lock });
+  const storage = await openDataDir(files, { clock, metrics, logger, lock, segmentBytes });
   const data = await ShardData.open({
     ...storage,
     ...opening,

@@ -47,6 +47,8 @@ interface OpenParts {
   readonly logger: Logger;
   /** Of whoever changes the number of shards; without it an unfinished change is refused. */
   readonly lock?: HeldLock | undefined;
+  /** Of the files of the log; default: 64 MiB. */
+  readonly segmentBytes?: number | undefined;
 }
 
 export async function openDataDir(config: Config, parts: OpenParts): Promise<Storage> {
@@ -154,7 +156,7 @@ async function makeWithParents(directory: string, mode: number): Promise<void> {
 function open(
   directory: string,
   config: Config,
-  { clock, metrics, logger, lock }: OpenParts,
+  { clock, metrics, logger, lock, segmentBytes }: OpenParts,
 ): Promise<OpenedFiles> {
   return unlessInUse(directory, () =>
     openFiles(directory, {
@@ -164,6 +166,7 @@ function open(
         if (lock === undefined) assertNoMigration(directory);
       },
       durability: config.durability,
+      segmentBytes,
       sizes: { cacheBytes: config.lsmCacheBytes, writeBufferBytes: config.lsmWriteBufferBytes },
       monotonicMs: () => clock.monotonicMs(),
       onAppend: (seconds) => metrics.logAppendSeconds.observe(seconds),
