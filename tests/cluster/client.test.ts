@@ -43,6 +43,7 @@ test("clients over streams and over HTTP go on when their node, the leader, is k
     // Every shard has another leader, and then its first one again: no call fails.
     const next = cluster.ids.find((id) => id !== leader) as string;
     for (const to of [next, leader]) {
+      await cluster.follows(to);
       const handed = await client.admin.handOff({ to });
       assert.deepEqual(new Set(handed.map((each) => each.to)), new Set([to]));
       await run(handedOver++);

@@ -127,6 +127,7 @@ test("a machine is replaced by another one, and a log that was lost is made agai
   assert.equal(await ready(cluster.client("d")), 20);
 
   // One of the others goes, which is the leader.
+  await cluster.follows("c");
   const handed = await new Command(urlOf("a"), "handoff", "--to", "c").output();
   assert.match(handed, /c leads shard 0/);
   const removing = new Command(urlOf("a"), "remove", "c");
@@ -148,6 +149,8 @@ test("a machine is replaced by another one, and a log that was lost is made agai
   await cluster.killNats("b");
   await create(cluster.client("d"), 20);
   assert.equal(await ready(cluster.client("a")), 40);
+  const absent = await new Command(urlOf("a"), "handoff", "--to", "b").output(11);
+  assert.match(absent, /node b does not answer\. Start it, or name another node/);
   await cluster.startNode("b", three);
   await cluster.leader("b");
 

@@ -47,14 +47,17 @@ async function createOne(client: ApiClient, idempotencyKey: string): Promise<voi
 /** The node that leads everything writes a backup, and a single server starts on it. */
 async function assertBackup(cluster: ThreeNodes, tasks: number): Promise<void> {
   const backup = { method: "POST", path: "/admin/backups", body: { name: "daily" } } as const;
-  const handOff = (to: string): Promise<{ readonly status: number; readonly text: string }> =>
-    ask(cluster, "a", { method: "POST", path: "/admin/cluster/handoff", body: { to } });
-  assert.equal((await handOff("c")).status, 200);
+  const handOff = async (to: string): Promise<void> => {
+    await cluster.follows(to);
+    const call = { method: "POST", path: "/admin/cluster/handoff", body: { to } };
+    const { status, text } = await ask(cluster, "a", call);
+    assert.equal(status, 200, text);
+  };
+  await handOff("c");
   const refused = await ask(cluster, "b", backup);
   assert.equal(refused.status, 409, refused.text);
   assert.match(refused.text, /codeq cluster handoff --to b/);
-  const handed = await handOff("b");
-  assert.equal(handed.status, 200, handed.text);
+  await handOff("b");
   for (const kind of ["full", "log"]) {
     const written = await untilFound(cluster.client("b"), async () => {
       const reply = await ask(cluster, "b", backup);

@@ -15,6 +15,7 @@ import { freePortRows } from "./free-ports.ts";
 
 export interface ClusterJson {
   readonly self: string;
+  readonly control: { readonly leader?: string };
   readonly shards: readonly {
     readonly shard: number;
     readonly role: string;
@@ -174,6 +175,14 @@ export class ThreeNodes implements AsyncDisposable {
       const { leader } = (await this.status(by)).shards[shard] ?? {};
       const isLed = leader !== undefined && leader !== besides;
       return isLed && (await this.#openShards(by)).has(shard) ? leader : undefined;
+    });
+  }
+
+  /** Resolves when the node follows all logs: it knows who leads them. */
+  async follows(id: string): Promise<void> {
+    await untilFound(this.client(id), async () => {
+      const { shards, control } = await this.status(id);
+      return [...shards, control].every(({ leader }) => leader !== undefined) || undefined;
     });
   }
 

@@ -174,6 +174,11 @@ export const errors = {
     "ABORTED",
     "this server runs alone; set clusterMembers to make it a node of a cluster",
   ),
+  node_not_ready: row(
+    409,
+    "ABORTED",
+    "the node cannot lead now; start it and wait until codeq cluster status shows that it follows, or name another node",
+  ),
   too_few_nodes: row(409, "ABORTED", "too few nodes would be left; add another node first"),
   outcome_unknown: row(
     503,

@@ -174,6 +174,22 @@ test("the node that is named in a hand-over leads next, and everybody sees its e
   assert.deepEqual(new Set(seen), new Set(["node-0 1", `${last.name.id} ${epoch}`]));
 });
 
+test("the others leave it to a named node that is slow, and not for ever to one that is gone", async () => {
+  await using world = await setup();
+  const [next, last] = followers(world);
+  last.logDelayMs = 550;
+  const firstMs = world.clock.monotonicMs();
+  world.leader?.replica?.handOff(last.name.id);
+  await world.until(() => world.leader === last);
+  assert.ok(world.clock.monotonicMs() - firstMs > 1500, "it reads, looks at the log, and asks");
+  last.logDelayMs = 0;
+  const { epoch = 0 } = last.replica?.status ?? {};
+  next.isCutOff = true;
+  last.replica?.handOff(next.name.id);
+  await world.until(() => (world.leader?.replica?.status.epoch ?? 0) > epoch);
+  assert.notEqual(world.leader, next);
+});
+
 test("a log that has ended is whole on every node, and nobody leads it again", async () => {
   await using world = await setup();
   const [one] = followers(world);

@@ -29,6 +29,7 @@ import {
   type MembershipParts,
   type NodeReport,
   type NotChanged,
+  notReady,
   type RemovedNode,
   removeNode,
 } from "./membership.ts";
@@ -200,9 +201,13 @@ export class ClusterNode implements AsyncDisposable {
   }
 
   /** Has the leaders hand over, and resolves when other nodes lead. */
-  handOff({ shard, to }: WantedHandOff): Promise<readonly HandedOff[]> {
+  async handOff({ shard, to }: WantedHandOff): Promise<readonly HandedOff[] | NotChanged> {
     const shards = shard === undefined ? this.#numbers : [shard];
-    return Promise.all(shards.map((each) => this.#handOff(each, to)));
+    const node = this.#parts.nodes.find(({ id }) => id === to);
+    // Without a leader, the others would wait for it.
+    const refused = node && notReady(node.id, await this.#report(node), shards);
+    if (refused !== undefined) return refused;
+    return await Promise.all(shards.map((each) => this.#handOff(each, to)));
   }
 
   /** Has all logs end, the control log last. Nothing is accepted afterwards, and every node has everything. */

@@ -3,7 +3,13 @@ import { test } from "node:test";
 import type { LeaderName } from "@codeq/engine";
 import type { FoundLog } from "@codeq/engine/nats";
 import type { LogServer } from "@codeq/engine/nats-system";
-import { addNode, type MembershipParts, type NodeReport, removeNode } from "./membership.ts";
+import {
+  addNode,
+  type MembershipParts,
+  type NodeReport,
+  notReady,
+  removeNode,
+} from "./membership.ts";
 import type { LogStatus, ReplicaReport } from "./node-log.ts";
 
 const nodes = ["a", "b", "c"].map(named);
@@ -168,4 +174,11 @@ test("log servers of somebody else are left alone", async () => {
   const removed = await removeNode(cluster.parts, "c");
   assert.equal("state" in removed && removed.state, "removed");
   assert.deepEqual(cluster.done, []);
+});
+
+test("a node that does not answer, or does not follow a log, cannot lead it", () => {
+  assert.equal(notReady("b", reportOf("b"), [0]), undefined);
+  assert.match(notReady("b", undefined, [0])?.why ?? "", /b does not answer\. Start it/);
+  assert.match(notReady("b", reportOf("b", "behind"), [0])?.why ?? "", /b does not follow shard 0/);
+  assert.match(notReady("b", reportOf("b"), [0, 1])?.why ?? "", /b does not follow shard 1/);
 });

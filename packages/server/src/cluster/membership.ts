@@ -37,7 +37,7 @@ export interface MembershipParts {
   readonly statusOf: (shard: number) => LogStatus;
   /** Undefined when the node does not answer. */
   readonly report: (node: LeaderName) => Promise<NodeReport | undefined>;
-  readonly handOff: (wanted: WantedHandOff) => Promise<readonly HandedOff[]>;
+  readonly handOff: (wanted: WantedHandOff) => Promise<readonly HandedOff[] | NotChanged>;
 }
 
 export interface LogProgress {
@@ -68,7 +68,7 @@ export interface RemovedNode {
 
 /** Why it cannot be done. */
 export interface NotChanged {
-  readonly code: "invalid_argument" | "too_few_nodes";
+  readonly code: "invalid_argument" | "node_not_ready" | "too_few_nodes";
   readonly why: string;
 }
 
@@ -134,6 +134,25 @@ export async function removeNode(
   const isUp = report !== undefined || server?.isOnline === true;
   if (isUp) return { state: "stop", moving, members, outdated: [] };
   return { state: "removed", moving, members, outdated: await outdatedOf(parts, members) };
+}
+
+/** Why a node cannot lead these logs now, if so. */
+export function notReady(
+  id: string,
+  report: NodeReport | undefined,
+  shards: readonly number[],
+): NotChanged | undefined {
+  const code = "node_not_ready";
+  if (report === undefined) {
+    return { code, why: `node ${id} does not answer. Start it, or name another node` };
+  }
+  const followed = new Set(report.logs.filter(isWhole).map(({ shard }) => shard));
+  const missing = shards.find((shard) => !followed.has(shard));
+  if (missing === undefined) return undefined;
+  const why =
+    `node ${id} does not follow ${nameOf(missing)}. Wait until \`codeq cluster status\` shows that it does, ` +
+    "or name another node";
+  return { code, why };
 }
 
 function invalid(why: string): NotChanged {

@@ -31,7 +31,8 @@ export const handOff: Operation<HandOffInput, readonly HandedOff[]> = {
     }
     const shard = shardIn(input.shard, shards.length);
     if (!shard.ok) return shard;
-    return { ok: true, value: await cluster.handOff({ shard: shard.value, to }) };
+    const handed = await cluster.handOff({ shard: shard.value, to });
+    return "why" in handed ? refusal(handed.code, handed.why) : { ok: true, value: handed };
   },
 };
 

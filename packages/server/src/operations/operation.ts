@@ -86,7 +86,7 @@ export interface Cluster {
   /** A task as this node knows it, without asking the leader. */
   local(tenantId: TenantId, id: TaskId): LocalTask | undefined;
   /** Has the leaders hand over, and resolves when other nodes lead. */
-  handOff(wanted: WantedHandOff): Promise<readonly HandedOff[]>;
+  handOff(wanted: WantedHandOff): Promise<readonly HandedOff[] | NotChanged>;
   /** Has all logs end; every node has everything then. */
   end(): Promise<void>;
   /** Goes on with making a node part of the cluster, and says how far that is. */

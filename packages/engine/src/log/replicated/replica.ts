@@ -116,8 +116,6 @@ export interface ReplicaParts {
   readonly timing?: ReplicaTiming;
 }
 
-/** How long the others leave it to a node that was chosen to lead. */
-const chosenMs = 1000;
 /** After an engine that could not be opened, another node is given the time to try. */
 const afterFailureMs = 5000;
 /** How long a node that gives up a log waits for changes that the log may still take. */
@@ -338,10 +336,9 @@ export class Replica implements AsyncDisposable {
 
   /** How much of its patience a node need not have after a hand-over, for the one that should lead. */
   #spared(to: string): number {
-    const { patienceMs } = this.#timing;
-    // Only their ranks keep the others from asking for the next slot at the same time.
-    if (to === "") return patienceMs;
-    return to === this.#parts.self.id ? this.#patienceMs : patienceMs - chosenMs;
+    // Only their ranks keep the nodes from asking for the next slot at the same time.
+    if (to === "") return this.#timing.patienceMs;
+    return to === this.#parts.self.id ? this.#patienceMs : 0;
   }
 
   get #hasTakenOver(): boolean {

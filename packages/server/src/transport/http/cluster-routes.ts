@@ -47,7 +47,7 @@ export const clusterRoutes = [
     about:
       "Answers when the next leaders are known. Requests that meet the hand-over are refused with `no_leader` or " +
       "`outcome_unknown`, which the client library retries.",
-    refusals: ["invalid_argument", "no_leader"],
+    refusals: ["invalid_argument", "node_not_ready", "no_leader"],
     replies: {
       200: { about: "Who leads now; nobody else for a server alone.", schema: "HandedOff" },
     },
