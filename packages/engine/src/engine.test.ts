@@ -313,6 +313,15 @@ test("a failed sync is final: nothing more is accepted or acknowledged", async (
   assert.deepEqual(world.stored(), []);
 });
 
+test("a failed sync that somebody asked for is final, too", async () => {
+  const { world, engine } = await setup({ durability: "os" });
+  await engine.commit([], [put("a", "1")]).done;
+  world.disk.failNext("sync", "ENOSPC");
+  await assert.rejects(engine.sync(), { code: "storage_failed" });
+  assert.equal(engine.state, "failed");
+  assert.throws(() => engine.assertWritable(), { code: "storage_failed" });
+});
+
 test("a failed background sync rejects what waits, also the record that is being written", async () => {
   const { world, engine } = await setup({ durability: "interval", syncIntervalMs: 100 });
   await engine.commit([], [put("a", "1")]).done;

@@ -302,9 +302,17 @@ export class Engine implements AsyncDisposable {
     }
   }
 
-  /** Makes everything that is committed survive a power loss; with `fsync` it does already. */
-  sync(): Promise<void> {
-    return this.#options.log.sync();
+  /**
+   * Makes everything that is committed survive a power loss; with `fsync` it does already. A log that could not be
+   * synced takes no more records.
+   */
+  async sync(): Promise<void> {
+    try {
+      await this.#options.log.sync();
+    } catch (error) {
+      this.#fail(error as FaultError);
+      throw error;
+    }
   }
 
   /** Makes the kv hold everything that is committed, so that the log is not needed to read it. */
