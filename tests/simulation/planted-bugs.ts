@@ -3,7 +3,7 @@
  * running composition from outside, so no file of the product knows of them.
  */
 import type { Engine, EngineOptions, Group, Kv, KvBatch, Log, Row, RowCodec } from "@codeq/engine";
-import { FaultError } from "@codeq/engine";
+import { FaultError, opKinds } from "@codeq/engine";
 import { type Change, changeOf, type Task, type TaskExtras } from "@codeq/queue";
 import { checksumBytes, seal, sealedEnd } from "../../packages/engine/src/kv/checked-value.ts";
 import type { Explained } from "../../packages/server/src/broker/explained.ts";
@@ -13,6 +13,7 @@ import type { QueueState } from "../../packages/server/src/broker/queue-state.ts
 import type { Waiter } from "../../packages/server/src/broker/verbs.ts";
 import type { Durability } from "../../packages/server/src/config/settings.ts";
 import type { Core } from "../../packages/server/src/start/compose.ts";
+import type { RecordWrite } from "../../packages/server/src/store/store.ts";
 import type { CheckerName } from "./checkers/index.ts";
 import type { Plants, World } from "./world.ts";
 
@@ -1117,6 +1118,18 @@ export const plantedBugs: readonly PlantedBug[] = [
         const commit = store.commitRecords.bind(store);
         store.commitRecords = (writes) =>
           commit(writes.filter(({ key }) => !key.startsWith("codeq/subs/")));
+      },
+    },
+  },
+  {
+    checker: "subscribersAreTold",
+    bug: "a renewal is acknowledged and not kept",
+    plants: {
+      core: ({ store }) => {
+        const commit = store.commitRecords.bind(store);
+        const isRenewal = ({ kind, key }: RecordWrite): boolean =>
+          kind === opKinds.put && key.startsWith("codeq/subs/");
+        store.commitRecords = (writes) => commit(writes.filter((write) => !isRenewal(write)));
       },
     },
   },

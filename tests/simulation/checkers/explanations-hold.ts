@@ -23,12 +23,22 @@ export const explanationsHold: MakeChecker = ({ world, report }) => {
   /** What was said of the tasks that a claim is for, and has not been overtaken. */
   const claims = new Map<number, Map<TaskId, TaskExplanation>>();
   const controlling = new Set<number>();
+  /** Explanations that were asked for, of tenants of which no task was claimed since. */
+  const explaining = new Map<number, string>();
   /** Claims that were asked for and not answered, by their numbers. */
   const open = new Map<number, string>();
-  /** Tasks that a claim did not get, and that another one may have: it is answered when its record is durable. */
+  /**
+   * Tasks that a claim did not get. Another one may have them, or have used up what a limit allows: it is answered when
+   * its record is durable.
+   */
   const doubts = new Map<TaskId, { tenantId: string; others: Set<number>; text: string }>();
+  const forgetSaid = (tenantId: string): void => {
+    for (const [id, { task }] of said) if (task.tenantId === tenantId) said.delete(id);
+    for (const [number, tenant] of explaining) if (tenant === tenantId) explaining.delete(number);
+  };
   const forget = (tenantId: string): void => {
-    for (const known of [said, ...claims.values()]) {
+    forgetSaid(tenantId);
+    for (const known of claims.values()) {
       for (const [id, { task }] of known) if (task.tenantId === tenantId) known.delete(id);
     }
     for (const [id, doubt] of doubts) if (doubt.tenantId === tenantId) doubts.delete(id);
@@ -37,6 +47,7 @@ export const explanationsHold: MakeChecker = ({ world, report }) => {
     said.clear();
     claims.clear();
     controlling.clear();
+    explaining.clear();
     open.clear();
     doubts.clear();
   };
@@ -65,10 +76,10 @@ export const explanationsHold: MakeChecker = ({ world, report }) => {
       }
     }
   };
-  const settle = (number: number, taken: ReadonlySet<TaskId>): void => {
+  const settle = (number: number, takesSome: boolean): void => {
     for (const [id, { others, text }] of doubts) {
-      others.delete(number);
-      if (taken.has(id)) doubts.delete(id);
+      if (!others.delete(number)) continue;
+      if (takesSome) doubts.delete(id);
       else if (others.size === 0) {
         doubts.delete(id);
         report(text);
@@ -76,11 +87,12 @@ export const explanationsHold: MakeChecker = ({ world, report }) => {
     }
   };
   return {
-    event: ({ kind, id, before, after }) => {
+    event: ({ kind, before, after }) => {
       if (kind === "lapse") return;
-      if (kind !== "claim") forget((after ?? before)?.tenantId ?? "");
-      // The claim that has it may be the one that is checked.
-      else said.delete(id);
+      const tenantId = (after ?? before)?.tenantId ?? "";
+      if (kind !== "claim") forget(tenantId);
+      // The claim that has it may be the one that is checked. For later ones it may have used up what a limit allows.
+      else forgetSaid(tenantId);
     },
     invoked: ({ number, verb, caller, input }) => {
       if (controls.has(verb)) {
@@ -88,6 +100,7 @@ export const explanationsHold: MakeChecker = ({ world, report }) => {
         forget(caller.tenant);
       }
       if (verb === "claimTasks") open.set(number, caller.tenant);
+      if (verb === "explainTask") explaining.set(number, caller.tenant);
       if (verb !== "claimTasks" || input.commands.length !== 1 || isLimited(caller)) return;
       const name = queueOf(input.commands[0] ?? "");
       const meant = [...said].filter(([, { task }]) => isIn(task, caller.tenant, name));
@@ -98,10 +111,12 @@ export const explanationsHold: MakeChecker = ({ world, report }) => {
       controlling.delete(number);
       if (open.delete(number) && exchange.verb === "claimTasks") {
         const { answer } = exchange;
-        settle(number, new Set(answer.ok ? answer.value.map(({ task }) => task.id) : []));
+        settle(number, answer.ok && answer.value.length > 0);
       }
       if (controls.has(verb)) forget(exchange.caller.tenant);
-      if (exchange.verb === "explainTask" && exchange.answer.ok) hear(exchange.answer.value);
+      if (explaining.delete(number) && exchange.verb === "explainTask" && exchange.answer.ok) {
+        hear(exchange.answer.value);
+      }
       const meant = claims.get(number);
       claims.delete(number);
       if (exchange.verb === "claimTasks" && meant !== undefined) check(exchange, meant);

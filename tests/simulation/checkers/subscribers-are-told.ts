@@ -1,10 +1,13 @@
 /**
  * A queue that keeps having work is told to its subscribers within their interval, for as long as they are
- * subscribed and whatever crashed before; and a subscription that was acknowledged is not lost by a crash.
+ * subscribed and whatever crashed before; and a subscription or renewal that was acknowledged is not lost by a crash.
  */
 import { queueOf, type TenantId } from "@codeq/queue";
 import { subscriptionKey } from "../../../packages/server/src/store/keys.ts";
-import type { Subscription } from "../../../packages/server/src/store/subscription-record.ts";
+import {
+  decodeSubscription,
+  type Subscription,
+} from "../../../packages/server/src/store/subscription-record.ts";
 import { audienceName } from "../../../packages/server/src/subscriptions/audience.ts";
 import type { World } from "../world.ts";
 import type { MakeChecker } from "./checker.ts";
@@ -21,12 +24,20 @@ interface Known {
 
 export const subscribersAreTold: MakeChecker = ({ world, report }) => {
   const known = new Map<string, Known>();
+  /** How many renewals may have been made without an acknowledgement; such a one may have ended it sooner. */
+  const unsure = new Map<string, number>();
   /** By queue: since when it has work, as far as was seen. */
   const sinceMs = new Map<string, number>();
   /** By queue and audience. */
   const toldMs = new Map<string, number>();
   let badMs = Number.NEGATIVE_INFINITY;
   const keyOf = ({ tenantId, id }: Subscription): string => subscriptionKey(tenantId, id);
+
+  const count = (id: string, change: number): void => {
+    const renewals = (unsure.get(id) ?? 0) + change;
+    if (renewals > 0) unsure.set(id, renewals);
+    else unsure.delete(id);
+  };
 
   world.subscribers.onTold = ({ tenantId, eventType, subscriptionId }) => {
     const subscription = known.get(subscriptionId)?.subscription;
@@ -55,20 +66,27 @@ export const subscribersAreTold: MakeChecker = ({ world, report }) => {
       if (verb === "subscribe" || verb === "renewSubscription") {
         const { value: subscription } = answer;
         known.set(subscription.id, { subscription, acknowledgedMs: answeredMs });
+        if (verb === "renewSubscription") count(subscription.id, -1);
       } else if (verb === "unsubscribe") known.delete(input.id);
     },
     invoked: ({ verb, input }) => {
       if (verb === "unsubscribe") known.delete(input.id);
+      else if (verb === "renewSubscription") count(input.id, 1);
     },
     died: () => sinceMs.clear(),
     recovered: ({ mayHaveLost }) => {
       for (const [id, { subscription, acknowledgedMs }] of known) {
-        if (world.ledger.keys.has(keyOf(subscription))) continue;
-        known.delete(id);
+        const bytes = world.ledger.keys.get(keyOf(subscription));
+        const kept = bytes && decodeSubscription(bytes.toString());
+        if (kept !== undefined && kept.expiresMs >= subscription.expiresMs) continue;
+        if (kept === undefined) known.delete(id);
+        else known.set(id, { subscription: kept, acknowledgedMs });
         const mayBeOver = world.wallMsMax >= subscription.expiresMs;
-        if (mayBeOver || mayHaveLost(acknowledgedMs)) continue;
-        report(`${id} was acknowledged and is lost`);
+        if (mayBeOver || unsure.has(id) || mayHaveLost(acknowledgedMs)) continue;
+        const what = kept === undefined ? id : `a renewal of ${id}`;
+        report(`${what} was acknowledged and is lost`);
       }
+      unsure.clear();
     },
     stepped: () => {
       if (world.subscribers.badness > 0) badMs = world.nowMs;
