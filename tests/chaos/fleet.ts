@@ -147,8 +147,11 @@ export class Fleet implements AsyncDisposable {
       CODEQ_INSECURE: "true",
       // Only the first start makes the logs: one that is gone later is noticed, and not made anew.
       ...(this.#hasLogs ? {} : { CODEQ_CLUSTER_BOOTSTRAP: String(name === nodeNames[0]) }),
-      HOST: "0.0.0.0",
+      HOST: network.machine(name).address,
       PORT: String(httpPort),
+      // Nothing uses streams, and nodes on loopback would have the same ports.
+      WORKER_STREAM_ADDR: "off",
+      PRODUCER_STREAM_ADDR: "off",
       BACKOFF_POLICY: "fixed",
       BACKOFF_BASE_SECONDS: "1",
     });
