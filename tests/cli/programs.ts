@@ -11,15 +11,26 @@ export async function ensureProgram(
   name: string,
   packageName: string = name,
 ): Promise<boolean> {
-  if (await isThere(name)) return true;
+  const problem = await installProgram(name, packageName);
+  if (problem !== undefined) t.skip(problem);
+  return problem === undefined;
+}
+
+/** Why a program that is missing cannot be installed, if so. */
+export async function installProgram(
+  name: string,
+  packageName: string = name,
+): Promise<string | undefined> {
+  if (await isThere(name)) return undefined;
   try {
     const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
-    await run("apt-get", ["install", "--yes", "--no-install-recommends", packageName], { env });
+    // Another step may be installing something, too.
+    const options = ["--yes", "--no-install-recommends", "--option=DPkg::Lock::Timeout=120"];
+    await run("apt-get", ["install", ...options, packageName], { env });
   } catch (error) {
-    t.skip(`${name} is not installed, and apt-get cannot do it: ${firstLine(error)}`);
-    return false;
+    return `${name} is not installed, and apt-get cannot do it: ${firstLine(error)}`;
   }
-  return isThere(name);
+  return (await isThere(name)) ? undefined : `${packageName} was installed without ${name}`;
 }
 
 async function isThere(name: string): Promise<boolean> {

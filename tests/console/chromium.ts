@@ -4,36 +4,38 @@
  * to install.
  */
 import { execFile } from "node:child_process";
-import { accessSync, constants, existsSync, mkdirSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+} from "node:fs";
 import { delimiter, join } from "node:path";
-import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { type Browser, chromium } from "playwright-core";
 import { toolCache } from "../tool-cache.ts";
 
 const names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"];
-const packaged = "@sparticuz/chromium@153.0.0";
+const version = "153.0.0";
+const unpack = `import chromium from "@sparticuz/chromium"; await chromium.executablePath();`;
 const run = promisify(execFile);
 
-interface Found {
-  readonly path: string;
-  readonly args?: readonly string[];
-}
-
 export async function launchChromium(): Promise<Browser> {
-  const { path, args = [] } = onThisMachine() ?? (await fromRegistry());
+  const executablePath = onThisMachine() ?? (await fromRegistry());
   // A container has no users to keep apart, and its /dev/shm is small.
-  const always = ["--no-sandbox", "--disable-dev-shm-usage"];
-  return await chromium.launch({ executablePath: path, args: [...always, ...args] });
+  const args = ["--no-sandbox", "--disable-dev-shm-usage"];
+  return await chromium.launch({ executablePath, args });
 }
 
-function onThisMachine(): Found | undefined {
+function onThisMachine(): string | undefined {
   const named = process.env["CHROME_PATH"];
-  if (named !== undefined && named !== "") return { path: named };
+  if (named !== undefined && named !== "") return named;
   const directories = (process.env["PATH"] ?? "").split(delimiter);
   const all = directories.flatMap((directory) => names.map((name) => join(directory, name)));
-  const path = all.find(isExecutable);
-  return path === undefined ? undefined : { path };
+  return all.find(isExecutable);
 }
 
 function isExecutable(path: string): boolean {
@@ -46,23 +48,31 @@ function isExecutable(path: string): boolean {
   }
 }
 
-interface ChromiumPackage {
-  readonly default: { readonly args: readonly string[]; executablePath(): Promise<string> };
-}
-
-async function fromRegistry(): Promise<Found> {
-  const directory = join(toolCache, packaged.replaceAll("/", "-"));
-  const entry = join(directory, "node_modules/@sparticuz/chromium/build/esm/index.js");
+/** Made beside its place and then moved there, because several tests may do it at the same time. */
+async function fromRegistry(): Promise<string> {
+  const kept = join(toolCache, `chromium-${version}`);
+  const path = join(kept, "chromium");
+  if (existsSync(path)) return path;
+  mkdirSync(toolCache, { recursive: true });
+  const scratch = mkdtempSync(join(toolCache, "chromium-"));
+  const unpacked = join(scratch, "unpacked");
   try {
-    if (!existsSync(entry)) {
-      mkdirSync(directory, { recursive: true });
-      const quiet = ["--no-audit", "--no-fund", "--no-save", "--ignore-scripts"];
-      await run("npm", ["install", "--prefix", directory, ...quiet, packaged]);
-    }
-    const { default: found } = (await import(pathToFileURL(entry).href)) as ChromiumPackage;
-    return { path: await found.executablePath(), args: found.args };
+    mkdirSync(unpacked);
+    const quiet = ["--no-audit", "--no-fund", "--no-save", "--ignore-scripts"];
+    await run("npm", ["install", "--prefix", scratch, ...quiet, `@sparticuz/chromium@${version}`]);
+    await run(process.execPath, ["--input-type=module", "--eval", unpack], {
+      cwd: scratch,
+      // Where the package puts the browser and its libraries.
+      env: { ...process.env, TMPDIR: unpacked },
+    });
+    renameSync(unpacked, kept);
   } catch (cause) {
     const how = "install Chromium (apt-get install chromium), or set CHROME_PATH";
-    throw new Error(`no Chromium on the PATH, and none from the registry; ${how}`, { cause });
+    if (!existsSync(path)) {
+      throw new Error(`no Chromium on the PATH, and none from the registry; ${how}`, { cause });
+    }
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
   }
+  return path;
 }
