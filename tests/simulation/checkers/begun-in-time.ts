@@ -16,7 +16,12 @@ export const begunInTime: MakeChecker = ({ world, report }) => {
   return {
     event: ({ kind, id, before, after }) => {
       const ms = startByMs.get(id) ?? 0;
-      if (kind === "create" || kind === "edit") startByMs.set(id, after?.extras?.startByMs ?? 0);
+      // An edit that makes a delayed task ready at once counts its time to live from there.
+      const isEarly =
+        kind === "promote" && before?.place.in === "delayed" && before.place.dueMs > world.wallMs;
+      if (kind === "create" || kind === "edit" || isEarly) {
+        startByMs.set(id, after?.extras?.startByMs ?? 0);
+      }
       const isBack = kind === "comeback" || kind === "bury";
       if (isBack && after?.trail?.deliveries.at(-1)?.outcome !== "undelivered") {
         startByMs.delete(id);

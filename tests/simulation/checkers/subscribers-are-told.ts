@@ -33,6 +33,11 @@ export const subscribersAreTold: MakeChecker = ({ world, report }) => {
   let badMs = Number.NEGATIVE_INFINITY;
   const keyOf = ({ tenantId, id }: Subscription): string => subscriptionKey(tenantId, id);
 
+  /** As the log says, also of one whose subscriber was never answered or has asked for its end. */
+  const keptAs = (key: string): Subscription | undefined => {
+    const bytes = world.ledger.keys.get(key);
+    return bytes && decodeSubscription(bytes.toString());
+  };
   const count = (id: string, change: number): void => {
     const renewals = (unsure.get(id) ?? 0) + change;
     if (renewals > 0) unsure.set(id, renewals);
@@ -40,7 +45,7 @@ export const subscribersAreTold: MakeChecker = ({ world, report }) => {
   };
 
   world.subscribers.onTold = ({ tenantId, eventType, subscriptionId }) => {
-    const subscription = known.get(subscriptionId)?.subscription;
+    const subscription = keptAs(subscriptionKey(tenantId, subscriptionId));
     if (subscription === undefined) return;
     const queue = `${tenantId}/${queueOf(eventType)}`;
     toldMs.set(`${queue}/${audienceName(subscription)}`, world.nowMs);
@@ -76,8 +81,7 @@ export const subscribersAreTold: MakeChecker = ({ world, report }) => {
     died: () => sinceMs.clear(),
     recovered: ({ mayHaveLost }) => {
       for (const [id, { subscription, acknowledgedMs }] of known) {
-        const bytes = world.ledger.keys.get(keyOf(subscription));
-        const kept = bytes && decodeSubscription(bytes.toString());
+        const kept = keptAs(keyOf(subscription));
         if (kept !== undefined && kept.expiresMs >= subscription.expiresMs) continue;
         if (kept === undefined) known.delete(id);
         else known.set(id, { subscription: kept, acknowledgedMs });
