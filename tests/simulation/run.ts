@@ -38,14 +38,23 @@ if (values.help === true) console.log(usage);
 else if (values.cluster === true) process.exitCode = await runCluster();
 else process.exitCode = values.shards === true ? await runShards() : await main();
 
-async function main(): Promise<number> {
-  const startMs = performance.now();
-  const elapsed = (): number => (performance.now() - startMs) / 1000;
+/** In seconds. */
+function elapsed(): number {
+  return performance.now() / 1000;
+}
+
+/** As many as the options say. */
+function* seedsToRun(): Generator<number> {
   const first = number(values.seed) ?? Math.floor(performance.timeOrigin) % 1_000_000_000;
   const seconds = number(values.seconds) ?? Number.POSITIVE_INFINITY;
   const count = number(values.seeds) ?? (values.seconds === undefined ? 1 : 1e9);
+  for (let seed = first; seed < first + count && elapsed() < seconds; seed += 1) yield seed;
+}
+
+async function main(): Promise<number> {
   const totals = { seeds: 0, steps: 0, calls: 0, records: 0, lives: 0, failed: 0 };
-  for (let seed = first; seed < first + count && elapsed() < seconds; seed += 1) {
+  let trace = "";
+  for (const seed of seedsToRun()) {
     const outcome = await simulate({
       seed,
       steps: number(values.steps) ?? stepsDefault,
@@ -61,19 +70,17 @@ async function main(): Promise<number> {
       totals.failed += 1;
       tell(outcome);
     }
-    if (count === 1) console.log(`trace ${outcome.trace}`);
+    trace = outcome.trace;
   }
+  if (totals.seeds === 1) console.log(`trace ${trace}`);
   const rate = Math.round(totals.steps / elapsed());
   console.log(`${JSON.stringify(totals)} in ${elapsed().toFixed(1)} s, ${rate} steps/s`);
   return totals.failed === 0 ? 0 : 1;
 }
 
 async function runShards(): Promise<number> {
-  const startMs = performance.now();
-  const first = number(values.seed) ?? Math.floor(performance.timeOrigin) % 1_000_000_000;
-  const count = number(values.seeds) ?? 1;
   const totals = { seeds: 0, acknowledged: 0, claimed: 0, crashes: 0, failed: 0 };
-  for (let seed = first; seed < first + count; seed += 1) {
+  for (const seed of seedsToRun()) {
     const steps = number(values.steps) ?? shardedStepsDefault;
     const outcome = await simulateShards({ seed, steps });
     totals.seeds += 1;
@@ -85,15 +92,11 @@ async function runShards(): Promise<number> {
     console.log(`seed ${seed} (${outcome.shards} shards): ${outcome.finding}`);
     console.log(`  replay with: npm run sim -- --shards --seed ${seed}`);
   }
-  const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
-  console.log(`${JSON.stringify(totals)} in ${seconds} s`);
+  console.log(`${JSON.stringify(totals)} in ${elapsed().toFixed(1)} s`);
   return totals.failed === 0 ? 0 : 1;
 }
 
 async function runCluster(): Promise<number> {
-  const startMs = performance.now();
-  const first = number(values.seed) ?? Math.floor(performance.timeOrigin) % 1_000_000_000;
-  const count = number(values.seeds) ?? 1;
   const totals = {
     seeds: 0,
     acknowledged: 0,
@@ -103,7 +106,7 @@ async function runCluster(): Promise<number> {
     epochs: 0,
     failed: 0,
   };
-  for (let seed = first; seed < first + count; seed += 1) {
+  for (const seed of seedsToRun()) {
     const steps = number(values.steps) ?? clusterStepsDefault;
     const outcome = await simulateCluster({ seed, steps });
     totals.seeds += 1;
@@ -117,8 +120,7 @@ async function runCluster(): Promise<number> {
     console.log(`seed ${seed} (${outcome.shards} shards): ${outcome.finding}`);
     console.log(`  replay with: npm run sim -- --cluster --seed ${seed}`);
   }
-  const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
-  console.log(`${JSON.stringify(totals)} in ${seconds} s`);
+  console.log(`${JSON.stringify(totals)} in ${elapsed().toFixed(1)} s`);
   return totals.failed === 0 ? 0 : 1;
 }
 
