@@ -301,7 +301,8 @@ class ShardedRun {
     const id = ids[random.int(Math.max(ids.length, 1))];
     const known = id === undefined ? undefined : this.acknowledged.get(id);
     if (id === undefined || known === undefined) return;
-    const { tenantId } = known;
+    // Of what ends meanwhile nobody knows which was first.
+    const { tenantId, isDone } = known;
     const { queue } = this.#world;
     const action =
       draw < 0.7
@@ -313,7 +314,7 @@ class ShardedRun {
           if (acted.code === "task_unknown") this.#broken(`${id} was acknowledged and is unknown`);
           return;
         }
-        if (known.isDone) this.#broken(`${id} has ended, and ${action.kind} was accepted`);
+        if (isDone) this.#broken(`${id} has ended, and ${action.kind} was accepted`);
         if (acted.task.place.in === "done") known.isDone = true;
       },
       () => {},

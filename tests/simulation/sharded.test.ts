@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Task } from "@codeq/queue";
 import type { ClaimRequest } from "../../packages/server/src/broker/claim.ts";
 import { RemoteShard } from "../../packages/server/src/shards/remote-shard.ts";
 import { Router } from "../../packages/server/src/shards/router.ts";
@@ -122,6 +123,18 @@ const plantedBugs: readonly PlantedBug[] = [
         "counts",
         () => Promise.reject(new Error("planted")),
       ),
+  },
+  {
+    bug: "a task that has ended is said to be cancelled or replayed",
+    says: /has ended, and (cancel|replay) was accepted/,
+    plant: () =>
+      replace(Router.prototype, "act", (act) => {
+        return async function accepted(this: Router, ...given) {
+          const acted = await act.apply(this, given);
+          if (acted.ok || acted.code === "task_unknown") return acted;
+          return { ok: true, task: { place: { in: "ready" } } as Task };
+        };
+      }),
   },
   {
     bug: "leases under way to a shard are not counted",
