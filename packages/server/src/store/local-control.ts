@@ -37,6 +37,8 @@ export class LocalControl implements ControlStore {
   ): Promise<boolean> {
     if (!this.#store.isUnchanged(expected)) {
       await this.#last;
+      // What a commit that failed wanted stays visible in a failed store: whoever looks again would find it for ever.
+      this.#store.assertWritable();
       return false;
     }
     const told = this.#store.commitRecords(writes).done.then(() => {
