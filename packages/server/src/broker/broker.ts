@@ -162,6 +162,8 @@ export class Broker implements Queue {
   readonly series: QueueSeries;
   /** Called when memory was rebuilt, after a full disk undid what was not durable. */
   onRecovered: () => void = () => {};
+  /** Changes that were visible were undone, for lack of room. */
+  onUndone: () => void = () => {};
   readonly #options: BrokerOptions;
   readonly #index: MemoryIndex;
   #sequence = 0;
@@ -192,7 +194,10 @@ export class Broker implements Queue {
     this.#search = new TaskSearch({ clock, store, queues, reads: this.reads });
     this.series = new QueueSeries({ store, queues, clock });
     this.#outcome = new GroupOutcome(this.#observe);
-    store.onRollback = () => this.#recover();
+    store.onRollback = async () => {
+      await this.#recover();
+      this.onUndone();
+    };
   }
 
   /** Called with the queue of every task that has moved, in the turn in which that was decided. */

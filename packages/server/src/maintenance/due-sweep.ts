@@ -30,6 +30,7 @@ export class DueSweep implements Job {
   #nextMs = 0;
   /** What stands up to here in the index has been looked at. */
   #lookedTo: Position | undefined;
+  #beginnings = 0;
 
   constructor(parts: DueSweepParts) {
     this.name = parts.name;
@@ -49,6 +50,13 @@ export class DueSweep implements Job {
     return true;
   }
 
+  /** Changes were undone, so tasks may be due again that were passed by: looks at all of them. */
+  startOver(): void {
+    this.#beginnings += 1;
+    this.#lookedTo = undefined;
+    this.#nextMs = 0;
+  }
+
   nextMs(): number | undefined {
     if (this.#nextMs === Number.POSITIVE_INFINITY) return undefined;
     const { clock } = this.#parts;
@@ -62,7 +70,9 @@ export class DueSweep implements Job {
     // What is planned while the scan runs lowers this again.
     this.#nextMs = Number.POSITIVE_INFINITY;
     const lookedFrom = this.#lookedTo;
+    const beginning = this.#beginnings;
     const due = await this.#parts.dueAfter(lookedFrom, nowMs, batchMax);
+    if (beginning !== this.#beginnings) return;
     const last = due.at(-1);
     if (last !== undefined) this.#lookedTo = last;
     try {

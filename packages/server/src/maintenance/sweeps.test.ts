@@ -105,6 +105,26 @@ test("one step ends as many tasks as it may that nobody began in time", async ()
   assert.equal((await claim(broker, { count: 9 }))[0]?.task.id, waiting.id);
 });
 
+test("a task whose claim was undone for lack of room ends all the same when nobody began it in time", async () => {
+  const { world, broker } = await setup();
+  const { clock } = world;
+  const job = endLapsedTasks({ broker, clock, config });
+  broker.onUndone = () => job.startOver();
+  await enqueue(broker, { extras: { ...noExtras, ttlMs: 1000 } });
+  world.disk.failNext("write", "ENOSPC");
+  const refused = claim(broker);
+  // The task is not in the index while it is claimed.
+  await job.runOnce();
+  assert.equal(job.nextMs(), undefined);
+  await assert.rejects(refused, { code: "disk_full" });
+  await clock.advance(5000);
+  assert.equal(broker.store.state, "open");
+  assert.equal(broker.counts(acme, "work").ready[0], 1);
+  assert.ok((job.nextMs() ?? Number.POSITIVE_INFINITY) <= clock.monotonicMs());
+  await job.runOnce();
+  assert.equal(broker.counts(acme, "work").ready[0], 0);
+});
+
 test("the store is checked as often as it is said, or never", async () => {
   const { world, broker } = await setup();
   const { clock } = world;
