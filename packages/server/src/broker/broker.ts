@@ -161,9 +161,7 @@ export class Broker implements Queue {
   /** What happened by the minute and by the hour. */
   readonly series: QueueSeries;
   /** Called when memory was rebuilt, after a full disk undid what was not durable. */
-  onRecovered: () => void = () => {};
-  /** Changes that were visible were undone, for lack of room. */
-  onUndone: () => void = () => {};
+  readonly onRecovered: Set<() => void> = new Set();
   readonly #options: BrokerOptions;
   readonly #index: MemoryIndex;
   #sequence = 0;
@@ -194,10 +192,7 @@ export class Broker implements Queue {
     this.#search = new TaskSearch({ clock, store, queues, reads: this.reads });
     this.series = new QueueSeries({ store, queues, clock });
     this.#outcome = new GroupOutcome(this.#observe);
-    store.onRollback = async () => {
-      await this.#recover();
-      this.onUndone();
-    };
+    store.onRollback = () => this.#recover();
   }
 
   /** Called with the queue of every task that has moved, in the turn in which that was decided. */
@@ -720,7 +715,7 @@ export class Broker implements Queue {
     if (this.#index.onMoved !== undefined) {
       for (const queue of this.queues.all()) this.#index.onMoved(queue);
     }
-    this.onRecovered();
+    for (const listener of this.onRecovered) listener();
   }
 
   /** Why nothing can be written now, or not even what ends a task. */

@@ -204,7 +204,7 @@ export class ClusterNode implements AsyncDisposable {
   async handOff({ shard, to }: WantedHandOff): Promise<readonly HandedOff[] | NotChanged> {
     const shards = shard === undefined ? this.#numbers : [shard];
     const node = this.#parts.nodes.find(({ id }) => id === to);
-    // Without a leader, the others would wait for it.
+    // Nobody would lead while the other nodes wait for one that is away.
     const refused = node && notReady(node.id, await this.#report(node), shards);
     if (refused !== undefined) return refused;
     return await Promise.all(shards.map((each) => this.#handOff(each, to)));

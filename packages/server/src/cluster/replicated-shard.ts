@@ -152,9 +152,9 @@ export class ReplicatedShard extends LogReplica {
     broker.onMoved = (queue) => {
       for (const host of hosts) host.moved(queue);
     };
-    broker.onRecovered = () => {
+    broker.onRecovered.add(() => {
       for (const host of hosts) host.recovered();
-    };
+    });
     broker.webhooks.onEndpoint = (change) => {
       // One of them tells all shards, and writes it down.
       const [host] = hosts;

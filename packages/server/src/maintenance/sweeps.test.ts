@@ -109,7 +109,7 @@ test("a task whose claim was undone for lack of room ends all the same when nobo
   const { world, broker } = await setup();
   const { clock } = world;
   const job = endLapsedTasks({ broker, clock, config });
-  broker.onUndone = () => job.startOver();
+  broker.onRecovered.add(() => job.startOver());
   await enqueue(broker, { extras: { ...noExtras, ttlMs: 1000 } });
   world.disk.failNext("write", "ENOSPC");
   const refused = claim(broker);

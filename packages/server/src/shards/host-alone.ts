@@ -6,6 +6,6 @@ export function hostAlone(parts: ShardHostParts): Promise<ShardHost> {
   return ShardHost.open(parts, (host) => {
     broker.onMoved = (queue) => host.moved(queue);
     broker.webhooks.onEndpoint = (change) => host.endpointChanged(change);
-    broker.onRecovered = () => host.recovered();
+    broker.onRecovered.add(() => host.recovered());
   });
 }

@@ -352,7 +352,7 @@ test("a shard that undid what was not durable tells anew what it has", async () 
   await settle(20);
   // As after a full disk that undid the task.
   broker!.queues.clear();
-  broker!.onRecovered();
+  for (const listener of broker!.onRecovered) listener();
   await settle(20);
   const claimed = claimIds(queue, { commands: undefined, waitMs: minuteMs });
   assert.equal(await now(claimed), "pending");

@@ -208,11 +208,11 @@ function startMaintenance(parts: MaintenanceParts): Maintenance {
     webhooks.plan(dueMs);
     wake();
   };
-  broker.onUndone = () => {
+  broker.onRecovered.add(() => {
     deletion.startOver();
     lapses.startOver();
     wake();
-  };
+  });
   broker.series.onPlanned = wake;
   broker.webhooks.onDue = (dueMs) => {
     webhooks.plan(dueMs);
