@@ -37,7 +37,7 @@ export const steps = [
   {
     name: "unit",
     args: testsTogether(
-      "packages/*/src/**/*.test.ts",
+      "packages/*/{src,test}/**/*.test.ts",
       "scripts/*.test.{mjs,ts}",
       "tests/tidy/*.test.ts",
       "tests/bench/*.test.ts",

@@ -1,9 +1,9 @@
 /** The shared log on real servers: one, and three of which one is killed. Campaigns also pause them. */
 import assert from "node:assert/strict";
 import { after, describe, test } from "node:test";
-import { sharedLogContract } from "../../packages/engine/src/log/replicated/contract.ts";
 import { NatsServers } from "../../packages/engine/src/log/replicated/nats-shared-log.ts";
 import type { SharedLog } from "../../packages/engine/src/log/replicated/shared-log.ts";
+import { sharedLogContract } from "../../packages/engine/test/shared-log-contract.ts";
 import { natsBinary } from "./nats-binary.ts";
 import { NatsServersOfTest } from "./nats-servers.ts";
 

@@ -12,8 +12,8 @@ import {
   type Task,
   type TaskId,
   type TenantId,
-  violations,
 } from "@codeq/queue";
+import { violations } from "../../packages/queue/test/invariants.ts";
 import {
   addCounts,
   type Counts,

@@ -1,9 +1,10 @@
 /** Bad states of a cluster: each is told, loses nothing, and ends when its cause is gone. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { FaultError, MemoryKv, MemoryLogServer } from "@codeq/engine";
+import { FaultError, MemoryKv } from "@codeq/engine";
 import type { TaskId } from "@codeq/queue";
 import { settle } from "@codeq/simulated";
+import { MemoryLogServer } from "../../packages/engine/test/memory-shared-log.ts";
 import type { Enqueued } from "../../packages/server/src/broker/verbs.ts";
 import { install } from "../../packages/server/src/cluster/install.ts";
 import type { Store } from "../../packages/server/src/store/store.ts";

@@ -65,7 +65,7 @@ const log = "packages/engine/src/log/replicated";
 const plantedBugs: readonly PlantedBug[] = [
   {
     bug: "the log takes records without comparing",
-    file: `${log}/memory-shared-log.ts`,
+    file: `packages/engine/test/memory-shared-log.ts`,
     from: "if (slot === last + 1) return this.force(record);",
     to: "return this.force(record);",
     seed: 10,
@@ -73,7 +73,7 @@ const plantedBugs: readonly PlantedBug[] = [
   },
   {
     bug: "a record is acknowledged before a quorum has it",
-    file: `${log}/memory-shared-log.ts`,
+    file: `packages/engine/test/memory-shared-log.ts`,
     from: 'return { kind: "unknown", why: (error as Error).message };',
     to: 'return { kind: "kept" };',
     seed: 10,

@@ -20,7 +20,7 @@ export function isScript(path: string): boolean {
 }
 
 export function isTest(path: string): boolean {
-  return /\.test\.(ts|mjs)$/.test(path) || path.startsWith("tests/");
+  return /\.test\.(ts|mjs)$|^tests\/|^packages\/[^/]+\/test\//.test(path);
 }
 
 /** Lines, counted from 1, on which the pattern matches. */

@@ -45,7 +45,6 @@ export { LocalLog } from "./log/local-log.ts";
 export type { Log } from "./log/log.ts";
 export { MemoryLog } from "./log/memory-log.ts";
 export type { LeaderLog } from "./log/replicated/leader-log.ts";
-export { MemoryLogServer, type Way } from "./log/replicated/memory-shared-log.ts";
 export type { NatsTls } from "./log/replicated/nats-connection.ts";
 export {
   type LeaderName,

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
+import { append } from "../test/log-contract.ts";
 import { sealed } from "../test/sealed.ts";
 import { added, changed, moved, removed, type Thing, thing, things } from "../test/things.ts";
 import { GroupWriter, type Op, put, remove, Slab } from "./batch-codec.ts";
 import { MemoryKv } from "./kv/memory-kv.ts";
-import { append } from "./log/contract.ts";
 import { alignBytes, headerBytes, recordTypes } from "./log/log.ts";
 import { MemoryLog } from "./log/memory-log.ts";
 import type { Overlay } from "./overlay.ts";

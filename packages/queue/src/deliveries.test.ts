@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { policy, retention, taskIn, worker } from "../test/build-task.ts";
+import { violations } from "../test/invariants.ts";
 import { deliveriesMax, deliveriesOf } from "./deliveries.ts";
-import { violations } from "./invariants.ts";
 import type { Task } from "./task.ts";
 import { abandon } from "./transitions/abandon.ts";
 import { cancel } from "./transitions/cancel.ts";

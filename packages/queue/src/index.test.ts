@@ -46,7 +46,6 @@ test("the package offers its rules and nothing else", () => {
     "startByMsOf",
     "statusOf",
     "timedOut",
-    "violations",
     "withAttached",
   ]);
 });

@@ -7,7 +7,6 @@ export {
 export { type Cause, type Change, changeOf } from "./change.ts";
 export { type Delivery, deliveriesOf } from "./deliveries.ts";
 export { type IdempotencyEntry, matchIdempotency } from "./idempotency.ts";
-export { violations } from "./invariants.ts";
 export { accept, type Outcome, refuse } from "./outcome.ts";
 export { checkOwner, type LeasedTask, type Owner } from "./owner.ts";
 export { clampPriority } from "./priority.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { leasedTask, policy, retention, worker } from "../test/build-task.ts";
-import { violations } from "./invariants.ts";
+import { violations } from "../test/invariants.ts";
 import { reportLimits, withReport } from "./report.ts";
 import type { Task } from "./task.ts";
 import { complete } from "./transitions/complete.ts";

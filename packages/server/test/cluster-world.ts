@@ -9,14 +9,13 @@ import {
   type LeaderLog,
   type LeaderName,
   MemoryKv,
-  MemoryLogServer,
   replicaTiming,
   type SnapshotEnd,
-  type Way,
 } from "@codeq/engine";
 import type { Change } from "@codeq/queue";
 // biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
 import { SimClock, SimRandom } from "@codeq/simulated";
+import { MemoryLogServer, type Way } from "../../engine/test/memory-shared-log.ts";
 import { Broker } from "../src/broker/broker.ts";
 import type { Clock } from "../src/clock.ts";
 import { ClusterLink } from "../src/cluster/cluster-link.ts";

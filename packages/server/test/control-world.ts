@@ -1,7 +1,8 @@
 /** Nodes that share a control log, on a simulated clock. Each can be cut off from the log and from the others. */
-import { type LeaderName, MemoryKv, MemoryLogServer } from "@codeq/engine";
+import { type LeaderName, MemoryKv } from "@codeq/engine";
 // biome-ignore lint/correctness/noUndeclaredDependencies: only tests use it.
 import { SimClock, SimRandom } from "@codeq/simulated";
+import { MemoryLogServer } from "../../engine/test/memory-shared-log.ts";
 import { ApiKeys } from "../src/access/api-keys.ts";
 import { Revocations } from "../src/access/revocations.ts";
 import { ClusterControl } from "../src/cluster/cluster-control.ts";

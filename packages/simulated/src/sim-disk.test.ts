@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { diskContract } from "../../engine/src/disk/contract.ts";
+import { diskContract } from "../../engine/test/disk-contract.ts";
 import { SimDisk, type SimDiskOptions } from "./sim-disk.ts";
 
 /** mulberry32: neighbouring seeds give unrelated numbers. */

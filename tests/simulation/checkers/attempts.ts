@@ -3,7 +3,8 @@
  * dead exactly when they are used up. Interrupted hand-backs are free three times in a row, and a task
  * whose worker was gone before it could be sent was not delivered at all.
  */
-import { type Task, violations } from "@codeq/queue";
+import type { Task } from "@codeq/queue";
+import { violations } from "../../../packages/queue/test/invariants.ts";
 import type { LedgerEvent } from "../ledger.ts";
 import type { MakeChecker } from "./checker.ts";
 

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { diskContract } from "./contract.ts";
+import { diskContract } from "../../test/disk-contract.ts";
 import { NodeDisk } from "./node-disk.ts";
 
 const roots: string[] = [];

@@ -15,8 +15,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { putOf, writeAll } from "../../test/kv-contract.ts";
 import { scrubTables } from "./check-tables.ts";
-import { putOf, writeAll } from "./contract.ts";
 import { LevelKv } from "./level-kv.ts";
 import { readStoreFiles } from "./manifest.ts";
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import fc from "fast-check";
-import { deleteOf, kvContract, putOf, read, writeAll } from "./contract.ts";
+import { deleteOf, kvContract, putOf, read, writeAll } from "../../test/kv-contract.ts";
 import type { Kv, KvCursor } from "./kv.ts";
 import { LevelKv, levelSizes } from "./level-kv.ts";
 import { MemoryKv } from "./memory-kv.ts";

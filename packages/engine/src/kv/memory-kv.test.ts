@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { kvContract, putOf, read } from "./contract.ts";
+import { kvContract, putOf, read } from "../../test/kv-contract.ts";
 import { MemoryKv } from "./memory-kv.ts";
 
 function setup(): { contents: Map<string, Buffer>; kv: MemoryKv } {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { SimDisk } from "../../../simulated/src/sim-disk.ts";
-import { append, frameOf } from "./contract.ts";
+import { append, frameOf } from "../../test/log-contract.ts";
 import { type Durability, LocalLog } from "./local-log.ts";
 
 /**

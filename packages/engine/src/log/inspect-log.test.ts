@@ -4,10 +4,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { append } from "../../test/log-contract.ts";
 import { create, GroupWriter, type Op, put, remove, Slab } from "../batch-codec.ts";
 import { NodeDisk } from "../disk/node-disk.ts";
 import { ReadOnlyDisk } from "../disk/read-only-disk.ts";
-import { append } from "./contract.ts";
 import { type InspectedRecord, inspectLog, readLog } from "./inspect-log.ts";
 import { LocalLog } from "./local-log.ts";
 import { type Frame, recordTypes } from "./log.ts";

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { SimDisk, type SimDiskOperation } from "../../../simulated/src/sim-disk.ts";
+import { append, bodiesFrom, frameOf, logContract } from "../../test/log-contract.ts";
 import type { Disk } from "../disk/disk.ts";
 import { NodeDisk } from "../disk/node-disk.ts";
-import { append, bodiesFrom, frameOf, logContract } from "./contract.ts";
 import { type Durability, LocalLog, type LocalLogOptions } from "./local-log.ts";
 
 const segmentBytes = 2048;

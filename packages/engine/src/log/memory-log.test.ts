@@ -1,4 +1,4 @@
-import { logContract } from "./contract.ts";
+import { logContract } from "../../test/log-contract.ts";
 import { MemoryLog } from "./memory-log.ts";
 
 logContract("MemoryLog", async () => {

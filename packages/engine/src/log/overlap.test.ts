@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SimDisk, type SimDiskOperation } from "../../../simulated/src/sim-disk.ts";
+import { append, bodiesFrom, frameOf } from "../../test/log-contract.ts";
 import type { FaultError } from "../fault.ts";
-import { append, bodiesFrom, frameOf } from "./contract.ts";
 import { LocalLog } from "./local-log.ts";
 import { inspectSegment, segmentName } from "./segment.ts";
 

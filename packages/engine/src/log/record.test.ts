@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { crc32 } from "node:zlib";
-import { frameOf } from "./contract.ts";
+import { frameOf } from "../../test/log-contract.ts";
 import { chainAfter, chainStart, checksumMatches, decodeHeader, sealRecord } from "./record.ts";
 
 const header = {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SimDisk } from "@codeq/simulated";
-import { append } from "./contract.ts";
+import { append } from "../../test/log-contract.ts";
 import { LocalLog } from "./local-log.ts";
 import type { Frame } from "./log.ts";
 import { segmentName } from "./segment.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { leasedTask, otherWorker, retention, taskIn, worker } from "../../test/build-task.ts";
-import { violations } from "../invariants.ts";
+import { violations } from "../../test/invariants.ts";
 import type { Artifact, Task } from "../task.ts";
 import { abandon } from "./abandon.ts";
 import { attach, attachedTo, withAttached } from "./attach.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { policy, retention, taskIn, worker } from "../../test/build-task.ts";
-import { violations } from "../invariants.ts";
+import { violations } from "../../test/invariants.ts";
 import type { Task } from "../task.ts";
 import { abandon } from "./abandon.ts";
 import { cancel } from "./cancel.ts";

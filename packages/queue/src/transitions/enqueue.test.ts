@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { id, newTask } from "../../test/build-task.ts";
-import { violations } from "../invariants.ts";
+import { violations } from "../../test/invariants.ts";
 import { enqueue } from "./enqueue.ts";
 
 const at = { id, nowMs: 1000, seq: 12, keepsPayload: true };

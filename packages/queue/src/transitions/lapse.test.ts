@@ -9,7 +9,7 @@ import {
   taskIn,
   worker,
 } from "../../test/build-task.ts";
-import { violations } from "../invariants.ts";
+import { violations } from "../../test/invariants.ts";
 import { noExtras } from "../task.ts";
 import { abandon } from "./abandon.ts";
 import { edit } from "./edit.ts";

@@ -15,8 +15,8 @@ import {
   retention,
   worker,
 } from "../../test/build-task.ts";
+import { violations } from "../../test/invariants.ts";
 import { backoffPolicies, type RetryPolicy } from "../backoff.ts";
-import { violations } from "../invariants.ts";
 import type { Owner } from "../owner.ts";
 import type { Retention } from "../retention.ts";
 import type { Place, ResultBody, Task, WorkerId } from "../task.ts";

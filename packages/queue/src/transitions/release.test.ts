@@ -10,7 +10,7 @@ import {
   taskIn,
   worker,
 } from "../../test/build-task.ts";
-import { violations } from "../invariants.ts";
+import { violations } from "../../test/invariants.ts";
 import { release } from "./release.ts";
 
 const at = { nowMs: 10_000, seq: 50, retention };

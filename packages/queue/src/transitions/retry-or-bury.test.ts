@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { leasedTask, oneDelivery, retention, taskIn } from "../../test/build-task.ts";
-import { violations } from "../invariants.ts";
+import { violations } from "../../test/invariants.ts";
 import { type Comeback, retryOrBury } from "./retry-or-bury.ts";
 
 function setup(over: Partial<Comeback> = {}): Comeback {

@@ -1,14 +1,18 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { append, bodiesFrom, frameOf } from "../../../test/log-contract.ts";
+import {
+  MemoryLogServer,
+  type MemorySharedLog,
+  type Way,
+} from "../../../test/memory-shared-log.ts";
 import { put } from "../../batch-codec.ts";
 import { Engine } from "../../engine.ts";
 import type { EngineClock } from "../../engine-options.ts";
 import { FaultError } from "../../fault.ts";
 import { MemoryKv } from "../../kv/memory-kv.ts";
 import type { RowCodec } from "../../row-codec.ts";
-import { append, bodiesFrom, frameOf } from "../contract.ts";
 import { LeaderLog } from "./leader-log.ts";
-import { MemoryLogServer, type MemorySharedLog, type Way } from "./memory-shared-log.ts";
 import { sharedRecordTypes } from "./shared-log.ts";
 import { firstPlace, type LogPlace, readSlot } from "./slot-rules.ts";
 import { stamp } from "./stamp.ts";

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type { Disk, DiskDone } from "./disk.ts";
+import type { Disk, DiskDone } from "../src/disk/disk.ts";
 
 export function diskContract(name: string, open: () => Promise<Disk>): void {
   describe(`${name} is a Disk`, () => {

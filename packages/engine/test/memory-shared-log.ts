@@ -3,16 +3,16 @@
  * answers, to delay and to be cut off, as the network between a node and its log servers does.
  */
 
-import { FaultError } from "../../fault.ts";
-import { behind, closed } from "../log-fault.ts";
-import { decodeHeader } from "../record.ts";
+import { FaultError } from "../src/fault.ts";
+import { behind, closed } from "../src/log/log-fault.ts";
+import { decodeHeader } from "../src/log/record.ts";
 import {
   type Appending,
   type LogBounds,
   type LogRoom,
   type SharedLog,
   sharedRecordTypes,
-} from "./shared-log.ts";
+} from "../src/log/replicated/shared-log.ts";
 
 /** Records that one `read` answers with. */
 const readMax = 64;

@@ -1,14 +1,13 @@
 /**
- * What is true of every task that the transitions can produce. Tests and the simulator ask after
- * each step, and a store may ask on load. Instants are only compared when one transition wrote
- * both, because the wall clock may step back between two of them.
+ * What is true of every task that the transitions can produce. Tests and the simulator check it
+ * after each step. Instants are only compared when one transition wrote both, because the wall clock may step back between two of them.
  */
-import { deliveriesMax } from "./deliveries.ts";
-import { priorityMax } from "./priority.ts";
-import type { Place, Task } from "./task.ts";
-import { handBacksMax } from "./transitions/abandon.ts";
-import { cancelled } from "./transitions/cancel.ts";
-import { lapsed } from "./transitions/lapse.ts";
+import { deliveriesMax } from "../src/deliveries.ts";
+import { priorityMax } from "../src/priority.ts";
+import type { Place, Task } from "../src/task.ts";
+import { handBacksMax } from "../src/transitions/abandon.ts";
+import { cancelled } from "../src/transitions/cancel.ts";
+import { lapsed } from "../src/transitions/lapse.ts";
 
 /** One sentence for each rule the task breaks; empty when it is sound. */
 export function violations(task: Task): string[] {

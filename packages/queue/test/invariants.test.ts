@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { nobody, placeNames, taskIn, worker } from "../test/build-task.ts";
+import type { Place, Task, TaskId } from "../src/task.ts";
+import { nobody, placeNames, taskIn, worker } from "./build-task.ts";
 import { violations } from "./invariants.ts";
-import type { Place, Task, TaskId } from "./task.ts";
 
 test("a sound task in any place breaks no rule", () => {
   for (const where of placeNames) assert.deepEqual(violations(taskIn(where)), []);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sharedLogContract } from "./contract.ts";
 import { MemoryLogServer } from "./memory-shared-log.ts";
+import { sharedLogContract } from "./shared-log-contract.ts";
 
 sharedLogContract("MemorySharedLog", async () => {
   const server = new MemoryLogServer(7);

@@ -1,7 +1,7 @@
 /** What every shared log does, written as tests. `connect` opens another handle to the same log. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type { SharedLog } from "./shared-log.ts";
+import type { SharedLog } from "../src/log/replicated/shared-log.ts";
 
 export interface OpenedSharedLog extends AsyncDisposable {
   connect(): Promise<SharedLog>;

@@ -11,7 +11,7 @@ import {
   headerBytes,
   type Log,
   recordTypes,
-} from "./log.ts";
+} from "../src/log/log.ts";
 
 type Open = () => Promise<{ readonly log: Log; reopen(): Promise<Log> }>;
 

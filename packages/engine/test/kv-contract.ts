@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type { Kv, KvEntry, KvRange, KvWrite } from "./kv.ts";
+import type { Kv, KvEntry, KvRange, KvWrite } from "../src/kv/kv.ts";
 
 type Open = () => Promise<{ readonly kv: Kv; reopen(): Promise<Kv> }>;
 
