@@ -17,13 +17,17 @@ import type { Clock } from "../clock.ts";
 import {
   type ApiKey,
   type ApiKeyId,
+  type ApiKeyUse,
+  apiKeyRange,
+  apiKeyRecords,
+  apiKeyUses,
   removalsOfApiKey,
   writesOfApiKey,
   writesOfUse,
 } from "../store/api-key-record.ts";
-import type { ControlChange } from "../store/control-change.ts";
-import type { ControlRecords } from "../store/control-records.ts";
+import { type ControlRecords, changeIn, idIn } from "../store/control-records.ts";
 import type { ControlListener, ControlStore } from "../store/control-store.ts";
+import type { RecordText } from "../store/store.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import { drawApiKey, idInApiKey, looksLikeApiKey } from "./api-key-text.ts";
 import type { AuditEntry } from "./audit-trail.ts";
@@ -127,12 +131,14 @@ export class ApiKeys implements TokenProvider, ControlListener, AsyncDisposable 
     readonly after: string;
     readonly limit: number;
   }): Promise<ApiKeyPage> {
-    const { limit } = wanted;
-    const found = await this.#parts.store.records.apiKeyNames({ ...wanted, limit: limit + 1 });
+    const { tenantId, after, limit } = wanted;
+    const found = await this.#parts.store.records.names(apiKeyRange(tenantId, after), limit + 1);
     const page = found.slice(0, limit);
     return {
       // One that is on its way into the store, or out of it, is not there.
-      keys: page.map((name) => this.#entries.get(idIn(name))).filter((each) => each !== undefined),
+      keys: page
+        .map((name) => this.#entries.get(idIn(name) as ApiKeyId))
+        .filter((each) => each !== undefined),
       next: found.length > limit ? page.at(-1) : undefined,
     };
   }
@@ -212,21 +218,21 @@ export class ApiKeys implements TokenProvider, ControlListener, AsyncDisposable 
     }
   }
 
-  changed(change: ControlChange): void {
-    if (change.of === "use of a key") this.#noteWrittenUse(change.id, change.lastUsedMs);
-    if (change.of !== "api key") return;
-    const entry = this.#entries.get(change.id);
-    if (entry === undefined && change.key !== undefined) this.#add(change.key);
-    if (entry !== undefined && change.key === undefined) this.#revoke(entry);
+  changed(write: RecordText): void {
+    const use = changeIn(apiKeyUses, write)?.record;
+    if (use !== undefined) this.#noteWrittenUse(use);
+    const change = changeIn(apiKeyRecords, write);
+    if (change === undefined) return;
+    const entry = this.#entries.get(idIn(change.name) as ApiKeyId);
+    if (entry === undefined && change.record !== undefined) this.#add(change.record);
+    if (entry !== undefined && change.record === undefined) this.#revoke(entry);
   }
 
   async load(records: ControlRecords): Promise<void> {
     const found = new Set<Entry>();
-    for await (const key of records.apiKeys())
+    for await (const key of records.all(apiKeyRecords))
       found.add(this.#entries.get(key.id) ?? this.#add(key));
-    for await (const [id, lastUsedMs] of records.apiKeyUses()) {
-      this.#noteWrittenUse(id, lastUsedMs);
-    }
+    for await (const use of records.all(apiKeyUses)) this.#noteWrittenUse(use);
     for (const entry of this.#entries.values()) if (!found.has(entry)) this.#revoke(entry);
     this.#isCurrent = true;
   }
@@ -273,7 +279,7 @@ export class ApiKeys implements TokenProvider, ControlListener, AsyncDisposable 
     return entry;
   }
 
-  #noteWrittenUse(id: ApiKeyId, lastUsedMs: number): void {
+  #noteWrittenUse({ id, lastUsedMs }: ApiKeyUse): void {
     const entry = this.#entries.get(id);
     if (entry === undefined) return;
     entry.lastUsedMs = Math.max(lastUsedMs, entry.lastUsedMs ?? 0);
@@ -294,11 +300,6 @@ export class ApiKeys implements TokenProvider, ControlListener, AsyncDisposable 
     if (count > 0) this.#counts.set(tenantId, count);
     else this.#counts.delete(tenantId);
   }
-}
-
-/** The id in `<tenant>/<id>`. */
-function idIn(name: string): ApiKeyId {
-  return name.slice(name.lastIndexOf("/") + 1) as ApiKeyId;
 }
 
 function claimsOf(key: ApiKey, isRevoked: () => boolean): Claims {

@@ -15,6 +15,8 @@ import {
   type AuditOutcome,
   type AuditRecord,
   auditIdAt,
+  auditRange,
+  auditRecords,
   removalsOfAudit,
   writesOfAudit,
 } from "../store/audit-record.ts";
@@ -156,10 +158,10 @@ export class AuditTrail implements AsyncDisposable {
     let { after } = query;
     const records: AuditRecord[] = [];
     for (let lookedAt = 0; lookedAt < lookedAtMax; ) {
-      const ids = await kept.auditIds({ ...query, after }, pieceEntries);
+      const ids = await kept.names(auditRange({ ...query, after }), pieceEntries);
       for (const id of ids) {
         if (records.length === query.limit) return { records, next: after };
-        const record = kept.auditRecord(id);
+        const record = kept.get(auditRecords, id);
         if (record !== undefined && isWanted(record, query)) records.push(record);
         after = id;
       }
@@ -180,10 +182,11 @@ export class AuditTrail implements AsyncDisposable {
     const { store, clock, retentionMs } = this.#parts;
     store.assertWritable();
     const toMs = clock.nowMs() - retentionMs;
-    const old = { tenantId: undefined, fromMs: undefined, toMs, after: this.#deletedTo };
     const { records: kept } = store;
-    const ids = await kept.auditIds(old, pieceEntries);
-    const records = ids.map((id) => kept.auditRecord(id)).filter((record) => record !== undefined);
+    const ids = await kept.names(auditRange({ toMs, after: this.#deletedTo }), pieceEntries);
+    const records = ids
+      .map((id) => kept.get(auditRecords, id))
+      .filter((record) => record !== undefined);
     if (records.length > 0) await store.commit(records.flatMap(removalsOfAudit));
     if (ids.length === pieceEntries) {
       // What cannot be read stays where it is, and is not looked at again and again.
@@ -193,8 +196,7 @@ export class AuditTrail implements AsyncDisposable {
     this.#deletedTo = "";
     this.#deleteAtMs = undefined;
     // A record that is written meanwhile plans the next time itself.
-    const any = { tenantId: undefined, fromMs: undefined, toMs: undefined, after: "" };
-    if ((await kept.auditIds(any, 1)).length > 0) this.#planDeletion();
+    if ((await kept.names(auditRange({ after: "" }), 1)).length > 0) this.#planDeletion();
   }
 
   /** Writes what was counted; a storage that takes no writes has to do without. */

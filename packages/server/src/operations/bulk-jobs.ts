@@ -16,17 +16,18 @@ import type { Acted, TaskAction } from "../broker/task-actions.ts";
 import type { TaskFilter } from "../broker/task-filter.ts";
 import type { Clock } from "../clock.ts";
 import type { AuditEvent } from "../store/audit-record.ts";
-import type { ControlChange } from "../store/control-change.ts";
-import type { ControlRecords } from "../store/control-records.ts";
+import { type ControlRecords, changeIn, idIn } from "../store/control-records.ts";
 import type { ControlListener, ControlStore } from "../store/control-store.ts";
 import {
   type BulkJob,
   expectedJob,
   type JobAction,
   type JobPiece,
+  jobRecords,
   removalOfJob,
   writeOfJob,
 } from "../store/job-record.ts";
+import type { RecordText } from "../store/store.ts";
 import { type RandomBytes, TaskIds } from "../task-ids.ts";
 import { auditEventOf } from "./audit-event.ts";
 import type { ConnectedWorkers } from "./connected-workers.ts";
@@ -83,9 +84,11 @@ export class BulkJobs implements ControlListener {
     return jobs;
   }
 
-  changed(change: ControlChange): void {
-    if (change.of !== "job") return;
-    const { id, job } = change;
+  changed(write: RecordText): void {
+    const change = changeIn(jobRecords, write);
+    if (change === undefined) return;
+    const job = change.record;
+    const id = idIn(change.name);
     if (job === undefined) {
       this.#jobs.delete(id);
       this.#dueMs.delete(id);
@@ -103,7 +106,7 @@ export class BulkJobs implements ControlListener {
   async load(records: ControlRecords): Promise<void> {
     this.#jobs.clear();
     this.#dueMs.clear();
-    for await (const job of records.jobs()) this.#jobs.set(job.id, job);
+    for await (const job of records.all(jobRecords)) this.#jobs.set(job.id, job);
     this.takeCharge();
   }
 

@@ -4,7 +4,8 @@
  */
 import { create, put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
-import { apiKeyKey, apiKeyUseKey } from "./keys.ts";
+import type { NameRange, RecordKind } from "./control-records.ts";
+import { apiKeyKey, apiKeysPrefix, apiKeyUseKey, apiKeyUsesPrefix, endOf } from "./keys.ts";
 import { parseRecord } from "./parse-record.ts";
 import type { RecordWrite } from "./store.ts";
 
@@ -30,6 +31,12 @@ export interface ApiKey {
   readonly createdBy: string;
   /** Undefined for never. */
   readonly expiresMs: number | undefined;
+}
+
+/** When an API key was last used, about. */
+export interface ApiKeyUse {
+  readonly id: ApiKeyId;
+  readonly lastUsedMs: number;
 }
 
 export function writesOfApiKey(key: ApiKey): RecordWrite[] {
@@ -59,6 +66,30 @@ export function encodeApiKey(key: ApiKey): string {
     key.expiresMs ?? null,
   ]);
 }
+
+export const apiKeyRecords: RecordKind<ApiKey> = {
+  prefix: apiKeysPrefix,
+  decode: (text, name) => {
+    const key = decodeApiKey(text);
+    return key !== undefined && `${key.tenantId}/${key.id}` === name ? key : undefined;
+  },
+};
+
+/** The names `<tenant>/<id>` of the keys of a tenant, or of all tenants, that stand behind one of them. */
+export function apiKeyRange(tenantId: TenantId | undefined, after: string): NameRange {
+  if (tenantId === undefined) return { prefix: apiKeysPrefix, after };
+  const first = `${tenantId}/`;
+  return {
+    prefix: apiKeysPrefix,
+    after: after.startsWith(first) ? after : first,
+    before: endOf(first),
+  };
+}
+
+export const apiKeyUses: RecordKind<ApiKeyUse> = {
+  prefix: apiKeyUsesPrefix,
+  decode: (text, name) => ({ id: name as ApiKeyId, lastUsedMs: Number(text) }),
+};
 
 export function decodeApiKey(text: string): ApiKey | undefined {
   const row = parseRecord(text);

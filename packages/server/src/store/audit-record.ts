@@ -4,6 +4,7 @@
  */
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
+import type { NameRange, RecordKind } from "./control-records.ts";
 import { auditOfPrefix, auditPrefix, newestFirst } from "./keys.ts";
 import { parseRecord } from "./parse-record.ts";
 import type { RecordWrite } from "./store.ts";
@@ -49,6 +50,25 @@ export function auditIdAt(ms: number, number: string): string {
   return `${newestFirst(ms)}/${number}`;
 }
 
+/** Which records to list, the newest first. */
+export function auditRange(wanted: {
+  /** Undefined for the records of all tenants. */
+  readonly tenantId?: TenantId | undefined;
+  readonly fromMs?: number | undefined;
+  /** Not included. */
+  readonly toMs?: number | undefined;
+  /** The id of the last record of the page before; empty for the first page. */
+  readonly after: string;
+}): NameRange {
+  const { tenantId, fromMs, toMs, after } = wanted;
+  const prefix = tenantId === undefined ? auditPrefix : auditOfPrefix(tenantId);
+  // The records of a moment stand between it and the same with a tilde.
+  const start = toMs === undefined ? "" : `${newestFirst(toMs)}/~`;
+  const before = fromMs === undefined ? undefined : `${newestFirst(fromMs)}/~`;
+  if (after < start) return { prefix, after: start, before };
+  return { prefix, after, before };
+}
+
 export function writesOfAudit(record: AuditRecord): RecordWrite[] {
   const { id, tenantId } = record;
   return [put(auditPrefix + id, encodeAudit(record)), put(auditOfPrefix(tenantId) + id, "")];
@@ -68,8 +88,9 @@ function encodeAudit(record: AuditRecord): string {
   return JSON.stringify([record.atMs, record.lastMs, record.count, ...texts]);
 }
 
-/** Undefined for what is no record. */
-export function decodeAudit(id: string, text: string): AuditRecord | undefined {
+export const auditRecords: RecordKind<AuditRecord> = { prefix: auditPrefix, decode: decodeAudit };
+
+function decodeAudit(text: string, id: string): AuditRecord | undefined {
   const row = parseRecord(text);
   if (!Array.isArray(row) || row.length !== textFields.length + 3) return undefined;
   const [atMs, lastMs, count, ...texts] = row as unknown[];

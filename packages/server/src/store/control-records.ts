@@ -1,43 +1,23 @@
 /**
- * Reads what is no task: API keys, audit records, subscriptions and bulk jobs, wherever they are kept. A
- * record that cannot be read is set aside, and not there for anybody.
+ * The control records: everything that is stored and is not a task. Each kind of record is declared by the code
+ * that owns it; this file only knows where the keys of a kind begin. A record that cannot be read is set aside.
  */
 import { FaultError, type Kv, type KvEntry, type KvRange, unseal } from "@codeq/engine";
-import type { TenantId } from "@codeq/queue";
-import { type ApiKey, type ApiKeyId, decodeApiKey } from "./api-key-record.ts";
-import { type AuditRecord, decodeAudit } from "./audit-record.ts";
-import { type BulkJob, decodeJob } from "./job-record.ts";
-import {
-  allAuditPrefix,
-  apiKeyKey,
-  apiKeysOf,
-  apiKeysPrefix,
-  apiKeyUsesPrefix,
-  auditOfPrefix,
-  auditPrefix,
-  endOf,
-  jobsPrefix,
-  newestFirst,
-  shardsKey,
-  subscriptionKey,
-  subscriptionsPrefix,
-  subscriptionTurnsPrefix,
-} from "./keys.ts";
-import {
-  decodeSubscription,
-  type Subscription,
-  type SubscriptionId,
-} from "./subscription-record.ts";
+import { controlPrefixes, endOf, shardsKey } from "./keys.ts";
+import type { RecordText } from "./store.ts";
 
-/** Where to look for audit records. */
-export interface AuditRange {
-  /** Undefined for all of them. */
-  readonly tenantId: TenantId | undefined;
-  readonly fromMs: number | undefined;
-  /** Not included. */
-  readonly toMs: number | undefined;
-  /** The id of the record before; empty for the first. */
-  readonly after: string;
+/** One kind of control record. */
+export interface RecordKind<T> {
+  readonly prefix: string;
+  /** The name is the key without the prefix. Undefined for a text that is not a record with this name. */
+  decode(text: string, name: string): T | undefined;
+}
+
+/** The names of a kind that stand behind `after` and before `before`, both without the prefix. */
+export interface NameRange {
+  readonly prefix: string;
+  readonly after?: string;
+  readonly before?: string | undefined;
 }
 
 /** Keys and their values, as an engine and a kv have them. */
@@ -48,18 +28,9 @@ export interface RecordReads {
 }
 
 const pieceEntries = 1000;
-const prefixes = [
-  apiKeysPrefix,
-  apiKeyUsesPrefix,
-  allAuditPrefix,
-  subscriptionsPrefix,
-  subscriptionTurnsPrefix,
-  jobsPrefix,
-];
-
 /** Whether the key is of a record that is no task, nor anything of a queue. */
 export function isControlKey(key: string): boolean {
-  return key === shardsKey || prefixes.some((prefix) => key.startsWith(prefix));
+  return key === shardsKey || controlPrefixes.some((prefix) => key.startsWith(prefix));
 }
 
 export class ControlRecords {
@@ -76,81 +47,44 @@ export class ControlRecords {
     return new ControlRecords(readsOf(kv), () => {});
   }
 
-  async *jobs(): AsyncGenerator<BulkJob> {
-    for await (const [key, value] of scanAll(this.#reads, jobsPrefix)) {
-      const job = decodeJob(value.toString("utf8"));
-      if (job === undefined) this.#setAside(key);
-      else yield job;
+  async *all<T>(kind: RecordKind<T>): AsyncGenerator<T> {
+    for await (const [key, value] of scanAll(this.#reads, kind.prefix)) {
+      const record = kind.decode(value.toString("utf8"), key.slice(kind.prefix.length));
+      if (record === undefined) this.#setAside(key);
+      else yield record;
     }
   }
 
-  async *apiKeys(): AsyncGenerator<ApiKey> {
-    for await (const [key, value] of scanAll(this.#reads, apiKeysPrefix)) {
-      const record = decodeApiKey(value.toString("utf8"));
-      const isWhole = record !== undefined && apiKeyKey(record.tenantId, record.id) === key;
-      if (isWhole) yield record;
-      else this.#setAside(key);
-    }
-  }
-
-  /** When API keys were last used, about. */
-  async *apiKeyUses(): AsyncGenerator<readonly [ApiKeyId, number]> {
-    for await (const [key, value] of scanAll(this.#reads, apiKeyUsesPrefix)) {
-      yield [key.slice(apiKeyUsesPrefix.length) as ApiKeyId, Number(value.toString("latin1"))];
-    }
-  }
-
-  async *subscriptions(): AsyncGenerator<Subscription> {
-    for await (const [key, value] of scanAll(this.#reads, subscriptionsPrefix)) {
-      const record = decodeSubscription(value.toString("utf8"));
-      const isWhole = record !== undefined && subscriptionKey(record.tenantId, record.id) === key;
-      if (isWhole) yield record;
-      else this.#setAside(key);
-    }
-  }
-
-  /** When subscribers were last told. */
-  async *subscriptionTurns(): AsyncGenerator<readonly [SubscriptionId, number]> {
-    for await (const [key, value] of scanAll(this.#reads, subscriptionTurnsPrefix)) {
-      const id = key.slice(subscriptionTurnsPrefix.length) as SubscriptionId;
-      yield [id, Number(value.toString("latin1"))];
-    }
-  }
-
-  /** `<tenant>/<id>` of API keys in their order, behind one of them. */
-  async apiKeyNames(wanted: {
-    /** Undefined for all of them. */
-    readonly tenantId: TenantId | undefined;
-    readonly after: string;
-    readonly limit: number;
-  }): Promise<string[]> {
-    const { tenantId, after, limit } = wanted;
-    const prefix = tenantId === undefined ? apiKeysPrefix : apiKeysOf(tenantId);
-    const from = apiKeysPrefix + after;
-    const range = { after: from.startsWith(prefix) ? from : prefix, before: endOf(prefix) };
-    const keys = await this.#reads.scanKeys(range, limit);
-    return keys.map((key) => key.slice(apiKeysPrefix.length));
-  }
-
-  /** The ids of audit records in their order, the newest first. */
-  async auditIds(wanted: AuditRange, limit: number): Promise<string[]> {
-    const { tenantId, fromMs, toMs, after } = wanted;
-    const prefix = tenantId === undefined ? auditPrefix : auditOfPrefix(tenantId);
-    // A moment's records stand between it and the same with a tilde.
-    const start = toMs === undefined ? prefix : `${prefix}${newestFirst(toMs)}/~`;
-    const before = fromMs === undefined ? endOf(prefix) : `${prefix}${newestFirst(fromMs)}/~`;
-    const from = prefix + after;
-    const keys = await this.#reads.scanKeys({ after: further(from, start), before }, limit);
-    return keys.map((key) => key.slice(prefix.length));
-  }
-
-  auditRecord(id: string): AuditRecord | undefined {
-    const key = auditPrefix + id;
+  get<T>(kind: RecordKind<T>, name: string): T | undefined {
+    const key = kind.prefix + name;
     const text = this.#reads.getText(key);
-    const record = text === undefined ? undefined : decodeAudit(id, text);
-    if (text !== undefined && record === undefined) this.#setAside(key);
+    if (text === undefined) return undefined;
+    const record = kind.decode(text, name);
+    if (record === undefined) this.#setAside(key);
     return record;
   }
+
+  /** Names in their order, without reading the records. */
+  async names({ prefix, after = "", before }: NameRange, limit: number): Promise<string[]> {
+    const end = before === undefined ? endOf(prefix) : prefix + before;
+    const keys = await this.#reads.scanKeys({ after: prefix + after, before: end }, limit);
+    return keys.map((key) => key.slice(prefix.length));
+  }
+}
+
+/** What a write means to the owner of a kind; undefined for a write of another kind. */
+export function changeIn<T>(
+  { prefix, decode }: RecordKind<T>,
+  { key, text }: RecordText,
+): { readonly name: string; readonly record: T | undefined } | undefined {
+  if (!key.startsWith(prefix)) return undefined;
+  const name = key.slice(prefix.length);
+  return { name, record: text === undefined ? undefined : decode(text, name) };
+}
+
+/** The last part of a name such as `<tenant>/<id>`. */
+export function idIn(name: string): string {
+  return name.slice(name.lastIndexOf("/") + 1);
 }
 
 /** All entries below a prefix in order, read in pieces so that no scan holds much at once. */
@@ -198,10 +132,4 @@ function wholeOr(key: string, stored: Buffer, otherwise: Buffer): Buffer {
     if (error instanceof FaultError && error.code === "corrupt") return otherwise;
     throw error;
   }
-}
-
-/** Of two keys the one that stands behind the other. */
-function further(key: string, other: string): string {
-  if (key > other) return key;
-  return other;
 }

@@ -7,7 +7,6 @@
  * - A commit may name records as it knows them. If one of them is another by then, nothing is written.
  */
 import type { EngineState } from "@codeq/engine";
-import { type ControlChange, changeOf } from "./control-change.ts";
 import type { ControlRecords } from "./control-records.ts";
 import type { RecordText, RecordWrite } from "./store.ts";
 
@@ -27,7 +26,8 @@ export interface ControlStore {
 }
 
 export interface ControlListener {
-  changed(change: ControlChange): void;
+  /** Called for every record; `changeIn` says what it means to one kind. */
+  changed(write: RecordText): void;
   /** Forgets everything, and reads it from the records. */
   load(records: ControlRecords): Promise<void>;
   /** What it knows may be out of date until it loads again. */
@@ -38,8 +38,5 @@ export interface ControlListener {
 
 /** Tells those who listen of writes. */
 export function tell(listeners: Iterable<ControlListener>, writes: Iterable<RecordText>): void {
-  for (const write of writes) {
-    const change = changeOf(write);
-    if (change !== undefined) for (const listener of listeners) listener.changed(change);
-  }
+  for (const write of writes) for (const listener of listeners) listener.changed(write);
 }

@@ -4,7 +4,8 @@
  */
 import { put, remove } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
-import { jobKey } from "./keys.ts";
+import type { RecordKind } from "./control-records.ts";
+import { jobKey, jobsPrefix } from "./keys.ts";
 import { parseRecord } from "./parse-record.ts";
 import type { RecordText, RecordWrite } from "./store.ts";
 
@@ -79,8 +80,9 @@ export function removalOfJob({ tenantId, id }: BulkJob): RecordWrite {
   return remove(jobKey(tenantId, id));
 }
 
-/** Undefined for what is no record. */
-export function decodeJob(text: string): BulkJob | undefined {
+export const jobRecords: RecordKind<BulkJob> = { prefix: jobsPrefix, decode: decodeJob };
+
+function decodeJob(text: string): BulkJob | undefined {
   const job = parseRecord(text) as BulkJob | null | undefined;
   return typeof job?.id === "string" && typeof job.tenantId === "string" ? job : undefined;
 }

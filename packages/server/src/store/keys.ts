@@ -174,6 +174,16 @@ export function newestFirst(ms: number): string {
   return sortable(Number.MAX_SAFE_INTEGER - ms);
 }
 
+/** What the control store holds; everything else belongs to a shard. */
+export const controlPrefixes: readonly string[] = [
+  apiKeysPrefix,
+  apiKeyUsesPrefix,
+  allAuditPrefix,
+  subscriptionsPrefix,
+  subscriptionTurnsPrefix,
+  jobsPrefix,
+];
+
 export const sequenceKey = "codeq/meta/sequence";
 export const formatKey = "codeq/meta/format";
 /** All shards have been made. */

@@ -1,7 +1,13 @@
 /** A subscription to availability notifications as text, and the time of its last notification. */
 import { create, put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
-import { subscriptionKey, subscriptionTurnKey } from "./keys.ts";
+import type { RecordKind } from "./control-records.ts";
+import {
+  subscriptionKey,
+  subscriptionsPrefix,
+  subscriptionTurnKey,
+  subscriptionTurnsPrefix,
+} from "./keys.ts";
 import { parseRecord } from "./parse-record.ts";
 import type { RecordWrite } from "./store.ts";
 
@@ -63,6 +69,26 @@ function encodeSubscription(subscription: Subscription): string {
     subscription.expiresMs,
   ]);
 }
+
+export const subscriptionRecords: RecordKind<Subscription> = {
+  prefix: subscriptionsPrefix,
+  decode: (text, name) => {
+    const subscription = decodeSubscription(text);
+    if (subscription === undefined) return undefined;
+    return keyOf(subscription) === subscriptionsPrefix + name ? subscription : undefined;
+  },
+};
+
+/** When a subscriber was last notified. */
+export interface SubscriberTurn {
+  readonly id: SubscriptionId;
+  readonly toldMs: number;
+}
+
+export const subscriberTurns: RecordKind<SubscriberTurn> = {
+  prefix: subscriptionTurnsPrefix,
+  decode: (text, name) => ({ id: name as SubscriptionId, toldMs: Number(text) }),
+};
 
 /** Undefined for what is no record. */
 export function decodeSubscription(text: string): Subscription | undefined {

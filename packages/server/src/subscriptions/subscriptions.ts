@@ -8,13 +8,16 @@
 import { limits } from "@codeq/protocol";
 import { accept, type Outcome, queueOf, refuse, type TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
-import type { ControlChange } from "../store/control-change.ts";
-import type { ControlRecords } from "../store/control-records.ts";
+import { type ControlRecords, changeIn, idIn } from "../store/control-records.ts";
 import type { ControlListener, ControlStore } from "../store/control-store.ts";
+import type { RecordText } from "../store/store.ts";
 import {
   removalsOfSubscription,
+  type SubscriberTurn,
   type Subscription,
   type SubscriptionId,
+  subscriberTurns,
+  subscriptionRecords,
   writeOfNewSubscription,
   writeOfSubscription,
   writeOfTurn,
@@ -181,11 +184,13 @@ export class Subscriptions implements ControlListener {
     this.#store.commit(writes).catch(() => {});
   }
 
-  changed(change: ControlChange): void {
-    if (change.of === "turn") this.#noteTurn(change.id, change.toldMs);
-    if (change.of !== "subscription") return;
-    const { id, subscription } = change;
-    const subscriber = this.#subscribers.get(id);
+  changed(write: RecordText): void {
+    const turn = changeIn(subscriberTurns, write)?.record;
+    if (turn !== undefined) this.#noteTurn(turn);
+    const change = changeIn(subscriptionRecords, write);
+    if (change === undefined) return;
+    const subscription = change.record;
+    const subscriber = this.#subscribers.get(idIn(change.name) as SubscriptionId);
     if (subscription === undefined) {
       if (subscriber !== undefined) this.#drop(subscriber);
     } else if (subscriber === undefined) {
@@ -196,9 +201,9 @@ export class Subscriptions implements ControlListener {
   async load(records: ControlRecords): Promise<void> {
     for (const subscriber of this.#subscribers.values()) this.#drop(subscriber);
     const found: Subscription[] = [];
-    for await (const subscription of records.subscriptions()) found.push(subscription);
+    for await (const subscription of records.all(subscriptionRecords)) found.push(subscription);
     const turns = new Map<SubscriptionId, number>();
-    for await (const [id, toldMs] of records.subscriptionTurns()) turns.set(id, toldMs);
+    for await (const { id, toldMs } of records.all(subscriberTurns)) turns.set(id, toldMs);
     for (const subscription of found) {
       const toldMs = turns.get(subscription.id) ?? 0;
       this.#add({ subscription, toldMs, isRecovered: true });
@@ -213,7 +218,7 @@ export class Subscriptions implements ControlListener {
     for (const subscriber of all) this.#add({ ...subscriber, isRecovered: true });
   }
 
-  #noteTurn(id: SubscriptionId, toldMs: number): void {
+  #noteTurn({ id, toldMs }: SubscriberTurn): void {
     const subscriber = this.#subscribers.get(id);
     if (subscriber !== undefined) subscriber.toldMs = Math.max(subscriber.toldMs, toldMs);
     this.#lastTurnMs = Math.max(this.#lastTurnMs, toldMs);
