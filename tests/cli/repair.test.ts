@@ -230,7 +230,7 @@ test("why a task does not run, why a worker gets nothing, and who had the task b
   const id = await bury(cli, '{"to":"ada"}');
   assert.match(
     (await cli.run("get", id)).output,
-    /^deliveries\n {2}1\. \S+ \S+ nacked: exit code 1: no such host$/m,
+    /^attempts\n {2}1\. \S+ \S+ nacked: exit code 1: no such host$/m,
   );
   await cli.run("dlq", "replay", id);
   await cli.run("pause", "mail", "--reason", "repairs");

@@ -216,7 +216,7 @@ test("a group of failures is replayed as a canary, which is a bulk job", async (
   assert.equal(jobs[0].state, "aborted");
 });
 
-test("a task says why it does not run, and what became of each delivery", async (t) => {
+test("a task says why it does not run, and what became of each attempt", async (t) => {
   const { page, open, api } = await setup(t);
   const id = await api.create("send-email");
   await open(`/ui/tasks/${id}`);

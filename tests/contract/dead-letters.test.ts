@@ -20,7 +20,7 @@ test("a dead letter is shown with its payload, error, attempts and result", asyn
   assert.deepEqual([result.status, result.error], ["FAILED", "broken"]);
 });
 
-test("a replayed dead letter keeps its id and gets all its deliveries again", async (t) => {
+test("a replayed dead letter keeps its id and gets all its attempts again", async (t) => {
   const server = await setup(t);
   const id = await server.buried();
   const reply = await replay(server, id.slice(-8));

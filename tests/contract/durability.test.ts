@@ -291,7 +291,7 @@ test("D12: result and end of a task are there together or not at all, whenever p
   assert.ok(ends.both > 0 && ends.none > 0, JSON.stringify(ends));
 });
 
-test("D13: of several answers to one delivery exactly one counts", async (t) => {
+test("D13: of several answers to one attempt exactly one counts", async (t) => {
   let posted = 0;
   const server = await setup(t, {
     post: () => {

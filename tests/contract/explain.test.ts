@@ -153,12 +153,12 @@ test("a worker tells what it waits for, and what its queues have", async (t) => 
   assert.equal(busy.why, "no claim of it waits for tasks; it is busy with 2 tasks");
 });
 
-test("every delivery of a task is kept: who, when, how it ended, and the delay", async (t) => {
+test("every attempt of a task is kept: who, when, how it ended, and the delay", async (t) => {
   const server = await setup(t, { storage: "sim-disk" });
   const id = await server.create({ maxAttempts: 4 });
   const act = (verb: string, body: object) =>
     server.post(`/tasks/${id}/${verb}`, body, "worker-acme");
-  assert.equal((await server.task(id)).deliveries, undefined);
+  assert.equal((await server.task(id)).attemptHistory, undefined);
   await server.claim();
   await server.clock.advance(1000);
   await act("heartbeat", {});
@@ -171,32 +171,32 @@ test("every delivery of a task is kept: who, when, how it ended, and the delay",
   server.world.crash("power");
   const next = await server.world.start();
   t.after(() => next.stop());
-  const { deliveries } = await next.task(id);
+  const { attemptHistory } = await next.task(id);
   const first = { workerId: "worker-1", leaseToken: 1, startedAt: "2026-01-02T03:04:05.12Z" };
-  assert.deepEqual(deliveries[0], {
+  assert.deepEqual(attemptHistory[0], {
     ...first,
     endedAt: "2026-01-02T03:04:07.12Z",
     outcome: "nacked",
     error: "jam",
     delaySeconds: 5,
   });
-  const outcomes = deliveries.map(({ outcome }: { outcome: string }) => outcome);
+  const outcomes = attemptHistory.map(({ outcome }: { outcome: string }) => outcome);
   assert.deepEqual(outcomes, ["nacked", "interrupted", "running"]);
   await next.complete(id);
   const shown = await next.get(`/admin/tasks/${id}`, "admin-acme");
-  assert.equal(shown.json.task.deliveries.at(-1).outcome, "completed");
+  assert.equal(shown.json.task.attemptHistory.at(-1).outcome, "completed");
 });
 
-test("the last twenty deliveries are kept, and the others counted", async (t) => {
+test("the last twenty attempts are kept, and the others counted", async (t) => {
   const server = await setup(t);
   const id = await server.create({ maxAttempts: 100 });
   for (let n = 0; n < 25; n++) {
     await server.claim();
     await server.post(`/tasks/${id}/abandon`, {}, "worker-acme");
   }
-  const { deliveries, deliveriesOmitted } = await server.task(id);
-  assert.deepEqual([deliveries.length, deliveriesOmitted], [20, 5]);
-  assert.equal(deliveries[0].leaseToken, 6);
+  const { attemptHistory, attemptsOmitted } = await server.task(id);
+  assert.deepEqual([attemptHistory.length, attemptsOmitted], [20, 5]);
+  assert.equal(attemptHistory[0].leaseToken, 6);
 });
 
 test("a topic that allows no more holds its ready tasks, for tasks and for workers", async (t) => {

@@ -91,7 +91,7 @@ test("the end of a certificate is absent without TLS", async (t) => {
   assert.doesNotMatch(text, /^codeq_tls_certificate_expiry_seconds/m);
 });
 
-test("deliveries are counted one by one", async (t) => {
+test("claims are counted one by one", async (t) => {
   const server = await setup(t);
   const series = 'codeq_task_claimed_total{command="render"}';
   for (let n = 0; n < 3; n += 1) await server.create();

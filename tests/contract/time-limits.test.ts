@@ -21,7 +21,7 @@ test("a lease ends with the timeout of its task, however often its worker extend
   await server.clock.advance(4000);
   const retried = await server.task(id);
   assert.deepEqual(
-    [retried.status, retried.error, retried.attempts, retried.deliveries[0].outcome],
+    [retried.status, retried.error, retried.attempts, retried.attemptHistory[0].outcome],
     ["PENDING", "TIMEOUT", 1, "timed_out"],
   );
   const late = await server.complete(id);

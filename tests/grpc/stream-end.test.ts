@@ -99,7 +99,7 @@ for (const [how, leave] of [
     release();
     await until(async () => (await server.api.stats()).ready === 2);
     await until(() => told.length === 4);
-    assert.deepEqual(told.toSorted().slice(2), Array(2).fill("released undelivered"));
+    assert.deepEqual(told.toSorted().slice(2), Array(2).fill("released unsent"));
     const next = await server.worker("worker-acme-2");
     const { taskBatch } = await next.ask({ ready: { count: 5 } });
     assert.equal(taskBatch.tasks.length, 2);
@@ -173,7 +173,7 @@ for (const [how, leave] of [
     assert.equal((await server.api.stats()).ready, total - 1);
     const claimed = told.filter((each) => each === "claimed").length;
     await until(() => told.length === claimed + claimed - 1);
-    assert.deepEqual(new Set(told), new Set(["claimed", "released undelivered"]));
+    assert.deepEqual(new Set(told), new Set(["claimed", "released unsent"]));
     const next = await server.worker("worker-acme-2");
     for (let left = total - 1; left > 0; left -= 1) {
       const { task } = await next.ask({ ready: {} });

@@ -525,13 +525,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     checker: "attempts",
-    bug: "a delivery that came back is not counted",
+    bug: "an attempt that came back is not counted",
     plants: {
       core: (core) => rewriteTasks(core, (task) => ({ ...task, attempts: 0 })),
     },
   },
   {
-    checker: "deliveries",
+    checker: "claimsAreCounted",
     bug: "the token stays the same from claim to claim",
     plants: {
       core: (core) =>
@@ -974,8 +974,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     },
   },
   {
-    checker: "deliveries",
-    bug: "a delivery that came back is not kept",
+    checker: "claimsAreCounted",
+    bug: "an attempt that came back is not kept",
     plants: { core: (core) => rewriteTasks(core, (task) => ({ ...task, trail: undefined })) },
   },
   {

@@ -46,7 +46,7 @@ export const seeds: readonly { readonly seed: number; readonly showed: string }[
   },
   {
     seed: 910037,
-    showed: "the end of a delivery was told before the claim that became durable with it",
+    showed: "the end of an attempt was told before the claim that became durable with it",
   },
   {
     seed: 2000132,

@@ -693,7 +693,7 @@ type TaskResult struct {
 	ResultJson []byte `protobuf:"bytes,5,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"`
 	// What a failed task failed with.
 	Error string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	// Deliveries, with the one that ended in this result.
+	// Attempts, with the one that ended in this result.
 	Attempts      int32       `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	ErrorCode     string      `protobuf:"bytes,100,opt,name=error_code,json=errorCode,proto3" json:"error_code,omitempty"`
 	Artifacts     []*Artifact `protobuf:"bytes,101,rep,name=artifacts,proto3" json:"artifacts,omitempty"`

@@ -40,7 +40,7 @@ type Task struct {
 	WorkerId    string `protobuf:"bytes,8,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
 	// RFC 3339; when the lease ends unless it is extended.
 	LeaseUntil string `protobuf:"bytes,9,opt,name=lease_until,json=leaseUntil,proto3" json:"lease_until,omitempty"`
-	// Deliveries that came back without a result.
+	// Attempts that came back without a result.
 	Attempts  int32                  `protobuf:"varint,10,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	TenantId  string                 `protobuf:"bytes,11,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`

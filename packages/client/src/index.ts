@@ -65,7 +65,7 @@ export type { TlsOptions } from "./grpc/http2-connection.ts";
 export { JsonText } from "./json-text.ts";
 export { EnqueueManyError, type EnqueueOutcome } from "./producer/enqueue-many.ts";
 export type { EnqueueOptions } from "./producer/enqueue-options.ts";
-export type { TaskDelivery, TaskExplanation } from "./producer/explanation.ts";
+export type { TaskAttempt, TaskExplanation } from "./producer/explanation.ts";
 export type { CancelOptions, ResultOptions, Run, RunStatus } from "./producer/run.ts";
 export type { RunEvent, RunResult, TaskUpdate } from "./producer/run-events.ts";
 export { type SchemaIssue, type StandardSchema, ValidationError } from "./standard-schema.ts";

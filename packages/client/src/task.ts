@@ -10,11 +10,11 @@ import type { TaskContext } from "./worker/task-context.ts";
 
 /** How often a task is tried, and how soon again. */
 export interface RetryOptions {
-  /** Deliveries before the task becomes a dead letter; the server's default is 5. */
+  /** Attempts before the task becomes a dead letter; the server's default is 5. */
   readonly maxAttempts?: number | undefined;
   /**
    * The pause before another try, in whole seconds (fractions are rounded up). Without it the server's
-   * backoff policy decides. `attempt` is 1 for the first delivery.
+   * backoff policy decides. `attempt` is 1 for the first attempt.
    */
   readonly delay?: Duration | ((attempt: number, error: unknown) => Duration) | undefined;
 }

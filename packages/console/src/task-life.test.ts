@@ -22,8 +22,8 @@ test("a task that waits has been ready since it came", () => {
   assert.deepEqual(shown(task, 5), ["ready 5"]);
 });
 
-test("deliveries, the delays behind them and what followed have their lengths", () => {
-  const deliveries = [
+test("attempts, the delays behind them and what followed have their lengths", () => {
+  const attemptHistory = [
     {
       workerId: "w",
       leaseToken: 1,
@@ -34,7 +34,7 @@ test("deliveries, the delays behind them and what followed have their lengths", 
     },
     { workerId: "w", leaseToken: 2, startedAt: at(63), endedAt: at(70), outcome: "completed" },
   ];
-  const done: TaskRow = { ...task, place: "done", deliveries, endedAt: at(70) };
+  const done: TaskRow = { ...task, place: "done", attemptHistory, endedAt: at(70) };
   assert.deepEqual(shown(done, 100), [
     "ready 2",
     "leased 30 #1 bad",
@@ -45,8 +45,13 @@ test("deliveries, the delays behind them and what followed have their lengths", 
   ]);
 });
 
-test("one that runs lasts until now, and deliveries that are not kept are counted", () => {
+test("one that runs lasts until now, and attempts that are not kept are counted", () => {
   const running = { workerId: "w", leaseToken: 9, startedAt: at(10), outcome: "running" };
-  const leased: TaskRow = { ...task, place: "leased", deliveries: [running], deliveriesOmitted: 4 };
+  const leased: TaskRow = {
+    ...task,
+    place: "leased",
+    attemptHistory: [running],
+    attemptsOmitted: 4,
+  };
   assert.deepEqual(shown(leased, 15), ["ready 10", "leased 5 #5"]);
 });

@@ -1,5 +1,5 @@
-/** The places of a task over time, from what is known of it: when it came, and each delivery. */
-import type { Delivery, TaskRow } from "./model/tasks.ts";
+/** The places of a task over time, from what is known of it: when it came, and each attempt. */
+import type { Attempt, TaskRow } from "./model/tasks.ts";
 
 export interface Stay {
   readonly place: "ready" | "delayed" | "leased" | "dead" | "done";
@@ -10,7 +10,7 @@ export interface Stay {
   readonly isBad?: boolean;
 }
 
-const good = new Set(["running", "completed", "undelivered", "interrupted"]);
+const good = new Set(["running", "completed", "unsent", "interrupted"]);
 
 /** Without gaps, the earliest first. */
 export function lifeOf(task: TaskRow, nowMs: number): Stay[] {
@@ -25,8 +25,8 @@ export function lifeOf(task: TaskRow, nowMs: number): Stay[] {
   };
   let atMs = Date.parse(task.createdAt);
   let delayMs = 0;
-  const omitted = task.deliveriesOmitted ?? 0;
-  for (const [index, each] of (task.deliveries ?? []).entries()) {
+  const omitted = task.attemptsOmitted ?? 0;
+  for (const [index, each] of (task.attemptHistory ?? []).entries()) {
     const startMs = Date.parse(each.startedAt);
     wait(atMs, startMs, delayMs);
     atMs = each.endedAt === undefined ? nowMs : Date.parse(each.endedAt);
@@ -49,6 +49,6 @@ export function lifeOf(task: TaskRow, nowMs: number): Stay[] {
   return stays.length === 0 ? [{ place: "ready", fromMs: nowMs - 1, toMs: nowMs }] : stays;
 }
 
-function isBad({ outcome }: Delivery): boolean {
+function isBad({ outcome }: Attempt): boolean {
   return !good.has(outcome);
 }

@@ -1,5 +1,5 @@
 /**
- * How long a task waits before its next delivery. Every answer is a whole number of seconds between
+ * How long a task waits before its next attempt. Every answer is a whole number of seconds between
  * zero and the policy's ceiling, for any number of attempts. The randomness of the jittered
  * policies comes from the caller as one draw, so the same arguments always give the same delay.
  */
@@ -26,7 +26,7 @@ export const backoffPolicies: readonly BackoffPolicy[] = [
   "exp_full_jitter",
 ];
 
-/** `attempts` counts the delivery that has just come back; `draw` is uniform in [0, 1). */
+/** `attempts` counts the attempt that has just come back; `draw` is uniform in [0, 1). */
 export function backoffSeconds(policy: RetryPolicy, attempts: number, draw: number): number {
   const base = baseOf(policy);
   const ceiling = ceilingSeconds(policy);

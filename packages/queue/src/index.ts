@@ -1,3 +1,4 @@
+export { type Attempt, attemptsOf } from "./attempts.ts";
 export {
   type BackoffPolicy,
   backoffPolicies,
@@ -5,7 +6,6 @@ export {
   type RetryPolicy,
 } from "./backoff.ts";
 export { type Cause, type Change, changeOf } from "./change.ts";
-export { type Delivery, deliveriesOf } from "./deliveries.ts";
 export { type IdempotencyEntry, matchIdempotency } from "./idempotency.ts";
 export { accept, type Outcome, refuse } from "./outcome.ts";
 export { checkOwner, type LeasedTask, type Owner } from "./owner.ts";
@@ -19,7 +19,7 @@ export {
   type LogLine,
   noExtras,
   noRepairs,
-  type PastDelivery,
+  type PastAttempt,
   type Place,
   type Progress,
   queueOf,

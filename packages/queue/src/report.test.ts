@@ -21,7 +21,7 @@ function told(task: Task, nowMs: number, percent: number, ...lines: string[]): T
 test("what a worker says is kept with the task, and stays when it is done", () => {
   const task = told(told(leasedTask(), 5000, 10, "began"), 6000, 20, "went on");
   assert.deepEqual(task.trail, {
-    deliveries: [],
+    attempts: [],
     progress: { percent: 20, text: "pages", atMs: 6000 },
     logs: [
       { atMs: 5000, text: "began" },
@@ -34,7 +34,7 @@ test("what a worker says is kept with the task, and stays when it is done", () =
   assert.equal(done.ok && done.value.trail, task.trail);
 });
 
-test("the next delivery begins without progress, and the lines stay", () => {
+test("the next attempt begins without progress, and the lines stay", () => {
   const at = { nowMs: 9000, seq: 50, draw: 0.5, policy, retention };
   const back = nack(told(leasedTask(), 5000, 50, "x"), by, { delaySeconds: 1, reason: "" }, at);
   assert.ok(back.ok);

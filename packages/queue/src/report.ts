@@ -33,7 +33,7 @@ export function withReport(
   }));
   const text = progress?.text.slice(0, reportLimits.textCharsMax) ?? "";
   return {
-    deliveries: trail?.deliveries ?? [],
+    attempts: trail?.attempts ?? [],
     progress: progress === undefined ? trail?.progress : { ...progress, text, atMs: nowMs },
     logs: said.length === 0 ? (trail?.logs ?? []) : newest([...(trail?.logs ?? []), ...said]),
   };

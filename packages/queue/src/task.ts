@@ -5,7 +5,7 @@
  *   ready    waits to be claimed; leaves by claim, edit, cancel or lapse
  *   delayed  waits for its time; leaves by promote, edit, cancel or lapse
  *   leased   a worker has it; leaves by complete, nack, abandon, expiry or cancel
- *   dead     its deliveries are used up; leaves by replay, retention or an operator
+ *   dead     its attempts are used up; leaves by replay, retention or an operator
  *   done     a worker finished it, it was cancelled, or nobody began it in time; leaves by retention
  *
  * Records are immutable: a transition returns a new task.
@@ -34,7 +34,7 @@ export type Place =
       readonly in: "done";
       readonly how: "completed" | "failed";
       readonly workerId: WorkerId;
-      /** When its last delivery began; the moment of its end when no worker ended it. */
+      /** When its last attempt began; the moment of its end when no worker ended it. */
       readonly startedMs: number;
       readonly atMs: number;
       readonly expiresMs: number;
@@ -54,11 +54,11 @@ export interface Task {
   /** The producer's JSON text when it is short; undefined when it is kept apart from the record. */
   readonly payload: string | undefined;
   readonly maxAttempts: number;
-  /** Deliveries that came back: by nack, abandon or lease expiry. */
+  /** Attempts that came back: by nack, abandon or lease expiry. */
   readonly attempts: number;
   /** Interrupted hand-backs in a row that did not count as attempts. */
   readonly handBacks: number;
-  /** How often an operator gave the dead letter all its deliveries again. */
+  /** How often an operator gave the dead letter all its attempts again. */
   readonly replays: number;
   /** When its lease is revoked because somebody cancelled it; 0 when nobody did. */
   readonly cancelMs: number;
@@ -86,9 +86,9 @@ export interface Task {
 
 /** What happened to a task on its way. */
 export interface Trail {
-  /** The newest deliveries that came back, in their order. */
-  readonly deliveries: readonly PastDelivery[];
-  /** How far the delivery has come, as its worker last said. */
+  /** The newest attempts that came back, in their order. */
+  readonly attempts: readonly PastAttempt[];
+  /** How far the attempt has come, as its worker last said. */
   readonly progress: Progress | undefined;
   /** The newest lines that workers wrote about it, in their order. */
   readonly logs: readonly LogLine[];
@@ -106,18 +106,18 @@ export interface LogLine {
   readonly text: string;
 }
 
-/** How a delivery ended that left no result. */
+/** How an attempt ended that left no result. */
 export const comebacks = [
   "nacked",
   "abandoned",
   "interrupted",
   "expired",
-  "undelivered",
+  "unsent",
   "cancelled",
   "timed_out",
 ] as const;
 
-export interface PastDelivery {
+export interface PastAttempt {
   readonly workerId: WorkerId;
   readonly leaseToken: number;
   readonly startedMs: number;
@@ -145,11 +145,11 @@ export const noRepairs: TaskRepairs = { replayOf: "", replayedAs: "", isCopy: fa
 export interface TaskExtras {
   /** Short labels, each once. */
   readonly tags: readonly string[];
-  /** How long a delivery may take; 0 for as long as its worker extends the lease. */
+  /** How long an attempt may take; 0 for as long as its worker extends the lease. */
   readonly timeoutMs: number;
   /** How long the task may wait to be begun once it can be claimed; 0 for any time. */
   readonly ttlMs: number;
-  /** The moment that follows from that; 0 without one, and once a delivery has come back. */
+  /** The moment that follows from that; 0 without one, and once an attempt has come back. */
   readonly startByMs: number;
 }
 

@@ -6,7 +6,7 @@ import type { RetryPolicy } from "../src/backoff.ts";
 import type { LeasedTask } from "../src/owner.ts";
 import type { Retention } from "../src/retention.ts";
 import type {
-  PastDelivery,
+  PastAttempt,
   Place,
   ResultBody,
   Task,
@@ -74,11 +74,11 @@ export function leasedTask(over: Partial<LeasedTask> = {}): Task {
   return taskIn("leased", over);
 }
 
-/** What one delivery that came back leaves. */
-export function oneDelivery(end: Partial<PastDelivery>): Trail {
+/** What one attempt that came back leaves. */
+export function oneAttempt(end: Partial<PastAttempt>): Trail {
   const known = { workerId: worker, leaseToken: 2, startedMs: 2000, endedMs: 10_000 };
-  const delivery = { ...known, outcome: "nacked", error: "", delayMs: 0, ...end } as const;
-  return { deliveries: [delivery], progress: undefined, logs: [] };
+  const attempt = { ...known, outcome: "nacked", error: "", delayMs: 0, ...end } as const;
+  return { attempts: [attempt], progress: undefined, logs: [] };
 }
 
 function exampleResult(where: Place["in"]): ResultBody | undefined {

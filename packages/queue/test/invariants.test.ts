@@ -50,7 +50,7 @@ const unsound: readonly [name: string, task: Task, says: RegExp][] = [
   ["a priority with a fraction", taskIn("ready", { priority: 1.5 }), /priority/],
   ["a creation time that is no number", taskIn("ready", { createdMs: Number.NaN }), /createdMs/],
   ["a change time with a fraction", taskIn("ready", { updatedMs: 0.5 }), /updatedMs/],
-  ["no deliveries allowed", taskIn("leased", { maxAttempts: 0 }), /maxAttempts/],
+  ["no attempts allowed", taskIn("leased", { maxAttempts: 0 }), /maxAttempts/],
   ["attempts below zero", taskIn("ready", { attempts: -1 }), /attempts -1/],
   ["attempts with a fraction", taskIn("ready", { attempts: 0.5 }), /attempts 0.5/],
   ["a token below zero", taskIn("ready", { leaseToken: -1, attempts: 0 }), /leaseToken -1/],

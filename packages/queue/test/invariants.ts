@@ -2,7 +2,7 @@
  * What is true of every task that the transitions can produce. Tests and the simulator check it
  * after each step. Instants are only compared when one transition wrote both, because the wall clock may step back between two of them.
  */
-import { deliveriesMax } from "../src/deliveries.ts";
+import { attemptsKeptMax } from "../src/attempts.ts";
 import { priorityMax } from "../src/priority.ts";
 import type { Place, Task } from "../src/task.ts";
 import { handBacksMax } from "../src/transitions/abandon.ts";
@@ -36,7 +36,7 @@ function brokenCounts(task: Task): string[] {
     [isWhole(attempts, 0), `attempts ${attempts} is not a whole number`],
     [isWhole(leaseToken, 0), `leaseToken ${leaseToken} is not a whole number`],
     [isWhole(cancelMs, 0), `cancelMs ${cancelMs} is not a whole number`],
-    [isOrdered(task), `deliveries of ${task.id} are too many or out of order`],
+    [isOrdered(task), `attempts of ${task.id} are too many or out of order`],
     [cancelMs === 0 || place.in === "leased", `${place.in} and still to be cancelled`],
     [isWhole(replays, 0), `replays ${replays} is not a whole number`],
     [isWhole(handBacks, 0, handBacksMax), `handBacks ${handBacks} is out of range`],
@@ -45,7 +45,7 @@ function brokenCounts(task: Task): string[] {
     [!isDead || handBacks === 0, `dead with ${handBacks} hand-backs`],
     [
       leaseToken >= attempts + handBacks + stillOut,
-      `leaseToken ${leaseToken} is less than the deliveries there were`,
+      `leaseToken ${leaseToken} is less than the attempts there were`,
     ],
   ]);
 }
@@ -96,9 +96,9 @@ function brokenEnd({ atMs, expiresMs }: End, updatedMs: number): string[] {
 }
 
 function isOrdered({ trail, leaseToken }: Task): boolean {
-  const tokens = (trail?.deliveries ?? []).map((each) => each.leaseToken);
+  const tokens = (trail?.attempts ?? []).map((each) => each.leaseToken);
   const isGrowing = tokens.every((token, at) => at === 0 || token > (tokens[at - 1] ?? 0));
-  return tokens.length <= deliveriesMax && isGrowing && (tokens.at(-1) ?? 0) <= leaseToken;
+  return tokens.length <= attemptsKeptMax && isGrowing && (tokens.at(-1) ?? 0) <= leaseToken;
 }
 
 type Rule = readonly [holds: boolean, otherwise: string];

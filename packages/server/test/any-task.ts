@@ -72,7 +72,7 @@ const anyRepairs: fc.Arbitrary<TaskRepairs | undefined> = fc.oneof(
 const anyTrail: fc.Arbitrary<Trail | undefined> = fc.oneof(
   fc.constant(undefined),
   record({
-    deliveries: fc.array(
+    attempts: fc.array(
       record({
         workerId,
         leaseToken: fc.nat(),

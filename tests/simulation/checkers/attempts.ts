@@ -1,5 +1,5 @@
 /**
- * Attempts count the deliveries that came back, one by one, and never pass the maximum. A task is
+ * `attempts` counts those that came back, one by one, and never pass the maximum. A task is
  * dead exactly when they are used up. Interrupted hand-backs are free three times in a row, and a task
  * whose worker was gone before it could be sent was not delivered at all.
  */

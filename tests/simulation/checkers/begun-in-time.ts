@@ -23,7 +23,7 @@ export const begunInTime: MakeChecker = ({ world, report }) => {
         startByMs.set(id, after?.extras?.startByMs ?? 0);
       }
       const isBack = kind === "comeback" || kind === "bury";
-      if (isBack && after?.trail?.deliveries.at(-1)?.outcome !== "undelivered") {
+      if (isBack && after?.trail?.attempts.at(-1)?.outcome !== "unsent") {
         startByMs.delete(id);
       }
       if (kind === "claim" && ms !== 0 && after?.place.in === "leased") {

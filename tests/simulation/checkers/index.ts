@@ -4,9 +4,9 @@ import { attempts } from "./attempts.ts";
 import { begunInTime } from "./begun-in-time.ts";
 import { cancelledIsOver } from "./cancelled-is-over.ts";
 import type { MakeChecker } from "./checker.ts";
+import { claimsAreCounted } from "./claims-are-counted.ts";
 import { conservation } from "./conservation.ts";
 import { counters } from "./counters.ts";
-import { deliveries } from "./deliveries.ts";
 import { deliveriesAreLogged } from "./deliveries-are-logged.ts";
 import { durableBeforeVisible } from "./durable-before-visible.ts";
 import { editsAreKept } from "./edits-are-kept.ts";
@@ -61,7 +61,7 @@ export const checkers = {
   begunInTime,
   withinTimeout,
   attempts,
-  deliveries,
+  claimsAreCounted,
   oneTaskPerKey,
   tenantsAreApart,
   resultWhenTerminal,

@@ -1,5 +1,5 @@
 /**
- * No delivery goes on for longer than the timeout of its task while nothing disturbs the server, however
+ * No attempt goes on for longer than the timeout of its task while nothing disturbs the server, however
  * often its worker extends the lease; and none is said to have timed out before.
  */
 import type { TaskId } from "@codeq/queue";
@@ -9,18 +9,18 @@ import type { MakeChecker } from "./checker.ts";
 const recoveryMs = 10_000;
 /** Until the disk has it. */
 const lateMsMax = 250;
-/** From the beginning of a delivery until the log has the claim. */
+/** From the beginning of an attempt until the log has the claim. */
 const claimMsMax = 1000;
 
 export const withinTimeout: MakeChecker = ({ world, report }) => {
   const timeoutMs = new Map<TaskId, number>();
-  /** When the log had the claim, which is after the delivery began. */
+  /** When the log had the claim, which is after the attempt began. */
   const claimedMs = new Map<TaskId, number>();
   return {
     event: ({ kind, id, after, record }) => {
       if (kind === "create") timeoutMs.set(id, after?.extras?.timeoutMs ?? 0);
       if (kind === "claim") claimedMs.set(id, record.atMs);
-      const last = after?.trail?.deliveries.at(-1);
+      const last = after?.trail?.attempts.at(-1);
       if ((kind !== "comeback" && kind !== "bury") || last?.outcome !== "timed_out") return;
       const limit = timeoutMs.get(id) ?? 0;
       const fromMs = claimedMs.get(id) ?? 0;

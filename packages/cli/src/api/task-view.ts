@@ -31,13 +31,13 @@ export interface TaskFields {
   readonly tenantId?: string;
   readonly createdAt: string;
   readonly updatedAt: string;
-  readonly deliveries?: readonly DeliveryFields[];
-  readonly deliveriesOmitted?: number;
+  readonly attemptHistory?: readonly AttemptFields[];
+  readonly attemptsOmitted?: number;
   readonly progress?: { readonly percent: number; readonly text: string; readonly at: string };
   readonly logs?: readonly { readonly at: string; readonly text: string }[];
 }
 
-interface DeliveryFields {
+interface AttemptFields {
   readonly workerId: string;
   readonly leaseToken: number;
   readonly startedAt: string;
@@ -107,18 +107,18 @@ export function taskLines(task: TaskFields, style: Style): string[] {
 }
 
 function historyLines(
-  { deliveries = [], deliveriesOmitted = 0 }: TaskFields,
+  { attemptHistory = [], attemptsOmitted = 0 }: TaskFields,
   style: Style,
 ): string[] {
-  if (deliveries.length === 0) return [];
-  const omitted = deliveriesOmitted === 0 ? [] : [`  ${deliveriesOmitted} before`];
-  const shown = deliveries.map((each) => {
+  if (attemptHistory.length === 0) return [];
+  const omitted = attemptsOmitted === 0 ? [] : [`  ${attemptsOmitted} before`];
+  const shown = attemptHistory.map((each) => {
     const { leaseToken, workerId, startedAt, outcome, error = "", delaySeconds } = each;
     const why = error === "" ? "" : `: ${printable(error)}`;
     const delay = delaySeconds === undefined ? "" : `, again after ${delaySeconds} s`;
     return `  ${leaseToken}. ${localMoment(startedAt)} ${workerId} ${outcome}${why}${delay}`;
   });
-  return [style.dim("deliveries"), ...omitted, ...shown];
+  return [style.dim("attempts"), ...omitted, ...shown];
 }
 
 function progressText({ progress }: TaskFields): string {

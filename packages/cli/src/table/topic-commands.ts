@@ -15,7 +15,7 @@ export const topicCommands: readonly CommandRow[] = [
       {
         name: "max-attempts",
         value: "number",
-        about: "Deliveries of a task that does not say how many.",
+        about: "Attempts of a task that does not say how many.",
       },
       {
         name: "priorities",

@@ -12,7 +12,7 @@ import type { RunTask } from "./run-task.ts";
 interface HandlerContext {
   readonly id: string;
   readonly command: string;
-  /** 1 for the first delivery. */
+  /** 1 for the first attempt. */
   readonly attempt: number;
   readonly maxAttempts: number;
   /** Aborts when the run counts for nothing any more. */

@@ -19,7 +19,7 @@ export interface AdminTask {
   readonly priority?: number;
   /** Who has it, or who finished it. */
   readonly workerId?: string;
-  /** Deliveries that came back; 0 when it is left out. */
+  /** Attempts that came back; 0 when it is left out. */
   readonly attempts?: number;
   readonly maxAttempts: number;
   /** How often it was replayed; 0 when it is left out. */
@@ -97,7 +97,7 @@ export interface AdminResult {
 /** A task with its payload and, once it has ended, its result. */
 export interface InspectedTask {
   readonly task: AdminTask &
-    Pick<RunStatus, "deliveries" | "deliveriesOmitted" | "progress" | "logs">;
+    Pick<RunStatus, "attemptHistory" | "attemptsOmitted" | "progress" | "logs">;
   readonly result?: AdminResult;
 }
 

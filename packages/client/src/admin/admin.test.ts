@@ -238,13 +238,13 @@ test("a run tells why it waits and who had it, and a worker why it gets nothing"
   );
   await server.runUntilIdle();
   assert.equal((await run.explain()).rule, "done");
-  const [delivery] = (await run.status()).deliveries ?? [];
-  assert.equal(delivery?.outcome, "completed");
+  const [attempt] = (await run.status()).attemptHistory ?? [];
+  assert.equal(attempt?.outcome, "completed");
   const { task: shown } = await server.client.admin.task(run.id);
-  assert.deepEqual(shown.deliveries, [delivery]);
+  assert.deepEqual(shown.attemptHistory, [attempt]);
   const explained = await server.client.admin.explainTask(run.id.slice(-8));
   assert.deepEqual([explained.taskId, explained.rule], [run.id, "done"]);
-  const idle = await server.client.admin.explainWorker(delivery?.workerId ?? "");
+  const idle = await server.client.admin.explainWorker(attempt?.workerId ?? "");
   assert.deepEqual([idle.rule, idle.asksFor, idle.streams], ["no_work", ["mail"], 1]);
   await worker.close();
 });

@@ -108,7 +108,7 @@ export class Admin {
   }
 
   /**
-   * Gives a dead letter all its deliveries again; it keeps its id. With changes, a new task is made of any
+   * Gives a dead letter all its attempts again; it keeps its id. With changes, a new task is made of any
    * task that has ended, and both name each other: `replayOf` and `replayedAs`.
    */
   async replay(id: string, changes: ReplayChanges = {}): Promise<AdminTask> {
@@ -202,7 +202,7 @@ export class Admin {
   }
 
   /**
-   * Stops the deliveries of a queue: claims pass it over, and tasks can still be enqueued. Workers keep
+   * Stops handing out the tasks of a queue: claims pass it over, and tasks can still be enqueued. Workers keep
    * what they have.
    */
   async pause(command: string, options: { readonly reason?: string } = {}): Promise<QueuePause> {

@@ -7,7 +7,7 @@ export interface TaskFlow {
   readonly completed: number;
   /** Failed without a retry, cancelled, or dead letters. */
   readonly failed: number;
-  /** Deliveries that came back and are followed by another. */
+  /** Attempts that came back and are followed by another. */
   readonly retried: number;
 }
 

@@ -4,7 +4,7 @@
 export interface TopicPolicy {
   /** The priorities that tasks may have, from 0 to 9; a task that names none gets the lowest. */
   readonly priorityTiers: readonly number[];
-  /** Deliveries of a task that does not say how many. */
+  /** Attempts of a task that does not say how many. */
   readonly maxAttempts: number;
   /** The queue that gets a copy of every dead letter. */
   readonly deadLetterTopicRef?: string | undefined;

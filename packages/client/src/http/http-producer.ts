@@ -125,7 +125,7 @@ async function result(
     value.status = found.status;
     value.resultJson = found.result === undefined ? "" : JSON.stringify(found.result);
     value.error = found.error ?? "";
-    // A delivery that ended with a result did not come back, but it counts as a delivery.
+    // An attempt that ended with a result did not come back, but it counts as an attempt.
     value.attempts = (task.attempts ?? 0) + (task.lastKnownLocation === "DLQ_SET" ? 0 : 1);
   } catch (thrown) {
     const { code, message } = asCodeqError(thrown, "unavailable");

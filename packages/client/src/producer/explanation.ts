@@ -1,9 +1,9 @@
 /** Why a task is where it is, as the server tells it. */
 
-/** A delivery of a task: one worker, one lease. */
-export interface TaskDelivery {
+/** An attempt of a task: one worker, one lease. */
+export interface TaskAttempt {
   readonly workerId: string;
-  /** Which delivery it is, from 1 on. */
+  /** Which attempt it is, from 1 on. */
   readonly leaseToken: number;
   /** Moments are texts, as in RFC 3339. */
   readonly startedAt: string;
@@ -17,7 +17,7 @@ export interface TaskDelivery {
     | "abandoned"
     | "interrupted"
     | "expired"
-    | "undelivered"
+    | "unsent"
     | "cancelled"
     | "timed_out";
   /** What the worker said, cut to 200 characters. */
@@ -68,7 +68,7 @@ export interface TaskExplanation {
     /** Several shards have tasks of the queue, and nobody knows the order between them. */
     readonly isEstimate?: true;
   };
-  /** About when it begins, by how fast deliveries of its queue ended lately. */
+  /** About when it begins, by how fast attempts of its queue ended lately. */
   readonly startsIn?: { readonly fromSeconds: number; readonly toSeconds: number };
   readonly queue: {
     readonly ready: number;

@@ -23,7 +23,7 @@ export interface RunEvent {
   readonly time: string;
   readonly taskId: string;
   readonly command: string;
-  /** Which delivery it is about, from 1 on. */
+  /** Which attempt it is about, from 1 on. */
   readonly attempt: number;
   readonly workerId?: string;
   /** Of `progress`: how far the work has come, from 0 to 100, and what is being done. */

@@ -6,7 +6,7 @@ import { type Duration, toMs } from "../duration.ts";
 import { outputFromJson } from "../output-json.ts";
 import { validate } from "../standard-schema.ts";
 import type { TaskDefinition } from "../task.ts";
-import type { TaskDelivery, TaskExplanation } from "./explanation.ts";
+import type { TaskAttempt, TaskExplanation } from "./explanation.ts";
 import type { WaitOptions } from "./results.ts";
 import type { TaskUpdate } from "./run-events.ts";
 
@@ -82,7 +82,7 @@ export interface RunStatus {
   readonly runAt?: string;
   /** Who has it. */
   readonly workerId?: string;
-  /** Deliveries that came back; 0 when it is left out. */
+  /** Attempts that came back; 0 when it is left out. */
   readonly attempts?: number;
   readonly maxAttempts: number;
   readonly priority?: number;
@@ -92,10 +92,10 @@ export interface RunStatus {
   /** Moments are texts, as in RFC 3339. */
   readonly createdAt: string;
   readonly updatedAt: string;
-  /** The last 20 deliveries and the one under way, the oldest first; left out when there was none. */
-  readonly deliveries?: readonly TaskDelivery[];
+  /** The last 20 attempts and the one under way, the oldest first; left out when there was none. */
+  readonly attemptHistory?: readonly TaskAttempt[];
   /** How many there were before. */
-  readonly deliveriesOmitted?: number;
+  readonly attemptsOmitted?: number;
   /** How far the work has come, as its worker last said. */
   readonly progress?: { readonly percent: number; readonly text: string; readonly at: string };
   /** What its workers wrote, the last lines. */

@@ -1,160 +1,96 @@
-/** Runs the handler of a delivery and says what came of it. Never throws. */
-import type { Artifact } from "../artifact.ts";
-import type { UploadedFile } from "../artifact-transfer.ts";
-import { CodeqError } from "../codeq-error.ts";
-import { eventBytesMax } from "../grpc/grpc-conversation.ts";
-import { JsonText } from "../json-text.ts";
-import { outputToJson } from "../output-json.ts";
-import { validate } from "../standard-schema.ts";
+/** One attempt of a task to this worker, from its arrival until the server knows how it ended. */
+import { textOf, type WireUint64, type worker } from "@codeq/protocol/wire";
+import type { CodeqError } from "../codeq-error.ts";
 import type { Handler } from "../task.ts";
-import type { TraceContext, Tracing } from "../trace-context.ts";
-import type { Delivery } from "./delivery.ts";
-import { handBack, type Outcome, outcomeOf } from "./outcome.ts";
-import type { Middleware, TaskContext } from "./task-context.ts";
+import type { TraceContext } from "../trace-context.ts";
+import type { Outcome } from "./outcome.ts";
+import type { AttemptEnd } from "./run-attempt.ts";
 
-export interface AttemptParts {
-  readonly middleware: readonly Middleware[];
-  readonly tracing: Tracing;
-  readonly onProgress: (ctx: TaskContext, fraction: number, note: string | undefined) => void;
-  readonly upload: Upload;
-}
-
-/** Stores a file of a delivery. */
-export type Upload = (file: Omit<UploadedFile, "worker">) => Promise<Artifact>;
-
-export interface Attempt {
-  readonly ctx: TaskContext;
+/** An outcome on its way to the server. */
+export interface Report {
   readonly outcome: Outcome;
-  readonly output?: unknown;
-  readonly error?: unknown;
+  /** `behind` waits for the answer to an earlier attempt of the same task. */
+  state: "unsent" | "sent" | "held" | "behind";
+  tries: number;
 }
 
-/** What a server keeps of a task. More would not fit into the message with which it is sent. */
-const linesMax = 50;
-const lineCharsMax = 500;
-const noteCharsMax = 200;
-/** Room for what is around a result in its message. */
-const outputBytesMax = eventBytesMax - 64 * 1024;
-
-export async function attempt(delivery: Delivery, parts: AttemptParts): Promise<Attempt> {
-  const ctx = new DeliveryContext(delivery, parts);
-  try {
-    const { id, task, attempt: number, trace } = ctx;
-    const output = await parts.tracing.handle({ id, task, attempt: number, trace }, () =>
-      runThrough(parts.middleware, delivery.handler, ctx),
-    );
-    return { ctx, output, outcome: { kind: "completed", json: await jsonOf(delivery, output) } };
-  } catch (error) {
-    return { ctx, error, outcome: outcomeOfFailure(delivery, error) };
-  }
-}
-
-async function runThrough(
-  middleware: readonly Middleware[],
-  handler: Handler,
-  ctx: TaskContext,
-): Promise<unknown> {
-  const [first, ...rest] = middleware;
-  if (first !== undefined) return first(ctx, () => runThrough(rest, handler, ctx));
-  const { input: schema, name } = handler.definition;
-  const input =
-    schema === undefined
-      ? ctx.payload
-      : await validate(schema, ctx.payload, { code: "invalid_input", of: `the input of ${name}` });
-  return handler.run(input, ctx);
-}
-
-async function jsonOf({ handler }: Delivery, output: unknown): Promise<string> {
-  const { output: schema, name } = handler.definition;
-  const json = output instanceof JsonText ? output.text : outputToJson(output);
-  if (json.length * 3 > outputBytesMax && Buffer.byteLength(json) > outputBytesMax) {
-    const text = `the output of ${name} has more than ${outputBytesMax} bytes`;
-    throw new CodeqError("invalid_output", `${text}; store it elsewhere and return a reference`);
-  }
-  if (schema !== undefined) {
-    const of = `the output of ${name}`;
-    const written = output === undefined ? undefined : JSON.parse(textOf(output));
-    await validate(schema, written, { code: "invalid_output", of });
-  }
-  return json;
-}
-
-function textOf(output: unknown): string {
-  return output instanceof JsonText ? output.text : JSON.stringify(output);
-}
-
-/** Reasons to stop that say nothing about the task. */
-const stops: ReadonlySet<string> = new Set(["worker_closing", "lease_lost", "task_cancelled"]);
-
-function outcomeOfFailure(delivery: Delivery, error: unknown): Outcome {
-  const reason = delivery.abortReason;
-  // It did not fail: it was told to stop.
-  if (reason !== undefined && stops.has(reason.code)) return handBack;
-  const { definition } = delivery.handler;
-  return outcomeOf(reason ?? error, definition, delivery.attempt);
-}
-
-/**
- * A class and not an object with getters of its own: each of those would be of a kind of its own to
- * the engine, which is slow to make and slow to collect.
- */
-class DeliveryContext implements TaskContext {
+export class Attempt {
   readonly id: string;
-  readonly task: string;
-  readonly attempt: number;
-  readonly maxAttempts: number;
-  readonly priority: number;
-  readonly tags: readonly string[];
-  readonly replayOf: string;
-  readonly fencingToken: number;
-  readonly trace: TraceContext | undefined;
-  readonly progress: TaskContext["progress"];
-  readonly log: TaskContext["log"];
-  readonly artifact: TaskContext["artifact"];
-  readonly #delivery: Delivery;
-  #payload: { readonly value: unknown } | undefined;
+  readonly leaseToken: WireUint64;
+  readonly handler: Handler;
+  readonly task: Omit<worker.Task, "payload">;
+  /** JSON text of the producer. */
+  readonly payload: string;
+  readonly leaseMs: number;
+  readonly arrivedMs: number;
+  /** When the lease was last asked for or extended, and when an extension was last sent. */
+  confirmedMs: number;
+  beatMs: number;
+  state: "waiting" | "running" | "finished" = "waiting";
+  isLeaseKept = false;
+  /** What is to be told to the server; undefined until that is known. */
+  report: Report | undefined;
+  /** What is to be told to listeners when the server has it. */
+  ended: AttemptEnd | undefined;
+  /** What the handler said and the server has not heard. */
+  progress: worker.Progress | undefined;
+  logs: string[] = [];
+  cancelTimeout: () => void = () => {};
+  #controller: AbortController | undefined;
+  #abortReason: CodeqError | undefined;
 
-  constructor(delivery: Delivery, { onProgress, upload }: AttemptParts) {
-    this.id = delivery.id;
-    this.task = delivery.handler.definition.name;
-    this.attempt = delivery.attempt;
-    this.maxAttempts = delivery.task.maxAttempts;
-    this.priority = delivery.task.priority;
-    this.tags = delivery.task.tags;
-    this.replayOf = delivery.task.replayOf;
-    this.fencingToken = Number(delivery.leaseToken);
-    this.trace = delivery.trace;
-    this.progress = (fraction, note) => {
-      const percent = Math.round(Math.min(Math.max(Number(fraction) || 0, 0), 1) * 100);
-      delivery.progress = { percent, text: String(note ?? "").slice(0, noteCharsMax) };
-      onProgress(this, fraction, note);
-    };
-    this.log = (line) => {
-      delivery.logs.push(String(line).slice(0, lineCharsMax));
-      if (delivery.logs.length > linesMax) delivery.logs.shift();
-    };
-    this.artifact = (name, content, { contentType } = {}) => {
-      const { id: taskId, signal } = delivery;
-      const leaseToken = this.fencingToken;
-      return upload({ taskId, leaseToken, name, content, contentType, signal });
-    };
-    this.#delivery = delivery;
+  constructor(task: worker.Task, handler: Handler, nowMs: number) {
+    this.id = task.id;
+    this.leaseToken = task.leaseToken;
+    this.handler = handler;
+    this.task = task;
+    this.payload = textOf(task.payload);
+    this.leaseMs = handler.definition.leaseMs;
+    this.arrivedMs = nowMs;
+    this.confirmedMs = nowMs;
+    this.beatMs = nowMs;
   }
 
-  get payload(): unknown {
-    this.#payload ??= { value: JSON.parse(this.#delivery.payload) };
-    return this.#payload.value;
+  /** 1 for the first attempt. */
+  get number(): number {
+    return this.task.attempts + 1;
   }
 
-  get payloadText(): string {
-    return this.#delivery.payload;
+  get trace(): TraceContext | undefined {
+    const { traceParent, traceState } = this.task;
+    if (traceParent === "") return undefined;
+    return { traceparent: traceParent, ...(traceState === "" ? {} : { tracestate: traceState }) };
   }
 
-  get createdAt(): Date {
-    return new Date(this.#delivery.task.createdAtMs ?? 0);
+  get hasNews(): boolean {
+    return this.progress !== undefined || this.logs.length > 0;
   }
 
+  /** Takes what is to be said with the next heartbeat. */
+  takeNews(): Pick<worker.Heartbeat, "progress" | "logs"> {
+    const { progress, logs } = this;
+    this.progress = undefined;
+    this.logs = [];
+    return { progress, logs };
+  }
+
+  /** Made when somebody asks for it: most handlers do not. */
   get signal(): AbortSignal {
-    return this.#delivery.signal;
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#abortReason !== undefined) this.#controller.abort(this.#abortReason);
+    }
+    return this.#controller.signal;
+  }
+
+  get abortReason(): CodeqError | undefined {
+    return this.#abortReason;
+  }
+
+  /** The first reason counts. */
+  abort(reason: CodeqError): void {
+    if (this.#abortReason !== undefined) return;
+    this.#abortReason = reason;
+    this.#controller?.abort(reason);
   }
 }

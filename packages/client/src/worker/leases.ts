@@ -1,5 +1,5 @@
 /**
- * Keeps the leases of deliveries: extends each before a third of it has passed, and says when one is
+ * Keeps the leases of attempts: extends each before a third of it has passed, and says when one is
  * lost, either because the server says so or because no extension was confirmed in time. It also
  * notices when the process is too busy to do that.
  */
@@ -8,16 +8,16 @@ import { CodeqError, isRetryable } from "../codeq-error.ts";
 import { inWords, toSeconds } from "../duration.ts";
 import type { IdTable } from "../id-table.ts";
 import type { Runtime } from "../runtime.ts";
-import type { Delivery } from "./delivery.ts";
+import type { Attempt } from "./attempt.ts";
 import { isFor } from "./outbox.ts";
 
 export interface LeasesParts {
   readonly runtime: Runtime;
   /** Everything that the worker has. */
-  readonly deliveries: IdTable<Delivery>;
+  readonly attempts: IdTable<Attempt>;
   readonly isOpen: () => boolean;
   readonly send: (event: worker.WorkerEvent) => boolean;
-  readonly onLost: (delivery: Delivery, error: CodeqError) => void;
+  readonly onLost: (attempt: Attempt, error: CodeqError) => void;
   /** The event loop was blocked for this long. */
   readonly onLag: (lagMs: number) => void;
   readonly lagWarningMs: number;
@@ -43,10 +43,10 @@ export class Leases {
   }
 
   /** `claimMs` is the lease that the server has given. */
-  keep(delivery: Delivery, claimMs: number): void {
-    delivery.isLeaseKept = true;
+  keep(attempt: Attempt, claimMs: number): void {
+    attempt.isLeaseKept = true;
     this.#size += 1;
-    if (delivery.leaseMs > claimMs) this.#beat(delivery);
+    if (attempt.leaseMs > claimMs) this.#beat(attempt);
     const tickMs = Math.min(tickMsMax, claimMs / ticksPerLease);
     if (this.#cancelTick !== undefined && this.#tickMs <= tickMs) return;
     this.#tickMs = tickMs;
@@ -54,13 +54,13 @@ export class Leases {
   }
 
   /** The handler has ended: what it said last is told before what came of it. */
-  tellNews(delivery: Delivery): void {
-    if (delivery.isLeaseKept && delivery.hasNews) this.#beat(delivery);
+  tellNews(attempt: Attempt): void {
+    if (attempt.isLeaseKept && attempt.hasNews) this.#beat(attempt);
   }
 
-  release(delivery: Delivery): void {
-    if (!delivery.isLeaseKept) return;
-    delivery.isLeaseKept = false;
+  release(attempt: Attempt): void {
+    if (!attempt.isLeaseKept) return;
+    attempt.isLeaseKept = false;
     this.#size -= 1;
     if (this.#size > 0) return;
     this.#cancelTick?.();
@@ -69,21 +69,21 @@ export class Leases {
 
   /** A new conversation: the server hears of all of them. */
   beatAll(): void {
-    for (const delivery of this.#kept()) this.#beat(delivery);
+    for (const attempt of this.#kept()) this.#beat(attempt);
   }
 
   acknowledged(ack: worker.HeartbeatAck): void {
     const { taskId, ok, errorCode, errorMessage, cancelled } = ack;
-    const isMeant = (each: Delivery): boolean => each.isLeaseKept && isFor(ack, each);
-    const delivery = this.#parts.deliveries.find(taskId, isMeant);
-    if (delivery === undefined) return;
+    const isMeant = (each: Attempt): boolean => each.isLeaseKept && isFor(ack, each);
+    const attempt = this.#parts.attempts.find(taskId, isMeant);
+    if (attempt === undefined) return;
     if (cancelled) {
       const text = `task ${taskId} was cancelled; its handler should stop`;
-      delivery.abort(new CodeqError("task_cancelled", text, { taskId }));
-    } else if (ok) delivery.confirmedMs = delivery.beatMs;
+      attempt.abort(new CodeqError("task_cancelled", text, { taskId }));
+    } else if (ok) attempt.confirmedMs = attempt.beatMs;
     else if (!isRetryable(errorCode)) {
       const text = `the lease of task ${taskId} is lost: ${errorMessage}`;
-      this.#lost(delivery, new CodeqError("lease_lost", text, { taskId }));
+      this.#lost(attempt, new CodeqError("lease_lost", text, { taskId }));
     }
   }
 
@@ -93,8 +93,8 @@ export class Leases {
     this.#size = 0;
   }
 
-  #kept(): Delivery[] {
-    return this.#parts.deliveries.values().filter(({ isLeaseKept }) => isLeaseKept);
+  #kept(): Attempt[] {
+    return this.#parts.attempts.values().filter(({ isLeaseKept }) => isLeaseKept);
   }
 
   #arm(): void {
@@ -107,35 +107,35 @@ export class Leases {
   #tick(): void {
     const nowMs = this.#parts.runtime.clock.monotonicMs();
     this.#checkLag(nowMs);
-    for (const delivery of this.#kept()) {
-      const { leaseMs, beatMs, confirmedMs } = delivery;
-      if (nowMs >= confirmedMs + leaseMs) this.#ranOut(delivery);
-      else if (delivery.hasNews && nowMs >= beatMs + newsMs) this.#beat(delivery);
-      else if (nowMs + this.#tickMs > beatMs + leaseMs / 3) this.#beat(delivery);
+    for (const attempt of this.#kept()) {
+      const { leaseMs, beatMs, confirmedMs } = attempt;
+      if (nowMs >= confirmedMs + leaseMs) this.#ranOut(attempt);
+      else if (attempt.hasNews && nowMs >= beatMs + newsMs) this.#beat(attempt);
+      else if (nowMs + this.#tickMs > beatMs + leaseMs / 3) this.#beat(attempt);
     }
     if (this.#size > 0) this.#arm();
     else this.#cancelTick = undefined;
   }
 
-  #beat(delivery: Delivery): void {
+  #beat(attempt: Attempt): void {
     if (!this.#parts.isOpen()) return;
-    const { id: taskId, leaseToken, leaseMs } = delivery;
-    delivery.beatMs = this.#parts.runtime.clock.monotonicMs();
+    const { id: taskId, leaseToken, leaseMs } = attempt;
+    attempt.beatMs = this.#parts.runtime.clock.monotonicMs();
     const extendSeconds = toSeconds(leaseMs);
-    const value = { taskId, leaseToken, extendSeconds, ...delivery.takeNews() };
+    const value = { taskId, leaseToken, extendSeconds, ...attempt.takeNews() };
     this.#parts.send({ case: "heartbeat", value });
   }
 
-  #ranOut(delivery: Delivery): void {
-    const taskId = delivery.id;
-    const lease = inWords(delivery.leaseMs);
+  #ranOut(attempt: Attempt): void {
+    const taskId = attempt.id;
+    const lease = inWords(attempt.leaseMs);
     const text = `the lease of task ${taskId} was not extended within ${lease}`;
-    this.#lost(delivery, new CodeqError("lease_lost", text, { taskId }));
+    this.#lost(attempt, new CodeqError("lease_lost", text, { taskId }));
   }
 
-  #lost(delivery: Delivery, error: CodeqError): void {
-    this.release(delivery);
-    this.#parts.onLost(delivery, error);
+  #lost(attempt: Attempt, error: CodeqError): void {
+    this.release(attempt);
+    this.#parts.onLost(attempt, error);
   }
 
   #checkLag(nowMs: number): void {

@@ -8,7 +8,7 @@ import type { WireUint64, worker } from "@codeq/protocol/wire";
 import { CodeqError, isRetryable } from "../codeq-error.ts";
 import type { IdTable } from "../id-table.ts";
 import type { Runtime } from "../runtime.ts";
-import type { Delivery, Report } from "./delivery.ts";
+import type { Attempt, Report } from "./attempt.ts";
 import { eventOf, type Outcome, resultOf } from "./outcome.ts";
 
 export type AckedOutcome = "completed or failed" | "retry" | "hand_back";
@@ -37,13 +37,13 @@ export interface Settlement {
 export interface OutboxParts {
   readonly runtime: Runtime;
   /** Everything that the worker has. */
-  readonly deliveries: IdTable<Delivery>;
+  readonly attempts: IdTable<Attempt>;
   readonly isOpen: () => boolean;
   readonly send: (event: worker.WorkerEvent) => boolean;
   /** Something can be sent. */
   readonly onWaiting: () => void;
   /** The server has what it needs to know. */
-  readonly onSettled: (delivery: Delivery, settlement: Settlement) => void;
+  readonly onSettled: (attempt: Attempt, settlement: Settlement) => void;
 }
 
 const batchMax = 1000;
@@ -55,7 +55,7 @@ const overtaken: ReadonlySet<string> = new Set(["not_owner", "not_in_progress", 
 
 export class Outbox {
   readonly #parts: OutboxParts;
-  #unsent: Delivery[] = [];
+  #unsent: Attempt[] = [];
   #size = 0;
   #cancelHold: (() => void) | undefined;
 
@@ -68,11 +68,11 @@ export class Outbox {
     return this.#size;
   }
 
-  add(delivery: Delivery, outcome: Outcome): void {
-    const isBehind = this.#reported(delivery.id) !== undefined;
-    delivery.report = { outcome, state: isBehind ? "behind" : "unsent", tries: 0 };
+  add(attempt: Attempt, outcome: Outcome): void {
+    const isBehind = this.#reported(attempt.id) !== undefined;
+    attempt.report = { outcome, state: isBehind ? "behind" : "unsent", tries: 0 };
     this.#size += 1;
-    if (!isBehind) this.#unsent.push(delivery);
+    if (!isBehind) this.#unsent.push(attempt);
   }
 
   /** The line is open, or has room again. */
@@ -82,8 +82,8 @@ export class Outbox {
     this.#unsent = [];
     let results: worker.Result[] = [];
     let chars = 0;
-    for (const delivery of unsent) {
-      const { id, leaseToken, report } = delivery;
+    for (const attempt of unsent) {
+      const { id, leaseToken, report } = attempt;
       if (report?.state !== "unsent") continue;
       report.state = "sent";
       report.tries += 1;
@@ -106,10 +106,10 @@ export class Outbox {
 
   acknowledged(ack: Ack): void {
     const { kind, taskId, ok, errorMessage, errorCode, dlq = false } = ack;
-    const delivery = this.#reported(taskId);
-    const report = delivery?.report;
-    if (delivery === undefined || !isFor(ack, delivery)) return;
-    // Of an earlier delivery that was answered in another conversation.
+    const attempt = this.#reported(taskId);
+    const report = attempt?.report;
+    if (attempt === undefined || !isFor(ack, attempt)) return;
+    // Of an earlier attempt that was answered in another conversation.
     if (report?.state !== "sent" || kindOf(report.outcome) !== kind) return;
     if (!ok && isRetryable(errorCode)) {
       this.#hold(report);
@@ -118,7 +118,7 @@ export class Outbox {
     const isRepeat = report.tries > 1 && overtaken.has(errorCode);
     const worked = ok || (isRepeat && kind !== "completed or failed");
     const refused = worked ? undefined : new CodeqError(errorCode, errorMessage, { taskId });
-    this.#settle(delivery, { outcome: report.outcome, refused, isDead: dlq });
+    this.#settle(attempt, { outcome: report.outcome, refused, isDead: dlq });
   }
 
   /** The conversation ended: what it did not answer is sent again in the next one. */
@@ -132,11 +132,11 @@ export class Outbox {
     this.#cancelHold = undefined;
   }
 
-  /** The delivery of this task whose answer comes next. */
-  #reported(taskId: string): Delivery | undefined {
-    const isNext = ({ report }: Delivery): boolean =>
+  /** The attempt of this task whose answer comes next. */
+  #reported(taskId: string): Attempt | undefined {
+    const isNext = ({ report }: Attempt): boolean =>
       report !== undefined && report.state !== "behind";
-    return this.#parts.deliveries.find(taskId, isNext);
+    return this.#parts.attempts.find(taskId, isNext);
   }
 
   #sendResults(results: worker.Result[]): void {
@@ -150,7 +150,7 @@ export class Outbox {
   }
 
   #requeue(isMeant: (report: Report) => boolean): void {
-    this.#unsent = this.#parts.deliveries
+    this.#unsent = this.#parts.attempts
       .values()
       .filter(({ report }) => report !== undefined && isMeant(report));
     for (const { report } of this.#unsent) if (report !== undefined) report.state = "unsent";
@@ -166,11 +166,11 @@ export class Outbox {
     });
   }
 
-  #settle(delivery: Delivery, settlement: Settlement): void {
-    delivery.report = undefined;
+  #settle(attempt: Attempt, settlement: Settlement): void {
+    attempt.report = undefined;
     this.#size -= 1;
-    const behind = this.#parts.deliveries.find(
-      delivery.id,
+    const behind = this.#parts.attempts.find(
+      attempt.id,
       ({ report }) => report?.state === "behind",
     );
     if (behind?.report !== undefined) {
@@ -178,13 +178,13 @@ export class Outbox {
       this.#unsent.push(behind);
       this.#parts.onWaiting();
     }
-    this.#parts.onSettled(delivery, settlement);
+    this.#parts.onSettled(attempt, settlement);
   }
 }
 
-/** Whether it is about the lease of this delivery and not about another one of the same task. */
-export function isFor(ack: Pick<Ack, "leaseToken">, delivery: Delivery): boolean {
-  return ack.leaseToken === 0 || ack.leaseToken === delivery.leaseToken;
+/** Whether it is about the lease of this attempt and not about another one of the same task. */
+export function isFor(ack: Pick<Ack, "leaseToken">, attempt: Attempt): boolean {
+  return ack.leaseToken === 0 || ack.leaseToken === attempt.leaseToken;
 }
 
 function kindOf({ kind }: Outcome): AckedOutcome {

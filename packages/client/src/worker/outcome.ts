@@ -1,5 +1,5 @@
 /**
- * What is to be told to the server about a delivery.
+ * What is to be told to the server about an attempt.
  *
  *   completed   the output is the result of the task
  *   failed      the task has failed and is not retried
@@ -59,7 +59,7 @@ function textOf(error: unknown, as: "error" | "reason"): string {
   return (text.trim() === "" ? "the handler failed without a message" : text).slice(0, max);
 }
 
-/** The outcome as an event; results of several deliveries may share one. */
+/** The outcome as an event; results of several attempts may share one. */
 export function eventOf(
   taskId: string,
   leaseToken: WireUint64,

@@ -6,8 +6,8 @@ import { type CodeqError, messageOf } from "../codeq-error.ts";
 import { inWords } from "../duration.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Attempt } from "./attempt.ts";
-import type { Delivery } from "./delivery.ts";
 import type { Settlement } from "./outbox.ts";
+import type { AttemptEnd } from "./run-attempt.ts";
 import type { TaskContext } from "./task-context.ts";
 import type { Settled, WorkerListeners, WorkerWarning } from "./worker-options.ts";
 
@@ -33,11 +33,11 @@ export class Reports {
   }
 
   /** A handler has ended. */
-  ended(delivery: Delivery, ended: Attempt): void {
+  ended(attempt: Attempt, ended: AttemptEnd): void {
     const { ctx, outcome, error } = ended;
     const isCompleted = outcome.kind === "completed";
     if (this.#on.settled !== undefined || (isCompleted && this.#on.completed !== undefined)) {
-      delivery.ended = ended;
+      attempt.ended = ended;
     }
     if (isCompleted || outcome.kind === "hand_back") return;
     if (this.#tell(this.#on.failed, ctx, error)) return;
@@ -49,8 +49,8 @@ export class Reports {
   }
 
   /** The server has given its final answer. */
-  settled(delivery: Delivery, { outcome, refused, isDead }: Settlement): void {
-    const { ended } = delivery;
+  settled(attempt: Attempt, { outcome, refused, isDead }: Settlement): void {
+    const { ended } = attempt;
     if (refused === undefined) {
       if (ended === undefined) return;
       const as = isDead ? "dead_letter" : settledAs[outcome.kind];
@@ -61,7 +61,7 @@ export class Reports {
     // A task that was handed back because its lease was lost is not ours to speak of.
     if (outcome.kind === "hand_back") return;
     if (this.#tell(this.#on.refused, refused)) return;
-    const what = `the server refused the result of task ${delivery.id} (${refused.code})`;
+    const what = `the server refused the result of task ${attempt.id} (${refused.code})`;
     this.#warn("CODEQ_REFUSED", `${what}: ${refused.message}`);
   }
 
@@ -71,8 +71,8 @@ export class Reports {
     this.#warning({ code: "event_loop_lag", message: `${block}; leases may be lost: ${fix}` });
   }
 
-  stuck(delivery: Delivery, stopMs: number): void {
-    const name = delivery.handler.definition.name;
+  stuck(attempt: Attempt, stopMs: number): void {
+    const name = attempt.handler.definition.name;
     const what = `the handler of ${name} did not end ${inWords(stopMs)} after ctx.signal was aborted`;
     const fix = "its task was given back while it goes on; pass ctx.signal to what it waits for";
     this.#warning({ code: "handler_stuck", message: `${what}: ${fix}` });

@@ -12,9 +12,9 @@ export interface TaskContext {
   readonly payload: unknown;
   /** The same as the JSON text that was sent, with digits that a number of JavaScript cannot hold. */
   readonly payloadText: string;
-  /** 1 for the first delivery. */
+  /** 1 for the first attempt. */
   readonly attempt: number;
-  /** How many deliveries there may be; the last one is `attempt === maxAttempts`. */
+  /** How many attempts there may be; the last one is `attempt === maxAttempts`. */
   readonly maxAttempts: number;
   /** The labels that the producer gave it. */
   readonly tags: readonly string[];
@@ -28,7 +28,7 @@ export interface TaskContext {
   /** When the server took the task, by its clock. */
   readonly createdAt: Date;
   /**
-   * Grows with every delivery of the task. Other systems that remember the highest one they saw can
+   * Grows with every attempt of the task. Other systems that remember the highest one they saw can
    * refuse a worker that was overtaken.
    */
   readonly fencingToken: number;

@@ -308,7 +308,7 @@ test("a refusal that may pass keeps the result until it is stored", async () => 
   assert.deepEqual(refused, []);
 });
 
-test("a task that comes back before its nack is acknowledged is a delivery of its own", async () => {
+test("a task that comes back before its nack is acknowledged is an attempt of its own", async () => {
   const { server, running, deliver } = await setup();
   await deliver({ leaseToken: 1 });
   await running[0]?.fail(new RetryIn("1s"));

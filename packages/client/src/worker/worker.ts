@@ -5,7 +5,7 @@
  *   draining   asks for no more; leaves when its tasks are finished or handed back
  *   closed     permanently
  *
- * A delivery occupies a slot until its handler has ended, and its lease is kept until the server has
+ * An attempt occupies a slot until its handler has ended, and its lease is kept until the server has
  * acknowledged how it ended, through any number of connections.
  */
 import { worker } from "@codeq/protocol/wire";
@@ -20,13 +20,13 @@ import { Line, type Next, type TokenSource } from "../line.ts";
 import type { Runtime } from "../runtime.ts";
 import type { Handler } from "../task.ts";
 import type { Tracing } from "../trace-context.ts";
-import { type Attempt, attempt, type Upload } from "./attempt.ts";
-import { Delivery } from "./delivery.ts";
+import { Attempt } from "./attempt.ts";
 import { Leases } from "./leases.ts";
 import { type Ack, Outbox, type Settlement } from "./outbox.ts";
 import { handBack, type Outcome, outcomeOf } from "./outcome.ts";
 import { Readys } from "./readys.ts";
 import type { Reports } from "./reports.ts";
+import { type AttemptEnd, runAttempt, type Upload } from "./run-attempt.ts";
 import type { Middleware } from "./task-context.ts";
 import type { CloseOptions, Worker } from "./worker-options.ts";
 
@@ -79,9 +79,9 @@ export class TaskWorker implements Worker {
   readonly #outbox: Outbox;
   readonly #readys: Readys;
   readonly #claimMs: number;
-  readonly #deliveries = new IdTable<Delivery>();
-  /** Delivered and not started: there were more than asked for. */
-  #waiting: Delivery[] = [];
+  readonly #attempts = new IdTable<Attempt>();
+  /** Received and not started: there were more than asked for. */
+  #waiting: Attempt[] = [];
   #running = 0;
   #begun = 0;
   #turnover = 0;
@@ -103,7 +103,7 @@ export class TaskWorker implements Worker {
       token,
       hello: (text) => ({ case: "hello", value: { token: text, workerId: name } }),
       isHelloAck: (reply) => reply.case === "helloAck",
-      stay: () => this.#deliveries.size > 0,
+      stay: () => this.#attempts.size > 0,
       listener: {
         opened: () => this.#opened(),
         reply: (reply) => this.#take(reply),
@@ -114,7 +114,7 @@ export class TaskWorker implements Worker {
     });
     const shared = {
       runtime,
-      deliveries: this.#deliveries,
+      attempts: this.#attempts,
       isOpen: () => this.#line.isOpen,
       send: (event: worker.WorkerEvent) => this.#line.send(event),
     };
@@ -123,13 +123,13 @@ export class TaskWorker implements Worker {
     this.#leases = new Leases({
       ...shared,
       lagWarningMs,
-      onLost: (delivery, error) => delivery.abort(error),
+      onLost: (attempt, error) => attempt.abort(error),
       onLag: (lagMs) => reports.lag(lagMs),
     });
     this.#outbox = new Outbox({
       ...shared,
       onWaiting: () => this.#schedule(),
-      onSettled: (delivery, settlement) => this.#settled(delivery, settlement),
+      onSettled: (attempt, settlement) => this.#settled(attempt, settlement),
     });
     // A caller that does not await the end gets a warning.
     this.#end.promise.catch(() => {});
@@ -141,7 +141,7 @@ export class TaskWorker implements Worker {
   }
 
   get busy(): number {
-    return this.#deliveries.size;
+    return this.#attempts.size;
   }
 
   get done(): Promise<void> {
@@ -172,7 +172,7 @@ export class TaskWorker implements Worker {
   async #close(graceMs: number): Promise<void> {
     if (this.#state === "closed") return;
     this.#state = "draining";
-    for (const delivery of this.#waiting.splice(0)) this.#finished(delivery, handBack);
+    for (const attempt of this.#waiting.splice(0)) this.#finished(attempt, handBack);
     // A Ready cannot be taken back, but the server forgets those of a conversation that ends.
     this.#line.renew();
     if (!(await this.#idle(graceMs, () => this.#running === 0))) {
@@ -209,20 +209,20 @@ export class TaskWorker implements Worker {
     this.#line.cut();
     this.#leases.stop();
     this.#outbox.stop();
-    for (const delivery of this.#deliveries.values()) {
-      delivery.cancelTimeout();
-      delivery.state = "finished";
+    for (const attempt of this.#attempts.values()) {
+      attempt.cancelTimeout();
+      attempt.state = "finished";
     }
-    this.#deliveries.clear();
+    this.#attempts.clear();
   }
 
   #abortAll(reason: CodeqError): void {
-    for (const delivery of this.#deliveries.values()) delivery.abort(reason);
+    for (const attempt of this.#attempts.values()) attempt.abort(reason);
   }
 
   #giveUpAll(): void {
-    for (const delivery of this.#deliveries.values()) {
-      if (delivery.state === "running") this.#giveUp(delivery, handBack);
+    for (const attempt of this.#attempts.values()) {
+      if (attempt.state === "running") this.#giveUp(attempt, handBack);
     }
   }
 
@@ -237,7 +237,7 @@ export class TaskWorker implements Worker {
     this.#outbox.lost();
     this.#readys.lost();
     if (this.#state === "running") this.#parts.reports.connection(error);
-    return this.#state === "running" || this.#deliveries.size > 0 ? "again" : "rest";
+    return this.#state === "running" || this.#attempts.size > 0 ? "again" : "rest";
   }
 
   /** A token that was good may be good again; one that never was is a mistake. */
@@ -282,10 +282,10 @@ export class TaskWorker implements Worker {
   #take(reply: worker.ServerEvent): void {
     switch (reply.case) {
       case "task":
-        if (reply.value.task !== undefined) this.#delivered([reply.value.task]);
+        if (reply.value.task !== undefined) this.#received([reply.value.task]);
         return;
       case "taskBatch":
-        this.#delivered(reply.value.tasks);
+        this.#received(reply.value.tasks);
         return;
       case "resultAck":
         this.#acknowledged({ ...reply.value, kind: "completed or failed" });
@@ -319,18 +319,18 @@ export class TaskWorker implements Worker {
     else this.#parts.reports.serverError(error);
   }
 
-  #delivered(tasks: readonly worker.Task[]): void {
+  #received(tasks: readonly worker.Task[]): void {
     this.#readys.answered();
     const nowMs = this.#parts.runtime.clock.monotonicMs();
     for (const task of tasks) {
       const handler = this.#parts.handlers.get(task.command.toLowerCase());
       if (handler === undefined) continue;
-      const delivery = new Delivery(task, handler, nowMs);
-      this.#deliveries.add(delivery);
-      this.#leases.keep(delivery, this.#claimMs);
-      if (!this.#isWanting) this.#finished(delivery, handBack);
-      else if (this.#running < this.#parts.concurrency) this.#start(delivery);
-      else this.#waiting.push(delivery);
+      const attempt = new Attempt(task, handler, nowMs);
+      this.#attempts.add(attempt);
+      this.#leases.keep(attempt, this.#claimMs);
+      if (!this.#isWanting) this.#finished(attempt, handBack);
+      else if (this.#running < this.#parts.concurrency) this.#start(attempt);
+      else this.#waiting.push(attempt);
     }
     this.#schedule();
   }
@@ -340,24 +340,24 @@ export class TaskWorker implements Worker {
     return this.#state === "running" && this.#begun + this.#waiting.length < this.#parts.tasksMax;
   }
 
-  #start(delivery: Delivery): void {
+  #start(attempt: Attempt): void {
     this.#running += 1;
     this.#begun += 1;
     this.#turnover += 1;
-    delivery.state = "running";
-    const limit = this.#limitOf(delivery);
-    if (limit !== undefined) this.#limit(delivery, limit);
+    attempt.state = "running";
+    const limit = this.#limitOf(attempt);
+    if (limit !== undefined) this.#limit(attempt, limit);
     const { middleware, tracing, reports } = this.#parts;
     const onProgress = reports.progress;
     const { name: worker } = this.#parts;
     const upload: Upload = (file) => this.#parts.upload({ ...file, worker });
-    void attempt(delivery, { middleware, tracing, onProgress, upload }).then((ended) =>
-      this.#ended(delivery, ended),
+    void runAttempt(attempt, { middleware, tracing, onProgress, upload }).then((ended) =>
+      this.#ended(attempt, ended),
     );
   }
 
-  /** What ends first: the time that the handler gives itself, or what the producer leaves the delivery. */
-  #limitOf({ handler, task, arrivedMs, id: taskId }: Delivery): Limit | undefined {
+  /** What ends first: the time that the handler gives itself, or what the producer leaves the attempt. */
+  #limitOf({ handler, task, arrivedMs, id: taskId }: Attempt): Limit | undefined {
     const { timeoutMs: ownMs } = handler.definition;
     const taskMs = task.timeoutSeconds * 1000;
     const passedMs = this.#parts.runtime.clock.monotonicMs() - arrivedMs;
@@ -372,38 +372,38 @@ export class TaskWorker implements Worker {
   }
 
   /** The handler is told to stop when its time is over, and given up when it does not. */
-  #limit(delivery: Delivery, { afterMs, error }: Limit): void {
+  #limit(attempt: Attempt, { afterMs, error }: Limit): void {
     const { clock } = this.#parts.runtime;
-    delivery.cancelTimeout = clock.after(afterMs, () => {
-      delivery.abort(error);
-      delivery.cancelTimeout = clock.after(stopMsMax, () => {
-        const { definition } = delivery.handler;
-        this.#giveUp(delivery, outcomeOf(error, definition, delivery.attempt));
+    attempt.cancelTimeout = clock.after(afterMs, () => {
+      attempt.abort(error);
+      attempt.cancelTimeout = clock.after(stopMsMax, () => {
+        const { definition } = attempt.handler;
+        this.#giveUp(attempt, outcomeOf(error, definition, attempt.number));
       });
     });
   }
 
   /** The handler goes on, but nobody waits for it. */
-  #giveUp(delivery: Delivery, outcome: Outcome): void {
-    if (delivery.state !== "running") return;
-    this.#parts.reports.stuck(delivery, stopMsMax);
+  #giveUp(attempt: Attempt, outcome: Outcome): void {
+    if (attempt.state !== "running") return;
+    this.#parts.reports.stuck(attempt, stopMsMax);
     this.#running -= 1;
-    this.#finished(delivery, outcome);
+    this.#finished(attempt, outcome);
   }
 
-  #ended(delivery: Delivery, ended: Attempt): void {
-    if (delivery.state !== "running") return;
+  #ended(attempt: Attempt, ended: AttemptEnd): void {
+    if (attempt.state !== "running") return;
     this.#running -= 1;
-    this.#parts.reports.ended(delivery, ended);
-    this.#finished(delivery, ended.outcome);
+    this.#parts.reports.ended(attempt, ended);
+    this.#finished(attempt, ended.outcome);
   }
 
-  #finished(delivery: Delivery, outcome: Outcome): void {
+  #finished(attempt: Attempt, outcome: Outcome): void {
     this.#turnover += 1;
-    delivery.state = "finished";
-    delivery.cancelTimeout();
-    this.#leases.tellNews(delivery);
-    this.#outbox.add(delivery, outcome);
+    attempt.state = "finished";
+    attempt.cancelTimeout();
+    this.#leases.tellNews(attempt);
+    this.#outbox.add(attempt, outcome);
     const next = this.#state === "running" ? this.#waiting.shift() : undefined;
     if (next !== undefined) this.#start(next);
     this.#onIdle();
@@ -414,12 +414,12 @@ export class TaskWorker implements Worker {
     this.#outbox.acknowledged(ack);
   }
 
-  #settled(delivery: Delivery, settlement: Settlement): void {
-    this.#leases.release(delivery);
-    this.#deliveries.remove(delivery);
-    this.#parts.reports.settled(delivery, settlement);
+  #settled(attempt: Attempt, settlement: Settlement): void {
+    this.#leases.release(attempt);
+    this.#attempts.remove(attempt);
+    this.#parts.reports.settled(attempt, settlement);
     this.#onIdle();
-    const isEnough = this.#begun >= this.#parts.tasksMax && this.#deliveries.size === 0;
+    const isEnough = this.#begun >= this.#parts.tasksMax && this.#attempts.size === 0;
     // Later calls of close() get the same rejection.
     if (isEnough) this.close().catch(() => {});
   }

@@ -4,7 +4,7 @@ import { rawMember } from "../json-lines.ts";
 import type { StateName } from "../parts/basics.tsx";
 
 /** One time that a worker had the task. */
-export interface Delivery {
+export interface Attempt {
   readonly workerId: string;
   readonly leaseToken: number;
   readonly startedAt: string;
@@ -43,8 +43,8 @@ export interface TaskRow {
   readonly replayOf?: string;
   readonly replayedAs?: string;
   /** The earliest first; only of a task that was asked for by itself. */
-  readonly deliveries?: readonly Delivery[];
-  readonly deliveriesOmitted?: number;
+  readonly attemptHistory?: readonly Attempt[];
+  readonly attemptsOmitted?: number;
   /** What its worker said last. */
   readonly progress?: { readonly percent: number; readonly text: string; readonly at: string };
   readonly logs?: readonly { readonly at: string; readonly text: string }[];

@@ -1,8 +1,8 @@
-/** The life of a task: its places over time, and its deliveries with what came of each. */
+/** The life of a task: its places over time, and its attempts with what came of each. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { duration, plural } from "../format.ts";
-import type { Delivery, TaskRow } from "../model/tasks.ts";
+import type { Attempt, TaskRow } from "../model/tasks.ts";
 import { Given, Panel, State, type StateName, Time } from "../parts/basics.tsx";
 import { CardTable, num } from "../parts/card-table.tsx";
 import { useNow } from "../preferences.ts";
@@ -24,7 +24,7 @@ export function TaskLife({ task }: { readonly task: TaskRow }): JSX.Element {
           <Lanes stays={stays} isOver={isOver} />
         </div>
       </Panel>
-      <Deliveries task={task} />
+      <Attempts task={task} />
     </>
   );
 }
@@ -164,41 +164,40 @@ const outcomes: Readonly<Record<string, { readonly name: StateName; readonly wor
   completed: { name: "done", word: "Completed" },
   cancelled: { name: "cancelled", word: "Cancelled" },
   interrupted: { name: "cancelled", word: "Interrupted" },
-  undelivered: { name: "cancelled", word: "Not delivered" },
+  unsent: { name: "cancelled", word: "Not sent" },
   abandoned: { name: "failed", word: "Abandoned" },
   expired: { name: "failed", word: "Lease expired" },
   timed_out: { name: "failed", word: "Timed out" },
 };
 
-function Deliveries({ task }: { readonly task: TaskRow }): JSX.Element {
-  const deliveries = [...(task.deliveries ?? [])].reverse();
+function Attempts({ task }: { readonly task: TaskRow }): JSX.Element {
+  const attempts = [...(task.attemptHistory ?? [])].reverse();
   const note =
-    deliveries.length === 0
+    attempts.length === 0
       ? "none yet"
-      : `${plural(deliveries.length, "delivery", "deliveries")}, newest first`;
+      : `${plural(attempts.length, "attempt", "attempts")}, newest first`;
   return (
     <Panel title="Attempts" id="attempts" note={note}>
-      {deliveries.length === 0 ? (
+      {attempts.length === 0 ? (
         <p class="panel-body muted">No worker has had the task yet.</p>
       ) : (
         <CardTable heads={["Outcome", "Error and worker", num("Started"), num("Took"), "Then"]}>
-          {deliveries.map((each) => (
-            <DeliveryRow key={each.leaseToken} delivery={each} />
+          {attempts.map((each) => (
+            <AttemptRow key={each.leaseToken} attempt={each} />
           ))}
         </CardTable>
       )}
-      {task.deliveriesOmitted === undefined ? null : (
+      {task.attemptsOmitted === undefined ? null : (
         <div class="panel-foot">
-          {plural(task.deliveriesOmitted, "earlier delivery is", "earlier deliveries are")} not
-          kept.
+          {plural(task.attemptsOmitted, "earlier attempt is", "earlier attempts are")} not kept.
         </div>
       )}
     </Panel>
   );
 }
 
-function DeliveryRow({ delivery }: { readonly delivery: Delivery }): JSX.Element {
-  const { outcome, error, workerId, leaseToken, startedAt, endedAt, delaySeconds } = delivery;
+function AttemptRow({ attempt }: { readonly attempt: Attempt }): JSX.Element {
+  const { outcome, error, workerId, leaseToken, startedAt, endedAt, delaySeconds } = attempt;
   const { name, word } = outcomes[outcome] ?? { name: "failed", word: "Failed" };
   return (
     <tr data-row="">

@@ -459,7 +459,7 @@ export interface TaskResult {
   resultJson: WireBytes;
   /** What a failed task failed with. */
   error: string;
-  /** Deliveries, with the one that ended in this result. */
+  /** Attempts, with the one that ended in this result. */
   attempts: number;
   errorCode: string;
   artifacts: Artifact[];

@@ -17,7 +17,7 @@ export interface Task {
   workerId: string;
   /** RFC 3339; when the lease ends unless it is extended. */
   leaseUntil: string;
-  /** Deliveries that came back without a result. */
+  /** Attempts that came back without a result. */
   attempts: number;
   tenantId: string;
   createdAtMs: number | undefined;

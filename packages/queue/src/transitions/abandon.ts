@@ -1,4 +1,4 @@
-import { withDelivery } from "../deliveries.ts";
+import { withAttempt } from "../attempts.ts";
 import { accept, type Outcome } from "../outcome.ts";
 import { checkOwner, type LeasedTask, type Owner } from "../owner.ts";
 import type { Task } from "../task.ts";
@@ -48,7 +48,7 @@ function handBack(task: LeasedTask, at: ComebackAt): Returned {
     handBacks: task.handBacks + 1,
     updatedMs: at.nowMs,
     place: { in: "ready", seq: at.seq },
-    trail: withDelivery(task, end),
+    trail: withAttempt(task, end),
   };
   return { task: returned, buried: false, delaySeconds: 0 };
 }

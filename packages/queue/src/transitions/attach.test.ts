@@ -60,7 +60,7 @@ test("the result has the files, those of the submission first, and each is count
   assert.equal(outcome.value.storedBytes - before.storedBytes, 2 + 1 + 3 + 10 + 1 + 2);
 });
 
-test("the files of a delivery that came back belong to nobody", () => {
+test("the files of an attempt that came back belong to nobody", () => {
   const before = leasedTask();
   const task = attached(before, file("a", 10));
   for (const interrupted of [true, false]) {

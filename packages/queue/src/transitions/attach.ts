@@ -1,6 +1,6 @@
 /**
  * Files that a worker stores while it has a task. Until the task ends they stand where its result will be;
- * when the delivery comes back without one, they belong to nobody any more.
+ * when the attempt comes back without one, they belong to nobody any more.
  */
 import { accept, type Outcome, refuse } from "../outcome.ts";
 import { checkOwner, type Owner } from "../owner.ts";
@@ -26,12 +26,12 @@ export function attach(
   });
 }
 
-/** The files of the present delivery. */
+/** The files of the present attempt. */
 export function attachedTo({ result }: Task): readonly Artifact[] {
   return result?.artifacts ?? [];
 }
 
-/** The task without the files of a delivery that came back. */
+/** The task without the files of an attempt that came back. */
 export function detached(task: Task): Task {
   if (task.result === undefined) return task;
   const storedBytes = task.storedBytes - bytesOf(attachedTo(task));

@@ -3,7 +3,7 @@
  * a time of grace: it stays leased, its worker is told, and whatever brings it back ends it. Only a
  * result that arrives before that counts.
  */
-import { withDelivery } from "../deliveries.ts";
+import { withAttempt } from "../attempts.ts";
 import { accept, type Outcome, refuse } from "../outcome.ts";
 import { isLeased } from "../owner.ts";
 import type { Retention } from "../retention.ts";
@@ -48,9 +48,9 @@ export function cancel(task: Task, at: CancelAt): Outcome<Task, "has_ended"> {
 /** The end of a task that was cancelled. */
 export function endCancelled(task: Task, at: Omit<CancelAt, "graceMs">): Task {
   const ended = endUnfinished(task, cancelled, at);
-  return isLeased(task) ? { ...ended, trail: withDelivery(task, endOf(at)) } : ended;
+  return isLeased(task) ? { ...ended, trail: withAttempt(task, endOf(at)) } : ended;
 }
 
-function endOf({ nowMs }: { readonly nowMs: number }): Parameters<typeof withDelivery>[1] {
+function endOf({ nowMs }: { readonly nowMs: number }): Parameters<typeof withAttempt>[1] {
   return { endedMs: nowMs, outcome: "cancelled", error: "", delayMs: 0 };
 }

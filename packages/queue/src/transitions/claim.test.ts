@@ -43,7 +43,7 @@ test("the first claim of a task gets token 1", () => {
   assert.equal(claimed.ok && claimed.value.leaseToken, 1);
 });
 
-test("a claim keeps the error of the delivery before", () => {
+test("a claim keeps the error of the attempt before", () => {
   const claimed = claim(taskIn("ready", { error: "jam" }), by, 5000);
   assert.equal(claimed.ok && claimed.value.error, "jam");
 });

@@ -4,7 +4,7 @@ import { hasLapsed } from "./lapse.ts";
 
 /**
  * Hands a ready task to a worker. Each claim gives a new lease token, so that a worker with
- * an older token is recognized. A claim is not an attempt: only a delivery that comes back is. No lease
+ * an older token is recognized. A claim does not count as an attempt: only one that comes back does. No lease
  * goes beyond the timeout of the task, and no task is begun after its time to live.
  */
 export function claim(

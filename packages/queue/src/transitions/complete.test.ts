@@ -58,7 +58,7 @@ test("a failed task is done too, with the worker's error and no attempt counted"
   assert.equal(failed.value.attempts, 1);
 });
 
-test("completing drops the error of an earlier delivery", () => {
+test("completing drops the error of an earlier attempt", () => {
   const done = complete(leasedTask({ error: "older" }), { workerId: worker }, success, at);
   assert.equal(done.ok && done.value.error, "");
 });

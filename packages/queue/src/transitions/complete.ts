@@ -20,7 +20,7 @@ export interface CompleteAt {
 
 /**
  * A worker's final word on a task. Failing is as final as completing: a worker that wants another
- * try says so with a nack. The error of an earlier delivery is dropped, because it is not what
+ * try says so with a nack. The error of an earlier attempt is dropped, because it is not what
  * became of the task.
  */
 export function complete(

@@ -27,7 +27,7 @@ export interface EnqueueAt {
   readonly seq: number;
   /** Whether the payload is short enough to travel with the task. */
   readonly keepsPayload: boolean;
-  /** Deliveries of a task that does not say how many. */
+  /** Attempts of a task that does not say how many. */
   readonly maxAttemptsDefault?: number | undefined;
   /** Instead of the one that was asked for. */
   readonly priority?: number | undefined;

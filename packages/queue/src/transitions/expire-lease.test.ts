@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { leasedTask, oneDelivery, policy, retention, taskIn } from "../../test/build-task.ts";
+import { leasedTask, oneAttempt, policy, retention, taskIn } from "../../test/build-task.ts";
 import { noExtras, type Task } from "../task.ts";
 import { expireLease } from "./expire-lease.ts";
 import type { Returned } from "./retry-or-bury.ts";
@@ -21,7 +21,7 @@ test("a task taken back from a silent worker waits by the policy and counts", ()
       attempts: 2,
       updatedMs: 40_000,
       place: { in: "delayed", dueMs: 60_000 },
-      trail: oneDelivery({ outcome: "expired", endedMs: 40_000, delayMs: 20_000 }),
+      trail: oneAttempt({ outcome: "expired", endedMs: 40_000, delayMs: 20_000 }),
     },
     buried: false,
     delaySeconds: 20,
@@ -65,12 +65,12 @@ test("a task that is not leased has no lease to run out", () => {
   }
 });
 
-test("a delivery that took longer than the timeout of its task says so, and counts", () => {
+test("an attempt that took longer than the timeout of its task says so, and counts", () => {
   const task = leasedTask({ extras: { ...noExtras, timeoutMs: 38_000 }, error: "older" });
   const { task: retried } = expired(task);
   assert.deepEqual([retried.error, retried.attempts], ["TIMEOUT", 2]);
-  assert.equal(retried.trail?.deliveries[0]?.outcome, "timed_out");
+  assert.equal(retried.trail?.attempts[0]?.outcome, "timed_out");
   assert.equal(expired({ ...task, attempts: 4, leaseToken: 5 }).task.error, "TIMEOUT");
   const early = expired(task, { ranMs: 37_999 }).task;
-  assert.deepEqual([early.error, early.trail?.deliveries[0]?.outcome], ["older", "expired"]);
+  assert.deepEqual([early.error, early.trail?.attempts[0]?.outcome], ["older", "expired"]);
 });

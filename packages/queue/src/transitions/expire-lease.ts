@@ -4,11 +4,11 @@ import { isLeased } from "../owner.ts";
 import type { Task } from "../task.ts";
 import { attemptsAfter, type BackoffAt, type Returned, retryOrBury } from "./retry-or-bury.ts";
 
-/** The error of a task whose delivery took longer than its timeout. */
+/** The error of a task whose attempt took longer than its timeout. */
 export const timedOut = "TIMEOUT";
 
 export interface ExpireAt extends BackoffAt {
-  /** How long the delivery was under way, by a clock that never steps. */
+  /** How long the attempt was under way, by a clock that never steps. */
   readonly ranMs: number;
 }
 

@@ -14,7 +14,7 @@ export function extendLease(
   at: {
     readonly nowMs: number;
     readonly leaseMs: number;
-    /** How long the delivery has been under way, by a clock that never steps. */
+    /** How long the attempt has been under way, by a clock that never steps. */
     readonly ranMs: number;
     readonly report?: Report | undefined;
   },

@@ -1,6 +1,6 @@
 /**
  * Random lives of a task, each step compared with a model that counts the other way round: the
- * deliveries that are left instead of the attempts made, the free hand-backs that are left instead
+ * attempts that are left instead of those made, the free hand-backs that are left instead
  * of those used, and the claims that succeeded instead of a token.
  */
 import assert from "node:assert/strict";
@@ -459,23 +459,23 @@ const around = {
 type WayBack = "nack" | "abandon" | "interrupted" | "expire";
 
 /** Claims and returns a task until it is dead; answers how often it was delivered. */
-function deliveriesUntilDead(maxAttempts: number, waysBack: readonly WayBack[]): number {
+function attemptsUntilDead(maxAttempts: number, waysBack: readonly WayBack[]): number {
   let task = enqueue(newTask({ maxAttempts }), {
     ...{ id, nowMs: 1000, seq: 1 },
     keepsPayload: true,
   });
-  let deliveries = 0;
+  let attempts = 0;
   while (task.place.in !== "dead") {
     const ready: Task = task.place.in === "delayed" ? must(promote(task, around)) : task;
     const tokenBefore = ready.leaseToken;
     const leased: Task = must(claim(ready, { workerId: worker, leaseMs: 1000 }, 5000));
     assert.ok(leased.leaseToken > tokenBefore);
-    deliveries += 1;
-    const wayBack = waysBack[deliveries % waysBack.length] ?? "nack";
+    attempts += 1;
+    const wayBack = waysBack[attempts % waysBack.length] ?? "nack";
     task = giveBack(leased, wayBack).task;
-    assert.ok(deliveries <= 4 * maxAttempts, "a task must not be delivered for ever");
+    assert.ok(attempts <= 4 * maxAttempts, "a task must not be delivered for ever");
   }
-  return deliveries;
+  return attempts;
 }
 
 function giveBack(task: Task, wayBack: WayBack): Returned {
@@ -499,27 +499,27 @@ function must<T>(outcome: Answer<T>): T {
 
 const anyMax = fc.integer({ min: 1, max: 40 });
 
-test("a task is delivered exactly maxAttempts times when every delivery counts", () => {
+test("a task is delivered exactly maxAttempts times when every attempt counts", () => {
   const counted = fc.constantFrom<WayBack>("nack", "abandon", "expire");
   fc.assert(
     fc.property(anyMax, fc.array(counted, { minLength: 1 }), (maxAttempts, waysBack) => {
-      assert.equal(deliveriesUntilDead(maxAttempts, waysBack), maxAttempts);
+      assert.equal(attemptsUntilDead(maxAttempts, waysBack), maxAttempts);
     }),
   );
 });
 
-test("interrupted hand-backs give at most three deliveries more for each attempt", () => {
+test("interrupted hand-backs give at most three attempts more for each that counts", () => {
   const anyWayBack = fc.constantFrom<WayBack>("nack", "abandon", "expire", "interrupted");
   fc.assert(
     fc.property(anyMax, fc.array(anyWayBack, { minLength: 1 }), (maxAttempts, waysBack) => {
-      const deliveries = deliveriesUntilDead(maxAttempts, waysBack);
-      assert.ok(deliveries >= maxAttempts && deliveries <= 4 * maxAttempts);
+      const attempts = attemptsUntilDead(maxAttempts, waysBack);
+      assert.ok(attempts >= maxAttempts && attempts <= 4 * maxAttempts);
     }),
   );
 });
 
-test("nothing but interrupted hand-backs gives exactly four deliveries for each attempt", () => {
+test("nothing but interrupted hand-backs gives exactly four attempts for each that counts", () => {
   for (const maxAttempts of [1, 2, 5]) {
-    assert.equal(deliveriesUntilDead(maxAttempts, ["interrupted"]), 4 * maxAttempts);
+    assert.equal(attemptsUntilDead(maxAttempts, ["interrupted"]), 4 * maxAttempts);
   }
 });

@@ -41,7 +41,7 @@ test("a delay above the policy's ceiling is cut to it", () => {
   assert.equal(nacked(leasedTask(), { delaySeconds: 1e9 }).delaySeconds, 900);
 });
 
-test("without a delay the policy decides, counting the delivery that came back", () => {
+test("without a delay the policy decides, counting the attempt that came back", () => {
   assert.equal(nacked(leasedTask({ attempts: 0 })).delaySeconds, 10);
   assert.equal(nacked(leasedTask({ attempts: 1 })).delaySeconds, 20);
   assert.equal(nacked(leasedTask({ attempts: 3, leaseToken: 4 })).delaySeconds, 80);

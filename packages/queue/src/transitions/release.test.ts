@@ -3,7 +3,7 @@ import { test } from "node:test";
 import {
   leasedTask,
   nobody,
-  oneDelivery,
+  oneAttempt,
   otherWorker,
   placeNames,
   retention,
@@ -23,7 +23,7 @@ test("a task that was never handed over is ready again and nothing is counted", 
     ...task,
     updatedMs: 10_000,
     place: { in: "ready", seq: 50 },
-    trail: oneDelivery({ outcome: "undelivered", leaseToken: 8 }),
+    trail: oneAttempt({ outcome: "unsent", leaseToken: 8 }),
   });
   assert.deepEqual(violations(outcome.value), []);
 });

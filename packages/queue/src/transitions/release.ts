@@ -1,4 +1,4 @@
-import { withDelivery } from "../deliveries.ts";
+import { withAttempt } from "../attempts.ts";
 import { accept, type Outcome } from "../outcome.ts";
 import { checkOwner, type Owner } from "../owner.ts";
 import type { Retention } from "../retention.ts";
@@ -18,8 +18,8 @@ export function release(
   const owned = checkOwner(task, by);
   if (!owned.ok) return owned;
   if (task.cancelMs !== 0) return accept(endCancelled(task, at));
-  const end = { endedMs: at.nowMs, outcome: "undelivered", error: "", delayMs: 0 } as const;
-  const trail = withDelivery(owned.value, end);
+  const end = { endedMs: at.nowMs, outcome: "unsent", error: "", delayMs: 0 } as const;
+  const trail = withAttempt(owned.value, end);
   return accept({
     ...detached(task),
     updatedMs: at.nowMs,

@@ -6,7 +6,7 @@ import { replay } from "./replay.ts";
 
 const at = { nowMs: 9000, seq: 50 };
 
-test("a replayed dead letter is ready with all its deliveries, and its result is gone", () => {
+test("a replayed dead letter is ready with all its attempts, and its result is gone", () => {
   const task = taskIn("dead", { replays: 2, error: "no such host" });
   const outcome = replay(task, at);
   assert.deepEqual(outcome, {

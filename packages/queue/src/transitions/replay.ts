@@ -2,7 +2,7 @@ import { accept, type Outcome, refuse } from "../outcome.ts";
 import { noRepairs, type Task } from "../task.ts";
 
 /**
- * An operator gives a dead letter all of its deliveries again. It keeps its id and goes to the back of
+ * An operator gives a dead letter all of its attempts again. It keeps its id and goes to the back of
  * its queue; its result goes away, because it is no longer true. The error stays until
  * there is another one, so that the reason remains visible. A bulk job replays a task once, also when
  * it is dead again.

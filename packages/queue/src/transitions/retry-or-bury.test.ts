@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { leasedTask, oneDelivery, retention, taskIn } from "../../test/build-task.ts";
+import { leasedTask, oneAttempt, retention, taskIn } from "../../test/build-task.ts";
 import { violations } from "../../test/invariants.ts";
 import { type Comeback, retryOrBury } from "./retry-or-bury.ts";
 
@@ -18,7 +18,7 @@ function setup(over: Partial<Comeback> = {}): Comeback {
   };
 }
 
-test("a delivery that came back with a delay waits for it", () => {
+test("an attempt that came back with a delay waits for it", () => {
   const task = leasedTask();
   assert.deepEqual(retryOrBury(task, setup({ delaySeconds: 7 })), {
     task: {
@@ -26,14 +26,14 @@ test("a delivery that came back with a delay waits for it", () => {
       attempts: 2,
       updatedMs: 10_000,
       place: { in: "delayed", dueMs: 17_000 },
-      trail: oneDelivery({ delayMs: 7000 }),
+      trail: oneAttempt({ delayMs: 7000 }),
     },
     buried: false,
     delaySeconds: 7,
   });
 });
 
-test("a delivery that came back without a delay is ready at the back", () => {
+test("an attempt that came back without a delay is ready at the back", () => {
   const task = leasedTask();
   assert.deepEqual(retryOrBury(task, setup()), {
     task: {
@@ -41,14 +41,14 @@ test("a delivery that came back without a delay is ready at the back", () => {
       attempts: 2,
       updatedMs: 10_000,
       place: { in: "ready", seq: 50 },
-      trail: oneDelivery({}),
+      trail: oneAttempt({}),
     },
     buried: false,
     delaySeconds: 0,
   });
 });
 
-test("the last allowed delivery buries the task whatever the delay", () => {
+test("the last allowed attempt buries the task whatever the delay", () => {
   const task = leasedTask({ attempts: 4, leaseToken: 5, error: "older" });
   assert.deepEqual(retryOrBury(task, setup({ delaySeconds: 7, lastError: "newer" })), {
     task: {
@@ -58,7 +58,7 @@ test("the last allowed delivery buries the task whatever the delay", () => {
       updatedMs: 10_000,
       place: { in: "dead", atMs: 10_000, expiresMs: 604_810_000 },
       result: { json: "", artifacts: [] },
-      trail: oneDelivery({ leaseToken: 5, error: "newer" }),
+      trail: oneAttempt({ leaseToken: 5, error: "newer" }),
     },
     buried: true,
     delaySeconds: 0,

@@ -1,14 +1,15 @@
 /**
- * Decides about a delivery that came back: a retry, or the end. This is the only place that
+ * Decides about an attempt that came back: a retry, or the end. This is the only place that
  * counts an attempt and the only one that chooses between the two, so every way back obeys the same
- * limit and a task is delivered exactly `maxAttempts` times when all its deliveries count.
+ * limit and a task is delivered exactly `maxAttempts` times when all its attempts count.
  */
+
+import { withAttempt } from "../attempts.ts";
 import type { RetryPolicy } from "../backoff.ts";
-import { withDelivery } from "../deliveries.ts";
 import { isLeased, type LeasedTask } from "../owner.ts";
 import { emptyResult } from "../result.ts";
 import type { Retention } from "../retention.ts";
-import type { PastDelivery, Place, Task, Trail } from "../task.ts";
+import type { PastAttempt, Place, Task, Trail } from "../task.ts";
 import { detached } from "./attach.ts";
 import { endCancelled } from "./cancel.ts";
 import { begun } from "./lapse.ts";
@@ -37,7 +38,7 @@ export interface Comeback extends ComebackAt {
   readonly error: string;
   /** Becomes the error of the task when it is retried; empty keeps its current error. */
   readonly lastError: string;
-  readonly outcome: PastDelivery["outcome"];
+  readonly outcome: PastAttempt["outcome"];
 }
 
 export interface Returned {
@@ -74,14 +75,14 @@ export function retryOrBury(task: Task, comeback: Comeback): Returned {
   return { task: retried, buried: false, delaySeconds: comeback.delaySeconds };
 }
 
-/** How many attempts the task will have once its present delivery has been counted. */
+/** How many attempts the task will have once its present attempt has been counted. */
 export function attemptsAfter(task: Task): number {
   return task.attempts + 1;
 }
 
 function trailOf(task: LeasedTask, comeback: Comeback, delaySeconds: number): Trail {
   const { nowMs: endedMs, outcome, lastError: error } = comeback;
-  return withDelivery(task, { endedMs, outcome, error, delayMs: delaySeconds * 1000 });
+  return withAttempt(task, { endedMs, outcome, error, delayMs: delaySeconds * 1000 });
 }
 
 function grave(comeback: Comeback): Place {

@@ -133,7 +133,7 @@ export interface BrokerOptions {
   readonly draw: () => number;
   readonly policy: RetryPolicy;
   readonly retention: Retention;
-  /** Deliveries of a task that does not say how many, where no topic does. */
+  /** Attempts of a task that does not say how many, where no topic does. */
   readonly maxAttemptsDefault?: number | undefined;
   readonly delayedInMemoryMax: number;
   readonly quotas: Quotas;
@@ -653,7 +653,7 @@ export class Broker implements Queue {
       this.leases.remove(id);
       return;
     }
-    const isTimeout = outcome.value.task.trail?.deliveries.at(-1)?.outcome === "timed_out";
+    const isTimeout = outcome.value.task.trail?.attempts.at(-1)?.outcome === "timed_out";
     this.#apply(this.#comeBack(task, outcome.value, "expired", isTimeout ? timedOut : ""));
   }
 

@@ -32,7 +32,7 @@ export interface Ahead {
   readonly isEstimate?: true;
 }
 
-/** Deliveries that ended in a second: in the minute before, and in the last 60 seconds. */
+/** Attempts that ended in a second: in the minute before, and in the last 60 seconds. */
 export interface DrainRange {
   readonly low: number;
   readonly high: number;

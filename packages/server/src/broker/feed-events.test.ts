@@ -89,7 +89,7 @@ test("a task whose last lease ended: that it ended, then what became of the task
   ]);
 });
 
-test("a delivery that came back is that delivery, also when it was counted", () => {
+test("an attempt that came back is that attempt, also when it was counted", () => {
   const leased = task("leased");
   const counted = task("delayed", { attempts: 2 });
   assert.deepEqual(told(leased, counted, "nacked", "later"), [
@@ -108,7 +108,7 @@ test("a delivery that came back is that delivery, also when it was counted", () 
     { event: "released", ...byWorker, how: "interrupted" },
   ]);
   assert.deepEqual(told(leased, task("ready"), "released"), [
-    { event: "released", ...byWorker, how: "undelivered" },
+    { event: "released", ...byWorker, how: "unsent" },
   ]);
 });
 

@@ -27,7 +27,7 @@ export function eventsOf(change: Change): readonly TaskEvent[] {
     case "abandoned":
     case "released":
     case "expired":
-      return before === undefined ? [] : eventsOfDelivery(change, before, after);
+      return before === undefined ? [] : eventsOfAttempt(change, before, after);
     case "extended":
       return before?.trail === after.trail ? [] : eventsOfReport(after, before?.trail);
     case "linked":
@@ -53,9 +53,9 @@ function eventsOfReport(after: Task, before: Trail | undefined): readonly TaskEv
   return events;
 }
 
-/** A delivery is over: the task ended, or it goes back to be claimed now or later. */
-function eventsOfDelivery(change: Change, before: Task, after: Task): readonly TaskEvent[] {
-  // The delivery may have been counted.
+/** An attempt is over: the task ended, or it goes back to be claimed now or later. */
+function eventsOfAttempt(change: Change, before: Task, after: Task): readonly TaskEvent[] {
+  // The attempt may have been counted.
   const known = { ...about(after), attempt: before.attempts + 1, ...workerOf(before) };
   const { place } = after;
   if (place.in !== "done" && place.in !== "dead") return [{ ...known, ...wayBack(change, after) }];
@@ -88,7 +88,7 @@ function wayBack(change: Change, after: Task): Pick<TaskEvent, "event"> & Partia
     case "expired":
       return { event: "lease_expired", ...delayOf(after), ...reasonOf(change) };
     default:
-      return { event: "released", how: "undelivered" };
+      return { event: "released", how: "unsent" };
   }
 }
 

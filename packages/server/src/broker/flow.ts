@@ -14,7 +14,7 @@ export interface Flow {
   completed: number;
   /** Ended without success: failed for good, cancelled, not begun in time, or out of attempts. */
   failed: number;
-  /** Deliveries that came back and are followed by another. */
+  /** Attempts that came back and are followed by another. */
   retried: number;
 }
 

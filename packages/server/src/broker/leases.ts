@@ -13,7 +13,7 @@ export interface Lease extends HeapItem {
   /** When it began and, as far as a restart leaves it known, was last extended, on the wall clock. */
   readonly sinceMs: number;
   seenMs: number;
-  /** When the delivery began, on the monotonic clock. */
+  /** When the attempt began, on the monotonic clock. */
   startedMs: number;
   /** The end as users see it, on the wall clock. */
   untilMs: number;
@@ -89,7 +89,7 @@ export class Leases {
     this.#announce(lease);
   }
 
-  /** How long the delivery has been under way, without the time in which the server did not run. */
+  /** How long the attempt has been under way, without the time in which the server did not run. */
   ranMs(id: TaskId): number {
     const lease = this.#byId.get(id);
     return lease === undefined ? 0 : this.#clock.monotonicMs() - lease.startedMs;

@@ -17,7 +17,7 @@ import { isShort } from "../store/short-texts.ts";
 import type { NotAllowedPriority } from "./verbs.ts";
 
 export type TaskAction =
-  /** Gives a dead letter all its deliveries again. */
+  /** Gives a dead letter all its attempts again. */
   | { readonly kind: "replay"; readonly job?: string | undefined }
   /** Makes a new task of one that has ended, with some things changed. */
   | { readonly kind: "replayAs"; readonly changes: ReplayChanges }

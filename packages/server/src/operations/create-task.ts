@@ -30,7 +30,7 @@ export interface CreateTaskInput {
   /** RFC 3339 or milliseconds; empty for none. Wins over the delay. */
   readonly runAt: string | number;
   readonly delaySeconds: number;
-  /** How long a delivery may take; 0 for as long as its worker extends the lease. */
+  /** How long an attempt may take; 0 for as long as its worker extends the lease. */
   readonly timeoutSeconds: number;
   /** How long the task may wait for a worker once it can be claimed; 0 for any time. */
   readonly ttlSeconds: number;

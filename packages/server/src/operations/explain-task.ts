@@ -40,7 +40,7 @@ export interface TaskExplanation {
     readonly ready: number;
     readonly delayed: number;
     readonly leased: number;
-    /** Deliveries that ended in a minute; undefined when none did lately. */
+    /** Attempts that ended in a minute; undefined when none did lately. */
     readonly endedPerMinute: number | undefined;
   };
   readonly workers: {

@@ -12,7 +12,7 @@ import {
   type Artifact,
   comebacks,
   type LogLine,
-  type PastDelivery,
+  type PastAttempt,
   type Place,
   type Progress,
   type ResultBody,
@@ -435,7 +435,7 @@ function readRepairs(reader: ByteReader): TaskRepairs | undefined {
 
 function roomOfTrail(trail: Trail): number {
   let bytes = 1 + numberBytesMax;
-  for (const { workerId, error } of trail.deliveries) {
+  for (const { workerId, error } of trail.attempts) {
     bytes += 1 + numberBytesMax * 4 + roomOfText(workerId) + roomOfText(error);
   }
   bytes += 1 + numberBytesMax * 3 + roomOfText(trail.progress?.text ?? "");
@@ -446,8 +446,8 @@ function roomOfTrail(trail: Trail): number {
 function writeTrail(buffer: Buffer, at: number, trail: Trail | undefined): number {
   buffer[at] = trail === undefined ? 0 : 1;
   if (trail === undefined) return at + 1;
-  let end = writeNumber(buffer, at + 1, trail.deliveries.length);
-  for (const each of trail.deliveries) {
+  let end = writeNumber(buffer, at + 1, trail.attempts.length);
+  for (const each of trail.attempts) {
     end = writeText(buffer, end, each.workerId);
     end = writeNumber(buffer, end, each.leaseToken);
     end = writeNumber(buffer, end, each.startedMs);
@@ -490,19 +490,19 @@ function readLogs(reader: ByteReader): readonly LogLine[] {
 
 function readTrail(reader: ByteReader): Trail | undefined {
   if (!isThere(reader)) return undefined;
-  const deliveries: PastDelivery[] = [];
-  for (let left = reader.number(); left > 0; left--) deliveries.push(readDelivery(reader));
+  const attempts: PastAttempt[] = [];
+  for (let left = reader.number(); left > 0; left--) attempts.push(readAttempt(reader));
   const progress = readProgress(reader);
-  return { deliveries, progress, logs: readLogs(reader) };
+  return { attempts, progress, logs: readLogs(reader) };
 }
 
-function readDelivery(reader: ByteReader): PastDelivery {
+function readAttempt(reader: ByteReader): PastAttempt {
   const workerId = reader.text() as WorkerId;
   const leaseToken = reader.number();
   const startedMs = reader.number();
   const endedMs = reader.number();
   const outcome = comebacks[reader.byte()];
-  if (outcome === undefined) throw new DamagedBytes("a delivery ended in no known way");
+  if (outcome === undefined) throw new DamagedBytes("an attempt ended in no known way");
   const error = reader.text();
   return { workerId, leaseToken, startedMs, endedMs, outcome, error, delayMs: reader.number() };
 }

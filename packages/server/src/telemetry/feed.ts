@@ -30,7 +30,7 @@ export interface TaskEvent {
   readonly taskId: TaskId;
   readonly command: string;
   readonly priority: number;
-  /** Which delivery it is about, from 1 on: the one under way, the one that ended or the next. */
+  /** Which attempt it is about, from 1 on: the one under way, the one that ended or the next. */
   readonly attempt: number;
   /** The labels of the task; left out when it has none. */
   readonly tags?: readonly string[];
@@ -43,7 +43,7 @@ export interface TaskEvent {
     | "dead_letter"
     | "abandoned"
     | "interrupted"
-    | "undelivered";
+    | "unsent";
   readonly delaySeconds?: number;
   readonly reason?: string;
   /** How far the work has come, and what is being done. */

@@ -52,7 +52,7 @@ export const metricTable = {
   taskTimedOut: {
     name: "codeq_task_timeout_total",
     type: "counter",
-    help: "Deliveries that ended because they took longer than the timeout of the task.",
+    help: "Attempts that ended because they took longer than the timeout of the task.",
     labels: [{ name: "command" }],
   },
   taskLapsed: {

@@ -119,7 +119,7 @@ function workerOf(place: Task["place"] | undefined): Attributes {
   return hasWorker ? { "codeq.worker_id": place.workerId } : {};
 }
 
-/** What became of a delivery that came back. */
+/** What became of an attempt that came back. */
 function comebackOf({ place, attempts, updatedMs }: Task): Attributes {
   return {
     "codeq.attempts": attempts,

@@ -161,7 +161,7 @@ export class AwaitedResults {
 
 function resultOf(taskId: string, { task, result }: EndedTask): producer.TaskResult {
   const { status, resultJson, error } = result;
-  // A delivery that ended with a result did not come back, but it counts as a delivery.
+  // An attempt that ended with a result did not come back, but it counts as an attempt.
   const attempts = task.attempts + (task.place.in === "done" ? 1 : 0);
   const ok = { ok: true, errorMessage: "", errorCode: "" };
   const artifacts = result.artifacts.map(

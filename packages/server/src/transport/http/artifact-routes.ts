@@ -36,11 +36,11 @@ export const artifactRoutes = [
     summary: "Store a file that belongs to a task",
     about:
       "The body is the file, with its Content-Type. Only the worker that has the task can do this. The file " +
-      "is part of the result that the same delivery submits; a second one of the same name replaces the first.",
+      "is part of the result that the same attempt submits; a second one of the same name replaces the first.",
     params,
     query: {
       leaseToken: numberField(
-        "The fencing token of the claim. If present, the request only succeeds for the delivery with this token.",
+        "The fencing token of the claim. If present, the request only succeeds for the attempt with this token.",
       ),
       worker: textField("The name that the worker gave in the Hello of its stream."),
     },

@@ -28,7 +28,7 @@ const commandText =
 const payloadText = "The input of the worker, stored and delivered byte for byte.";
 const leaseToken = about(
   integer,
-  "The fencing token of the claim. If present, the request only succeeds for the delivery with this token.",
+  "The fencing token of the claim. If present, the request only succeeds for the attempt with this token.",
 );
 
 const texts: Shape<string[] | undefined> = list(requiredText);
@@ -314,7 +314,7 @@ export const ReplayBody = object(
       minimum: 0,
       maximum: limits.priorityMax,
     }),
-    maxAttempts: about(integer, "Deliveries of the new task before it is a dead letter.", {
+    maxAttempts: about(integer, "Attempts of the new task before it is a dead letter.", {
       minimum: 1,
       maximum: limits.maxAttemptsMax,
     }),
@@ -333,7 +333,7 @@ export const TopicBody = object(
       minItems: 1,
       maxItems: limits.topicTiersMax,
     }),
-    maxAttempts: about(integer, "Deliveries of a task that does not say how many.", {
+    maxAttempts: about(integer, "Attempts of a task that does not say how many.", {
       minimum: 1,
       maximum: limits.topicAttemptsMax,
     }),

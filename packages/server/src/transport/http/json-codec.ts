@@ -3,8 +3,8 @@
  * first; only strings that users choose need escaping.
  */
 import {
-  type Delivery,
-  deliveriesOf,
+  type Attempt,
+  attemptsOf,
   type Place,
   type Result,
   startByMsOf,
@@ -49,19 +49,19 @@ export class JsonCodec {
     return `${this.#open(task, payload)}}`;
   }
 
-  /** With the deliveries that there were. */
+  /** With the attempts that there were. */
   taskWithHistory(task: Task, payload: string): string {
     return `${this.#open(task, payload)}${this.#history(task)}${this.#report(task)}}`;
   }
 
   /** Empty for a task that nobody ever had. */
   #history(task: Task): string {
-    const deliveries = deliveriesOf(task);
-    if (deliveries.length === 0) return "";
-    const shown = deliveries.map((each) => this.#delivery(each)).join(",");
-    const omitted = task.leaseToken - deliveries.length;
-    const count = omitted > 0 ? `,"deliveriesOmitted":${omitted}` : "";
-    return `,"deliveries":[${shown}]${count}`;
+    const attempts = attemptsOf(task);
+    if (attempts.length === 0) return "";
+    const shown = attempts.map((each) => this.#attempt(each)).join(",");
+    const omitted = task.leaseToken - attempts.length;
+    const count = omitted > 0 ? `,"attemptsOmitted":${omitted}` : "";
+    return `,"attemptHistory":[${shown}]${count}`;
   }
 
   /** What its workers said. */
@@ -77,15 +77,7 @@ export class JsonCodec {
     return `${text},"logs":${JSON.stringify(lines)}`;
   }
 
-  #delivery({
-    startedMs,
-    endedMs,
-    outcome,
-    error,
-    delayMs,
-    leaseToken,
-    workerId,
-  }: Delivery): string {
+  #attempt({ startedMs, endedMs, outcome, error, delayMs, leaseToken, workerId }: Attempt): string {
     return JSON.stringify({
       workerId,
       leaseToken,

@@ -112,7 +112,7 @@ const taskOptional = {
   error: string,
   resultKey: string,
   tenantId: string,
-  leaseToken: described({ type: "integer" }, "The fencing token of this delivery."),
+  leaseToken: described({ type: "integer" }, "The fencing token of this attempt."),
   tags: described(strings, "The tags of the task."),
   timeoutSeconds: described({ type: "integer", minimum: 1 }, "How long an attempt may take."),
   ttlSeconds: described(
@@ -128,7 +128,7 @@ const taskOptional = {
 const withoutShard = described({ const: true }, "A shard is down, and its tasks are missing.");
 
 const history = {
-  deliveries: described(
+  attemptHistory: described(
     listOf(
       fields(
         {
@@ -140,13 +140,13 @@ const history = {
         {
           endedAt: time,
           error: described(string, "What the worker said, cut to 200 characters."),
-          delaySeconds: described({ type: "number" }, "Until the next delivery could begin."),
+          delaySeconds: described({ type: "number" }, "Until the next attempt could begin."),
         },
       ),
     ),
-    "The last 20 deliveries and the one under way, the oldest first.",
+    "The last 20 attempts and the one under way, the oldest first.",
   ),
-  deliveriesOmitted: described({ type: "integer", minimum: 1 }, "How many there were before."),
+  attemptsOmitted: described({ type: "integer", minimum: 1 }, "How many there were before."),
   progress: described(
     fields({ percent: { type: "integer", minimum: 0, maximum: 100 }, text: string, at: time }),
     "How far the work has come, as its worker last said.",
@@ -487,7 +487,7 @@ export const replySchemas = {
         {
           endedPerMinute: described(
             { type: "number" },
-            "Deliveries of its queue that ended in the last minute.",
+            "Attempts of its queue that ended in the last minute.",
           ),
         },
       ),
@@ -512,7 +512,7 @@ export const replySchemas = {
       ),
       startsIn: described(
         fields({ fromSeconds: count, toSeconds: count }),
-        "About when it begins, by how fast deliveries of its queue ended lately.",
+        "About when it begins, by how fast attempts of its queue ended lately.",
       ),
     },
   ),

@@ -141,7 +141,7 @@ export const taskAdminRoutes = [
     name: "replayTask",
     summary: "Give a dead letter back to its queue, or make a new task of it",
     about:
-      "Without a body the dead letter keeps its id and gets all its deliveries again. With changes, a new task " +
+      "Without a body the dead letter keeps its id and gets all its attempts again. With changes, a new task " +
       "is made of any task that has ended, and both name each other: `replayOf` and `replayedAs`.",
     params: idParam,
     refusals: [

@@ -1,12 +1,12 @@
 /**
- * Every delivery is counted: the token of a task is the number of times it was claimed, no two
+ * Every claim is counted: the token of a task is the number of times it was claimed, no two
  * workers are given the same token, and a task that ends dead was delivered as often as its attempts
  * and its free hand-backs say. What came back is in the history of the task, with who had it.
  */
 import type { TaskId } from "@codeq/queue";
 import type { MakeChecker } from "./checker.ts";
 
-export const deliveries: MakeChecker = ({ world, report }) => {
+export const claimsAreCounted: MakeChecker = ({ world, report }) => {
   const holders = new Map<string, string>();
   const countOf = (id: TaskId) => {
     let claims = 0;
@@ -28,17 +28,17 @@ export const deliveries: MakeChecker = ({ world, report }) => {
       const now = kind === "claim" ? claims + 1 : claims;
       if (after.leaseToken !== now) report(`${id} was claimed ${now} times: ${after.leaseToken}`);
       if (kind === "comeback" || kind === "bury") {
-        const kept = after.trail?.deliveries.at(-1);
+        const kept = after.trail?.attempts.at(-1);
         const worker = before?.place.in === "leased" ? before.place.workerId : "";
         if (kept?.leaseToken !== after.leaseToken || kept.workerId !== worker) {
-          report(`the delivery ${after.leaseToken} of ${id} is not in its history`);
+          report(`the attempt ${after.leaseToken} of ${id} is not in its history`);
         }
       }
       if (kind === "bury" && claims !== comebacks + 1) {
         report(`${id} is dead after ${claims} claims and ${comebacks} comebacks`);
       }
       if (kind === "bury" && claims < after.maxAttempts) {
-        report(`${id} is dead after ${claims} of ${after.maxAttempts} deliveries`);
+        report(`${id} is dead after ${claims} of ${after.maxAttempts} attempts`);
       }
     },
     answered: (exchange) => {

@@ -1,4 +1,4 @@
-/** Contract 13, D15 to D24: deliveries, retries and delays that the older server got wrong. */
+/** Contract 13, D15 to D24: attempts, retries and delays that the older server got wrong. */
 import assert from "node:assert/strict";
 import test from "node:test";
 import { FaultError } from "@codeq/engine";
@@ -7,7 +7,7 @@ import { onlyWith, type RunningServer, setup, until } from "./setup.ts";
 
 type Way = (server: RunningServer, id: string) => Promise<unknown>;
 
-/** The ways in which a delivery comes back and counts. */
+/** The ways in which an attempt comes back and counts. */
 const waysBack: Readonly<Record<string, Way>> = {
   nack: (server, id) => server.post(`/tasks/${id}/nack`, { delaySeconds: 1 }, "worker-acme"),
   abandon: (server, id) => server.post(`/tasks/${id}/abandon`, {}, "worker-acme"),
@@ -162,14 +162,14 @@ test("D20: a step of the wall clock neither shortens nor prolongs a lease", asyn
 test("D21: a worker that abandons all it gets does not do so for ever", async (t) => {
   const server = await setup(t);
   await server.create();
-  let deliveries = 0;
-  for (; deliveries < 1000; deliveries += 1) {
+  let attempts = 0;
+  for (; attempts < 1000; attempts += 1) {
     const task = await server.claim();
     if (task === undefined) break;
     await server.post(`/tasks/${task.id}/abandon`, { interrupted: true }, "worker-acme");
   }
   // Each of the 5 attempts may be preceded by 3 free hand-backs.
-  assert.equal(deliveries, 20);
+  assert.equal(attempts, 20);
   assert.equal((await server.stats()).dlq, 1);
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { policy, retention, taskIn, worker } from "../test/build-task.ts";
 import { violations } from "../test/invariants.ts";
-import { deliveriesMax, deliveriesOf } from "./deliveries.ts";
+import { attemptsKeptMax, attemptsOf } from "./attempts.ts";
 import type { Task } from "./task.ts";
 import { abandon } from "./transitions/abandon.ts";
 import { cancel } from "./transitions/cancel.ts";
@@ -28,12 +28,12 @@ function fresh(): Task {
 
 function last(task: Task) {
   assert.deepEqual(violations(task), []);
-  return deliveriesOf(task).at(-1);
+  return attemptsOf(task).at(-1);
 }
 
 const known = { workerId: worker, leaseToken: 1, startedMs: 5000 };
 
-test("a delivery that came back is kept with who had it, when, how it ended and the delay", () => {
+test("an attempt that came back is kept with who had it, when, how it ended and the delay", () => {
   const outcomes = [
     [nack(fresh(), by, { delaySeconds: 7, reason: "jam" }, at), "nacked", "jam", 7000],
     [abandon(fresh(), by, { interrupted: false }, at), "abandoned", "", 0],
@@ -51,16 +51,16 @@ test("a delivery that came back is kept with who had it, when, how it ended and 
     assert.deepEqual(last(task), { ...known, endedMs: 9000, outcome, error, delayMs });
   }
   const released = release(fresh(), by, at);
-  assert.equal(released.ok && last(released.value)?.outcome, "undelivered");
+  assert.equal(released.ok && last(released.value)?.outcome, "unsent");
   const cancelled = cancel(fresh(), { ...at, graceMs: 0 });
   assert.equal(cancelled.ok && last(cancelled.value)?.outcome, "cancelled");
 });
 
-test("the delivery under way, and the one that ended in a result, follow from the place", () => {
+test("the attempt under way, and the one that ended in a result, follow from the place", () => {
   const extended = extendLease(fresh(), by, { nowMs: 8000, leaseMs: 60_000, ranMs: 3000 });
   assert.ok(extended.ok);
   const open = { endedMs: undefined, error: "", delayMs: 0 };
-  assert.deepEqual(deliveriesOf(extended.value), [{ ...known, ...open, outcome: "running" }]);
+  assert.deepEqual(attemptsOf(extended.value), [{ ...known, ...open, outcome: "running" }]);
   assert.equal(extended.value.trail, undefined);
   const submission = { how: "failed", error: "no", result: { json: "", artifacts: [] } } as const;
   const request = { ...submission, resultBytes: 0 };
@@ -71,27 +71,27 @@ test("the delivery under way, and the one that ended in a result, follow from th
   assert.equal(done.value.trail, undefined);
 });
 
-test("the newest deliveries are kept, and errors are cut to their beginning", () => {
+test("the newest attempts are kept, and errors are cut to their beginning", () => {
   let task = taskIn("ready", { attempts: 0, leaseToken: 0, maxAttempts: 100 });
   const reason = "x".repeat(5000);
-  for (let n = 0; n < deliveriesMax + 5; n++) {
+  for (let n = 0; n < attemptsKeptMax + 5; n++) {
     const back = nack(claimed(task), by, { delaySeconds: 0, reason }, { ...at, draw: 0 });
     assert.ok(back.ok);
     task = { ...back.value.task, place: { in: "ready", seq: n } };
   }
-  const tokens = deliveriesOf(task).map(({ leaseToken }) => leaseToken);
+  const tokens = attemptsOf(task).map(({ leaseToken }) => leaseToken);
   assert.deepEqual(
     tokens,
-    Array.from({ length: deliveriesMax }, (_, n) => n + 6),
+    Array.from({ length: attemptsKeptMax }, (_, n) => n + 6),
   );
   assert.equal(last(task)?.error.length, 200);
 });
 
 test("a task that nobody ever had has none", () => {
   for (const where of ["ready", "delayed"] as const) {
-    assert.deepEqual(deliveriesOf(taskIn(where)), []);
+    assert.deepEqual(attemptsOf(taskIn(where)), []);
   }
   const ended = cancel(taskIn("ready"), { ...at, graceMs: 0 });
   assert.ok(ended.ok);
-  assert.deepEqual(deliveriesOf(ended.value), []);
+  assert.deepEqual(attemptsOf(ended.value), []);
 });

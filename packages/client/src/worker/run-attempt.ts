@@ -1,0 +1,160 @@
+/** Runs the handler of an attempt and says what came of it. Never throws. */
+import type { Artifact } from "../artifact.ts";
+import type { UploadedFile } from "../artifact-transfer.ts";
+import { CodeqError } from "../codeq-error.ts";
+import { eventBytesMax } from "../grpc/grpc-conversation.ts";
+import { JsonText } from "../json-text.ts";
+import { outputToJson } from "../output-json.ts";
+import { validate } from "../standard-schema.ts";
+import type { Handler } from "../task.ts";
+import type { TraceContext, Tracing } from "../trace-context.ts";
+import type { Attempt } from "./attempt.ts";
+import { handBack, type Outcome, outcomeOf } from "./outcome.ts";
+import type { Middleware, TaskContext } from "./task-context.ts";
+
+export interface AttemptParts {
+  readonly middleware: readonly Middleware[];
+  readonly tracing: Tracing;
+  readonly onProgress: (ctx: TaskContext, fraction: number, note: string | undefined) => void;
+  readonly upload: Upload;
+}
+
+/** Stores a file of an attempt. */
+export type Upload = (file: Omit<UploadedFile, "worker">) => Promise<Artifact>;
+
+export interface AttemptEnd {
+  readonly ctx: TaskContext;
+  readonly outcome: Outcome;
+  readonly output?: unknown;
+  readonly error?: unknown;
+}
+
+/** What a server keeps of a task. More would not fit into the message with which it is sent. */
+const linesMax = 50;
+const lineCharsMax = 500;
+const noteCharsMax = 200;
+/** Room for what is around a result in its message. */
+const outputBytesMax = eventBytesMax - 64 * 1024;
+
+export async function runAttempt(attempt: Attempt, parts: AttemptParts): Promise<AttemptEnd> {
+  const ctx = new AttemptContext(attempt, parts);
+  try {
+    const { id, task, attempt: number, trace } = ctx;
+    const output = await parts.tracing.handle({ id, task, attempt: number, trace }, () =>
+      runThrough(parts.middleware, attempt.handler, ctx),
+    );
+    return { ctx, output, outcome: { kind: "completed", json: await jsonOf(attempt, output) } };
+  } catch (error) {
+    return { ctx, error, outcome: outcomeOfFailure(attempt, error) };
+  }
+}
+
+async function runThrough(
+  middleware: readonly Middleware[],
+  handler: Handler,
+  ctx: TaskContext,
+): Promise<unknown> {
+  const [first, ...rest] = middleware;
+  if (first !== undefined) return first(ctx, () => runThrough(rest, handler, ctx));
+  const { input: schema, name } = handler.definition;
+  const input =
+    schema === undefined
+      ? ctx.payload
+      : await validate(schema, ctx.payload, { code: "invalid_input", of: `the input of ${name}` });
+  return handler.run(input, ctx);
+}
+
+async function jsonOf({ handler }: Attempt, output: unknown): Promise<string> {
+  const { output: schema, name } = handler.definition;
+  const json = output instanceof JsonText ? output.text : outputToJson(output);
+  if (json.length * 3 > outputBytesMax && Buffer.byteLength(json) > outputBytesMax) {
+    const text = `the output of ${name} has more than ${outputBytesMax} bytes`;
+    throw new CodeqError("invalid_output", `${text}; store it elsewhere and return a reference`);
+  }
+  if (schema !== undefined) {
+    const of = `the output of ${name}`;
+    const written = output === undefined ? undefined : JSON.parse(textOf(output));
+    await validate(schema, written, { code: "invalid_output", of });
+  }
+  return json;
+}
+
+function textOf(output: unknown): string {
+  return output instanceof JsonText ? output.text : JSON.stringify(output);
+}
+
+/** Reasons to stop that say nothing about the task. */
+const stops: ReadonlySet<string> = new Set(["worker_closing", "lease_lost", "task_cancelled"]);
+
+function outcomeOfFailure(attempt: Attempt, error: unknown): Outcome {
+  const reason = attempt.abortReason;
+  // It did not fail: it was told to stop.
+  if (reason !== undefined && stops.has(reason.code)) return handBack;
+  const { definition } = attempt.handler;
+  return outcomeOf(reason ?? error, definition, attempt.number);
+}
+
+/**
+ * A class and not an object with getters of its own: each of those would be of a kind of its own to
+ * the engine, which is slow to make and slow to collect.
+ */
+class AttemptContext implements TaskContext {
+  readonly id: string;
+  readonly task: string;
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly priority: number;
+  readonly tags: readonly string[];
+  readonly replayOf: string;
+  readonly fencingToken: number;
+  readonly trace: TraceContext | undefined;
+  readonly progress: TaskContext["progress"];
+  readonly log: TaskContext["log"];
+  readonly artifact: TaskContext["artifact"];
+  readonly #attempt: Attempt;
+  #payload: { readonly value: unknown } | undefined;
+
+  constructor(attempt: Attempt, { onProgress, upload }: AttemptParts) {
+    this.id = attempt.id;
+    this.task = attempt.handler.definition.name;
+    this.attempt = attempt.number;
+    this.maxAttempts = attempt.task.maxAttempts;
+    this.priority = attempt.task.priority;
+    this.tags = attempt.task.tags;
+    this.replayOf = attempt.task.replayOf;
+    this.fencingToken = Number(attempt.leaseToken);
+    this.trace = attempt.trace;
+    this.progress = (fraction, note) => {
+      const percent = Math.round(Math.min(Math.max(Number(fraction) || 0, 0), 1) * 100);
+      attempt.progress = { percent, text: String(note ?? "").slice(0, noteCharsMax) };
+      onProgress(this, fraction, note);
+    };
+    this.log = (line) => {
+      attempt.logs.push(String(line).slice(0, lineCharsMax));
+      if (attempt.logs.length > linesMax) attempt.logs.shift();
+    };
+    this.artifact = (name, content, { contentType } = {}) => {
+      const { id: taskId, signal } = attempt;
+      const leaseToken = this.fencingToken;
+      return upload({ taskId, leaseToken, name, content, contentType, signal });
+    };
+    this.#attempt = attempt;
+  }
+
+  get payload(): unknown {
+    this.#payload ??= { value: JSON.parse(this.#attempt.payload) };
+    return this.#payload.value;
+  }
+
+  get payloadText(): string {
+    return this.#attempt.payload;
+  }
+
+  get createdAt(): Date {
+    return new Date(this.#attempt.task.createdAtMs ?? 0);
+  }
+
+  get signal(): AbortSignal {
+    return this.#attempt.signal;
+  }
+}

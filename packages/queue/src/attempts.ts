@@ -1,0 +1,44 @@
+/**
+ * The attempts of a task. Those that came back are kept in its trail, as many as there is room for;
+ * the one under way, and the one that ended in a result, follow from its place, so that a task which is
+ * done at the first try keeps nothing.
+ */
+import type { LeasedTask } from "./owner.ts";
+import type { PastAttempt, Task, Trail } from "./task.ts";
+
+export interface Attempt extends Omit<PastAttempt, "endedMs" | "outcome"> {
+  /** Undefined while a worker has the task. */
+  readonly endedMs: number | undefined;
+  readonly outcome: PastAttempt["outcome"] | "running" | "completed" | "failed";
+}
+
+export const attemptsKeptMax = 20;
+const errorCharsMax = 200;
+
+/** The trail of a task whose attempt ends like this. */
+export function withAttempt(
+  { leaseToken, place, trail }: LeasedTask,
+  end: Pick<PastAttempt, "endedMs" | "outcome" | "error" | "delayMs">,
+): Trail {
+  const { workerId, sinceMs: startedMs } = place;
+  const error = end.error.slice(0, errorCharsMax);
+  const attempt = { workerId, leaseToken, startedMs, ...end, error };
+  const before = trail?.attempts ?? [];
+  const attempts = [...before.slice(1 - attemptsKeptMax), attempt];
+  // How far it came says nothing about the next attempt.
+  return { attempts, progress: undefined, logs: trail?.logs ?? [] };
+}
+
+/** The newest attempts of a task, in their order; `leaseToken` says how many there were in all. */
+export function attemptsOf(task: Task): readonly Attempt[] {
+  const { leaseToken, place, trail, error } = task;
+  const past = trail?.attempts ?? [];
+  if (place.in === "leased") {
+    const { workerId, sinceMs: startedMs } = place;
+    const running = { outcome: "running", endedMs: undefined, error: "", delayMs: 0 } as const;
+    return [...past, { workerId, leaseToken, startedMs, ...running }];
+  }
+  if (place.in !== "done" || place.workerId === "") return past;
+  const { workerId, startedMs, atMs: endedMs, how: outcome } = place;
+  return [...past, { workerId, leaseToken, startedMs, endedMs, outcome, error, delayMs: 0 }];
+}
