@@ -478,7 +478,7 @@ const table: Readonly<Record<string, Row>> = {
     access: "admin",
     path: ({ webhookSecret }) => `/v1/codeq/admin/webhooks/secrets/${webhookSecret}`,
     ok: 204,
-    foreign: [404, "there is no such secret, or it signs nothing any more"],
+    foreign: [404, "secret not found or expired"],
   },
   "PUT /v1/codeq/admin/topics/:topicName": {
     access: "admin",

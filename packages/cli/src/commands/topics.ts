@@ -26,7 +26,10 @@ export async function set(call: Call): Promise<number> {
   const { options } = call;
   const maxAttempts = options.wholeNumber("max-attempts", { min: 1, max: attemptsMax });
   if (maxAttempts === undefined) {
-    throw usageError("--max-attempts is missing", "say how often a task is delivered: 5, say");
+    throw usageError(
+      "--max-attempts is missing",
+      "set the maximum number of attempts, for example --max-attempts 5",
+    );
   }
   const retentionMs = options.durationMs("retention");
   const body = JSON.stringify({

@@ -141,7 +141,7 @@ export const webhookRoutes = [
     summary: "Revoke a secret that signs callbacks",
     params: { id: "The id of the secret." },
     refusals: ["secret_not_found"],
-    replies: { 204: { about: "It signs nothing any more." } },
+    replies: { 204: { about: "The secret no longer signs webhooks." } },
     input: ({ params }) => ({ ok: true, value: { id: params["id"] ?? "" } }),
     reply: () => ({ status: 204, body: undefined }),
   }),
