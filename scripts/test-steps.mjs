@@ -75,16 +75,6 @@ export const steps = [
   folder("grpc", { args: testsTogether("tests/grpc/*.test.ts") }),
   folder("install", { needs: "tools" }),
   folder("simulation"),
-  {
-    name: "fronts",
-    env: { CODEQ_TEST_FRONTS: "2" },
-    args: testsTogether(
-      "tests/contract/{event-feed,metrics,process,results,work}.test.ts",
-      "tests/connections/{plain-requests,tls}.test.ts",
-      "tests/connections/hostile/http.test.ts",
-    ),
-    isAlone: false,
-  },
   folder("api", { needs: "tools" }),
   folder("connections"),
   { name: "access", args: testsTogether("tests/contract/access.test.ts"), isAlone: false },

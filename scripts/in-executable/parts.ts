@@ -3,7 +3,6 @@ export const parts = {
   "@command-line": "packages/cli/src/main.ts",
   "@server": "packages/server/src/start/main.ts",
   "@shard": "packages/server/src/start/shard-thread.ts",
-  "@front": "packages/server/src/start/front-thread.ts",
   "@check-tables": "packages/engine/src/kv/check-tables-thread.ts",
   "@health": "scripts/in-executable/health-check.ts",
 } as const;

@@ -13,7 +13,7 @@ export interface CpuTime {
   readonly seconds: number;
   /** The share of the thread that runs the event loop. */
   readonly mainSeconds: number;
-  /** Those of threads that the server has for shards and fronts, by their names. */
+  /** Those of threads that the server has for shards, by their names. */
   readonly threads: ReadonlyMap<string, number>;
 }
 
@@ -29,7 +29,7 @@ async function threadsOf(tasks: string): Promise<ReadonlyMap<string, number>> {
   const found = new Map<string, number>();
   for (const task of await readdir(tasks)) {
     const name = (await readProc(`${tasks}/${task}/comm`).catch(() => "")).trim();
-    if (!/^(shard|front)-\d+$/.test(name)) continue;
+    if (!/^shard-\d+$/.test(name)) continue;
     found.set(name, await ticksOf(`${tasks}/${task}/stat`));
   }
   return found;

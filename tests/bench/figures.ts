@@ -1,6 +1,6 @@
 /** Figures of a measurement as cells of a table, and what several measurements of one thing come to. */
 import type { Latency } from "./load.ts";
-import type { Measured, ThreadShare } from "./measure.ts";
+import type { Measured } from "./measure.ts";
 import type { Inside } from "./server-inside.ts";
 
 /** One cell: a number, several of a kind, or a word. */
@@ -83,17 +83,12 @@ export function cycleFigures(measured: Measured): Figure[] {
   ];
 }
 
-/** What each shard and each front had of a CPU, and which threads of the server are full. */
+/** What each shard had of a CPU, and which threads of the server are full. */
 export function threadFigures({ server, threads }: Measured): Figure[] {
-  const of = (kind: string): readonly ThreadShare[] =>
-    threads.filter(({ name }) => name.startsWith(kind));
-  const shares = (kind: string): (number | undefined)[] =>
-    of(kind).map(({ share }) => percent(share));
   const all = [{ name: "main", share: server.mainShare ?? 0 }, ...threads];
   const full = all.filter(({ share }) => share >= fullShare).map(({ name }) => name);
   return [
-    { name: "shards %", values: shares("shard"), digits: 0 },
-    { name: "fronts %", values: shares("front"), digits: 0 },
+    { name: "shards %", values: threads.map(({ share }) => percent(share)), digits: 0 },
     { name: "full threads", values: [], digits: 0, text: full.join(" ") || "none" },
   ];
 }

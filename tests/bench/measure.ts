@@ -31,8 +31,8 @@ export interface Side {
   readonly mainShare: number | undefined;
 }
 
-/** A thread for a shard or a front, and how much of one CPU it had. */
-export interface ThreadShare {
+/** The thread of a shard, and how much of one CPU it had. */
+interface ThreadShare {
   readonly name: string;
   readonly share: number;
 }

@@ -26,7 +26,6 @@ const clientsTried = Math.max(1, Math.floor(cores / 4));
 
 export const shardsHelp = `full cycles with several numbers of shards, over streams and over HTTP
     --shards ${shardsTried.join(",")}${" ".repeat(Math.max(1, 18 - shardsTried.join(",").length))}numbers of shards; up to the cores of this machine unless told
-    --fronts 0                 threads for the connections of HTTP
     --over streams,http        what clients talk over
     --mode fsync               fsync, interval or os
     --client own               own: lean ones in Node; go: Go's, which it builds; or both
@@ -38,8 +37,8 @@ export const shardsHelp = `full cycles with several numbers of shards, over stre
     --seconds 10               per measurement
     --warm-up 3                seconds before each
   Scaling is the rate in relation to that of the first number of shards. Server % is the main thread, which
-  has the transports unless there are fronts, and client % the busiest client: "full" tells which of them
-  is the limit. Shards % and fronts % are the CPU of each of these threads, and "full threads" names
+  has the transports, and client % the busiest client: "full" tells which of them is the limit. Shards % is
+  the CPU of each of these threads, and "full threads" names
   those of the server that have no more than a tenth of a CPU left. Latencies are in ms, p50/p99: of the three steps and, over HTTP, of the cycle; claim has the wait for a task in it.
   With several clients p50 is their median and p99 the worst of them. See streams for the other columns.`;
 
@@ -48,7 +47,6 @@ interface ShardsRun {
   readonly client: ClientName;
   readonly mode: string;
   readonly clients: number;
-  readonly fronts: number;
   readonly seconds: number;
   readonly warmUpSeconds: number;
   /** What one client does. */
@@ -58,7 +56,6 @@ interface ShardsRun {
 export async function shardsBench(args: readonly string[]): Promise<void> {
   const values = readOptions(args, {
     shards: wholeNumbers(shardsTried.join(",")),
-    fronts: wholeNumber("0", 0),
     over: choices(["streams", "http"], "streams,http"),
     mode: choice(["fsync", "interval", "os"], "fsync"),
     client: clientOption(),
@@ -76,7 +73,6 @@ export async function shardsBench(args: readonly string[]): Promise<void> {
     mode,
     clients,
     seconds,
-    fronts: values.fronts,
     warmUpSeconds: values["warm-up"],
   };
   const closed = { part: "closed", tasksPerSecond: 0 } as const;
@@ -112,7 +108,6 @@ async function measureShards(
   const env = {
     CODEQ_DURABILITY: run.mode,
     CODEQ_SHARDS: String(shards),
-    CODEQ_FRONTS: String(run.fronts),
   };
   const server = await workspace.startServer(env);
   const { child, port, workerStreamPort: workerPort, producerStreamPort: producerPort } = server;

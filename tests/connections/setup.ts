@@ -19,7 +19,6 @@ import {
   type TlsSettings,
 } from "../../packages/server/src/transport/tls/certificates.ts";
 import { ServerTls } from "../../packages/server/src/transport/tls/server-tls.ts";
-import { LocalFronts, testFronts } from "../contract/local-fronts.ts";
 import { type RunningServer, World } from "../contract/setup.ts";
 import { producerAuth, workerAuth } from "../grpc/tokens.ts";
 
@@ -56,13 +55,7 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
     workerStreamAddr: ":0",
     producerStreamAddr: ":0",
   };
-  const settings = {
-    producerAuth,
-    workerAuth,
-    ...addresses,
-    fronts: testFronts,
-    ...options.settings,
-  };
+  const settings = { producerAuth, workerAuth, ...addresses, ...options.settings };
   const api = await new World({ settings }).start();
   const { core, config } = api;
   const log = new Log();
@@ -91,13 +84,11 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
       return server;
     },
   };
-  const fronts = config.fronts === 0 ? undefined : new LocalFronts({ config, http, logger, tls });
-  const { ports, close } = await listenAll({ http, streams: counted, endpoints, fronts }, config);
+  const { ports, close } = await listenAll({ http, streams: counted, endpoints }, config);
   t.after(async () => {
     tls?.[Symbol.dispose]();
     const closed = close(0);
     http.connections.destroyAll();
-    fronts?.cut();
     await options.clock?.advance(1000);
     await closed;
     await api.stop();
@@ -107,15 +98,12 @@ export async function setup(t: TestContext, options: Options = {}): Promise<Serv
     http,
     grpc,
     tls,
-    onSocket: (run) => {
-      const listeners = fronts?.doors.map((door) => door.server) ?? [http.server];
-      for (const each of listeners) each.on("connection", run);
-    },
+    onSocket: (run) => void http.server.on("connection", run),
     get connections() {
-      return fronts?.counts.open ?? http.connections.size;
+      return http.connections.size;
     },
     get givenUp() {
-      return fronts?.counts.givenUp ?? http.connections.givenUp;
+      return http.connections.givenUp;
     },
     close: () => close(0),
     ports: {

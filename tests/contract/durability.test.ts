@@ -6,7 +6,7 @@ import { SimDisk, settle } from "@codeq/simulated";
 import { claim, create } from "../../packages/server/test/broker-world.ts";
 import { engineOf } from "../../packages/server/test/engine-of.ts";
 import { readStore } from "../crash/check-store.ts";
-import { onlyWith, type Reply, type RunningServer, setup, until, withoutFronts } from "./setup.ts";
+import { onlyWith, type Reply, type RunningServer, setup, until } from "./setup.ts";
 
 async function assertSound(server: RunningServer): Promise<void> {
   assert.deepEqual((await readStore(engineOf(server.core.store))).problems, []);
@@ -270,7 +270,7 @@ test("D11: the age of a task counts from its end, and dead letters may be kept f
 });
 
 test("D12: result and end of a task are there together or not at all, whenever power fails", {
-  skip: onlyWith.disk.skip || withoutFronts.turn.skip,
+  skip: onlyWith.disk.skip,
 }, async (t) => {
   const ends = { both: 0, none: 0 };
   for (let seed = 1; seed <= 24; seed += 1) {

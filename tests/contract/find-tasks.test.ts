@@ -1,7 +1,7 @@
 /** Finding tasks: filters, pages, short ids, and what is refused. */
 import assert from "node:assert/strict";
 import test from "node:test";
-import { onlyWith, type RunningServer, setup, withoutFronts } from "./setup.ts";
+import { onlyWith, type RunningServer, setup } from "./setup.ts";
 
 const idsOf = (page: { readonly tasks: readonly { readonly id: string }[] }): string[] =>
   page.tasks.map(({ id }) => id);
@@ -207,7 +207,7 @@ test("a part of an id finds its task, unless there are several", async (t) => {
   assert.equal((await inspect(foreign)).status, 404);
 });
 
-test("searches that would wait in a long line are refused", withoutFronts.turn, async (t) => {
+test("searches that would wait in a long line are refused", async (t) => {
   const server = await setup(t);
   await server.create();
   const asked = Array.from({ length: 40 }, () => server.get("/admin/tasks", "admin-acme"));

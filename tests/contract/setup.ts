@@ -33,7 +33,6 @@ import { Timestamps } from "../../packages/server/src/timestamps.ts";
 import { newEndpoints } from "../../packages/server/src/transport/endpoints.ts";
 import { engineOf } from "../../packages/server/test/engine-of.ts";
 import { assertDocumented } from "./api-document.ts";
-import { type OpenDoor, openDoor, type Sent, testFronts } from "./local-fronts.ts";
 import { type Caller, producerTokens, workerTokens } from "./tokens.ts";
 
 export interface Options {
@@ -81,11 +80,6 @@ export const onlyWith = {
   callbacks: oneShard("each shard bounds its own callbacks"),
 } as const;
 
-/** Options of tests that mean requests which do not come over connections, with the reason. */
-export const withoutFronts = {
-  turn: { skip: testFronts > 0 && "requests over connections do not come in one turn" },
-} as const;
-
 function oneShard(reason: string): { readonly skip: string | false } {
   return { skip: shards === 1 ? false : reason };
 }
@@ -108,8 +102,6 @@ export class World {
   readonly #options: Options;
   readonly #artifacts: MemoryArtifacts = new MemoryArtifacts();
   readonly #started: RunningServer[] = [];
-  /** Of the server that was started last. */
-  #door: OpenDoor | undefined;
   directory = "";
   /** Grows when a process ends; what an earlier one left behind does nothing any more. */
   life = 1;
@@ -176,9 +168,7 @@ export class World {
     });
     const endpoints = newEndpoints("test");
     const app = composeHttp({ core, config, logger, metrics, timestamps, clock, endpoints });
-    const door = testFronts === 0 ? undefined : await openDoor({ config, http: app, logger });
-    this.#door = door;
-    const server = new RunningServer({ world: this, core, app, config, metrics, lines, door });
+    const server = new RunningServer({ world: this, core, app, config, metrics, lines });
     this.#started.push(server);
     return server;
   }
@@ -191,7 +181,6 @@ export class World {
   /** Ends the process, or takes the power away; the next start finds what the disk kept. */
   crash(mode: "process" | "power"): void {
     this.life += 1;
-    void this.#door?.close();
     for (const files of this.#stores) files.disk = files.disk.crash(mode);
   }
 
@@ -218,7 +207,6 @@ export class World {
       argv: [],
       env: {
         CODEQ_SHARDS: String(shards),
-        CODEQ_FRONTS: String(testFronts),
         PRODUCER_AUTH_CONFIG: JSON.stringify(producerTokens),
         WORKER_AUTH_CONFIG: JSON.stringify(workerTokens),
         CODEQ_DATA_DIR: this.directory || "unused",
@@ -294,7 +282,6 @@ export class RunningServer {
   readonly metrics: Metrics;
   /** What the server has logged. */
   readonly lines: string[];
-  readonly #door: OpenDoor | undefined;
   readonly #life: number;
   #isStopped = false;
 
@@ -305,7 +292,6 @@ export class RunningServer {
     config: Config;
     metrics: Metrics;
     lines: string[];
-    door: OpenDoor | undefined;
   }) {
     this.world = parts.world;
     this.core = parts.core;
@@ -313,7 +299,6 @@ export class RunningServer {
     this.config = parts.config;
     this.metrics = parts.metrics;
     this.lines = parts.lines;
-    this.#door = parts.door;
     this.#life = parts.world.life;
   }
 
@@ -326,32 +311,23 @@ export class RunningServer {
     const authorization = caller === undefined ? {} : { authorization: `Bearer ${caller}` };
     const isRaw = typeof body === "string" || Buffer.isBuffer(body) || body === undefined;
     const payload = body === undefined || isRaw ? (body as string | Buffer) : JSON.stringify(body);
-    const { status, text, ...more } = await this.#send({
-      method,
+    const reply = await this.app.inject({
+      method: method as "GET",
       url: path,
       headers: { ...authorization, ...headers },
-      payload,
+      ...(payload === undefined ? {} : { payload }),
     });
-    assertDocumented({ method, url: path, status, headers: more.headers, text });
+    const received = reply.headers as Record<string, string | undefined>;
+    const { statusCode: status, body: text } = reply;
+    assertDocumented({ method, url: path, status, headers: received, text });
     return {
       status,
-      headers: more.headers,
+      headers: received,
       text,
       get json() {
         return JSON.parse(text);
       },
     };
-  }
-
-  async #send({ method, payload, ...request }: Sent): Promise<Omit<Reply, "json">> {
-    // What is said of a long token cannot be heard over a connection, which takes no such headers.
-    const isShort = JSON.stringify(request).length < this.config.headerBytesMax;
-    const door = isShort ? this.#door : undefined;
-    if (door !== undefined) return await door.send({ method, payload, ...request });
-    const body = payload === undefined ? {} : { payload };
-    const reply = await this.app.inject({ method: method as "GET", ...request, ...body });
-    const headers = reply.headers as Record<string, string | undefined>;
-    return { status: reply.statusCode, headers, text: reply.body };
   }
 
   /** The same, and ends the feed that it may open, as there would be no answer without. */
@@ -454,7 +430,6 @@ export class RunningServer {
     if (this.#isStopped || this.#life !== this.world.life) return;
     this.#isStopped = true;
     this.core.queue.stopWaiting();
-    await this.#door?.close();
     await this.app.close();
     await this.core[Symbol.asyncDispose]();
   }

@@ -75,17 +75,7 @@ test("another checkout is measured by turns, and medians are compared", async (t
 
 test("the benchmark of shards shows how rates grow with them, over streams and over HTTP", async (t) => {
   const short = ["--seconds", seconds, "--warm-up", "0", "--mode", "os", "--clients", "2"];
-  const child = bench(
-    "shards",
-    "--shards",
-    "1,3",
-    "--fronts",
-    "1",
-    ...few,
-    "--connections",
-    "8",
-    ...short,
-  );
+  const child = bench("shards", "--shards", "1,3", ...few, "--connections", "8", ...short);
   t.after(() => child.kill());
   const { code, stdout, stderr } = await child.exited;
   assert.equal(code, 0, stderr);
@@ -104,7 +94,6 @@ test("the benchmark of shards shows how rates grow with them, over streams and o
     if (row % 2 === 0) assert.equal(cell, "-");
     else assert.match(cell, three);
   }
-  for (const cell of column(stdout, "fronts %")) assert.match(cell, /^\d+$/);
 });
 
 test("a benchmark refuses options that it does not know, and says which it has", async (t) => {

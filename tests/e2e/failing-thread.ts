@@ -1,6 +1,6 @@
 /**
  * Loaded into a server and into its threads before anything else: on SIGUSR2 the thread of the shard in
- * CODEQ_TEST_SHARD, or of the front in CODEQ_TEST_FRONT, throws outside of every handler, or its log can no longer be synced, as
+ * CODEQ_TEST_SHARD throws outside of every handler, or its log can no longer be synced, as
  * CODEQ_TEST_FAULT says. With CODEQ_TEST_STARTS=fail the first thread after that does not start either.
  */
 import fs from "node:fs";
@@ -26,10 +26,7 @@ if (isMainThread) {
     if (data === "not started") delete process.env["CODEQ_TEST_STARTS"];
     if (data === "broken") process.stdout.write("the thread is broken\n");
   };
-} else if (
-  String(workerData?.shard?.number) === process.env["CODEQ_TEST_SHARD"] ||
-  String(workerData?.front) === process.env["CODEQ_TEST_FRONT"]
-) {
+} else if (String(workerData?.shard?.number) === process.env["CODEQ_TEST_SHARD"]) {
   let isBroken = false;
   if (process.env["CODEQ_TEST_STARTS"] === "fail") {
     channel.postMessage("not started");

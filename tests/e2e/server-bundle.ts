@@ -25,12 +25,11 @@ const keptMs = 3_600_000;
 const main = "packages/server/src/start/main.ts";
 const threads = [
   "packages/server/src/start/shard-thread.ts",
-  "packages/server/src/start/front-thread.ts",
   "packages/engine/src/kv/check-tables-thread.ts",
 ];
 
 /** These sources look for a thread beside themselves, all others for files of their package. */
-const starters = /\/(shard-threads|front-threads|check-tables)\.ts$/;
+const starters = /\/(shard-threads|check-tables)\.ts$/;
 
 /** A folder, and the files that its bundles were made from, with their states. */
 interface Current {

@@ -64,7 +64,6 @@ const samples: { readonly [K in SettingName]: readonly [text: string, value: unk
   durability: ["interval", "interval"],
   syncIntervalMs: ["250", 250],
   shards: ["4", 4],
-  fronts: ["2", 2],
   clusterMembers: ["a=127.0.0.1:7000", "a=127.0.0.1:7000"],
   nodeId: ["a", "a"],
   clusterSecret: ["0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"],

@@ -11,8 +11,6 @@ const restPercent = 55;
 const restMax = 1000;
 /** A shard has 16 before it holds a task: its log, its store, their locks and its thread. */
 const filesOfShard = 24;
-/** A front has its listener, and what its thread waits with. */
-const filesOfFront = 8;
 const fewConnections = 1000;
 const defaultConnectionsMax = connectionSettings.connectionsMax.initial;
 
@@ -21,7 +19,7 @@ export function connectionsThatFit(config: Config, openFilesMax: number | undefi
   const { connectionsMax } = config;
   if (openFilesMax === undefined) return connectionsMax;
   const rest =
-    Math.min(restMax, Math.ceil((openFilesMax * restPercent) / 100)) + filesOfThreads(config);
+    Math.min(restMax, Math.ceil((openFilesMax * restPercent) / 100)) + filesOfShards(config);
   const fitting = Math.floor((openFilesMax - rest) / listenersOf(config));
   return Math.max(1, Math.min(connectionsMax, fitting));
 }
@@ -34,7 +32,7 @@ export function openFilesAdvice(
   const fitting = connectionsThatFit(config, openFilesMax);
   const { connectionsMax } = config;
   if (fitting === connectionsMax) return undefined;
-  const needed = connectionsMax * listenersOf(config) + restMax + filesOfThreads(config);
+  const needed = connectionsMax * listenersOf(config) + restMax + filesOfShards(config);
   return (
     `the system allows ${openFilesMax} open files, so each listener accepts ${fitting} connections ` +
     `instead of ${connectionsMax} (connectionsMax); allow ${needed} open files (ulimit -n, ` +
@@ -43,8 +41,8 @@ export function openFilesAdvice(
 }
 
 /** Beyond what one store needs. */
-function filesOfThreads({ shards, fronts }: Config): number {
-  return (shards === 1 ? 0 : shards * filesOfShard) + fronts * filesOfFront;
+function filesOfShards({ shards }: Config): number {
+  return shards === 1 ? 0 : shards * filesOfShard;
 }
 
 /**

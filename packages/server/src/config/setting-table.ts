@@ -147,11 +147,6 @@ export const settingTable: SettingTable = {
     about:
       "Number of shards: threads with their own store, over which the server distributes its tasks. Recorded when the data directory is first used; `codeq shards migrate` changes it.",
   },
-  fronts: {
-    ...count(0, 16, 0),
-    about:
-      "Number of threads that handle the connections of the HTTP API: sockets, TLS and reading requests. With 0 the main thread handles them. Needs a system on which threads can share a port, such as Linux.",
-  },
   minFreeDiskBytes: {
     ...bytes(0, 1024 * gibibyte, 64 * 1024 * 1024),
     about: "Minimum free disk space; below it the server refuses writes.",

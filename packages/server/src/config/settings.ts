@@ -28,8 +28,6 @@ export interface Settings
   readonly durability: Durability;
   readonly syncIntervalMs: number;
   readonly shards: number;
-  /** 0 when the main thread has the connections of the HTTP API. */
-  readonly fronts: number;
   readonly minFreeDiskBytes: number;
   readonly retentionSeconds: number;
   readonly dlqRetentionSeconds: number;

@@ -11,7 +11,6 @@ import type { Subscriptions } from "../subscriptions/subscriptions.ts";
 import { timeOfId } from "../task-ids.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { streamKinds } from "../telemetry/stream-metrics.ts";
-import type { FrontCounts } from "../transport/fronts/front-counts.ts";
 import type { Streams } from "../transport/grpc/streams.ts";
 import type { ServerTls } from "../transport/tls/server-tls.ts";
 
@@ -144,17 +143,15 @@ export function collectConnectionMetrics(
     readonly http: FastifyInstance;
     readonly streams: Streams;
     readonly tls: ServerTls | undefined;
-    /** Undefined when the main thread has the connections. */
-    readonly fronts?: FrontCounts | undefined;
   },
 ): void {
-  const { http, streams, tls, fronts } = parts;
+  const { http, streams, tls } = parts;
   metrics.connections.collect(() => [
-    [fronts?.open ?? http.connections.size, "http"],
+    [http.connections.size, "http"],
     [streams.connections, "grpc"],
   ]);
   metrics.connectionsGivenUp.collect(() => [
-    [fronts?.givenUp ?? http.connections.givenUp, "http"],
+    [http.connections.givenUp, "http"],
     [streams.connectionsGivenUp, "grpc"],
   ]);
   if (tls === undefined) return;

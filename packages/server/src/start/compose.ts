@@ -4,7 +4,6 @@
  * `composeStreams` put the transports around it.
  */
 import assert from "node:assert/strict";
-import type { Socket } from "node:net";
 import type { EngineState, FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
 import { ApiKeys } from "../access/api-keys.ts";
@@ -57,7 +56,6 @@ import type { Metrics } from "../telemetry/metrics.ts";
 import { noTracing, type Tracing } from "../telemetry/tracing/tracing.ts";
 import type { Timestamps } from "../timestamps.ts";
 import type { Endpoints } from "../transport/endpoints.ts";
-import { RemoteSocket } from "../transport/fronts/remote-socket.ts";
 import { StreamSlots } from "../transport/grpc/stream-slots.ts";
 import { createStreams, type Streams } from "../transport/grpc/streams.ts";
 import { apiPages } from "../transport/http/api-pages.ts";
@@ -428,7 +426,6 @@ export interface HttpParts {
 export function composeHttp(parts: HttpParts): FastifyInstance {
   const { core, config, logger, metrics, timestamps, clock, endpoints } = parts;
   const { queue, authenticator, scrape } = core;
-  const hasFronts = config.fronts > 0;
   const http = createHttpServer({
     dispatch: core.dispatch,
     authenticator: core.authenticator,
@@ -443,10 +440,8 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
     clock,
     bodyBytesMax: config.bodyBytesMax,
     isLenient: config.lenientInput,
-    // Fronts count connections, and have the keys.
-    limits: hasFronts ? { ...config, connectionsMax: Number.POSITIVE_INFINITY } : config,
-    tls: hasFronts ? undefined : parts.tls,
-    ...(hasFronts ? { onHeld: holdInFront } : {}),
+    limits: config,
+    tls: parts.tls,
     pages: [
       ...healthPages({ queue, authenticator, scrape, config, endpoints }),
       ...apiPages(routes, config.lenientInput),
@@ -458,9 +453,4 @@ export function composeHttp(parts: HttpParts): FastifyInstance {
     core.feed.endAll("shutting_down");
   });
   return http;
-}
-
-/** The front closes connections that nobody known waits on when there are too many. */
-function holdInFront(socket: Socket | RemoteSocket, isHeld: boolean): void {
-  if (socket instanceof RemoteSocket) socket.hold(isHeld);
 }

@@ -22,14 +22,6 @@ export interface Listening {
   close(graceMs: number): Promise<void>;
 }
 
-/** Threads that have the HTTP listener instead of this one. */
-export interface Fronts {
-  /** Resolves with the port when all of them listen on it. */
-  listen(at: { readonly host: string; readonly port: number }): Promise<number>;
-  /** Resolves when all their connections are closed. */
-  close(): Promise<void>;
-}
-
 /** Ports that could not be opened; the message has a line for each and says what to change. */
 export class ListenError extends Error {}
 
@@ -38,12 +30,10 @@ export async function listenAll(
     readonly http: FastifyInstance;
     readonly streams: Streams;
     readonly endpoints: Endpoints;
-    /** Undefined when this thread listens. */
-    readonly fronts?: Fronts | undefined;
   },
   config: Config,
 ): Promise<Listening> {
-  const { http, streams, endpoints, fronts } = parts;
+  const { http, streams, endpoints } = parts;
   const servers: GrpcServer[] = [];
   const problems: string[] = [];
   const open = async (
@@ -70,7 +60,6 @@ export async function listenAll(
   endpoints.producerStreamPort = producerStreamPort;
   const { host } = config;
   const port = await open({ key: "port", host, port: config.port }, async (binding) => {
-    if (fronts !== undefined) return await listenInFronts(http, fronts, binding);
     await http.listen({ port: binding.port, host });
     const address = http.server.address();
     return typeof address === "object" && address !== null ? address.port : binding.port;
@@ -80,29 +69,9 @@ export async function listenAll(
     ports: { port, workerStreamPort, producerStreamPort },
     close: async (graceMs) => {
       const grpc = servers.map((server) => server.close(graceMs));
-      await Promise.all([closeHttp(http, fronts), ...grpc]);
+      await Promise.all([http.close(), ...grpc]);
     },
   };
-}
-
-/** The HTTP server of this thread serves connections that fronts hand over. */
-async function listenInFronts(
-  http: FastifyInstance,
-  fronts: Fronts,
-  { host, port }: Binding,
-): Promise<number> {
-  await http.ready();
-  // Node watches over the times of requests from then on.
-  http.server.emit("listening");
-  return await fronts.listen({ host, port });
-}
-
-async function closeHttp(http: FastifyInstance, fronts: Fronts | undefined): Promise<void> {
-  const closed = fronts?.close();
-  await http.close();
-  if (closed === undefined) return;
-  http.server.close();
-  await closed;
 }
 
 type StreamKey = "workerStreamAddr" | "producerStreamAddr";
@@ -123,7 +92,6 @@ function bindingOf(key: StreamKey, config: Config): Binding | undefined {
 const wrongPort: Readonly<Record<string, string>> = {
   EADDRINUSE: "the port is in use by another process",
   EACCES: "this user has no permission to open this port",
-  ENOTSUP: "this system does not let several threads share a port; set CODEQ_FRONTS to 0",
 };
 
 function problemOf({ key, host, port }: Binding, error: NodeJS.ErrnoException): string {

@@ -31,14 +31,12 @@ import type { Tracing } from "../telemetry/tracing/tracing.ts";
 import { Timestamps } from "../timestamps.ts";
 import { type Endpoints, newEndpoints } from "../transport/endpoints.ts";
 import type { Streams } from "../transport/grpc/streams.ts";
-import { routes } from "../transport/http/http-server.ts";
 import { type Certificates, loadCertificates } from "../transport/tls/certificates.ts";
 import { ServerTls } from "../transport/tls/server-tls.ts";
 import { assertShardsThere, checkStores, noteStore } from "./check-stores.ts";
 import { collectConnectionMetrics } from "./collect-metrics.ts";
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
 import { drawUniform } from "./draw-uniform.ts";
-import { FrontThreads } from "./front-threads.ts";
 import { runKeysCommand } from "./keys-command.ts";
 import { ListenError, type Listening, listenAll } from "./listen.ts";
 import { assertKindOfServer, openDataDir } from "./open-data-dir.ts";
@@ -105,8 +103,6 @@ interface Running {
   readonly endpoints: Endpoints;
   readonly tracing: Tracing;
   readonly metricExport: AsyncDisposable;
-  /** Undefined when the main thread has the HTTP listener. */
-  readonly fronts: FrontThreads | undefined;
 }
 
 /** The callers in flight hear of it first; what the disk holds is sorted out by the next start. */
@@ -161,18 +157,9 @@ async function start(given: Given, logger: Logger): Promise<Running> {
   const shared = { core, config, logger, metrics, endpoints, tls, tracing };
   const http = composeHttp({ ...shared, timestamps, clock });
   const streams = composeStreams({ ...shared, clock });
-  const fronts = config.fronts === 0 ? undefined : startFronts(http, config, logger);
-  collectConnectionMetrics(metrics, { http, streams, tls, fronts: fronts?.counts });
+  collectConnectionMetrics(metrics, { http, streams, tls });
   const metricExport = await openMetricExport({ config, clock, logger, scrape: core.scrape });
-  return { core, http, streams, endpoints, tracing, metricExport, fronts };
-}
-
-function startFronts(http: FastifyInstance, config: Config, logger: Logger): FrontThreads {
-  const { server, answers } = http;
-  const onLost = (): never => exit(1, "all HTTP front threads have failed");
-  const fronts = new FrontThreads({ config, clock, logger, server, answers, routes, onLost });
-  if (config.tlsCertFile !== "") process.on("SIGHUP", () => fronts.reloadTls());
-  return fronts;
+  return { core, http, streams, endpoints, tracing, metricExport };
 }
 
 async function listen(running: Running, config: Config): Promise<Listening> {
@@ -194,7 +181,6 @@ async function stop(
   const cancel = clock.after(graceMs, () => {
     logger.warn("the shutdown grace period is over; closing open connections");
     running.http.connections.destroyAll();
-    running.fronts?.cut();
   });
   running.streams.stopServing();
   running.core.queue.stopWaiting();

@@ -17,18 +17,6 @@ export interface ConnectionsOptions {
   /** For the log: which listener it is. */
   readonly listener: "http" | "grpc";
   readonly logger: Logger;
-  /** The connections of all threads that listen on the same port; only its own unless told. */
-  readonly crowd?: Crowd | undefined;
-  /** Called when a connection begins or ceases to be held. */
-  readonly onHeld?: ((socket: Socket, isHeld: boolean) => void) | undefined;
-}
-
-/** How many connections there are, counted by several threads. */
-export interface Crowd {
-  readonly open: number;
-  opened(): void;
-  closed(): void;
-  gaveUp(): void;
 }
 
 /** A socket, or what stands for it in TLS and HTTP/2; all of them know both ends. */
@@ -80,12 +68,9 @@ export class Connections {
 
   #opened(socket: Socket): void {
     const key = keyOf(socket);
-    const { crowd, onHeld } = this.#options;
-    const connection = new Connection(socket, { waiting: this.#waiting, onHeld });
+    const connection = new Connection(socket, this.#waiting);
     this.#open.set(key, connection);
-    crowd?.opened();
     socket.once("close", () => {
-      crowd?.closed();
       connection.unlist();
       // Another connection from the same port may have taken its place.
       if (this.#open.get(key) === connection) this.#open.delete(key);
@@ -94,14 +79,13 @@ export class Connections {
   }
 
   #keepLimit(): void {
-    const { listener, max, logger, crowd } = this.#options;
-    if ((crowd?.open ?? this.#open.size) <= max) return;
+    const { listener, max, logger } = this.#options;
+    if (this.#open.size <= max) return;
     const { strange, known } = this.#waiting;
     // The newcomer is the last of the strange ones, and goes only when all others are held.
     const [longest] = strange.size > 1 || known.size === 0 ? strange : known;
     longest?.socket.destroy();
     this.#givenUp += 1;
-    crowd?.gaveUp();
     if (this.#isCrowded) return;
     this.#isCrowded = true;
     logger.warn("too many connections; closing the longest idle ones", { listener, max });
@@ -117,18 +101,13 @@ interface Waiting {
 export class Connection {
   readonly socket: Socket;
   readonly #waiting: Waiting;
-  readonly #onHeld: ConnectionsOptions["onHeld"];
   #requests = 0;
   #calls = 0;
   #isKnown = false;
 
-  constructor(
-    socket: Socket,
-    { waiting, onHeld }: { readonly waiting: Waiting } & Pick<ConnectionsOptions, "onHeld">,
-  ) {
+  constructor(socket: Socket, waiting: Waiting) {
     this.socket = socket;
     this.#waiting = waiting;
-    this.#onHeld = onHeld;
     waiting.strange.add(this);
   }
 
@@ -151,14 +130,12 @@ export class Connection {
   /** Somebody known asks for something; to be followed by `release` when that is over. */
   hold(): void {
     this.#calls += 1;
-    if (this.#calls === 1) this.#onHeld?.(this.socket, true);
     this.#isKnown = true;
     this.unlist();
   }
 
   release(): void {
     this.#calls -= 1;
-    if (this.#calls === 0) this.#onHeld?.(this.socket, false);
     this.#wait();
   }
 

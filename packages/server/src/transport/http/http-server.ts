@@ -3,7 +3,6 @@
  * errors have the same form. A caller that disconnects while it waits is noticed.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
 import { errors } from "@codeq/protocol";
 import Fastify, {
   type FastifyError,
@@ -44,7 +43,7 @@ import type { JsonCodec } from "./json-codec.ts";
 import { addLoginRoutes } from "./login-routes.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
 import { packageVersion } from "./package-file.ts";
-import { LocalAnswers, type TellAnswered } from "./plain-answers.ts";
+import { PlainAnswers, type TellAnswered } from "./plain-answers.ts";
 import { PlainConnections } from "./plain-connections.ts";
 import { type RedirectedRequest, redirectOf } from "./redirects.ts";
 import { RequestIds } from "./request-ids.ts";
@@ -71,8 +70,6 @@ export interface HttpOptions {
   readonly limits: HttpLimits;
   /** Undefined for plain HTTP. */
   readonly tls: ServerTls | undefined;
-  /** Called when somebody known begins or ceases to wait on a connection. */
-  readonly onHeld?: (socket: Socket, isHeld: boolean) => void;
   /** Routes without a token, such as health and metrics. */
   readonly pages: readonly Page[];
   /** Who is signed in to the console; undefined when there is none. */
@@ -109,8 +106,6 @@ declare module "fastify" {
   }
   interface FastifyInstance {
     readonly connections: Connections;
-    /** What fronts ask. */
-    readonly answers: LocalAnswers;
   }
   interface FastifyRequest {
     origin: Origin | undefined;
@@ -155,10 +150,9 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     max: limits.connectionsMax,
     listener: "http",
     logger,
-    onHeld: options.onHeld,
   });
   const calls = new Calls(options);
-  const answers = new LocalAnswers({
+  const answers = new PlainAnswers({
     calls,
     clock,
     requestIdOf,
@@ -188,7 +182,6 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     },
   });
   app.decorate("connections", connections);
-  app.decorate("answers", answers);
   app.decorateRequest("held", undefined);
   app.decorateRequest("origin", undefined);
   app.decorateRequest("sentType", undefined);

@@ -20,7 +20,7 @@ export interface NodeServerOptions {
   readonly limits: HttpLimits;
   readonly connections: Connections;
   /** What need not go through the server at all. */
-  readonly plain: Pick<PlainConnections<never>, "watch">;
+  readonly plain: PlainConnections;
   /** Undefined for HTTP without TLS. */
   readonly tls: ServerTls | undefined;
 }

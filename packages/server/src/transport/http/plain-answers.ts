@@ -1,7 +1,4 @@
-/**
- * Answers plain requests of connections in this thread or in a front. All decisions about a request are made
- * here, in one thread.
- */
+/** Answers plain requests. */
 import { STATUS_CODES } from "node:http";
 import type { Identity } from "../../access/identity.ts";
 import type { Clock } from "../../clock.ts";
@@ -10,13 +7,13 @@ import type { Origin } from "../../operations/audit-event.ts";
 import type { Admission } from "../../operations/operation.ts";
 import type { SentRequest } from "../../telemetry/tracing/tracing.ts";
 import { type Calls, headersOf, type Listener, noQuery } from "./calls.ts";
-import type { FoundRoute, PlainHeaders, RoutePlace } from "./plain-request.ts";
-import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
+import type { FoundRoute, PlainHeaders } from "./plain-request.ts";
+import { type HttpReply, problem, problemOf } from "./route.ts";
 
 /** A whole request. */
-export interface PlainCall<Route extends RoutePlace = AnyRoute> {
+export interface PlainCall {
   readonly path: string;
-  readonly found: FoundRoute<Route>;
+  readonly found: FoundRoute;
   readonly headers: PlainHeaders;
   readonly body: Buffer;
   /** Of the caller. */
@@ -29,21 +26,11 @@ export interface PlainReply {
   readonly text: string;
 }
 
-/** Who gets the answer. */
-export interface AnsweredCaller {
-  /** It is somebody known. */
+/** The connection that gets the answer. */
+export interface PlainCaller {
+  /** Called when the caller is authenticated. */
   readonly known: () => void;
   readonly listen: () => Listener;
-}
-
-/** A caller whose connection is in this thread. */
-export interface PlainCaller extends AnsweredCaller {
-  /** Runs at most once, when nobody waits for the answer of the request any more. */
-  readonly whenLeft: (run: () => void) => void;
-}
-
-export interface PlainAnswers<Route extends RoutePlace> {
-  answer(call: PlainCall<Route>, caller: PlainCaller): MaybePromise<PlainReply>;
 }
 
 export interface PlainAnswersParts {
@@ -68,20 +55,20 @@ export interface Answered {
 /** A request that is being answered. */
 interface Current {
   readonly call: PlainCall;
-  readonly caller: AnsweredCaller;
+  readonly caller: PlainCaller;
   readonly from: Origin;
   readonly startedMs: number;
   admission: Admission | undefined;
 }
 
-export class LocalAnswers implements PlainAnswers<AnyRoute> {
+export class PlainAnswers {
   readonly #parts: PlainAnswersParts;
 
   constructor(parts: PlainAnswersParts) {
     this.#parts = parts;
   }
 
-  answer(call: PlainCall, caller: AnsweredCaller): MaybePromise<PlainReply> {
+  answer(call: PlainCall, caller: PlainCaller): MaybePromise<PlainReply> {
     const { clock, requestIdOf } = this.#parts;
     const { address, headers } = call;
     const from = { address, requestId: requestIdOf(headers["x-request-id"]) };

@@ -14,18 +14,13 @@ import type { Connection, Connections } from "../connections.ts";
 import type { Listener } from "./calls.ts";
 import { type HttpLimits, stalledMs } from "./node-server.ts";
 import type { PlainAnswers, PlainCaller, PlainReply } from "./plain-answers.ts";
-import {
-  type FoundRoute,
-  type PlainRequest,
-  PlainRoutes,
-  type RoutePlace,
-  readPlain,
-} from "./plain-request.ts";
+import { type FoundRoute, type PlainRequest, PlainRoutes, readPlain } from "./plain-request.ts";
+import type { AnyRoute } from "./route.ts";
 
-export interface PlainParts<Route extends RoutePlace> {
-  readonly answers: PlainAnswers<Route>;
+export interface PlainParts {
+  readonly answers: PlainAnswers;
   readonly isClosing: () => boolean;
-  readonly routes: readonly Route[];
+  readonly routes: readonly AnyRoute[];
   readonly connections: Connections;
   readonly clock: Clock;
   readonly bodyBytesMax: number;
@@ -38,13 +33,13 @@ const plainBodyBytesMax = 64 * 1024;
 const keepAliveSpareMs = 1000;
 const timedOut = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n";
 
-export class PlainConnections<Route extends RoutePlace> {
-  readonly #parts: PlainParts<Route>;
-  readonly #routes: PlainRoutes<Route>;
-  readonly #open = new Set<PlainConnection<Route>>();
+export class PlainConnections {
+  readonly #parts: PlainParts;
+  readonly #routes: PlainRoutes;
+  readonly #open = new Set<PlainConnection>();
   readonly #dates: Dates;
 
-  constructor(parts: PlainParts<Route>) {
+  constructor(parts: PlainParts) {
     this.#parts = parts;
     this.#routes = new PlainRoutes(parts.routes);
     this.#dates = new Dates(parts.clock);
@@ -81,19 +76,19 @@ export class PlainConnections<Route extends RoutePlace> {
     this.#open.add(each);
   }
 
-  readonly #routeOf = (path: string): FoundRoute<Route> | undefined => this.#routes.find(path);
+  readonly #routeOf = (path: string): FoundRoute | undefined => this.#routes.find(path);
 }
 
-interface ConnectionParts<Route extends RoutePlace> extends PlainParts<Route> {
-  readonly routeOf: (path: string) => FoundRoute<Route> | undefined;
+interface ConnectionParts extends PlainParts {
+  readonly routeOf: (path: string) => FoundRoute | undefined;
   readonly dates: Dates;
   readonly leave: () => void;
   readonly closed: () => void;
 }
 
-class PlainConnection<Route extends RoutePlace> {
+class PlainConnection {
   readonly #socket: Socket;
-  readonly #parts: ConnectionParts<Route>;
+  readonly #parts: ConnectionParts;
   readonly #connection: Connection | undefined;
   readonly #address: string;
   readonly #caller: PlainCaller;
@@ -106,12 +101,12 @@ class PlainConnection<Route extends RoutePlace> {
   #onceOver: (() => void) | undefined;
   #hasAnswered = false;
 
-  constructor(socket: Socket, parts: ConnectionParts<Route>) {
+  constructor(socket: Socket, parts: ConnectionParts) {
     this.#socket = socket;
     this.#parts = parts;
     this.#connection = parts.connections.of(socket);
     this.#address = addressOf(socket.remoteAddress ?? "");
-    this.#caller = { known: this.#hold, listen: this.#listen, whenLeft: this.#whenLeft };
+    this.#caller = { known: this.#hold, listen: this.#listen };
     socket.setNoDelay(true);
     socket.setTimeout(parts.limits.headersTimeoutSeconds * 1000);
     socket.on("timeout", this.#timedOut);
@@ -152,7 +147,7 @@ class PlainConnection<Route extends RoutePlace> {
     return bodyBytes <= Math.min(plainBodyBytesMax, this.#parts.bodyBytesMax);
   }
 
-  #serve({ path, headers }: PlainRequest, found: FoundRoute<Route>, body: Buffer): void {
+  #serve({ path, headers }: PlainRequest, found: FoundRoute, body: Buffer): void {
     this.#isAnswering = true;
     this.#connection?.begin(Number.POSITIVE_INFINITY);
     const call = { path, found, headers, body, address: this.#address };
@@ -227,7 +222,8 @@ class PlainConnection<Route extends RoutePlace> {
     const isFresh = this.#waiting === undefined || this.#waiting.signal.aborted;
     const controller = isFresh ? new AbortController() : (this.#waiting as AbortController);
     this.#waiting = controller;
-    this.#whenLeft(() => controller.abort());
+    if (this.#socket.writable) this.#onLeft = () => controller.abort();
+    else controller.abort();
     return {
       signal: controller.signal,
       abort: () => controller.abort(),
@@ -235,11 +231,6 @@ class PlainConnection<Route extends RoutePlace> {
         this.#onceOver = run;
       },
     };
-  };
-
-  readonly #whenLeft = (run: () => void): void => {
-    if (this.#socket.writable) this.#onLeft = run;
-    else run();
   };
 
   #left(): void {

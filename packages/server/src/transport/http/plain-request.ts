@@ -101,11 +101,8 @@ function isKeepAlive(name: string, value: string): boolean {
   return name === "connection" && value.trim().toLowerCase() === "keep-alive";
 }
 
-/** All that is needed to find a route. */
-export type RoutePlace = Pick<AnyRoute, "method" | "path">;
-
-export interface FoundRoute<Route extends RoutePlace = AnyRoute> {
-  readonly route: Route;
+export interface FoundRoute {
+  readonly route: AnyRoute;
   readonly params: Readonly<Record<string, string>>;
 }
 
@@ -115,11 +112,11 @@ const idPattern = /^[0-9A-Za-z-]{1,64}$/;
 const idName = ":id";
 
 /** Finds the routes of requests with a body, by paths without a query. */
-export class PlainRoutes<Route extends RoutePlace = AnyRoute> {
-  readonly #fixed = new Map<string, FoundRoute<Route>>();
-  readonly #ofTasks: { readonly before: string; readonly behind: string; route: Route }[] = [];
+export class PlainRoutes {
+  readonly #fixed = new Map<string, FoundRoute>();
+  readonly #ofTasks: { readonly before: string; readonly behind: string; route: AnyRoute }[] = [];
 
-  constructor(routes: readonly Route[]) {
+  constructor(routes: readonly AnyRoute[]) {
     for (const route of routes) {
       const [before = "", behind] = route.path.split(idName);
       if (route.method !== "POST") continue;
@@ -128,7 +125,7 @@ export class PlainRoutes<Route extends RoutePlace = AnyRoute> {
     }
   }
 
-  find(path: string): FoundRoute<Route> | undefined {
+  find(path: string): FoundRoute | undefined {
     const fixed = this.#fixed.get(path);
     if (fixed !== undefined) return fixed;
     for (const { before, behind, route } of this.#ofTasks) {
