@@ -10,8 +10,7 @@
  * a whole row, `rowChanged` how it differs from the row before, `rowDeleted` removes it.
  * Keys and ids are ASCII. A group is applied whole or not at all, so batches inside it need no marks.
  */
-import { check } from "./check.ts";
-import { FaultError } from "./fault.ts";
+import { check, FaultError } from "./fault.ts";
 import { alignBytes, headerBytes } from "./log/log.ts";
 import type { RowChange, RowCodec } from "./row-codec.ts";
 

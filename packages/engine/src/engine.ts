@@ -14,7 +14,7 @@
 import { fullBackup, logBackup } from "./backup.ts";
 import type { BackupEnd, BackupPosition } from "./backup-format.ts";
 import type { Op } from "./batch-codec.ts";
-import type { EngineOptions, EngineState, EngineStats } from "./engine-options.ts";
+import type { EngineClock, EngineOptions, EngineState, EngineStats } from "./engine-options.ts";
 import { FaultError } from "./fault.ts";
 import { assertSameStore, flush, readPosition, trimAll } from "./flusher.ts";
 import type { Group } from "./group.ts";
@@ -27,7 +27,6 @@ import { type ReplayPieces, replay } from "./replay.ts";
 import type { Row, RowChange } from "./row-codec.ts";
 import { SpaceWatch } from "./space-watch.ts";
 import { Timers } from "./timers.ts";
-import { WriteStalls } from "./write-stalls.ts";
 
 /** A generation may grow to this many times the flush size before appends are held back. */
 const overlayGrowthMax = 4;
@@ -625,4 +624,41 @@ function isElsewhere(error: unknown): error is FaultError {
 
 function notUndone(cause: unknown): FaultError {
   return new FaultError("storage_failed", "could not undo unfinished batches", cause);
+}
+
+/** Counts the times in which commits wait because the kv does not keep up. */
+class WriteStalls {
+  #count = 0;
+  readonly #clock: EngineClock;
+  #pastMs = 0;
+  /** Undefined while nothing is held back. */
+  #sinceMs: number | undefined;
+
+  constructor(clock: EngineClock) {
+    this.#clock = clock;
+  }
+
+  begin(): void {
+    if (this.#sinceMs !== undefined) return;
+    this.#count += 1;
+    this.#sinceMs = this.#clock.monotonicMs();
+  }
+
+  end(): void {
+    this.#pastMs += this.#currentMs();
+    this.#sinceMs = undefined;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Includes a stall that has not ended. */
+  get seconds(): number {
+    return (this.#pastMs + this.#currentMs()) / 1000;
+  }
+
+  #currentMs(): number {
+    return this.#sinceMs === undefined ? 0 : this.#clock.monotonicMs() - this.#sinceMs;
+  }
 }

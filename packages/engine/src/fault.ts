@@ -1,3 +1,5 @@
+import { AssertionError } from "node:assert";
+
 /**
  * A failure of the environment. `disk_full`: nothing of the failed commit was kept and a later one
  * may succeed. `storage_failed`: what reached the disk is unknown; nothing may be acknowledged any
@@ -32,4 +34,9 @@ export class FaultError extends Error {
 export function isDiskFull(error: unknown): boolean {
   const code = (error as { code?: unknown } | undefined)?.code;
   return code === "ENOSPC" || code === "EDQUOT";
+}
+
+/** An assertion for what is done for every task: unlike Node's it makes nothing while it holds. */
+export function check(holds: boolean, rule: string): asserts holds {
+  if (!holds) throw new AssertionError({ message: rule, actual: holds, expected: true });
 }

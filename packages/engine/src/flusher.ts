@@ -10,12 +10,12 @@
  * what else is to be done.
  */
 import { FaultError } from "./fault.ts";
-import { writeIndexKeys } from "./index-keys.ts";
 import { checksumBytes, seal, unseal } from "./kv/checked-value.ts";
 import type { Kv, KvBatch, KvWrite } from "./kv/kv.ts";
 import type { Log } from "./log/log.ts";
 import type { Overlay, Unflushed } from "./overlay.ts";
 import type { Row, RowCodec } from "./row-codec.ts";
+import { writeIndexKeys } from "./row-codec.ts";
 
 export const positionKey = "codeq/meta/position";
 /** Writes that are made in one turn: less than a millisecond of work. */

@@ -28,7 +28,6 @@ export {
   storedPlaceOf,
 } from "./follower.ts";
 export type { Commit, CommitWaiter, Group } from "./group.ts";
-export { type KeyWrites, writeIndexKeys } from "./index-keys.ts";
 export { type CheckedTables, scrubTables } from "./kv/check-tables.ts";
 export { unseal } from "./kv/checked-value.ts";
 export { DataLock } from "./kv/data-lock.ts";
@@ -67,6 +66,13 @@ export {
   readHead,
   restoreStore,
 } from "./restore-store.ts";
-export { type Row, type RowChange, type RowCodec, recordOf } from "./row-codec.ts";
+export {
+  type KeyWrites,
+  type Row,
+  type RowChange,
+  type RowCodec,
+  recordOf,
+  writeIndexKeys,
+} from "./row-codec.ts";
 export { salvageLog, salvageTables, type TellDamage } from "./salvage.ts";
 export { isInstalling, type SnapshotEnd, SnapshotReader, SnapshotWriter } from "./snapshot.ts";

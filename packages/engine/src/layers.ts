@@ -4,8 +4,8 @@
  */
 
 import type { Op } from "./batch-codec.ts";
-import { check } from "./check.ts";
 import type { FaultError } from "./fault.ts";
+import { check } from "./fault.ts";
 import { type Generation, readPosition } from "./flusher.ts";
 import type { Group } from "./group.ts";
 import { sealedEnd, unseal } from "./kv/checked-value.ts";

@@ -3,11 +3,11 @@
  * called: what the overlays have is copied and the kv's cursor is a view of that moment, so commits
  * and flushes that happen meanwhile are not seen in part.
  */
-import { type KeyWrites, writeIndexKeys } from "./index-keys.ts";
+
 import { sealedEnd, unseal } from "./kv/checked-value.ts";
 import type { Kv, KvCursor, KvEntry, KvRange } from "./kv/kv.ts";
 import type { Overlay } from "./overlay.ts";
-import { type Row, type RowCodec, recordOf } from "./row-codec.ts";
+import { type KeyWrites, type Row, type RowCodec, recordOf, writeIndexKeys } from "./row-codec.ts";
 
 const pieceMax = 1000;
 

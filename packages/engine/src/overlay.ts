@@ -7,7 +7,7 @@
  */
 
 import { type Op, opKinds, type Span } from "./batch-codec.ts";
-import { check } from "./check.ts";
+import { check } from "./fault.ts";
 import type { Row, RowChange } from "./row-codec.ts";
 
 /** Changed in place by the overlay; whoever reads one does so before the next commit. */

@@ -1,7 +1,10 @@
 /**
  * Rows: the records of the store, which the engine holds as objects and knows through a codec. The log
- * has what changed of a row, the kv has it whole, and memory has neither bytes nor keys of it. Index
- * keys, such as the place of a task in its queue, follow from the row and are written with it.
+ * has what changed of a row, the kv has it whole, and memory has neither bytes nor keys of it.
+ *
+ * Index keys, such as the place of a task in its queue, follow from the row. Neither the log nor memory has them:
+ * the flush writes how the index keys of the newest row differ from those of the row in the kv. Scans see them
+ * before that; reads of single keys do not.
  */
 import type { KvRange } from "./kv/kv.ts";
 
@@ -59,4 +62,36 @@ export interface RowChange {
 export function recordOf(row: Row, codec: RowCodec): Buffer {
   const buffer = Buffer.allocUnsafe(codec.roomOf(row, undefined));
   return buffer.subarray(0, codec.write(buffer, 0, row, undefined));
+}
+
+/** Takes writes one by one, such as a batch of the kv. */
+export interface KeyWrites {
+  put(key: string, value: Buffer): void;
+  del(key: string): void;
+}
+
+const none: readonly string[] = [];
+
+/** Brings the index keys of a row from its old state to the new one; returns how many it wrote. */
+export function writeIndexKeys(
+  to: KeyWrites,
+  { row, below }: { readonly row: Row | undefined; readonly below: Row | undefined },
+  codec: RowCodec,
+): number {
+  if (row === below) return 0;
+  const old = below === undefined ? none : codec.keysOf(below);
+  const now = row === undefined ? none : codec.keysOf(row);
+  let count = 0;
+  for (const key of old) {
+    if (now.includes(key)) continue;
+    to.del(key);
+    count += 1;
+  }
+  if (row === undefined) return count;
+  for (const key of now) {
+    if (old.includes(key)) continue;
+    to.put(key, codec.valueOf(row));
+    count += 1;
+  }
+  return count;
 }

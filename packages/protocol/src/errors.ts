@@ -203,3 +203,16 @@ export const errors = {
 } as const satisfies Record<string, ErrorRow>;
 
 export type ErrorCode = keyof typeof errors;
+
+/** OpenSSL codes for a certificate that no known CA has signed. */
+const unknownIssuerCodes: ReadonlySet<string> = new Set([
+  "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+  "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+  "SELF_SIGNED_CERT_IN_CHAIN",
+  "DEPTH_ZERO_SELF_SIGNED_CERT",
+]);
+
+/** Whether a connection failed because the CA of the server is not known here. */
+export function isUnknownIssuer(code: string): boolean {
+  return unknownIssuerCodes.has(code);
+}

@@ -1,3 +1,2 @@
-export { type ErrorCode, errors } from "./errors.ts";
+export { type ErrorCode, errors, isUnknownIssuer } from "./errors.ts";
 export { limits } from "./limits.ts";
-export { isUnknownIssuer } from "./unknown-issuer.ts";

@@ -6,9 +6,8 @@
  * file system that promises no more than POSIX does. After `crash` the object is dead: what was in
  * flight and whatever is asked later never settles, like the work of a process that is gone.
  */
-import type { Disk, DiskFile } from "@codeq/engine";
+import type { Disk, DiskDone, DiskFile } from "@codeq/engine";
 import { SimContent, type SimWrite, tear } from "./sim-content.ts";
-import { tellEnd } from "./tell-end.ts";
 
 export type SimDiskOperation =
   | "open"
@@ -279,4 +278,12 @@ function never(): Promise<never> {
 
 function systemError(code: string, what: string): Error {
   return Object.assign(new Error(`${code}: simulated, ${what}`), { code });
+}
+
+/** Calls back at the end of work that is a promise, for disks that are made of those. */
+export function tellEnd(work: Promise<void>, done: DiskDone): void {
+  work.then(
+    () => done(null),
+    (error: Error) => done(error),
+  );
 }

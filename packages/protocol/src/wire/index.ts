@@ -3,10 +3,9 @@ export { type FileDescriptor, fileDescriptors } from "./file-descriptors.ts";
 export { type FrameFault, FrameReader } from "./framing.ts";
 export * as health from "./health-messages.ts";
 export * as producer from "./producer-messages.ts";
-export { decodeMessage, textOf, type WireRead, WireReader } from "./reader.ts";
+export { decodeMessage, textOf, WireError, type WireRead, WireReader } from "./reader.ts";
 export * as reflection from "./reflection-messages.ts";
 export { SendQueue, type SendSink, SendTurn } from "./send-queue.ts";
-export { WireError } from "./wire-error.ts";
 export * as worker from "./worker-messages.ts";
 export {
   encodeMessage,

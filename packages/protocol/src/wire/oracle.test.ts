@@ -6,9 +6,8 @@ import fc from "fast-check";
 import protobuf from "protobufjs";
 import * as health from "./health-messages.ts";
 import * as producer from "./producer-messages.ts";
-import { decodeMessage, type WireRead } from "./reader.ts";
+import { decodeMessage, WireError, type WireRead } from "./reader.ts";
 import * as reflection from "./reflection-messages.ts";
-import { WireError } from "./wire-error.ts";
 import * as worker from "./worker-messages.ts";
 import { encodeMessage, type WireWrite } from "./writer.ts";
 

@@ -10,9 +10,8 @@ import {
   writeCreateAck,
   writeProducerEvent,
 } from "./producer-messages.ts";
-import { decodeMessage, textOf } from "./reader.ts";
+import { decodeMessage, textOf, WireError } from "./reader.ts";
 import { readExtensionNumberResponse } from "./reflection-messages.ts";
-import { WireError } from "./wire-error.ts";
 import { newTask, readReady, readTask, readWorkerEvent, writeTask } from "./worker-messages.ts";
 import { encodeMessage } from "./writer.ts";
 

@@ -6,7 +6,6 @@
  *
  * Bytes are views of the input: copy what outlives it.
  */
-import { WireError } from "./wire-error.ts";
 import type { WireBytes, WireUint64 } from "./writer.ts";
 
 export type WireRead<T> = (reader: WireReader) => T;
@@ -276,4 +275,9 @@ function isUtf8(bytes: Buffer): boolean {
 
 function cutOff(): WireError {
   return new WireError("the message is cut off");
+}
+
+/** The bytes are not a message of the expected kind: cut off, damaged, or built to do harm. */
+export class WireError extends Error {
+  override readonly name: string = "WireError";
 }

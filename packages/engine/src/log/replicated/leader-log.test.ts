@@ -14,8 +14,7 @@ import { MemoryKv } from "../../kv/memory-kv.ts";
 import type { RowCodec } from "../../row-codec.ts";
 import { LeaderLog } from "./leader-log.ts";
 import { sharedRecordTypes } from "./shared-log.ts";
-import { firstPlace, type LogPlace, readSlot } from "./slot-rules.ts";
-import { stamp } from "./stamp.ts";
+import { firstPlace, type LogPlace, readSlot, stamp } from "./slot-rules.ts";
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 

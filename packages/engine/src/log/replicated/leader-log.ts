@@ -23,8 +23,7 @@ import {
 } from "../log.ts";
 import { trimmed } from "../log-fault.ts";
 import { type Appending, type SharedLog, sharedRecordTypes } from "./shared-log.ts";
-import { type LogPlace, placeText, readSlot } from "./slot-rules.ts";
-import { stamp } from "./stamp.ts";
+import { type LogPlace, placeText, readSlot, stamp } from "./slot-rules.ts";
 
 export interface LeaderLogParts {
   readonly shared: SharedLog;

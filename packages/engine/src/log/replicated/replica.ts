@@ -23,8 +23,7 @@ import { recordTypes } from "../log.ts";
 import { LeaderLog } from "./leader-log.ts";
 import { NodeNotes } from "./node-notes.ts";
 import { type SharedLog, sharedRecordTypes } from "./shared-log.ts";
-import { type LogPlace, type Meaning, quietSlots, readSlot } from "./slot-rules.ts";
-import { stamp } from "./stamp.ts";
+import { type LogPlace, type Meaning, quietSlots, readSlot, stamp } from "./slot-rules.ts";
 
 /** Who leads, as its takeover says. */
 export interface LeaderName {

@@ -10,8 +10,9 @@ import {
   placeText,
   readPlace,
   readSlot,
+  type StampedRecord,
+  stamp,
 } from "./slot-rules.ts";
-import { type StampedRecord, stamp } from "./stamp.ts";
 
 const { takeover, heartbeat, handoff } = sharedRecordTypes;
 const { batches } = recordTypes;

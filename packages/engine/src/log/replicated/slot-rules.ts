@@ -12,9 +12,11 @@ import {
   chainStart,
   checksumMatches,
   decodeHeader,
+  frameBytes,
   hasMagic,
   type RecordHeader,
   readBodyBytes,
+  sealRecord,
 } from "../record.ts";
 import { sharedRecordTypes } from "./shared-log.ts";
 
@@ -113,4 +115,29 @@ export function readPlace(text: string, index: number): LogPlace | undefined {
     chain: Buffer.from(chain as string, "hex"),
     index,
   };
+}
+
+export interface StampedRecord {
+  readonly type: number;
+  readonly shard: number;
+  readonly epoch: number;
+  readonly writer: number;
+  readonly timeMs: number;
+  readonly opCount: number;
+  readonly body: Uint8Array;
+}
+
+/** The bytes of a record for the slot behind this place. */
+export function stamp(record: StampedRecord, behind: LogPlace): Buffer {
+  const { body } = record;
+  const buffer = Buffer.allocUnsafe(frameBytes(body.length));
+  buffer.set(body, headerBytes);
+  sealRecord(buffer, {
+    ...record,
+    bodyBytes: body.length,
+    index: behind.slot + 1,
+    chain: behind.chain,
+    unsyncedBefore: 0,
+  });
+  return buffer.subarray(0, headerBytes + body.length);
 }

@@ -4,8 +4,8 @@ import { EngineWorld } from "../test/engine-world.ts";
 import { textOf } from "../test/sealed.ts";
 import { added, changed, countIndexKeys, moved, removed, thing, things } from "../test/things.ts";
 import type { Engine } from "./engine.ts";
-import { writeIndexKeys } from "./index-keys.ts";
 import type { Row } from "./row-codec.ts";
+import { writeIndexKeys } from "./row-codec.ts";
 
 function shelves(engine: Engine): Promise<string[]> {
   return engine.scanKeys({ after: "shelf/", before: "shelf/~" }, 100);
