@@ -17,27 +17,32 @@ const folder = (name, more = {}) => ({
   isAlone: false,
   ...more,
 });
+/** One test of a file; a run that matches no test fails. */
+const oneCase = (file, name) => tests(`--test-name-pattern=${name}`, file);
 
 /**
  * Each is a run of Node. One that measures the memory of a process runs alone, after all others; one that needs
- * another waits for it if both were chosen.
+ * another waits for it if both were chosen. `brief` says what `npm test` runs: the whole step (true) or these
+ * arguments instead; `npm test` leaves out a step without it.
  */
 export const steps = [
   {
     name: "lint",
     args: tool("@biomejs/biome/bin/biome", "check", "--error-on-warnings"),
     isAlone: false,
+    brief: true,
   },
-  { name: "types", args: tool("typescript/bin/tsc", "-b"), isAlone: false },
+  { name: "types", args: tool("typescript/bin/tsc", "-b"), isAlone: false, brief: true },
   {
     name: "knip",
     args: tool("knip/bin/knip.js", "--config", "scripts/knip.json"),
     isAlone: false,
+    brief: true,
   },
   {
     name: "unit",
     args: testsTogether(
-      "packages/*/{src,test}/**/*.test.ts",
+      "packages/*/src/**/*.test.ts",
       "scripts/*.test.{mjs,ts}",
       "tests/tidy/*.test.ts",
       "tests/bench/*.test.ts",
@@ -45,6 +50,7 @@ export const steps = [
       "examples/*/*.test.ts",
     ),
     isAlone: false,
+    brief: true,
   },
   {
     name: "tools",
@@ -52,15 +58,36 @@ export const steps = [
     isAlone: false,
     // It packs what the step `types` compiles.
     needs: "types",
+    brief: ["--conditions=source", "tests/prepare-tools.ts", "nats-server", "packed packages"],
   },
   // The longest of the others first, so that no lane is left with one of them at the end.
-  folder("cluster", { needs: "tools" }),
-  folder("e2e", { args: tests("tests/e2e/!(bench).test.ts"), needs: "tools" }),
-  folder("cli", { needs: "tools" }),
-  folder("console"),
-  folder("crash"),
-  folder("guides", { needs: "tools" }),
-  folder("client", { needs: "tools" }),
+  folder("cluster", {
+    needs: "tools",
+    brief: oneCase("tests/cluster/failover.test.ts", "goes on when a whole machine is gone"),
+  }),
+  folder("e2e", {
+    args: tests("tests/e2e/!(bench).test.ts"),
+    needs: "tools",
+    brief: oneCase("tests/e2e/life.test.ts", "SIGTERM under load"),
+  }),
+  folder("cli", {
+    needs: "tools",
+    brief: oneCase("tests/cli/tasks.test.ts", "a task goes in, is done by a command"),
+  }),
+  folder("console", {
+    brief: oneCase("tests/console/first-look.test.ts", "a queue is paused with a reason"),
+  }),
+  folder("crash", {
+    brief: oneCase("tests/crash/kill.test.ts", "when durability is fsync$"),
+  }),
+  folder("guides", {
+    needs: "tools",
+    brief: oneCase("tests/guides/scripts.test.ts", "the commands of README.md"),
+  }),
+  folder("client", {
+    needs: "tools",
+    brief: tests("tests/client/{round-trip,tarball,transports}.test.ts"),
+  }),
   {
     name: "shards",
     env: { CODEQ_TEST_SHARDS: "3" },
@@ -71,14 +98,20 @@ export const steps = [
     ),
     isAlone: false,
   },
-  folder("contract", { args: testsTogether("tests/contract/!(access).test.ts") }),
-  folder("grpc", { args: testsTogether("tests/grpc/*.test.ts") }),
+  folder("contract", { args: testsTogether("tests/contract/!(access).test.ts"), brief: true }),
+  folder("grpc", { args: testsTogether("tests/grpc/*.test.ts"), brief: true }),
   folder("install", { needs: "tools" }),
-  folder("simulation"),
+  folder("simulation", {
+    brief: oneCase("tests/simulation/simulation.test.ts", "seed|durability"),
+  }),
   folder("api", { needs: "tools" }),
-  folder("connections"),
+  folder("connections", {
+    brief: oneCase("tests/connections/plain-requests.test.ts", "replies are the same"),
+  }),
   { name: "access", args: testsTogether("tests/contract/access.test.ts"), isAlone: false },
-  folder("damage"),
+  folder("damage", {
+    brief: oneCase("tests/damage/salvage.test.ts", "all that can be read"),
+  }),
   // That benchmarks run and what they print, not how fast anything is.
   { name: "bench", args: tests("tests/e2e/bench.test.ts"), isAlone: false },
   folder("memory", {
@@ -86,6 +119,21 @@ export const steps = [
     isAlone: true,
   }),
 ];
+
+/** The steps of `npm test`, which takes minutes; `npm run check` runs all. */
+export const briefSteps = steps
+  .filter(({ brief }) => brief !== undefined)
+  .map((step) => (step.brief === true ? step : { ...step, args: step.brief, isPart: true }));
+
+/** What `npm test` did not run, in a sentence for the reader. */
+export function leftOut() {
+  const names = (chosen) => chosen.map(({ name }) => name).join(", ");
+  return (
+    `npm test ran one case of each of ${names(briefSteps.filter(({ isPart }) => isPart))}, ` +
+    `and left out ${names(steps.filter(({ brief }) => brief === undefined))}; ` +
+    "npm run check runs everything, and npm test -- <step> one step as a whole"
+  );
+}
 
 /**
  * The steps for these arguments: names of steps or parts of names, files of tests, folders. All steps
@@ -113,6 +161,18 @@ function pathStep(path) {
   const name = relative(root, path);
   const pattern = statSync(path).isDirectory() ? join(name, "**/*.test.{mjs,ts}") : name;
   return { name, args: tests(pattern), isAlone: false };
+}
+
+/** How many tests passed, failed and were skipped, in the output of a run of tests; undefined for another step. */
+export function countsIn(output) {
+  const count = (word) => Number(output.match(new RegExp(`^ℹ ${word} (\\d+)$`, "m"))?.[1] ?? 0);
+  if (!/^ℹ tests \d+$/m.test(output)) return undefined;
+  return { passed: count("pass"), failed: count("fail"), skipped: count("skipped") };
+}
+
+/** The tests that ended in a piece of output. */
+export function endedIn(output) {
+  return output.match(/^\s*[✔✖﹣] /gmu)?.length ?? 0;
 }
 
 /**

@@ -4,7 +4,16 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { root } from "./ensure-ready.mjs";
-import { chooseSteps, failuresIn, runSteps, steps } from "./test-steps.mjs";
+import {
+  briefSteps,
+  chooseSteps,
+  countsIn,
+  endedIn,
+  failuresIn,
+  leftOut,
+  runSteps,
+  steps,
+} from "./test-steps.mjs";
 
 const namesOf = (chosen) => chosen.map(({ name }) => name);
 
@@ -53,7 +62,8 @@ test("npm test with a file runs that file and prints how long it took", () => {
     env,
   });
   assert.equal(status, 0, stdout);
-  assert.match(stdout, /all passed: scripts\/ensure-ready\.test\.mjs \d+\.\d s; together/);
+  assert.match(stdout, /scripts\/ensure-ready\.test\.mjs \d+\.\d s; together/);
+  assert.match(stdout, /\n\d+ passed, 0 failed\n$/);
 });
 
 test("the failures of a step are found below the output of its tests", () => {
@@ -139,4 +149,18 @@ test("after a failure what runs is finished, and nothing else is started", async
 test("what measures the memory of a process runs alone", () => {
   const measuring = steps.filter(({ isAlone }) => isAlone);
   assert.deepEqual(namesOf(measuring), ["memory"]);
+});
+
+test("npm test names every step that it shortens or leaves out", () => {
+  const whole = briefSteps.filter(({ isPart }) => !isPart);
+  for (const { name } of steps) {
+    assert.equal(new RegExp(`\\b${name}\\b`).test(leftOut()), !namesOf(whole).includes(name), name);
+  }
+});
+
+test("tests are counted from the output of a step", () => {
+  const output = "✔ a (1ms)\n  ✔ b\n﹣ c # no Go\nℹ tests 3\nℹ pass 2\nℹ fail 0\nℹ skipped 1\n";
+  assert.deepEqual(countsIn(output), { passed: 2, failed: 0, skipped: 1 });
+  assert.equal(endedIn(output), 3);
+  assert.equal(countsIn("Checked 9 files"), undefined);
 });

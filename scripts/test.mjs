@@ -1,24 +1,52 @@
 /**
- * `npm test`: every check of the repository, cheapest first, side by side; none is started after one has
- * failed. `npm test -- unit crash` runs these steps, `npm test -- tests/e2e/life.test.ts` this file, and
- * `npm test -- --long crash` the long form of a step. Plain JavaScript for Node 18 and later.
+ * `npm test` (the flag --brief) runs the checks that a person wants before and after a change, in minutes;
+ * `npm run check` runs every check of the repository. Steps run side by side, cheapest first; none is started after
+ * one has failed. `npm test -- unit crash` runs these steps, `npm test -- tests/e2e/life.test.ts` this file,
+ * `npm run check -- --rest` what the last `npm test` of the same sources left out, and `--long crash` the long form
+ * of a step. Plain JavaScript for Node 18 and later.
  */
 import { spawn } from "node:child_process";
-import { cpus } from "node:os";
-import { join } from "node:path";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpus, tmpdir } from "node:os";
+import { join, relative } from "node:path";
 import { childEnvironment, ensureReady, fail, root } from "./ensure-ready.mjs";
-import { chooseSteps, failuresIn, runSteps } from "./test-steps.mjs";
+import { passedBefore, rememberPassed, sourcesId } from "./passed-steps.mjs";
+import {
+  briefSteps,
+  chooseSteps,
+  countsIn,
+  endedIn,
+  failuresIn,
+  leftOut,
+  runSteps,
+} from "./test-steps.mjs";
 
 /** One step more than there are CPUs: many tests wait for disks, timers and other processes. */
 const lanesMax = 3;
+const progressMs = 15_000;
 
+const flags = ["--long", "--brief", "--rest"];
 const words = process.argv.slice(2);
-const isLong = words.includes("--long");
-const { steps, problem } = chooseSteps(words.filter((word) => word !== "--long"));
-if (problem !== undefined) fail(problem);
+const [isLong, isBrief, isRest] = flags.map((flag) => words.includes(flag));
+const names = words.filter((word) => !flags.includes(word));
+const isWholeBrief = isBrief && names.length === 0;
+const chosen = isWholeBrief ? { steps: briefSteps } : chooseSteps(names);
+if (chosen.problem !== undefined) fail(chosen.problem);
 const node = ensureReady();
+const sources = sourcesId();
+const done = isRest ? passedBefore(sources) : [];
+const steps = chosen.steps.filter(({ name }) => !done.includes(name));
+if (done.length > 0) console.log(`passed already in npm test: ${done.join(", ")}`);
+
 const lanes = Math.min(lanesMax, cpus().length + 1, steps.length);
+/** Everything that tests write goes here, and leaves with the run. */
+const scratch = mkdtempSync(join(tmpdir(), "codeq-tests-"));
+/** What helps to understand a failure: output of steps, logs of servers, pictures of pages. */
+const outer = process.env.CODEQ_TEST_RESULTS;
+const results = outer === undefined ? join(root, "test-results") : join(outer, "inner");
+rmSync(results, { recursive: true, force: true });
 const stepEnvironment = childEnvironment({
+  TMPDIR: scratch,
   // Hundreds of processes load the same sources; with their compiled code kept, each starts in half the time.
   NODE_COMPILE_CACHE: join(root, "node_modules/.cache/compile"),
   ...(isLong ? { CODEQ_TEST_LONG: "true" } : {}),
@@ -26,31 +54,46 @@ const stepEnvironment = childEnvironment({
 const startedAt = performance.now();
 const ended = [];
 const failures = [];
+const sums = { passed: 0, failed: 0, skipped: 0 };
+/** Steps that run now, with the tests that have ended in each. */
+const running = new Map();
+const children = new Set();
 const secondsSince = (at) => `${((performance.now() - at) / 1000).toFixed(1)} s`;
 
-/** A step that shares the machine is printed as a whole, when it has ended. */
-function run({ name, args, env, isAlone }) {
-  const isShared = lanes > 1 && !isAlone;
-  console.log(`-- ${name}${isShared ? ": started" : ""}`);
-  const stepStartedAt = performance.now();
+const progress = setInterval(() => {
+  const parts = [...running].map(
+    ([name, { at, tests }]) => `${name} ${tests > 0 ? `${tests} tests, ` : ""}${secondsSince(at)}`,
+  );
+  if (parts.length > 0) console.log(`   after ${secondsSince(startedAt)}: ${parts.join("; ")}`);
+}, progressMs);
+
+/** The output of a step is shown when the step fails; of one that passes, only which tests it skipped and why. */
+function run({ name, args, env, isPart }) {
+  console.log(`-- ${name}${isPart ? " (in part)" : ""}: started`);
+  const state = { at: performance.now(), tests: 0 };
+  running.set(name, state);
+  const stepResults = join(results, name.replaceAll("/", "-"));
+  mkdirSync(stepResults, { recursive: true });
   const child = spawn(node, args, {
     cwd: root,
-    stdio: isShared ? ["ignore", "pipe", "pipe"] : "inherit",
-    env: { ...stepEnvironment, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...stepEnvironment, CODEQ_TEST_RESULTS: stepResults, ...env },
   });
+  children.add(child);
   const pieces = [];
-  for (const stream of [child.stdout, child.stderr]) stream?.on("data", (p) => pieces.push(p));
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (piece) => {
+      pieces.push(piece);
+      state.tests += endedIn(piece.toString());
+    });
+  }
   return new Promise((resolve) => {
-    const end = (why) => {
-      const result = `${name} ${secondsSince(stepStartedAt)}`;
-      if (isShared) {
-        console.log(`-- ${name}: output`);
-        process.stdout.write(Buffer.concat(pieces));
-      }
-      console.log(`-- ${result}: ${why === undefined ? "passed" : `failed (${why})`}`);
-      if (why !== undefined) failures.push(...failuresIn(Buffer.concat(pieces).toString()));
-      ended.push(why === undefined ? result : `${result} FAILED`);
-      resolve(why === undefined);
+    const end = (exit) => {
+      children.delete(child);
+      running.delete(name);
+      const output = Buffer.concat(pieces).toString();
+      const took = `${name} ${secondsSince(state.at)}`;
+      resolve(judge({ took, output, exit, stepResults }));
     };
     child.once("error", ({ message }) => end(message));
     child.once("close", (code, signal) =>
@@ -59,8 +102,56 @@ function run({ name, args, env, isAlone }) {
   });
 }
 
+/** Counts the tests of a step that has ended, says how it ended, and returns whether it passed. */
+function judge({ took, output, exit, stepResults }) {
+  const counts = countsIn(output);
+  const ranNothing = counts !== undefined && counts.passed + counts.skipped + counts.failed === 0;
+  const why = exit ?? (ranNothing ? "no test ran" : undefined);
+  const isPassed = why === undefined;
+  sums.passed += counts?.passed ?? Number(isPassed);
+  sums.failed += Math.max(counts?.failed ?? 0, Number(!isPassed));
+  sums.skipped += counts?.skipped ?? 0;
+  ended.push(isPassed ? took : `${took} FAILED`);
+  if (isPassed) {
+    rmSync(stepResults, { recursive: true, force: true });
+    for (const line of output.match(/^\s*﹣ .*$/gmu) ?? []) console.log(line);
+    console.log(`-- ${took}: passed${counts === undefined ? "" : `, ${counts.passed} tests`}`);
+    return true;
+  }
+  writeFileSync(join(stepResults, "output.txt"), output);
+  console.log(output);
+  console.log(`-- ${took}: failed (${why})`);
+  failures.push(...failuresIn(output));
+  return false;
+}
+
+function cleanUp() {
+  clearInterval(progress);
+  // A process that a test has just killed may still write.
+  rmSync(scratch, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+}
+for (const signal of ["SIGINT", "SIGTERM"]) {
+  process.once(signal, () => {
+    for (const child of children) child.kill(signal);
+    cleanUp();
+    process.exit(1);
+  });
+}
+
 const allPassed = await runSteps(steps, { lanes, run });
-const summary = `${ended.join(", ")}; together ${secondsSince(startedAt)}`;
+cleanUp();
+if (allPassed) rmSync(results, { recursive: true, force: true });
+if (isWholeBrief) {
+  if (allPassed)
+    rememberPassed(
+      sources,
+      briefSteps.filter(({ isPart }) => !isPart),
+    );
+  console.log(leftOut());
+}
 for (const failure of failures) console.log(failure);
-if (!allPassed) fail(`not everything passed: ${summary}`);
-console.log(`all passed: ${summary}`);
+if (!allPassed) console.log(`logs and pictures of what failed: ${relative(".", results)}`);
+console.log(`${ended.join(", ")}; together ${secondsSince(startedAt)}`);
+const skipped = sums.skipped > 0 ? `, ${sums.skipped} skipped` : "";
+console.log(`${sums.passed} passed, ${sums.failed} failed${skipped}`);
+process.exitCode = allPassed ? 0 : 1;

@@ -13,6 +13,7 @@ import {
   startServer,
   temporaryDirectory,
 } from "../e2e/server-process.ts";
+import { hasPassed, resultFile } from "../test-results.ts";
 import { launchChromium } from "./chromium.ts";
 import { watchRequests } from "./watch-requests.ts";
 
@@ -96,7 +97,11 @@ async function openTab(t: TestContext, options: BrowserContextOptions = {}): Pro
   });
   page.on("pageerror", (error) => found.push(String(error)));
   const complaints = (): string[] => found.splice(0);
-  t.after(() => context.close());
+  t.after(async () => {
+    const picture = hasPassed(t) ? undefined : resultFile(`${t.name}.png`);
+    if (picture !== undefined) await page.screenshot({ path: picture, fullPage: true });
+    await context.close();
+  });
   return { page, complaints };
 }
 

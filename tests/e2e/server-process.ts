@@ -4,10 +4,11 @@
  * what the test gives it.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { appendFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { resultFile } from "../test-results.ts";
 import { serverMain } from "./server-bundle.ts";
 
 export const root: string = join(import.meta.dirname, "../..");
@@ -37,10 +38,14 @@ export class Child {
   #waiting: { readonly test: (line: string) => boolean; readonly found: (line: string) => void }[] =
     [];
 
+  readonly #logFile: string | undefined;
+
   constructor(child: ChildProcess) {
     this.process = child;
+    this.#logFile = resultFile(`process-${child.pid}.log`);
     child.stderr?.setEncoding("utf8").on("data", (text: string) => {
       this.stderr += text;
+      this.#keep(text);
     });
     if (child.stdout !== null) {
       createInterface({ input: child.stdout }).on("line", (line) => this.#take(line));
@@ -88,8 +93,14 @@ export class Child {
     await this.exited;
   }
 
+  /** For the reader of a failure. */
+  #keep(text: string): void {
+    if (this.#logFile !== undefined) appendFileSync(this.#logFile, text);
+  }
+
   #take(line: string): void {
     this.stdout += `${line}\n`;
+    this.#keep(`${line}\n`);
     for (const waiting of [...this.#waiting]) {
       if (!waiting.test(line)) continue;
       this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
