@@ -4,14 +4,11 @@ import { policy, retention, taskIn, worker } from "../test/build-task.ts";
 import { violations } from "../test/invariants.ts";
 import { attemptsKeptMax, attemptsOf } from "./attempts.ts";
 import type { Task } from "./task.ts";
-import { abandon } from "./transitions/abandon.ts";
-import { cancel } from "./transitions/cancel.ts";
 import { claim } from "./transitions/claim.ts";
 import { complete } from "./transitions/complete.ts";
-import { expireLease } from "./transitions/expire-lease.ts";
+import { cancel } from "./transitions/end-unfinished.ts";
 import { extendLease } from "./transitions/extend-lease.ts";
-import { nack } from "./transitions/nack.ts";
-import { release } from "./transitions/release.ts";
+import { abandon, expireLease, nack, release } from "./transitions/give-back.ts";
 
 const by = { workerId: worker };
 const at = { nowMs: 9000, seq: 50, draw: 0.5, policy, retention };

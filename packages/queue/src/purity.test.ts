@@ -92,7 +92,7 @@ for (const name of ["queue", "protocol"]) {
 
 test("the check reads every transition", () => {
   const names = sourcesOf("queue").map((file) => relative(packages, file).replaceAll("\\", "/"));
-  for (const name of ["backoff", "index", "transitions/nack", "transitions/retry-or-bury"]) {
+  for (const name of ["backoff", "index", "transitions/claim", "transitions/give-back"]) {
     assert.ok(names.includes(`queue/src/${name}.ts`), name);
   }
 });

@@ -3,11 +3,10 @@
  * after each step. Instants are only compared when one transition wrote both, because the wall clock may step back between two of them.
  */
 import { attemptsKeptMax } from "../src/attempts.ts";
-import { priorityMax } from "../src/priority.ts";
 import type { Place, Task } from "../src/task.ts";
-import { handBacksMax } from "../src/transitions/abandon.ts";
-import { cancelled } from "../src/transitions/cancel.ts";
-import { lapsed } from "../src/transitions/lapse.ts";
+import { priorityMax } from "../src/task.ts";
+import { cancelled, lapsed } from "../src/transitions/end-unfinished.ts";
+import { handBacksMax } from "../src/transitions/give-back.ts";
 
 /** One sentence for each rule the task breaks; empty when it is sound. */
 export function violations(task: Task): string[] {

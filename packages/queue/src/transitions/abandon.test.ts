@@ -10,9 +10,9 @@ import {
   worker,
 } from "../../test/build-task.ts";
 import type { Task } from "../task.ts";
-import { abandon } from "./abandon.ts";
 import { claim } from "./claim.ts";
-import type { Returned } from "./retry-or-bury.ts";
+import type { Returned } from "./give-back.ts";
+import { abandon } from "./give-back.ts";
 
 const at = { nowMs: 10_000, seq: 50, retention };
 

@@ -3,9 +3,9 @@ import { test } from "node:test";
 import { leasedTask, otherWorker, retention, taskIn, worker } from "../../test/build-task.ts";
 import { violations } from "../../test/invariants.ts";
 import type { Artifact, Task } from "../task.ts";
-import { abandon } from "./abandon.ts";
 import { attach, attachedTo, withAttached } from "./attach.ts";
 import { complete } from "./complete.ts";
+import { abandon } from "./give-back.ts";
 
 const file = (name: string, bytes: number): Artifact => {
   return { name, url: "/u", bytes, sha256: "h", contentType: "t" };

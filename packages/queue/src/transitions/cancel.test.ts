@@ -3,14 +3,11 @@ import { test } from "node:test";
 import { policy, retention, taskIn, worker } from "../../test/build-task.ts";
 import { violations } from "../../test/invariants.ts";
 import type { Task } from "../task.ts";
-import { abandon } from "./abandon.ts";
-import { cancel } from "./cancel.ts";
 import { claim } from "./claim.ts";
 import { complete } from "./complete.ts";
-import { expireLease } from "./expire-lease.ts";
+import { cancel } from "./end-unfinished.ts";
 import { extendLease } from "./extend-lease.ts";
-import { nack } from "./nack.ts";
-import { release } from "./release.ts";
+import { abandon, expireLease, nack, release } from "./give-back.ts";
 
 const at = { nowMs: 9000, graceMs: 5000, retention };
 const by = { workerId: worker };

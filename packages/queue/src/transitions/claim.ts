@@ -1,6 +1,18 @@
 import { accept, type Outcome, refuse } from "../outcome.ts";
 import type { Task, WorkerId } from "../task.ts";
-import { hasLapsed } from "./lapse.ts";
+import { hasLapsed } from "./end-unfinished.ts";
+
+/**
+ * Moves a task whose time has come to the back of its queue. Whether the time has come is for the
+ * caller to say, who keeps the delayed tasks in the order of their times.
+ */
+export function promote(
+  task: Task,
+  at: { readonly nowMs: number; readonly seq: number },
+): Outcome<Task, "not_delayed"> {
+  if (task.place.in !== "delayed") return refuse("not_delayed");
+  return accept({ ...task, updatedMs: at.nowMs, place: { in: "ready", seq: at.seq } });
+}
 
 /**
  * Hands a ready task to a worker. Each claim gives a new lease token, so that a worker with

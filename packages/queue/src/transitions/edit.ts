@@ -5,8 +5,7 @@
  * do what it was given, and not what was said since.
  */
 import { accept, type Outcome, refuse } from "../outcome.ts";
-import { clampPriority } from "../priority.ts";
-import { type Place, queueOf, type Task, type TaskExtras } from "../task.ts";
+import { clampPriority, type Place, queueOf, type Task, type TaskExtras } from "../task.ts";
 
 /** What is left out stays as it is. */
 export interface Edit {

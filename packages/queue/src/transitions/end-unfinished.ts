@@ -1,10 +1,89 @@
+/**
+ * Ends of tasks that no worker finished: cancelled, or not begun in time.
+ *
+ * A task that waits ends at once when it is cancelled. A leased task gets a grace period: it stays leased, its
+ * worker is notified, and whatever brings the task back ends it. Only a result that arrives before that counts.
+ *
+ * A producer may set a time by which a task has to be begun; a task that still waits then fails. The limit does not
+ * apply to a task that a worker has had: its retries come when they come.
+ */
+import { withAttempt } from "../attempts.ts";
+import { accept, type Outcome, refuse } from "../outcome.ts";
+import { isLeased } from "../owner.ts";
 import { emptyResult } from "../result.ts";
 import type { Retention } from "../retention.ts";
 import type { Task, WorkerId } from "../task.ts";
 import { detached } from "./attach.ts";
 
+/** The error of a task that was cancelled. */
+export const cancelled = "CANCELLED";
+
+interface CancelAt {
+  readonly nowMs: number;
+  /** How long its worker may take to stop; 0 takes the task away at once. */
+  readonly graceMs: number;
+  readonly retention: Retention;
+}
+
+export function cancel(task: Task, at: CancelAt): Outcome<Task, "has_ended"> {
+  const { place, cancelMs } = task;
+  switch (place.in) {
+    case "ready":
+    case "delayed":
+      return accept(endCancelled(task, at));
+    case "leased": {
+      if (at.graceMs === 0) return accept(endCancelled(task, at));
+      const askedMs = at.nowMs + at.graceMs;
+      const untilMs =
+        cancelMs === 0 ? askedMs : Math.max(Math.min(cancelMs, askedMs), at.nowMs + 1);
+      return accept({
+        ...task,
+        cancelMs: untilMs,
+        updatedMs: at.nowMs,
+        // Also one that ran out and was not taken back yet ends in the future.
+        place: { ...place, untilMs: Math.max(Math.min(place.untilMs, untilMs), at.nowMs + 1) },
+      });
+    }
+    case "dead":
+    case "done":
+      return refuse("has_ended");
+  }
+}
+
+/** The end of a task that was cancelled. */
+export function endCancelled(task: Task, at: Omit<CancelAt, "graceMs">): Task {
+  const ended = endUnfinished(task, cancelled, at);
+  return isLeased(task) ? { ...ended, trail: withAttempt(task, endOf(at)) } : ended;
+}
+
+function endOf({ nowMs }: { readonly nowMs: number }): Parameters<typeof withAttempt>[1] {
+  return { endedMs: nowMs, outcome: "cancelled", error: "", delayMs: 0 };
+}
+
+/** The error of a task that nobody began in time. */
+export const lapsed = "EXPIRED";
+
+/** By when the task has to be begun; undefined when it has no such time, or has been begun. */
+export function startByMsOf({ extras, place }: Pick<Task, "extras" | "place">): number | undefined {
+  if (extras === undefined || extras.startByMs === 0) return undefined;
+  return place.in === "ready" || place.in === "delayed" ? extras.startByMs : undefined;
+}
+
+export function hasLapsed(task: Pick<Task, "extras" | "place">, nowMs: number): boolean {
+  const startByMs = startByMsOf(task);
+  return startByMs !== undefined && startByMs <= nowMs;
+}
+
+export function lapse(
+  task: Task,
+  at: { readonly nowMs: number; readonly retention: Retention },
+): Outcome<Task, "not_lapsed"> {
+  if (!hasLapsed(task, at.nowMs)) return refuse("not_lapsed");
+  return accept(endUnfinished(task, lapsed, at));
+}
+
 /** The end of a task that no worker has finished: failed, by nobody. */
-export function endUnfinished(
+function endUnfinished(
   task: Task,
   error: string,
   at: { readonly nowMs: number; readonly retention: Retention },

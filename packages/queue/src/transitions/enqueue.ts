@@ -1,5 +1,12 @@
-import { clampPriority } from "../priority.ts";
-import type { Place, Task, TaskExtras, TaskId, TenantId } from "../task.ts";
+import { accept, type Outcome, refuse } from "../outcome.ts";
+import {
+  clampPriority,
+  type Place,
+  type Task,
+  type TaskExtras,
+  type TaskId,
+  type TenantId,
+} from "../task.ts";
 
 /** What a producer asks for. */
 export interface NewTask {
@@ -75,4 +82,24 @@ function extrasFrom(
 function firstPlace(visibleMs: number | undefined, at: EnqueueAt): Place {
   if (visibleMs !== undefined && visibleMs > at.nowMs) return { in: "delayed", dueMs: visibleMs };
   return { in: "ready", seq: at.seq };
+}
+
+/**
+ * What an idempotency key stands for. A key belongs to one tenant and names one request: the same request again
+ * gets the same task. Another request under the same key is refused, because an answer with the task of the first
+ * request would hide a bug of the producer.
+ */
+export interface IdempotencyEntry {
+  readonly taskId: TaskId;
+  readonly queue: string;
+  readonly payloadHash: string;
+}
+
+/** `queue` is the folded name, so that a key does not depend on the case of its command. */
+export function matchIdempotency(
+  entry: IdempotencyEntry,
+  request: { readonly queue: string; readonly payloadHash: string },
+): Outcome<TaskId, "idempotency_key_reused"> {
+  const same = entry.queue === request.queue && entry.payloadHash === request.payloadHash;
+  return same ? accept(entry.taskId) : refuse("idempotency_key_reused");
 }

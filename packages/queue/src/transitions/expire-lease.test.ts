@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { leasedTask, oneAttempt, policy, retention, taskIn } from "../../test/build-task.ts";
 import { noExtras, type Task } from "../task.ts";
-import { expireLease } from "./expire-lease.ts";
-import type { Returned } from "./retry-or-bury.ts";
+import type { Returned } from "./give-back.ts";
+import { expireLease } from "./give-back.ts";
 
 const at = { nowMs: 40_000, seq: 50, draw: 0.5, policy, retention, ranMs: 38_000 };
 

@@ -11,12 +11,10 @@ import {
 } from "../../test/build-task.ts";
 import { violations } from "../../test/invariants.ts";
 import { noExtras } from "../task.ts";
-import { abandon } from "./abandon.ts";
 import { edit } from "./edit.ts";
+import { lapse, startByMsOf } from "./end-unfinished.ts";
 import { enqueue } from "./enqueue.ts";
-import { lapse, startByMsOf } from "./lapse.ts";
-import { nack } from "./nack.ts";
-import { release } from "./release.ts";
+import { abandon, nack, release } from "./give-back.ts";
 
 const extras = { ...noExtras, ttlMs: 4000, startByMs: 9000 };
 const at = { nowMs: 9000, retention };

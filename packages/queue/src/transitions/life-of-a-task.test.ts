@@ -20,16 +20,12 @@ import { backoffPolicies, type RetryPolicy } from "../backoff.ts";
 import type { Owner } from "../owner.ts";
 import type { Retention } from "../retention.ts";
 import type { Place, ResultBody, Task, WorkerId } from "../task.ts";
-import { abandon } from "./abandon.ts";
-import { claim } from "./claim.ts";
+import { claim, promote } from "./claim.ts";
 import { complete } from "./complete.ts";
 import { enqueue } from "./enqueue.ts";
-import { expireLease } from "./expire-lease.ts";
 import { extendLease } from "./extend-lease.ts";
-import { nack } from "./nack.ts";
-import { promote } from "./promote.ts";
-import { release } from "./release.ts";
-import type { Returned } from "./retry-or-bury.ts";
+import type { Returned } from "./give-back.ts";
+import { abandon, expireLease, nack, release } from "./give-back.ts";
 
 type Who = "holder" | "holder with token" | "holder with old token" | "stranger" | "nobody";
 type Verb =

@@ -11,8 +11,8 @@ import {
 } from "../../test/build-task.ts";
 import type { RetryPolicy } from "../backoff.ts";
 import type { Task } from "../task.ts";
-import { nack } from "./nack.ts";
-import type { Returned } from "./retry-or-bury.ts";
+import type { Returned } from "./give-back.ts";
+import { nack } from "./give-back.ts";
 
 const at = { nowMs: 10_000, seq: 50, draw: 0.5, policy, retention };
 const plain = { delaySeconds: 0, reason: "" };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { taskIn } from "../../test/build-task.ts";
-import { promote } from "./promote.ts";
+import { promote } from "./claim.ts";
 
 test("a delayed task becomes ready at the back of its queue and is otherwise the same", () => {
   const task = taskIn("delayed", { error: "older", handBacks: 1, leaseToken: 5 });

@@ -11,7 +11,7 @@ import {
   worker,
 } from "../../test/build-task.ts";
 import { violations } from "../../test/invariants.ts";
-import { release } from "./release.ts";
+import { release } from "./give-back.ts";
 
 const at = { nowMs: 10_000, seq: 50, retention };
 

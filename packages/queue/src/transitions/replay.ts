@@ -1,5 +1,7 @@
+import { type Change, changeOf } from "../change.ts";
 import { accept, type Outcome, refuse } from "../outcome.ts";
 import { noRepairs, type Task } from "../task.ts";
+import { type EnqueueAt, enqueue, type NewTask } from "./enqueue.ts";
 
 /**
  * An operator gives a dead letter all of its attempts again. It keeps its id and goes to the back of
@@ -23,5 +25,58 @@ export function replay(
     updatedMs: at.nowMs,
     place: { in: "ready", seq: at.seq },
     result: undefined,
+  });
+}
+
+/** What is different in the new task; everything else is as in the old one. */
+export interface TaskChanges {
+  readonly command?: string | undefined;
+  readonly priority?: number | undefined;
+  readonly maxAttempts?: number | undefined;
+  readonly visibleMs?: number | undefined;
+  /** JSON text, and how many bytes it has. */
+  readonly payload: string;
+  readonly payloadBytes: number;
+}
+
+/**
+ * Tries a task that has ended again as a new task, with some things changed. The old one stays as it is.
+ * Each names the other; the new one has no idempotency key, which belongs to the old one.
+ */
+export function replayAs(
+  task: Task,
+  changes: TaskChanges,
+  at: EnqueueAt,
+): Outcome<{ readonly task: Task; readonly changes: readonly Change[] }, "not_ended"> {
+  const { place } = task;
+  if (place.in !== "dead" && place.in !== "done") return refuse("not_ended");
+  const input: NewTask = {
+    tenantId: task.tenantId,
+    command: changes.command ?? task.command,
+    priority: changes.priority ?? task.priority,
+    webhook: task.webhook,
+    traceParent: task.traceParent,
+    traceState: task.traceState,
+    idempotencyKey: "",
+    payload: changes.payload,
+    payloadBytes: changes.payloadBytes,
+    payloadHash: "",
+    maxAttempts: changes.maxAttempts ?? task.maxAttempts,
+    visibleMs: changes.visibleMs,
+    extras: task.extras,
+  };
+  const fresh: Task = {
+    ...enqueue(input, at),
+    repairs: { ...noRepairs, replayOf: task.id },
+  };
+  const created = changeOf(undefined, fresh, "created");
+  const payload = at.keepsPayload ? undefined : changes.payload;
+  const old: Task = {
+    ...task,
+    repairs: { ...(task.repairs ?? noRepairs), replayedAs: fresh.id },
+  };
+  return accept({
+    task: fresh,
+    changes: [{ ...created, payload }, changeOf(task, old, "linked")],
   });
 }

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { leasedTask, oneAttempt, retention, taskIn } from "../../test/build-task.ts";
 import { violations } from "../../test/invariants.ts";
-import { type Comeback, retryOrBury } from "./retry-or-bury.ts";
+import { type Comeback, retryOrBury } from "./give-back.ts";
 
 function setup(over: Partial<Comeback> = {}): Comeback {
   return {

@@ -145,7 +145,7 @@ export const topicKey = (queue: string, tenant: TenantId): string =>
   `${topicsPrefix}${queue}/${tenant || "_"}`;
 
 export const apiKeysPrefix = "codeq/keys/";
-export const apiKeysOf = (tenant: TenantId): string => `${apiKeysPrefix}${tenant}/`;
+const apiKeysOf = (tenant: TenantId): string => `${apiKeysPrefix}${tenant}/`;
 export const apiKeyKey = (tenant: TenantId, id: string): string => apiKeysOf(tenant) + id;
 export const apiKeyUsesPrefix = "codeq/key-uses/";
 export const apiKeyUseKey = (id: string): string => apiKeyUsesPrefix + id;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type IdempotencyEntry, matchIdempotency } from "./idempotency.ts";
-import { queueOf, type TaskId } from "./task.ts";
+import { queueOf, type TaskId } from "../task.ts";
+import { type IdempotencyEntry, matchIdempotency } from "./enqueue.ts";
 
 function setup(): IdempotencyEntry {
   return { taskId: "task-1" as TaskId, queue: "render", payloadHash: "abc" };

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { leasedTask, policy, retention, worker } from "../test/build-task.ts";
-import { violations } from "../test/invariants.ts";
-import { reportLimits, withReport } from "./report.ts";
-import type { Task } from "./task.ts";
-import { complete } from "./transitions/complete.ts";
-import { extendLease } from "./transitions/extend-lease.ts";
-import { nack } from "./transitions/nack.ts";
+import { leasedTask, policy, retention, worker } from "../../test/build-task.ts";
+import { violations } from "../../test/invariants.ts";
+import type { Task } from "../task.ts";
+import { complete } from "./complete.ts";
+import { extendLease, reportLimits, withReport } from "./extend-lease.ts";
+import { nack } from "./give-back.ts";
 
 const by = { workerId: worker };
 

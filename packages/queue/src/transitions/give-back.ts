@@ -1,0 +1,236 @@
+/**
+ * The ways in which a worker gives a task back without a result: nack, abandon, release and expiry of the lease.
+ * Only `retryOrBury` counts an attempt and chooses between a retry and the end, so every way back obeys the same
+ * limit, and a task is tried exactly `maxAttempts` times when all its attempts count.
+ */
+
+import { withAttempt } from "../attempts.ts";
+import { backoffSeconds, ceilingSeconds, type RetryPolicy } from "../backoff.ts";
+import { accept, type Outcome, refuse } from "../outcome.ts";
+import { checkOwner, isLeased, type LeasedTask, type Owner } from "../owner.ts";
+import { emptyResult } from "../result.ts";
+import type { Retention } from "../retention.ts";
+import type { PastAttempt, Place, Task, Trail } from "../task.ts";
+import { detached } from "./attach.ts";
+import { endCancelled } from "./end-unfinished.ts";
+
+/** The error of a task that is buried when nobody gave a reason. */
+const attemptsUsedUp = "MAX_ATTEMPTS";
+
+/** What every way back needs from its surroundings. */
+interface ComebackAt {
+  readonly nowMs: number;
+  /** The position of the task if it becomes ready: the back of its queue. */
+  readonly seq: number;
+  readonly retention: Retention;
+}
+
+/** The same for the ways back that wait by the policy. */
+interface BackoffAt extends ComebackAt {
+  /** Uniform in [0, 1). */
+  readonly draw: number;
+  readonly policy: RetryPolicy;
+}
+
+export interface Comeback extends ComebackAt {
+  readonly delaySeconds: number;
+  /** Becomes the task's error when it is buried. */
+  readonly error: string;
+  /** Becomes the error of the task when it is retried; empty keeps its current error. */
+  readonly lastError: string;
+  readonly outcome: PastAttempt["outcome"];
+}
+
+export interface Returned {
+  readonly task: Task;
+  /** It has ended: its attempts are used up, or it was cancelled. */
+  readonly buried: boolean;
+  /** The delay that was applied; 0 when the task is ready at once or buried. */
+  readonly delaySeconds: number;
+}
+
+export interface NackRequest {
+  /** Whole seconds; zero or less leaves the delay to the policy. */
+  readonly delaySeconds: number;
+  readonly reason: string;
+}
+
+/** A worker could not do the task and gives it back for another try. */
+export function nack(
+  task: Task,
+  by: Owner,
+  request: NackRequest,
+  at: BackoffAt,
+): Outcome<Returned, "not_owner" | "not_in_progress"> {
+  const owned = checkOwner(task, by);
+  if (!owned.ok) return owned;
+  return accept(
+    retryOrBury(owned.value, {
+      nowMs: at.nowMs,
+      seq: at.seq,
+      retention: at.retention,
+      delaySeconds: delayOf(task, request, at),
+      error: request.reason === "" ? attemptsUsedUp : request.reason,
+      lastError: request.reason,
+      outcome: "nacked",
+    }),
+  );
+}
+
+function delayOf(task: Task, request: NackRequest, at: BackoffAt): number {
+  if (request.delaySeconds > 0) return Math.min(request.delaySeconds, ceilingSeconds(at.policy));
+  return backoffSeconds(at.policy, attemptsAfter(task), at.draw);
+}
+
+/**
+ * Interrupted hand-backs in a row that are free. There is a limit because a task that makes its
+ * workers stop would otherwise be delivered forever.
+ */
+export const handBacksMax = 3;
+
+/**
+ * A worker lets go of a task without having tried it to the end. It is ready again at once, behind
+ * the others of its priority. It counts as an attempt unless the worker was interrupted, for
+ * example by a deployment, which says nothing about the task.
+ */
+export function abandon(
+  task: Task,
+  by: Owner,
+  request: { readonly interrupted: boolean },
+  at: ComebackAt,
+): Outcome<Returned, "not_owner" | "not_in_progress"> {
+  const owned = checkOwner(task, by);
+  if (!owned.ok) return owned;
+  const isCancelled = task.cancelMs !== 0;
+  if (!isCancelled && request.interrupted && task.handBacks < handBacksMax)
+    return accept(handBack(owned.value, at));
+  return accept(
+    retryOrBury(owned.value, {
+      nowMs: at.nowMs,
+      seq: at.seq,
+      retention: at.retention,
+      delaySeconds: 0,
+      error: attemptsUsedUp,
+      lastError: "",
+      outcome: "abandoned",
+    }),
+  );
+}
+
+function handBack(task: LeasedTask, at: ComebackAt): Returned {
+  const end = { endedMs: at.nowMs, outcome: "interrupted", error: "", delayMs: 0 } as const;
+  const returned: Task = {
+    ...begun(detached(task)),
+    handBacks: task.handBacks + 1,
+    updatedMs: at.nowMs,
+    place: { in: "ready", seq: at.seq },
+    trail: withAttempt(task, end),
+  };
+  return { task: returned, buried: false, delaySeconds: 0 };
+}
+
+/**
+ * A claimed task could not be handed to its worker, because the worker was gone before it was sent.
+ * Nobody has seen it: it is ready again at once and nothing is counted. The lease token stays used.
+ */
+export function release(
+  task: Task,
+  by: Owner,
+  at: { readonly nowMs: number; readonly seq: number; readonly retention: Retention },
+): Outcome<Task, "not_owner" | "not_in_progress"> {
+  const owned = checkOwner(task, by);
+  if (!owned.ok) return owned;
+  if (task.cancelMs !== 0) return accept(endCancelled(task, at));
+  const end = { endedMs: at.nowMs, outcome: "unsent", error: "", delayMs: 0 } as const;
+  const trail = withAttempt(owned.value, end);
+  return accept({
+    ...detached(task),
+    updatedMs: at.nowMs,
+    place: { in: "ready", seq: at.seq },
+    trail,
+  });
+}
+
+/** The error of a task whose attempt took longer than its timeout. */
+export const timedOut = "TIMEOUT";
+
+interface ExpireAt extends BackoffAt {
+  /** How long the attempt was under way, by a clock that never steps. */
+  readonly ranMs: number;
+}
+
+/**
+ * Takes a task back from a worker that went silent, or that took longer than the timeout of the task.
+ * Whether the lease has run out is for the caller to say, because it measures leases with a clock that
+ * never steps; `untilMs` is wall time and only what users are shown.
+ */
+export function expireLease(task: Task, at: ExpireAt): Outcome<Returned, "not_in_progress"> {
+  if (!isLeased(task)) return refuse("not_in_progress");
+  const timeoutMs = task.extras?.timeoutMs ?? 0;
+  const isTimeout = timeoutMs !== 0 && at.ranMs >= timeoutMs;
+  return accept(
+    retryOrBury(task, {
+      nowMs: at.nowMs,
+      seq: at.seq,
+      retention: at.retention,
+      delaySeconds: backoffSeconds(at.policy, attemptsAfter(task), at.draw),
+      error: isTimeout ? timedOut : "LEASE_EXPIRED",
+      lastError: isTimeout ? timedOut : "",
+      outcome: isTimeout ? "timed_out" : "expired",
+    }),
+  );
+}
+
+/** The caller has made sure that the task is leased; anything else is a bug, not a refusal. */
+export function retryOrBury(task: Task, comeback: Comeback): Returned {
+  if (!isLeased(task)) throw new Error(`a ${task.place.in} task cannot come back`);
+  if (task.cancelMs !== 0) {
+    return { task: endCancelled(task, comeback), buried: true, delaySeconds: 0 };
+  }
+  const attempts = attemptsAfter(task);
+  const isLast = attempts >= task.maxAttempts;
+  const trail = trailOf(task, comeback, isLast ? 0 : comeback.delaySeconds);
+  const counted = {
+    ...begun(detached(task)),
+    attempts,
+    handBacks: 0,
+    updatedMs: comeback.nowMs,
+    trail,
+  };
+  if (isLast) {
+    const end = { error: comeback.error, place: grave(comeback), result: emptyResult };
+    const buried = { ...counted, ...end };
+    return { task: buried, buried: true, delaySeconds: 0 };
+  }
+  const error = comeback.lastError === "" ? task.error : comeback.lastError;
+  const retried = { ...counted, error, place: waitingPlace(comeback) };
+  return { task: retried, buried: false, delaySeconds: comeback.delaySeconds };
+}
+
+/** How many attempts the task will have once its present attempt has been counted. */
+function attemptsAfter(task: Task): number {
+  return task.attempts + 1;
+}
+
+function trailOf(task: LeasedTask, comeback: Comeback, delaySeconds: number): Trail {
+  const { nowMs: endedMs, outcome, lastError: error } = comeback;
+  return withAttempt(task, { endedMs, outcome, error, delayMs: delaySeconds * 1000 });
+}
+
+function grave(comeback: Comeback): Place {
+  const { nowMs, retention } = comeback;
+  const expiresMs = retention.deadMs === 0 ? undefined : nowMs + retention.deadMs;
+  return { in: "dead", atMs: nowMs, expiresMs };
+}
+
+function waitingPlace(comeback: Comeback): Place {
+  const { nowMs, seq, delaySeconds } = comeback;
+  if (delaySeconds > 0) return { in: "delayed", dueMs: nowMs + delaySeconds * 1000 };
+  return { in: "ready", seq };
+}
+
+/** The task once a worker has had it. */
+function begun(task: Task): Task {
+  if (task.extras === undefined || task.extras.startByMs === 0) return task;
+  return { ...task, extras: { ...task.extras, startByMs: 0 } };
+}
