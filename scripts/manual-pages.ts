@@ -33,6 +33,7 @@ import {
 } from "../packages/server/src/transport/http/openapi.ts";
 import { replySchemas } from "../packages/server/src/transport/http/reply-schemas.ts";
 import type { AnyRoute } from "../packages/server/src/transport/http/route.ts";
+import { apiTypes, apiTypesPath } from "./api-types.ts";
 
 /** Path from the root of the repository -> contents. */
 export function manualPages(): ReadonlyMap<string, string> {
@@ -42,6 +43,7 @@ export function manualPages(): ReadonlyMap<string, string> {
     ["docs/reference/errors.md", errorsPage()],
     ["docs/reference/cli.md", cliPage()],
     ["docs/reference/http.md", httpPage()],
+    [apiTypesPath, apiTypes()],
   ]);
 }
 

@@ -15,6 +15,8 @@ export interface OptionRow {
   readonly choices?: readonly string[];
   /** Its value is the name of a queue; a shell asks the server for names. */
   readonly isQueue?: true;
+  /** The field of the body that it sets; its type and bounds are those of the field. */
+  readonly sets?: string;
   /** The variable that stands in for it. */
   readonly env?: string;
   readonly about: string;

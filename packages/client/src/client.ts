@@ -106,7 +106,7 @@ export class Client implements AsyncDisposable {
     this.#token = tokenSource(options.token ?? "dev-token");
     this.#tracing = options.tracing ?? passOn;
     this.admin = new Admin(
-      ({ path, ...request }) => this.#ask({ ...request, path: `/admin${path}`, headers: asAdmin }),
+      (request) => this.#ask({ ...request, headers: asAdmin }),
       (path) => this.#download(`/admin${path}`, asAdmin),
     );
     this.subscriptions = new Subscriptions((request) => this.#ask(request), runtime);

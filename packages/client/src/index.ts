@@ -49,7 +49,7 @@ export type {
   SeriesPoint,
   TaskFlow,
 } from "./admin/queue-overview.ts";
-export type { Topic, TopicPolicy } from "./admin/topic.ts";
+export type { Topic, TopicPolicy } from "./api-types.ts";
 export type { Artifact, ArtifactContent, RunArtifact } from "./artifact.ts";
 export {
   type Client,

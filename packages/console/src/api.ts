@@ -2,17 +2,38 @@
  * Calls of the public API. Every call is remembered, so that each page can show what it asked; a server that
  * does not answer and a session that has ended are told to whoever follows `connection`.
  */
+import type { Giving, Key, ReplyOf } from "@codeq/protocol";
 import { createStore } from "./store.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-export interface Request {
+export interface Request<Answer = unknown> {
   readonly method?: Method;
   readonly path: string;
   readonly query?: Readonly<Record<string, string | undefined>>;
   /** JSON text when it is a string: numbers in it stay as they are. */
   readonly body?: object | string | undefined;
   readonly signal?: AbortSignal;
+  /** Only its type exists: that of the answer. */
+  readonly answer?: Answer;
+}
+
+interface Given {
+  readonly params?: Readonly<Record<string, unknown>>;
+  readonly query?: Readonly<Record<string, unknown>>;
+  readonly body?: object | string;
+}
+
+/** A call of an endpoint of the API, by its key. */
+export function callOf<K extends Key>(
+  key: K,
+  ...[given]: Giving<K>
+): Request<ReplyOf<K>> & { readonly method: Method } {
+  const { params = {}, query = {}, body }: Given = given ?? {};
+  const [method, template = ""] = key.split(" ") as [Method, string];
+  const path = template.replace(/:(\w+)/g, (_, name) => encodeURIComponent(String(params[name])));
+  const texts = Object.entries(query).map(([name, value]) => [name, String(value ?? "")]);
+  return { method, path: `/v1/codeq${path}`, query: Object.fromEntries(texts), body };
 }
 
 export interface MadeCall {
@@ -122,7 +143,7 @@ function messageOf(answer: string, { status, statusText }: Response): string {
   }
 }
 
-export async function ask<T>(request: Request): Promise<T> {
+export async function ask<T>(request: Request<T>): Promise<T> {
   const text = await askText(request);
   return (text === "" ? undefined : JSON.parse(text)) as T;
 }

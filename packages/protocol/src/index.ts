@@ -1,2 +1,11 @@
+export {
+  type ApiRequest,
+  type Given,
+  type Giving,
+  type ItemOf,
+  type Key,
+  type ReplyOf,
+  requestOf,
+} from "./api/request.ts";
 export { type ErrorCode, errors, isUnknownIssuer } from "./errors.ts";
 export { limits } from "./limits.ts";

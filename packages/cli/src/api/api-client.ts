@@ -46,6 +46,10 @@ export class ApiClient {
     });
   }
 
+  send(method: string, path: string, options: RequestOptions = {}): Promise<Reply> {
+    return this.#expectOk(method, `/v1/codeq${path}`, options);
+  }
+
   get(path: string, options: RequestOptions = {}): Promise<Reply> {
     return this.#expectOk("GET", `/v1/codeq${path}`, options);
   }

@@ -1,4 +1,6 @@
 /** What administrators do: find tasks, look at them, and do something about them. */
+import { type AskApi, call, pages } from "../api-calls.ts";
+import type { Topic, TopicPolicy } from "../api-types.ts";
 import { type Duration, toMs, toSeconds } from "../duration.ts";
 import type { TaskExplanation } from "../producer/explanation.ts";
 import { type CancelOptions, graceBody } from "../producer/run.ts";
@@ -25,7 +27,6 @@ import type { CreatedBackup } from "./backup.ts";
 import type { BulkJob, JobOptions } from "./bulk-job.ts";
 import type { AddedNode, HandedOff, RemovedNode, RepairedLog, RepairOptions } from "./cluster.ts";
 import type { QueueOverview, QueueSeries, QueueTrends, SeriesOptions } from "./queue-overview.ts";
-import type { Topic, TopicPolicy } from "./topic.ts";
 
 /** A request of an administrator, below `/v1/codeq/admin`. */
 export interface AdminRequest {
@@ -56,15 +57,17 @@ export class Admin {
   readonly webhooks: AdminWebhooks;
   /** All subscriptions of the tenant. */
   readonly subscriptions: TenantSubscriptions;
+  readonly #api: AskApi;
   readonly #ask: AskAdmin;
   readonly #download: DownloadAsAdmin;
 
   /** @internal Use `client.admin`. */
-  constructor(ask: AskAdmin, download: DownloadAsAdmin) {
-    this.#ask = ask;
+  constructor(api: AskApi, download: DownloadAsAdmin) {
+    this.#api = api;
+    this.#ask = ({ path, ...request }) => api({ ...request, path: `/admin${path}` });
     this.#download = download;
-    this.webhooks = new AdminWebhooks(ask);
-    this.subscriptions = new TenantSubscriptions(ask, "/subscriptions");
+    this.webhooks = new AdminWebhooks(this.#ask);
+    this.subscriptions = new TenantSubscriptions(this.#ask, "/subscriptions");
   }
 
   /** The settings that the server runs with, and where each comes from; for operators. */
@@ -293,33 +296,27 @@ export class Admin {
   }
 
   /** Gives a queue a policy of its own, or changes it; what is left out is reset. */
-  async putTopic(name: string, policy: TopicPolicy): Promise<Topic> {
-    const body = JSON.stringify(policy);
-    return (await this.#ask({ method: "PUT", path: topicPath(name), body })) as Topic;
+  putTopic(name: string, policy: TopicPolicy): Promise<Topic> {
+    const given = { params: { topicName: name }, body: policy };
+    return call(this.#api, "PUT /admin/topics/:topicName", given);
   }
 
   /** The policy of a queue; rejects with the code `topic_not_found` when it has none. */
-  async topic(name: string): Promise<Topic> {
-    return (await this.#ask({ method: "GET", path: topicPath(name) })) as Topic;
+  topic(name: string): Promise<Topic> {
+    return call(this.#api, "GET /admin/topics/:topicName", { params: { topicName: name } });
   }
 
   /** All queues that have a policy of their own, page after page. */
-  async *topics(): AsyncGenerator<Topic, void, undefined> {
-    for (let after = ""; ; ) {
-      const path = `/topics?${new URLSearchParams({ after })}`;
-      const page = (await this.#ask({ method: "GET", path })) as {
-        readonly topics: readonly Topic[];
-        readonly next?: string;
-      };
-      yield* page.topics;
-      if (page.next === undefined) return;
-      after = page.next;
-    }
+  topics(): AsyncGenerator<Topic, void, undefined> {
+    return pages(this.#api, "GET /admin/topics");
   }
 
   /** Takes its policy from a queue; tasks stay, and the settings of the server apply. */
-  async deleteTopic(name: string): Promise<void> {
-    await this.#ask({ method: "DELETE", path: `${topicPath(name)}?deletionPolicy=Delete` });
+  deleteTopic(name: string): Promise<void> {
+    return call(this.#api, "DELETE /admin/topics/:topicName", {
+      params: { topicName: name },
+      query: { deletionPolicy: "Delete" },
+    });
   }
 
   /** Why a worker gets no tasks; its id is as the server's list of workers shows it. */
@@ -426,10 +423,6 @@ function jobPath(id: string): string {
 
 function queuePath(command: string): string {
   return `/queues/${encodeURIComponent(command)}`;
-}
-
-function topicPath(name: string): string {
-  return `/topics/${encodeURIComponent(name)}`;
 }
 
 function taskPath(id: string): string {

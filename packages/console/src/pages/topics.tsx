@@ -1,7 +1,8 @@
 /** Topics: queues with a policy of their own; make, change and delete one. */
+import type { ItemOf } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask, tenant } from "../api.ts";
+import { ask, callOf, tenant } from "../api.ts";
 import { count, duration, plural } from "../format.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { Act } from "../parts/act.tsx";
@@ -15,29 +16,11 @@ import { href } from "../router.ts";
 import { sendCall } from "../send-call.ts";
 import { useStore } from "../store.ts";
 
-interface Topic {
-  readonly topicName: string;
-  readonly policy: {
-    readonly priorityTiers: readonly number[];
-    readonly maxAttempts: number;
-    readonly deadLetterTopicRef?: string;
-    readonly retentionSeconds?: number;
-    readonly maxConsumers?: number;
-  };
-  readonly version: number;
-  readonly updatedAt: string;
-}
-
-interface Page {
-  readonly topics: readonly Topic[];
-  readonly next?: string;
-}
-
-const base = "/v1/codeq/admin/topics";
+type Topic = ItemOf<"GET /admin/topics">;
 
 export function Topics(): JSX.Element {
   const of = useStore(tenant);
-  const load = (): Promise<Page> => ask({ path: base, query: { limit: "1000" } });
+  const load = () => ask(callOf("GET /admin/topics", { query: { limit: 1000 } }));
   const { data, error } = useQuery(`topics:${of}`, load, { everyMs: 10_000 });
   return (
     <>
@@ -135,8 +118,10 @@ function TopicRow({ topic }: { readonly topic: Topic }): JSX.Element {
 }
 
 function askDelete({ topicName }: Topic): void {
-  const path = `${base}/${encodeURIComponent(topicName)}`;
-  const call = { method: "DELETE", path, query: { deletionPolicy: "Delete" } } as const;
+  const call = callOf("DELETE /admin/topics/:topicName", {
+    params: { topicName },
+    query: { deletionPolicy: "Delete" },
+  });
   openDialog(() => (
     <ActionDialog
       title={`Delete the topic of ${topicName}?`}
@@ -182,11 +167,10 @@ function TopicDialog({ topic }: { readonly topic?: Topic }): JSX.Element {
     numbers.length > 0 &&
     numbers.every(isNumber) &&
     [values.maxAttempts, values.maxConsumers, values.retentionSeconds].every(isNumber);
-  const call = {
-    method: "PUT",
-    path: `${base}/${encodeURIComponent(name.trim())}`,
+  const call = callOf("PUT /admin/topics/:topicName", {
+    params: { topicName: name.trim() },
     body,
-  } as const;
+  });
   return (
     <ActionDialog
       title={topic === undefined ? "Create a topic" : `Policy of ${topic.topicName}`}

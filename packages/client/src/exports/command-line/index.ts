@@ -1,4 +1,14 @@
 /** What the command line shares with the library; not for applications. */
+export {
+  type ApiRequest,
+  type Giving,
+  type ItemOf,
+  type Key,
+  type ReplyOf,
+  requestOf,
+} from "@codeq/protocol";
+export { type Fields, type Shape, TopicPolicy, type WireFields } from "@codeq/protocol/api";
+export { eachPage } from "../../api-calls.ts";
 export { ForeignAnswerError } from "../../http/foreign-answer-error.ts";
 export {
   type CoreRequest,

@@ -16,7 +16,6 @@ import {
   positiveInteger,
   rawObject,
   rawValue,
-  requiredInteger,
   requiredText,
   requiredValue,
   type Shape,
@@ -321,31 +320,6 @@ export const ReplayBody = object(
     delaySeconds: about(integer, "Seconds before the new task may be claimed.", {
       minimum: 0,
       maximum: limits.delaySecondsMax,
-    }),
-  },
-  { isClosed: true },
-);
-
-/** Unknown fields are refused: a policy that is not what was meant must not be kept. */
-export const TopicBody = object(
-  {
-    priorityTiers: about(list(requiredInteger), "Priorities that tasks may have.", {
-      minItems: 1,
-      maxItems: limits.topicTiersMax,
-    }),
-    maxAttempts: about(integer, "Attempts of a task that does not say how many.", {
-      minimum: 1,
-      maximum: limits.topicAttemptsMax,
-    }),
-    deadLetterTopicRef: about(text, "The queue that gets a copy of every dead letter."),
-    retentionSeconds: about(
-      integer,
-      "Seconds that finished tasks are kept; 0 for what the server says.",
-      { minimum: 0, maximum: limits.topicRetentionSecondsMax },
-    ),
-    maxConsumers: about(integer, "How many tasks may be leased; 0 for any number.", {
-      minimum: 0,
-      maximum: limits.topicConsumersMax,
     }),
   },
   { isClosed: true },

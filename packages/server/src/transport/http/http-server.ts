@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { errors } from "@codeq/protocol";
+import { api } from "@codeq/protocol/api";
 import Fastify, {
   type FastifyError,
   type FastifyInstance,
@@ -20,6 +21,7 @@ import type { Config } from "../../config/settings.ts";
 import type { MaybePromise } from "../../maybe-promise.ts";
 import type { Origin } from "../../operations/audit-event.ts";
 import type { Credentials, Dispatch } from "../../operations/dispatch.ts";
+import { operations } from "../../operations/index.ts";
 import type { Admission, Answer, Cluster } from "../../operations/operation.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
@@ -36,6 +38,7 @@ import { BodyTurns } from "./body-turns.ts";
 import { Calls, headersOf, type Listener, type Permit } from "./calls.ts";
 import { clusterRoutes } from "./cluster-routes.ts";
 import { addConsolePages } from "./console-pages.ts";
+import { contractRoutes } from "./contract-route.ts";
 import { csrfHeader, readCookie } from "./cookies.ts";
 import { eventRoutes } from "./event-routes.ts";
 import { jobRoutes } from "./job-routes.ts";
@@ -52,7 +55,6 @@ import { addSessionRoutes } from "./session-routes.ts";
 import { subscriptionRoutes } from "./subscription-routes.ts";
 import { taskAdminRoutes } from "./task-admin-routes.ts";
 import { taskRoutes } from "./task-routes.ts";
-import { topicRoutes } from "./topic-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
 import { workerRoutes } from "./worker-routes.ts";
 
@@ -132,7 +134,7 @@ export const routes: readonly AnyRoute[] = [
   ...webhookRoutes,
   ...subscriptionRoutes,
   ...artifactRoutes,
-  ...topicRoutes,
+  ...contractRoutes(api.topics, operations),
 ];
 
 /** Keeps a file from being read as a body. */

@@ -354,7 +354,7 @@ export const rawObject: Shape<string | undefined> = optional({
   },
 });
 
-function arrayOf<T>(item: Shape<T>): Shape<T[]> {
+export function arrayOf<T>(item: Shape<T>): Shape<T[]> {
   const read = (from: JsonReader): T[] | Misfit => {
     if (!from.isAtArray()) {
       const start = from.at;

@@ -3,6 +3,7 @@
  * are added; the contract tests allow no field that is missing here.
  */
 import { errors } from "@codeq/protocol";
+import { api } from "@codeq/protocol/api";
 import { comebacks } from "@codeq/queue";
 import { holdRules } from "../../operations/explain-task.ts";
 import { queueRules, workerRules } from "../../operations/explain-worker.ts";
@@ -10,6 +11,7 @@ import { taskPlaces } from "../../operations/task-filter-input.ts";
 import { auditOutcomes } from "../../store/audit-record.ts";
 import { deliveryStates } from "../../store/delivery-record.ts";
 import { deliveryModes } from "../../store/subscription-record.ts";
+import { answerSchemas } from "./contract-schema.ts";
 import type { JsonSchema } from "./json-schema.ts";
 
 const string: JsonSchema = { type: "string" };
@@ -22,7 +24,7 @@ function described(schema: JsonSchema, description: string): JsonSchema {
   return { ...schema, description };
 }
 
-export function ref(name: SchemaName): JsonSchema {
+export function ref(name: string): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
 }
 
@@ -206,19 +208,6 @@ const queueAges = {
     "How long the ready tasks take at the present rate; only while tasks end.",
   ),
 };
-const topic = fields({
-  topicId: string,
-  tenantId: string,
-  topicName: string,
-  policy: fields(
-    { priorityTiers: listOf(count), maxAttempts: count },
-    { deadLetterTopicRef: string, retentionSeconds: count, maxConsumers: count },
-  ),
-  version: count,
-  createdAt: time,
-  updatedAt: time,
-});
-
 const subscription = fields(
   {
     subscriptionId: { type: "string", format: "uuid" },
@@ -295,7 +284,7 @@ const newMembers = {
 };
 const replicaMore = { leader: string, problem: described(string, "Why it does not follow.") };
 
-export const replySchemas = {
+export const replySchemas: Readonly<Record<string, JsonSchema>> = {
   Error: fields(
     { error: described(string, "What went wrong and, if possible, what to do.") },
     {
@@ -548,11 +537,6 @@ export const replySchemas = {
   Pause: pausedQueue,
   Pauses: fields({ pauses: listOf(pausedQueue) }),
   Resumed: fields({ command: string, paused: { const: false } }),
-  Topic: topic,
-  Topics: fields(
-    { topics: listOf(topic) },
-    { next: described(string, "Pass it as `after` to get the next page.") },
-  ),
   Subscribed: fields({ subscriptionId: { type: "string", format: "uuid" }, expiresAt: time }),
   Subscription: subscription,
   Subscriptions: fields(
@@ -786,9 +770,8 @@ export const replySchemas = {
       streams: described(fields({}, streams), "The ports of the gRPC streams."),
     },
   ),
-} as const satisfies Readonly<Record<string, JsonSchema>>;
-
-export type SchemaName = keyof typeof replySchemas;
+  ...answerSchemas(api),
+};
 
 /** Usable while the table of schemas is being made. */
 function refTask(): JsonSchema {

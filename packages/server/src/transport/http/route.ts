@@ -11,7 +11,6 @@ import type { Shape } from "./json-body.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import type { QueryFields } from "./query.ts";
 import { rateLimitHeaders } from "./rate-limit-headers.ts";
-import type { SchemaName } from "./reply-schemas.ts";
 
 export interface HttpRequest {
   readonly params: Readonly<Record<string, string>>;
@@ -67,7 +66,7 @@ interface RouteDescription {
 interface DescribedReply {
   readonly about: string;
   /** Without one the answer is empty, or events. */
-  readonly schema?: SchemaName;
+  readonly schema?: string;
   readonly type?: "text/event-stream" | "application/octet-stream";
   /** Headers that only this reply has. */
   readonly headers?: Readonly<Record<string, string>>;

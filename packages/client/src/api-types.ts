@@ -1,16 +1,16 @@
-/** Topics as administrators see them. */
+/** Generated from packages/protocol/src/api by `npm run gen`; edit that instead. */
 
 /** What a queue does with its tasks. */
 export interface TopicPolicy {
-  /** The priorities that tasks may have, from 0 to 9; a task that names none gets the lowest. */
+  /** Priorities that tasks may have. */
   readonly priorityTiers: readonly number[];
   /** Attempts of a task that does not say how many. */
   readonly maxAttempts: number;
   /** The queue that gets a copy of every dead letter. */
   readonly deadLetterTopicRef?: string | undefined;
-  /** How long finished tasks are kept. Default: the setting of the server. */
+  /** Seconds that finished tasks are kept; 0 for what the server says. */
   readonly retentionSeconds?: number | undefined;
-  /** How many tasks workers may hold at a time. Default: no limit. */
+  /** How many tasks may be leased; 0 for any number. */
   readonly maxConsumers?: number | undefined;
 }
 

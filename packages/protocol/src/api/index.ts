@@ -1,0 +1,37 @@
+import { topics } from "./topics.ts";
+
+export {
+  type Endpoint,
+  endpoints,
+  invalidArgument,
+  type Method,
+  type OutOfBounds,
+  type Reply,
+} from "./endpoint.ts";
+export {
+  count,
+  decimal,
+  either,
+  type Fields,
+  type Flat,
+  flag,
+  instant,
+  type KeptFields,
+  type KeptOf,
+  keptName,
+  like,
+  list,
+  mapOf,
+  type ObjectShape,
+  object,
+  only,
+  raw,
+  type Shape,
+  text,
+  type WireFields,
+  whole,
+} from "./shape.ts";
+export { Topic, TopicPolicy } from "./topics.ts";
+
+/** The endpoints of every resource. */
+export const api = { topics };

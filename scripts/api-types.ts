@@ -1,0 +1,58 @@
+/** The types of answers for users of the client library, with comments, made from the shapes of the API. */
+import { type Shape, Topic, TopicPolicy } from "../packages/protocol/src/api/index.ts";
+
+/** Shapes whose types the client library exports. */
+const exported = [TopicPolicy, Topic];
+const names: ReadonlySet<string | undefined> = new Set(exported.map(({ name }) => name));
+
+export const apiTypesPath = "packages/client/src/api-types.ts";
+
+export function apiTypes(): string {
+  const head =
+    "/** Generated from packages/protocol/src/api by `npm run gen`; edit that instead. */\n";
+  const types = exported.map(
+    (each) => `/** ${each.about} */\nexport interface ${each.name} ${literalOf(each, "")}\n`,
+  );
+  return [head, ...types].join("\n");
+}
+
+function typeOf(shape: Shape, indent: string): string {
+  if (names.has(shape.name)) return String(shape.name);
+  switch (shape.kind) {
+    case "text":
+      return shape.oneOf?.map((each) => JSON.stringify(each)).join(" | ") ?? "string";
+    case "instant":
+      return "string";
+    case "whole":
+    case "decimal":
+      return "number";
+    case "flag":
+      return "boolean";
+    case "only":
+      return JSON.stringify(shape.value);
+    case "raw":
+      return "unknown";
+    case "list": {
+      const item = typeOf(shape.item, indent);
+      return `readonly ${item.includes("|") ? `(${item})` : item}[]`;
+    }
+    case "map":
+      return `Readonly<Record<string, ${typeOf(shape.item, indent)}>>`;
+    case "either":
+      return shape.of.map((each) => typeOf(each, indent)).join(" | ");
+    case "object":
+      return literalOf(shape, indent);
+  }
+}
+
+function literalOf({ fields }: Shape & { readonly kind: "object" }, indent: string): string {
+  const inner = `${indent}  `;
+  const members = Object.entries(fields).map(([field, shape]) => {
+    const comment =
+      shape.about === "" || names.has(shape.name) ? "" : `${inner}/** ${shape.about} */\n`;
+    const mayMiss = shape.none !== undefined || shape.isOptional === true;
+    const type = typeOf(shape, inner);
+    return `${comment}${inner}readonly ${field}${mayMiss ? `?: ${type} | undefined` : `: ${type}`};\n`;
+  });
+  return `{\n${members.join("")}${indent}}`;
+}
