@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import type {
-  Config,
   RateLimitSetting,
   RateScope,
-} from "../../packages/server/src/config/settings.ts";
+} from "../../packages/server/src/config/rate-limit-settings.ts";
+import type { Config } from "../../packages/server/src/config/settings.ts";
 import { type Reply, type RunningServer, setup, until } from "./setup.ts";
 import type { Caller } from "./tokens.ts";
 

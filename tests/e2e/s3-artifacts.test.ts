@@ -6,9 +6,12 @@ import { type TestContext, test } from "node:test";
 import type { TaskId } from "@codeq/queue";
 import { SimClock } from "@codeq/simulated";
 import type { ArtifactKey } from "../../packages/server/src/artifacts/artifact-provider.ts";
-import { partBytes, S3Artifacts } from "../../packages/server/src/artifacts/s3-artifacts.ts";
+import {
+  partBytes,
+  S3Artifacts,
+  type S3Settings,
+} from "../../packages/server/src/artifacts/s3-artifacts.ts";
 import { systemClock } from "../../packages/server/src/clock.ts";
-import type { ArtifactSettings } from "../../packages/server/src/config/settings.ts";
 import { type Options, type RunningServer, setup as setupServer } from "../contract/setup.ts";
 import { S3Server, s3Binary } from "./s3-server.ts";
 
@@ -21,14 +24,8 @@ async function setup(t: TestContext): Promise<{ s3: S3Server; artifacts: S3Artif
   return { s3, artifacts: new S3Artifacts(settingsOf(s3), systemClock) };
 }
 
-function settingsOf(s3: S3Server): ArtifactSettings {
+function settingsOf(s3: S3Server): S3Settings {
   return {
-    artifactProvider: "s3",
-    localArtifactsDir: "",
-    externalUrl: "",
-    artifactBytesMax: 1024 ** 3,
-    artifactUploadsMax: 8,
-    artifactSweepSeconds: 3600,
     s3Endpoint: s3.endpoint,
     s3Region: "us-east-1",
     s3Bucket: s3.bucket,

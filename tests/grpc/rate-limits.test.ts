@@ -1,7 +1,10 @@
 /** Contract part 7 on streams, and S14: a stream is no way around a limit, and no limit ends one. */
 import assert from "node:assert/strict";
 import test from "node:test";
-import type { RateLimitSetting, RateScope } from "../../packages/server/src/config/settings.ts";
+import type {
+  RateLimitSetting,
+  RateScope,
+} from "../../packages/server/src/config/rate-limit-settings.ts";
 import { until } from "../contract/setup.ts";
 import type { Reply } from "./messages.ts";
 import { setup } from "./setup.ts";

@@ -3,8 +3,11 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
 import { quotaOf } from "../../packages/server/src/config/quotas.ts";
-import { rateLimitSettings } from "../../packages/server/src/config/rate-limit-settings.ts";
-import type { Config, RateLimitSetting } from "../../packages/server/src/config/settings.ts";
+import {
+  type RateLimitSetting,
+  rateLimitSettings,
+} from "../../packages/server/src/config/rate-limit-settings.ts";
+import type { Config } from "../../packages/server/src/config/settings.ts";
 import { metricTable } from "../../packages/server/src/telemetry/metrics.ts";
 import { setup } from "../contract/setup.ts";
 import { blocksOf, type Mark } from "./marks.ts";

@@ -6,12 +6,7 @@ import {
   type Quotas,
   type TenantQuota,
 } from "../../packages/server/src/config/quotas.ts";
-import type {
-  BackoffPolicy,
-  Config,
-  Durability,
-  StaticTokenConfig,
-} from "../../packages/server/src/config/settings.ts";
+import type { Config, StaticTokenConfig } from "../../packages/server/src/config/settings.ts";
 
 export interface Plan {
   readonly config: Config;
@@ -47,8 +42,8 @@ export const faultKinds = [
 ] as const;
 export type FaultKind = (typeof faultKinds)[number];
 
-const durabilities: readonly Durability[] = ["fsync", "interval", "os"];
-const backoffs: readonly BackoffPolicy[] = [
+const durabilities: readonly Config["durability"][] = ["fsync", "interval", "os"];
+const backoffs: readonly Config["backoffPolicy"][] = [
   "fixed",
   "linear",
   "exponential",
@@ -56,7 +51,7 @@ const backoffs: readonly BackoffPolicy[] = [
   "exp_full_jitter",
 ];
 
-export function planFor(random: SimRandom, durability: Durability | undefined): Plan {
+export function planFor(random: SimRandom, durability: Config["durability"] | undefined): Plan {
   const drawn = random.pick(durabilities);
   const calm = random.next() < 0.15;
   const plan: Plan = {
@@ -151,7 +146,7 @@ export const producerTokens: readonly StaticTokenConfig[] = [
   ...admins.map((of) => tokenOf(of, { raw: { role: "ADMIN" } })),
 ];
 
-function configFor(random: SimRandom, durability: Durability): Config {
+function configFor(random: SimRandom, durability: Config["durability"]): Config {
   return {
     ...defaults,
     durability,

@@ -11,7 +11,7 @@ import { eventsOf } from "../../packages/server/src/broker/feed-events.ts";
 import { GroupOutcome } from "../../packages/server/src/broker/group-outcome.ts";
 import type { QueueState } from "../../packages/server/src/broker/queue-state.ts";
 import type { Waiter } from "../../packages/server/src/broker/verbs.ts";
-import type { Durability } from "../../packages/server/src/config/settings.ts";
+import type { Config } from "../../packages/server/src/config/settings.ts";
 import type { Core } from "../../packages/server/src/start/compose.ts";
 import type { RecordWrite } from "../../packages/server/src/store/store.ts";
 import type { CheckerName } from "./checkers/index.ts";
@@ -22,7 +22,7 @@ export interface PlantedBug {
   /** What is wrong, in one line. */
   readonly bug: string;
   readonly plants: Plants;
-  readonly durability?: Durability;
+  readonly durability?: Config["durability"];
   /** A seed that showed the bug when this was written, for bugs that few seeds show. It is tried first. */
   readonly seed?: number;
 }

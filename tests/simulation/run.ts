@@ -3,7 +3,7 @@
  * how to replay what it finds.
  */
 import { parseArgs } from "node:util";
-import type { Durability } from "../../packages/server/src/config/settings.ts";
+import type { Config } from "../../packages/server/src/config/settings.ts";
 import { clusterStepsDefault, simulateCluster } from "./cluster-run.ts";
 import { shardedStepsDefault, simulateShards } from "./sharded-run.ts";
 import { type SimulationOutcome, simulate, stepsDefault } from "./simulation.ts";
@@ -58,7 +58,7 @@ async function main(): Promise<number> {
     const outcome = await simulate({
       seed,
       steps: number(values.steps) ?? stepsDefault,
-      durability: values.mode as Durability | undefined,
+      durability: values.mode as Config["durability"] | undefined,
       onLine: values.trace === true ? (line) => console.log(line) : undefined,
     });
     totals.seeds += 1;

@@ -3,7 +3,7 @@
  * moves; then the faults cease, good workers finish what is left, and the end is looked at.
  */
 import { SimClock, SimRandom } from "@codeq/simulated";
-import type { Durability } from "../../packages/server/src/config/settings.ts";
+import type { Config } from "../../packages/server/src/config/settings.ts";
 import { Calls } from "./calls.ts";
 import { CheckerBoard, type Finding } from "./checkers/checker-board.ts";
 import { type CheckerName, checkers } from "./checkers/index.ts";
@@ -22,7 +22,7 @@ export interface SimulationOptions {
   readonly seed: number;
   readonly steps?: number;
   /** Drawn from the seed unless told. */
-  readonly durability?: Durability | undefined;
+  readonly durability?: Config["durability"] | undefined;
   readonly onLine?: ((line: string) => void) | undefined;
   readonly plants?: Plants;
   /** Only these watch; all unless told. */
@@ -31,7 +31,7 @@ export interface SimulationOptions {
 
 export interface SimulationOutcome {
   readonly seed: number;
-  readonly durability: Durability;
+  readonly durability: Config["durability"];
   readonly steps: number;
   readonly calls: number;
   readonly records: number;

@@ -6,7 +6,8 @@
 import { hash } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import { quotaOf } from "../config/quotas.ts";
-import type { Config, RateScope } from "../config/settings.ts";
+import { type RateScope, rateScopes } from "../config/rate-limit-settings.ts";
+import type { Config } from "../config/settings.ts";
 import { Allowance, type NamedBucket } from "./allowance.ts";
 import { Buckets } from "./buckets.ts";
 import type { BucketPolicy } from "./token-bucket.ts";
@@ -16,8 +17,6 @@ export interface Counted {
   readonly tenantId: string;
   readonly subject: string;
 }
-
-export const rateScopes: readonly RateScope[] = ["producer", "worker", "admin", "webhook"];
 
 /** Longer names are held as their hash. */
 const keyCharsMax = 128;

@@ -6,7 +6,6 @@ import { join } from "node:path";
 import test from "node:test";
 import type { TaskId, TenantId } from "@codeq/queue";
 import { SimClock, settle } from "@codeq/simulated";
-import type { ArtifactSettings } from "../config/settings.ts";
 import type { ArtifactProvider } from "./artifact-provider.ts";
 import { Artifacts } from "./artifacts.ts";
 
@@ -60,7 +59,7 @@ test("files inside of results wait for a slow store, and are refused when it tak
   const settings = { externalUrl: "", artifactBytesMax: 100, artifactUploadsMax: 2 };
   const artifacts = new Artifacts({
     provider,
-    settings: settings as ArtifactSettings,
+    settings,
     randomBytes: () => {},
     clock,
   });

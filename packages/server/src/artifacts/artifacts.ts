@@ -8,7 +8,7 @@ import type { Readable } from "node:stream";
 import { limits } from "@codeq/protocol";
 import type { Artifact, TaskId, TenantId } from "@codeq/queue";
 import type { Clock } from "../clock.ts";
-import type { ArtifactSettings } from "../config/settings.ts";
+import type { Config } from "../config/settings.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import { problemOfName } from "./artifact-name.ts";
@@ -76,9 +76,11 @@ const unknownType = "application/octet-stream";
 
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
+type ArtifactLimits = Pick<Config, "externalUrl" | "artifactBytesMax" | "artifactUploadsMax">;
+
 export class Artifacts {
   readonly #provider: ArtifactProvider;
-  readonly #settings: ArtifactSettings;
+  readonly #settings: ArtifactLimits;
   readonly #randomBytes: RandomBytes;
   readonly #clock: Clock;
   /** Keys of uploads that are not decided yet. */
@@ -90,7 +92,7 @@ export class Artifacts {
 
   constructor(parts: {
     readonly provider: ArtifactProvider;
-    readonly settings: ArtifactSettings;
+    readonly settings: ArtifactLimits;
     readonly randomBytes: RandomBytes;
     readonly clock: Clock;
   }) {

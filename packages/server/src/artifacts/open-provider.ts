@@ -1,11 +1,11 @@
 /** Opens the artifact store that the configuration names. The code for S3 is loaded only when it is used. */
 import type { Clock } from "../clock.ts";
-import type { ArtifactSettings } from "../config/settings.ts";
+import type { Config } from "../config/settings.ts";
 import type { ArtifactProvider } from "./artifact-provider.ts";
 import { LocalArtifacts } from "./local-artifacts.ts";
 
 export async function openArtifactProvider(
-  settings: ArtifactSettings,
+  settings: Config,
   clock: Clock,
 ): Promise<ArtifactProvider> {
   if (settings.artifactProvider === "local") return new LocalArtifacts(settings.localArtifactsDir);

@@ -10,7 +10,7 @@ import { Readable } from "node:stream";
 import type { TaskId } from "@codeq/queue";
 import { AwsClient } from "aws4fetch";
 import type { Clock } from "../clock.ts";
-import type { ArtifactSettings } from "../config/settings.ts";
+import type { Config } from "../config/settings.ts";
 import {
   ArtifactFault,
   type ArtifactKey,
@@ -49,6 +49,8 @@ interface Answer {
   readonly text: () => Promise<string>;
 }
 
+export type S3Settings = Pick<Config, Extract<keyof Config, `s3${string}`>>;
+
 export class S3Artifacts implements ArtifactProvider {
   readonly collectAfterMs = 60 * 60 * 1000;
   readonly #client: AwsClient;
@@ -57,7 +59,7 @@ export class S3Artifacts implements ArtifactProvider {
   readonly #redirects: boolean;
   readonly #clock: Clock;
 
-  constructor(settings: ArtifactSettings, clock: Clock) {
+  constructor(settings: S3Settings, clock: Clock) {
     const { s3Region: region, s3SessionToken: sessionToken } = settings;
     this.#client = new AwsClient({
       accessKeyId: settings.s3AccessKeyId,
@@ -314,7 +316,7 @@ function reasonOf(error: unknown): string {
   return cause?.code ?? cause?.message ?? (error as Error).message;
 }
 
-function bucketUrl(settings: ArtifactSettings): URL {
+function bucketUrl(settings: S3Settings): URL {
   const { s3Endpoint, s3Region, s3Bucket, s3PathStyle } = settings;
   const url = new URL(s3Endpoint === "" ? `https://s3.${s3Region}.amazonaws.com` : s3Endpoint);
   if (s3PathStyle) url.pathname = `${url.pathname.replace(/\/$/, "")}/${s3Bucket}`;

@@ -6,7 +6,18 @@ import { isIPv4 } from "node:net";
 import { isRecord, readJson, unknownFields } from "./blobs.ts";
 import { isNumericDate } from "./numeric-date.ts";
 import { duration, type Parsed, type Parser, parsed, refused, trueOrFalse } from "./parsers.ts";
-import type { StaticTokenConfig, WrittenAuth, WrittenJwks, WrittenProvider } from "./settings.ts";
+import type { JwksProviderConfig, StaticProviderConfig, StaticTokenConfig } from "./settings.ts";
+
+/** An auth config as it was written; it may leave the clock skew to the key of its own. */
+export interface WrittenAuth {
+  readonly shape: "static" | "jwks" | "multi";
+  readonly providers: readonly WrittenProvider[];
+}
+
+export type WrittenProvider = StaticProviderConfig | WrittenJwks;
+type WrittenJwks = Omit<JwksProviderConfig, "clockSkewMs"> & {
+  readonly clockSkewMs: number | undefined;
+};
 
 const tokensMax = 1000;
 const providersMin = 2;

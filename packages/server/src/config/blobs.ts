@@ -6,7 +6,13 @@
 
 import { closestName } from "./closest-name.ts";
 import { type Parsed, type Parser, parsed, refused, trueOrFalse, wholeNumber } from "./parsers.ts";
-import type { PersistenceConfig } from "./settings.ts";
+
+/** The older spelling of `dataDir`, `durability` and `shards`; only what was written is present. */
+export interface PersistenceConfig {
+  readonly path?: string;
+  readonly fsyncOnCommit?: boolean;
+  readonly numShards?: number;
+}
 
 const shardsMax = 64;
 

@@ -3,16 +3,8 @@
  * identity server, otherwise the development token, which applies only in development and only if nothing at
  * all is configured. An incomplete configuration is a mistake and is not completed.
  */
-import { readJwks } from "./auth-blob.ts";
-import { envNamesOf, settingTable } from "./setting-table.ts";
-import type {
-  ProviderConfig,
-  SettingName,
-  Settings,
-  StaticTokenConfig,
-  WrittenAuth,
-  WrittenProvider,
-} from "./settings.ts";
+import { readJwks, type WrittenProvider } from "./auth-blob.ts";
+import type { ProviderConfig, SettingName, Settings, StaticTokenConfig } from "./settings.ts";
 
 interface AuthChoice {
   readonly producers: readonly ProviderConfig[];
@@ -112,7 +104,7 @@ function choose(
   touched: ReadonlySet<SettingName>,
 ): Choice {
   const older = names.older.filter((name) => touched.has(name));
-  const blob: WrittenAuth = settings[names.config];
+  const blob = settings[names.config];
   if (touched.has(names.config)) {
     const said = settings[names.provider];
     const disagrees =
@@ -189,8 +181,10 @@ function missing(
   env: string,
   alternative: string,
 ): string {
-  const variable = settingTable[name].env?.[0] ?? envNamesOf(name)[0];
-  const whose = name === "producerAuthConfig" ? "producers" : "workers";
+  const [whose, variable] =
+    name === "producerAuthConfig"
+      ? ["producers", "PRODUCER_AUTH_CONFIG"]
+      : ["workers", "WORKER_AUTH_CONFIG"];
   return (
     `${name}: no tokens are configured for ${whose} and env is ${env}; set ${name} in the file or ` +
     `${variable} in the environment to {"token":"...","subject":"..."}${alternative}`

@@ -5,8 +5,8 @@ import fc from "fast-check";
 import { describeConfig } from "./describe.ts";
 import { type LoadedConfig, loadConfig } from "./load.ts";
 import { quotaOf } from "./quotas.ts";
-import { rateLimitSettings } from "./rate-limit-settings.ts";
-import type { Config, RateLimitSetting } from "./settings.ts";
+import { type RateLimitSetting, rateLimitSettings } from "./rate-limit-settings.ts";
+import type { Config } from "./settings.ts";
 
 function load(yaml: string, env: Record<string, string> = {}): LoadedConfig {
   return loadConfig({ argv: ["--config=codeq.yaml"], env, readFile: () => yaml });

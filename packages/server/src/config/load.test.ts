@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type LoadedConfig, loadConfig } from "./load.ts";
-import { rateLimitSettings } from "./rate-limit-settings.ts";
+import { type RateLimitSetting, rateLimitSettings } from "./rate-limit-settings.ts";
 import { envNamesOf, flagOf, rowOf, settingNames, settingTable } from "./setting-table.ts";
-import type { Config, ProviderConfig, RateLimitSetting, SettingName } from "./settings.ts";
+import type { Config, ProviderConfig, SettingName } from "./settings.ts";
 
 interface Given {
   readonly argv?: readonly string[];

@@ -4,14 +4,15 @@
  * environment, then flags; a bad value is reported even when a later source would replace it.
  * No message contains the value of a secret.
  */
-import { closeConfig } from "./close-config.ts";
+import type { PersistenceConfig } from "./blobs.ts";
+import { checkConfig } from "./check-config.ts";
 import { type Environment, isSet, readEnvironment } from "./env-source.ts";
 import { readFlags } from "./flag-source.ts";
 import { type InactiveSetting, inactiveSettings } from "./go-compat/inactive-settings.ts";
 import { trueOrFalse } from "./parsers.ts";
 import { readSecretFiles } from "./secret-files.ts";
 import { isSettingName, rowOf, settingNames } from "./setting-table.ts";
-import type { Config, PersistenceConfig, SettingName } from "./settings.ts";
+import type { Config, SettingName } from "./settings.ts";
 import { configPathEnv, configPathFlag, type Origin, type Source } from "./source.ts";
 import { readYaml } from "./yaml-source.ts";
 
@@ -40,7 +41,7 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   const draft = new Draft();
   const secrets = readSecretFiles(input.env, input.readFile);
   for (const source of [file, readEnvironment(input.env), secrets, flags]) draft.add(source);
-  const checked = closeConfig(draft.values, draft.sources, draft.touched);
+  const checked = checkConfig(draft.values, draft.sources, draft.touched);
   const files = input.checkFiles?.(checked.config) ?? nothing;
   const problems = [...draft.problems, ...checked.problems, ...files.problems];
   if (problems.length > 0) return { ok: false, problems };

@@ -64,7 +64,7 @@ export const trueOrFalse: Parser<boolean> = {
 };
 
 /** One of a few words. `synonyms` maps further accepted words, `refusals` answers known wrong ones. */
-export function choice<T extends string>(
+export function choice<const T extends string>(
   words: readonly [T, ...T[]],
   more: {
     readonly synonyms?: Readonly<Record<string, T>>;
@@ -104,6 +104,19 @@ export function text(rule: TextRule): Parser<string> {
       return fits ? parsed(value) : refused(`expected ${rule.accepts}`);
     },
   };
+}
+
+/** Items separated by commas, each of which fits the pattern. Kept as the text that was written. */
+export function list(rule: {
+  readonly of: string;
+  readonly pattern: RegExp;
+  readonly example: string;
+}): Parser<string> {
+  return text({
+    accepts: `${rule.of} separated by commas`,
+    example: rule.example,
+    test: (items) => items.split(",").every((item) => rule.pattern.test(item.trim())),
+  });
 }
 
 const unitMs: ReadonlyMap<string, number> = new Map([

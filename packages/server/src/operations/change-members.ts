@@ -3,7 +3,7 @@
  * done.
  */
 import type { AddedNode, NotChanged, RemovedNode } from "../cluster/membership.ts";
-import { type ClusterNode, readMember } from "../config/cluster-settings.ts";
+import { type ClusterNode, readMember } from "../config/cluster.ts";
 import { type Answer, type Operation, type Refusal, refusal } from "./operation.ts";
 
 export interface MemberInput {

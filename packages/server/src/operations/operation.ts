@@ -16,7 +16,8 @@ import type { ClusterStatus, HandedOff, WantedHandOff } from "../cluster/cluster
 import type { AddedNode, NotChanged, RemovedNode } from "../cluster/membership.ts";
 import type { RepairedLog, WantedRepair } from "../cluster/repair.ts";
 import type { LocalTask } from "../cluster/replicated-shard.ts";
-import type { Config, RateScope } from "../config/settings.ts";
+import type { RateScope } from "../config/rate-limit-settings.ts";
+import type { Config } from "../config/settings.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { Subscriptions } from "../subscriptions/subscriptions.ts";
 import type { RandomBytes } from "../task-ids.ts";

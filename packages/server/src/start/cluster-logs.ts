@@ -10,7 +10,7 @@ import { natsPassword, natsSystemUrl, natsUrl } from "../cluster/nats-config.ts"
 import { hostAndPort } from "../cluster/peers.ts";
 import type { NewLog } from "../cluster/repair.ts";
 import { controlNumber, nameOf } from "../cluster/replicated-shard.ts";
-import type { ClusterNode as NamedNode } from "../config/cluster-settings.ts";
+import type { ClusterNode as NamedNode } from "../config/cluster.ts";
 import type { Config } from "../config/settings.ts";
 import { slotOfCopies } from "../store/store-copies.ts";
 import type { Logger } from "../telemetry/logger.ts";

@@ -2,10 +2,11 @@
 import type { EngineState } from "@codeq/engine";
 import { queueOf } from "@codeq/queue";
 import type { FastifyInstance } from "fastify";
-import { type Limiter, rateScopes } from "../access/limiter.ts";
+import type { Limiter } from "../access/limiter.ts";
 import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
 import type { ClusterStatus, ShardOfNode } from "../cluster/cluster-node.ts";
+import { rateScopes } from "../config/rate-limit-settings.ts";
 import type { Store } from "../store/store.ts";
 import type { Subscriptions } from "../subscriptions/subscriptions.ts";
 import { timeOfId } from "../task-ids.ts";

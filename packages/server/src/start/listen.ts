@@ -3,7 +3,7 @@
  * once, each with its setting.
  */
 import type { FastifyInstance } from "fastify";
-import { streamAddressOf } from "../config/listen-address.ts";
+import { streamAddressOf } from "../config/listeners.ts";
 import { flagOf, settingTable } from "../config/setting-table.ts";
 import type { Config, SettingName } from "../config/settings.ts";
 import type { Endpoints } from "../transport/endpoints.ts";

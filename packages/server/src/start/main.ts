@@ -17,7 +17,7 @@ import {
   isLoweredNotably,
   openFilesAdvice,
   readOpenFilesMax,
-} from "../config/open-files.ts";
+} from "../config/listeners.ts";
 import { loadProcessConfig } from "../config/process-config.ts";
 import type { Config } from "../config/settings.ts";
 import { createPostCallback } from "../maintenance/post-callback.ts";

@@ -19,11 +19,7 @@ import {
   type Opening,
   ReplicatedShard,
 } from "../cluster/replicated-shard.ts";
-import {
-  clusterMembers,
-  clusterUrls,
-  type ClusterNode as NamedNode,
-} from "../config/cluster-settings.ts";
+import { clusterMembers, clusterUrls, type ClusterNode as NamedNode } from "../config/cluster.ts";
 import { isLimited } from "../config/quotas.ts";
 import type { Config } from "../config/settings.ts";
 import type { Store } from "../store/store.ts";

@@ -1,6 +1,6 @@
 /** The text that a person sees after starting the server. */
 import { developmentToken as devToken, hasDevelopmentToken } from "../config/choose-auth.ts";
-import { exposedAddresses } from "../config/listen-address.ts";
+import { exposedAddresses } from "../config/listeners.ts";
 import type { Config } from "../config/settings.ts";
 import type { Ports } from "./listen.ts";
 

@@ -2,8 +2,7 @@
 export { type Document, parseDocument } from "yaml";
 export { hasDevelopmentToken } from "../../config/choose-auth.ts";
 export { describeConfig } from "../../config/describe.ts";
-export { streamAddressOf } from "../../config/listen-address.ts";
+export { openFilesAdvice, readOpenFilesMax, streamAddressOf } from "../../config/listeners.ts";
 export { loadConfig } from "../../config/load.ts";
-export { openFilesAdvice, readOpenFilesMax } from "../../config/open-files.ts";
 export type { Config } from "../../config/settings.ts";
 export { hostToName, urlOf } from "../../start/welcome.ts";

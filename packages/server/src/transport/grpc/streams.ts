@@ -4,7 +4,7 @@
  */
 
 import type { Queue } from "../../broker/queue.ts";
-import type { ConnectionSettings } from "../../config/settings.ts";
+import type { Config } from "../../config/settings.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
 import { createGrpcServer, type GrpcMethods, type GrpcServer, grpcLimits } from "./grpc-server.ts";
 import { Health, healthService } from "./health.ts";
@@ -20,10 +20,7 @@ const keepalive = { intervalMs: 30_000, timeoutMs: 20_000 };
 
 export interface StreamsParts extends SessionParts {
   readonly queue: Queue;
-  readonly limits: Pick<
-    ConnectionSettings,
-    "connectionsMax" | "headerBytesMax" | "streamsPerConnectionMax"
-  >;
+  readonly limits: Pick<Config, "connectionsMax" | "headerBytesMax" | "streamsPerConnectionMax">;
   readonly tls?: ServerTls | undefined;
 }
 

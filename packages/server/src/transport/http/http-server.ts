@@ -16,7 +16,7 @@ import type { Identity } from "../../access/identity.ts";
 import type { IdentityLogin } from "../../access/identity-login.ts";
 import type { Sessions } from "../../access/sessions.ts";
 import type { Clock } from "../../clock.ts";
-import { isLoopback } from "../../config/listen-address.ts";
+import { isLoopback } from "../../config/listeners.ts";
 import type { Config } from "../../config/settings.ts";
 import type { MaybePromise } from "../../maybe-promise.ts";
 import type { Origin } from "../../operations/audit-event.ts";

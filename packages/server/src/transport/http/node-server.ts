@@ -2,13 +2,13 @@
 import { createServer, type RequestListener, type Server, type ServerOptions } from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import type { Socket } from "node:net";
-import type { ConnectionSettings } from "../../config/settings.ts";
+import type { Config } from "../../config/settings.ts";
 import type { Connections } from "../connections.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
 import type { PlainConnections } from "./plain-connections.ts";
 
 export type HttpLimits = Pick<
-  ConnectionSettings,
+  Config,
   | "connectionsMax"
   | "headersTimeoutSeconds"
   | "requestTimeoutSeconds"

@@ -15,7 +15,7 @@ import {
   sessionTokenCharsMax,
 } from "../../access/sessions.ts";
 import { developmentToken, hasDevelopmentToken } from "../../config/choose-auth.ts";
-import { isLoopback } from "../../config/listen-address.ts";
+import { isLoopback } from "../../config/listeners.ts";
 import type { Config } from "../../config/settings.ts";
 import type { Dispatch } from "../../operations/dispatch.ts";
 import { type Answer, type Refusal, refusal } from "../../operations/operation.ts";

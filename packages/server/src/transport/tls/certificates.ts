@@ -5,10 +5,10 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { createSecureContext } from "node:tls";
-import type { ConnectionSettings } from "../../config/settings.ts";
+import type { Config } from "../../config/settings.ts";
 
 export type TlsSettings = Pick<
-  ConnectionSettings,
+  Config,
   "tlsCertFile" | "tlsKeyFile" | "tlsClientCaFile" | "tlsClientAuth" | "headersTimeoutSeconds"
 >;
 

@@ -4,11 +4,10 @@
  */
 import { join } from "node:path";
 import { chooseAuth } from "./choose-auth.ts";
-import { clusterProblems } from "./cluster-settings.ts";
-import { connectionProblems, connectionWarnings } from "./connection-problems.ts";
-import { consoleProblems } from "./console-settings.ts";
+import { clusterProblems } from "./cluster.ts";
+import { connectionProblems, connectionWarnings } from "./listeners.ts";
 import { rateLimitPairs } from "./rate-limit-settings.ts";
-import type { Config, SettingName, Settings } from "./settings.ts";
+import type { Config, ProviderConfig, SettingName, Settings } from "./settings.ts";
 
 interface Checked {
   readonly config: Config;
@@ -16,7 +15,7 @@ interface Checked {
   readonly warnings: readonly string[];
 }
 
-export function closeConfig(
+export function checkConfig(
   values: ReadonlyMap<SettingName, unknown>,
   sources: Readonly<Record<SettingName, string>>,
   touched: ReadonlySet<SettingName>,
@@ -65,6 +64,26 @@ function artifactProblems(settings: Settings): string[] {
   return needed
     .filter((name) => settings[name] === "")
     .map((name) => `${name}: required because artifactProvider is s3`);
+}
+
+/** People can sign in only where their tokens are known. */
+export function consoleProblems(
+  { consoleLoginClientId }: Settings,
+  producers: readonly ProviderConfig[],
+): string[] {
+  if (consoleLoginClientId === "") return [];
+  const issuer = producers.find((each) => each.type === "jwks")?.issuer;
+  if (issuer === undefined) {
+    return [
+      "consoleLoginClientId: needs an identity server that signs the tokens of people; set producerAuthConfig with " +
+        "jwksUrl, issuer and audience",
+    ];
+  }
+  if (/^https?:/.test(issuer) && URL.canParse(issuer)) return [];
+  return [
+    `consoleLoginClientId: the issuer ${issuer} is not a URL, so the console cannot find its sign-in page; remove ` +
+      "consoleLoginClientId, or use an issuer that begins with https://",
+  ];
 }
 
 function checkSecret(settings: Settings, touched: ReadonlySet<SettingName>): string[] {

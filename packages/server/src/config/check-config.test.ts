@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { consoleProblems } from "./console-settings.ts";
+import { consoleProblems } from "./check-config.ts";
 import type { ProviderConfig, Settings } from "./settings.ts";
 
 const jwks = (issuer: string): ProviderConfig => ({

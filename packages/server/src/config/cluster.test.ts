@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { clusterMembers, clusterProblems } from "./cluster-settings.ts";
-import type { ClusterSettings, Settings } from "./settings.ts";
+import { clusterMembers, clusterProblems } from "./cluster.ts";
+import type { Settings } from "./settings.ts";
 
-const three: ClusterSettings & Pick<Settings, "bodyBytesMax"> = {
+const three = {
   bodyBytesMax: 6 * 1024 * 1024,
   clusterMembers: "a=10.0.0.1:7000, b=10.0.0.2:7000,c=[::1]:7000",
   nodeId: "b",
@@ -16,7 +16,7 @@ const three: ClusterSettings & Pick<Settings, "bodyBytesMax"> = {
   natsUrls: "",
   natsServer: "nats-server",
   clusterUrls: "",
-};
+} as Settings;
 
 describe("the settings of a cluster", () => {
   test("name the nodes and where they are", () => {

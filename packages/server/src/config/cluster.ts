@@ -1,0 +1,92 @@
+/** The settings of a cluster: how the lists of its nodes are read, and the rules between settings. */
+import type { Settings } from "./settings.ts";
+
+export interface ClusterNode {
+  readonly id: string;
+  /** Where the other nodes reach it. */
+  readonly address: string;
+}
+
+const nodesMax = 9;
+/** Log servers take records of 8 MiB, in which a request is together with up to 1 MiB of others. */
+const bodyBytesMax = 6 * 1024 * 1024;
+const tlsFiles = ["clusterTlsCertFile", "clusterTlsKeyFile", "clusterTlsCaFile"] as const;
+
+export const clusterNodePattern: RegExp =
+  /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}=(?:\[[0-9a-fA-F:]+\]|[^:\s=]+):\d{1,5}$/;
+export const clusterUrlPattern: RegExp = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}=https?:\/\/[^\s=,]+$/;
+
+/** The nodes in the order of the setting; none for a server alone. */
+export function clusterMembers({
+  clusterMembers: list,
+}: Pick<Settings, "clusterMembers">): readonly ClusterNode[] {
+  if (list === "") return [];
+  return list.split(",").flatMap((each) => readMember(each) ?? []);
+}
+
+/** One of them; undefined for what is none. */
+export function readMember(text: string): ClusterNode | undefined {
+  if (!clusterNodePattern.test(text.trim())) return undefined;
+  const [id = "", address = ""] = text.trim().split("=");
+  return { id, address };
+}
+
+/** The addresses of the HTTP API, without a slash at the end, by the ids of their nodes. */
+export function clusterUrls({
+  clusterUrls: list,
+}: Pick<Settings, "clusterUrls">): ReadonlyMap<string, string> {
+  const pairs = list === "" ? [] : list.split(",").map((each) => each.trim());
+  return new Map(
+    pairs.map((pair) => {
+      const at = pair.indexOf("=");
+      return [pair.slice(0, at), pair.slice(at + 1).replace(/\/+$/, "")];
+    }),
+  );
+}
+
+export function clusterProblems(settings: Settings): string[] {
+  const nodes = clusterMembers(settings);
+  const ids = nodes.map(({ id }) => id);
+  if (nodes.length === 0) {
+    const ofClusters = [
+      "nodeId",
+      "clusterSecret",
+      "clusterBootstrap",
+      "natsUrls",
+      "clusterUrls",
+      ...tlsFiles,
+    ] as const;
+    const alone = ofClusters.filter((name) => settings[name] !== "" && settings[name] !== false);
+    return alone.map((name) => `${name}: is for a cluster; set clusterMembers, or remove it`);
+  }
+  const problems: string[] = [];
+  if (nodes.length === 2 || nodes.length > nodesMax) {
+    problems.push(
+      `clusterMembers: names ${nodes.length} nodes; a majority needs 3 or 5, and 4 while one is replaced (1 to try it)`,
+    );
+  }
+  const isUnique = (list: readonly string[]): boolean => new Set(list).size === list.length;
+  if (!isUnique(ids) || !isUnique(nodes.map(({ address }) => address))) {
+    problems.push("clusterMembers: every node needs an id and an address of its own");
+  }
+  if (!ids.includes(settings.nodeId)) {
+    const written = settings.nodeId === "" ? "is missing" : `${settings.nodeId} is not among them`;
+    problems.push(`nodeId: ${written}; clusterMembers has ${ids.join(", ")}`);
+  }
+  if (settings.clusterSecret === "") {
+    problems.push(
+      "clusterSecret: required in a cluster; set CODEQ_CLUSTER_SECRET to the same long random text on every node",
+    );
+  }
+  if (settings.bodyBytesMax > bodyBytesMax) {
+    problems.push(
+      `bodyBytesMax: ${settings.bodyBytesMax} is too much for the log servers of a cluster; lower it, and payloadBytesMax, to ` +
+        `${bodyBytesMax} or less, and attach larger data to tasks as artifacts`,
+    );
+  }
+  const missing = tlsFiles.filter((name) => settings[name] === "");
+  if (missing.length > 0 && missing.length < tlsFiles.length) {
+    problems.push(`${missing.join(", ")}: TLS between nodes needs certificate, key and CA`);
+  }
+  return problems;
+}
