@@ -373,6 +373,7 @@ export class Broker implements Queue {
     return this.reads.task(tenantId, id);
   }
 
+  /** Where tasks are, without reading their payloads; "gone" also for tasks that cannot be read. */
   async placesOf(tenantId: TenantId, ids: readonly TaskId[]): Promise<readonly FoundPlace[]> {
     const tasks = await Promise.all(ids.map((id) => this.reads.settled(tenantId, id)));
     return tasks.map((task) => (task === undefined ? "gone" : placeOf(task)));
@@ -399,6 +400,7 @@ export class Broker implements Queue {
     return "waited";
   }
 
+  /** Adds a file that a worker has stored for its task. */
   async attach(of: OwnedTask, artifact: Artifact): Promise<Attached> {
     this.store.assertWritable();
     const task = this.reads.find(of);
@@ -417,6 +419,7 @@ export class Broker implements Queue {
     return this.room.exceededByBytes(tenantId, bytes);
   }
 
+  /** Which files a task names. */
   artifactsOf(id: TaskId): References {
     const { store } = this;
     if (!store.holds(id)) return "task is gone";
@@ -432,39 +435,46 @@ export class Broker implements Queue {
     return this.queues.find(tenantId, queueOf(command))?.counts ?? noCounts();
   }
 
+  /** The queues that are known. Ages cost reads for queues without a claim since the start. */
   queuesOf(tenantId: TenantId, withAges: boolean): MaybePromise<readonly QueueCounts[]> {
     const counts = countsOfQueues(this.queues, tenantId, this.#options.clock.nowMs());
     return withAges ? withOldest(this, tenantId, counts) : counts;
   }
 
+  /** By the minute for a day, or by the hour for a week, without the current minute or hour. */
   seriesOf(of: SeriesName): Promise<readonly SeriesPoint[]> {
     return this.series.points(of);
   }
 
-  tenants(): ReadonlySet<TenantId> {
+  /** All tenants that have tasks which are not completed. */
+  tenants(): readonly TenantId[] {
     const names = new Set<TenantId>();
     for (const { tenantId, counts } of this.queues.all()) {
       if (!isEmpty(counts)) names.add(tenantId);
     }
-    return names;
+    return [...names];
   }
 
   leasesOf(tenantId: TenantId): TenantLeases {
     return leasesOf(this.leases, tenantId);
   }
 
+  /** Deletes finished tasks of a tenant before their retention ends; answers how many. */
   cleanUp(wanted: CleanUp): Promise<number> {
     return cleanUp(this, wanted);
   }
 
+  /** A page of tasks; undefined when too many searches wait for their turn. */
   find(wanted: WantedTasks): Promise<FoundTasks | undefined> {
     return this.#search.find(wanted);
   }
 
+  /** Failures by what they have in common; undefined when too many searches wait for their turn. */
   failureGroups(wanted: WantedGroups): Promise<FailureGroups | undefined> {
     return findFailureGroups((each) => this.#search.find(each), wanted);
   }
 
+  /** Why a task is where it is; undefined when it is unknown or belongs to another tenant. */
   explain(of: TaskOf): Promise<Explained | undefined> {
     return explain(this, this.#options.clock, of);
   }
@@ -478,6 +488,7 @@ export class Broker implements Queue {
     return askingWorkers(this.claims.lines, tenantId);
   }
 
+  /** Carries out an action of an administrator on a task. */
   async act(of: TaskOf, wanted: TaskAction): Promise<Acted> {
     const task = this.reads.find(of);
     if (task === undefined) {
@@ -531,6 +542,7 @@ export class Broker implements Queue {
     return { ok: true, task };
   }
 
+  /** Claims pass the queue over until it is resumed; undefined resumes it. */
   async pause(of: QueueName, pause: QueuePause | undefined): Promise<void> {
     this.store.assertWritable();
     const queue = this.queues.queue(of.tenantId, of.name);
@@ -550,6 +562,7 @@ export class Broker implements Queue {
     return found;
   }
 
+  /** Gives a queue a policy, or changes the policy of the queue. */
   async putTopic(of: QueueName, policy: TopicPolicy): Promise<PutTopic> {
     const before = this.queues.find(of.tenantId, of.name)?.topic;
     const topic = nextTopic(of, before, { policy, nowMs: this.#options.clock.nowMs() });
@@ -587,10 +600,12 @@ export class Broker implements Queue {
     return [...this.queues.ofTenant(tenantId)].flatMap(({ topic }) => topic ?? []);
   }
 
+  /** What administrators decided about failure groups. */
   triageOf(tenantId: TenantId): Promise<readonly Triage[]> {
     return this.store.triageOf(tenantId);
   }
 
+  /** Undefined opens the group again. */
   async setTriage(tenantId: TenantId, group: string, triage: Triage | undefined): Promise<void> {
     this.store.assertWritable();
     const write =
@@ -614,6 +629,7 @@ export class Broker implements Queue {
     return this.queues.ofTenant(tenantId);
   }
 
+  /** Writes a backup into a directory of the server. */
   async backup(wanted: WantedBackup): Promise<readonly WrittenBackup[]> {
     return [await writeBackup(this.store, wanted)];
   }

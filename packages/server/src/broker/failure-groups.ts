@@ -128,13 +128,9 @@ export function isCursor(text: string): boolean {
   return text.split(",").every((part) => cursorPattern.test(part));
 }
 
-/** Where each of several shards goes on; undefined for one that has nothing more. */
-export function cursorsOf(after: string, shards: number): (string | undefined)[] {
-  const parts = after.split(",");
-  return Array.from({ length: shards }, (_, shard) => {
-    const part = parts[shard] ?? "";
-    return part === over ? undefined : part;
-  });
+/** Where one of several shards continues. */
+export function afterOfShard(after: string, shard: number): string {
+  return after.split(",")[shard] ?? "";
 }
 
 function merged(one: FailureGroup, other: FailureGroup): FailureGroup {
@@ -186,6 +182,7 @@ interface Position {
 }
 
 function startOf({ place }: TaskFilter, after: string): Position | undefined {
+  if (after === over) return undefined;
   const [at, id = ""] = after.split(":");
   if (at === "dead" || at === "failed") return { place: at, after: id };
   return { place: place === "failed" ? "failed" : "dead", after: "" };

@@ -1,7 +1,6 @@
 /**
  * The interface of operations and transports to the running queue: one broker in this thread, or a router
- * over several brokers elsewhere. Verbs answer through their waiters, possibly later and in another order
- * than they were called.
+ * over several brokers elsewhere.
  */
 import type { EngineState } from "@codeq/engine";
 import type {
@@ -17,23 +16,17 @@ import type {
   TenantId,
   WorkerId,
 } from "@codeq/queue";
-import type { References } from "../artifacts/artifacts.ts";
 import type { Exceeded } from "../config/quotas.ts";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { Counts } from "../store/counts.ts";
-import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
 import type { BackupReading } from "../store/read-backup.ts";
-import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
 import type { QueueName } from "../store/store.ts";
-import type { Topic, TopicPolicy } from "../store/topic-record.ts";
-import type { Triage } from "../store/triage-record.ts";
-import type { WantedBackup, WrittenBackup } from "../store/write-backup.ts";
+import type { Topic } from "../store/topic-record.ts";
+import type { Broker } from "./broker.ts";
 import type { Claim } from "./claim.ts";
-import type { AskingWorker, Explained } from "./explained.ts";
-import type { FailureGroups, WantedGroups } from "./failure-groups.ts";
+import type { AskingWorker } from "./explained.ts";
 import type { Flow } from "./flow.ts";
-import type { QueueWebhooks } from "./queue-webhooks.ts";
-import type { Acted, TaskAction, TaskOf } from "./task-actions.ts";
+import type { brokerRouting, Offered, webhookRouting } from "./routing.ts";
 import type { TaskFilter, TaskPlace } from "./task-filter.ts";
 import type {
   ClaimedTask,
@@ -44,8 +37,24 @@ import type {
   TaskRefusal,
   Waiter,
 } from "./verbs.ts";
+import type { Webhooks } from "./webhooks.ts";
 
-export interface Queue {
+/** What operations ask for without hurry; the comments are at the methods of the broker. */
+type Asked = Offered<
+  Pick<
+    Broker,
+    | keyof typeof brokerRouting
+    | "act"
+    | "attach"
+    | "cleanUp"
+    | "deleteTopic"
+    | "explain"
+    | "putTopic"
+  >
+>;
+type AskedWebhooks = Offered<Pick<Webhooks, keyof typeof webhookRouting | "changeSecrets">>;
+
+export interface Queue extends Asked {
   /** Whether it takes changes; of several shards the best, since the others refuse only what is theirs. */
   readonly state: EngineState;
   /** True when changes arrive faster than they can be written for so long that memory fills. */
@@ -66,12 +75,8 @@ export interface Queue {
   /** Takes back a claim whose worker was gone before the task could be sent to it. */
   release(of: OwnedTask): void;
 
-  /** Whether a submission by this owner would be taken, before anything is done for it. */
-  mayFinish(of: OwnedTask, how: Submission["how"]): MaybePromise<MayFinish>;
   /** The task as everybody may see it; undefined when it is unknown or somebody else's. */
   get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined>;
-  /** Where tasks are, without reading their payloads; "gone" also for those that cannot be read. */
-  placesOf(tenantId: TenantId, ids: readonly TaskId[]): Promise<readonly FoundPlace[]>;
   /** Undefined when the task is unknown or somebody else's. */
   outcome(tenantId: TenantId, id: TaskId): Promise<TaskOutcome | undefined>;
   /** Undefined while there is none. */
@@ -79,50 +84,12 @@ export interface Queue {
   /** Resolves when the task may have a result, the time is up or the reader goes away. */
   awaitResult(tenantId: TenantId, id: TaskId, wait: ResultWait): Promise<"waited" | "crowded">;
 
-  /** A file that a worker has stored for a task that it has. */
-  attach(of: OwnedTask, artifact: Artifact): Promise<Attached>;
   /** What so many more bytes of the tenant would exceed. */
   exceededByBytes(tenantId: TenantId, bytes: number): MaybePromise<Exceeded | undefined>;
-  /** Which files a task names. */
-  artifactsOf(id: TaskId): MaybePromise<References>;
-
-  counts(tenantId: TenantId, command: string): MaybePromise<Counts>;
-  /** Those of which something is known; ages cost reads where nobody has claimed since the start. */
-  queuesOf(tenantId: TenantId, withAges: boolean): MaybePromise<readonly QueueCounts[]>;
-  /** By the minute for a day, or by the hour for a week; without what has not ended yet. */
-  seriesOf(of: SeriesName): Promise<readonly SeriesPoint[]>;
-  /** All that have tasks which are not completed. */
-  tenants(): MaybePromise<ReadonlySet<TenantId>>;
-  leasesOf(tenantId: TenantId): MaybePromise<TenantLeases>;
-  /** Deletes finished tasks of a tenant before their retention ends; answers how many. */
-  cleanUp(wanted: CleanUp): Promise<number>;
-
-  /** A page of tasks; undefined when too many searches wait for their turn. */
-  find(wanted: WantedTasks): Promise<FoundTasks | undefined>;
-  /** Failures by what they have in common; undefined when too many searches wait for their turn. */
-  failureGroups(wanted: WantedGroups): Promise<FailureGroups | undefined>;
-  /** Why a task is where it is; undefined when it is unknown or somebody else's. */
-  explain(of: TaskOf): Promise<Explained | undefined>;
   /** Which workers of the tenant wait for tasks. */
   asking(tenantId: TenantId): readonly AskingWorker[];
-  /** What an administrator does to a task. */
-  act(of: TaskOf, action: TaskAction): Promise<Acted>;
-
-  /** Claims pass the queue over until it is resumed, which is to pause it with undefined. */
-  pause(of: QueueName, pause: QueuePause | undefined): Promise<void>;
-  pausesOf(tenantId: TenantId): MaybePromise<readonly PausedQueue[]>;
-
   /** What becomes of the results that are posted. */
-  readonly webhooks: QueueWebhooks;
-  /** Gives a queue a policy, or changes the one that it has. */
-  putTopic(of: QueueName, policy: TopicPolicy): Promise<PutTopic>;
-  deleteTopic(of: QueueName): Promise<void>;
-  topicsOf(tenantId: TenantId): MaybePromise<readonly Topic[]>;
-
-  /** What administrators decided about failure groups. */
-  triageOf(tenantId: TenantId): Promise<readonly Triage[]>;
-  /** Undefined to open the group again. */
-  setTriage(tenantId: TenantId, group: string, triage: Triage | undefined): Promise<void>;
+  readonly webhooks: AskedWebhooks;
 
   /**
    * Calls back with queues whose tasks have moved, before that is durable; undefined for nobody. What is
@@ -133,8 +100,6 @@ export interface Queue {
   work(of: QueueName): QueueWork | undefined;
   worksOf(tenantId: TenantId): Iterable<QueueWork>;
 
-  /** Writes a backup of every shard into a directory of the server. */
-  backup(wanted: WantedBackup): Promise<readonly WrittenBackup[]>;
   /** A backup of every shard, one after the other, for somebody who stores it elsewhere. */
   readBackup(reading: BackupReading): AsyncGenerator<Buffer>;
 

@@ -33,7 +33,6 @@ import type {
   EndpointChange,
   FailedDelivery,
   FailedPage,
-  QueueWebhooks,
   Redelivered,
   TaskDeliveries,
   WantedFailures,
@@ -49,7 +48,7 @@ export type Delivered =
 
 const endpointsPerTenantMax = 1000;
 
-export class Webhooks implements QueueWebhooks {
+export class Webhooks {
   /** Called when a callback is due at this time. */
   onDue: (wallMs: number) => void = () => {};
   /** Called when a callback has shown that an endpoint is not what it was. */
@@ -83,9 +82,10 @@ export class Webhooks implements QueueWebhooks {
     }
   }
 
-  deliveries({ tenantId, id }: TaskOf): TaskDeliveries | null {
+  /** Undefined when the task is unknown or belongs to another tenant. */
+  deliveries({ tenantId, id }: TaskOf): TaskDeliveries | undefined {
     const task = this.#find(tenantId, id);
-    if (task === undefined) return null;
+    if (task === undefined) return undefined;
     const log = this.#logOf(task);
     const nextMs = log.nextMs ?? null;
     const { webhook: url, place } = task;
@@ -94,6 +94,7 @@ export class Webhooks implements QueueWebhooks {
     return hasEnded ? { ...log, nextMs, id, url } : { ...log, nextMs, id, url, state: "pending" };
   }
 
+  /** Callbacks that were given up, the earliest first. */
   async failed({ tenantId, sinceMs, after, limit }: WantedFailures): Promise<FailedPage> {
     const from = after === "" ? { number: sinceMs, id: "" as TaskId } : positionOf(after);
     const positions = await this.#store.undeliveredAfter(tenantId, from, limit);
@@ -112,6 +113,7 @@ export class Webhooks implements QueueWebhooks {
     return [{ id, command, url, why, total, last, ...at }];
   }
 
+  /** Sends results once more, with all tries; answers for each task in order. */
   async redeliver(tenantId: TenantId, ids: readonly TaskId[]): Promise<readonly Redelivered[]> {
     this.#store.assertWritable();
     const nowMs = Math.floor(this.#clock.nowMs());
@@ -228,10 +230,12 @@ export class Webhooks implements QueueWebhooks {
     return known;
   }
 
+  /** Endpoints that fail or are disabled. */
   endpoints(tenantId: TenantId): readonly FailingEndpoint[] {
     return [...(this.#endpoints.get(tenantId)?.values() ?? [])];
   }
 
+  /** Sends callbacks to the endpoint again; false when the endpoint neither fails nor is disabled. */
   async enable(tenantId: TenantId, url: string): Promise<boolean> {
     this.#store.assertWritable();
     const endpoint = endpointOf(url);
@@ -240,6 +244,7 @@ export class Webhooks implements QueueWebhooks {
     return true;
   }
 
+  /** The secrets of the tenant in the store, the newest first. */
   secrets(tenantId: TenantId): readonly SigningSecret[] {
     return this.#secrets.get(tenantId) ?? [];
   }
@@ -249,6 +254,7 @@ export class Webhooks implements QueueWebhooks {
     return signingNow(this.secrets(tenantId), this.#clock.nowMs());
   }
 
+  /** False when the tenant has no secret with the id that is to be revoked. */
   async changeSecrets(tenantId: TenantId, change: SecretsChange): Promise<boolean> {
     const next = nextSecrets(this.secrets(tenantId), change, this.#clock.nowMs());
     if (next === undefined) return false;

@@ -25,7 +25,7 @@ export const listTenants: Operation<ListTenantsInput, TenantList> = {
   audit: { of: "other tenants" },
   run: async (server, _call, { after }) => {
     const { queue } = server;
-    const names = [...(await queue.tenants())].filter((name) => name > after).sort();
+    const names = (await queue.tenants()).filter((name) => name > after).sort();
     const tenants = names.slice(0, limits.tenantsPerPage);
     const hasMore = names.length > tenants.length;
     return { ok: true, value: { tenants, hasMore, isPartial: queue.isPartial } };

@@ -47,7 +47,7 @@ async function deliveriesOf(
   if (!id.ok) return id;
   const { tenantId } = call.identity;
   const found = await server.queue.webhooks.deliveries({ tenantId, id: id.value });
-  return found === null ? refusal("not_found") : { ok: true, value: found };
+  return found === undefined ? refusal("not_found") : { ok: true, value: found };
 }
 
 export interface ListFailedInput extends PageInput {

@@ -4,9 +4,11 @@
  */
 import { type EngineState, FaultError } from "@codeq/engine";
 import type { NackRequest, NewTask, Returned, Submission, TaskId, TenantId } from "@codeq/queue";
+import type { Broker } from "../broker/broker.ts";
 import type { ClaimRequest } from "../broker/claim.ts";
 import type { AbandonRequest, Extended, Heartbeat } from "../broker/queue.ts";
 import type { EndpointChange } from "../broker/queue-webhooks.ts";
+import type { Answer, Given } from "../broker/routing.ts";
 import type {
   ClaimedTask,
   Enqueued,
@@ -16,12 +18,13 @@ import type {
   TaskOutcome,
   Waiter,
 } from "../broker/verbs.ts";
+import type { Webhooks } from "../broker/webhooks.ts";
 import type { Exceeded } from "../config/quotas.ts";
 import type { BackupReading } from "../store/read-backup.ts";
 import type { TaskEvent } from "../telemetry/feed.ts";
 import type { ShardLink } from "./link.ts";
 import { DamagedMessage, MessageReader, MessageWriter } from "./message.ts";
-import type { Questions } from "./shard-host.ts";
+import type { HostVerbs } from "./shard-host.ts";
 import {
   answer,
   call,
@@ -77,6 +80,11 @@ export interface EnqueueWaiter extends Waiter<Enqueued> {
   moved(id: TaskId, item: number): void;
   unknownKey(item: number): void;
 }
+
+/** What a shard answers as JSON: the verbs of its broker, of its callbacks, and of its host. */
+type AskedVerbs = Broker &
+  HostVerbs & { [Name in keyof Webhooks as `webhooks.${Name}`]: Webhooks[Name] };
+export type AskedName = keyof AskedVerbs;
 
 interface Waiting {
   readonly waiter: Waiter<never>;
@@ -183,23 +191,15 @@ export class RemoteShard {
     });
   }
 
-  /**
-   * Asks what travels as JSON. `signal` ends the waiting, not the answer; `onCall` hears the number of
-   * the call.
-   */
   async *readBackup({ reader, since }: BackupReading): AsyncGenerator<Buffer> {
     const store = `shard-${this.number}`;
     const wanted = { store, since: since[store] };
     let isOver = false;
     try {
       for (let pieces = 0; ; pieces += 1) {
-        const piece = await this.ask<"backupPiece", string | null>("backupPiece", [
-          reader,
-          wanted,
-          pieces,
-        ]);
-        isOver = piece === null;
-        if (piece === null) return;
+        const piece = await this.ask("backupPiece", [reader, wanted, pieces]);
+        isOver = piece === undefined;
+        if (piece === undefined) return;
         yield Buffer.from(piece, "base64");
       }
     } finally {
@@ -208,12 +208,16 @@ export class RemoteShard {
     }
   }
 
-  ask<Name extends keyof Questions, T>(
+  /**
+   * Asks what travels as JSON. `signal` ends the waiting, not the answer; `onCall` hears the number of
+   * the call.
+   */
+  ask<Name extends AskedName>(
     name: Name,
-    given: Questions[Name],
+    given: Given<AskedVerbs[Name]>,
     signal?: AbortSignal | undefined,
     onCall?: (number: number) => void,
-  ): Promise<T> {
+  ): Promise<Answer<AskedVerbs[Name]>> {
     return this.#promised(call.ask, (number) => {
       onCall?.(number);
       this.#out.text(name);
@@ -367,7 +371,8 @@ export class RemoteShard {
         return () => waiter?.durable(outcome, item);
       }
       case answer.told: {
-        const told = from.json();
+        // The host sends null in place of undefined, which JSON lacks.
+        const told = from.json() ?? undefined;
         return () => waiter?.durable(told, item);
       }
       case answer.moved: {

@@ -3,7 +3,7 @@
  * to the shard of its idempotency key or, without a key, to the shards in turn. A call about all tasks goes
  * to all shards, and the answers are merged.
  */
-import { type EngineState, FaultError } from "@codeq/engine";
+import type { EngineState, FaultError } from "@codeq/engine";
 import { limits } from "@codeq/protocol";
 import {
   type Artifact,
@@ -13,46 +13,28 @@ import {
   type Result,
   type Returned,
   type Submission,
-  type Task,
   type TaskId,
   type TenantId,
-  type WorkerId,
 } from "@codeq/queue";
 import { AbortGroups, endOfWait } from "../abort-groups.ts";
-import type { References } from "../artifacts/artifacts.ts";
 import { askingWorkers } from "../broker/asking-workers.ts";
 import type { Claim } from "../broker/claim.ts";
 import { withOthers } from "../broker/explain.ts";
-import type { AskingWorker, Explained, Obstacle, QueueLook } from "../broker/explained.ts";
-import {
-  cursorsOf,
-  type FailureGroups,
-  mergeFailureGroups,
-  type WantedGroups,
-} from "../broker/failure-groups.ts";
-import { addQueueCounts } from "../broker/flow.ts";
-import { firstOf, mergeRuns } from "../broker/merge-runs.ts";
+import type { AskingWorker, Explained, Obstacle } from "../broker/explained.ts";
 import type {
   AbandonRequest,
   Attached,
   CleanUp,
   Extended,
-  FoundPlace,
-  FoundTasks,
   Heartbeat,
-  MayFinish,
   PutTopic,
   Queue,
-  QueueCounts,
   QueueWork,
   ResultWait,
   ShardState,
-  TenantLeases,
-  WantedTasks,
-  WorkerLeases,
 } from "../broker/queue.ts";
-import { addPoints } from "../broker/queue-series.ts";
 import type { EndpointChange } from "../broker/queue-webhooks.ts";
+import { brokerRouting, webhookRouting } from "../broker/routing.ts";
 import {
   type Acted,
   exceededBy,
@@ -60,7 +42,6 @@ import {
   type TaskOf,
   takenBy,
 } from "../broker/task-actions.ts";
-import { orderOf } from "../broker/task-search.ts";
 import type {
   ClaimedTask,
   Enqueued,
@@ -72,14 +53,10 @@ import type {
 } from "../broker/verbs.ts";
 import type { Clock } from "../clock.ts";
 import type { Exceeded, Quotas } from "../config/quotas.ts";
-import { addCounts, type Counts, noCounts } from "../store/counts.ts";
-import type { PausedQueue, QueuePause } from "../store/pause-record.ts";
 import type { BackupReading } from "../store/read-backup.ts";
-import type { SeriesName, SeriesPoint } from "../store/series-record.ts";
+import type { SecretsChange } from "../store/signing-record.ts";
 import type { QueueName } from "../store/store.ts";
-import type { Topic, TopicPolicy } from "../store/topic-record.ts";
-import type { Triage } from "../store/triage-record.ts";
-import type { WantedBackup, WrittenBackup } from "../store/write-backup.ts";
+import type { TopicPolicy } from "../store/topic-record.ts";
 import type { Feed } from "../telemetry/feed.ts";
 import { TenantShares } from "../tenant-shares.ts";
 import type { ShardLink } from "./link.ts";
@@ -90,9 +67,8 @@ import {
   type ShardNotes,
 } from "./remote-shard.ts";
 import { RoutedClaims } from "./routed-claims.ts";
-import { RoutedWebhooks } from "./routed-webhooks.ts";
-import type { Questions } from "./shard-host.ts";
-import { shardOf, shardOfKey } from "./shard-of.ts";
+import { ShardGroup } from "./shard-group.ts";
+import { shardOfKey } from "./shard-of.ts";
 import { type Held, SharedRoom } from "./shared-room.ts";
 
 /** So many new tasks without a key go to one shard before it is the next one's turn. */
@@ -113,12 +89,15 @@ export interface RouterParts {
   readonly onEndpoint: (change: EndpointChange) => void;
 }
 
-type State = { state: EngineState; error: string | undefined };
+type RoutedVerbs = Pick<Queue, keyof typeof brokerRouting>;
+type RoutedWebhooks = Pick<Queue["webhooks"], keyof typeof webhookRouting>;
 
-export class Router implements Queue, AsyncDisposable {
-  readonly webhooks: RoutedWebhooks;
-  readonly #shards: readonly RemoteShard[];
-  readonly #states: State[];
+/** The constructor of the router adds these. */
+const WithRoutedVerbs = class {} as new () => RoutedVerbs;
+
+export class Router extends WithRoutedVerbs implements Queue, AsyncDisposable {
+  readonly webhooks: Queue["webhooks"];
+  readonly #group: ShardGroup;
   readonly #room: SharedRoom;
   readonly #claims: RoutedClaims;
   readonly #defer: RouterParts["defer"];
@@ -131,25 +110,31 @@ export class Router implements Queue, AsyncDisposable {
 
   constructor(parts: RouterParts) {
     const { links, clock, quotas, feed, defer } = parts;
+    super();
     this.#defer = defer;
     this.#room = new SharedRoom(quotas, links.length);
-    this.#states = links.map(() => ({ state: "closed", error: undefined }));
     this.#opened = links.map(() => Promise.withResolvers());
     // A shard that ends early ends the start only where somebody waits for it.
     for (const { promise } of this.#opened) promise.catch(() => {});
-    this.#shards = links.map((link, number) => {
+    const shards = links.map((link, number) => {
       return new RemoteShard({ number, link, defer, notes: this.#notesOf(number, parts) });
     });
-    this.webhooks = new RoutedWebhooks(this.#shards, (id) => this.shardOf(id));
+    const group = new ShardGroup(shards);
+    this.#group = group;
+    Object.assign(this, group.verbsOf<RoutedVerbs>(brokerRouting));
+    this.webhooks = {
+      ...group.verbsOf<RoutedWebhooks>(webhookRouting, "webhooks."),
+      changeSecrets: (...of) => this.#changeSecrets(...of),
+    };
     this.#claims = new RoutedClaims({
-      shards: this.#shards,
+      shards,
       room: this.#room,
       clock,
-      isOpen: (shard) => this.#states[shard]?.state === "open",
+      isOpen: (shard) => group.isOpen(shard),
     });
-    for (const shard of this.#shards) shard.hear();
+    for (const shard of shards) shard.hear();
     feed.onHeard = (isHeard) => {
-      for (const shard of this.#shards) shard.listen(isHeard);
+      for (const shard of shards) shard.listen(isHeard);
     };
   }
 
@@ -172,11 +157,14 @@ export class Router implements Queue, AsyncDisposable {
       event: (event) => feed.tell(event),
       missed: onMissed,
       endpoint: (change) => {
-        this.webhooks.tellOthers(shard, change);
+        // A shard that does not hear of the change now finds out by itself.
+        for (const other of this.#group.othersThan(shard)) {
+          other.ask("webhooks.learn", [change]).catch(() => {});
+        }
         onEndpoint(change);
       },
       state: (state, fault) => {
-        this.#states[shard] = { state, error: fault?.message };
+        this.#group.states[shard] = { shard, state, error: fault?.message };
         this.#opened[shard]?.resolve();
         this.#claims.opened(shard);
         onState(this.state, fault);
@@ -184,7 +172,7 @@ export class Router implements Queue, AsyncDisposable {
       down: (fault) => {
         // Another node may lead it soon, which is no failure.
         const state = fault.code === "not_leader" ? "closed" : "failed";
-        this.#states[shard] = { state, error: fault.message };
+        this.#group.states[shard] = { shard, state, error: fault.message };
         this.#opened[shard]?.reject(fault);
         this.#claims.down(shard);
         onState(this.state, fault);
@@ -204,28 +192,26 @@ export class Router implements Queue, AsyncDisposable {
     };
   }
 
-  /** Open as long as one of them is: the others refuse what is theirs. */
   get state(): EngineState {
-    const states = this.#states.map(({ state }) => state);
-    return (["open", "full", "failed"] as const).find((each) => states.includes(each)) ?? "closed";
+    return this.#group.state;
   }
 
   get shards(): readonly ShardState[] {
-    return this.#states.map((each, shard) => ({ shard, ...each }));
+    return this.#group.states;
   }
 
   get isPartial(): boolean {
-    return !this.#shards.every((shard) => this.#answers(shard));
+    return this.#group.isPartial;
   }
 
   get isOverloaded(): boolean {
-    return this.#shards.some((shard) => shard.isOverloaded);
+    return this.#group.all.some((shard) => shard.isOverloaded);
   }
 
   /** The measurements of every shard that answers. */
   async scrape(): Promise<readonly { readonly shard: number; readonly text: string }[]> {
-    const asked = this.#shards.map(async (shard) => {
-      const text = await shard.ask<"scrape", string>("scrape", []).catch(() => undefined);
+    const asked = this.#group.all.map(async (shard) => {
+      const text = await shard.ask("scrape", []).catch(() => undefined);
       return text === undefined ? [] : [{ shard: shard.number, text }];
     });
     return (await Promise.all(asked)).flat();
@@ -240,7 +226,7 @@ export class Router implements Queue, AsyncDisposable {
       else this.enqueueAt(this.#nextShard(), input, waiter as EnqueueWaiter, item);
       return;
     }
-    const shard = shardOfKey(tenantId, idempotencyKey, this.#shards.length);
+    const shard = shardOfKey(tenantId, idempotencyKey, this.#group.all.length);
     const keyed = new KeyedEnqueue(this, { input, shard, waiter });
     this.enqueueAt(shard, input, keyed, item, exceeded && { kind: "exceeded", exceeded });
   }
@@ -256,19 +242,19 @@ export class Router implements Queue, AsyncDisposable {
     item: number,
     terms?: NewTaskTerms,
   ): void {
-    const number = this.#shards[shard]?.enqueue(input, waiter, item, terms) ?? 0;
+    const number = this.#group.all[shard]?.enqueue(input, waiter, item, terms) ?? 0;
     if (number === 0 || (terms !== undefined && terms.kind !== "forget")) return;
     const { tenantId, payloadBytes: storedBytes } = input;
     this.#room.send(shard, number, tenantId, { pending: 1, storedBytes });
   }
 
   shardOf(id: TaskId): number {
-    return shardOf(id, this.#shards.length);
+    return this.#group.of(id).number;
   }
 
   /** Those of a turn go together, so that they share a commit; one that takes nothing is passed over. */
   #nextShard(): number {
-    const count = this.#shards.length;
+    const count = this.#group.all.length;
     if (this.#turnTasks === 0) {
       this.#defer(() => {
         this.#turnTasks = 0;
@@ -279,7 +265,7 @@ export class Router implements Queue, AsyncDisposable {
     if (this.#turnTasks % turnTasksMax === 0) this.#turn = (this.#turn + 1) % count;
     for (let step = 0; step < count; step++) {
       const shard = (this.#turn + step) % count;
-      if (this.#states[shard]?.state === "open") return shard;
+      if (this.#group.isOpen(shard)) return shard;
     }
     return this.#turn;
   }
@@ -287,7 +273,7 @@ export class Router implements Queue, AsyncDisposable {
   claim(claim: Claim): void {
     // While nobody leads there may be work in a moment.
     if (this.state === "open" || this.state === "closed") this.#claims.claim(claim);
-    else claim.refused(this.#fault());
+    else claim.refused(this.#group.fault);
   }
 
   cancelClaim(claim: Claim): void {
@@ -295,46 +281,31 @@ export class Router implements Queue, AsyncDisposable {
   }
 
   heartbeat(of: OwnedTask, beat: Heartbeat, waiter: Waiter<Extended>, item = 0): void {
-    this.#of(of.id).heartbeat(of, beat, waiter, item);
+    this.#group.of(of.id).heartbeat(of, beat, waiter, item);
   }
 
   nack(of: OwnedTask, request: NackRequest, waiter: Waiter<Returned>, item = 0): void {
-    this.#of(of.id).nack(of, request, waiter, item);
+    this.#group.of(of.id).nack(of, request, waiter, item);
   }
 
   abandon(of: OwnedTask, request: AbandonRequest, waiter: Waiter<Returned>, item = 0): void {
-    this.#of(of.id).abandon(of, request, waiter, item);
+    this.#group.of(of.id).abandon(of, request, waiter, item);
   }
 
   submit(of: OwnedTask, submission: Submission, waiter: Waiter<Submitted>, item = 0): void {
-    this.#of(of.id).submit(of, submission, waiter, item);
+    this.#group.of(of.id).submit(of, submission, waiter, item);
   }
 
   release(of: OwnedTask): void {
-    this.#of(of.id).release(of);
-  }
-
-  mayFinish(of: OwnedTask, how: Submission["how"]): Promise<MayFinish> {
-    return this.#of(of.id).ask("mayFinish", [of, how]);
+    this.#group.of(of.id).release(of);
   }
 
   get(tenantId: TenantId, id: TaskId): Promise<ClaimedTask | undefined> {
-    return this.#of(id).get(tenantId, id);
-  }
-
-  async placesOf(tenantId: TenantId, ids: readonly TaskId[]): Promise<readonly FoundPlace[]> {
-    const found = new Map<TaskId, FoundPlace>();
-    const byShard = Map.groupBy(ids, (id) => this.#of(id));
-    const asked = [...byShard].map(async ([shard, some]) => {
-      const places = await shard.ask<"placesOf", FoundPlace[]>("placesOf", [tenantId, some]);
-      for (const [at, id] of some.entries()) found.set(id, places[at] as FoundPlace);
-    });
-    await Promise.all(asked);
-    return ids.map((id) => found.get(id) as FoundPlace);
+    return this.#group.of(id).get(tenantId, id);
   }
 
   outcome(tenantId: TenantId, id: TaskId): Promise<TaskOutcome | undefined> {
-    return this.#of(id).outcome(tenantId, id);
+    return this.#group.of(id).outcome(tenantId, id);
   }
 
   async result(tenantId: TenantId, id: TaskId): Promise<Result | undefined> {
@@ -353,7 +324,7 @@ export class Router implements Queue, AsyncDisposable {
     this.#waits.add(ending);
     this.#waitShares.add(tenantId, 1);
     try {
-      return await this.#of(id).ask("awaitResult", [tenantId, id, waitMs], ending.signal);
+      return await this.#group.of(id).ask("awaitResult", [tenantId, id, waitMs], ending.signal);
     } finally {
       this.#waits.delete(ending);
       this.#waitShares.add(tenantId, -1);
@@ -365,9 +336,9 @@ export class Router implements Queue, AsyncDisposable {
     const { bytes = 0 } = artifact;
     const exceeded = this.#room.exceededByBytes(of.tenantId, bytes);
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
-    const shard = this.shardOf(of.id);
-    return this.#of(of.id).ask<"attach", Attached>("attach", [of, artifact], undefined, (number) =>
-      this.#room.send(shard, number, of.tenantId, { storedBytes: bytes }),
+    const shard = this.#group.of(of.id);
+    return shard.ask("attach", [of, artifact], undefined, (number) =>
+      this.#room.send(shard.number, number, of.tenantId, { storedBytes: bytes }),
     );
   }
 
@@ -375,105 +346,24 @@ export class Router implements Queue, AsyncDisposable {
     return this.#room.exceededByBytes(tenantId, bytes);
   }
 
-  artifactsOf(id: TaskId): Promise<References> {
-    return this.#of(id).ask("artifactsOf", [id]);
-  }
-
-  async counts(tenantId: TenantId, command: string): Promise<Counts> {
-    const all = await this.#askWorking<"counts", Counts>("counts", [tenantId, command]);
-    return all.reduce(addCounts, noCounts());
-  }
-
-  async queuesOf(tenantId: TenantId, withAges: boolean): Promise<readonly QueueCounts[]> {
-    const found = new Map<string, QueueCounts>();
-    const given = [tenantId, withAges] as [TenantId, boolean];
-    const all = await this.#askWorking<"queuesOf", readonly QueueCounts[]>("queuesOf", given);
-    for (const each of all.flat()) {
-      const before = found.get(each.queue);
-      found.set(each.queue, before === undefined ? each : addQueueCounts(before, each));
-    }
-    return [...found.values()];
-  }
-
-  async seriesOf(of: SeriesName): Promise<readonly SeriesPoint[]> {
-    const all = await this.#askAll<"seriesOf", readonly SeriesPoint[]>("seriesOf", [of]);
-    const found = new Map<number, SeriesPoint>();
-    for (const each of all.flat()) {
-      const before = found.get(each.number);
-      found.set(each.number, before === undefined ? each : addPoints(before, each));
-    }
-    return [...found.values()].sort((one, other) => one.number - other.number);
-  }
-
-  async tenants(): Promise<ReadonlySet<TenantId>> {
-    return new Set((await this.#askWorking<"tenants", readonly TenantId[]>("tenants", [])).flat());
-  }
-
-  async leasesOf(tenantId: TenantId): Promise<TenantLeases> {
-    const all = await this.#askWorking<"leasesOf", TenantLeases>("leasesOf", [tenantId]);
-    const found = new Map<WorkerId, WorkerLeases>();
-    for (const each of all.flatMap(({ workers }) => workers)) {
-      const before = found.get(each.workerId);
-      found.set(each.workerId, before === undefined ? each : merged(before, each));
-    }
-    const isPartial = this.isPartial || all.some((each) => each.isPartial);
-    return { workers: [...found.values()], isPartial };
-  }
-
   async cleanUp(wanted: CleanUp): Promise<number> {
     let deleted = 0;
-    for (const shard of this.#shards) {
+    for (const shard of this.#group.all) {
       const limit = wanted.limit - deleted;
       if (limit <= 0) break;
-      deleted += await shard.ask<"cleanUp", number>("cleanUp", [{ ...wanted, limit }]);
+      deleted += await shard.ask("cleanUp", [{ ...wanted, limit }]);
     }
     return deleted;
   }
 
-  /** A page of each, put together as far as all of them have looked. */
-  async find(wanted: WantedTasks): Promise<FoundTasks | undefined> {
-    const pages = await this.#askAll<"find", FoundTasks | null>("find", [wanted]);
-    const found = pages.filter((page) => page !== null);
-    if (found.length < pages.length) return undefined;
-    const runs = found.map(({ tasks, next }) => ({ items: tasks, reached: next }));
-    const idOf = ({ id }: Task): string => id;
-    const merged = mergeRuns(runs, { idOf, comesFirst: orderOf(wanted.order) });
-    const { items, reached } = firstOf(merged, wanted.limit, idOf);
-    const totals = found.map(({ total }) => total);
-    return {
-      tasks: items,
-      scanned: found.reduce((sum, { scanned }) => sum + scanned, 0),
-      next: reached,
-      total: totals.reduce(
-        (sum, each) => (each === undefined ? sum : (sum ?? 0) + each),
-        undefined,
-      ),
-    };
-  }
-
-  async failureGroups(wanted: WantedGroups): Promise<FailureGroups | undefined> {
-    const cursors = cursorsOf(wanted.after, this.#shards.length);
-    const over: FailureGroups = { groups: [], scanned: 0, next: undefined };
-    const asked = this.#shards.map((shard, at) => {
-      const after = cursors[at];
-      if (after === undefined) return over;
-      const given = { ...wanted, after };
-      return shard.ask<"failureGroups", FailureGroups | null>("failureGroups", [given]);
-    });
-    const answers = await Promise.all(asked);
-    const found = answers.filter((answer) => answer !== null);
-    return found.length < answers.length ? undefined : mergeFailureGroups(found);
-  }
-
   /** What its shard says, with what the others have of its queue. */
   async explain(of: TaskOf): Promise<Explained | undefined> {
-    const shard = this.shardOf(of.id);
-    const own = await this.#of(of.id).ask<"explain", Explained | null>("explain", [of]);
-    if (own === null) return undefined;
-    const { tenantId } = of;
-    const queue = { tenantId, name: queueOf(own.task.command) };
-    const others = this.#shards.filter(({ number }) => number !== shard);
-    const looks = others.map((each) => each.ask<"lookAt", QueueLook>("lookAt", [queue]));
+    const shard = this.#group.of(of.id);
+    const own = await shard.ask("explain", [of]);
+    if (own === undefined) return undefined;
+    const queue = { tenantId: of.tenantId, name: queueOf(own.task.command) };
+    const others = this.#group.othersThan(shard.number);
+    const looks = others.map((each) => each.ask("lookAt", [queue]));
     const explained = withOthers(own, await Promise.all(looks));
     return { ...explained, obstacle: this.#obstacleOf(queue, own.obstacle) };
   }
@@ -495,61 +385,35 @@ export class Router implements Queue, AsyncDisposable {
     const { tenantId, id } = of;
     const exceeded = exceededBy(this.#room, of, action);
     if (exceeded !== undefined) return { ok: false, code: "quota_exceeded", exceeded };
-    const shard = this.shardOf(id);
-    return this.#of(id).ask<"act", Acted>("act", [of, action], undefined, (number) => {
-      this.#room.send(shard, number, tenantId, takenBy(action));
+    const shard = this.#group.of(id);
+    return shard.ask("act", [of, action], undefined, (number) => {
+      this.#room.send(shard.number, number, tenantId, takenBy(action));
     });
-  }
-
-  async pause(of: QueueName, pause: QueuePause | undefined): Promise<void> {
-    await this.#askAll<"pause", null>("pause", [of, pause ?? null]);
-  }
-
-  async pausesOf(tenantId: TenantId): Promise<readonly PausedQueue[]> {
-    const all = await this.#askWorking<"pausesOf", readonly PausedQueue[]>("pausesOf", [tenantId]);
-    return [...new Map(all.flat().map((each) => [each.queue, each])).values()];
   }
 
   /** The first shard decides, and the others follow it. */
   async putTopic(of: QueueName, policy: TopicPolicy): Promise<PutTopic> {
-    const [first, ...others] = this.#shards as [RemoteShard, ...RemoteShard[]];
-    const put = await first.ask<"putTopic", PutTopic>("putTopic", [of, policy]);
+    const { first } = this.#group;
+    const put = await first.ask("putTopic", [of, policy]);
+    const others = this.#group.othersThan(first.number);
     await Promise.all(others.map((shard) => shard.ask("adoptTopic", [put.topic])));
     return put;
   }
 
   async deleteTopic(of: QueueName): Promise<void> {
-    await this.#askAll<"deleteTopic", null>("deleteTopic", [of]);
+    await Promise.all(this.#group.all.map((shard) => shard.ask("deleteTopic", [of])));
     this.#claims.unlimited(of);
-  }
-
-  topicsOf(tenantId: TenantId): Promise<readonly Topic[]> {
-    const [first] = this.#shards as [RemoteShard];
-    return first.ask("topicsOf", [tenantId]);
-  }
-
-  /** The first shard keeps it. */
-  triageOf(tenantId: TenantId): Promise<readonly Triage[]> {
-    const [first] = this.#shards as [RemoteShard];
-    return first.ask("triageOf", [tenantId]);
-  }
-
-  async setTriage(tenantId: TenantId, group: string, triage: Triage | undefined): Promise<void> {
-    const [first] = this.#shards as [RemoteShard];
-    await first.ask("setTriage", [tenantId, group, triage ?? null]);
   }
 
   /** A crash may have come between the first shard and the others. */
   async #alignTopics(): Promise<void> {
-    const [truth = [], ...others] = await this.#askAll<"allTopics", readonly Topic[]>(
-      "allTopics",
-      [],
-    );
+    const asked = this.#group.all.map((shard) => shard.ask("allTopics", []));
+    const [truth = [], ...others] = await Promise.all(asked);
     const nameOf = ({ tenantId, name }: QueueName): string => `${tenantId}/${name}`;
     const right = new Map(truth.map((topic) => [nameOf(topic), JSON.stringify(topic)]));
     await Promise.all(
       others.map(async (found, at) => {
-        const shard = this.#shards[at + 1] as RemoteShard;
+        const shard = this.#group.all[at + 1] as RemoteShard;
         const there = new Map(found.map((topic) => [nameOf(topic), JSON.stringify(topic)]));
         for (const topic of found) {
           if (!right.has(nameOf(topic))) await shard.ask("deleteTopic", [topic]);
@@ -574,17 +438,8 @@ export class Router implements Queue, AsyncDisposable {
     return this.#claims.queues.requested(tenantId, undefined);
   }
 
-  async backup(wanted: WantedBackup): Promise<readonly WrittenBackup[]> {
-    const asked = this.#shards.map((shard) =>
-      shard.ask<"backup", readonly WrittenBackup[]>("backup", [
-        { ...wanted, store: `shard-${shard.number}` },
-      ]),
-    );
-    return (await Promise.all(asked)).flat();
-  }
-
   async *readBackup(reading: BackupReading): AsyncGenerator<Buffer> {
-    for (const shard of this.#shards) yield* shard.readBackup(reading);
+    for (const shard of this.#group.all) yield* shard.readBackup(reading);
   }
 
   isCrowded(tenantId: TenantId): boolean {
@@ -619,49 +474,27 @@ export class Router implements Queue, AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#shards.map((shard) => shard.stop()));
+    await Promise.all(this.#group.all.map((shard) => shard.stop()));
   }
 
-  #of(id: TaskId): RemoteShard {
-    return this.#shards[this.shardOf(id)] as RemoteShard;
+  /**
+   * The first shard decides, and the others follow it. Changes of other nodes may reach the others in another
+   * order, so they follow until the first shard has nothing newer.
+   */
+  async #changeSecrets(tenantId: TenantId, change: SecretsChange): Promise<boolean> {
+    const { first } = this.#group;
+    if (!(await first.ask("webhooks.changeSecrets", [tenantId, change]))) return false;
+    for (let sent: string | undefined; ; ) {
+      const secrets = await first.ask("webhooks.secrets", [tenantId]);
+      const text = JSON.stringify(secrets);
+      if (text === sent) return true;
+      sent = text;
+      const others = this.#group.othersThan(first.number);
+      await Promise.all(
+        others.map((shard) => shard.ask("webhooks.setSecrets", [tenantId, secrets])),
+      );
+    }
   }
-
-  #askAll<Name extends keyof Questions, T>(name: Name, given: Questions[Name]): Promise<T[]> {
-    return Promise.all(this.#shards.map((shard) => shard.ask<Name, T>(name, given)));
-  }
-
-  /** Those that answer; throws when none does. `isPartial` says afterwards whether one is missing. */
-  async #askWorking<Name extends keyof Questions, T>(
-    name: Name,
-    given: Questions[Name],
-  ): Promise<T[]> {
-    const working = this.#shards.filter((shard) => this.#answers(shard));
-    const asked = await Promise.allSettled(working.map((shard) => shard.ask<Name, T>(name, given)));
-    const answers = asked.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
-    if (answers.length > 0) return answers;
-    const [refused] = asked.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
-    throw refused ?? this.#fault();
-  }
-
-  #answers({ number }: RemoteShard): boolean {
-    const { state } = this.#states[number] as { readonly state: EngineState };
-    return state === "open" || state === "full";
-  }
-
-  #fault(): FaultError {
-    const code = this.state === "full" ? "disk_full" : "storage_failed";
-    const error = this.#states.find((each) => each.error !== undefined)?.error;
-    return new FaultError(code, error ?? "no shard accepts changes");
-  }
-}
-
-function merged(some: WorkerLeases, others: WorkerLeases): WorkerLeases {
-  return {
-    workerId: some.workerId,
-    leases: some.leases + others.leases,
-    oldestMs: Math.min(some.oldestMs, others.oldestMs),
-    seenMs: Math.max(some.seenMs, others.seenMs),
-  };
 }
 
 interface Keyed {

@@ -4,33 +4,17 @@
  * of tenants with quotas.
  */
 import { FaultError } from "@codeq/engine";
-import type { Artifact, Returned, TaskId, TenantId } from "@codeq/queue";
+import type { Returned, TaskId, TenantId } from "@codeq/queue";
 import { endOfWait } from "../abort-groups.ts";
 import type { Broker } from "../broker/broker.ts";
 import { Claim } from "../broker/claim.ts";
-import type { WantedGroups } from "../broker/failure-groups.ts";
-import type { CleanUp, Extended, ResultWait, WantedTasks } from "../broker/queue.ts";
+import type { Extended, ResultWait } from "../broker/queue.ts";
 import type { QueueState } from "../broker/queue-state.ts";
 import type { EndpointChange } from "../broker/queue-webhooks.ts";
-import type { TaskAction, TaskOf } from "../broker/task-actions.ts";
-import type {
-  ClaimedTask,
-  Enqueued,
-  OwnedTask,
-  Refused,
-  Submitted,
-  Waiter,
-} from "../broker/verbs.ts";
-import type { QueuePause } from "../store/pause-record.ts";
-import { OpenBackups, type ReadBackup } from "../store/read-backup.ts";
-import type { SeriesName } from "../store/series-record.ts";
-import type { QueueName } from "../store/store.ts";
-import type { Topic, TopicPolicy } from "../store/topic-record.ts";
-import type { Triage } from "../store/triage-record.ts";
-import type { WantedBackup } from "../store/write-backup.ts";
+import type { ClaimedTask, Enqueued, Refused, Submitted, Waiter } from "../broker/verbs.ts";
+import { OpenBackups } from "../store/read-backup.ts";
 import type { Feed, TaskEvent } from "../telemetry/feed.ts";
 import { DamagedMessage, MessageReader, MessageWriter } from "./message.ts";
-import type { WebhookVerb } from "./routed-webhooks.ts";
 import { shardOf } from "./shard-of.ts";
 import {
   answer,
@@ -71,40 +55,12 @@ export interface ShardHostParts {
   readonly scrape: () => string;
 }
 
-/** What can be asked as JSON. */
-export interface Questions {
-  mayFinish: [of: OwnedTask, how: "completed" | "failed"];
-  awaitResult: [tenantId: TenantId, id: TaskId, waitMs: number];
-  attach: [of: OwnedTask, artifact: Artifact];
-  artifactsOf: [id: TaskId];
-  counts: [tenantId: TenantId, command: string];
-  queuesOf: [tenantId: TenantId, withAges: boolean];
-  seriesOf: [of: SeriesName];
-  tenants: [];
-  leasesOf: [tenantId: TenantId];
-  cleanUp: [wanted: CleanUp];
-  find: [wanted: WantedTasks];
-  failureGroups: [wanted: WantedGroups];
-  placesOf: [tenantId: TenantId, ids: readonly TaskId[]];
-  act: [of: TaskOf, action: TaskAction];
-  explain: [of: TaskOf];
-  lookAt: [of: QueueName];
-  /** Null to resume. */
-  pause: [of: QueueName, pause: QueuePause | null];
-  pausesOf: [tenantId: TenantId];
-  putTopic: [of: QueueName, policy: TopicPolicy];
-  adoptTopic: [topic: Topic];
-  deleteTopic: [of: QueueName];
-  topicsOf: [tenantId: TenantId];
-  allTopics: [];
-  triageOf: [tenantId: TenantId];
-  /** Null to open the group again. */
-  setTriage: [tenantId: TenantId, group: string, triage: Triage | null];
-  webhooks: [verb: WebhookVerb, given: readonly unknown[]];
-  backup: [wanted: WantedBackup];
-  backupPiece: [reader: string, wanted: ReadBackup, pieces: number];
-  endBackup: [];
-  scrape: [];
+/** What the host of a broker answers as JSON besides the verbs of the broker. */
+export interface HostVerbs {
+  awaitResult(tenantId: TenantId, id: TaskId, waitMs: number): Promise<"waited" | "crowded">;
+  backupPiece: OpenBackups["next"];
+  endBackup: OpenBackups["close"];
+  scrape(): string;
 }
 
 export class ShardHost {
@@ -276,11 +232,11 @@ export class ShardHost {
         return;
       }
       case call.ask: {
-        const name = from.text() as keyof Questions;
-        const told = this.#ask(name, from.json(), number);
+        const name = from.text();
+        const told = this.#ask(name, from.json() as readonly unknown[], number);
         this.#answerLater(number, told, (value) => {
           this.#begin(answer.told, number);
-          this.#out.text(JSON.stringify(value));
+          this.#out.text(JSON.stringify(value ?? null));
         });
         return;
       }
@@ -331,53 +287,30 @@ export class ShardHost {
     }
   }
 
-  #ask(name: keyof Questions, given: unknown, number: number): unknown {
+  #ask(name: string, given: readonly unknown[], number: number): unknown {
     const { broker, scrape } = this.#parts;
-    const answers: { [Name in keyof Questions]: (...of: Questions[Name]) => unknown } = {
-      mayFinish: (of, how) => broker.mayFinish(of, how),
-      awaitResult: (tenantId, id, waitMs) => this.#wait(number, tenantId, id, waitMs),
-      attach: (of, artifact) => broker.attach(of, artifact),
-      artifactsOf: (id) => broker.artifactsOf(id),
-      counts: (tenantId, command) => broker.counts(tenantId, command),
-      queuesOf: (tenantId, withAges) => broker.queuesOf(tenantId, withAges),
-      seriesOf: (of) => broker.seriesOf(of),
-      tenants: () => [...broker.tenants()],
-      leasesOf: (tenantId) => broker.leasesOf(tenantId),
-      cleanUp: (wanted) => broker.cleanUp(wanted),
-      // JSON has no word for a missing answer.
-      find: async (wanted) => (await broker.find(wanted)) ?? null,
-      failureGroups: async (wanted) => (await broker.failureGroups(wanted)) ?? null,
-      placesOf: (tenantId, ids) => broker.placesOf(tenantId, ids),
-      act: (of, action) => broker.act(of, action),
-      explain: async (of) => (await broker.explain(of)) ?? null,
-      lookAt: (of) => broker.lookAt(of),
-      pause: async (of, pause) => {
-        await broker.pause(of, pause ?? undefined);
-        return null;
-      },
-      pausesOf: (tenantId) => broker.pausesOf(tenantId),
-      putTopic: (of, policy) => broker.putTopic(of, policy),
-      // JSON has no word for a missing answer.
-      adoptTopic: (topic) => broker.adoptTopic(topic).then(() => null),
-      deleteTopic: (of) => broker.deleteTopic(of).then(() => null),
-      topicsOf: (tenantId) => broker.topicsOf(tenantId),
-      allTopics: () => broker.allTopics(),
-      triageOf: (tenantId) => broker.triageOf(tenantId),
-      setTriage: (tenantId, group, triage) =>
-        broker.setTriage(tenantId, group, triage ?? undefined).then(() => null),
-      webhooks: async (verb, args) => {
-        const run = broker.webhooks[verb].bind(broker.webhooks) as (...of: unknown[]) => unknown;
-        return (await run(...args)) ?? null;
-      },
-      backup: (wanted) => broker.backup(wanted),
+    const own: HostVerbs = {
+      awaitResult: (...of) => this.#wait(number, ...of),
       backupPiece: (...of) => this.#backups.next(...of),
-      endBackup: () => this.#backups.close().then(() => null),
+      endBackup: () => this.#backups.close(),
       scrape,
     };
-    return (answers[name] as (...of: unknown[]) => unknown)(...(given as unknown[]));
+    const [target, verb] = name.startsWith("webhooks.")
+      ? [broker.webhooks, name.slice("webhooks.".length)]
+      : [name in own ? own : broker, name];
+    // The router checks names and arguments, in ShardGroup and RemoteShard. JSON has no undefined.
+    const run = (target as unknown as Record<string, (...given: unknown[]) => unknown>)[verb];
+    if (run === undefined) throw new TypeError(`a shard has no verb ${name}`);
+    return run.apply(
+      target,
+      given.map((each) => each ?? undefined),
+    );
   }
 
-  async #wait(number: number, tenantId: TenantId, id: TaskId, waitMs: number): Promise<string> {
+  async #wait(
+    number: number,
+    ...[tenantId, id, waitMs]: Parameters<HostVerbs["awaitResult"]>
+  ): ReturnType<HostVerbs["awaitResult"]> {
     const controller = new AbortController();
     this.#waits.set(number, controller);
     const wait: ResultWait = { waitMs, signal: controller.signal };

@@ -37,8 +37,8 @@ export class OpenBackups {
     this.#store = store;
   }
 
-  /** The piece behind so many, as base64; null at the end. */
-  async next(reader: string, wanted: ReadBackup, pieces: number): Promise<string | null> {
+  /** The piece behind so many, as base64; undefined at the end. */
+  async next(reader: string, wanted: ReadBackup, pieces: number): Promise<string | undefined> {
     if (this.#open?.reader !== reader) {
       if (pieces > 0) throw new FaultError("storage_failed", "the backup was cut off; begin again");
       await this.close();
@@ -47,7 +47,7 @@ export class OpenBackups {
     const next = await this.#open.pieces.next();
     if (next.done !== true) return next.value.toString("base64");
     this.#open = undefined;
-    return null;
+    return undefined;
   }
 
   async close(): Promise<void> {

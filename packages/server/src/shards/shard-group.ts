@@ -1,0 +1,115 @@
+/**
+ * The shards of a router and the state of each. Sends the verbs of the routing tables to the shards that their
+ * rows name, and merges the answers.
+ */
+import { type EngineState, FaultError } from "@codeq/engine";
+import type { TaskId, TenantId } from "@codeq/queue";
+import type { ShardState } from "../broker/queue.ts";
+import type { AnyRow } from "../broker/routing.ts";
+import type { AskedName, RemoteShard } from "./remote-shard.ts";
+import { shardOf } from "./shard-of.ts";
+
+export class ShardGroup {
+  readonly all: readonly RemoteShard[];
+  readonly states: ShardState[];
+
+  constructor(all: readonly RemoteShard[]) {
+    this.all = all;
+    this.states = all.map(({ number: shard }) => ({ shard, state: "closed", error: undefined }));
+  }
+
+  /** Open as long as one of them is: the others refuse what is theirs. */
+  get state(): EngineState {
+    const states = this.states.map(({ state }) => state);
+    return (["open", "full", "failed"] as const).find((each) => states.includes(each)) ?? "closed";
+  }
+
+  /** Why no shard is available. */
+  get fault(): FaultError {
+    const code = this.state === "full" ? "disk_full" : "storage_failed";
+    const error = this.states.find((each) => each.error !== undefined)?.error;
+    return new FaultError(code, error ?? "no shard accepts changes");
+  }
+
+  isOpen(shard: number): boolean {
+    return this.states[shard]?.state === "open";
+  }
+
+  get available(): readonly RemoteShard[] {
+    return this.all.filter(({ number }) => {
+      return this.isOpen(number) || this.states[number]?.state === "full";
+    });
+  }
+
+  get isPartial(): boolean {
+    return this.available.length < this.all.length;
+  }
+
+  get first(): RemoteShard {
+    return this.all[0] as RemoteShard;
+  }
+
+  othersThan(shard: number): readonly RemoteShard[] {
+    return this.all.filter(({ number }) => number !== shard);
+  }
+
+  of(id: TaskId): RemoteShard {
+    return this.all[shardOf(id, this.all.length)] as RemoteShard;
+  }
+
+  /** The verbs of a table as methods. */
+  verbsOf<Verbs>(table: Record<keyof Verbs, AnyRow>, prefix: "" | "webhooks." = ""): Verbs {
+    const rows = Object.entries<AnyRow>(table);
+    const verbs = rows.map(([name, row]) => {
+      const asked = (prefix + name) as AskedName;
+      return [name, (...given: readonly unknown[]) => this.#send(asked, row, given)];
+    });
+    return Object.fromEntries(verbs);
+  }
+
+  async #send(name: AskedName, row: AnyRow, given: readonly unknown[]): Promise<unknown> {
+    const ask = (shard: RemoteShard, own = given): Promise<unknown> =>
+      shard.ask(name, own as never);
+    switch (row.to) {
+      case "first":
+        return ask(this.first);
+      case "task": {
+        const [of] = given as readonly [TaskId | { readonly id: TaskId }];
+        return ask(this.of(typeof of === "string" ? of : of.id));
+      }
+      case "tasks": {
+        const [tenantId, ids] = given as readonly [TenantId, readonly TaskId[]];
+        return this.#askEach(ids, (shard, some) => ask(shard, [tenantId, some]));
+      }
+      case "all":
+      case "available": {
+        const askOne = (shard: RemoteShard): Promise<unknown> =>
+          ask(shard, row.given?.(shard.number, given));
+        const asked =
+          row.to === "all" ? Promise.all(this.all.map(askOne)) : this.#available(askOne);
+        return row.merge(await asked, given, this.isPartial);
+      }
+    }
+  }
+
+  async #askEach(
+    ids: readonly TaskId[],
+    ask: (shard: RemoteShard, some: readonly TaskId[]) => Promise<unknown>,
+  ): Promise<unknown> {
+    const found = new Map<TaskId, unknown>();
+    const asked = [...Map.groupBy(ids, (id) => this.of(id))].map(async ([shard, some]) => {
+      const answers = (await ask(shard, some)) as readonly unknown[];
+      for (const [at, id] of some.entries()) found.set(id, answers[at]);
+    });
+    await Promise.all(asked);
+    return ids.map((id) => found.get(id));
+  }
+
+  /** Leaves out shards that fail; when all of them fail, so does the call. */
+  async #available(ask: (shard: RemoteShard) => Promise<unknown>): Promise<unknown[]> {
+    const asked = await Promise.allSettled(this.available.map(ask));
+    const answers = asked.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+    if (answers.length > 0) return answers;
+    throw asked.find((each) => each.status === "rejected")?.reason ?? this.fault;
+  }
+}
