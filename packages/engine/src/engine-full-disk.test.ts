@@ -229,7 +229,7 @@ test("a batch that the kv applied before it reported a full disk is not derived 
   assert.equal(engine.get("count")?.toString(), "2");
 });
 
-test("a batch that shows only when the kv is opened anew is taken into account, also after a rollback", async () => {
+test("a batch that shows only when the kv is reopened is taken into account, also after a rollback", async () => {
   const { world, engine, rollbacks } = await setup({ flushBytes: 4096, derive: countKeys });
   await engine.commit([], [create("a", "1")]).done;
   await engine.flushNow();

@@ -1,4 +1,4 @@
-/** What an engine is given, and what it tells about itself. */
+/** The options of an engine, and the state and statistics that it reports. */
 import type { FaultError } from "./fault.ts";
 import type { Derive } from "./flusher.ts";
 import type { Kv, KvStats } from "./kv/kv.ts";
@@ -16,12 +16,12 @@ export interface EngineOptions {
   readonly kv: Kv;
   /** The kv stays open when the engine is closed. */
   readonly isKvLent?: boolean | undefined;
-  /** Of the store that log and kv belong to; undefined when they cannot be mixed up. */
+  /** The identity of the store that log and kv belong to; undefined when they cannot be mixed up. */
   readonly identity?: number | undefined;
   readonly rows: RowCodec;
   readonly derive: Derive;
   readonly observer: EngineObserver;
-  /** Sees the state before anything is written for the first time; throws to leave it untouched. */
+  /** Called with the stored state before the first write; throws to leave the files untouched. */
   readonly verify?: (get: (key: string) => Buffer | undefined) => void;
   readonly freeBytes: () => Promise<number>;
   readonly clock: EngineClock;
@@ -30,7 +30,7 @@ export interface EngineOptions {
   readonly minFreeBytes: number;
   /** Overlay size at which a flush begins. */
   readonly flushBytes: number;
-  /** How often the log is synced in the background; undefined when appends or nobody does it. */
+  /** How often the log is synced in the background; undefined when appends sync, or nothing does. */
   readonly syncIntervalMs: number | undefined;
 }
 
@@ -50,7 +50,7 @@ export interface EngineStats {
   readonly flushedIndex: number;
   readonly logBytes: number;
   readonly waitingBytes: number;
-  /** Times that commits were held back because the kv did not keep up, and for how long in all. */
+  /** How often commits waited because the kv did not keep up, and for how long in all. */
   readonly writeStalls: number;
   readonly writeStallSeconds: number;
   readonly kv: KvStats;

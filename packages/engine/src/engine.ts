@@ -1,15 +1,15 @@
 /**
  * Durable, atomic changes of rows and keys: a commit log, the overlay of what the log holds and the kv
- * does not, and the kv. Rows are objects that become bytes in the log and at the flush; what they are
- * only their codec knows.
+ * does not, and the kv. Rows are objects that become bytes in the log and at the flush; only their codec
+ * knows what they mean.
  *
- * - `commit` changes what reads see at once; the change is durable when its group is. Whoever tells
- *   anybody about it waits for the group first.
+ * - `commit` changes what reads see at once; the change is durable when its group is. A caller waits for
+ *   the group before it reports the change.
  * - A full disk rejects every batch that was not durable, puts memory back to what the log holds,
- *   and calls `onRollback` so that whoever decided on top of those batches can start over.
+ *   and calls `onRollback`, so that code that decided on top of those batches can start over.
  * - Any other failure of the log or the kv is final: nothing is accepted or acknowledged any more.
  *
- * States: open, full (leaves when there is space again), failed and closed (left by no one).
+ * States: open, full (until there is space again), failed and closed (both final).
  */
 import { fullBackup, logBackup } from "./backup.ts";
 import type { BackupEnd, BackupPosition } from "./backup-format.ts";
@@ -31,15 +31,15 @@ import { Timers } from "./timers.ts";
 /** A generation may grow to this many times the flush size before appends are held back. */
 const overlayGrowthMax = 4;
 const waitingBytesMax = 64 * 1024 * 1024;
-/** Of the log that is kept for the next incremental backup. */
+/** How much of the log is kept for the next incremental backup. */
 const heldLogBytesMax = 1024 * 1024 * 1024;
 const lastKey = "~~";
 const noOps: readonly Op[] = [];
-/** A kv that met a full disk is tried again when there is so much more room than at the last try. */
+/** A kv that met a full disk is retried when there is this much more room than at the last try. */
 const kvRoomBytes = 4 * 1024 * 1024;
 
 export class Engine implements AsyncDisposable {
-  /** Called when a group takes no more batches; what it returns becomes durable with the group. */
+  /** Called when a group takes no more batches; the ops that it returns become durable with the group. */
   onClosing: () => readonly Op[] = () => noOps;
   /** Called after a full disk undid batches; new ones are refused until it has finished. */
   onRollback: () => Promise<void> = () => Promise.resolve();
@@ -51,7 +51,7 @@ export class Engine implements AsyncDisposable {
   readonly #space: SpaceWatch;
   readonly #stalls: WriteStalls;
   readonly #layers: Layers;
-  /** Of the last batch. */
+  /** The group of the last batch. */
   #newest: Group | undefined;
   #flushing: Promise<void> | undefined;
   #flushedIndex: number;
@@ -63,11 +63,11 @@ export class Engine implements AsyncDisposable {
   /** The kv refused a batch for lack of space and takes no other until it has recovered. */
   #kvIsFull = false;
   #kvRecovery: Promise<void> | undefined;
-  /** How much room there was when the kv was last tried while the disk had too little. */
+  /** How much room there was when the kv was last tried on a disk with too little room. */
   #kvTriedBytes = 0;
   /** Memory holds refused batches that could not be undone; none of it may reach the kv any more. */
   #isAhead = false;
-  /** Something was deleted since the disk had too little room, and its room was not given back. */
+  /** Something was deleted since the disk had too little room, and its room was not reclaimed yet. */
   #hasFreed = false;
   /** The next incremental backup needs the log from here on. */
   #heldFrom = Number.POSITIVE_INFINITY;
@@ -117,7 +117,7 @@ export class Engine implements AsyncDisposable {
     return engine;
   }
 
-  /** What is read from the log before there is an engine to flush it. */
+  /** Takes records that are read from the log before there is an engine to flush them. */
   #pieces(prepare: (overlay: Overlay) => void): ReplayPieces {
     return {
       bytesMax: this.#options.flushBytes * overlayGrowthMax,
@@ -131,10 +131,10 @@ export class Engine implements AsyncDisposable {
             this.#fail(fault);
             throw this.#fault;
           }
-          // What follows is flushed when the kv was opened anew, from where it then says that it is.
+          // The next pieces are flushed after the kv was reopened, from the position that it then has.
           this.#kvIsFull = true;
           this.#becomeFull(fault);
-          // It may have kept the piece all the same.
+          // The kv may still have kept the piece.
           if (readPosition(this.#options.kv) < piece.throughIndex) return false;
         }
         this.#flushedIndex = piece.throughIndex;
@@ -152,7 +152,7 @@ export class Engine implements AsyncDisposable {
     return this.#layers.row(id);
   }
 
-  /** Makes a later `row` of each of these ids cheap; returns those that are there, as they are now. */
+  /** Makes a later `row` of each of these ids cheap; returns the rows that exist, as they are now. */
   readRowsAhead(ids: readonly string[]): Promise<readonly Row[]> {
     return this.#layers.readRowsAhead(ids);
   }
@@ -162,24 +162,24 @@ export class Engine implements AsyncDisposable {
     return this.#layers.get(key);
   }
 
-  /** Like `get`, but what is damaged comes as it lies in the kv, with its checksum. */
+  /** Like `get`, but returns a damaged value as it is in the kv, with its checksum. */
   raw(key: string): Buffer | undefined {
     return this.#layers.raw(key);
   }
 
-  /** The same, read as UTF-8. */
+  /** Like `get`, read as UTF-8. */
   getText(key: string): string | undefined {
     return this.#layers.getText(key);
   }
 
-  /** Makes a later `getText` of each of these keys cheap and tells what the kv holds of them now. */
+  /** Makes a later `getText` of each of these keys cheap; returns what the kv holds of them now. */
   readAhead(keys: readonly string[]): Promise<readonly KvEntry<string>[]> {
     return this.#layers.readAhead(keys);
   }
 
   /**
-   * The group to wait for before telling anybody what `row` answered; undefined when that is durable.
-   * Of a row that was refused it is a group that was refused.
+   * The group to wait for before the answer of `row` may be reported; undefined when the row is durable.
+   * For a row that was refused it is a group that was refused.
    */
   rowGroup(id: string): Group | undefined {
     return this.#groupOf(this.#layers.rowEntry(id)?.index);
@@ -192,11 +192,11 @@ export class Engine implements AsyncDisposable {
 
   #groupOf(index: number | undefined): Group | undefined {
     if (index === undefined || index <= this.#durableIndex) return undefined;
-    // One that is not there any more was refused, and with it all that came later.
+    // A group that is gone was refused, and with it all later groups.
     return this.#groups.find(index) ?? this.#newest;
   }
 
-  /** Like `rowGroup`; while what was refused is being undone, until that is done. */
+  /** Like `rowGroup`; while refused changes are being undone, resolves after that. */
   whenRowDurable(id: string): Promise<void> | undefined {
     return this.#whenDurable(this.rowGroup(id));
   }
@@ -215,14 +215,14 @@ export class Engine implements AsyncDisposable {
     return this.#layers.scan(range, limit);
   }
 
-  /** Only their keys, for which no bytes are copied. */
+  /** Like `scan`, but only the keys, which copies no values. */
   scanKeys(range: KvRange, limit: number): Promise<string[]> {
     return this.#layers.scanKeys(range, limit);
   }
 
   /**
    * A view of the rows whose ids lie strictly inside the range, in order; an empty end is the end of all.
-   * The row is undefined where its bytes cannot be read. Nothing of it is kept in memory.
+   * The row is undefined where its bytes cannot be read. Nothing that the view reads stays in memory.
    */
   openRows(ids: KvRange): RowCursor {
     return this.#layers.openRows(ids);
@@ -249,7 +249,7 @@ export class Engine implements AsyncDisposable {
     throw this.#fault ?? new FaultError("closed", "the engine is closed");
   }
 
-  /** Whether there is little room, but enough to write down what gives room back. */
+  /** Whether there is little room, but enough to write deletions, which free room. */
   get #takesDeletions(): boolean {
     const isStorable = !this.#kvIsFull && this.#options.log.isFull !== true;
     return this.#state === "full" && isStorable && this.#rollingBack === undefined;
@@ -291,7 +291,7 @@ export class Engine implements AsyncDisposable {
     return this.#options.kv.files !== undefined;
   }
 
-  /** Reads all files of the kv; one that is damaged ends the acknowledgements. */
+  /** Reads all files of the kv; a damaged file is a final failure. */
   async scrub(): Promise<void> {
     try {
       await this.#options.kv.files?.scrub();
@@ -302,7 +302,7 @@ export class Engine implements AsyncDisposable {
   }
 
   /**
-   * Makes everything that is committed survive a power loss; with `fsync` it does already. A log that could not be
+   * Makes everything that is committed survive a power loss; with `fsync` it already does. A log that could not be
    * synced takes no more records.
    */
   async sync(): Promise<void> {
@@ -323,7 +323,7 @@ export class Engine implements AsyncDisposable {
   get #flushParts(): EngineOptions & { readonly keepLogFrom: () => number } {
     const keepLogFrom = (): number => {
       const { log } = this.#options;
-      // What nobody fetches must not fill the disk.
+      // A log that is kept for a backup that never comes must not fill the disk.
       const isMuch = log.bytes > heldLogBytesMax || log.holdsMuch === true;
       if (isMuch) this.#heldFrom = Number.POSITIVE_INFINITY;
       return this.#heldFrom;
@@ -343,7 +343,7 @@ export class Engine implements AsyncDisposable {
     const { kv, log, identity = 0, clock } = this.#options;
     const head = { version: 1, identity, store, timeMs: clock.nowMs() } as const;
     if (after === undefined) {
-      // In the turn in which the position is read: both are the state after the same record.
+      // Opened in the turn in which the position is read, so that both are the state after the same record.
       const index = readPosition(kv);
       const cursor = kv.cursor({ after: "", before: lastKey });
       this.#heldFrom = index + 1;
@@ -375,14 +375,14 @@ export class Engine implements AsyncDisposable {
     };
   }
 
-  /** Refuses new batches, finishes those accepted, flushes and closes the files. */
+  /** Refuses new batches, finishes the accepted ones, flushes and closes the files. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#state === "closed") return;
     this.#fault = new FaultError("closed", "the engine is closed");
     if (this.#state !== "failed") this.#state = "closed";
     this.#timers.stop();
     this.#goOn();
-    // What cannot be flushed is in the log, where the next start finds it.
+    // Changes that cannot be flushed are in the log, where the next start finds them.
     await this.#reclaiming;
     await this.settle().catch(() => {});
     await this.#groups.newest()?.done.catch(() => {});
@@ -406,7 +406,7 @@ export class Engine implements AsyncDisposable {
     const { active, frozen } = this.#layers;
     if (active.bytes < flushBytes) return;
     if (frozen !== undefined) {
-      // Only while it is being flushed: what is not durable yet waits for appends itself.
+      // Only during a flush: changes that are not durable yet wait for appends themselves.
       const isFlushing = this.#durableIndex >= frozen.throughIndex;
       const isLarge = active.bytes > flushBytes * overlayGrowthMax;
       if (isFlushing && isLarge) this.#holdBack();
@@ -428,7 +428,7 @@ export class Engine implements AsyncDisposable {
 
   #startFlush(): Promise<void> {
     const flushing = this.#flushFrozen().finally(() => {
-      // The next one may have begun already.
+      // The next flush may have begun already.
       if (this.#flushing === flushing) this.#flushing = undefined;
     });
     this.#flushing = flushing;
@@ -461,7 +461,7 @@ export class Engine implements AsyncDisposable {
     }
     this.#kvIsFull = true;
     this.#becomeFull(fault);
-    // Nothing new is accepted, so what was held back is all that memory has to take.
+    // Nothing new is accepted, so the commits that waited are all that memory still has to take.
     this.#goOn();
   }
 
@@ -491,7 +491,7 @@ export class Engine implements AsyncDisposable {
     await this.onRollback();
   }
 
-  /** Holds what the log has beyond the kv, which may have kept a batch that it reported as failed. */
+  /** Loads what the log has beyond the kv, which may have kept a batch that it reported as failed. */
   async #readLog(): Promise<void> {
     this.#flushedIndex = Math.max(this.#flushedIndex, readPosition(this.#options.kv));
     this.#layers.replace(await replay(this.#options, this.#flushedIndex + 1));
@@ -512,14 +512,14 @@ export class Engine implements AsyncDisposable {
     this.#space.wait(this.#isRecovered, this.#acceptAgain, this.#reclaim);
   }
 
-  /** Makes room of what was deleted, and of what was prepared for later. */
+  /** Frees the room of deleted entries and of files that were prepared for later. */
   readonly #reclaim = (freeBytes: number): void => {
     if (this.#kvIsFull) this.#tryKv(freeBytes);
     if (this.#reclaiming !== undefined || !this.#takesDeletions || !this.#hasFreed) return;
     this.#hasFreed = false;
     this.#reclaiming = this.#giveBack()
       .catch(() => {
-        // Tried again with the next deletion; what is wrong with the disk is reported by the flush.
+        // Retried with the next deletion; the flush reports what is wrong with the disk.
       })
       .finally(() => {
         this.#reclaiming = undefined;
@@ -530,12 +530,12 @@ export class Engine implements AsyncDisposable {
     const { kv, log } = this.#options;
     await log.release?.();
     await this.settle();
-    // Segments that were trimmed are kept for later records.
+    // Trimmed segments were kept for later records; give them up.
     await log.release?.();
     await kv.files?.reclaim();
   }
 
-  /** So that tasks can end and be deleted, which makes more room, before there is as much as there should be. */
+  /** Lets tasks end and be deleted, which frees room, before there is as much room as configured. */
   #tryKv(freeBytes: number): void {
     const isBusy = this.#kvRecovery !== undefined || this.#rollingBack !== undefined;
     if (isBusy || freeBytes < this.#kvTriedBytes + kvRoomBytes) return;
@@ -547,10 +547,10 @@ export class Engine implements AsyncDisposable {
   readonly #isRecovered = async (): Promise<boolean> => {
     if (this.#state !== "full") return true;
     if (this.#rollingBack !== undefined || this.#kvRecovery !== undefined) return false;
-    // It is trimmed when other nodes have what it holds.
+    // A shared log is trimmed when other nodes have its records.
     if (this.#options.log.isFull === true) return false;
     if (this.#kvIsFull && !(await this.#recoverKv())) return false;
-    // Batches that were under way may have been refused since.
+    // Batches that were being appended may have been refused since.
     return this.#rollingBack === undefined;
   };
 
@@ -562,15 +562,15 @@ export class Engine implements AsyncDisposable {
     this.#options.observer.stateChanged("open", undefined);
   };
 
-  /** False when there is no room even for that. */
+  /** False when there is no room even to recover. */
   async #recoverKv(): Promise<boolean> {
-    this.#kvRecovery = this.#openKvAnew();
+    this.#kvRecovery = this.#reopenKv();
     try {
       await this.#kvRecovery;
     } catch (error) {
       const fault = error as FaultError;
       if (fault.code !== "disk_full") throw error;
-      this.#tellShortage(fault);
+      this.#reportShortage(fault);
       return false;
     } finally {
       this.#kvRecovery = undefined;
@@ -580,15 +580,15 @@ export class Engine implements AsyncDisposable {
     return true;
   }
 
-  /** How much room it takes is known only now, and told once. */
-  #tellShortage(fault: FaultError): void {
+  /** Reports how much room the kv needs, once; it is known only now. */
+  #reportShortage(fault: FaultError): void {
     if (this.#fault?.message === fault.message) return;
     this.#fault = fault;
     this.#options.observer.stateChanged("full", fault);
   }
 
-  /** Such a batch may show only now, below what a rollback read from the log. */
-  async #openKvAnew(): Promise<void> {
+  /** A batch that the kv reported as failed may show up now, below what a rollback read from the log. */
+  async #reopenKv(): Promise<void> {
     const { kv, log } = this.#options;
     await log.release?.();
     await kv.recover();
@@ -599,7 +599,7 @@ export class Engine implements AsyncDisposable {
     if (this.#layers.frozen === undefined) await this.#readLog();
   }
 
-  /** Waits until the kv is neither written to nor opened anew. */
+  /** Waits until the kv is neither being written nor being reopened. */
   async #kvIdle(): Promise<void> {
     while ((this.#flushing ?? this.#kvRecovery) !== undefined) {
       await Promise.allSettled([this.#flushing, this.#kvRecovery]);
@@ -616,7 +616,7 @@ export class Engine implements AsyncDisposable {
   }
 }
 
-/** Whether another node decides from now on, so that nothing is wrong with the storage here. */
+/** Whether the error means that another node leads now, so that nothing is wrong with the storage here. */
 function isElsewhere(error: unknown): error is FaultError {
   const isFault = error instanceof FaultError;
   return isFault && (error.code === "not_leader" || error.code === "unknown");
@@ -631,7 +631,7 @@ class WriteStalls {
   #count = 0;
   readonly #clock: EngineClock;
   #pastMs = 0;
-  /** Undefined while nothing is held back. */
+  /** Undefined while no commit waits. */
   #sinceMs: number | undefined;
 
   constructor(clock: EngineClock) {
@@ -653,7 +653,7 @@ class WriteStalls {
     return this.#count;
   }
 
-  /** Includes a stall that has not ended. */
+  /** Includes the stall that is under way, if any. */
   get seconds(): number {
     return (this.#pastMs + this.#currentMs()) / 1000;
   }

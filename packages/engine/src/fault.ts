@@ -6,8 +6,8 @@ import { AssertionError } from "node:assert";
  * more. `corrupt`: what was read is not what was written. `locked`, `format`: the directory
  * cannot be opened, and the message says what to do. `closed`: the engine is shutting down.
  * `not_leader`: another node leads; nothing of the failed commit was kept, and nothing of it will be.
- * `behind`: the log does not go back to where this node is; it needs a copy of another node.
- * `unknown`: another node may have kept it; nobody here can tell.
+ * `behind`: the log does not go back to where this node is; the node needs a copy of another node.
+ * `unknown`: another node may have kept the commit; this node cannot find out.
  */
 export type FaultCode =
   | "disk_full"
@@ -36,7 +36,7 @@ export function isDiskFull(error: unknown): boolean {
   return code === "ENOSPC" || code === "EDQUOT";
 }
 
-/** An assertion for what is done for every task: unlike Node's it makes nothing while it holds. */
+/** An assertion for hot paths: unlike Node's, it allocates nothing while it holds. */
 export function check(holds: boolean, rule: string): asserts holds {
   if (!holds) throw new AssertionError({ message: rule, actual: holds, expected: true });
 }

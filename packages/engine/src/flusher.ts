@@ -2,12 +2,11 @@
  * Brings a closed generation of the overlay into the kv: its net effect, the index keys, what the
  * store derives from it, and the log position reached, as one batch. The kv is therefore always exactly
  * the state after some log record, and never ahead of what the log itself has made durable. The log is
- * given up as far as the kv has made it durable, which may be less than it was given.
+ * trimmed as far as the kv is durable, which may be less than it was given.
  *
  * Values end with a checksum, except those of index keys, which repeat what is in the row.
  *
- * Rows become bytes here. The batch is made in pieces, so that a large generation does not hold up
- * what else is to be done.
+ * Rows become bytes here. The batch is made in pieces, so that a large generation does not block the event loop.
  */
 import { FaultError } from "./fault.ts";
 import { checksumBytes, seal, unseal } from "./kv/checked-value.ts";
@@ -18,10 +17,10 @@ import type { Row, RowCodec } from "./row-codec.ts";
 import { writeIndexKeys } from "./row-codec.ts";
 
 export const positionKey = "codeq/meta/position";
-/** Writes that are made in one turn: less than a millisecond of work. */
+/** Writes in one turn of the event loop: less than a millisecond of work. */
 const pieceWritesMin = 200;
 const scratchBytes = 64 * 1024;
-/** The kv makes durable what it holds when the log has grown to this, which counts whole segments. */
+/** The kv is made durable when the log, in whole segments, has grown to this size. */
 const logBytesMax = 160 * 1024 * 1024;
 
 /** Keys the store keeps in step with the others, such as counters; computed once per flush. */
@@ -51,7 +50,7 @@ export function assertSameStore(kv: Kv, identity: number | undefined): void {
   );
 }
 
-/** Of the log that a kv was written from; undefined when nothing was written. */
+/** The identity of the log that a kv was written from; undefined when nothing was written. */
 export function readIdentity(kv: Kv): number | undefined {
   return storedPosition(kv)?.identity;
 }
@@ -75,7 +74,7 @@ export interface Generation {
   readonly throughIndex: number;
 }
 
-/** What a flush asks of the log. */
+/** The methods of the log that a flush uses. */
 export type FlushedLog = Pick<Log, "sync" | "trim" | "bytes" | "placeOf">;
 
 export interface FlushParts {
@@ -86,11 +85,11 @@ export interface FlushParts {
   /** Runs a function after what arrived in the same turn. */
   readonly defer: (run: () => void) => void;
   readonly flushBytes: number;
-  /** Of the store that log and kv belong to; undefined when they cannot be mixed up. */
+  /** The identity of the store that log and kv belong to; undefined when they cannot be mixed up. */
   readonly identity?: number | undefined;
-  /** Somebody still needs the log from here on. */
+  /** The log has to be kept from this record on, for example for a backup. */
   readonly keepLogFrom?: (() => number) | undefined;
-  /** How much has come since the generation was closed. */
+  /** Bytes that were committed since the generation was closed. */
   readonly activeBytes: () => number;
 }
 
@@ -98,7 +97,7 @@ export async function flush(generation: Generation, into: FlushParts): Promise<v
   const { overlay, throughIndex } = generation;
   const { kv, log } = into;
   await log.sync();
-  // A kv may have kept a batch that it reported as failed; what is derived must not be added twice.
+  // A kv may have kept a batch that it reported as failed; derived counts must not be added twice.
   if (readPosition(kv) < throughIndex) {
     const { rows, entries } = overlay;
     const derived = into.derive({ rows: rows.values(), entries }, (key) => {
@@ -117,7 +116,7 @@ export async function flush(generation: Generation, into: FlushParts): Promise<v
       await batch.close();
       throw error;
     }
-    // A sync says nothing where it is not the batch that is kept.
+    // A kv with files of its own is not durable after a synced batch; see `KvFiles`.
     await batch.write({ sync: kv.files === undefined });
   }
   if (kv.files === undefined) {
@@ -128,7 +127,7 @@ export async function flush(generation: Generation, into: FlushParts): Promise<v
   if (log.bytes > logBytesMax) await trimAll(into);
 }
 
-/** Gives up all of the log that the kv has, as far as there is room to make it durable. */
+/** Trims all of the log that the kv holds, as far as there is room to make the kv durable. */
 export async function trimAll(of: TrimParts & Pick<FlushParts, "kv">): Promise<void> {
   const { files } = of.kv;
   if (files !== undefined) await trim(of, (await files.makeDurable()) + 1);
@@ -195,7 +194,7 @@ async function addNetEffect(
   }
 }
 
-/** More, the more has come meanwhile, so that turns full of other work do not hold up the flush. */
+/** Grows with what was committed meanwhile, so that a busy event loop does not stall the flush. */
 function pieceWrites({ activeBytes, flushBytes }: FlushParts): number {
   return pieceWritesMin * (1 + (8 * activeBytes()) / flushBytes);
 }
@@ -210,7 +209,7 @@ async function trim({ log, keepLogFrom }: TrimParts, index: number): Promise<voi
   try {
     await log.trim(Math.min(index, keepLogFrom?.() ?? index));
   } catch (error) {
-    // Nothing depends on what is not needed any more being gone; the next flush removes it, too.
+    // Nothing depends on the removal; the next flush trims again.
     if ((error as FaultError).code !== "disk_full") throw error;
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Keeps a kv in step with a log that somebody else writes. Records are applied in their order and
+ * Keeps a kv in step with a log that another node writes. Records are applied in their order and
  * flushed as an engine flushes them, with the place in the log that was reached, so that an engine can
  * be opened on the same kv as soon as nothing is left to flush.
  *
@@ -21,19 +21,19 @@ import { Overlay } from "./overlay.ts";
 import { applyRecord } from "./replay.ts";
 import type { Row, RowCodec } from "./row-codec.ts";
 
-/** There when the kv has everything of a log that has ended. */
+/** This key exists when the kv has everything of a log that has ended. */
 export const endedKey = "codeq/meta/ended";
 
 export interface FollowerOptions {
   readonly kv: Kv;
-  /** Of the log. */
+  /** The identity of the log. */
   readonly identity: number;
   readonly rows: RowCodec;
   readonly derive: Derive;
   readonly defer: (run: () => void) => void;
   /** Overlay size at which a flush begins. */
   readonly flushBytes: number;
-  /** Hears of every record once it was applied. */
+  /** Called with every record after it was applied. */
   readonly onApplied?: ((ops: Iterable<DecodedOp>, index: number) => void) | undefined;
 }
 
@@ -45,15 +45,15 @@ export interface FollowedRecord {
 export class Follower {
   readonly #options: FollowerOptions;
   #overlay: Overlay = new Overlay();
-  /** Up to here records were applied, in the overlay or in the kv. */
+  /** The last record that was applied, in the overlay or in the kv. */
   #applied: LogPlace;
-  /** The kv has refused a batch for lack of space, and takes no other before it has recovered. */
+  /** The kv refused a batch for lack of space and takes no other until it has recovered. */
   #isFull = false;
   /** Bytes of records since the kv was last made durable. */
   #bytes = 0;
-  /** Where the kv was flushed to and is not known to be durable, the oldest first. */
+  /** Flushed places of the kv that are not known to be durable, oldest first. */
   #settled: LogPlace[] = [];
-  /** Up to here the kv is durable. */
+  /** The place up to which the kv is durable. */
   #durable: LogPlace;
 
   /** Throws `corrupt` when the kv was written from another log. */
@@ -61,16 +61,16 @@ export class Follower {
     assertSameLog(options.kv, options.identity);
     this.#options = options;
     this.#applied = this.storedPlace;
-    // Nobody has written to it since it was opened.
+    // Nothing was written to the kv since it was opened.
     this.#durable = this.#applied;
   }
 
-  /** Where the kv is; what was applied beyond it is in memory only. */
+  /** The place of the kv; records that were applied beyond it are in memory only. */
   get storedPlace(): LogPlace {
     return storedPlaceOf(this.#options.kv);
   }
 
-  /** A row as it is behind what was applied; undefined also for one that cannot be read. */
+  /** A row after all applied records; also undefined for a row that cannot be read. */
   row(id: string): Row | undefined {
     const entry = this.#overlay.rows.get(id);
     if (entry !== undefined) return entry.row;
@@ -82,7 +82,7 @@ export class Follower {
     return rows.read(bytes, 0, end, id, undefined);
   }
 
-  /** Any other value, as text. */
+  /** Any value that is not a row, as text. */
   getText(key: string): string | undefined {
     const entry = this.#overlay.entries.get(key);
     if (entry !== undefined) return entry.text;
@@ -101,7 +101,7 @@ export class Follower {
     this.#applied = place;
     this.#bytes += record.body.length;
     if (onApplied === undefined) return;
-    // Whoever hears of the record may read it in the kv.
+    // Flush first: listeners may read the record from the kv.
     await this.settle();
     onApplied(decodeBody(record.body), place.index);
   }
@@ -117,19 +117,19 @@ export class Follower {
     this.#overlay = new Overlay();
   }
 
-  /** Brings everything that was applied onto the disk, so that the log need not have it any more. */
+  /** Makes everything that was applied durable in the kv, so that the log can be trimmed. */
   async secure(): Promise<void> {
     await this.settle();
     const index = await this.#options.kv.files?.makeDurable();
     if (index !== undefined) this.#noteDurable(index);
   }
 
-  /** How many records that changed nothing the log has up to what was applied, and could give up with `secure`. */
+  /** How many applied records that changed nothing are in the log, and could be trimmed after `secure`. */
   get quietSlots(): number {
     return quietSlots(this.#durable, this.#applied);
   }
 
-  /** Gives up what is not in the kv; returns where that is, to be followed from there. */
+  /** Drops what is not in the kv; returns the place from which to follow again. */
   startOver(): LogPlace {
     this.#overlay = new Overlay();
     this.#applied = this.storedPlace;
@@ -165,7 +165,6 @@ export class Follower {
     await kv.files?.makeDurable();
   }
 
-  /** Up to here the kv is durable. */
   get durablePlace(): LogPlace {
     return this.#durable;
   }
@@ -194,7 +193,7 @@ export function assertSameLog(kv: Kv, logId: number): void {
   );
 }
 
-/** Where in its log a kv is. Throws `format` when it was written from a log that is not shared. */
+/** The place of a kv in its log. Throws `format` when the kv was written from a log that is not shared. */
 export function storedPlaceOf(kv: Kv): LogPlace {
   const text = readStoredPlace(kv);
   const index = readPosition(kv);

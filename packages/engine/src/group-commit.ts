@@ -4,8 +4,8 @@
  * are appended in the order they were opened, and a group is resolved only after every group before
  * it.
  *
- * Where an append is expensive, a busy log waits a little before the next one: those who were just answered
- * come again, and go into the same append.
+ * Where an append is expensive, a busy log waits a little before the next append: callers that were just
+ * answered send their next batches, which then share this append.
  */
 import { Slab } from "./batch-codec.ts";
 import type { EngineClock } from "./engine-options.ts";
@@ -13,7 +13,7 @@ import type { FaultError } from "./fault.ts";
 import { Group } from "./group.ts";
 import type { Log } from "./log/log.ts";
 
-/** A log that has so many batches in an append is busy. */
+/** A log with at least this many batches in an append is busy. */
 const gatheredBatchesMin = 8;
 
 export interface GroupCommitEvents {
@@ -42,7 +42,7 @@ export class GroupCommit {
   readonly #appending: Group[] = [];
   #slab: Slab = new Slab();
   #deferred = false;
-  /** The next append waits for those who were answered by the last one. */
+  /** The next append waits for callers that the last one answered. */
   #isGathering = false;
   #paused = false;
   #isFailed = false;
@@ -141,7 +141,7 @@ export class GroupCommit {
   /** The next append starts before the waiters run, so that their work overlaps with it. */
   readonly #appended = (fault: FaultError | undefined): void => {
     const group = this.#appending[0];
-    // Those behind one that failed have heard of it with that one.
+    // Groups behind a failed one were rejected together with it.
     if (group === undefined) return;
     if (fault !== undefined) {
       this.#failed(fault);

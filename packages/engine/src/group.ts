@@ -1,10 +1,10 @@
 /**
- * Batches that share one append and one sync, and those who wait for them.
+ * Batches that share one append and one sync, and their waiters.
  *
- * Every waiter is told once, in the order in which they came, and one that throws keeps none of the
- * others from being told: what it threw is a bug, and ends the process as an unhandled rejection.
+ * Every waiter is notified once, in the order in which they came. A waiter that throws does not keep the others
+ * from being notified: its error is a bug, and ends the process as an unhandled rejection.
  *
- * States: open, telling (leaves when all have been told) and settled, which is left by no one.
+ * States: open, notifying (until all waiters were notified) and settled, which is final.
  */
 import { GroupWriter, type Slab } from "./batch-codec.ts";
 import type { FaultError } from "./fault.ts";
@@ -13,22 +13,22 @@ import { type Frame, recordTypes } from "./log/log.ts";
 const groupBatchesMax = 1024;
 const groupBytesMax = 1024 * 1024;
 
-/** Whoever goes on when a group is settled. */
+/** Continues when a group is settled. */
 export interface CommitWaiter {
   durable(): void;
   refused(fault: FaultError): void;
 }
 
-/** What a caller may know of the group its batch joined. */
+/** The group of a batch, as the caller that committed the batch sees it. */
 export interface Commit {
   /** The log record the batch is part of. */
   readonly index: number;
   /**
-   * Tells the waiter when the record is as durable as the mode promises, or was not kept; at once
-   * when that is known already.
+   * Notifies the waiter when the record is as durable as the mode promises, or was not kept; at once
+   * when that is already known.
    */
   wait(waiter: CommitWaiter): void;
-  /** The same as a promise, for callers that are not in a hurry. */
+  /** Like `wait`, as a promise, for calls that are not on a hot path. */
   readonly done: Promise<void>;
 }
 
@@ -38,7 +38,7 @@ export class Group implements Commit {
   batchCount = 0;
   isClosed = false;
   #state: "open" | "telling" | "settled" = "open";
-  /** Why it was refused; undefined when it is durable, or nobody knows yet. */
+  /** Why it was refused; undefined when it is durable, or not settled yet. */
   #fault: FaultError | undefined;
   readonly #waiters: CommitWaiter[] = [];
   #done: PromiseWithResolvers<void> | undefined;
@@ -55,7 +55,7 @@ export class Group implements Commit {
   get done(): Promise<void> {
     if (this.#done === undefined) {
       this.#done = Promise.withResolvers();
-      // Whoever asks and does not wait must not end the process when the commit fails.
+      // A caller that asks and does not wait must not end the process when the commit fails.
       this.#done.promise.catch(() => {});
       this.#settleDone();
     }
@@ -89,7 +89,7 @@ export class Group implements Commit {
   #settle(): void {
     this.#state = "telling";
     this.#settleDone();
-    // Those who come while others are being told are told behind them.
+    // Waiters that come while others are being notified are notified after them.
     for (const waiter of this.#waiters) tell(waiter, this.#fault);
     this.#waiters.length = 0;
     this.#state = "settled";
@@ -107,7 +107,7 @@ function tell(waiter: CommitWaiter, fault: FaultError | undefined): void {
     if (fault === undefined) waiter.durable();
     else waiter.refused(fault);
   } catch (error) {
-    // A bug of this waiter; nobody handles the rejection, so that the process ends.
+    // A bug of this waiter: the unhandled rejection ends the process.
     void Promise.reject(error);
   }
 }

@@ -64,7 +64,7 @@ export class Layers {
     active.logged(writer.bodyBytes - bytes);
   }
 
-  /** The same for keys that hold no rows. */
+  /** Like `change`, for keys that hold no rows. */
   write({ writer, index }: Group, ops: readonly Op[]): void {
     const { prefix } = this.#codec;
     const { active } = this;
@@ -102,7 +102,7 @@ export class Layers {
     return entry === undefined ? this.#stored(key) : entry.value;
   }
 
-  /** Like `get`, but damaged bytes are those of the kv; undefined when nothing can be read at all. */
+  /** Like `get`, but returns damaged bytes as the kv has them; undefined when nothing can be read at all. */
   raw(key: string): Buffer | undefined {
     return unlessDamaged(() => this.get(key)) ?? unlessDamaged(() => this.#kv.get(key));
   }
@@ -177,7 +177,7 @@ export class Layers {
     }
   }
 
-  /** The kv may have changed by what memory held; nothing is known of it until memory is replaced. */
+  /** The kv may have taken what memory held; what it holds is unknown until memory is replaced. */
   forgetStored(): void {
     for (const overlay of [this.#frozen?.overlay, this.active]) {
       if (overlay === undefined) continue;
@@ -188,7 +188,7 @@ export class Layers {
     this.#kept.clear();
   }
 
-  /** What the log holds beyond the kv is in one generation. */
+  /** Sets memory to one generation with everything that the log holds beyond the kv. */
   replace(overlay: Overlay): void {
     this.active = overlay;
     this.#frozen = undefined;

@@ -13,10 +13,10 @@ const pieceMax = 1000;
 
 type Entry<Value> = readonly [key: string, value: Value];
 
-/** What memory has for a key: bytes, a row whose bytes are made when they are needed, or that it is gone. */
+/** What memory has for a key: bytes, a row that is encoded when needed, or undefined for a deleted key. */
 type Written = Buffer | { readonly row: Row } | undefined;
 
-/** Where values lie. */
+/** The layers that hold values. */
 export interface ScannedLayers {
   readonly kv: Kv;
   /** The oldest generation first. */
@@ -41,12 +41,12 @@ export type ScannedRow = readonly [id: string, row: Row | undefined];
 
 /** A view of the rows at one moment, which is read piece by piece. */
 export interface RowCursor {
-  /** Fewer than so many when there are no more. */
+  /** Fewer than `count` at the end. */
   next(count: number): Promise<ScannedRow[]>;
   close(): Promise<void>;
 }
 
-/** Rows by their ids, which the range is of. */
+/** A view of rows; the range is of their ids. */
 export function openRows(layers: ScannedLayers, range: KvRange): RowCursor {
   const { prefix } = layers.rows;
   const ids = { ...range, before: range.before === "" ? endOfAll : range.before };
@@ -70,7 +70,7 @@ function rowsOf(cursor: KvCursor, codec: RowCodec): KvCursor<Row | undefined> {
   };
 }
 
-/** What memory has of the rows, in the order of the range; undefined for one that was deleted. */
+/** The rows that memory has, in the order of the range; undefined for a deleted row. */
 function rowsAbove({ overlays }: ScannedLayers, range: KvRange): ScannedRow[] {
   const { after, before } = range;
   const found: ScannedRow[] = [];
@@ -160,7 +160,7 @@ function addRows(newest: Newest, overlay: Overlay, { prefix }: RowCodec): void {
   }
 }
 
-/** Only of rows that may have one in the range; most others are not worth making their keys. */
+/** Only for rows that may have an index key in the range: computing the keys of all rows costs too much. */
 function addIndexKeys(newest: Newest, overlay: Overlay, codec: RowCodec): void {
   const mayHave = codec.rowsIn(newest.range);
   if (mayHave === undefined) return;
@@ -178,9 +178,9 @@ function comesFirst({ isReverse }: KvRange, key: string, other: string): boolean
 
 interface MergeParts<Value, Above> {
   readonly range: KvRange;
-  /** A view that was made in the same turn as the rest. */
+  /** A view that was opened in the same turn as the rest. */
   readonly cursor: KvCursor<Value>;
-  /** What memory has, in the order of the range; undefined for what is gone. */
+  /** What memory has, in the order of the range; undefined for deleted entries. */
   readonly above: readonly Entry<Above | undefined>[];
 }
 
@@ -197,7 +197,7 @@ async function scanOnce<Value, Above>(
   }
 }
 
-/** What lies in the kv and what memory has above it, as one. */
+/** The entries of the kv, merged with those of memory, which win. */
 class Merged<Value, Above> {
   readonly #parts: MergeParts<Value, Above>;
   readonly #read: (above: Above) => Value;
@@ -228,7 +228,7 @@ class Merged<Value, Above> {
     return this.#parts.cursor.close();
   }
 
-  /** Takes what comes next, from above where both have it; whether there was anything. */
+  /** Takes the next entry, from memory where both have it; false at the end. */
   #take(found: Entry<Value>[]): boolean {
     const { above, range } = this.#parts;
     const stored = this.#piece[this.#pieceAt];

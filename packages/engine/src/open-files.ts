@@ -1,7 +1,7 @@
 /**
  * Opens the files of a data directory so that log and kv are known to belong to each other: the lock
- * first, then whose store it is, then the log, and the kv last. Refuses what is damaged or does not
- * belong together, and says which file; what follows from the others is made again, and reported.
+ * first, then the identity of the store, then the log, and the kv last. Files that are damaged or do not belong
+ * together are refused, by name; files that can be derived from the others are made again, and reported.
  */
 import { join } from "node:path";
 import { NodeDisk } from "./disk/node-disk.ts";
@@ -24,7 +24,7 @@ export interface FilesOptions {
   readonly segmentBytes?: number | undefined;
   /** For a new store: any whole number above zero, no other store may have it. */
   readonly newIdentity: () => number;
-  /** Something was lost that could be made again. */
+  /** Called when something was lost and could be made again. */
   readonly onRepair: (what: string) => void;
   /** The lock of the directory, when the caller has it already and keeps it. */
   readonly lock?: DataLock | undefined;
@@ -41,10 +41,10 @@ export interface OpenedFiles {
 
 const shard = 0;
 const epoch = 1;
-/** With less room than this the spare files of the log are given up before anything is opened. */
+/** With less room than this, the spare files of the log are removed before anything is opened. */
 const roomyBytes = 64 * 1024 * 1024;
 
-/** The kv holds the lock, unless the caller does: whoever closes it, closes it last. */
+/** The kv holds the lock, unless the caller does. The holder closes the lock last. */
 export async function openFiles(directory: string, options: FilesOptions): Promise<OpenedFiles> {
   await using opened = new OpenedParts();
   const lock = options.lock === undefined ? opened.use(await DataLock.take(directory)) : undefined;
@@ -79,7 +79,7 @@ export async function openFiles(directory: string, options: FilesOptions): Promi
   return { kv, log, identity, freeBytes: () => disk.freeBytes() };
 }
 
-/** Where the log begins and whose it is. */
+/** The first index of the log, and the identity of its store. */
 async function firstSegment(
   disk: NodeDisk,
 ): Promise<{ readonly firstIndex: number; readonly identity: number | undefined } | undefined> {

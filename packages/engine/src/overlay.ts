@@ -10,7 +10,7 @@ import { type Op, opKinds, type Span } from "./batch-codec.ts";
 import { check } from "./fault.ts";
 import type { Row, RowChange } from "./row-codec.ts";
 
-/** Changed in place by the overlay; whoever reads one does so before the next commit. */
+/** Changed in place by the overlay; a reader uses it before the next commit only. */
 export class RowEntry {
   /** Index of the log record that wrote it. */
   index: number;
@@ -32,7 +32,7 @@ export class RowEntry {
   }
 }
 
-/** Changed in place like those of rows. */
+/** Changed in place, like `RowEntry`. */
 export class OverlayEntry {
   /** Index of the log record that wrote it. */
   index: number;
@@ -97,9 +97,9 @@ export class Overlay {
     return this.entries.size + this.rows.size;
   }
 
-  /** The log record took as many bytes for changes of rows. */
+  /** Counts bytes of the log record for changes of rows. */
   logged(bytes: number): void {
-    // Text is about as long in a row; and values of other keys hold the whole frame they lie in.
+    // Text is about as long in a row; values of other keys keep their whole frame in memory.
     this.bytes += bytes;
   }
 

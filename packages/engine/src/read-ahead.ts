@@ -1,10 +1,10 @@
 /**
- * What somebody will ask the kv for soon, read off the JavaScript thread in one pass over its range.
- * LevelDB is also spared the compactions that many single reads make it start.
+ * Values that will be read from the kv soon, read off the JavaScript thread in one pass over their range.
+ * This also avoids the compactions that LevelDB starts after many single reads.
  *
- * A value is handed out only while it is what the kv holds: a flush takes out what it has written,
- * and a reading that it overtook leaves those keys aside. Text is handed out once; a row stays. What
- * nobody asked for goes when the memory is needed for later readings.
+ * A value is handed out only while it is what the kv holds: a flush removes the keys that it has written, also
+ * from readings under way. Text is handed out once; a row stays. Values that were not asked for are dropped when
+ * later readings need the memory.
  */
 import { sealedEnd } from "./kv/checked-value.ts";
 import type { Kv, KvCursor, KvEntry } from "./kv/kv.ts";
@@ -104,7 +104,7 @@ export class TextsAhead {
     try {
       await readWanted(this.#kv.cursor(rangeOf(wanted)), wanted, (key, bytes) => {
         const end = sealedEnd(key, bytes);
-        // Whoever reads it by itself is told of the damage.
+        // A single read of the value reports the damage.
         if (end === undefined) return;
         const text = bytes.toString("utf8", 0, end);
         found.push([key, text]);

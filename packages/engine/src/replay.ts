@@ -16,12 +16,12 @@ interface ReplayParts extends ApplyParts {
 }
 
 export interface ApplyParts {
-  /** As it was before the record. */
+  /** The kv as it was before the record. */
   readonly kv: Kv;
   readonly rows: RowCodec;
 }
 
-/** Where to put what was read so far, so that a long log need not be held in memory. */
+/** Takes what was read so far, so that a long log need not be held in memory. */
 export interface ReplayPieces {
   readonly bytesMax: number;
   /** Brings the piece into the kv; false when that is not possible, and memory has to hold it. */
@@ -82,7 +82,7 @@ function apply(record: AppliedRecord, overlay: Overlay, parts: ApplyParts): void
   if (count !== opCount) throw corrupt(`it has ${count} ops instead of ${opCount}`);
 }
 
-/** What whoever committed the op said of its row. */
+/** The change of a row that the op describes. */
 function changeOf(op: DecodedOp, overlay: Overlay, parts: ApplyParts): RowChange {
   const { kind, key: id, value } = op;
   const entry = overlay.rows.get(id);
@@ -96,7 +96,7 @@ function changeOf(op: DecodedOp, overlay: Overlay, parts: ApplyParts): RowChange
   return { before, after };
 }
 
-/** The row in the kv, unless the overlay knows that it is gone. */
+/** The row in the kv, unless the overlay has deleted it. */
 function stored(id: string, entry: RowEntry | undefined, { kv, rows }: ApplyParts): Row {
   const key = rows.prefix + id;
   const bytes = entry === undefined ? kv.get(key) : undefined;

@@ -11,7 +11,7 @@ import type { KvRange } from "./kv/kv.ts";
 /** A record of the store as an object; the engine does not look into it. Immutable. */
 export type Row = object;
 
-/** What the store tells the engine about its rows: how they are written, read and indexed. */
+/** How the rows of a store are written, read and indexed. */
 export interface RowCodec {
   /** The key of a row in the kv is this prefix and its id. No other key begins like it. */
   readonly prefix: string;
@@ -36,15 +36,15 @@ export interface RowCodec {
     before: Row | undefined,
   ): Row | undefined;
   /**
-   * Tells rows apart that may have an index key in the range from those that have none; undefined when
-   * no row has. A scan asks only the former for their keys, which costs much more.
+   * A filter for rows that may have an index key in the range; undefined when no row has one. A scan computes the
+   * keys of these rows only, which costs much more than the filter.
    */
   rowsIn(range: KvRange): ((row: Row) => boolean) | undefined;
-  /** No two rows have one in common, and none begins with the prefix. */
+  /** Index keys: no two rows share a key, and no key begins with the prefix. */
   keysOf(row: Row): readonly string[];
   /** Whether rows have index keys like this one. */
   isIndexKey(key: string): boolean;
-  /** What each index key of the row holds. */
+  /** The value of each index key of the row. */
   valueOf(row: Row): Buffer;
 }
 
@@ -52,7 +52,7 @@ export interface RowCodec {
 export interface RowChange {
   /** The newest state until now; undefined when the row is new. */
   readonly before: Row | undefined;
-  /** Undefined when the row goes. */
+  /** Undefined when the row is deleted. */
   readonly after: Row | undefined;
   /** Worth its place in memory after it was flushed. */
   readonly keep?: boolean;

@@ -1,4 +1,4 @@
-/** Whether the disk has room for what comes next, and the waiting until it has. */
+/** Checks whether the disk has enough room, and waits until it has. */
 import type { EngineOptions } from "./engine-options.ts";
 import { FaultError } from "./fault.ts";
 import type { Timers } from "./timers.ts";
@@ -19,7 +19,7 @@ export class SpaceWatch {
     this.#timers = timers;
   }
 
-  /** True when so much was written that it is time to look. */
+  /** True when so much was written that it is time to check the room again. */
   wrote(bytes: number): boolean {
     this.#bytes += bytes;
     if (this.#bytes < checkBytes) return false;
@@ -38,8 +38,8 @@ export class SpaceWatch {
   }
 
   /**
-   * Looks again and again until there is room and `isReady` says so, too; then calls `end`, once. Every
-   * time there is not enough it calls `makeRoom` with the bytes that there are.
+   * Checks until there is room and `isReady` is true; then calls `end`, once. Each time there is too little room,
+   * it calls `makeRoom` with the free bytes.
    */
   wait(isReady: () => Promise<boolean>, end: () => void, makeRoom: MakeRoom): void {
     if (this.#isWaiting) return;

@@ -1,4 +1,4 @@
-/** Work that is due later and has to be called off together. */
+/** Timers of an engine, cancelled together when the engine stops. */
 import type { EngineClock } from "./engine-options.ts";
 import type { Log } from "./log/log.ts";
 
@@ -22,13 +22,13 @@ export class Timers {
     this.#cancels.add(cancel);
   }
 
-  /** Nothing is due any more. */
+  /** Cancels all timers, and ignores later ones. */
   stop(): void {
     this.#isStopped = true;
     for (const cancel of this.#cancels) cancel();
   }
 
-  /** Syncs the log at every interval in which it has grown; a slow sync does not put off the next. */
+  /** Syncs the log at every interval in which it has grown; a slow sync does not delay the next one. */
   syncEvery(intervalMs: number, log: Log): void {
     let syncedIndex = log.lastIndex;
     const next = (delayMs: number): void =>

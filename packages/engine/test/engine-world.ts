@@ -39,7 +39,7 @@ export class EngineWorld {
   /** Called after the kv has applied a batch; may report a failure all the same. */
   afterWrite: () => Promise<void> = () => Promise.resolve();
   beforeRecover: () => Promise<void> = () => Promise.resolve();
-  /** Reports the next batch as refused for lack of space; it shows when the kv is opened anew. */
+  /** Reports the next batch as refused for lack of space; it shows when the kv is reopened. */
   hidesNext = false;
   /** What a shared log would say. */
   isLogFull = false;
@@ -155,7 +155,7 @@ export class EngineWorld {
     const get = kv.get.bind(kv);
     kv.get = (key) => {
       this.onGet(key);
-      if (isRecovering) throw new FaultError("disk_full", "the kv is being opened anew");
+      if (isRecovering) throw new FaultError("disk_full", "the kv is being reopened");
       return get(key);
     };
     return kv;

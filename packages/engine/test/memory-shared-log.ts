@@ -102,8 +102,8 @@ export class MemoryLogServer {
     this.#records.splice(this.#records.length - count);
   }
 
-  poke(from: MemorySharedLog, text: string): void {
-    for (const handle of this.#handles) if (handle !== from) handle.poked(text);
+  notify(from: MemorySharedLog, text: string): void {
+    for (const handle of this.#handles) if (handle !== from) handle.notified(text);
   }
 }
 
@@ -116,7 +116,7 @@ export type Way = <T>(there: () => T) => Promise<T>;
 const straightWay: Way = async (there) => there();
 
 export class MemorySharedLog implements SharedLog {
-  onPoke: (text: string) => void = () => {};
+  onNotice: (text: string) => void = () => {};
   readonly logId: number;
   readonly recordBytesMax: number = recordBytesMax;
   readonly #server: MemoryLogServer;
@@ -155,14 +155,14 @@ export class MemorySharedLog implements SharedLog {
     return this.#ask(() => this.#server.trim(slot));
   }
 
-  poke(text = ""): void {
+  notify(text = ""): void {
     if (this.#isClosed) return;
-    // A poke that is lost is made up for by the next look.
-    this.#way(() => this.#server.poke(this, text)).catch(() => {});
+    // A lost notice does no harm: the other nodes also look by themselves.
+    this.#way(() => this.#server.notify(this, text)).catch(() => {});
   }
 
-  poked(text: string): void {
-    if (!this.#isClosed) this.onPoke(text);
+  notified(text: string): void {
+    if (!this.#isClosed) this.onNotice(text);
   }
 
   async close(): Promise<void> {

@@ -97,21 +97,21 @@ export function sharedLogContract(name: string, open: Open): void {
       assert.deepEqual(await texts(log, 5), ["5", "6"]);
     });
 
-    test("pokes the others", async () => {
+    test("notifies the others", async () => {
       await using opened = await open();
       const [one, other] = await Promise.all([opened.connect(), opened.connect()]);
       const heard: string[] = [];
-      const poked = new Promise<void>((resolve) => {
-        other.onPoke = (text) => {
+      const notified = new Promise<void>((resolve) => {
+        other.onNotice = (text) => {
           heard.push(text);
           if (heard.length === 2) resolve();
         };
       });
       // What a connection subscribes to is known to its server when it has answered.
       await other.bounds();
-      one.poke();
-      one.poke("a text");
-      await poked;
+      one.notify();
+      one.notify("a text");
+      await notified;
       assert.deepEqual(heard, ["", "a text"]);
     });
 

@@ -24,16 +24,16 @@ export interface DiskFile extends ReadableFile {
   /** Writes all of `bytes` at `position`, or fails having written any part of it. */
   write(bytes: Uint8Array, position: number): Promise<void>;
   sync(): Promise<void>;
-  /** `write` for those who do it often; `done` may be called before it returns. */
+  /** Like `write`, for hot paths; `done` may be called before `writeThen` returns. */
   writeThen(bytes: Uint8Array, position: number, done: DiskDone): void;
-  /** `sync` for those who do it often. */
+  /** Like `sync`, for hot paths. */
   syncThen(done: DiskDone): void;
 }
 
-/** Called once, with what went wrong or null. */
+/** Called once, with the error or null. */
 export type DiskDone = (error: Error | null) => void;
 
-/** What it takes to look at a directory without changing anything in it. */
+/** Read access to a directory. */
 export interface ReadableDisk {
   open(name: string): Promise<ReadableFile>;
   /** Names of the files in the directory, sorted. */
@@ -43,7 +43,7 @@ export interface ReadableDisk {
 export interface ReadableFile {
   /**
    * Up to `length` bytes from `position`; fewer only at the end of the file. They may be put into
-   * `into`, which has room for them and which nobody else uses any more.
+   * `into`, which is large enough and free to be overwritten.
    */
   read(position: number, length: number, into?: Buffer): Promise<Buffer>;
   size(): Promise<number>;

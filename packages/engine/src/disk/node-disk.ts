@@ -3,7 +3,7 @@
  *
  * Guarantees what `Disk` asks for and nothing more: no locking, no caching, no retries. It goes
  * through descriptors and callbacks because a `FileHandle` costs several objects per call, and the
- * log makes two calls per commit. Assumes that nobody else writes to the directory.
+ * log makes two calls per commit. Assumes that no other process writes to the directory.
  */
 import * as fs from "node:fs";
 import { mkdir, open as openHandle, readdir, rename, rm, statfs } from "node:fs/promises";
@@ -167,7 +167,7 @@ function promised<T>(start: (done: Done<T>) => void): Promise<T> {
   });
 }
 
-/** Said here, since the descriptor may already belong to another file. */
+/** Thrown before the descriptor is used, because it may already belong to another file. */
 function fileIsClosed(): Error {
   return Object.assign(new Error("EBADF: the file is closed"), { code: "EBADF" });
 }

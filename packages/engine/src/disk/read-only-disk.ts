@@ -1,4 +1,4 @@
-/** A directory that is only looked at: files are opened for reading, and nothing is created. */
+/** A directory that is only read: files are opened for reading, and nothing is created. */
 import { type FileHandle, open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { ReadableDisk, ReadableFile } from "./disk.ts";

@@ -10,7 +10,7 @@ import { FaultError } from "../fault.ts";
 import { damaged, type LiveTable, readStoreFiles, type StoreFiles } from "./manifest.ts";
 import { checkTable } from "./table-file.ts";
 
-/** What threads share: they take tables one by one until there are none left. */
+/** The work that threads share: they take tables one by one until none is left. */
 export interface SharedWork {
   readonly directory: string;
   readonly tables: readonly LiveTable[];
@@ -32,7 +32,7 @@ export interface CheckedTables {
 
 const threadsMax = 4;
 const hereBytesMax = 8 * 1024 * 1024;
-/** While a store is used, its list of tables may change between two looks at it. */
+/** While a store is in use, its list of tables may change between two reads of it. */
 const looksMax = 10;
 
 /** Throws `corrupt` with the first table that is not whole, and the place in it. */
@@ -46,8 +46,8 @@ export async function checkTables(
 }
 
 /**
- * Checks the store while it is used, in one thread. Compactions take tables away meanwhile: one that
- * is gone is damage only when it is still needed.
+ * Checks the store while it is in use, in one thread. Compactions remove tables meanwhile: a missing table is
+ * damage only when the store still needs it.
  */
 export async function scrubTables(directory: string): Promise<CheckedTables> {
   const { tables } = lookAt(directory);
@@ -67,7 +67,7 @@ export function checkNext({ directory, tables, next }: SharedWork): TableFinding
     if (table === undefined) return findings;
     const { name, smallest, largest } = table;
     try {
-      // On their way to a thread they became plain arrays of bytes.
+      // Buffers arrive in a thread as plain arrays of bytes.
       const ends = { smallest: Buffer.from(smallest), largest: Buffer.from(largest) };
       const problem = checkTable(join(directory, name), { ...table, ...ends });
       if (problem !== undefined) findings.push({ name, problem, isMissing: false });

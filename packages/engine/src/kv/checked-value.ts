@@ -17,7 +17,7 @@ export function seal(key: string, buffer: Buffer, end: number): number {
   return end + checksumBytes;
 }
 
-/** Where the value ends in what was stored; undefined when the checksum is not that of the key and it. */
+/** Where the value ends in the stored bytes; undefined when the checksum does not match key and value. */
 export function sealedEnd(key: string, stored: Buffer): number | undefined {
   const end = stored.length - checksumBytes;
   if (end < 0) return undefined;

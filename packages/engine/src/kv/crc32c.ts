@@ -19,7 +19,7 @@ function makeTables(): Int32Array {
   return all;
 }
 
-/** Of the bytes from `start` to `end`, as an unsigned number; another seed gives another one. */
+/** The checksum of the bytes from `start` to `end`, unsigned; another seed gives another checksum. */
 export function crc32c(bytes: Uint8Array, start: number, end: number, seed = -1): number {
   const t = tables;
   let crc = seed;
@@ -47,7 +47,7 @@ export function crc32c(bytes: Uint8Array, start: number, end: number, seed = -1)
   return ~crc >>> 0;
 }
 
-/** As LevelDB stores it: checksums of bytes that hold checksums are weak, so it is disguised. */
+/** The form that LevelDB stores: masked, because checksums of bytes that contain checksums are weak. */
 export function maskedCrc32c(bytes: Uint8Array, start: number, end: number): number {
   const crc = crc32c(bytes, start, end);
   return (((crc >>> 15) | (crc << 17)) + 0xa282ead8) >>> 0;

@@ -1,6 +1,6 @@
 /**
  * The lock of a data directory, held by the operating system for as long as the process lives. It is
- * taken before any file is looked at: whoever only believed to be alone would remove what is in use.
+ * taken before any file is read: a second process without the lock could remove files that are in use.
  *
  * Node has no file locks. LevelDB has, so an empty database in a folder of its own is the lock, and
  * nothing that it keeps there is ever read: all but the locked file itself is removed before it opens.

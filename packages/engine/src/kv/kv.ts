@@ -10,14 +10,14 @@ export interface KvWrite {
   readonly value: Buffer | undefined;
 }
 
-/** Writes that are applied together, in order. Nothing of them shows before. */
+/** Writes that are applied together, in order. Reads do not see them before that. */
 export interface KvBatch {
   /** Copies the value; the caller may use its memory again at once. */
   put(key: string, value: Buffer): void;
   del(key: string): void;
   /** Applies all writes or none, durably when `sync` is set. The batch is used up, also by a fault. */
   write(options: { readonly sync: boolean }): Promise<void>;
-  /** Gives up what was not written. */
+  /** Drops writes that were not applied. */
   close(): Promise<void>;
 }
 
@@ -44,7 +44,7 @@ export interface KvStats {
   readonly compactionWriteBytes: number;
   /** Tables that a read of one key may have to look into. */
   readonly readAmplification: number;
-  /** What compactions have to rewrite before each level has the size that it should have. */
+  /** Bytes that compactions have to rewrite until each level has its target size. */
   readonly compactionBacklogBytes: number;
   readonly memoryBytes: number;
   /** How much of the memory may be a cache of what is on disk. */
@@ -52,8 +52,8 @@ export interface KvStats {
 }
 
 /**
- * A store whose batches are not durable when they were written, whatever `sync` says: a power failure,
- * and the end of the process, take it back to an earlier batch. The log is needed from there on.
+ * The files of a store whose batches are not durable after a write, even with `sync`: a power failure or the end
+ * of the process takes the store back to an earlier batch. The log is needed from there on.
  */
 export interface KvFiles {
   /**
@@ -62,14 +62,14 @@ export interface KvFiles {
   noteWritten(index: number): Promise<number>;
   /** Makes what was noted durable, as far as there is room for it; returns up to which index. */
   makeDurable(): Promise<number>;
-  /** Gives back the room of what was deleted or replaced; takes as long as it takes. */
+  /** Frees the room of deleted and replaced entries; may take long. */
   reclaim(): Promise<void>;
-  /** Reads all files and throws `corrupt` when one is not what was written. */
+  /** Reads all files and throws `corrupt` when one is damaged. */
   scrub(): Promise<void>;
 }
 
 export interface Kv {
-  /** Undefined where a batch that was written with `sync` is durable. */
+  /** Undefined for a store in which a batch written with `sync` is durable. */
   readonly files?: KvFiles;
   get(key: string): Buffer | undefined;
   /** The value read as UTF-8, which costs less than bytes that become text afterwards. */
@@ -81,8 +81,8 @@ export interface Kv {
   /** Begins a batch of writes; one at a time. */
   batch(): KvBatch;
   /**
-   * Makes the store writable again after a batch that failed, and keeps what was written before. Reads
-   * that meet it may be refused with `disk_full`; cursors that are open may end with a fault.
+   * Makes the store writable again after a failed batch, and keeps what was written before. Reads during the
+   * recovery may be refused with `disk_full`; open cursors may end with a fault.
    */
   recover(): Promise<void>;
   stats(): KvStats;

@@ -2,11 +2,11 @@
  * The LSM binding (LevelDB through classic-level). Assumes that the caller holds the lock of the data
  * directory.
  *
- * LevelDB checks nothing that it reads, and skips what is damaged in its own log. So nothing is left to
- * it: tables are checked here before it opens them, and its log is removed. What it serves is exactly
- * its tables, the state after some batch; everything later comes from the commit log. A batch is
- * durable when the log files of LevelDB that it may be in are gone: LevelDB removes one when the table
- * made of it, and the manifest that names the table, are synced.
+ * LevelDB checks nothing that it reads, and skips damaged parts of its own log. So tables are checked here
+ * before LevelDB opens them, and its log is removed. LevelDB then serves exactly its tables, the state after
+ * some batch; everything later comes from the commit log. A batch is durable when the log files of LevelDB
+ * that it may be in are gone: LevelDB removes a log file when the table made of it, and the manifest that names
+ * the table, are synced.
  *
  * Batches are collected outside of the JavaScript heap, and written off the JavaScript thread as one
  * atomic write.
@@ -25,17 +25,17 @@ type Database = ClassicLevel<string, Buffer>;
 
 const mebibyte = 1024 * 1024;
 const asText = { valueEncoding: "utf8" } as const;
-/** For what opening writes besides the table. */
+/** Room for what LevelDB writes besides the table when it opens. */
 const openingBytes = mebibyte;
-/** Behind every key, so that nothing is compacted when only memory is to become a table. */
+/** Sorts after every key: a compaction of this range only turns memory into a table. */
 const noKey = "\u007f";
 const firstKey = " ";
 
-/** What the store may use, by default. */
+/** Default memory sizes. */
 export const levelSizes: LevelSizes = {
   // Reads of records come from the overlay or in passes over ranges, which leave the cache alone.
   cacheBytes: 32 * mebibyte,
-  // Held up to twice. Half of it doubles the work of compactions; more saves little.
+  // LevelDB may hold two of these. Half the size doubles the work of compactions; more saves little.
   writeBufferBytes: 32 * mebibyte,
 };
 
@@ -48,13 +48,13 @@ export interface LevelSizes {
 
 export interface LevelKvOptions {
   readonly sizes?: LevelSizes;
-  /** The store is known to hold something: one without tables has lost them. */
+  /** The store is known to hold data: without tables, it has lost them. */
   readonly mustHaveTables?: boolean;
   /** Released when the store is closed. */
   readonly lock?: AsyncDisposable | undefined;
 }
 
-/** What was written to LevelDB while a log of its own was the newest. */
+/** The log position that was reached while one of LevelDB's own log files was the newest. */
 interface Mark {
   readonly log: number;
   readonly index: number;
@@ -69,15 +69,15 @@ export class LevelKv implements Kv {
       await scrubTables(this.#directory);
     },
   };
-  /** Nothing was there when it was opened. */
+  /** The directory held no store when it was opened. */
   readonly isNew: boolean;
   readonly #directory: string;
   readonly #sizes: LevelSizes;
   readonly #lock: AsyncDisposable | undefined;
   #database: Database;
-  /** Closed to be opened anew; what is asked meanwhile is refused with the reason for it. */
+  /** Closed to be reopened; calls are refused meanwhile, with the reason. */
   #isRecovering = false;
-  /** The oldest first. */
+  /** Oldest first. */
   #marks: Mark[] = [];
   #durableIndex = 0;
 
@@ -95,7 +95,7 @@ export class LevelKv implements Kv {
     this.isNew = parts.isNew;
   }
 
-  /** Throws `corrupt`, and has changed nothing, when a file is not what was written. */
+  /** Throws `corrupt`, without having changed anything, when a file is damaged. */
   static async open(directory: string, options: LevelKvOptions = {}): Promise<LevelKv> {
     mkdirSync(directory, { recursive: true });
     const { tables, logs, manifest } = readStoreFiles(directory);
@@ -158,7 +158,7 @@ export class LevelKv implements Kv {
 
   #readFault(error: unknown): FaultError {
     if (!this.#isRecovering) return asFault(error);
-    return new FaultError("disk_full", "the key-value store is being opened anew", error);
+    return new FaultError("disk_full", "the key-value store is being reopened", error);
   }
 
   batch(): KvBatch {
@@ -167,9 +167,8 @@ export class LevelKv implements Kv {
   }
 
   /**
-   * LevelDB refuses all writes after one that failed until it is opened anew. That writes its own log,
-   * which is checked first, into a table; without room for it the store would stay closed and could not
-   * even be read.
+   * After a failed write, LevelDB refuses all writes until it is reopened. Opening writes its own log, which is
+   * checked first, into a table; without room for the table the store would stay closed and could not even be read.
    */
   async recover(): Promise<void> {
     this.#assertRoom();
@@ -199,7 +198,7 @@ export class LevelKv implements Kv {
 
   async #makeDurable(): Promise<number> {
     if (this.#marks.length === 0) return this.#durableIndex;
-    // Turns memory into a table. It reports no failure; the log files tell.
+    // Turns memory into a table. It reports no failure; the log files that are left show it.
     await this.#database.compactRange(noKey, noKey);
     return this.#durable(await this.#logs());
   }
@@ -237,8 +236,8 @@ export class LevelKv implements Kv {
 type ChainedBatch = ReturnType<Database["batch"]>;
 
 /**
- * The part of a batch below encodings and hooks, none of which are used here. A write costs a third of
- * what it does with them, and a flush is little else.
+ * The part of a batch below encodings and hooks, none of which are used here. Without them a write costs a third,
+ * and a flush consists mostly of writes.
  */
 interface PlainBatch extends ChainedBatch {
   _put(key: string, value: Buffer): void;
@@ -247,7 +246,7 @@ interface PlainBatch extends ChainedBatch {
 
 class LevelBatch implements KvBatch {
   readonly #batch: PlainBatch;
-  /** The first write is made the long way: a batch that has counted none is not written. */
+  /** The first write takes the normal way, because a batch that has counted no write is not written. */
   #isCounted = false;
 
   constructor(batch: PlainBatch) {
@@ -279,7 +278,7 @@ class LevelBatch implements KvBatch {
   }
 }
 
-/** All that they hold is in the commit log. */
+/** Safe, because the commit log has everything that they contain. */
 function removeLogs(directory: string, logs: readonly number[]): void {
   for (const number of logs) rmSync(join(directory, logName(number)));
 }
@@ -298,7 +297,7 @@ async function openDatabase(
     // New keys go to the ends of a few ranges. Small files keep the rest out of compactions: with
     // 64 MiB they rewrite almost twice as much, and larger files spare only open descriptors.
     maxFileSize: 4 * mebibyte,
-    // Passive until `open` is called here, so that its error is ours to translate.
+    // Not opened by the constructor, so that the error of `open` can be translated here.
     passive: false,
   } as ConstructorParameters<typeof ClassicLevel<string, Buffer>>[1]);
   try {
@@ -313,7 +312,7 @@ function asFault(error: unknown): FaultError {
   const cause = (error as { cause?: { code?: string; message?: string } }).cause;
   const text = `${cause?.message ?? ""} ${(error as Error).message}`;
   const { code } = error as { code?: string };
-  // With a cause it is about opening, and the cause tells what happened.
+  // An error with a cause is about opening, and the cause says what happened.
   if (cause === undefined && /^LEVEL_(DATABASE|ITERATOR)_NOT_OPEN$/.test(code ?? "")) {
     return new FaultError("closed", "the key-value store is closed", error);
   }

@@ -1,6 +1,5 @@
 /**
- * What LevelDB's own table of levels tells. Its sizes are whole mebibytes, so what is derived from them
- * is no finer.
+ * Statistics from LevelDB's own table of levels. Its sizes are whole mebibytes, and so are the derived ones.
  */
 import type { KvStats } from "./kv.ts";
 
@@ -9,7 +8,7 @@ const mebibyte = 1024 * 1024;
 const level0FilesMax = 4;
 /** Level 1 should have no more than this, each further level ten times as much. */
 const level1Bytes = 10 * mebibyte;
-/** The last level takes what comes. */
+/** The last level has no limit. */
 const lastLevel = 6;
 
 interface LevelRow {

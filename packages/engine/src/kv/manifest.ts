@@ -1,7 +1,7 @@
 /**
- * What LevelDB's own files say about which tables are live: CURRENT names a manifest, whose records
- * add tables and take them away. Every record has a checksum, and here a wrong one is damage; only
- * the last record may be unfinished, as a crash leaves it.
+ * Reads which tables are live from LevelDB's own files: CURRENT names a manifest, whose records add and remove
+ * tables. Every record has a checksum, and a wrong one is damage; only the last record may be unfinished, as a
+ * crash leaves it.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { maskedCrc32c } from "./crc32c.ts";
 
 export interface LiveTable {
   readonly number: number;
-  /** Of the file in the directory. */
+  /** The name of the file in the directory. */
   readonly name: string;
   readonly bytes: number;
   /** Internal keys: the key and eight bytes with its sequence number. */
@@ -26,7 +26,7 @@ export interface StoreFiles {
   readonly logs: readonly number[];
 }
 
-/** Reads the directory and changes nothing; throws `corrupt` when it is not what LevelDB wrote. */
+/** Reads the directory and changes nothing; throws `corrupt` when a file is damaged. */
 export function readStoreFiles(directory: string): StoreFiles {
   const names = readdirSync(directory);
   const logs = logNumbers(names);
@@ -76,7 +76,7 @@ function isTable(name: string): boolean {
   return /^\d+\.(ldb|sst)$/.test(name);
 }
 
-/** The first one is there before CURRENT when a store is made. */
+/** A new store has its first manifest before it has CURRENT. */
 function isLaterManifest(name: string): boolean {
   return name.startsWith("MANIFEST-") && name !== "MANIFEST-000001";
 }
@@ -104,7 +104,7 @@ function readManifest(path: string): Map<number, Omit<LiveTable, "name">> {
   return tables;
 }
 
-/** Throws `corrupt` when a record other than an unfinished last one is not what was written. */
+/** Throws `corrupt` when a record is damaged, other than an unfinished last one. */
 export function assertWhole(path: string): void {
   for (const _ of recordsOf(path));
 }
@@ -148,7 +148,7 @@ function* fragmentsOf(path: string): Generator<Fragment, void, void> {
     const kind = file.readUInt8(at + 6);
     const end = at + headBytes + length;
     const broken = (what: string): FaultError => damaged(path, `${what} at offset ${at}`);
-    // The last record was not finished when the process ended, and nothing relies on it.
+    // The process ended before the last record was finished, so nothing relies on it.
     if (isEmpty(file, at) || (end > file.length && headBytes + length <= left)) return;
     if (headBytes + length > left) throw broken("has a record of a wrong length");
     if (maskedCrc32c(file, at + 6, end) !== file.readUInt32LE(at)) {
@@ -239,7 +239,7 @@ export class EditReader {
     return this.#buffer.subarray(this.#at).every((byte) => byte === 0);
   }
 
-  /** A length, then as many bytes. */
+  /** A length, followed by that many bytes. */
   bytes(): Buffer {
     return this.take(this.number());
   }

@@ -1,5 +1,5 @@
 /**
- * The model of a kv: a map and its sorted keys. The contents may be handed in, so that a simulated
+ * A kv in memory: a map and its sorted keys. The contents may be passed in, so that a simulated
  * restart opens what the crashed process had written; `beforeWrite` lets a simulated disk delay a
  * batch, fail it, or never finish it.
  */
@@ -14,7 +14,7 @@ export class MemoryKv implements Kv {
   readonly #contents: Map<string, Buffer>;
   readonly #beforeWrite: () => Promise<void>;
   #sorted: string[] | undefined;
-  /** Cursors that have not read everything; they take what is left before it changes. */
+  /** Cursors that have not read everything; they copy the rest before it changes. */
   readonly #reading: Set<MemoryCursor> = new Set();
 
   constructor(options: MemoryKvOptions = {}) {
@@ -54,7 +54,7 @@ export class MemoryKv implements Kv {
     return new CollectedBatch((writes) => this.write(writes));
   }
 
-  /** The writes are the kv's from now on. */
+  /** Takes ownership of the writes. */
   async write(writes: readonly KvWrite[]): Promise<void> {
     await this.#beforeWrite();
     for (const cursor of this.#reading) cursor.takeAll();
@@ -87,7 +87,7 @@ export class MemoryKv implements Kv {
   }
 }
 
-/** Writes that are handed on together; a simulated kv decides what becomes of them. */
+/** Collects writes and passes them on together. */
 export class CollectedBatch implements KvBatch {
   readonly #write: (writes: readonly KvWrite[]) => Promise<void>;
   #writes: KvWrite[] = [];

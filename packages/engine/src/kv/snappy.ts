@@ -1,6 +1,6 @@
-/** Blocks of tables are compressed with Snappy; LevelDB offers no way to read one by itself. */
+/** Uncompresses blocks of tables, which use Snappy; LevelDB has no call to read a single block. */
 
-/** Undefined when the bytes are not what a compressor writes. */
+/** Undefined when the bytes are damaged. */
 export function uncompress(bytes: Uint8Array): Buffer | undefined {
   try {
     return new Uncompression(bytes).run();
@@ -10,7 +10,7 @@ export function uncompress(bytes: Uint8Array): Buffer | undefined {
   }
 }
 
-/** A length, then literals and copies of what came before, each behind a tag. */
+/** The format: a length, then literals and copies of earlier bytes, each behind a tag. */
 class Uncompression {
   readonly #bytes: Uint8Array;
   #at = 0;
@@ -20,7 +20,7 @@ class Uncompression {
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
     const length = this.#varint();
-    // The format cannot make more of a byte than this.
+    // The format cannot expand a byte to more than this.
     if (length > bytes.length * 64) throw new RangeError("length");
     this.#out = Buffer.allocUnsafe(length);
   }

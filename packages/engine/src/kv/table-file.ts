@@ -1,5 +1,5 @@
 /**
- * One table of LevelDB, checked without LevelDB, which does not do it: every block has the checksum it
+ * Checks one table of LevelDB, because LevelDB does not: every block has the checksum it
  * was written with, blocks and footer cover the file without a gap, and the table is the one that the
  * manifest names, by size and by its first and last key.
  *
@@ -40,8 +40,8 @@ export function checkTable(path: string, table: Omit<LiveTable, "name">): string
 }
 
 /**
- * The entries of all blocks that are whole, in order; what is skipped is told. Keys are internal ones.
- * Entries are valid until the next one.
+ * The entries of all undamaged blocks, in order; `onDamage` is called for skipped parts. Keys are internal keys.
+ * An entry is valid until the next one is read.
  */
 export function* soundEntries(
   path: string,
@@ -138,7 +138,7 @@ function contentsOf(file: Buffer, handle: Handle): Buffer {
   throw new Finding(`has a block that cannot be uncompressed at offset ${handle.offset}`);
 }
 
-/** Keys share a prefix with the one before; behind them stand their restart points. */
+/** A key shares a prefix with the key before; the restart points follow after the entries. */
 function* entriesOf(block: Buffer): Generator<{ key: Buffer; value: Buffer }, void, void> {
   const restarts = block.readUInt32LE(block.length - 4);
   const end = block.length - 4 * (restarts + 1);

@@ -3,13 +3,13 @@
  *
  * Appends overlap: a record is written while the one before it is being synced, and both syncs are
  * under way at the same time. They are written in order and acknowledged in order, so a record is
- * acknowledged only when it and everything before it is as durable as the mode promises. Whatever is
- * not a plain write behind the last record goes alone: a new segment, a large frame, a place that
- * has to be wiped first.
+ * acknowledged only when it and everything before it is as durable as the mode promises. An append that
+ * needs more than a plain write behind the last record does not overlap: a new segment, a large frame,
+ * a place that has to be wiped first.
  *
- * A failure refuses every record that is not acknowledged yet, in order, once none of them is under
- * way any more. A full disk is a state that passes: what the refused records left is wiped. Any other
- * failure is final.
+ * A failure refuses every record that is not acknowledged yet, in order, as soon as none of them is being
+ * written or synced. A full disk is temporary: the bytes of refused records are wiped. Any other failure is
+ * final.
  */
 import assert from "node:assert/strict";
 import type { Disk, DiskFile } from "../disk/disk.ts";
@@ -23,7 +23,7 @@ import { segmentName } from "./segment.ts";
 import { closeSegment, type Handles, openFiles, type Segment } from "./segment-files.ts";
 import { type SegmentPool, writeZeros } from "./segment-pool.ts";
 
-/** A larger frame goes alone: writing it takes so long that there is little left to overlap with. */
+/** A larger frame does not overlap: writing it takes so long that overlapping gains little. */
 const overlapBytesMax = 256 * 1024;
 
 export interface AppendsParts {
@@ -39,23 +39,23 @@ export class Appends {
   readonly #parts: AppendsParts;
   readonly #syncs: boolean;
   readonly #slots: readonly Flight[];
-  /** In the order of the log. */
+  /** Oldest first. */
   readonly #flights: Flight[] = [];
-  /** `failed`: one of them has failed and the others have not ended yet. */
+  /** `failed`: one append has failed and the others have not ended yet. */
   #state: "overlapping" | "alone" | "failed" | "refusing" = "overlapping";
-  /** Of the newest record that was acknowledged. */
+  /** The index of the newest acknowledged record. */
   lastIndex: number;
-  /** Up to here everything is on the disk. */
+  /** Everything up to this index is on the disk. */
   syncedIndex: number;
-  /** Final, and the answer to every call from then on. */
+  /** A final failure, which answers every later call. */
   fault: FaultError | undefined;
   #chain: Buffer;
-  /** Behind the last record, bytes of refused ones may lie up to here; 0 when there are none. */
+  /** Bytes of refused records may lie behind the last record, up to this offset; 0 when there are none. */
   #uncleanTo = 0;
   #directoryUnsynced = false;
   /**
-   * The last segment is of a process before this one. What a start wiped there may come back, when a sync
-   * of the wiping has failed and the next process saw it done in memory, so nothing is added to it.
+   * The last segment was written by an earlier process. Nothing is added to it: bytes that a start wiped may come
+   * back, when the sync of the wiping failed and the next process saw the wiped pages in memory.
    */
   #mustRotate: boolean;
   #idle: PromiseWithResolvers<void> | undefined;
@@ -109,12 +109,12 @@ export class Appends {
     return this.#flights.length - counted;
   }
 
-  /** Starts what waits, as far as it may be started. */
+  /** Starts waiting flights, as far as they may start. */
   #advance(): void {
     let before: Flight | undefined;
     for (const flight of this.#flights) {
       if (flight.state === "waiting") this.#start(flight, before);
-      // Written in order, so the next one waits until this one is.
+      // Records are written in order, so the next one waits until this one is written.
       if (flight.state === "waiting" || flight.state === "writing") return;
       before = flight;
     }
@@ -201,18 +201,18 @@ export class Appends {
     flight.state = "failed";
     flight.error = error;
     this.#state = "failed";
-    // The caller of `append` hears of nothing before it returns.
+    // `append` returns before its callback is called.
     queueMicrotask(this.#settle);
   }
 
-  /** Acknowledges from the front what has been kept, then refuses or starts what is left. */
+  /** Acknowledges kept flights from the front, then refuses or starts the others. */
   readonly #settle = (): void => {
     const flights = this.#flights;
     for (const flight of flights) {
       if (flight.state !== "kept") break;
       this.#count(flight);
     }
-    // Each makes room for another append, which its caller may start before the next hears.
+    // Each makes room for another append, which its caller may start before the next flight is acknowledged.
     while (flights[0]?.state === "counted") {
       const { appended, index } = flights[0];
       flights.shift()?.release();
@@ -285,7 +285,7 @@ export class Appends {
     this.#tellIdle();
   }
 
-  /** Wipes what a full disk left of them; everything else that went wrong is final. */
+  /** Wipes what a full disk left of the flights; any other failure is final. */
   async #faultOf(flights: readonly Flight[]): Promise<FaultError> {
     const errors = flights.filter(({ state }) => state === "failed").map(({ error }) => error);
     const final = errors.find((error) => !isDiskFull(error));
@@ -309,7 +309,7 @@ export class Appends {
     if (this.#syncs) await forgetFailures(segment.files);
     const [file] = segment.files;
     await writeZeros(file, segment.endBytes, this.#uncleanTo);
-    // A write that lacks nothing but padding left a whole record, which must not come back.
+    // A write that lacks only padding left a whole record, which must not come back.
     await this.#syncWiped(file);
     this.#uncleanTo = 0;
   }
@@ -327,7 +327,7 @@ export class Appends {
   async #roomFor(bytes: number): Promise<Segment> {
     const { segments, disk } = this.#parts;
     let segment = segments.at(-1);
-    // A new segment whose opening failed is there all the same, and its name is taken.
+    // A new segment whose opening failed still exists, and its name is taken.
     if (segment !== undefined) segment.files ??= await this.#open(segment.name);
     const isFull = segment !== undefined && segment.endBytes + bytes > segment.capacityBytes;
     if (segment === undefined || isFull || this.#mustRotate) {
@@ -360,7 +360,7 @@ export class Appends {
   }
 }
 
-/** A segment without records is there already and carries the name of a new one. */
+/** For a segment without records that already has the name of the new one. */
 async function extend(segment: Segment, bytes: number): Promise<void> {
   assert(segment.files !== undefined, "the last segment is open");
   const [file] = segment.files;
@@ -370,8 +370,8 @@ async function extend(segment: Segment, bytes: number): Promise<void> {
 }
 
 /**
- * Has each handle report what it was not asked for yet. It concerns refused records only, because
- * every other one was synced with success.
+ * Makes each handle report pending failures. They concern refused records only, because every other record
+ * was synced successfully.
  */
 async function forgetFailures(files: readonly DiskFile[]): Promise<void> {
   for (const file of files) {
@@ -381,7 +381,7 @@ async function forgetFailures(files: readonly DiskFile[]): Promise<void> {
   }
 }
 
-/** Without syncs there is one handle for all. */
+/** Without syncs, all flights use one handle. */
 function fileOf({ segment, slot }: Flight): DiskFile {
   const file = segment?.files?.[slot] ?? segment?.files?.[0];
   assert(file !== undefined, "what is written has an open segment");

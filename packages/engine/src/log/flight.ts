@@ -3,7 +3,7 @@
  * again and again; each has a file handle of its own by its `slot`.
  *
  * States: free; waiting (for those before it to be written); writing; syncing; kept (as durable as
- * the mode promises); counted (part of the log, and its caller is about to hear of it); failed.
+ * the mode promises); counted (part of the log, and its caller is about to be notified); failed.
  */
 import type { DiskDone } from "../disk/disk.ts";
 import { type Appended, type Frame, recordTypes } from "./log.ts";
@@ -35,7 +35,7 @@ const noCaller: Appended = () => {};
 
 export class Flight {
   readonly slot: number;
-  /** Made once, since an append needs them each time. */
+  /** Created once, because every append needs them. */
   readonly written: DiskDone;
   readonly synced: DiskDone;
   state: FlightState = "free";
@@ -43,7 +43,7 @@ export class Flight {
   appended: Appended = noCaller;
   index = 0;
   bytes = 0;
-  /** Where it is written, from then on. */
+  /** The segment that the record is written to; undefined before that. */
   segment: Segment | undefined;
   offset = 0;
   /** The link that the record after this one carries. */
@@ -65,7 +65,7 @@ export class Flight {
     this.bytes = frameBytes(frame.bodyBytes);
   }
 
-  /** Keeps nothing of the record. */
+  /** Drops all references to the record. */
   release(): void {
     this.state = "free";
     this.frame = noFrame;

@@ -1,6 +1,6 @@
 /**
- * A look at a log that changes nothing, also while a server writes it: then the end may move, or show
- * a record that is half written, and what was found is true of the moment of reading only.
+ * Inspects a log without changing it, also while a server writes it: then the end may move, or show
+ * a half-written record, and the findings are true only for the moment of reading.
  */
 import { decodeBody, type OpKind, opKinds } from "../batch-codec.ts";
 import type { ReadableDisk } from "../disk/disk.ts";
@@ -57,7 +57,7 @@ async function judge(
   return { segments, verdict: { state: "cut", cut: tail.cut } };
 }
 
-/** The whole records of each segment, whatever they mean for the log. */
+/** Counts the undamaged records of each segment, whether or not they belong to the log. */
 async function countRecords(disk: ReadableDisk): Promise<RecoveredSegment[]> {
   const segments: RecoveredSegment[] = [];
   for (const name of await disk.list()) {
@@ -85,18 +85,18 @@ async function sizeOf(disk: ReadableDisk, name: string): Promise<number> {
 export interface InspectedRecord {
   readonly segment: string;
   readonly offset: number;
-  /** Of header and body. */
+  /** The size of header and body. */
   readonly bytes: number;
   readonly index: number;
   readonly timeMs: number;
   readonly opCount: number;
   /** Records directly before it that were not yet known to be durable when it was written. */
   readonly unsyncedBefore: number;
-  /** In the order in which they are applied; undefined when the body cannot be read. */
+  /** The ops in the order in which they are applied; undefined when the body cannot be read. */
   readonly ops: readonly InspectedOp[] | undefined;
 }
 
-/** What happens to a key or row; the value is left out, because it may hold what users wrote. */
+/** A change of a key or row, without the value, which may contain user data. */
 export interface InspectedOp {
   readonly kind: keyof typeof opKinds;
   /** The id of a row. */
@@ -124,7 +124,7 @@ async function* recordsOf(
   segment: string,
   end?: number,
 ): AsyncGenerator<InspectedRecord, void, void> {
-  // Lower indexes are what the file held in an earlier life as a segment.
+  // Lower indexes are records from an earlier use of the file.
   let last = (segmentFirstIndex(segment) ?? 1) - 1;
   for await (const entry of inspectSegment(disk, segment, end)) {
     if (!entry.ok || entry.header.index <= last) continue;

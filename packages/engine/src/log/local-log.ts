@@ -9,11 +9,11 @@
  * Segments are filled by overwriting prepared files (see segment-pool.ts). A record never crosses
  * from one segment to the next; one that is larger than a segment gets a file of its own size.
  *
- * A full disk is a state that passes: failed records are wiped before anything else is written (see
+ * A full disk is temporary: failed records are wiped before anything else is written (see
  * appends.ts). Any other failed write or sync is final, because a later sync that succeeds says
  * nothing about the pages that an earlier one gave up on. For the same reason a full disk is final
- * when it is reported by the sync of records that were acknowledged before. Assumes to be alone in
- * the directory.
+ * when it is reported by the sync of records that were acknowledged before. Assumes that no other process
+ * writes to the directory.
  */
 import type { Disk } from "../disk/disk.ts";
 import { type FaultError, isDiskFull } from "../fault.ts";
@@ -30,9 +30,9 @@ export type Durability = "fsync" | "interval" | "os";
 
 export interface LocalLogOptions {
   readonly durability: Durability;
-  /** Of the store; records of another one are refused. */
+  /** The identity of the store; records of another store are refused. */
   readonly writer: number;
-  /** Told how far the log is durable, and asked when it is opened. */
+  /** Stores how far the log is durable; checked when the log is opened. */
   readonly witness?: Witness;
   /** Whether files that wait to become segments are kept. Default: true. */
   readonly keepsSpares?: boolean;
@@ -53,7 +53,7 @@ export class LocalLog implements Log {
   readonly #pool: SegmentPool;
   readonly #segments: Segment[];
   readonly #readers = new Set<{ index: number }>();
-  /** What opening had to cut off, if anything. */
+  /** The records that opening had to cut off, if any. */
   readonly cut: LogCut | undefined;
   readonly #appends: Appends;
   #closing: Promise<void> | undefined;
@@ -196,7 +196,7 @@ export class LocalLog implements Log {
 
   async #trim(index: number): Promise<void> {
     if (!this.#isTrimmable(Math.min(index, this.lastIndex))) return;
-    // What stays must not depend on what goes: the last record is needed to continue the chain.
+    // Sync first: the records that stay, of which the last continues the chain, must not get lost.
     await this.#queueSync();
     try {
       for (;;) {
@@ -207,7 +207,7 @@ export class LocalLog implements Log {
         await closeSegment(segment);
         await this.#pool.recycle(segment.name, segment.capacityBytes);
         this.#segments.shift();
-        // Once for each, since a power failure that keeps an older one would leave a gap.
+        // Synced after each removal, because a power failure that keeps an older segment would leave a gap.
         await this.#disk.syncDirectory();
       }
     } catch (error) {
@@ -221,7 +221,7 @@ export class LocalLog implements Log {
     await this.#pool.removeSpares();
   }
 
-  /** The oldest segment goes when nobody reads it and a later one holds record `index`. */
+  /** The oldest segment is removed when no reader uses it and a later one holds record `index`. */
   #isTrimmable(index: number): boolean {
     const oldest = this.#segments[0];
     if (oldest === undefined) return false;
@@ -263,7 +263,7 @@ export class LocalLog implements Log {
   }
 }
 
-/** Waits for the end of work whose failure is reported to the one who asked for it. */
+/** Waits for the end of work; a failure is reported to the caller that started the work. */
 async function settled(work: Promise<unknown> | undefined): Promise<void> {
   await Promise.allSettled([work]);
 }

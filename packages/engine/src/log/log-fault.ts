@@ -1,14 +1,14 @@
 /** The faults that a log reports, with messages for the operator. */
 import { FaultError, isDiskFull } from "../fault.ts";
 
-/** What the caller of a log is told about an error of the disk. */
+/** The fault that a caller of the log gets for an error of the disk. */
 export function asFault(error: unknown, what: string): FaultError {
   if (error instanceof FaultError) return error;
   if (!isDiskFull(error)) return storageFailed(error, what);
   return new FaultError("disk_full", `${what}: there is no room left on the disk.`, error);
 }
 
-/** Final, whatever the operating system called it. */
+/** A final fault, whatever code the operating system gave. */
 export function storageFailed(error: unknown, what: string): FaultError {
   const reason = error instanceof Error ? error.message : String(error);
   return new FaultError("storage_failed", `${what}: ${reason}`, error);
@@ -24,7 +24,7 @@ export function behind(slot: number, firstSlot: number): FaultError {
   return new FaultError("behind", message);
 }
 
-/** Asked for a record that was removed: whoever needs it has lost part of its history. */
+/** The record was removed, so the caller has lost part of its history. */
 export function trimmed(index: number, firstIndex: number): FaultError {
   const message = `Record ${index} is not in the log any more; it starts at ${firstIndex}.`;
   return new FaultError("corrupt", message);

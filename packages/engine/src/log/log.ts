@@ -36,7 +36,7 @@ export interface LogRecord {
 /** How many appends may be under way at once. A third gains nothing on the disks that were measured. */
 export const appendsInFlightMax = 2;
 
-/** Hears what became of an append, and the index of its record. */
+/** Called with the result of an append and the index of its record. */
 export type Appended = (fault: FaultError | undefined, index: number) => void;
 
 export interface Log {
@@ -46,14 +46,13 @@ export interface Log {
   readonly lastIndex: number;
   /** Bytes of the segments on disk. */
   readonly bytes: number;
-  /** Whether there is room for another append. It comes back when one that is under way ends. */
+  /** Whether there is room for another append; true again when an append ends. */
   readonly canAppend: boolean;
   /**
    * Writes one record after the last one that was given. `appended` is called once, after `append`
    * has returned, and in the order of the log: without a fault when the record and all before it are
-   * kept; with `disk_full` when nothing of it was, nor of those behind it, and the log goes on from
-   * the last record that was kept; with `storage_failed` for every other failure, and from then on
-   * for every call.
+   * kept; with `disk_full` when neither the record nor any record behind it was kept, and the log continues
+   * after the last kept record; with `storage_failed` for every other failure, and from then on for every call.
    */
   append(frame: Frame, appended: Appended): void;
   /** Makes every appended record durable. The same faults as `append`. */
@@ -62,15 +61,15 @@ export interface Log {
   readFrom(index: number): AsyncIterable<LogRecord>;
   /** Allows removal of the records below `index`; keeps what shares a segment with later ones. */
   trim(index: number): Promise<void>;
-  /** Gives back the room that was prepared for later records, if there is any. */
+  /** Frees the room that was prepared for later records, if any. */
   release?(): Promise<void>;
-  /** Of a log that is shared: when it is busy, the next append may wait for so long, to be a larger one. */
+  /** Shared logs only: how long a busy log waits before an append, so that the append has more batches. */
   readonly gatherMs?: number | undefined;
-  /** Of a log that is shared: whether it takes nothing before it is trimmed. */
+  /** Shared logs only: whether the log takes no more records until it is trimmed. */
   readonly isFull?: boolean;
-  /** Of a log that is shared: whether it has become too long to be kept for the next backup. */
+  /** Shared logs only: whether the log has become too long to be kept for the next backup. */
   readonly holdsMuch?: boolean;
-  /** Of a log that is shared: where the record is, as text that is kept with the position of the kv. */
+  /** Shared logs only: the place of a record, as text that is stored with the position of the kv. */
   placeOf?(index: number): string;
   close(): Promise<void>;
 }

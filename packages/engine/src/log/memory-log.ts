@@ -1,6 +1,6 @@
 /**
- * The log in memory: the same behaviour as the local one without a disk. Nothing fails and nothing
- * survives the process; `reopen` stands for a restart. For tests and for throw-away servers.
+ * The log in memory: it behaves like the local log, without a disk. Nothing fails and nothing survives the
+ * process; `reopen` simulates a restart. For tests and for servers without persistence.
  */
 import assert from "node:assert/strict";
 import {
@@ -95,7 +95,7 @@ export class MemoryLog implements Log {
     this.#closed = true;
   }
 
-  /** What a process started after this one would open. */
+  /** The log that a later process would open. */
   reopen(): MemoryLog {
     this.#closed = true;
     return new MemoryLog(this.#options, this.#records);

@@ -1,6 +1,6 @@
 /**
- * Reads back records that are known to be there. Everything was verified when the log was opened or
- * written since, so whatever does not fit now is damage that happened in between.
+ * Reads records that are known to exist. All records were verified when the log was opened, or written
+ * since, so a record that does not fit now was damaged in between.
  */
 import type { Disk } from "../disk/disk.ts";
 import { FaultError } from "../fault.ts";

@@ -10,8 +10,8 @@
  * when it was written. It tells the reader of a damaged log whether a missing record was lost to a
  * power failure, as it may be, or had been promised to stay. Where every append is synced it is less
  * than the number of appends that may overlap: zero, or one for a record that was written while the
- * one before it was being synced. What was acknowledged is then vouched for by the record after the
- * next one at the latest.
+ * one before it was being synced. So at the latest the second record after an acknowledged record shows that
+ * the acknowledged record was durable.
  */
 import { hash } from "node:crypto";
 import { crc32 } from "node:zlib";

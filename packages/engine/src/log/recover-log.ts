@@ -38,7 +38,7 @@ export interface RecoveredSegment {
 
 /**
  * What opening removed; worth a line in the server's own log. A torn record whose header did not
- * reach the disk cannot be told from old bytes and is removed without being reported.
+ * reach the disk looks like old bytes and is removed without being reported.
  */
 export interface LogCut {
   readonly segment: string;
@@ -56,9 +56,9 @@ export interface RecoveredLog {
   readonly cut: LogCut | undefined;
 }
 
-/** What the log has to be, before anything is changed. */
+/** Conditions that the log has to meet before anything is changed. */
 export interface Expected {
-  /** Of every record. */
+  /** The writer of every record. */
   readonly writer?: number;
   /** Throws when the log must not end with this record. */
   readonly check?: (lastIndex: number) => void;
@@ -77,19 +77,19 @@ export async function recoverLog(disk: Disk, expected: Expected = {}): Promise<R
   };
 }
 
-/** How far the records are in order. */
+/** How far the records were read and are in order. */
 interface Progress {
   expected: number;
   /** What the next record must carry; undefined while its predecessor is not in the log. */
   chain: Buffer | undefined;
   /** Below this index everything was durable before the crash. */
   durableBelow: number;
-  /** Where the records lie that the disk may not have, oldest first. */
+  /** Records that may not be on the disk, oldest first. */
   unsure: { readonly index: number; readonly segment: RecoveredSegment; readonly offset: number }[];
 }
 
 interface Tail {
-  /** Which segment the log ends in. */
+  /** The segment in which the log ends. */
   readonly position: number;
   /** The bytes of that segment, from its end on, that could be mistaken for a record. */
   readonly zeroTo: number;
@@ -129,8 +129,8 @@ export async function surveyLog(disk: ReadableDisk, writer?: number): Promise<Su
 }
 
 /**
- * A segment that begins with a record of another store was put here by somebody. Elsewhere such a record
- * is what a file held before it became a segment, and nothing.
+ * A segment that begins with a record of another store does not belong here. Further behind, such a record is
+ * what the file held before it became a segment, and is ignored.
  */
 async function* ofStore(
   entries: AsyncGenerator<SegmentEntry, void, void>,
@@ -200,7 +200,7 @@ function durableBelow(header: RecordHeader): number {
   return header.index - header.unsyncedBefore;
 }
 
-/** Looks at what lies behind the end of the log. */
+/** Inspects the bytes behind the end of the log. */
 class Search {
   readonly #end: RecoveredSegment;
   readonly #progress: Progress;
@@ -225,7 +225,7 @@ class Search {
 
   consider(entry: SegmentEntry, segment: RecoveredSegment): void {
     const { header, offset } = entry;
-    // Lower indexes are what a file held in an earlier life as a segment.
+    // Lower indexes are records from an earlier use of the file.
     if (header === undefined || header.index < this.#progress.expected) return;
     if (!entry.ok) throw newerVersion(header, segment, offset);
     const place = `record ${header.index} at offset ${offset} of ${segment.name}`;
@@ -245,7 +245,7 @@ class Search {
     }
     const flaw = stop === undefined || stop.ok || stop.reason === "empty" ? undefined : stop;
     const zeroTo = flaw === undefined ? this.#zeroTo : flaw.offset + headerBytes;
-    // Anything else is what an earlier, longer record left of itself.
+    // Anything else is the rest of an earlier, longer record.
     const torn = flaw?.claimedIndex === this.#progress.expected;
     const cut: LogCut = {
       segment: this.#end.name,
@@ -282,8 +282,8 @@ function newerVersion(header: RecordHeader, segment: RecoveredSegment, offset: n
 
 async function repair(disk: Disk, { segments, progress, tail }: Survey): Promise<void> {
   if (tail === undefined) return;
-  // From the back and each for good, so that a crash in between leaves a log that is cut at the same
-  // place. One without records goes too: what is wiped of it could come back, see `Appends`.
+  // From the back, and each removal is synced, so that a crash in between leaves a log that is cut at the
+  // same place. A segment without records is removed, too: wiped bytes could come back, see `Appends`.
   for (const segment of segments.slice(tail.position).reverse()) {
     const isCutOff = segment !== segments[tail.position];
     if (!isCutOff && hasRecords(segment)) continue;

@@ -1,9 +1,9 @@
 /**
  * Segments as a log that is open knows them, with the handles of their files.
  *
- * Appends that overlap sync through handles of their own. The system reports a failure to write
- * something back once to each handle, so with a single one the sync of a later record could be told
- * of what happened to an earlier one, whose own sync then succeeds.
+ * Overlapping appends sync through separate handles. The system reports a failed write-back once to each
+ * handle, so with a single handle the sync of a later record could get the failure of an earlier one, whose own
+ * sync then succeeds.
  */
 import type { Disk, DiskFile } from "../disk/disk.ts";
 import type { RecoveredSegment } from "./recover-log.ts";

@@ -4,8 +4,8 @@
  * They are full of zeros or of old records, synced, and of the full segment size, because syncing
  * an overwrite is several times cheaper than syncing a file that grows. Old records are harmless:
  * their indexes are lower than that of any record written after them. One file is made ahead in the
- * background; a failure there is forgotten, since the same work is done again, and may fail loudly,
- * when the file is needed.
+ * background; a failure there is ignored, because the same work is repeated, and reports its failure, when
+ * the file is needed.
  */
 import type { Disk, DiskFile } from "../disk/disk.ts";
 import { isDiskFull } from "../fault.ts";
@@ -84,8 +84,8 @@ export class SegmentPool {
   }
 
   /**
-   * A disk with too little room for a whole segment gets a small one, for what makes room again. The
-   * key-value store has to write that, too, so half of the last room is left to it.
+   * A disk with too little room for a whole segment gets a small one, for changes that free room. The
+   * key-value store has to write these changes, too, so half of the last room is left to it.
    */
   #affordable(freeBytes: number): number {
     if (freeBytes >= this.#segmentBytes) return this.#segmentBytes;
@@ -105,7 +105,7 @@ export class SegmentPool {
       });
   }
 
-  /** Takes back a file that is no segment any more. */
+  /** Takes back the file of a removed segment. */
   async recycle(name: string, bytes: number): Promise<void> {
     if (bytes !== this.#segmentBytes || this.#spares.length >= sparesMax) {
       await this.#disk.remove(name);
@@ -116,13 +116,13 @@ export class SegmentPool {
       await this.#disk.rename(name, spare);
       this.#spares.push(spare);
     } catch (error) {
-      // A new name may need room; a disk that has none is the one that trimming is to help.
+      // A rename may need room, and trimming has to work on a full disk.
       if (!isDiskFull(error)) throw error;
       await this.#disk.remove(name);
     }
   }
 
-  /** Gives back the room of the files that wait. */
+  /** Removes the waiting files, to free their room. */
   async removeSpares(): Promise<void> {
     await this.#preparing;
     for (let name = this.#spares.pop(); name !== undefined; name = this.#spares.pop()) {
@@ -147,7 +147,7 @@ export class SegmentPool {
     try {
       await this.#fill(file, bytes);
     } catch (error) {
-      // The part that was written takes room that a full disk has not got.
+      // Remove the part that was written, because the disk is full.
       await this.#disk.remove(name);
       throw error;
     }
@@ -156,10 +156,10 @@ export class SegmentPool {
   }
 
   async #makeSpare(): Promise<void> {
-    // What is made ahead of need must not take the last room from those who need it now.
+    // A file that is prepared ahead must not take the last room from writes that need it now.
     if ((await this.#disk.freeBytes()) < 2 * this.#segmentBytes) return;
     const name = await this.#prepare(this.#segmentBytes);
-    // Others may have been recycled meanwhile.
+    // Other files may have been recycled meanwhile.
     if (this.#spares.length < sparesMax) this.#spares.push(name);
     else await this.#disk.remove(name);
   }

@@ -2,8 +2,8 @@
  * One file of the log, read front to back.
  *
  * `inspectSegment` changes nothing and judges every record by itself: whether the bytes at a place
- * are a whole record. What a record means for the log (its turn, left over from an earlier use of
- * the file, too early) is decided by the caller, who knows what came before.
+ * are a whole record. The caller, which knows the records before, decides what a record means for the log: the
+ * next record, one from an earlier use of the file, or one that comes too early.
  */
 import type { ReadableDisk, ReadableFile } from "../disk/disk.ts";
 import { alignBytes, headerBytes } from "./log.ts";
@@ -129,9 +129,9 @@ async function examine(window: Window, offset: number): Promise<SegmentEntry> {
 }
 
 /**
- * The part of the file that is in memory; moved forward in large reads. Most of a new segment is empty:
- * what holds no record that was given away is overwritten by the next read, which spares the garbage
- * collector a file's worth of buffers at every start.
+ * The part of the file that is in memory; moved forward in large reads. Most of a new segment is empty: the next
+ * read reuses a buffer in which no record was handed out, which saves the garbage collector a file's worth of
+ * buffers at every start.
  */
 class Window {
   readonly #file: ReadableFile;

@@ -1,17 +1,16 @@
 /**
- * A file beside the log that says which store the log belongs to, and an index that it had reached and
- * made durable. A log that was cut, emptied or exchanged is a whole log; only this tells that it ends
- * too early.
+ * A file beside the log with the identity of its store and an index up to which the log was durable. A log that
+ * was cut, emptied or exchanged looks like a whole log; only this file shows that it ends too early.
  *
- * What it says was true when it was written, and may be old: notes are written without a sync, by turns
- * in two places, so that one that is torn leaves the other. No note is ahead of the log.
+ * A note was true when it was written, and may be old: notes are written without a sync, alternately in two
+ * places, so that a torn note leaves the other one intact. No note is ahead of the log.
  */
 import { crc32 } from "node:zlib";
 import type { Disk, DiskFile } from "../disk/disk.ts";
 import { FaultError } from "../fault.ts";
 
 export interface Testimony {
-  /** Of the store. */
+  /** The identity of the store. */
   readonly identity: number;
   /** Every record up to this one was durable. */
   readonly index: number;
@@ -48,13 +47,13 @@ export class Witness {
       const testimony = decode(await file.read(offset, noteBytes));
       if (testimony === undefined || testimony.index < (found?.index ?? 0)) continue;
       found = testimony;
-      // The better of the two is the last to be overwritten.
+      // Overwrite the older note first.
       place = 1 - at;
     }
     return new Witness(file, found, place);
   }
 
-  /** Throws when this is not the log of the store, or not all of it. */
+  /** Throws when this is not the log of the store, or when records are missing at its end. */
   check(identity: number, lastIndex: number): void {
     if (this.found === undefined) return;
     if (this.found.identity !== identity) {
@@ -73,7 +72,7 @@ export class Witness {
     );
   }
 
-  /** Writes down, durably, whose log it is. */
+  /** Stores the identity of the log's store, durably. */
   async begin(identity: number, index: number): Promise<void> {
     this.#identity = identity;
     for (const offset of places) await this.#file.write(this.#encode(index), offset);
@@ -88,12 +87,12 @@ export class Witness {
     this.#noting = this.#noting
       .then(() => this.#write(index))
       .catch(() => {
-        // An older note is as true; the log itself reports what is wrong with the disk.
+        // The older note is still true; the log itself reports what is wrong with the disk.
       });
   }
 
   async #write(index: number): Promise<void> {
-    // Others came while this one waited.
+    // More notes came while this one was being written.
     if (index < this.#notedIndex) return;
     await this.#file.write(this.#encode(index), places[this.#place] as number);
     this.#place = 1 - this.#place;

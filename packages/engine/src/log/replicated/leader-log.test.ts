@@ -93,18 +93,18 @@ describe("the log of a leader", () => {
 
   test("tells the others of many records at once, and at once of the first", async () => {
     const { log, clock, server } = setup();
-    let pokes = 0;
-    server.connect().onPoke = () => {
-      pokes += 1;
+    let notices = 0;
+    server.connect().onNotice = () => {
+      notices += 1;
     };
     for (const body of ["one", "two", "three"]) await append(log, frameOf(body));
     await nextTurn();
-    assert.equal(pokes, 1);
+    assert.equal(notices, 1);
     await clock.fire();
-    assert.equal(pokes, 2);
+    assert.equal(notices, 2);
     await log.handOff();
     await nextTurn();
-    assert.equal(pokes, 3);
+    assert.equal(notices, 3);
   });
 
   test("sends the same bytes again until it knows that they were kept", async () => {

@@ -2,13 +2,13 @@
  * The log of a node that leads: a `Log` for its engine, kept in the shared log.
  *
  * - A record is acknowledged when a quorum of the log servers has synced it, and every record before it.
- * - When nobody knows whether a record was kept, the same bytes are sent again for the same slot until
- *   that is known. Nothing else is written meanwhile.
- * - When another node has taken over, whatever was not kept never will be: it is refused with `not_leader`,
- *   and so is everything after it.
- * - One append is under way at a time, heartbeats included.
+ * - When it is unknown whether a record was kept, the same bytes are sent again for the same slot until
+ *   it is known. Nothing else is written meanwhile.
+ * - When another node has taken over, a record that was not kept never will be: it is refused with
+ *   `not_leader`, and so is everything after it.
+ * - One append at a time, heartbeats included.
  *
- * States: leading; lost (deposed, diverged or given up), which is left by no one.
+ * States: leading; lost (deposed, diverged or given up), which is final.
  */
 import assert from "node:assert/strict";
 import type { EngineClock } from "../../engine-options.ts";
@@ -27,15 +27,15 @@ import { type LogPlace, placeText, readSlot, stamp } from "./slot-rules.ts";
 
 export interface LeaderLogParts {
   readonly shared: SharedLog;
-  /** Behind the takeover of this node. */
+  /** The place after the takeover of this node. */
   readonly place: LogPlace;
   readonly shard: number;
   readonly clock: EngineClock;
   /** How long after a record that was kept no other node can have taken over. */
   readonly leaseMs: number;
-  /** A log that is idle for so long gets a heartbeat; a busy one, too, after some of these. */
+  /** An idle log gets a heartbeat after this time; a busy log after `busyBeats` times as long. */
   readonly beatMs: number;
-  /** What every heartbeat says: who leads, for those who have not read the takeover. */
+  /** The content of every heartbeat: who leads, for nodes that have not read the takeover. */
   readonly beat: Buffer;
 }
 
@@ -46,20 +46,20 @@ const retryMinMs = 20;
 const retryMaxMs = 500;
 /** How long a log server may be behind one that has refused an append. */
 const shorterMs = 5000;
-/** A log that was full takes records again when this part of it is free, so that it is not full at once. */
+/** A full log takes records again when this part of it is free, so that it does not fill up at once. */
 const freeShare = 1 / 16;
-/** More than this is not kept for the next backup: places of records take memory, and the log has a limit. */
+/** No more records are kept for the next backup: their places take memory, and the log has a limit. */
 const heldRecordsMax = 50_000;
 const heldBytesMax = 64 * 1024 * 1024;
-/** A busy log gets a heartbeat after so many times that an idle one would. */
+/** A busy log gets a heartbeat this many times less often than an idle one. */
 const busyBeats = 4;
 const gatherMs = 1;
-/** The other nodes are told of new records at most once in so long, and then read all of them together. */
-const pokeGapMs = 10;
+/** The shortest time between two notices to the other nodes, which then read all new records together. */
+const noticeGapMs = 10;
 
 interface KeptRecord {
   readonly place: LogPlace;
-  /** Of the log up to this record, since it was opened, heartbeats included. */
+  /** Bytes of the log up to this record, since it was opened, heartbeats included. */
   readonly endBytes: number;
 }
 
@@ -70,10 +70,10 @@ export class LeaderLog implements Log {
   readonly #parts: LeaderLogParts;
   readonly #writer: number;
   readonly #epoch: number;
-  /** The oldest first; the first one is where the engine may begin. */
+  /** Oldest first; the engine may begin at the first one. */
   readonly #kept: KeptRecord[];
   #place: LogPlace;
-  /** Of the log since it was opened. */
+  /** Bytes of the log since it was opened. */
   #bytes = 0;
   #leaseUntilMs: number;
   #isWorking = false;
@@ -86,7 +86,7 @@ export class LeaderLog implements Log {
   #durableSlot = 0;
   #problem: string | undefined;
   #isFull = false;
-  #hasPoked = false;
+  #hasNotified = false;
 
   constructor(parts: LeaderLogParts) {
     this.#parts = parts;
@@ -111,7 +111,7 @@ export class LeaderLog implements Log {
     return this.#leaseUntilMs - this.#parts.leaseMs;
   }
 
-  /** Whether no other node can lead now. While this is false, nothing may be told of what is stored. */
+  /** Whether no other node can lead now. While this is false, no reads may be answered. */
   get isSure(): boolean {
     return this.#fault === undefined && this.#parts.clock.monotonicMs() < this.#leaseUntilMs;
   }
@@ -121,12 +121,12 @@ export class LeaderLog implements Log {
     return this.#problem;
   }
 
-  /** Whether the log servers have taken no more, and not enough of it was trimmed since. */
+  /** Whether the log servers refused a record for lack of room, and too little was trimmed since. */
   get isFull(): boolean {
     return this.#isFull;
   }
 
-  /** Whether it is too much to be kept only for a backup. */
+  /** Whether the log is too long to be kept only for a backup. */
   get holdsMuch(): boolean {
     return this.#isFull || this.#kept.length > heldRecordsMax || this.bytes > heldBytesMax;
   }
@@ -161,7 +161,7 @@ export class LeaderLog implements Log {
   }
 
   async sync(): Promise<void> {
-    // What was acknowledged is synced by a quorum.
+    // Acknowledged records were synced by a quorum.
   }
 
   readFrom(index: number): AsyncIterable<LogRecord> {
@@ -176,22 +176,22 @@ export class LeaderLog implements Log {
     this.#durableSlot = (this.#kept[0] as KeptRecord).place.slot;
   }
 
-  /** Up to this slot the kv of the leader is durable; 0 until it has told. */
+  /** The slot up to which the kv of the leader is durable; 0 until it is known. */
   get durableSlot(): number {
     return this.#durableSlot;
   }
 
-  /** Ends the leadership from this side; what is under way is refused as unknown. */
+  /** Ends the leadership from this side; appends under way are refused as unknown. */
   giveUp(why: string): void {
     this.#losing("given up", new FaultError("unknown", why));
   }
 
-  /** Says that this node leads no longer, so that the others need not wait; and who should, if anybody. */
+  /** Writes that this node leads no longer, so that the others need not wait, and which node should, if any. */
   handOff(to?: string): Promise<void> {
     return this.#finish(sharedRecordTypes.handoff, to ?? "");
   }
 
-  /** Says that nobody leads any more: the log has its last record. */
+  /** Writes the last record of the log: from now on, no node leads. */
   end(): Promise<void> {
     return this.#finish(sharedRecordTypes.end, "");
   }
@@ -202,8 +202,8 @@ export class LeaderLog implements Log {
     this.#isWorking = true;
     const body = Buffer.from(text);
     await this.#put({ type, timeMs: this.#parts.clock.nowMs(), opCount: 0, body });
-    // This node may end before it would tell them.
-    this.#parts.shared.poke();
+    // Notify now, because this node may end before the next notice.
+    this.#parts.shared.notify();
     this.#isWorking = false;
     this.#losing("given up", new FaultError("not_leader", "this node has handed over"));
   }
@@ -293,7 +293,7 @@ export class LeaderLog implements Log {
     return new FaultError("disk_full", this.#problem);
   }
 
-  /** Something else is in the slot; true when that is a dead record. */
+  /** Another record is in the slot; true when it is a dead record. */
   #passOver(taken: Uint8Array): boolean {
     const { meaning, place } = readSlot(this.#place, taken);
     if (meaning.kind === "dead") {
@@ -301,7 +301,7 @@ export class LeaderLog implements Log {
       return true;
     }
     if (meaning.kind === "live" && meaning.header.writer === this.#writer) {
-      // Somebody was told that it was refused. Read like any other record, it does no harm.
+      // Its caller got a refusal. As a record of the log it does no harm.
       const why = "a record that the log had refused was kept after all";
       this.#losing("given up", new FaultError("unknown", why));
     } else if (meaning.kind === "live" && meaning.header.type === sharedRecordTypes.takeover) {
@@ -330,11 +330,11 @@ export class LeaderLog implements Log {
         }
       } catch (error) {
         if ((error as FaultError).code === "behind") {
-          // The slot was given up already: what had been in it, nobody can say.
+          // The slot was trimmed, so its record cannot be known any more.
           const why = "the log has gone on without this node";
           this.#losing("deposed", new FaultError("unknown", why));
         }
-        // Otherwise nobody answers now; the answer is worth waiting for.
+        // Otherwise the log servers do not answer now; wait for them.
       }
       if (this.#fault === undefined) await this.#pause(retryMinMs);
     }
@@ -351,18 +351,18 @@ export class LeaderLog implements Log {
     this.#leaseUntilMs = sentMs + this.#parts.leaseMs;
     // The last bytes of a full log still take heartbeats.
     if (!this.#isFull) this.#problem = undefined;
-    this.#poke();
+    this.#notify();
     this.onSure();
   }
 
-  #poke(): void {
-    if (this.#hasPoked) return;
-    this.#hasPoked = true;
-    this.#parts.shared.poke();
+  #notify(): void {
+    if (this.#hasNotified) return;
+    this.#hasNotified = true;
+    this.#parts.shared.notify();
     const kept = this.#place;
-    void this.#parts.clock.after(pokeGapMs, () => {
-      this.#hasPoked = false;
-      if (this.#place !== kept) this.#poke();
+    void this.#parts.clock.after(noticeGapMs, () => {
+      this.#hasNotified = false;
+      if (this.#place !== kept) this.#notify();
     });
   }
 
@@ -423,7 +423,7 @@ export class LeaderLog implements Log {
     return found;
   }
 
-  /** Log servers that do not answer are asked again: what they hold is needed, and nobody else may have it. */
+  /** Asks again until the log servers answer: their records are needed, and may be nowhere else. */
   async #readAnswered(slot: number): Promise<readonly Uint8Array[]> {
     for (;;) {
       try {

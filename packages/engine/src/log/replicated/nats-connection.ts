@@ -1,13 +1,13 @@
-/** A connection to log servers, which finds them again by itself, for as long as it takes. */
+/** A connection to log servers that reconnects by itself, without a time limit. */
 import { type ConnectionOptions, checkServerIdentity } from "node:tls";
 import { connect, type NatsConnection, type TlsOptions } from "@nats-io/transport-node";
 
 export interface NatsServersOptions {
   /** Such as `nats://10.0.0.1:4222`; a user and password may stand in front of the host. */
   readonly urls: readonly string[];
-  /** Shown by the servers. */
+  /** The name of the connection, which the servers show. */
   readonly name: string;
-  /** Undefined for what the servers want, without a certificate of our own. */
+  /** Undefined for a connection without a client certificate. */
   readonly tls?: NatsTls | undefined;
 }
 
@@ -25,7 +25,7 @@ export function connectNats(options: NatsServersOptions): Promise<NatsConnection
     name: options.name,
     ...(user === "" ? {} : { user, pass }),
     ...(options.tls === undefined ? {} : { tls: tlsOptions(options.urls, options.tls) }),
-    // Otherwise the client makes a stack for every request, also for those that succeed.
+    // Otherwise the client captures a stack trace for every request, also for successful ones.
     noAsyncTraces: true,
     waitOnFirstConnect: true,
     maxReconnectAttempts: -1,
@@ -37,8 +37,7 @@ export function connectNats(options: NatsServersOptions): Promise<NatsConnection
 }
 
 /**
- * The client does not tell TLS which address it has connected to, so a certificate has to name one of the
- * servers.
+ * The NATS client does not pass the address to TLS, so the certificate has to name one of the servers.
  */
 function tlsOptions(urls: readonly string[], files: NatsTls): TlsOptions {
   const hosts = urls.map((url) => new URL(url).hostname.replace(/^\[(.*)\]$/, "$1"));

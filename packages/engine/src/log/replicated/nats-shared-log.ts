@@ -6,7 +6,7 @@
  * time behind a server that was paused. A publish that meets a change of the stream's leader is dropped
  * without an answer, so timeouts are short.
  *
- * A stream is made by `create` only. Whoever opens one that is missing hears so.
+ * Only `create` makes a stream; `open` of a missing stream returns undefined.
  */
 import {
   headers,
@@ -22,7 +22,7 @@ import type { Appending, LogBounds, LogRoom, SharedLog } from "./shared-log.ts";
 
 export interface NewLog {
   readonly logId: number;
-  /** Above 1 for a log that goes on where another one was. */
+  /** Above 1 for a log that continues another log. */
   readonly firstSlot?: number | undefined;
   readonly replicas: number;
   readonly bytesMax: number;
@@ -31,19 +31,19 @@ export interface NewLog {
 export interface FoundLog {
   readonly logId: number;
   readonly bounds: LogBounds;
-  /** How many servers are to keep it. */
+  /** How many servers should store the log. */
   readonly replicas: number;
-  /** Those that do; empty for a server alone. */
+  /** The servers that store the log; empty for a single server. */
   readonly kept: readonly KeptBy[];
 }
 
 export interface KeptBy {
-  /** Its name. */
+  /** The name of the server. */
   readonly server: string;
   readonly isCurrent: boolean;
 }
 
-/** The name of the stream's setting that says which log it is. */
+/** The metadata key of the stream that holds the id of the log. */
 const logIdKey = "codeq_log_id";
 const batchMax = 256;
 const batchBytesMax = 4 * 1024 * 1024;
@@ -51,7 +51,7 @@ const readTimeoutMs = 2000;
 const manageTimeoutMs = 5000;
 const appendTimeoutMinMs = 300;
 const appendTimeoutMaxMs = 2000;
-/** What the headers of a publish take of the payload that a server allows. */
+/** Bytes of the allowed payload that the headers of a publish take. */
 const headerRoomBytes = 1024;
 const errorCodes = {
   wrongLastSequence: 10071,
@@ -63,7 +63,7 @@ const errorCodes = {
 const endOfBatch = 204;
 const notFound = 404;
 
-/** A connection to the log servers. It finds them again by itself, for as long as it takes. */
+/** A connection to the log servers that reconnects by itself, without a time limit. */
 export class NatsServers implements AsyncDisposable {
   readonly #connection: NatsConnection;
 
@@ -75,7 +75,7 @@ export class NatsServers implements AsyncDisposable {
     return new NatsServers(await connectNats(options));
   }
 
-  /** The server that answers now. */
+  /** The version of the server that answers now. */
   get version(): string {
     return this.#connection.info?.version ?? "unknown";
   }
@@ -119,7 +119,7 @@ export class NatsServers implements AsyncDisposable {
     return { logId: logIdOf(info), replicas, kept, bounds: boundsOf(info) };
   }
 
-  /** Has another server keep the log in the place of this one. Throws when there is no other. */
+  /** Moves the log from this server to another one. Throws when there is no other. */
   async moveAway(name: string, server: string): Promise<void> {
     const answer = await this.#manage(`STREAM.PEER.REMOVE.${name}`, { peer: server });
     if (answer.error !== undefined) {
@@ -127,7 +127,7 @@ export class NatsServers implements AsyncDisposable {
     }
   }
 
-  /** Has so many servers keep the log. */
+  /** Sets how many servers store the log. */
   async setReplicas(name: string, replicas: number): Promise<void> {
     const info = await this.#info(name);
     const wanted = { ...info?.config, num_replicas: replicas };
@@ -137,7 +137,7 @@ export class NatsServers implements AsyncDisposable {
     }
   }
 
-  /** Removes a log that nobody is to read any more. */
+  /** Removes a log that is not needed any more. */
   async remove(name: string): Promise<void> {
     const { error } = await this.#manage(`STREAM.DELETE.${name}`, {});
     if (error === undefined || error.err_code === errorCodes.streamNotFound) return;
@@ -198,7 +198,7 @@ interface StreamInfo {
   };
   readonly cluster?: {
     readonly leader?: string;
-    /** Without the leader. */
+    /** The other servers, without the leader. */
     readonly replicas?: readonly {
       readonly name: string;
       readonly current?: boolean;
@@ -234,12 +234,12 @@ interface NatsSharedLogParts {
 }
 
 class NatsSharedLog implements SharedLog {
-  onPoke: (text: string) => void = () => {};
+  onNotice: (text: string) => void = () => {};
   readonly logId: number;
   readonly #parts: NatsSharedLogParts;
-  readonly #pokes: Subscription;
+  readonly #notices: Subscription;
   #appendTimeoutMs = appendTimeoutMinMs;
-  /** Why nobody listens to the subject of the stream, as far as the servers have said. */
+  /** Why the stream has no responders, as far as the servers have said. */
   #absence: string | undefined;
   #isLooking = false;
   #payloadBytesMax = Number.POSITIVE_INFINITY;
@@ -247,15 +247,15 @@ class NatsSharedLog implements SharedLog {
   constructor(parts: NatsSharedLogParts) {
     this.#parts = parts;
     this.logId = parts.logId;
-    this.#pokes = parts.connection.subscribe(pokeOf(parts.name), {
+    this.#notices = parts.connection.subscribe(noticesOf(parts.name), {
       callback: (error, message) => {
-        if (error === null) this.onPoke(message.string());
+        if (error === null) this.onNotice(message.string());
       },
     });
   }
 
   get recordBytesMax(): number {
-    // While the connection is lost, nothing is known of the next server.
+    // While the connection is lost, the limit of the next server is unknown.
     this.#payloadBytesMax = this.#parts.connection.info?.max_payload ?? this.#payloadBytesMax;
     return this.#payloadBytesMax - headerRoomBytes;
   }
@@ -304,8 +304,8 @@ class NatsSharedLog implements SharedLog {
   }
 
   /**
-   * Nobody listens when the stream is gone, and also while its servers choose a leader. Which of both it is
-   * takes a question that may last; the answer is told the next time.
+   * A stream has no responders when it is gone, and also while its servers elect a leader. To find out which takes
+   * a request that may be slow, so its answer is returned the next time.
    */
   #whyOf(error: Error): string {
     const isAbsent = error instanceof NoRespondersError || error.cause instanceof NoRespondersError;
@@ -350,13 +350,13 @@ class NatsSharedLog implements SharedLog {
     return found;
   }
 
-  poke(text = ""): void {
+  notify(text = ""): void {
     const { connection, name } = this.#parts;
-    if (!connection.isClosed()) connection.publish(pokeOf(name), text);
+    if (!connection.isClosed()) connection.publish(noticesOf(name), text);
   }
 
   async close(): Promise<void> {
-    this.#pokes.unsubscribe();
+    this.#notices.unsubscribe();
   }
 }
 
@@ -388,7 +388,7 @@ function outcomeOf({ seq, error }: PublishAnswer, slot: number): Appending {
   }
 }
 
-/** The same code stands for everything that kept a record from being stored; most of it passes. */
+/** The same error code stands for every failure to store a record; most of them are temporary. */
 function isNoRoom({ description }: ApiError): boolean {
   return description.startsWith("maximum bytes exceeded");
 }
@@ -401,7 +401,8 @@ function isEnd(message: Msg): boolean {
 }
 
 const subjectOf = (name: string): string => `codeq.log.${name}`;
-const pokeOf = (name: string): string => `codeq.poke.${name}`;
+/** All nodes of a cluster use this subject, also nodes of other versions. */
+const noticesOf = (name: string): string => `codeq.poke.${name}`;
 
 function silent(error: unknown, why: string = (error as Error).message): FaultError {
   const text = `the log servers do not answer: ${why}. Check that nats-server runs with JetStream`;

@@ -1,6 +1,7 @@
 /**
- * What the nodes of a shared log tell each other beside it, every few seconds: how far their stores are durable,
- * whether their disks have room, what their clocks say, and which process they are. A note may be lost; the next one says the same.
+ * Notes that the nodes of a shared log send each other every few seconds, outside the log: how far their stores are
+ * durable, whether their disks have room, the time of their clocks, and the id of their process. A note may be lost;
+ * the next one replaces it.
  */
 import type { EngineClock } from "../../engine-options.ts";
 
@@ -10,15 +11,15 @@ export interface NodeNotesParts {
   /** The ids of all nodes. */
   readonly nodes: readonly string[];
   readonly clock: EngineClock;
-  /** Of this process; no other process has it. */
+  /** An id of this process that no other process has. */
   readonly instance: number;
-  /** Notes that are older than this say nothing any more. */
+  /** Notes that are older than this are ignored. */
   readonly keptMs: number;
 }
 
 interface Note {
   readonly node: string;
-  /** Up to here its store is durable. */
+  /** The slot up to which its store is durable. */
   readonly slot: number;
   /** Its disk has less room than it should. */
   readonly isFull: boolean;
@@ -32,7 +33,7 @@ const clockMsMax = 30_000;
 export class NodeNotes {
   readonly #parts: NodeNotesParts;
   readonly #slots: Map<string, number> = new Map();
-  /** When other nodes have last told that their disks have room. */
+  /** When other nodes last reported that their disks have room. */
   readonly #roomy: Map<string, number> = new Map();
   /** How far the clocks of other nodes are ahead of this one, and when that was heard. */
   readonly #clocks: Map<string, { readonly aheadMs: number; readonly heardMs: number }> = new Map();
@@ -63,14 +64,14 @@ export class NodeNotes {
     } else if (note.instance !== instance) this.#twinMs = heardMs;
   }
 
-  /** Up to this slot the stores of a majority of the nodes are durable. */
+  /** The slot up to which the stores of a majority of the nodes are durable. */
   get majoritySlot(): number {
     const { nodes } = this.#parts;
-    const told = nodes.map((node) => this.#slots.get(node) ?? 0).sort((a, b) => b - a);
-    return told[Math.floor(nodes.length / 2)] ?? 0;
+    const slots = nodes.map((node) => this.#slots.get(node) ?? 0).sort((a, b) => b - a);
+    return slots[Math.floor(nodes.length / 2)] ?? 0;
   }
 
-  /** Another node whose disk has room, as it has told since then: the one that is furthest. */
+  /** The most advanced other node that has reported since then that its disk has room. */
   nodeWithRoom(sinceMs: number): string | undefined {
     const [first] = [...this.#roomy]
       .filter(([, heardMs]) => heardMs > sinceMs && this.#isNew(heardMs))
@@ -79,7 +80,7 @@ export class NodeNotes {
     return first?.node;
   }
 
-  /** Why this node should not lead: its clock is not that of the majority. */
+  /** Why this node should not lead: its clock differs from the clocks of the majority. */
   get clockProblem(): string | undefined {
     const { nodes } = this.#parts;
     const differing = [...this.#clocks]
@@ -96,7 +97,7 @@ export class NodeNotes {
     );
   }
 
-  /** What somebody should look at. */
+  /** A problem that an operator should look at. */
   get problem(): string | undefined {
     const { self } = this.#parts;
     if (!this.#isNew(this.#twinMs)) return this.clockProblem;
@@ -108,7 +109,7 @@ export class NodeNotes {
   }
 }
 
-/** Undefined for what is none: whoever may talk to the log servers may say anything. */
+/** Undefined for a text that is not a note: every client of the log servers can send any text. */
 function noteIn(text: string): Note | undefined {
   try {
     const note = JSON.parse(text) as Partial<Note> | null;

@@ -1,20 +1,20 @@
 /**
- * One node's part in a shared log: it follows the log, and leads when nobody else does.
+ * One node's part in a shared log: it follows the log, and leads when no other node does.
  *
  * States, and what leads out of each:
  * - following: reads the log and applies it. After a time without any record it becomes a candidate.
- * - candidate: asks for the slot behind the last one it has read, to put its takeover there. Whoever gets
- *   the slot has read everything and fences everybody before: no lock and no clock is needed. When it
- *   reads its own takeover it opens; when it reads another record it follows.
+ * - candidate: asks for the slot behind the last one it has read, to put its takeover there. The node that gets
+ *   the slot has read everything and fences all earlier leaders: no lock and no clock is needed. A node that
+ *   reads its own takeover opens; a node that reads another record follows.
  * - opening: memory is rebuilt on top of what was applied. Leads to leading, or back to following.
  * - leading: its engine writes. It steps down when it is deposed, when it cannot go on, and when it is
  *   asked to.
  * - steppingDown: the engine is closed, and then the log followed from where the kv is.
- * - behind: the log was trimmed beyond what this node has, which needs a copy of another node; left by no one.
- * - ended: the log has its last record, and this node everything that was in it; left by no one.
- * - diverged: the log is not the one that was read; left by no one. What was applied is on the disk then, and
+ * - behind: the log was trimmed beyond what this node has, so the node needs a copy of another node; final.
+ * - ended: the log has its last record, and this node has everything that was in it; final.
+ * - diverged: the log is not the one that was read; final. All applied records are on the disk then, and
  *   the message says what to do.
- * - closed: left by no one.
+ * - closed: final.
  */
 import type { EngineClock } from "../../engine-options.ts";
 import { FaultError } from "../../fault.ts";
@@ -25,10 +25,10 @@ import { NodeNotes } from "./node-notes.ts";
 import { type SharedLog, sharedRecordTypes } from "./shared-log.ts";
 import { type LogPlace, type Meaning, quietSlots, readSlot, stamp } from "./slot-rules.ts";
 
-/** Who leads, as its takeover says. */
+/** The leader, as its takeover names it. */
 export interface LeaderName {
   readonly id: string;
-  /** Where other nodes reach it. */
+  /** The address at which other nodes reach it. */
   readonly address: string;
 }
 
@@ -45,34 +45,34 @@ export type ReplicaRole =
 
 export interface ReplicaStatus {
   readonly role: ReplicaRole;
-  /** Undefined until the log says who, and between two leaders. */
+  /** Undefined until the log names the leader, and between two leaders. */
   readonly leader: LeaderName | undefined;
   readonly epoch: number;
   /** The last slot that was read. */
   readonly slot: number;
   /** How many records of changes were applied. */
   readonly index: number;
-  /** How long nothing has been heard of the leader, in milliseconds. */
+  /** Milliseconds since the last record of the leader. */
   readonly silentMs: number;
-  /** So long ago this node certainly knew everything that the log had; infinite before it ever did. */
+  /** Milliseconds since this node certainly had read the whole log; infinite before it ever had. */
   readonly ageMs: number;
   /** Why it does not follow. */
   readonly problem: string | undefined;
 }
 
 export interface ReplicaTiming {
-  /** Without a record for so long, the leader is taken to be gone. */
+  /** After this time without a record, the leader is considered gone. */
   readonly patienceMs: number;
-  /** Candidates of lower rank wait this much longer, each. */
+  /** How much longer a candidate waits, for each rank that it is lower. */
   readonly rankStepMs: number;
   readonly pollMs: number;
   readonly leaseMs: number;
   readonly beatMs: number;
-  /** How often a node tells how far its kv is durable, and the leader trims the log. */
+  /** How often a node reports how far its kv is durable, and the leader trims the log. */
   readonly checkpointMs: number;
   /**
-   * So many slots stay in the log beyond what the nodes have, at least; and after so many that changed nothing, the
-   * nodes make durable what they have, so that a log without work is trimmed, too.
+   * At least this many slots stay in the log beyond what the nodes have. After this many slots that changed nothing,
+   * the nodes make their stores durable, so that a log without work is trimmed, too.
    */
   readonly slotsKept: number;
 }
@@ -87,11 +87,11 @@ export const replicaTiming: ReplicaTiming = {
   slotsKept: 1000,
 };
 
-/** What leads on a log. */
+/** The part of a node that leads on a log. */
 export interface Leading extends AsyncDisposable {
-  /** Brings what was committed into the kv, durably; may take for ever while the log does not answer. */
+  /** Makes everything that was committed durable in the kv; does not end while the log does not answer. */
   settle(): Promise<void>;
-  /** Writes a record that changes nothing, and makes the kv durable up to there. */
+  /** Writes a record that changes nothing, and makes the kv durable up to this record. */
   mark(): Promise<void>;
 }
 
@@ -104,7 +104,7 @@ export interface ReplicaParts {
   /** 0 for the node that should lead. */
   readonly rank: number;
   readonly clock: EngineClock;
-  /** Any whole number above zero that no other takeover has. */
+  /** Draws a whole number above zero that no other takeover has. */
   readonly drawWriter: () => number;
   readonly follower: Follower;
   /** Opens what leads on this log; it is closed when this node leads no longer. */
@@ -115,15 +115,15 @@ export interface ReplicaParts {
   readonly timing?: ReplicaTiming;
 }
 
-/** After an engine that could not be opened, another node is given the time to try. */
+/** After an engine could not be opened, the node waits so that another node can try. */
 const afterFailureMs = 5000;
-/** How long a node that gives up a log waits for changes that the log may still take. */
+/** How long a node that abandons a log waits for changes that the log may still take. */
 const abandonMs = 2000;
 /** How long a node that ends waits for a log that does not answer. */
 const stopMs = 3000;
 const notHandedOver = "this node has ended, and the log servers did not answer";
 const abandoned = "the log of this shard is being repaired";
-/** What another node has told counts for so many checkpoints. */
+/** How many checkpoints a note of another node stays valid. */
 const notesKept = 3.5;
 
 export class Replica implements AsyncDisposable {
@@ -134,22 +134,22 @@ export class Replica implements AsyncDisposable {
   #place: LogPlace;
   #leader: LeaderName | undefined;
   #heardMs: number;
-  /** When the log was last read to its end, and had something of its leader. */
+  /** When the log was last read to its end and had a record of its leader. */
   #currentMs = Number.NEGATIVE_INFINITY;
   #problem: string | undefined;
-  /** The takeover that this node has asked for, while it may still get its slot. */
+  /** The takeover of this node, while it may still get its slot. */
   #candidacy:
     | { readonly slot: number; readonly writer: number; readonly bytes: Buffer }
     | undefined;
   #isStopping = false;
-  /** The log is taken to be lost. */
+  /** The log is considered lost. */
   #isAbandoned = false;
   #wake: () => void = () => {};
   #leaderLog: LeaderLog | undefined;
   #leading: Leading | undefined;
-  /** Where this node, as the leader, has last written a record only to have the log trimmed. */
+  /** The place of the last record that this node, as the leader, wrote only to have the log trimmed. */
   #marked: LogPlace | undefined;
-  /** There was a checkpoint since this node last looked whether its kv should be made durable. */
+  /** There was a checkpoint since this node last checked whether to make its kv durable. */
   #isDue = false;
   readonly #notes: NodeNotes;
   #trimmedTo = 0;
@@ -157,9 +157,9 @@ export class Replica implements AsyncDisposable {
   #cancelCheckpoint: () => void = () => {};
   #cancelGiveUp: () => void = () => {};
   #stopLeading: (() => void) | undefined;
-  /** Who should lead next. */
+  /** The node that should lead next. */
   #handTo: string | undefined;
-  /** Nobody should. */
+  /** The log should end, without a next leader. */
   #isEnding = false;
   #isEnded = false;
 
@@ -175,7 +175,7 @@ export class Replica implements AsyncDisposable {
       keptMs: this.#timing.checkpointMs * notesKept,
     });
     this.#heardMs = parts.clock.monotonicMs();
-    parts.shared.onPoke = (text) => this.#heard(text);
+    parts.shared.onNotice = (text) => this.#heard(text);
     this.#planCheckpoint();
     this.#ended = this.#run();
   }
@@ -198,7 +198,7 @@ export class Replica implements AsyncDisposable {
     };
   }
 
-  /** Hands over to another node, or to whichever is next; false when this node does not lead, or not yet. */
+  /** Hands over to the given node, or to the next one; false when this node does not lead, or not yet. */
   handOff(to?: string): boolean {
     if (this.#stopLeading === undefined) return false;
     this.#handTo = to;
@@ -226,7 +226,7 @@ export class Replica implements AsyncDisposable {
     await this.#parts.shared.close();
   }
 
-  /** A log that does not answer must not keep this node from ending; whatever is under way is then unknown. */
+  /** A log that does not answer must not keep this node from ending; appends under way are then unknown. */
   #planGiveUp(): void {
     this.#cancelGiveUp = this.#parts.clock.after(stopMs, () => {
       if (this.#leaderLog?.isSure === false) this.#leaderLog.giveUp(notHandedOver);
@@ -234,10 +234,10 @@ export class Replica implements AsyncDisposable {
     });
   }
 
-  /** Ends without the log, which may be lost, and brings everything that this node has onto its disk. */
+  /** Ends without the log, which may be lost, and makes everything that this node has durable. */
   async abandon(): Promise<void> {
     this.#isAbandoned = true;
-    // It reads the log and would wait for answers.
+    // Closing it would read the log and wait for answers.
     if (this.#role === "opening") this.#leaderLog?.giveUp(abandoned);
     await this[Symbol.asyncDispose]();
     await this.#parts.follower.secure();
@@ -259,7 +259,7 @@ export class Replica implements AsyncDisposable {
       } catch (error) {
         if (!(error instanceof FaultError)) throw error;
         if (await this.#isOver(error)) return;
-        // A log that does not answer says nothing of its leader.
+        // A log that does not answer says nothing about its leader.
         this.#heardMs = this.#parts.clock.monotonicMs();
         this.#become("following");
         this.#tell(error.message);
@@ -267,12 +267,12 @@ export class Replica implements AsyncDisposable {
       }
     }
     await this.#parts.follower.secure().catch(() => {
-      // The next start reads it again, or copies another node if the log has been trimmed by then.
+      // The next start reads the log again, or copies another node if the log was trimmed by then.
     });
     this.#become("closed");
   }
 
-  /** Whether this node cannot go on by itself; its role says why. */
+  /** Whether this node cannot continue by itself; its role says why. */
   async #isOver({ code, message }: FaultError): Promise<boolean> {
     if (code === "corrupt" || code === "format") await this.#diverge(message);
     else if (code === "behind") {
@@ -321,7 +321,7 @@ export class Replica implements AsyncDisposable {
       await follower.apply({ body, opCount: header.opCount }, place);
       return;
     }
-    // Whoever is told of another leader sees its epoch.
+    // Set first: listeners that are notified of the new leader read its epoch here.
     this.#place = place;
     if (header.type === sharedRecordTypes.handoff) {
       this.#know(undefined);
@@ -333,9 +333,9 @@ export class Replica implements AsyncDisposable {
     } else this.#know(JSON.parse(body.toString()) as LeaderName);
   }
 
-  /** How much of its patience a node need not have after a hand-over, for the one that should lead. */
+  /** How much less a node waits after a hand-over to the named node. */
   #spared(to: string): number {
-    // Only their ranks keep the nodes from asking for the next slot at the same time.
+    // With no named node, only the ranks keep the nodes from asking for the next slot at the same time.
     if (to === "") return this.#timing.patienceMs;
     return to === this.#parts.self.id ? this.#patienceMs : 0;
   }
@@ -384,16 +384,16 @@ export class Replica implements AsyncDisposable {
       this.#candidacy = { slot, writer, bytes };
     }
     const outcome = await shared.append(this.#candidacy.bytes, slot);
-    if (outcome.kind === "kept") shared.poke();
+    if (outcome.kind === "kept") shared.notify();
     else this.#become("following");
     if (outcome.kind === "full") {
       throw new FaultError("storage_failed", `the log is full: ${outcome.why}`);
     }
-    // Whoever has the slot is read from the log. A server that is behind may not know it yet.
+    // The log shows which node has the slot. A server that is behind may not have that record yet.
     if (outcome.kind !== "kept") await this.#pause(this.#timing.pollMs);
   }
 
-  /** A log that is shorter than what was read has lost records that were acknowledged. */
+  /** A log that is shorter than what was read has lost acknowledged records. */
   async #assertWhole(): Promise<void> {
     const { last } = await this.#parts.shared.bounds();
     if (last >= this.#place.slot) return;
@@ -449,7 +449,7 @@ export class Replica implements AsyncDisposable {
 
   async #giveUp(log: LeaderLog, led: Leading): Promise<void> {
     const settled = led.settle().catch(() => {
-      // What the kv does not have, another node may have.
+      // Another node may have what the kv does not have.
     });
     const timeout = new Promise<void>((resolve) => {
       void this.#parts.clock.after(abandonMs, resolve);
@@ -458,14 +458,14 @@ export class Replica implements AsyncDisposable {
     log.giveUp(abandoned);
   }
 
-  /** Another node has written, or tells how far it is. */
+  /** Another node has written records, or sent a note. */
   #heard(text: string): void {
     if (text === "") {
       this.#wake();
       return;
     }
     this.#notes.read(text);
-    // Times that it writes would be wrong; the others are told, and one of them takes over.
+    // A leader with a wrong clock would write wrong times: hand over to another node.
     if (this.#notes.clockProblem !== undefined) this.#stopLeading?.();
   }
 
@@ -477,7 +477,7 @@ export class Replica implements AsyncDisposable {
     });
   }
 
-  /** Tells the others how far this node is; whoever leads gives up what all of them have. */
+  /** Sends the note of this node; the leader trims what a majority has. */
   async #checkpoint(): Promise<void> {
     const { shared, follower } = this.#parts;
     this.#isDue = true;
@@ -485,10 +485,10 @@ export class Replica implements AsyncDisposable {
     const isAway = ["diverged", "behind", "ended"].includes(this.#role);
     if (isAway || this.#isStopping) return;
     const isFull = await this.#parts.isFull().catch(() => false);
-    shared.poke(this.#notes.write(slot, isFull));
+    shared.notify(this.#notes.write(slot, isFull));
     if (this.#role !== "leading") return;
     this.#fullSinceMs = isFull ? (this.#fullSinceMs ?? this.#parts.clock.monotonicMs()) : undefined;
-    // What was told before may be no longer so: disks that fill up often do so together.
+    // Earlier notes may be out of date: disks often fill up together.
     const roomy =
       this.#fullSinceMs === undefined ? undefined : this.#notes.nodeWithRoom(this.#fullSinceMs);
     if (roomy !== undefined) {
@@ -496,8 +496,8 @@ export class Replica implements AsyncDisposable {
       return;
     }
     this.#markWhenDue();
-    // A majority has it; whoever has not gets a copy from one of them. The leader gets none, and reads the log again when
-    // it has to undo what was refused.
+    // A majority has these records; the other nodes get a copy from one of them. The leader gets no copy, and needs the
+    // log to undo refused changes.
     const isLogFull = this.#leaderLog?.isFull === true;
     if (isLogFull) this.#settleQuietly();
     const slotsKept = isLogFull ? 0 : this.#timing.slotsKept;
@@ -507,25 +507,25 @@ export class Replica implements AsyncDisposable {
       await shared.trim(keepFrom);
       this.#trimmedTo = keepFrom;
     } catch {
-      // Tried again with the next checkpoint; that the log servers do not answer is told by others.
+      // Retried with the next checkpoint; other calls report that the log servers do not answer.
     }
   }
 
-  /** The other nodes, too, can then make their kvs durable up to this record. */
+  /** Writes a record up to which the other nodes, too, can make their kvs durable. */
   #markWhenDue(): void {
     const { place } = this.#leaderLog ?? {};
     if (place === undefined || this.#marked === undefined) return;
     if (quietSlots(this.#marked, place) <= this.#timing.slotsKept) return;
     this.#marked = place;
     this.#leading?.mark().catch(() => {
-      // Tried again after as many slots; that the log or the disk takes nothing is told by others.
+      // Retried after as many slots; other calls report that the log or the disk takes nothing.
     });
   }
 
-  /** What the engine here still needs of the log cannot be trimmed. */
+  /** Makes the kv durable, because records that the engine here still needs cannot be trimmed. */
   #settleQuietly(): void {
     this.#leading?.settle().catch(() => {
-      // Tried again with the next checkpoint; what the disk does not take is told by the engine.
+      // Retried with the next checkpoint; the engine reports what is wrong with the disk.
     });
   }
 
@@ -538,7 +538,7 @@ export class Replica implements AsyncDisposable {
   async #diverge(why: string): Promise<void> {
     this.#leader = undefined;
     await this.#parts.follower.secure().catch(() => {
-      // The next one that asks for it hears why.
+      // The next call of `secure` reports why it fails.
     });
     this.#problem =
       `${why}. This node stops to follow the log, and keeps its data. ` +
@@ -558,7 +558,7 @@ export class Replica implements AsyncDisposable {
     this.#parts.onChange();
   }
 
-  /** Waits, or until something is heard. */
+  /** Waits for the time, or until another node sends a notice. */
   #pause(ms: number): Promise<void> {
     return new Promise((resolve) => {
       const cancel = this.#parts.clock.after(ms, () => this.#wake());

@@ -1,10 +1,10 @@
 /**
- * What a record in a slot means: the one rule by which every replica reads the shared log, the leader
+ * The meaning of a record in a slot: the rule by which every replica reads the shared log, the leader
  * included. It is a function of the place before the slot and the bytes in it, so that all replicas come
  * to the same state.
  *
- * Compare-and-append does not fence a leader alone: a record that it sent before it was deposed can land
- * behind the takeover of the next one. Such a record is dead, on every replica: it was never acknowledged.
+ * Compare-and-append alone does not fence a leader: a record that it sent before it was deposed can land
+ * behind the takeover of the next leader. Such a record is dead on every replica: it was never acknowledged.
  */
 import { headerBytes, recordTypes } from "../log.ts";
 import {
@@ -20,29 +20,29 @@ import {
 } from "../record.ts";
 import { sharedRecordTypes } from "./shared-log.ts";
 
-/** Where a replica is in the log: behind a slot. */
+/** The place of a replica in the log: after a slot. */
 export interface LogPlace {
   readonly slot: number;
   readonly epoch: number;
   /** Who leads the epoch; 0 before the first takeover. */
   readonly writer: number;
-  /** Of the record in the slot; what the next record has to carry. */
+  /** The chain value of the record in the slot, which the next record has to carry. */
   readonly chain: Buffer;
-  /** How many live records of batches there are up to here: the index that the engine knows. */
+  /** How many live records of batches there are up to here: the engine's index. */
   readonly index: number;
 }
 
 export type Meaning =
-  /** The record of the one who leads; it is to be applied. */
+  /** A record of the current leader, which has to be applied. */
   | { readonly kind: "live"; readonly header: RecordHeader; readonly body: Buffer }
-  /** Written by somebody who was deposed; it is passed over. */
+  /** A record of a deposed leader, which is skipped. */
   | { readonly kind: "dead" }
   /** The log is not the one that was read so far, or lost some of it. */
   | { readonly kind: "diverged"; readonly why: string };
 
 export interface SlotReading {
   readonly meaning: Meaning;
-  /** Behind the slot. Of a diverged log, as before. */
+  /** The place after the slot; unchanged for a diverged log. */
   readonly place: LogPlace;
 }
 
@@ -55,7 +55,7 @@ export function readSlot(before: LogPlace, bytes: Uint8Array): SlotReading {
   const header = decodeHeader(record, 0);
   const meaning = meaningOf(before, header, record);
   if (meaning.kind === "diverged") return { meaning, place: before };
-  // The chain goes on also behind a dead record, since the log has it.
+  // The chain also continues after a dead record, because the log contains it.
   const place = { ...before, slot, chain: chainAfter(record.subarray(0, headerBytes)) };
   if (meaning.kind === "dead") return { meaning, place };
   const { epoch, writer } = header;
@@ -103,7 +103,7 @@ export function placeText({ slot, epoch, writer, chain }: LogPlace): string {
   return `${slot}.${epoch}.${writer}.${chain.toString("hex")}`;
 }
 
-/** Undefined for what is no place. */
+/** Undefined when the text is not a place. */
 export function readPlace(text: string, index: number): LogPlace | undefined {
   const found = /^(\d+)\.(\d+)\.(\d+)\.([0-9a-f]{16})$/.exec(text);
   if (found === null) return undefined;
