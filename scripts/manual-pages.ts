@@ -14,7 +14,7 @@ import { exitCodes } from "../packages/cli/src/exit-codes.ts";
 import { leftOf } from "../packages/cli/src/help.ts";
 import { connection, everywhere } from "../packages/cli/src/shared-options.ts";
 import { errors } from "../packages/protocol/src/errors.ts";
-import { inactiveSettings } from "../packages/server/src/config/go-compat/inactive-settings.ts";
+import { inactiveSettings } from "../packages/server/src/config/go-settings.ts";
 import {
   envNamesOf,
   flagOf,

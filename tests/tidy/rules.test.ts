@@ -145,7 +145,7 @@ test("homes: clock, chance, ids, timers and environment stay in their one place"
   passes(homes, `${server}/clock.ts`, `${wallClock}; ${timer}(f, 1);`);
   passes(homes, `${server}/transport/http/http-server.ts`, `${timer}(f, 1);`);
   offends(homes, `${server}/transport/http/http-server.ts`, wallClock);
-  passes(homes, `${server}/config/process-config.ts`, environment);
+  passes(homes, `${server}/config/load.ts`, environment);
   offends(homes, `${server}/start/main.ts`, environment);
   passes(homes, "packages/cli/src/main.ts", environment);
   offends(homes, "packages/cli/src/call.ts", environment);

@@ -6,7 +6,7 @@ import type { ErrorCode } from "@codeq/protocol";
 import { accept, refuse } from "@codeq/queue";
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from "jose";
 import type { Clock } from "../clock.ts";
-import { isNumericDate } from "../config/numeric-date.ts";
+import { isNumericDate } from "../config/auth-blob.ts";
 import type { JwksProviderConfig } from "../config/settings.ts";
 import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
 import type { KeySet } from "./key-set.ts";

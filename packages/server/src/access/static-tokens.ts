@@ -3,7 +3,7 @@
  * nothing about a token.
  */
 import { accept, refuse } from "@codeq/queue";
-import { isNumericDate } from "../config/numeric-date.ts";
+import { isNumericDate } from "../config/auth-blob.ts";
 import type { StaticTokenConfig } from "../config/settings.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import { type Claims, neverRevoked, type TokenProvider, type Verified } from "./token-provider.ts";

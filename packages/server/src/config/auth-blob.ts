@@ -4,7 +4,6 @@
  */
 import { isIPv4 } from "node:net";
 import { isRecord, readJson, unknownFields } from "./blobs.ts";
-import { isNumericDate } from "./numeric-date.ts";
 import { duration, type Parsed, type Parser, parsed, refused, trueOrFalse } from "./parsers.ts";
 import type { JwksProviderConfig, StaticProviderConfig, StaticTokenConfig } from "./settings.ts";
 
@@ -213,4 +212,11 @@ function isText(value: unknown): value is string {
 
 function isTextList(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((item) => typeof item === "string");
+}
+
+/** Times in claims: seconds since 1970, as in JWTs. JSON allows 1e309, which is infinite. */
+const year10000 = 253_402_300_800;
+
+export function isNumericDate(value: unknown): value is number {
+  return typeof value === "number" && value >= 0 && value < year10000;
 }

@@ -1,10 +1,10 @@
 /**
- * Parsing shared by the structured settings, and `persistenceConfig` itself. Each is accepted as a map in
+ * Structured settings: what they share, `persistenceConfig` and `webhookSecrets`. Each is accepted as a map in
  * the file or as JSON text from any source. Problems name fields, never their contents: the message of a
- * JSON parser would repeat the text, which may be a token.
+ * JSON parser would repeat the text, which may be a token or another secret.
  */
-
-import { closestName } from "./closest-name.ts";
+import { limits } from "@codeq/protocol";
+import { closestName } from "../closest-name.ts";
 import { type Parsed, type Parser, parsed, refused, trueOrFalse, wholeNumber } from "./parsers.ts";
 
 /** The older spelling of `dataDir`, `durability` and `shards`; only what was written is present. */
@@ -39,6 +39,95 @@ export const persistenceBlob: Parser<PersistenceConfig> = {
     });
   },
 };
+
+/** A `default` for all tenants, and what tenants with their own have instead. */
+export interface PerTenant<T> {
+  readonly default: T;
+  readonly tenants: ReadonlyMap<string, T>;
+}
+
+const tenantsMax = 10_000;
+
+interface TenantRule<T> {
+  readonly example: string;
+  readonly readDefault: (raw: unknown) => Parsed<T>;
+  readonly readTenant: (path: string, raw: unknown, all: T) => Parsed<T>;
+  /** Names an entry in a message although its name is not a valid tenant. */
+  readonly nameEntry: (tenant: string, index: number) => string;
+}
+
+export function perTenant<T>(rule: TenantRule<T>): Parser<PerTenant<T>> {
+  return {
+    accepts: "a map or JSON object with default and tenants",
+    example: rule.example,
+    parse(raw) {
+      const value = readJson(raw);
+      if (!isRecord(value)) return refused(`expected ${this.accepts}`);
+      const unknown = unknownFields(value, ["default", "tenants"]);
+      if (unknown !== undefined) return refused(unknown);
+      const all = rule.readDefault(value["default"] ?? undefined);
+      if (!all.ok) return all;
+      const tenants = readTenants(rule, value["tenants"] ?? {}, all.value);
+      return tenants.ok ? parsed({ default: all.value, tenants: tenants.value }) : tenants;
+    },
+  };
+}
+
+function readTenants<T>(rule: TenantRule<T>, raw: unknown, all: T): Parsed<Map<string, T>> {
+  if (!isRecord(raw)) return refused("tenants: expected a map of tenants");
+  const found = new Map<string, T>();
+  const entries = Object.entries(raw);
+  if (entries.length > tenantsMax) return refused(`tenants: expected at most ${tenantsMax}`);
+  for (const [index, [tenant, value]] of entries.entries()) {
+    if (!limits.tenantPattern.test(tenant)) {
+      return refused(`tenants: ${rule.nameEntry(tenant, index)} is not a valid tenant`);
+    }
+    const one = rule.readTenant(`tenants.${tenant}`, value, all);
+    if (!one.ok) return one;
+    found.set(tenant, one.value);
+  }
+  return parsed(found);
+}
+
+/**
+ * The secrets that sign webhooks, the newest first; no `default` leaves it to `webhookHmacSecret`. Two secrets may be
+ * valid at once, so that receivers can switch from one to the other.
+ */
+export type WebhookSecrets = PerTenant<readonly string[]>;
+
+export const noWebhookSecrets: WebhookSecrets = { default: [], tenants: new Map() };
+
+const secretsMax = 2;
+/** As Standard Webhooks asks: 24 to 64 bytes. */
+const secretPattern = /^whsec_([A-Za-z0-9+/]{32,88}={0,2})$/;
+const secretBytesMin = 24;
+const secretBytesMax = 64;
+const secretForm = `"whsec_" and the base64 of ${secretBytesMin} to ${secretBytesMax} bytes`;
+
+export const webhookSecretsBlob: Parser<WebhookSecrets> = perTenant({
+  example: '{"default":["whsec_..."]}',
+  readDefault: (raw = []) => readSecrets("default", raw),
+  readTenant: (path, raw) => {
+    const isEmpty = Array.isArray(raw) && raw.length === 0;
+    return isEmpty ? refused(`${path}: expected ${secretForm}`) : readSecrets(path, raw);
+  },
+  // What cannot be a tenant may be a secret in the wrong place, so it is not repeated.
+  nameEntry: (_, index) => `the name of entry ${index + 1}`,
+});
+
+/** One, or a list. */
+function readSecrets(path: string, raw: unknown): Parsed<readonly string[]> {
+  const list: readonly unknown[] = Array.isArray(raw) ? raw : [raw];
+  if (list.length > secretsMax) return refused(`${path}: expected at most ${secretsMax} secrets`);
+  return list.every(isSecret) ? parsed(list) : refused(`${path}: expected ${secretForm}`);
+}
+
+function isSecret(value: unknown): value is string {
+  const [, base64] = secretPattern.exec(typeof value === "string" ? value : "") ?? [];
+  if (base64 === undefined) return false;
+  const { length } = Buffer.from(base64, "base64");
+  return length >= secretBytesMin && length <= secretBytesMax;
+}
 
 /** Text that does not look like JSON is kept as it is: for the auth blobs it is the token itself. */
 export function readJson(raw: unknown): unknown {

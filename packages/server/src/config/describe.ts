@@ -4,9 +4,15 @@
  */
 
 import { describeQuotas } from "./quotas.ts";
-import { envNamesOf, flagOf, rowOf, settingNames } from "./setting-table.ts";
+import {
+  configPathEnv,
+  configPathFlag,
+  envNamesOf,
+  flagOf,
+  rowOf,
+  settingNames,
+} from "./setting-table.ts";
 import type { Config, ProviderConfig, SettingName } from "./settings.ts";
-import { configPathEnv, configPathFlag } from "./source.ts";
 
 export interface DescribedKey {
   readonly key: SettingName;

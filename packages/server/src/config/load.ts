@@ -1,20 +1,32 @@
 /**
  * Turns arguments, environment and file into a checked configuration, or into every problem at
- * once. Pure: all input is passed in. Later sources win: defaults, then the file, then the
+ * once. `loadConfig` is pure: all input is passed in. Later sources win: defaults, then the file, then the
  * environment, then flags; a bad value is reported even when a later source would replace it.
  * No message contains the value of a secret.
  */
+import { readFileSync } from "node:fs";
 import type { PersistenceConfig } from "./blobs.ts";
 import { checkConfig } from "./check-config.ts";
-import { type Environment, isSet, readEnvironment } from "./env-source.ts";
-import { readFlags } from "./flag-source.ts";
-import { type InactiveSetting, inactiveSettings } from "./go-compat/inactive-settings.ts";
+import { inactiveSettings } from "./go-settings.ts";
 import { trueOrFalse } from "./parsers.ts";
-import { readSecretFiles } from "./secret-files.ts";
-import { isSettingName, rowOf, settingNames } from "./setting-table.ts";
+import {
+  configPathEnv,
+  configPathFlag,
+  isSettingName,
+  rowOf,
+  settingNames,
+} from "./setting-table.ts";
 import type { Config, SettingName } from "./settings.ts";
-import { configPathEnv, configPathFlag, type Origin, type Source } from "./source.ts";
-import { readYaml } from "./yaml-source.ts";
+import {
+  type Environment,
+  isSet,
+  type Origin,
+  readEnvironment,
+  readFlags,
+  readSecretFiles,
+  readYaml,
+  type Source,
+} from "./sources.ts";
 
 export interface ConfigInput {
   /** The arguments after the program's own name. */
@@ -47,6 +59,12 @@ export function loadConfig(input: ConfigInput): LoadedConfig {
   if (problems.length > 0) return { ok: false, problems };
   const warnings = [...draft.warnings, ...checked.warnings, ...files.warnings];
   return { ok: true, config: checked.config, warnings };
+}
+
+/** Reads the environment and the files of the process; `argv` are the arguments after the program's own name. */
+export function loadProcessConfig(argv: readonly string[], checkFiles?: CheckFiles): LoadedConfig {
+  const readFile = (path: string): string => readFileSync(path, "utf8");
+  return loadConfig({ argv, env: process.env, readFile, checkFiles });
 }
 
 const nothing: Source = { written: [], problems: [], warnings: [] };
@@ -115,7 +133,7 @@ class Draft {
   }
 
   #noteInactive(name: string, raw: unknown, origin: Origin): void {
-    const row: InactiveSetting | undefined = inactiveSettings.find((known) => known.name === name);
+    const row = inactiveSettings.find((known) => known.name === name);
     const flag = trueOrFalse.parse(raw);
     if (flag.ok && !flag.value && /enabled$/i.test(name)) return;
     if (row?.refuseWhenOn !== undefined) {

@@ -2,8 +2,7 @@
  * The quotas of tenants. There is a default for all tenants; a tenant may have its own numbers, and the
  * default applies to those it does not name.
  */
-import { limits } from "@codeq/protocol";
-import { isRecord, readJson, unknownFields } from "./blobs.ts";
+import { isRecord, type PerTenant, perTenant, unknownFields } from "./blobs.ts";
 import { type Parsed, type Parser, parsed, refused, wholeNumber } from "./parsers.ts";
 
 /** Infinity is no limit. */
@@ -25,10 +24,7 @@ export interface Exceeded {
   readonly current: number;
 }
 
-export interface Quotas {
-  readonly default: TenantQuota;
-  readonly tenants: ReadonlyMap<string, TenantQuota>;
-}
+export type Quotas = PerTenant<TenantQuota>;
 
 /** The highest number that may be written for each. */
 const maxima: TenantQuota = {
@@ -38,7 +34,6 @@ const maxima: TenantQuota = {
   concurrentLeases: 1_000_000_000,
 };
 const quotaNames = Object.keys(maxima) as QuotaName[];
-const tenantsMax = 10_000;
 
 const unlimited: TenantQuota = {
   pendingTasks: Number.POSITIVE_INFINITY,
@@ -62,47 +57,24 @@ export function describeQuotas({ default: all, tenants }: Quotas): string {
   return written.join(", ");
 }
 
-export const quotasBlob: Parser<Quotas> = {
-  accepts: "a map or JSON object with default and tenants",
+export const quotasBlob: Parser<Quotas> = perTenant({
   example: '{"default":{"pendingTasks":100000}}',
-  parse(raw) {
-    const value = readJson(raw);
-    if (!isRecord(value)) return refused(`expected ${this.accepts}`);
-    const unknown = unknownFields(value, ["default", "tenants"]);
-    if (unknown !== undefined) return refused(unknown);
-    const all = readQuota("default", value["default"] ?? {}, unlimited);
-    if (!all.ok) return all;
-    const tenants = readTenants(value["tenants"] ?? {}, all.value);
-    return tenants.ok ? parsed({ default: all.value, tenants: tenants.value }) : tenants;
-  },
-};
-
-function readTenants(raw: unknown, all: TenantQuota): Parsed<Map<string, TenantQuota>> {
-  if (!isRecord(raw)) return refused("tenants: expected a map of tenants");
-  const found = new Map<string, TenantQuota>();
-  const entries = Object.entries(raw);
-  if (entries.length > tenantsMax) return refused(`tenants: expected at most ${tenantsMax}`);
-  for (const [tenant, value] of entries) {
-    if (!limits.tenantPattern.test(tenant)) {
-      return refused(`tenants: ${JSON.stringify(tenant.slice(0, 64))} is not a valid tenant`);
-    }
-    const quota = readQuota(`tenants.${tenant}`, value ?? {}, all);
-    if (!quota.ok) return quota;
-    found.set(tenant, quota.value);
-  }
-  return parsed(found);
-}
+  readDefault: (raw) => readQuota("default", raw, unlimited),
+  readTenant: readQuota,
+  nameEntry: (tenant) => JSON.stringify(tenant.slice(0, 64)),
+});
 
 /** What is not written is as in `otherwise`. */
-function readQuota(path: string, raw: unknown, otherwise: TenantQuota): Parsed<TenantQuota> {
+function readQuota(path: string, written: unknown, otherwise: TenantQuota): Parsed<TenantQuota> {
+  const raw = written ?? {};
   if (!isRecord(raw)) return refused(`${path}: expected a map with ${quotaNames.join(", ")}`);
   const unknown = unknownFields(raw, quotaNames);
   if (unknown !== undefined) return refused(`${path}: ${unknown}`);
   const quota: Record<QuotaName, number> = { ...otherwise };
   for (const name of quotaNames) {
-    const written = raw[name];
-    if (written === undefined || written === null) continue;
-    const number = wholeNumber(0, maxima[name], 0).parse(written);
+    const value = raw[name];
+    if (value === undefined || value === null) continue;
+    const number = wholeNumber(0, maxima[name], 0).parse(value);
     if (!number.ok) return refused(`${path}.${name}: ${number.problem}`);
     quota[name] = number.value === 0 ? Number.POSITIVE_INFINITY : number.value;
   }

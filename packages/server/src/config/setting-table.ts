@@ -5,7 +5,7 @@
  */
 import { limits } from "@codeq/protocol";
 import { authBlob, type WrittenAuth } from "./auth-blob.ts";
-import { persistenceBlob } from "./blobs.ts";
+import { noWebhookSecrets, persistenceBlob, webhookSecretsBlob } from "./blobs.ts";
 import { clusterNodePattern, clusterUrlPattern } from "./cluster.ts";
 import {
   choice,
@@ -21,7 +21,6 @@ import {
 import { noQuotas, quotasBlob } from "./quotas.ts";
 import { rateLimitSettings } from "./rate-limit-settings.ts";
 import type { SettingName } from "./settings.ts";
-import { noWebhookSecrets, webhookSecretsBlob } from "./webhook-secrets.ts";
 
 export interface SettingRow<T> {
   /** Variables of the Go server, beside `CODEQ_<NAME>` which every setting has and which wins. */
@@ -851,3 +850,6 @@ export const secretFileVariables: ReadonlyMap<SettingName, string> = new Map(
     .filter((name) => rowOf(name).secret === true)
     .map((name) => [name, `${envNamesOf(name)[0]}_FILE`]),
 );
+
+export const configPathFlag = "--config";
+export const configPathEnv = "CODEQ_CONFIG_PATH";

@@ -3,7 +3,7 @@
  * (https://www.standardwebhooks.com), which contain one signature for each valid secret.
  */
 import { createHmac } from "node:crypto";
-import { noWebhookSecrets, type WebhookSecrets } from "../config/webhook-secrets.ts";
+import { noWebhookSecrets, type WebhookSecrets } from "../config/blobs.ts";
 
 export interface SigningSecrets {
   /** Of all tenants, any text; empty for none. */

@@ -18,7 +18,7 @@ import {
   openFilesAdvice,
   readOpenFilesMax,
 } from "../config/listeners.ts";
-import { loadProcessConfig } from "../config/process-config.ts";
+import { loadProcessConfig } from "../config/load.ts";
 import type { Config } from "../config/settings.ts";
 import { createPostCallback } from "../maintenance/post-callback.ts";
 import { createPostNotification } from "../maintenance/post-notification.ts";

@@ -5,8 +5,13 @@
  */
 export { errors, limits } from "@codeq/protocol";
 export { type Clock, systemClock } from "../../clock.ts";
+export { closestName } from "../../closest-name.ts";
 export { developmentToken } from "../../config/choose-auth.ts";
-export { closestName } from "../../config/closest-name.ts";
-export { flagOf, rowOf, settingNames } from "../../config/setting-table.ts";
-export { configPathEnv, configPathFlag } from "../../config/source.ts";
+export {
+  configPathEnv,
+  configPathFlag,
+  flagOf,
+  rowOf,
+  settingNames,
+} from "../../config/setting-table.ts";
 export { launchServer, standInFor } from "../../start/launch.ts";

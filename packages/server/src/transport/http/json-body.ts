@@ -7,7 +7,7 @@
  * Assumes nothing about the text. Of members with the same name the last one counts, as for
  * JSON.parse, which agrees with the reader about everything else too.
  */
-import { closestName } from "../../config/closest-name.ts";
+import { closestName } from "../../closest-name.ts";
 import { afterName, endOfString, endOfValue, skipSpace } from "../json-scan.ts";
 import type { JsonSchema } from "./json-schema.ts";
 

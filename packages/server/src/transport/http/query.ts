@@ -3,7 +3,7 @@
  * parameter is refused, because ignoring a misspelled filter would return more than intended.
  */
 import { limits } from "@codeq/protocol";
-import { closestName } from "../../config/closest-name.ts";
+import { closestName } from "../../closest-name.ts";
 import { type Refusal, refusal } from "../../operations/operation.ts";
 import type { JsonSchema } from "./json-schema.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type LoadedConfig, loadConfig } from "../load.ts";
-import type { Config, StaticTokenConfig } from "../settings.ts";
-import { inactiveSettings } from "./inactive-settings.ts";
+import { inactiveSettings } from "./go-settings.ts";
+import { type LoadedConfig, loadConfig } from "./load.ts";
+import type { Config, StaticTokenConfig } from "./settings.ts";
 
 interface Given {
   readonly argv?: readonly string[];

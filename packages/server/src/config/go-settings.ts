@@ -3,7 +3,7 @@
  * environment still loads: each that is set gives one warning. A switch whose silence would
  * change how safe the data is (a cluster that is not one) is refused instead.
  */
-export interface InactiveSetting {
+interface InactiveSetting {
   readonly name: string;
   readonly env: readonly string[];
   /** Set on the switches that must not be ignored: what to do instead. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { webhookSecretsBlob } from "./blobs.ts";
 import { loadConfig } from "./load.ts";
-import { webhookSecretsBlob } from "./webhook-secrets.ts";
 
 const secretOf = (bytes: number): string => `whsec_${Buffer.alloc(bytes, 7).toString("base64")}`;
 const secret = secretOf(32);
