@@ -19,7 +19,7 @@ export async function subscribeSome(fleet: Fleet): Promise<void> {
     callbackUrl: `https://${worker.subject}.example/${fleet.mark()}`,
     eventTypes: fleet.chance(0.3) ? [] : [random.pick(commands), random.pick(commands)],
     ttlSeconds: fleet.chance(0.3) ? 0 : 1 + random.int(600),
-    deliveryMode: random.pick(["fanout", "group", "hash"]),
+    mode: random.pick(["fanout", "group", "hash"] as const),
     groupId: random.pick(["g", "h"]),
     minIntervalSeconds: random.int(4),
   });

@@ -19,7 +19,7 @@ import { type Column, tableLines } from "../terminal/table.ts";
 const pageLimit = 200;
 
 /** The answer of an endpoint: as it came, and as a value. */
-async function ask<K extends Key>(
+export async function ask<K extends Key>(
   call: Call,
   key: K,
   ...given: Giving<K>

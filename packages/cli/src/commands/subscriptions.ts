@@ -1,73 +1,28 @@
 /** `subscriptions`: URLs that are notified when queues have work. */
+import { type ItemOf, RenewBody, SubscribeBody } from "@codeq/client/command-line";
 import type { Call } from "../call.ts";
 import { exitCodes } from "../exit-codes.ts";
-import { type Column, tableLines } from "../terminal/table.ts";
+import type { Column } from "../terminal/table.ts";
 import { localMoment } from "../terminal/units.ts";
-
-interface SubscriptionFields {
-  readonly subscriptionId: string;
-  readonly callbackUrl: string;
-  readonly eventTypes: readonly string[];
-  readonly deliveryMode: string;
-  readonly groupId?: string;
-  readonly minIntervalSeconds: number;
-  readonly expiresAt: string;
-}
-
-const pageLimit = 200;
+import * as contract from "./contract-commands.ts";
 
 /** Workers have their own subscriptions; an administrator has all of the tenant. */
-function baseOf({ options }: Call): string {
-  return options.has("as-admin") ? "/admin/subscriptions" : "/workers/subscriptions";
-}
-
-function askerOf({ options }: Call): { readonly as?: "worker" } {
-  return options.has("as-admin") ? {} : { as: "worker" };
+function sideOf({ options }: Call): "admin" | "workers" {
+  return options.has("as-admin") ? "admin" : "workers";
 }
 
 export async function create(call: Call): Promise<number> {
-  const { options } = call;
-  const group = options.text("group");
-  const body = JSON.stringify({
-    callbackUrl: call.word(0),
-    eventTypes: options.list("events"),
-    ttlSeconds: secondsOf(call, "ttl"),
-    deliveryMode: options.text("mode") ?? (group === undefined ? undefined : "group"),
-    groupId: group,
-    minIntervalSeconds: secondsOf(call, "min-interval"),
-  });
-  const api = await call.api();
-  const { text } = await api.post(baseOf(call), body, askerOf(call));
-  if (call.json) {
-    call.print(text);
-    return exitCodes.ok.code;
-  }
-  const { subscriptionId, expiresAt } = JSON.parse(text) as SubscriptionFields;
-  call.print(subscriptionId);
-  call.note(`it lasts until ${localMoment(expiresAt)}; codeq subscriptions renew prolongs it`);
+  const wanted = contract.bodyOf(call, SubscribeBody);
+  const deliveryMode = wanted.deliveryMode ?? (wanted.groupId === undefined ? undefined : "group");
+  const body = { ...wanted, callbackUrl: call.word(0), deliveryMode };
+  const { text, value } = await contract.ask(call, `POST /${sideOf(call)}/subscriptions`, { body });
+  call.print(call.json ? text : value.subscriptionId);
+  const end = localMoment(value.expiresAt);
+  call.note(`it lasts until ${end}; codeq subscriptions renew prolongs it`);
   return exitCodes.ok.code;
 }
 
-export async function list(call: Call): Promise<number> {
-  const api = await call.api();
-  const subscriptions: SubscriptionFields[] = [];
-  for (let after: string | undefined = ""; after !== undefined; ) {
-    const { text } = await api.get(
-      `${baseOf(call)}?limit=${pageLimit}&after=${after}`,
-      askerOf(call),
-    );
-    const page = JSON.parse(text) as { subscriptions: SubscriptionFields[]; next?: string };
-    subscriptions.push(...page.subscriptions);
-    after = page.next;
-  }
-  if (call.json) call.printJson({ subscriptions });
-  else if (subscriptions.length === 0) {
-    call.print("no subscriptions; codeq subscriptions create makes one");
-  } else for (const line of tableLines(columns, subscriptions, call.style)) call.print(line);
-  return exitCodes.ok.code;
-}
-
-const columns: readonly Column<SubscriptionFields>[] = [
+const columns: readonly Column<ItemOf<"GET /admin/subscriptions">>[] = [
   { title: "ID", show: ({ subscriptionId }) => subscriptionId },
   { title: "COMMANDS", show: ({ eventTypes }) => eventTypes.join(",") },
   {
@@ -79,40 +34,34 @@ const columns: readonly Column<SubscriptionFields>[] = [
   { title: "URL", show: ({ callbackUrl }) => callbackUrl },
 ];
 
-export async function get(call: Call): Promise<number> {
-  const api = await call.api();
-  const { text } = await api.get(pathOf(call), askerOf(call));
-  if (call.json) call.print(text);
-  else {
-    const found = JSON.parse(text) as SubscriptionFields;
-    for (const line of tableLines(columns, [found], call.style)) call.print(line);
-  }
-  return exitCodes.ok.code;
+export function list(call: Call): Promise<number> {
+  const none = "no subscriptions; codeq subscriptions create makes one";
+  return contract.showAll(call, `GET /${sideOf(call)}/subscriptions`, { columns, none });
 }
 
-export async function renew(call: Call): Promise<number> {
-  const api = await call.api();
-  const body = JSON.stringify({ ttlSeconds: secondsOf(call, "ttl") });
-  const { text } = await api.post(`${pathOf(call)}/heartbeat`, body, askerOf(call));
-  const { expiresAt } = JSON.parse(text) as SubscriptionFields;
-  if (call.json) call.print(text);
-  else call.print(`${call.word(0)} lasts until ${localMoment(expiresAt)}`);
-  return exitCodes.ok.code;
+export function get(call: Call): Promise<number> {
+  const request = [`GET /${sideOf(call)}/subscriptions/:id`, idOf(call)] as const;
+  return contract.showOne(call, request, columns);
 }
 
-export async function remove(call: Call): Promise<number> {
-  const api = await call.api();
-  await api.delete(pathOf(call), askerOf(call));
-  if (call.json) call.printJson({ subscriptionId: call.word(0), deleted: true });
-  else call.print(`${call.word(0)} is deleted`);
-  return exitCodes.ok.code;
+export function renew(call: Call): Promise<number> {
+  const given = { ...idOf(call), body: contract.bodyOf(call, RenewBody) };
+  return contract.tell(
+    call,
+    [`POST /${sideOf(call)}/subscriptions/:id/heartbeat`, given],
+    ({ expiresAt }) => `${call.word(0)} lasts until ${localMoment(expiresAt)}`,
+  );
 }
 
-function pathOf(call: Call): string {
-  return `${baseOf(call)}/${encodeURIComponent(call.word(0))}`;
+function remove(call: Call): Promise<number> {
+  return contract.remove(call, [`DELETE /${sideOf(call)}/subscriptions/:id`, idOf(call)], {
+    deleted: { subscriptionId: call.word(0) },
+    done: `${call.word(0)} is deleted`,
+  });
 }
 
-function secondsOf(call: Call, option: string): number | undefined {
-  const ms = call.options.durationMs(option);
-  return ms === undefined ? undefined : Math.ceil(ms / 1000);
+export { remove as delete };
+
+function idOf(call: Call) {
+  return { params: { id: call.word(0) } };
 }

@@ -29,7 +29,7 @@ import type { AddedNode, HandedOff, RemovedNode, RepairedLog, RepairOptions } fr
 import type { QueueOverview, QueueSeries, QueueTrends, SeriesOptions } from "./queue-overview.ts";
 
 /** A request of an administrator, below `/v1/codeq/admin`. */
-export interface AdminRequest {
+interface AdminRequest {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly path: string;
   /** JSON text. */
@@ -67,7 +67,7 @@ export class Admin {
     this.#ask = ({ path, ...request }) => api({ ...request, path: `/admin${path}` });
     this.#download = download;
     this.webhooks = new AdminWebhooks(this.#ask);
-    this.subscriptions = new TenantSubscriptions(this.#ask, "/subscriptions");
+    this.subscriptions = new TenantSubscriptions(api, "admin");
   }
 
   /** The settings that the server runs with, and where each comes from; for operators. */

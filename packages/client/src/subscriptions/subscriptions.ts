@@ -1,5 +1,6 @@
 /** Subscriptions to queues that have work: made, renewed, listed, deleted, and listened to. */
-import type { AdminRequest } from "../admin/admin.ts";
+import type { ItemOf } from "@codeq/protocol";
+import { type AskApi, call, pages } from "../api-calls.ts";
 import { type Duration, toMs, toSeconds } from "../duration.ts";
 import type { Runtime } from "../runtime.ts";
 import { type ListenOptions, type WakeUp, WakeUps } from "./wake-ups.ts";
@@ -37,7 +38,7 @@ export interface Subscription {
   readonly expiresAt: Date;
 }
 
-type Ask = (request: AdminRequest) => Promise<unknown>;
+type Fields = ItemOf<"GET /admin/subscriptions">;
 
 /**
  * Subscriptions of a tenant: made, renewed, listed and deleted.
@@ -47,13 +48,13 @@ type Ask = (request: AdminRequest) => Promise<unknown>;
  * ```
  */
 export class TenantSubscriptions {
-  readonly #ask: Ask;
-  readonly #base: string;
+  readonly #ask: AskApi;
+  readonly #side: "admin" | "workers";
 
   /** @internal Use `client.admin.subscriptions`. */
-  constructor(ask: Ask, base: string) {
+  constructor(ask: AskApi, side: "admin" | "workers") {
     this.#ask = ask;
-    this.#base = base;
+    this.#side = side;
   }
 
   /** Subscribes a URL; gives the id, and when it ends. */
@@ -61,16 +62,15 @@ export class TenantSubscriptions {
     options: SubscribeOptions,
   ): Promise<{ readonly id: string; readonly expiresAt: Date }> {
     const { url, tasks, ttl, group, minInterval } = options;
-    const deliveryMode = options.mode ?? (group === undefined ? undefined : "group");
-    const body = JSON.stringify({
+    const body = {
       callbackUrl: url,
       eventTypes: tasks,
       ttlSeconds: secondsOf(ttl, "ttl"),
-      deliveryMode,
+      deliveryMode: options.mode ?? (group === undefined ? undefined : "group"),
       groupId: group,
       minIntervalSeconds: secondsOf(minInterval, "minInterval"),
-    });
-    return subscribed(await this.#ask({ method: "POST", path: this.#base, body }));
+    };
+    return subscribed(await call(this.#ask, `POST /${this.#side}/subscriptions`, { body }));
   }
 
   /** Lets a subscription last from now on for so long; gives when it ends. */
@@ -78,36 +78,26 @@ export class TenantSubscriptions {
     id: string,
     { ttl }: { readonly ttl?: Duration | undefined } = {},
   ): Promise<{ readonly id: string; readonly expiresAt: Date }> {
-    const body = JSON.stringify({ ttlSeconds: secondsOf(ttl, "ttl") });
+    const given = { params: { id }, body: { ttlSeconds: secondsOf(ttl, "ttl") } };
     return subscribed(
-      await this.#ask({ method: "POST", path: `${this.#pathOf(id)}/heartbeat`, body }),
+      await call(this.#ask, `POST /${this.#side}/subscriptions/:id/heartbeat`, given),
     );
   }
 
   /** All of the tenant on whose tasks the token may work, page after page. */
   async *list(): AsyncGenerator<Subscription, void, undefined> {
-    for (let after = ""; ; ) {
-      const path = `${this.#base}?${new URLSearchParams({ after })}`;
-      const page = (await this.#ask({ method: "GET", path })) as {
-        readonly subscriptions: readonly unknown[];
-        readonly next?: string;
-      };
-      yield* page.subscriptions.map(subscriptionOf);
-      if (page.next === undefined) return;
-      after = page.next;
+    for await (const each of pages(this.#ask, `GET /${this.#side}/subscriptions`)) {
+      yield subscriptionOf(each);
     }
   }
 
   async delete(id: string): Promise<void> {
-    await this.#ask({ method: "DELETE", path: this.#pathOf(id) });
+    await call(this.#ask, `DELETE /${this.#side}/subscriptions/:id`, { params: { id } });
   }
 
   async get(id: string): Promise<Subscription> {
-    return subscriptionOf(await this.#ask({ method: "GET", path: this.#pathOf(id) }));
-  }
-
-  #pathOf(id: string): string {
-    return `${this.#base}/${encodeURIComponent(id)}`;
+    const given = { params: { id } };
+    return subscriptionOf(await call(this.#ask, `GET /${this.#side}/subscriptions/:id`, given));
   }
 }
 
@@ -124,8 +114,8 @@ export class Subscriptions extends TenantSubscriptions {
   readonly #runtime: Runtime;
 
   /** @internal Use `client.subscriptions`. */
-  constructor(ask: Ask, runtime: Runtime) {
-    super(ask, "/workers/subscriptions");
+  constructor(ask: AskApi, runtime: Runtime) {
+    super(ask, "workers");
     this.#runtime = runtime;
   }
 
@@ -151,25 +141,16 @@ function secondsOf(duration: Duration | undefined, what: string): number | undef
   return duration === undefined ? undefined : toSeconds(toMs(duration, what));
 }
 
-function subscribed(answer: unknown): { readonly id: string; readonly expiresAt: Date } {
-  const { subscriptionId, expiresAt } = answer as { subscriptionId: string; expiresAt: string };
+function subscribed({ subscriptionId, expiresAt }: Pick<Fields, "subscriptionId" | "expiresAt">): {
+  readonly id: string;
+  readonly expiresAt: Date;
+} {
   return { id: subscriptionId, expiresAt: new Date(expiresAt) };
 }
 
-function subscriptionOf(answer: unknown): Subscription {
-  const fields = answer as {
-    readonly subscriptionId: string;
-    readonly callbackUrl: string;
-    readonly eventTypes: readonly string[];
-    readonly deliveryMode: DeliveryMode;
-    readonly groupId?: string;
-    readonly minIntervalSeconds: number;
-    readonly createdAt: string;
-    readonly createdBy: string;
-    readonly expiresAt: string;
-  };
+function subscriptionOf(fields: Fields): Subscription {
   return {
-    id: fields.subscriptionId,
+    ...subscribed(fields),
     url: fields.callbackUrl,
     tasks: fields.eventTypes,
     mode: fields.deliveryMode,
@@ -177,6 +158,5 @@ function subscriptionOf(answer: unknown): Subscription {
     minIntervalSeconds: fields.minIntervalSeconds,
     createdAt: new Date(fields.createdAt),
     createdBy: fields.createdBy,
-    expiresAt: new Date(fields.expiresAt),
   };
 }

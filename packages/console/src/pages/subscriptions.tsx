@@ -1,7 +1,8 @@
 /** URLs that are notified when queues have work: subscribe one, renew it, delete it. */
+import type { ItemOf } from "@codeq/protocol";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ask, tenant } from "../api.ts";
+import { ask, callOf, tenant } from "../api.ts";
 import { plural } from "../format.ts";
 import { ActionDialog, openDialog } from "../overlays/dialog.tsx";
 import { Act } from "../parts/act.tsx";
@@ -14,27 +15,11 @@ import { useQuery } from "../query.ts";
 import { sendCall, sendNow } from "../send-call.ts";
 import { useStore } from "../store.ts";
 
-interface Subscription {
-  readonly subscriptionId: string;
-  readonly callbackUrl: string;
-  readonly eventTypes: readonly string[];
-  readonly deliveryMode: string;
-  readonly groupId?: string;
-  readonly minIntervalSeconds: number;
-  readonly createdBy: string;
-  readonly expiresAt: string;
-}
-
-interface Page {
-  readonly subscriptions: readonly Subscription[];
-  readonly next?: string;
-}
-
-const base = "/v1/codeq/admin/subscriptions";
+type Subscription = ItemOf<"GET /admin/subscriptions">;
 
 export function Subscriptions(): JSX.Element {
   const of = useStore(tenant);
-  const load = (): Promise<Page> => ask({ path: base, query: { limit: "200" } });
+  const load = () => ask(callOf("GET /admin/subscriptions", { query: { limit: 200 } }));
   const { data, error } = useQuery(`subscriptions:${of}`, load, { everyMs: 10_000 });
   const all = data?.subscriptions ?? [];
   return (
@@ -134,14 +119,14 @@ const modes: Readonly<Record<string, string>> = {
 
 const renewSeconds = 24 * 60 * 60;
 
-function renew({ subscriptionId }: Subscription): void {
-  const path = `${base}/${subscriptionId}/heartbeat`;
-  const call = { method: "POST", path, body: { ttlSeconds: renewSeconds } } as const;
+function renew({ subscriptionId: id }: Subscription): void {
+  const given = { params: { id }, body: { ttlSeconds: renewSeconds } };
+  const call = callOf("POST /admin/subscriptions/:id/heartbeat", given);
   sendNow(call, "Renewed for 24 hours", "subscriptions");
 }
 
-function askDelete({ subscriptionId, callbackUrl }: Subscription): void {
-  const call = { method: "DELETE", path: `${base}/${subscriptionId}` } as const;
+function askDelete({ subscriptionId: id, callbackUrl }: Subscription): void {
+  const call = callOf("DELETE /admin/subscriptions/:id", { params: { id } });
   openDialog(() => (
     <ActionDialog
       title="Delete this subscription?"
@@ -163,10 +148,10 @@ function Subscribe(): JSX.Element {
   const body = {
     callbackUrl: url.trim(),
     ...(eventTypes.length === 0 ? {} : { eventTypes }),
-    ...(group.trim() === "" ? {} : { deliveryMode: "group", groupId: group.trim() }),
+    ...(group.trim() === "" ? {} : { deliveryMode: "group" as const, groupId: group.trim() }),
     ttlSeconds: Number(seconds),
   };
-  const call = { method: "POST", path: base, body } as const;
+  const call = callOf("POST /admin/subscriptions", { body });
   return (
     <ActionDialog
       title="Subscribe a URL"

@@ -1,3 +1,4 @@
+import { subscriptions } from "./subscriptions.ts";
 import { topics } from "./topics.ts";
 
 export {
@@ -31,7 +32,8 @@ export {
   type WireFields,
   whole,
 } from "./shape.ts";
+export { RenewBody, SubscribeBody, Subscription } from "./subscriptions.ts";
 export { Topic, TopicPolicy } from "./topics.ts";
 
 /** The endpoints of every resource. */
-export const api = { topics };
+export const api = { subscriptions, topics };

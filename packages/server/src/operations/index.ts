@@ -29,13 +29,6 @@ import { listTasks } from "./list-tasks.ts";
 import { listTenants } from "./list-tenants.ts";
 import { listWorkers } from "./list-workers.ts";
 import { abortJob, createJob, getJob, listJobs, pauseJob, resumeJob } from "./manage-jobs.ts";
-import {
-  deleteSubscription,
-  getAnySubscription,
-  listAllSubscriptions,
-  renewAnySubscription,
-  subscribeUrl,
-} from "./manage-subscriptions.ts";
 import { nackTask } from "./nack-task.ts";
 import { listPauses, pauseQueue, resumeQueue } from "./pause-queue.ts";
 import { getQueue, listQueues } from "./queue-counts.ts";
@@ -44,10 +37,15 @@ import { repairCluster } from "./repair-cluster.ts";
 import { revokeApiKey } from "./revoke-api-key.ts";
 import { submitResult, submitResults } from "./submit-result.ts";
 import {
+  deleteSubscription,
+  getAnySubscription,
   getSubscription,
+  listAllSubscriptions,
   listSubscriptions,
+  renewAnySubscription,
   renewSubscription,
   subscribe,
+  subscribeUrl,
   unsubscribe,
 } from "./subscribe.ts";
 import { deleteTopic, getTopic, listTopics, putTopic } from "./topics.ts";

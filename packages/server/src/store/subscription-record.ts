@@ -1,5 +1,6 @@
 /** A subscription to availability notifications as text, and the time of its last notification. */
 import { create, put, remove } from "@codeq/engine";
+import * as api from "@codeq/protocol/api";
 import type { TenantId } from "@codeq/queue";
 import type { RecordKind } from "./control-records.ts";
 import {
@@ -8,38 +9,32 @@ import {
   subscriptionTurnKey,
   subscriptionTurnsPrefix,
 } from "./keys.ts";
-import { parseRecord } from "./parse-record.ts";
+import { fieldsOf, rowOf } from "./row-of.ts";
 import type { RecordWrite } from "./store.ts";
 
 declare const brand: unique symbol;
 
 export type SubscriptionId = string & { readonly [brand]: "SubscriptionId" };
 
-export const deliveryModes = ["fanout", "group", "hash"] as const;
-export type DeliveryMode = (typeof deliveryModes)[number];
-
-export interface Subscription {
+export type DeliveryMode = Subscription["mode"];
+export type Subscription = Omit<api.KeptOf<typeof api.Subscription>, "id"> & {
   readonly id: SubscriptionId;
   readonly tenantId: TenantId;
-  readonly callbackUrl: string;
-  /** Commands as the subscriber wrote them; `*` alone for every queue of the tenant. */
-  readonly eventTypes: readonly string[];
-  readonly mode: DeliveryMode;
-  /** Empty when none was given. */
-  readonly groupId: string;
-  readonly minIntervalSeconds: number;
-  readonly createdMs: number;
-  /** The subject that asked for it. */
-  readonly createdBy: string;
-  readonly expiresMs: number;
-}
+};
+
+const row = rowOf({
+  ...fieldsOf(api.Subscription, "subscriptionId"),
+  ...fieldsOf(api.Topic, "tenantId"),
+  ...fieldsOf(api.Subscription, "callbackUrl", "eventTypes", "deliveryMode", "groupId"),
+  ...fieldsOf(api.Subscription, "minIntervalSeconds", "createdAt", "createdBy", "expiresAt"),
+});
 
 export function writeOfNewSubscription(subscription: Subscription): RecordWrite {
-  return create(keyOf(subscription), encodeSubscription(subscription));
+  return create(keyOf(subscription), row.encode(subscription));
 }
 
 export function writeOfSubscription(subscription: Subscription): RecordWrite {
-  return put(keyOf(subscription), encodeSubscription(subscription));
+  return put(keyOf(subscription), row.encode(subscription));
 }
 
 export function removalsOfSubscription(subscription: Subscription): RecordWrite[] {
@@ -53,21 +48,6 @@ export function writeOfTurn(id: SubscriptionId, toldMs: number): RecordWrite {
 
 function keyOf({ tenantId, id }: Subscription): string {
   return subscriptionKey(tenantId, id);
-}
-
-function encodeSubscription(subscription: Subscription): string {
-  return JSON.stringify([
-    subscription.id,
-    subscription.tenantId,
-    subscription.callbackUrl,
-    subscription.eventTypes,
-    subscription.mode,
-    subscription.groupId,
-    subscription.minIntervalSeconds,
-    subscription.createdMs,
-    subscription.createdBy,
-    subscription.expiresMs,
-  ]);
 }
 
 export const subscriptionRecords: RecordKind<Subscription> = {
@@ -92,47 +72,5 @@ export const subscriberTurns: RecordKind<SubscriberTurn> = {
 
 /** Undefined for what is no record. */
 export function decodeSubscription(text: string): Subscription | undefined {
-  const row = parseRecord(text);
-  if (!isRow(row)) return undefined;
-  const [id, tenantId, callbackUrl, eventTypes, mode, groupId, ...times] = row;
-  const [minIntervalSeconds, createdMs, createdBy, expiresMs] = times;
-  return {
-    id,
-    tenantId,
-    callbackUrl,
-    eventTypes,
-    mode,
-    groupId,
-    minIntervalSeconds,
-    createdMs,
-    createdBy,
-    expiresMs,
-  };
-}
-
-type Row = readonly [
-  id: SubscriptionId,
-  tenantId: TenantId,
-  callbackUrl: string,
-  eventTypes: readonly string[],
-  mode: DeliveryMode,
-  groupId: string,
-  minIntervalSeconds: number,
-  createdMs: number,
-  createdBy: string,
-  expiresMs: number,
-];
-
-function isRow(row: unknown): row is Row {
-  if (!Array.isArray(row) || row.length !== 10) return false;
-  const [id, tenantId, callbackUrl, eventTypes, mode, groupId, ...times] = row as unknown[];
-  const [interval, createdMs, createdBy, expiresMs] = times;
-  return (
-    [id, tenantId, callbackUrl, groupId, createdBy].every((each) => typeof each === "string") &&
-    Array.isArray(eventTypes) &&
-    eventTypes.length > 0 &&
-    eventTypes.every((each) => typeof each === "string") &&
-    (deliveryModes as readonly unknown[]).includes(mode) &&
-    [interval, createdMs, expiresMs].every((each) => Number.isSafeInteger(each))
-  );
+  return row.decode(text) as Subscription | undefined;
 }

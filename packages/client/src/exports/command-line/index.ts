@@ -7,7 +7,14 @@ export {
   type ReplyOf,
   requestOf,
 } from "@codeq/protocol";
-export { type Fields, type Shape, TopicPolicy, type WireFields } from "@codeq/protocol/api";
+export {
+  type Fields,
+  RenewBody,
+  type Shape,
+  SubscribeBody,
+  TopicPolicy,
+  type WireFields,
+} from "@codeq/protocol/api";
 export { eachPage } from "../../api-calls.ts";
 export { ForeignAnswerError } from "../../http/foreign-answer-error.ts";
 export {

@@ -325,42 +325,6 @@ export const ReplayBody = object(
   { isClosed: true },
 );
 
-export const SubscribeBody = object({
-  callbackUrl: about(requiredText, "The URL that is told, with http or https.", {
-    minLength: 1,
-    maxLength: limits.webhookCharsMax,
-  }),
-  eventTypes: about(
-    texts,
-    "The commands to hear of, or `*` alone; empty for every command the token may work on.",
-    { maxItems: limits.commandsPerClaimMax },
-  ),
-  ttlSeconds: about(
-    integer,
-    `Seconds until the subscription ends; 0 or less is ${limits.subscriptionSecondsDefault}.`,
-    { maximum: limits.subscriptionSecondsMax },
-  ),
-  deliveryMode: about(
-    text,
-    "`fanout`: this subscriber is told. `group`: the members of the group take turns. `hash`: one " +
-      "of all such subscribers, another one every minute.",
-  ),
-  groupId: about(text, "The group, for `group`.", { maxLength: limits.subscriptionGroupCharsMax }),
-  minIntervalSeconds: about(
-    integer,
-    "Seconds between two notifications about the same queue; at least `subscriptionMinIntervalSeconds`.",
-    { minimum: 0, maximum: limits.subscriptionIntervalSecondsMax },
-  ),
-});
-
-export const RenewSubscriptionBody = object({
-  ttlSeconds: about(
-    integer,
-    `Seconds from now until it ends; 0 or less is ${limits.subscriptionSecondsDefault}.`,
-    { maximum: limits.subscriptionSecondsMax },
-  ),
-});
-
 export const TriageBody = object(
   {
     state: about(requiredText, "`resolved`, `ignored`, `snoozed`, or `open` to take that back."),

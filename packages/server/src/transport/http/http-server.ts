@@ -52,7 +52,6 @@ import { type RedirectedRequest, redirectOf } from "./redirects.ts";
 import { RequestIds } from "./request-ids.ts";
 import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
 import { addSessionRoutes } from "./session-routes.ts";
-import { subscriptionRoutes } from "./subscription-routes.ts";
 import { taskAdminRoutes } from "./task-admin-routes.ts";
 import { taskRoutes } from "./task-routes.ts";
 import { webhookRoutes } from "./webhook-routes.ts";
@@ -132,7 +131,7 @@ export const routes: readonly AnyRoute[] = [
   ...clusterRoutes,
   ...taskAdminRoutes,
   ...webhookRoutes,
-  ...subscriptionRoutes,
+  ...contractRoutes(api.subscriptions, operations),
   ...artifactRoutes,
   ...contractRoutes(api.topics, operations),
 ];

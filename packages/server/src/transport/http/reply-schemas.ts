@@ -10,7 +10,6 @@ import { queueRules, workerRules } from "../../operations/explain-worker.ts";
 import { taskPlaces } from "../../operations/task-filter-input.ts";
 import { auditOutcomes } from "../../store/audit-record.ts";
 import { deliveryStates } from "../../store/delivery-record.ts";
-import { deliveryModes } from "../../store/subscription-record.ts";
 import { answerSchemas } from "./contract-schema.ts";
 import type { JsonSchema } from "./json-schema.ts";
 
@@ -208,20 +207,6 @@ const queueAges = {
     "How long the ready tasks take at the present rate; only while tasks end.",
   ),
 };
-const subscription = fields(
-  {
-    subscriptionId: { type: "string", format: "uuid" },
-    callbackUrl: string,
-    eventTypes: strings,
-    deliveryMode: { type: "string", enum: [...deliveryModes] },
-    minIntervalSeconds: described(count, "As asked for; the server may wait longer."),
-    createdAt: time,
-    createdBy: string,
-    expiresAt: time,
-  },
-  { groupId: string },
-);
-
 const deadLettersDone = {
   matched: described(count, "Number of tasks that match."),
   failed: listOf(fields({ id: string, code: { type: "string", enum: Object.keys(errors) } })),
@@ -537,12 +522,6 @@ export const replySchemas: Readonly<Record<string, JsonSchema>> = {
   Pause: pausedQueue,
   Pauses: fields({ pauses: listOf(pausedQueue) }),
   Resumed: fields({ command: string, paused: { const: false } }),
-  Subscribed: fields({ subscriptionId: { type: "string", format: "uuid" }, expiresAt: time }),
-  Subscription: subscription,
-  Subscriptions: fields(
-    { subscriptions: listOf(subscription) },
-    { next: described(string, "Pass it as `after` to get the next page.") },
-  ),
   CleanedUp: fields({ before: time, deleted: count, limit: { type: "integer" } }),
   Tenants: fields({ tenants: strings, hasMore: { type: "boolean" } }, { isPartial: withoutShard }),
   Settings: fields({
