@@ -12,6 +12,7 @@ import {
   sleeping,
   testSelection,
   unfinished,
+  wireFields,
 } from "./rules.ts";
 import { codeOf, type Rule, stringsOf } from "./source-file.ts";
 
@@ -152,6 +153,19 @@ test("homes: clock, chance, ids, timers and environment stay in their one place"
   offends(homes, "packages/queue/src/backoff.test.ts", random);
   offends(homes, "tests/simulation/run.ts", wallClock);
   passes(homes, "tests/bench/run.ts", wallClock);
+});
+
+test("wireFields: fields of the API are declared in the protocol only", () => {
+  const page = "packages/console/src/pages/topics.tsx";
+  offends(wireFields, page, "const load = (): Promise<Page> => ask({ path, query });");
+  offends(wireFields, page, "const page = await ask<Page>({\n  method,\n  path });");
+  passes(wireFields, page, "const load = () => ask(callOf(key, { query: { limit: 200 } }));");
+  const command = "packages/cli/src/commands/topics.ts";
+  offends(wireFields, command, "const { version } = JSON.parse(text) as TopicFields;");
+  offends(wireFields, command, "const { text } = await api.get(path);");
+  passes(wireFields, command, 'const text = "api.get(path)";');
+  passes(wireFields, "packages/cli/src/local/read-log-lines.ts", "JSON.parse(text) as Line;");
+  offends(wireFields, `${server}/transport/http/topic-routes.ts`, "({ properties: {} })");
 });
 
 test("homes: the message names the line", () => {

@@ -217,6 +217,97 @@ export const homes: Rule = ({ path, text }) => {
     .flatMap((ban) => linesWith(code, ban.pattern).map((line) => `line ${line} ${ban.why}`));
 };
 
+const wireRules: readonly { readonly scope: RegExp; readonly pattern: RegExp; why: string }[] = [
+  {
+    scope: /^packages\/(client|cli|console)\/src\/(?!.*\.test\.ts$).*\.tsx?$/,
+    pattern: join(
+      "\\bask(<[^(]*>)?\\(\\s*\\{\\s*(method|path)\\b",
+      "|\\bJSON\\.parse\\([^;\\n]*\\) as\\b",
+      "|\\bapi\\.(get|post|put|patch|delete)\\(",
+    ),
+    why: "calls the API or types an answer by hand; call the endpoint by its key",
+  },
+  {
+    scope: /^packages\/server\/src\/transport\/.*\.ts$/,
+    pattern: /\bproperties\s*:/,
+    why: "describes a value of the API by hand; write a shape in packages/protocol/src/api",
+  },
+];
+/** JSON that is no answer of the API, and the code that sends requests and reads answers. */
+const otherJson =
+  /^packages\/(client\/src\/(http\/|output-json|verify-webhook|subscriptions\/notification)|cli\/src\/(doctor\/|init\/|version|local\/|commands\/contract-commands)|console\/src\/(api|feed)\.ts)/;
+/** Files that still do so; the list only gets shorter. */
+const notConverted: readonly string[] = [
+  "packages/cli/src/api/task-view.ts",
+  "packages/cli/src/api/whole-id.ts",
+  "packages/cli/src/bench/load.ts",
+  "packages/cli/src/commands/artifacts.ts",
+  "packages/cli/src/commands/backup.ts",
+  "packages/cli/src/commands/cancel.ts",
+  "packages/cli/src/commands/cluster-members.ts",
+  "packages/cli/src/commands/cluster-repair.ts",
+  "packages/cli/src/commands/cluster.ts",
+  "packages/cli/src/commands/dead-letters.ts",
+  "packages/cli/src/commands/edit.ts",
+  "packages/cli/src/commands/enqueue-lines.ts",
+  "packages/cli/src/commands/enqueue.ts",
+  "packages/cli/src/commands/failure-groups.ts",
+  "packages/cli/src/commands/get.ts",
+  "packages/cli/src/commands/jobs.ts",
+  "packages/cli/src/commands/key.ts",
+  "packages/cli/src/commands/lease.ts",
+  "packages/cli/src/commands/pause.ts",
+  "packages/cli/src/commands/queues.ts",
+  "packages/cli/src/commands/result.ts",
+  "packages/cli/src/commands/tasks.ts",
+  "packages/cli/src/commands/triage.ts",
+  "packages/cli/src/commands/webhooks.ts",
+  "packages/cli/src/commands/why.ts",
+  "packages/cli/src/go-compat/go-tasks.ts",
+  "packages/cli/src/go-compat/go-worker.ts",
+  "packages/cli/src/watch/workers.ts",
+  "packages/client/src/admin/admin-webhooks.ts",
+  "packages/client/src/admin/admin.ts",
+  "packages/client/src/artifact-transfer.ts",
+  "packages/client/src/client.ts",
+  "packages/console/src/model/failures.ts",
+  "packages/console/src/model/jobs.ts",
+  "packages/console/src/model/queues.ts",
+  "packages/console/src/model/series.ts",
+  "packages/console/src/model/server.ts",
+  "packages/console/src/model/tasks.ts",
+  "packages/console/src/pages/api-keys.tsx",
+  "packages/console/src/pages/audit.tsx",
+  "packages/console/src/pages/bulk-job.tsx",
+  "packages/console/src/pages/enqueue.tsx",
+  "packages/console/src/pages/explain-worker.tsx",
+  "packages/console/src/pages/explain.tsx",
+  "packages/console/src/pages/settings.tsx",
+  "packages/console/src/pages/signing-secrets.tsx",
+  "packages/console/src/pages/task-actions.tsx",
+  "packages/console/src/pages/task-callback.tsx",
+  "packages/console/src/pages/tasks.tsx",
+  "packages/console/src/pages/webhooks.tsx",
+  "packages/server/src/transport/http/reply-schemas.ts",
+];
+
+/** A field of the API is declared in packages/protocol/src/api, and nowhere else. */
+export const wireFields: Rule = ({ path, text }) => {
+  if (otherJson.test(path)) return [];
+  const code = codeOf(text);
+  const found = wireRules
+    .filter(({ scope }) => scope.test(path))
+    .flatMap(({ pattern, why }) =>
+      [...code.matchAll(new RegExp(pattern, "g"))].map(
+        ({ index }) => `line ${code.slice(0, index).split("\n").length} ${why}`,
+      ),
+    );
+  if (!notConverted.includes(path)) return found;
+  return found.length > 0
+    ? []
+    : ["is converted; remove it from notConverted in tests/tidy/rules.ts"];
+};
+
 /** Also the promise flavour, which is imported under many names. */
 const sleeps = [
   join("\\bawait\\s+(sleep|delay|wait|pause|set", "Timeout|scheduler\\.wait)\\s*\\("),
@@ -286,6 +377,7 @@ export const rules: Readonly<Record<string, Rule>> = {
   packageBorder,
   mustNotKnow,
   homes,
+  wireFields,
   sleeping,
   testSelection,
   unfinished,

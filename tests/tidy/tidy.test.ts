@@ -7,7 +7,8 @@ import type { SourceFile } from "./source-file.ts";
 
 const root = join(import.meta.dirname, "../..");
 const notOurs = new Set(["node_modules", "dist", "data", ".git"]);
-const texts = /(\.(ts|mjs|js|json|md|ya?ml|proto|html|css|sh|toml|txt)|\/run|\/\.\w+|Dockerfile)$/;
+const texts =
+  /(\.(tsx?|mjs|js|json|md|ya?ml|proto|html|css|sh|toml|txt)|\/run|\/\.\w+|Dockerfile)$/;
 
 function* filesUnder(directory: string): Generator<string> {
   for (const entry of readdirSync(join(root, directory), { withFileTypes: true })) {
