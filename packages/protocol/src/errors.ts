@@ -212,7 +212,7 @@ const unknownIssuerCodes: ReadonlySet<string> = new Set([
   "DEPTH_ZERO_SELF_SIGNED_CERT",
 ]);
 
-/** Whether a connection failed because the CA of the server is not known here. */
+/** Whether a connection failed because this client does not know the CA of the server. */
 export function isUnknownIssuer(code: string): boolean {
   return unknownIssuerCodes.has(code);
 }

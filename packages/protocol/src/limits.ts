@@ -32,7 +32,7 @@ export const limits = {
   claimWaitSecondsMax: 30,
   resultWaitSecondsMax: 60,
   waitersMax: 100_000,
-  /** A claim that waits stands in the line of every command it asks for. */
+  /** A waiting claim takes one slot for every command that it asks for. */
   waiterSlotsMax: 200_000,
   tenantsPerPage: 1000,
   apiKeysPerTenantMax: 1000,
@@ -56,7 +56,7 @@ export const limits = {
   topicsPerTenantMax: 1000,
   feedsMax: 128,
   feedsPerTenantMax: 16,
-  /** Feeds of summaries, which share the work. */
+  /** Limits feeds of summaries, which share their work. */
   summaryFeedsMax: 1024,
   summaryFeedsPerTenantMax: 128,
   pageLimitDefault: 100,

@@ -1,7 +1,6 @@
 /**
- * The attempts of a task. Those that came back are kept in its trail, as many as there is room for;
- * the one under way, and the one that ended in a result, follow from its place, so that a task which is
- * done at the first try keeps nothing.
+ * The attempts of a task. Attempts that came back are kept in its trail, up to a limit; the attempt under way, and
+ * the one that ended in a result, follow from its place. So a task that succeeds at the first attempt stores nothing.
  */
 import type { LeasedTask } from "./owner.ts";
 import type { PastAttempt, Task, Trail } from "./task.ts";
@@ -25,11 +24,11 @@ export function withAttempt(
   const attempt = { workerId, leaseToken, startedMs, ...end, error };
   const before = trail?.attempts ?? [];
   const attempts = [...before.slice(1 - attemptsKeptMax), attempt];
-  // How far it came says nothing about the next attempt.
+  // The progress of one attempt says nothing about the next.
   return { attempts, progress: undefined, logs: trail?.logs ?? [] };
 }
 
-/** The newest attempts of a task, in their order; `leaseToken` says how many there were in all. */
+/** The newest attempts of a task, oldest first; `leaseToken` is the number of all attempts. */
 export function attemptsOf(task: Task): readonly Attempt[] {
   const { leaseToken, place, trail, error } = task;
   const past = trail?.attempts ?? [];

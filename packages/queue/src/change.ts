@@ -1,6 +1,6 @@
 /**
- * One task from one state to the next, and why. The code that decides makes one, and everything else follows
- * from it: what is written, what memory knows, what is counted and who is told.
+ * The transition of one task from one state to the next, and its reason. Everything else is derived from it: the
+ * bytes that are written, the state in memory, the counters and the notifications.
  */
 import type { ResultBody, Task } from "./task.ts";
 
@@ -18,31 +18,31 @@ export type Cause =
   | "replayed"
   | "edited"
   | "cancelled"
-  /** Nobody began it in time. */
+  /** No worker began the task in time. */
   | "lapsed"
-  /** Another task was made of it; it stays where it is. */
+  /** The task was replayed as a new task; it stays where it is. */
   | "linked"
   | "deleted";
 
 export interface Change {
   /** Undefined when the task is new. */
   readonly before: Task | undefined;
-  /** Undefined when the task is gone. */
+  /** Undefined when the task was deleted. */
   readonly after: Task | undefined;
   readonly because: Cause;
-  /** What a worker said that gave it back, or why it was taken back; empty when there is nothing to say. */
+  /** The reason that a worker gave with a nack, or why the task was taken back; may be empty. */
   readonly reason: string;
-  /** The payload of a new or edited task that is too long to travel with it. */
+  /** The payload of a new or edited task, when it is too long to be stored inside the task. */
   readonly payload: string | undefined;
-  /** The result of a task that is too long to travel with it. */
+  /** The result of a task, when it is too long to be stored inside the task. */
   readonly result: ResultBody | undefined;
   /** Identifies the payload of a new task that has an idempotency key. */
   readonly payloadHash: string;
-  /** Likely to be asked for again soon, and worth its place in memory. */
+  /** Whether the task should stay in memory after the flush, because it will probably be read again soon. */
   readonly keep: boolean;
 }
 
-/** A change with nothing written beside the task. */
+/** A change that writes nothing besides the task. */
 export function changeOf(
   before: Task | undefined,
   after: Task | undefined,

@@ -1,4 +1,4 @@
-/** A rule answers a value, or the code of a refusal. Refusals are expected and never thrown. */
+/** A rule returns a value, or the code of a refusal. Refusals are expected and never thrown. */
 export type Outcome<T, Code extends string> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly code: Code };

@@ -30,7 +30,7 @@ export function isLeased(task: Task): task is LeasedTask {
   return task.place.in === "leased";
 }
 
-/** An empty id names nobody, so it matches nothing, not even another empty id. */
+/** An empty id matches no worker, not even another empty id. */
 export function isSameWorker(workerId: WorkerId, owner: Owner): boolean {
   return owner.workerId !== "" && owner.workerId === workerId;
 }

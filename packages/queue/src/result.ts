@@ -1,4 +1,4 @@
-/** What a finished or buried task leaves behind for its producer; it follows from the task. */
+/** The result of a finished or dead task for its producer; it is derived from the task. */
 import type { Artifact, ResultBody, Task, TaskId } from "./task.ts";
 
 export interface Result {
@@ -12,7 +12,7 @@ export interface Result {
   readonly completedMs: number;
 }
 
-/** A failure that nobody gave anything back for. */
+/** The result of a task that failed without a result from a worker. */
 export const emptyResult: ResultBody = { json: "", artifacts: [] };
 
 /** The result of a task that has ended; undefined for one that has not. */

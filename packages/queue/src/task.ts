@@ -6,7 +6,7 @@
  *   delayed  waits for its time; leaves by promote, edit, cancel or lapse
  *   leased   a worker has it; leaves by complete, nack, abandon, expiry or cancel
  *   dead     its attempts are used up; leaves by replay, retention or an operator
- *   done     a worker finished it, it was cancelled, or nobody began it in time; leaves by retention
+ *   done     a worker finished it, it was cancelled, or no worker began it in time; leaves by retention
  *
  * Records are immutable: a transition returns a new task.
  */
@@ -60,37 +60,37 @@ export interface Task {
   readonly handBacks: number;
   /** How often an operator gave the dead letter all its attempts again. */
   readonly replays: number;
-  /** When its lease is revoked because somebody cancelled it; 0 when nobody did. */
+  /** When the lease of a cancelled task is revoked; 0 when the task was not cancelled. */
   readonly cancelMs: number;
   /** The fencing token of the latest claim: 0 before the first, one more with every claim. */
   readonly leaseToken: number;
-  /** The last failure a worker or the server told. */
+  /** The last error that a worker or the server reported. */
   readonly error: string;
   readonly createdMs: number;
   readonly updatedMs: number;
-  /** How many bytes are kept for it: its payload and, once it has ended, its result. */
+  /** How many bytes are stored for it: its payload and, once it has ended, its result. */
   readonly storedBytes: number;
   readonly place: Place;
   /**
-   * What its worker gave back when it is short; undefined before that, and when it is kept apart. While it
-   * is leased, the files that its worker has stored so far.
+   * The result when it is short; undefined before there is one, and when it is stored under a key of its own. While
+   * the task is leased, the files that its worker has stored so far.
    */
   readonly result: ResultBody | undefined;
-  /** Undefined for most tasks, so that what is not used costs nothing. */
+  /** Undefined for most tasks, so that unused fields cost nothing. */
   readonly extras: TaskExtras | undefined;
   /** What operators did to it; undefined for most tasks. */
   readonly repairs: TaskRepairs | undefined;
-  /** Undefined until there is something to keep. */
+  /** Undefined while there is nothing to record. */
   readonly trail: Trail | undefined;
 }
 
-/** What happened to a task on its way. */
+/** The history of a task. */
 export interface Trail {
-  /** The newest attempts that came back, in their order. */
+  /** The newest attempts that came back, oldest first. */
   readonly attempts: readonly PastAttempt[];
-  /** How far the attempt has come, as its worker last said. */
+  /** The last progress that the worker reported. */
   readonly progress: Progress | undefined;
-  /** The newest lines that workers wrote about it, in their order. */
+  /** The newest log lines of workers, oldest first. */
   readonly logs: readonly LogLine[];
 }
 
@@ -106,7 +106,7 @@ export interface LogLine {
   readonly text: string;
 }
 
-/** How an attempt ended that left no result. */
+/** Ways in which an attempt ends without a result. */
 export const comebacks = [
   "nacked",
   "abandoned",
@@ -123,9 +123,9 @@ export interface PastAttempt {
   readonly startedMs: number;
   readonly endedMs: number;
   readonly outcome: (typeof comebacks)[number];
-  /** What the worker said, cut to its beginning; empty when it said nothing. */
+  /** The beginning of the worker's error message; empty when there was none. */
   readonly error: string;
-  /** Until it could be claimed again; 0 for at once, and when it was the last. */
+  /** How long the task waited before it could be claimed again; 0 for at once, and after the last attempt. */
   readonly delayMs: number;
 }
 
@@ -133,23 +133,23 @@ export interface TaskRepairs {
   /** The task that was replayed as this task, and the last task that this task was replayed as. */
   readonly replayOf: TaskId | "";
   readonly replayedAs: TaskId | "";
-  /** The topic has made it of a dead letter, which `replayOf` names. */
+  /** Whether the policy of a topic made this copy of a dead letter, which `replayOf` names. */
   readonly isCopy: boolean;
-  /** The bulk job that replayed it last, so that none does so twice. */
+  /** The bulk job that last replayed the task, so that no job replays it twice. */
   readonly job: string;
 }
 
 export const noRepairs: TaskRepairs = { replayOf: "", replayedAs: "", isCopy: false, job: "" };
 
-/** What few producers ask for. */
+/** Options that few producers use. */
 export interface TaskExtras {
-  /** Short labels, each once. */
+  /** Short labels without duplicates. */
   readonly tags: readonly string[];
   /** How long an attempt may take; 0 for as long as its worker extends the lease. */
   readonly timeoutMs: number;
   /** How long the task may wait to be begun once it can be claimed; 0 for any time. */
   readonly ttlMs: number;
-  /** The moment that follows from that; 0 without one, and once an attempt has come back. */
+  /** The moment at which `ttlMs` ends; 0 without a limit, and once an attempt has come back. */
   readonly startByMs: number;
 }
 
@@ -158,13 +158,13 @@ export const noExtras: TaskExtras = { tags: [], timeoutMs: 0, ttlMs: 0, startByM
 export interface Artifact {
   readonly name: string;
   readonly url: string;
-  /** Of a file that the server keeps: its size, the hash of its content, and its type. */
+  /** For a file that the server stores: its size, the hash of its content, and its type. */
   readonly bytes?: number;
   readonly sha256?: string;
   readonly contentType?: string;
 }
 
-/** What a worker gave back. */
+/** The result of a worker. */
 export interface ResultBody {
   /** JSON text of an object, exactly as the worker sent it; empty when there is none. */
   readonly json: string;
@@ -195,7 +195,7 @@ export function queueOf(command: string): string {
 /** Priorities are the whole numbers 0 to 9; the highest is delivered first. */
 export const priorityMax = 9;
 
-/** The nearest priority to any number, so that a producer's odd value never loses its task. */
+/** The nearest priority to any number, so that an odd value never loses a task. */
 export function clampPriority(priority: number): number {
   if (Number.isNaN(priority)) return 0;
   return Math.trunc(Math.min(priorityMax, Math.max(0, priority)));

@@ -21,7 +21,7 @@ const nothing: Buffer = Buffer.alloc(0);
 
 export class FrameReader {
   readonly #options: FramingOptions;
-  /** Chunks that have not been looked at. */
+  /** Chunks that have not been read yet. */
   readonly #waiting: Buffer[] = [];
   #chunk: Buffer = nothing;
   #offset = 0;
@@ -42,7 +42,7 @@ export class FrameReader {
     return this.#fault;
   }
 
-  /** Whether the bytes so far end inside a message. Meant for after `next` found no more. */
+  /** Whether the bytes so far end inside a message. Only meaningful after `next` returned undefined. */
   get isInsideMessage(): boolean {
     return this.#prefixFilled > 0 || this.#length !== undefined;
   }
@@ -70,7 +70,7 @@ export class FrameReader {
 
   #hasBytes(): boolean {
     if (this.#offset < this.#chunk.length) return true;
-    // A chunk that was used up is let go, even when no other follows.
+    // Drop the reference to a finished chunk, even when no other follows.
     this.#chunk = this.#waiting.shift() ?? nothing;
     this.#offset = 0;
     return this.#chunk.length > 0;
@@ -138,7 +138,7 @@ export class FrameReader {
   }
 }
 
-/** The texts are those that clients of other servers know. */
+/** The texts are the same as those of other gRPC servers. */
 function compressionFault(flag: number, encoding: string | undefined): FrameFault {
   if (flag !== 1) {
     return {

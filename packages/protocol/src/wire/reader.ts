@@ -1,8 +1,7 @@
 /**
- * Reads protobuf fields from bytes that nobody has checked. Every length is compared with what is
- * left of the message around it, numbers and texts have to be well formed, and one message can make
- * only so many objects; anything else is a WireError. Fields that are unknown, or known with another
- * wire type, are passed over.
+ * Reads protobuf fields from untrusted bytes. Every length is compared with what is left of the enclosing
+ * message, numbers and texts have to be well formed, and the number of objects in one message is limited;
+ * anything else is a WireError. Unknown fields, and known ones with another wire type, are skipped.
  *
  * Bytes are views of the input: copy what outlives it.
  */
@@ -12,7 +11,7 @@ export type WireRead<T> = (reader: WireReader) => T;
 
 /** Deeper groups are only ever sent to exhaust a parser; no field of ours is a group. */
 const groupDepthMax = 64;
-/** Two bytes can ask for an object of 200; this bounds what a message of 4 MiB can cost. */
+/** Two bytes can make an object of 200 bytes; this limits the memory that a message of 4 MiB can take. */
 const elementsMax = 65_536;
 /**
  * Texts up to this many bytes are read in a loop, which is faster than leaving JavaScript. Longer ones
@@ -141,7 +140,7 @@ export class WireReader {
     return seconds * 1000 + Math.floor(nanos / 1_000_000);
   }
 
-  /** Passes over a field that the message does not have. */
+  /** Skips a field that the message does not have. */
   skip(tag: number): void {
     if ((tag & 7) === 3) this.skipGroup(tag >>> 3);
     else this.skipValue(tag & 7);
@@ -256,7 +255,7 @@ function textBetween(bytes: Buffer, start: number, end: number): string {
 
 function longText(bytes: Buffer, start: number, end: number): string {
   const text = bytes.toString("utf8", start, end);
-  // Damage becomes a replacement character; one may also have been sent as such, so look closer.
+  // Damage becomes a replacement character, which may also have been sent as such: check again.
   if (text.includes(replacement) && !isUtf8(bytes.subarray(start, end))) {
     throw new WireError("a text is not UTF-8");
   }
@@ -268,7 +267,7 @@ function isUtf8(bytes: Buffer): boolean {
     new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     return true;
   } catch {
-    // The decoder throws for exactly the input that is asked about.
+    // The decoder throws exactly when the bytes are not UTF-8.
     return false;
   }
 }

@@ -1,18 +1,17 @@
 /**
- * Messages on their way out of one call. What is sent in one turn of the event loop is joined, for it
- * is the number of writes that costs, not the number of messages. The bytes are encoded into a writer
- * that is shared between calls and copied out in one piece, so a call that nobody reads holds exactly
- * what it has sent and nothing of the others.
+ * Outgoing messages of one call. The messages of one turn of the event loop are joined, because the number of
+ * writes costs, not the number of messages. The bytes are encoded into a writer that is shared between calls
+ * and copied out in one piece, so a call whose client does not read holds exactly its own bytes.
  *
- * One write at a time is with HTTP/2, and the rest waits here. How much of a write has gone out cannot
- * be asked, only whether all of it has; so of what waits here, and of nothing else, it is certain that
- * the client has not seen it. Who sent it can be told so when the call ends.
+ * HTTP/2 has one write at a time, and the rest waits here. HTTP/2 does not say how much of a write has left, only
+ * whether all of it has; so messages that wait here, and only those, have certainly not reached the client. Their
+ * senders are notified when the call ends.
  */
 import { type WireWrite, WireWriter } from "./writer.ts";
 
-/** What a call is written to, as far as the queue needs it. */
+/** The methods of an HTTP/2 stream that the queue uses. */
 export interface SendSink {
-  /** Writes between these two leave as one. */
+  /** Writes between `cork` and `uncork` leave as one. */
   cork(): void;
   uncork(): void;
   /** Calls `done` when the bytes have left the process, or with an error when they will not. */
@@ -22,15 +21,15 @@ export interface SendSink {
 const prefixBytes = 5;
 /** Larger turns go out in pieces of about this size. */
 const joinBytesMax = 64 * 1024;
-/** A write has no more than this and one message. */
+/** A write has at most this many bytes plus one message. */
 const writeBytesMax = 128 * 1024;
 const writerBytes = 4 * 1024;
 const writersKeptMax = 64;
 const writerBytesKeptMax = 256 * 1024;
 
-/** Writers in rest, and the calls that have something to send at the end of this turn. */
+/** Free writers, and the calls that have something to send at the end of this turn. */
 export class SendTurn {
-  /** Of all calls together: bytes that were sent and have not left the process. */
+  /** Bytes of all calls that were sent and have not left the process. */
   pendingBytes = 0;
   /** Grows with every turn in which something was sent or received. */
   number = 1;
@@ -39,7 +38,7 @@ export class SendTurn {
   #queues: SendQueue[] = [];
   #isScheduled = false;
 
-  /** What is deferred runs after everything of this turn. */
+  /** `defer` runs a function after everything else of this turn. */
   constructor(defer: (run: () => void) => void) {
     this.#defer = defer;
   }
@@ -48,7 +47,7 @@ export class SendTurn {
     return this.#writers.pop() ?? new WireWriter(writerBytes);
   }
 
-  /** What was written, in bytes of its own, and the writer goes to rest. */
+  /** Copies what was written, and frees the writer. */
   takeOut(writer: WireWriter): Buffer {
     if (writer.capacity > writerBytesKeptMax) return writer.view();
     const chunk = Buffer.allocUnsafeSlow(writer.length);
@@ -57,7 +56,7 @@ export class SendTurn {
     return chunk;
   }
 
-  /** A writer that a very large message made grow is not kept. */
+  /** Frees a writer; one that grew for a very large message is dropped. */
   giveBack(writer: WireWriter): void {
     if (this.#writers.length >= writersKeptMax || writer.capacity > writerBytesKeptMax) return;
     writer.reset();
@@ -69,7 +68,7 @@ export class SendTurn {
     this.begin();
   }
 
-  /** Something happens in this turn, so that it will have an end. */
+  /** Schedules the end of this turn. */
   begin(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
@@ -104,11 +103,11 @@ export class SendQueue {
   readonly #options: SendQueueOptions;
   /** Held from the first message of a turn until its end. */
   #writer: WireWriter | undefined;
-  /** Of the messages in the writer. */
+  /** The `unsent` callbacks of the messages in the writer. */
   #unsent: (() => void)[] | undefined;
   #waiting: Chunk[] = [];
   #pendingBytes = 0;
-  /** With HTTP/2; zero when there is no write under way. */
+  /** Bytes of the write that HTTP/2 has; zero when there is none. */
   #leavingBytes = 0;
   #isScheduled = false;
   #isStarted = false;
@@ -170,14 +169,14 @@ export class SendQueue {
     this.#writeNext();
   }
 
-  /** Sends the rest; calls back, perhaps at once, when HTTP/2 has all of it. */
+  /** Sends the rest; calls `run`, perhaps at once, when HTTP/2 has all of it. */
   finish(run: () => void): void {
     this.flush();
     this.#onHandedOver = run;
     this.#tellHandedOver();
   }
 
-  /** The call is over: what waits is dropped, and those who sent it are told. */
+  /** Drops the waiting messages of a call that is over, and notifies their senders. */
   drop(): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -222,7 +221,7 @@ export class SendQueue {
   }
 
   readonly #done = (error?: Error | null): void => {
-    // The end of the call has come, or it follows and is told there.
+    // The call has ended, or its end follows and reports the error.
     if (this.#isOver || error) return;
     this.#count(-this.#leavingBytes);
     this.#leavingBytes = 0;

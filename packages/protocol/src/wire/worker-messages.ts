@@ -830,7 +830,7 @@ export function readResultAckBatch(reader: WireReader): ResultAckBatch {
   return message;
 }
 
-/** Also sent without a heartbeat when somebody cancels a task that the worker may have. */
+/** Also sent without a heartbeat when a task that the worker may have is cancelled. */
 export interface HeartbeatAck {
   taskId: string;
   ok: boolean;

@@ -6,7 +6,7 @@
  * number and the wire type as they stand on the wire.
  */
 
-/** A text stands for its UTF-8 bytes. What was decoded holds bytes, or an empty text for none. */
+/** A text stands for its UTF-8 bytes. A decoded value is bytes, or an empty text for no bytes. */
 export type WireBytes = Uint8Array | string;
 
 /** A plain number up to 2^53 - 1, a bigint above, so that every value is exact. */
@@ -15,7 +15,7 @@ export type WireUint64 = number | bigint;
 export type WireWrite<T> = (message: T, writer: WireWriter) => void;
 
 const capacityDefault = 1024;
-/** A scratch buffer that one huge message made larger than this is given up after it. */
+/** A scratch buffer that grew beyond this for one huge message is dropped after it. */
 const scratchBytesMax = 256 * 1024;
 /**
  * Texts of so few units of UTF-16 are written in a loop, which is faster than leaving JavaScript.
@@ -43,7 +43,7 @@ export class WireWriter {
     return this.buffer.length;
   }
 
-  /** What was written. The view is overwritten after the next reset. */
+  /** A view of what was written; overwritten after the next reset. */
   view(): Buffer {
     return this.buffer.subarray(0, this.used);
   }
@@ -295,7 +295,7 @@ let scratch: WireWriter | undefined;
 
 /** The bytes of one message, in a buffer of their own. */
 export function encodeMessage<T>(write: WireWrite<T>, message: T): Buffer {
-  // Taken while it is in use, so that a write that encodes another message gets a second one.
+  // Taken out while in use, so that a write that encodes another message gets a second writer.
   const writer = scratch ?? new WireWriter();
   scratch = undefined;
   writer.reset();

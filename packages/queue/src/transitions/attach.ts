@@ -1,13 +1,13 @@
 /**
- * Files that a worker stores while it has a task. Until the task ends they stand where its result will be;
- * when the attempt comes back without one, they belong to nobody any more.
+ * Files that a worker stores while it has a task. Until the task ends they are in the place of its result; an
+ * attempt that comes back without a result loses them.
  */
 import { accept, type Outcome, refuse } from "../outcome.ts";
 import { checkOwner, type Owner } from "../owner.ts";
 import type { Artifact, Task } from "../task.ts";
 import type { Submission } from "./complete.ts";
 
-/** One of the same name takes the place of the other. */
+/** A file replaces an earlier one of the same name. */
 export function attach(
   task: Task,
   by: Owner,
@@ -38,7 +38,7 @@ export function detached(task: Task): Task {
   return { ...task, storedBytes, result: undefined };
 }
 
-/** The submission with the files that were stored before it; those that it brings itself come first. */
+/** The submission with the files that were stored before it; its own files come first. */
 export function withAttached(task: Task, submission: Submission): Submission {
   const { artifacts: own, json } = submission.result;
   const names = new Set(own.map(({ name }) => name));
@@ -48,7 +48,7 @@ export function withAttached(task: Task, submission: Submission): Submission {
   return { ...submission, result: { json, artifacts: [...own, ...kept] }, resultBytes };
 }
 
-/** What they take, with their names and URLs. */
+/** The size of files, with their names and URLs. */
 function bytesOf(artifacts: readonly Artifact[]): number {
   return artifacts.reduce(
     (sum, { name, url, bytes = 0 }) => sum + bytes + utf8Bytes(name) + utf8Bytes(url),

@@ -3,8 +3,8 @@ import type { Task, WorkerId } from "../task.ts";
 import { hasLapsed } from "./end-unfinished.ts";
 
 /**
- * Moves a task whose time has come to the back of its queue. Whether the time has come is for the
- * caller to say, who keeps the delayed tasks in the order of their times.
+ * Moves a delayed task that is due to the back of its queue. The caller decides when a task is due, because it
+ * keeps the delayed tasks in the order of their times.
  */
 export function promote(
   task: Task,

@@ -3,7 +3,7 @@ import { checkOwner, isCurrentToken, isSameWorker, type Owner } from "../owner.t
 import type { Retention } from "../retention.ts";
 import type { ResultBody, Task } from "../task.ts";
 
-/** What a worker says of a task that it has finished. */
+/** The result that a worker submits. */
 export interface Submission {
   readonly how: "completed" | "failed";
   readonly error: string;
@@ -14,14 +14,13 @@ export interface Submission {
 export interface CompleteAt {
   readonly nowMs: number;
   readonly retention: Retention;
-  /** Whether the result is short enough to travel with the task. */
+  /** Whether the result is short enough to be stored inside the task. */
   readonly keepsResult: boolean;
 }
 
 /**
- * A worker's final word on a task. Failing is as final as completing: a worker that wants another
- * try says so with a nack. The error of an earlier attempt is dropped, because it is not what
- * became of the task.
+ * Ends a task with a worker's result. Failing is as final as completing: a worker that wants a retry sends a nack.
+ * The error of an earlier attempt is dropped, because it is not the outcome of the task.
  */
 export function complete(
   task: Task,
@@ -50,8 +49,8 @@ export function complete(
 }
 
 /**
- * Whether this is the submit that already finished the task, sent again by a worker that did not
- * see the answer. It is answered with the stored result instead of a refusal.
+ * Whether this submit repeats the one that finished the task, because the worker did not get the answer. Such a
+ * submit is answered with the stored result instead of a refusal.
  */
 export function isRepeat(task: Task, by: Owner, how: "completed" | "failed"): boolean {
   const { place } = task;

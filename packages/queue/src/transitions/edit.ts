@@ -1,17 +1,16 @@
 /**
- * An operator changes a task that waits. It keeps its id, its attempts and, unless its queue, its
- * priority or its time changes, its turn; otherwise it goes to the back of where it belongs now. With
- * another time, its time to live counts from there. A task that a worker has is left alone: the worker would
- * do what it was given, and not what was said since.
+ * An operator changes a waiting task. The task keeps its id, its attempts and, unless its queue, its priority or
+ * its time changes, its position; otherwise it goes to the back of its new place. With another time, its time to
+ * live counts from there. A leased task cannot be edited, because its worker has the old version.
  */
 import { accept, type Outcome, refuse } from "../outcome.ts";
 import { clampPriority, type Place, queueOf, type Task, type TaskExtras } from "../task.ts";
 
-/** What is left out stays as it is. */
+/** Fields that are left out do not change. */
 export interface Edit {
   readonly command?: string | undefined;
   readonly priority?: number | undefined;
-  /** When it is to be claimable; a moment that has passed is at once. */
+  /** When the task can be claimed; a time in the past means at once. */
   readonly dueMs?: number | undefined;
   readonly payload?: NewPayload | undefined;
 }
@@ -20,17 +19,17 @@ interface NewPayload {
   /** JSON text. */
   readonly text: string;
   readonly bytes: number;
-  /** Whether it is short enough to travel with the task. */
+  /** Whether the payload is short enough to be stored inside the task. */
   readonly isKept: boolean;
 }
 
 export interface EditAt {
   readonly nowMs: number;
-  /** The position of the task if it has to queue up again. */
+  /** The position of the task if it goes to the back of a queue. */
   readonly seq: number;
 }
 
-/** Answers the same task when nothing would change. */
+/** Returns the same task when nothing changes. */
 export function edit(task: Task, wanted: Edit, at: EditAt): Outcome<Task, "not_waiting"> {
   if (task.place.in !== "ready" && task.place.in !== "delayed") return refuse("not_waiting");
   const { command = task.command, payload } = wanted;
@@ -47,7 +46,7 @@ export function edit(task: Task, wanted: Edit, at: EditAt): Outcome<Task, "not_w
   const edited = { ...task, command, priority, place, extras, updatedMs: at.nowMs };
   if (payload === undefined) return accept(edited);
   const text = payload.isKept ? payload.text : undefined;
-  // One that waits has nothing stored but its payload.
+  // A waiting task has nothing stored but its payload.
   return accept({ ...edited, payload: text, storedBytes: payload.bytes });
 }
 

@@ -40,7 +40,7 @@ export function cancel(task: Task, at: CancelAt): Outcome<Task, "has_ended"> {
         ...task,
         cancelMs: untilMs,
         updatedMs: at.nowMs,
-        // Also one that ran out and was not taken back yet ends in the future.
+        // The lease ends in the future, also when it ran out and was not taken back yet.
         place: { ...place, untilMs: Math.max(Math.min(place.untilMs, untilMs), at.nowMs + 1) },
       });
     }
@@ -60,10 +60,10 @@ function endOf({ nowMs }: { readonly nowMs: number }): Parameters<typeof withAtt
   return { endedMs: nowMs, outcome: "cancelled", error: "", delayMs: 0 };
 }
 
-/** The error of a task that nobody began in time. */
+/** The error of a task that no worker began in time. */
 export const lapsed = "EXPIRED";
 
-/** By when the task has to be begun; undefined when it has no such time, or has been begun. */
+/** The time by which the task has to be begun; undefined when there is none, or the task was begun. */
 export function startByMsOf({ extras, place }: Pick<Task, "extras" | "place">): number | undefined {
   if (extras === undefined || extras.startByMs === 0) return undefined;
   return place.in === "ready" || place.in === "delayed" ? extras.startByMs : undefined;
@@ -82,7 +82,7 @@ export function lapse(
   return accept(endUnfinished(task, lapsed, at));
 }
 
-/** The end of a task that no worker has finished: failed, by nobody. */
+/** A failed task without a worker. */
 function endUnfinished(
   task: Task,
   error: string,

@@ -8,7 +8,7 @@ import {
   type TenantId,
 } from "../task.ts";
 
-/** What a producer asks for. */
+/** The task that a producer wants to create. */
 export interface NewTask {
   readonly tenantId: TenantId;
   readonly command: string;
@@ -32,15 +32,15 @@ export interface EnqueueAt {
   readonly id: TaskId;
   readonly nowMs: number;
   readonly seq: number;
-  /** Whether the payload is short enough to travel with the task. */
+  /** Whether the payload is short enough to be stored inside the task. */
   readonly keepsPayload: boolean;
-  /** Attempts of a task that does not say how many. */
+  /** The number of attempts of a task that does not set one. */
   readonly maxAttemptsDefault?: number | undefined;
-  /** Instead of the one that was asked for. */
+  /** Overrides the priority that the producer asked for. */
   readonly priority?: number | undefined;
 }
 
-/** A new task. It waits for its time only when that lies strictly in the future. */
+/** A new task. It is delayed only when its time lies strictly in the future. */
 export function enqueue(input: NewTask, at: EnqueueAt): Task {
   return {
     id: at.id,

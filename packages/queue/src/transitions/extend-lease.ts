@@ -14,7 +14,7 @@ export interface Report {
 export const reportLimits = {
   textCharsMax: 200,
   lineCharsMax: 500,
-  /** Of a task, and all of them together. */
+  /** The most lines of a task, and the most characters of all its lines. */
   linesMax: 50,
   logCharsMax: 4096,
   /** Reports of one task that follow faster than this are dropped. */
@@ -22,9 +22,9 @@ export const reportLimits = {
 } as const;
 
 /**
- * The lease starts anew from now. A worker may ask for less than is left, which shortens it: the
- * worker knows best how long it still needs. One that was cancelled is not extended beyond its grace, and
- * none beyond the timeout of its task. What the worker says with it is kept.
+ * The lease starts again from now. A worker may ask for less time than is left, which shortens the lease: the
+ * worker knows best how long it still needs. The lease of a cancelled task is not extended beyond its grace period,
+ * and no lease beyond the timeout of its task. A report of the worker is stored.
  */
 export function extendLease(
   task: Task,
@@ -60,7 +60,7 @@ function leftMs(
   return Math.min(untilCancelled, untilTimeout);
 }
 
-/** The trail with what was said; the same one when it came too soon. */
+/** The trail with the report; unchanged when the report came too soon after the last one. */
 export function withReport(
   trail: Trail | undefined,
   { progress, lines }: Report,

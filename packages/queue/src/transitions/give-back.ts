@@ -14,10 +14,10 @@ import type { PastAttempt, Place, Task, Trail } from "../task.ts";
 import { detached } from "./attach.ts";
 import { endCancelled } from "./end-unfinished.ts";
 
-/** The error of a task that is buried when nobody gave a reason. */
+/** The error of a dead letter when no reason was given. */
 const attemptsUsedUp = "MAX_ATTEMPTS";
 
-/** What every way back needs from its surroundings. */
+/** The parameters of every way back. */
 interface ComebackAt {
   readonly nowMs: number;
   /** The position of the task if it becomes ready: the back of its queue. */
@@ -25,7 +25,7 @@ interface ComebackAt {
   readonly retention: Retention;
 }
 
-/** The same for the ways back that wait by the policy. */
+/** The parameters of ways back that wait by the retry policy. */
 interface BackoffAt extends ComebackAt {
   /** Uniform in [0, 1). */
   readonly draw: number;
@@ -34,7 +34,7 @@ interface BackoffAt extends ComebackAt {
 
 export interface Comeback extends ComebackAt {
   readonly delaySeconds: number;
-  /** Becomes the task's error when it is buried. */
+  /** Becomes the error of the task when it becomes a dead letter. */
   readonly error: string;
   /** Becomes the error of the task when it is retried; empty keeps its current error. */
   readonly lastError: string;
@@ -43,7 +43,7 @@ export interface Comeback extends ComebackAt {
 
 export interface Returned {
   readonly task: Task;
-  /** It has ended: its attempts are used up, or it was cancelled. */
+  /** The task has ended: its attempts are used up, or it was cancelled. */
   readonly buried: boolean;
   /** The delay that was applied; 0 when the task is ready at once or buried. */
   readonly delaySeconds: number;
@@ -89,9 +89,9 @@ function delayOf(task: Task, request: NackRequest, at: BackoffAt): number {
 export const handBacksMax = 3;
 
 /**
- * A worker lets go of a task without having tried it to the end. It is ready again at once, behind
- * the others of its priority. It counts as an attempt unless the worker was interrupted, for
- * example by a deployment, which says nothing about the task.
+ * A worker gives up a task before the end of its attempt. The task is ready again at once, behind the others of
+ * its priority. It counts as an attempt unless the worker was interrupted, for example by a deployment, which says
+ * nothing about the task.
  */
 export function abandon(
   task: Task,
@@ -130,8 +130,8 @@ function handBack(task: LeasedTask, at: ComebackAt): Returned {
 }
 
 /**
- * A claimed task could not be handed to its worker, because the worker was gone before it was sent.
- * Nobody has seen it: it is ready again at once and nothing is counted. The lease token stays used.
+ * A claimed task could not be sent to its worker, because the worker was gone. No worker has seen the task: it is
+ * ready again at once and no attempt is counted. The lease token stays used.
  */
 export function release(
   task: Task,
@@ -161,8 +161,8 @@ interface ExpireAt extends BackoffAt {
 
 /**
  * Takes a task back from a worker that went silent, or that took longer than the timeout of the task.
- * Whether the lease has run out is for the caller to say, because it measures leases with a clock that
- * never steps; `untilMs` is wall time and only what users are shown.
+ * The caller decides whether the lease has run out, because it measures leases with a clock that never steps;
+ * `untilMs` is wall time, and only shown to users.
  */
 export function expireLease(task: Task, at: ExpireAt): Outcome<Returned, "not_in_progress"> {
   if (!isLeased(task)) return refuse("not_in_progress");
@@ -229,7 +229,7 @@ function waitingPlace(comeback: Comeback): Place {
   return { in: "ready", seq };
 }
 
-/** The task once a worker has had it. */
+/** The task after its first attempt: the time by which it had to be begun applies no more. */
 function begun(task: Task): Task {
   if (task.extras === undefined || task.extras.startByMs === 0) return task;
   return { ...task, extras: { ...task.extras, startByMs: 0 } };

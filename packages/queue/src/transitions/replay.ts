@@ -4,10 +4,9 @@ import { noRepairs, type Task } from "../task.ts";
 import { type EnqueueAt, enqueue, type NewTask } from "./enqueue.ts";
 
 /**
- * An operator gives a dead letter all of its attempts again. It keeps its id and goes to the back of
- * its queue; its result goes away, because it is no longer true. The error stays until
- * there is another one, so that the reason remains visible. A bulk job replays a task once, also when
- * it is dead again.
+ * An operator gives a dead letter all of its attempts again. The task keeps its id and goes to the back of
+ * its queue; its result is removed, because it is no longer true. The error stays until there is another one, so
+ * that the reason remains visible. A bulk job replays a task once, also when the task is dead again.
  */
 export function replay(
   task: Task,
@@ -28,7 +27,7 @@ export function replay(
   });
 }
 
-/** What is different in the new task; everything else is as in the old one. */
+/** The differences of the new task; everything else is copied from the old one. */
 export interface TaskChanges {
   readonly command?: string | undefined;
   readonly priority?: number | undefined;
@@ -40,8 +39,8 @@ export interface TaskChanges {
 }
 
 /**
- * Tries a task that has ended again as a new task, with some things changed. The old one stays as it is.
- * Each names the other; the new one has no idempotency key, which belongs to the old one.
+ * Replays a task that has ended as a new task, with some changes. The old task stays as it is. Each task names the
+ * other; the new one has no idempotency key, which belongs to the old one.
  */
 export function replayAs(
   task: Task,
