@@ -1,8 +1,7 @@
 /**
- * The control store of a cluster: one log for all nodes. Each node reads its own copy and has the leader of the
- * log commit. What users set holds on every node as soon as the node has read it, which it is told of at
- * once; a node that has not read the log for `doubtMs` says so to those who listen, and API keys are refused
- * there until it has.
+ * The control store of a cluster: one log for all nodes. Each node reads its own copy and asks the leader of the
+ * log to commit. A setting applies on every node as soon as the node has read it; nodes are notified at once. A
+ * node that has not read the log for `doubtMs` tells its listeners, and API keys are refused there until it has.
  *
  * States: in doubt (at first; leaves when the log was read to its end, and listeners have loaded); current.
  */
@@ -28,10 +27,10 @@ export interface ClusterControlParts {
   readonly dial: (leader: LeaderName, shard: number, caller: Caller) => Hosting | undefined;
 }
 
-/** A node that has not read the log for so long accepts no API keys. */
+/** A node that has not read the log for this long accepts no API keys. */
 const doubtMs = 10_000;
 const lookMs = 250;
-/** How long a commit waits for a leader, and then for this node to hear of it. */
+/** How long a commit waits for a leader, and then for this node to read it. */
 const waitMs = 5000;
 const answerMsMax = 15_000;
 
@@ -47,13 +46,13 @@ export class ClusterControl implements ControlStore, AsyncDisposable {
   readonly #clock: Clock;
   readonly #listeners: ControlListener[] = [];
   readonly #waiting: Map<number, Waiting> = new Map();
-  /** Those who wait until a leader answers, or until a record was told. */
+  /** Callbacks of calls that wait for a leader, or for a record. */
   readonly #watchers: Set<() => void> = new Set();
   #replica: ControlReplica | undefined;
   #number = 0;
   #isUp = false;
   #state: "in doubt" | "loading" | "current" = "in doubt";
-  /** What was written while listeners load. */
+  /** Records that were written while listeners load. */
   #meanwhile: RecordText[] = [];
   #isLoading = false;
   #wasInCharge = false;
@@ -136,17 +135,17 @@ export class ClusterControl implements ControlStore, AsyncDisposable {
 
   async listen(listener: ControlListener): Promise<void> {
     this.#listeners.push(listener);
-    // It loads with the others when the log has been read.
+    // The listener loads with the others when the log has been read.
     if (this.#state === "current") this.#state = "in doubt";
   }
 
-  /** This node has a copy from now on; undefined while it gets another one. */
+  /** Sets the copy of this node; undefined while it gets another one. */
   use(replica: ControlReplica | undefined): void {
     this.#replica = replica;
     this.#doubt();
   }
 
-  /** The role of this node, or who leads, may be another. */
+  /** Called when the role of this node, or the leader, may have changed. */
   look(): void {
     this.link.look();
     this.#look();
@@ -173,7 +172,7 @@ export class ClusterControl implements ControlStore, AsyncDisposable {
     });
   }
 
-  /** Whether this node knows what the log says, and is in charge. */
+  /** Updates whether this node is current, and whether it is in charge. */
   #look(): void {
     if (this.#isStopped) return;
     const isCurrent = (this.#replica?.status.ageMs ?? Number.POSITIVE_INFINITY) < doubtMs;
@@ -204,12 +203,12 @@ export class ClusterControl implements ControlStore, AsyncDisposable {
       for (const listener of this.#listeners) await listener.load(replica.records);
       isLoaded = true;
     } catch (error) {
-      // The replica was closed, or stepped down, in between; what it reads from is gone then.
+      // The replica was closed, or stepped down, in between, and its files with it.
       if (!(error instanceof FaultError) && this.#replica === replica) throw error;
     }
     this.#isLoading = false;
     if (!isLoaded || this.#stateNow() !== "loading") {
-      // Something made this node doubt meanwhile, so what was loaded may be old.
+      // This node came in doubt meanwhile, so the loaded records may be old.
       for (const listener of this.#listeners) listener.doubt?.();
       this.#state = "in doubt";
       return;
@@ -219,7 +218,7 @@ export class ClusterControl implements ControlStore, AsyncDisposable {
     this.#look();
   }
 
-  /** Read anew: somebody else may have changed it. */
+  /** A method, because an await in between may have changed the state. */
   #stateNow(): "in doubt" | "loading" | "current" {
     return this.#state;
   }
@@ -241,7 +240,7 @@ export class ClusterControl implements ControlStore, AsyncDisposable {
     for (const { reject } of waiting) reject(fault);
   }
 
-  /** Resolves when something holds, and rejects when that takes too long. */
+  /** Resolves when `holds` is true, and rejects when that takes too long. */
   #until(holds: () => boolean, fault: () => FaultError): Promise<void> {
     if (holds()) return Promise.resolve();
     return new Promise((resolve, reject) => {

@@ -1,6 +1,6 @@
 /**
- * How a router reaches a shard of a cluster: wherever its leader is. When the leader is gone, calls under
- * way hear that nobody knows what became of them; later ones are refused until another node leads.
+ * Connects a router to a shard of a cluster, wherever its leader is. When the leader is gone, calls under way are
+ * answered as unknown; later calls are refused until another node leads.
  *
  * States: down; talking to a leader (leaves when the conversation ends, or when another node leads).
  */
@@ -12,13 +12,13 @@ import { type Caller, type Hosting, leaderGone, noLeader } from "./replicated-sh
 export interface ClusterLinkParts {
   readonly shard: number;
   readonly clock: Clock;
-  /** What this node knows of the shard. */
+  /** The leader of the shard, as this node knows it. */
   readonly status: () => Pick<ReplicaStatus, "leader" | "epoch">;
   /** Begins to talk to a leader, on this node or another; undefined when it does not answer. */
   readonly dial: (leader: LeaderName, shard: number, caller: Caller) => Hosting | undefined;
 }
 
-/** A leader that did not answer, or whose connection broke, is tried again after this time. */
+/** A leader that did not answer, or whose connection broke, is retried after this time. */
 const redialMs = 100;
 
 export class ClusterLink implements ShardLink {
@@ -42,7 +42,7 @@ export class ClusterLink implements ShardLink {
     this.#talk?.with.take(message);
   }
 
-  /** Something has changed: the leader may be another. */
+  /** Called when the leader may have changed. */
   look(): void {
     if (this.#isStopped) return;
     const { leader, epoch } = this.#parts.status();

@@ -1,7 +1,7 @@
 /**
  * This server as a node of a cluster: its replicas of all shards and of the control log, the other nodes, and
- * the links by which its router reaches the leaders. What is missing at the start (log servers, logs that nobody has made yet)
- * is waited for, and told.
+ * the links by which its router reaches the leaders. At the start it waits for log servers, and for logs that do not
+ * exist yet, and reports that it waits.
  */
 import { createHash } from "node:crypto";
 import {
@@ -70,9 +70,9 @@ export interface ClusterNodeParts {
 
 /** The logs of all shards and the control log, on their servers. */
 export interface ClusterLogs extends LogServers {
-  /** Undefined while there is none. */
+  /** Undefined while the log does not exist. */
   open(shard: number): Promise<SharedLog | undefined>;
-  /** Makes an empty log in the place of what there is. */
+  /** Replaces the log by an empty one. */
   renew(shard: number, log: NewLog): Promise<void>;
 }
 
@@ -94,7 +94,7 @@ export interface ShardOfNode extends LogStatus {
   readonly shard: number;
 }
 
-/** Which logs another node is to lead, all of them by default, and which node. */
+/** The log that another node should lead, all logs by default, and that node. */
 export interface WantedHandOff {
   readonly shard: number | undefined;
   readonly to: string | undefined;
@@ -106,10 +106,10 @@ export interface HandedOff {
   readonly to: string;
 }
 
-/** What nodes ask each other. */
+/** The questions between nodes. */
 type Question = LeaderQuestion | RepairOrder | { readonly kind: "report" };
 
-/** Only the leader of the shard does it. */
+/** Questions to the leader of a shard. */
 type LeaderQuestion =
   | { readonly kind: "handoff"; readonly shard: number; readonly to?: string }
   | { readonly kind: "end"; readonly shard: number };
@@ -128,7 +128,7 @@ export interface ClusterStatus {
 }
 
 const askAgainMs = 20;
-/** A node that does not say what it has for so long is taken to be away. */
+/** A node that does not report for this long is considered away. */
 const reportMsMax = 5000;
 const answerMsMax = 60_000;
 /** How long a hand-over waits for the next leader, and the end of a log for its last record. */
@@ -185,13 +185,13 @@ export class ClusterNode implements AsyncDisposable {
     return { self, nodes, urls, shards, control: this.#statusOf(controlNumber) };
   }
 
-  /** A task as this node knows it, without asking the leader. */
+  /** The local copy of a task, without asking the leader. */
   local(tenantId: TenantId, id: TaskId): LocalTask | undefined {
     const replica = this.#replicaOf(shardOf(id, this.links.length));
     return replica instanceof ReplicatedShard ? replica.local(tenantId, id) : undefined;
   }
 
-  /** Where the leader of the shard of a task is, or of the only shard; undefined when it is here, or not known. */
+  /** The URL of the leader of a task's shard, or of the only shard; undefined when it is this node, or unknown. */
   leaderUrl(id: TaskId | undefined): string | undefined {
     const { self, urls } = this.#parts;
     const count = this.links.length;
@@ -200,33 +200,33 @@ export class ClusterNode implements AsyncDisposable {
     return leader === undefined || leader.id === self.id ? undefined : urls.get(leader.id);
   }
 
-  /** Has the leaders hand over, and resolves when other nodes lead. */
+  /** Makes the leaders hand over, and resolves when other nodes lead. */
   async handOff({ shard, to }: WantedHandOff): Promise<readonly HandedOff[] | NotChanged> {
     const shards = shard === undefined ? this.#numbers : [shard];
     const node = this.#parts.nodes.find(({ id }) => id === to);
-    // Nobody would lead while the other nodes wait for one that is away.
+    // A hand-over to a node that is away would leave the log without a leader.
     const refused = node && notReady(node.id, await this.#report(node), shards);
     if (refused !== undefined) return refused;
     return await Promise.all(shards.map((each) => this.#handOff(each, to)));
   }
 
-  /** Has all logs end, the control log last. Nothing is accepted afterwards, and every node has everything. */
+  /** Ends all logs, the control log last. Nothing is accepted afterwards, and every node has everything. */
   async end(): Promise<void> {
     await Promise.all([...this.links.keys()].map((shard) => this.#endLog(shard)));
     await this.#endLog(controlNumber);
   }
 
-  /** Goes on with making a node part of the cluster, and says how far that is. */
+  /** Does the next step of adding a node to the cluster, and reports the progress. */
   add(node: LeaderName): Promise<AddedNode | NotChanged> {
     return addNode(this.#membership, node);
   }
 
-  /** Goes on with taking a node out of the cluster, and says how far that is. */
+  /** Does the next step of removing a node from the cluster, and reports the progress. */
   remove(id: string): Promise<RemovedNode | NotChanged> {
     return removeNode(this.#membership, id);
   }
 
-  /** Says what the nodes have of their logs and, when it is confirmed, repairs what is wrong. */
+  /** Reports what the nodes have of their logs and, when confirmed, repairs them. */
   repair(wanted: Omit<WantedRepair, "shards">, shard?: number): Promise<readonly RepairedLog[]> {
     const { nodes, logs, drawLogId, clock } = this.#parts;
     const parts: RepairParts = {
@@ -251,10 +251,10 @@ export class ClusterNode implements AsyncDisposable {
 
   /** Hands over what this node leads, and ends. */
   async [Symbol.asyncDispose](): Promise<void> {
-    // Nobody reads from files that are being closed.
+    // No copy may read from files that are being closed.
     this.control.use(undefined);
     const stopped = [...this.#logs.values()].map((log) => log[Symbol.asyncDispose]());
-    // Otherwise the logs would end with the copies.
+    // Otherwise the logs would only end after the copies.
     this.#peers.giveUpCopies();
     await Promise.all(stopped);
     await this.control[Symbol.asyncDispose]();
@@ -309,7 +309,7 @@ export class ClusterNode implements AsyncDisposable {
     return { shard, from, to: this.#statusOf(shard).leader?.id ?? "" };
   }
 
-  /** Asks the leader until it does what is asked: others know who leads a moment before the leader does. */
+  /** Repeats the question until the leader accepts it: other nodes know who leads a moment before the leader does. */
   async #askLeader(question: LeaderQuestion): Promise<void> {
     const { clock } = this.#parts;
     const startedMs = clock.monotonicMs();
@@ -321,7 +321,7 @@ export class ClusterNode implements AsyncDisposable {
     }
   }
 
-  /** What a node, this one or another, answers; throws when it does not do what it is asked. */
+  /** The answer of a node, this one or another; throws when the node refuses or does not answer. */
   async #ask(node: LeaderName, question: Question): Promise<unknown> {
     const { self, clock } = this.#parts;
     const asked = node.id === self.id ? this.#answer(question) : this.#peers.ask(node, question);
@@ -352,7 +352,7 @@ export class ClusterNode implements AsyncDisposable {
     try {
       return { ok: true, value: await this.#do(question) };
     } catch (error) {
-      // A question of another version, or a bug, costs the question and not this node.
+      // A question of another version, or a bug, fails this question and not the node.
       const { message } = error as Error;
       if (!(error instanceof FaultError)) {
         this.#parts.logger.error("a question of another node has failed", { error: message });
@@ -411,7 +411,7 @@ export class ClusterNode implements AsyncDisposable {
       throw new FaultError("storage_failed", why);
     }
     const aside = await this.#nodeLog(shard).replace();
-    logger.warn(`${nameOf(shard)} is copied anew from another node`, { before: aside });
+    logger.warn(`${nameOf(shard)} is copied again from another node`, { before: aside });
     return aside;
   }
 
@@ -426,7 +426,7 @@ export class ClusterNode implements AsyncDisposable {
     return this.#statusOf(shard).leader as LeaderName;
   }
 
-  /** Resolves when something holds of a log; rejects when that takes too long. */
+  /** Resolves when `holds` is true for a log; rejects when that takes too long. */
   #until(shard: number, holds: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       const cancel = this.#parts.clock.after(handOffMsMax, () => {
@@ -444,7 +444,7 @@ export class ClusterNode implements AsyncDisposable {
     });
   }
 
-  /** Of all logs that it follows. */
+  /** The numbers of all logs that this node follows. */
   get #numbers(): readonly number[] {
     return [controlNumber, ...this.links.keys()];
   }
@@ -479,7 +479,7 @@ export class ClusterNode implements AsyncDisposable {
     return await openControl({ ...opening, onWritten });
   }
 
-  /** From the first of the other nodes that has the shard. */
+  /** Copies from the first other node that has the shard. */
   async #copy(shard: number, take: TakePiece): Promise<SnapshotEnd> {
     const { nodes, self, logger } = this.#parts;
     const others = nodes.filter(({ id }) => id !== self.id);
@@ -504,13 +504,13 @@ export class ClusterNode implements AsyncDisposable {
       this.#warnings.warn(`${nameOf(shard)} of this node has a problem`, { problem });
     }
     // Not while the replica is in the middle of its change.
-    if (role === "behind") queueMicrotask(() => this.#nodeLog(shard).openAnew());
+    if (role === "behind") queueMicrotask(() => this.#nodeLog(shard).reopen());
     for (const watch of [...this.#watchers]) watch();
     // Not while the replica is in the middle of its change.
     queueMicrotask(() => (shard === controlNumber ? this.control : this.links[shard])?.look());
   }
 
-  /** Leaders are spread: for every shard the nodes have another order. */
+  /** Spreads the leaders: the order of the nodes is different for every shard. */
   #rankOf(shard: number): number {
     const { nodes, self } = this.#parts;
     const weight = ({ id }: LeaderName): string =>

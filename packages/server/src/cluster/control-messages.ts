@@ -1,4 +1,4 @@
-/** What nodes say to the one that leads the control log, and what it answers, as bytes. */
+/** Messages between nodes and the leader of the control log, as bytes. */
 import { FaultError, type Op, opKinds } from "@codeq/engine";
 import { DamagedMessage } from "../shards/message.ts";
 import type { RecordText, RecordWrite } from "../store/store.ts";
@@ -10,11 +10,11 @@ export interface CommitRequest {
 }
 
 export type ControlAnswer =
-  /** The leader is there. */
+  /** The first answer in a conversation: the leader is up. */
   | { readonly kind: "hello" }
-  /** It is durable, in the record with this index. */
+  /** The commit is durable, in the record with this index. */
   | { readonly kind: "kept"; readonly number: number; readonly index: number }
-  /** A record is not as expected; that is known to those who have applied the record with this index. */
+  /** A record is not as expected; nodes that have applied the record with this index can see why. */
   | { readonly kind: "changed"; readonly number: number; readonly index: number }
   | {
       readonly kind: "refused";

@@ -1,6 +1,6 @@
 /**
- * What a node has of the control log: a copy of its records that follows the log and, while this node leads,
- * the store that writes them. Nodes ask the leader to commit; nobody else writes.
+ * The control log on a node: a copy of its records that follows the log and, while this node leads, the store
+ * that writes them. Nodes ask the leader to commit; only the leader writes.
  */
 import { type DecodedOp, FaultError, type LeaderLog, type Leading, opKinds } from "@codeq/engine";
 import { ControlRecords } from "../store/control-records.ts";
@@ -18,13 +18,13 @@ import type { Caller, Hosting } from "./replicated-shard.ts";
 export interface ControlReplicaParts extends LogReplicaParts {
   readonly shards: number;
   readonly openStore: (log: LeaderLog) => Promise<Store>;
-  /** Records were written, by whichever node; of one index possibly in several calls. */
+  /** Called when any node has written records; possibly several times for one index. */
   readonly onWritten: (writes: readonly RecordText[], index: number) => void;
 }
 
 interface Led {
   readonly store: Store;
-  /** The highest index that anything was committed with. */
+  /** The highest index of a commit. */
   lastIndex: number;
 }
 
@@ -33,12 +33,12 @@ export class ControlReplica extends LogReplica {
   readonly #records: ControlRecords;
   readonly #calls: Set<Caller> = new Set();
   #led: Led | undefined;
-  /** Records up to this index were told. */
+  /** Listeners were notified of records up to this index. */
   #toldIndex: number;
 
   constructor(parts: ControlReplicaParts) {
     const { shards } = parts;
-    // What was applied is there for readers at once.
+    // Readers see applied records at once.
     super(parts, { shard: 0, kind: { shards }, flushBytes: 0, tells: true });
     this.#parts = parts;
     this.#records = ControlRecords.of(parts.kv);
@@ -66,11 +66,11 @@ export class ControlReplica extends LogReplica {
     return undefined;
   }
 
-  /** A node begins to talk to the leader. Undefined when this node does not lead. */
+  /** Opens a conversation with the leader. Undefined when this node does not lead. */
   call(caller: Caller): Hosting | undefined {
     if (this.#led === undefined) return undefined;
     this.#calls.add(caller);
-    // Not before whoever calls has the answer to its call.
+    // Sent after `call` has returned to its caller.
     this.#parts.defer(() => this.#say(caller, { kind: "hello" }));
     return {
       take: (message) => void this.#take(caller, decodeRequest(message)),
@@ -120,7 +120,7 @@ export class ControlReplica extends LogReplica {
     if (this.#calls.has(caller)) caller.hear(encodeAnswer(answer));
   }
 
-  /** A node that led reads some of what it wrote again. */
+  /** A node that led reads some of its own records again, and skips them. */
   applied(ops: Iterable<DecodedOp>, index: number): void {
     if (index <= this.#toldIndex) return;
     this.#tell([...ops].map(writtenText), index);

@@ -1,6 +1,6 @@
 /**
- * What a node has of one log: a kv that follows the log and, while this node leads, what leads on it. Shards and
- * the control log differ in what that is, and in what is said to it.
+ * One log on a node: a kv that follows the log and, while this node leads, the part that leads on it. Shards and
+ * the control log have different leading parts and messages.
  */
 import {
   type DecodedOp,
@@ -29,7 +29,7 @@ export interface LogReplicaParts {
   readonly clock: Clock;
   readonly drawWriter: () => number;
   readonly defer: (run: () => void) => void;
-  /** The role, or who leads, has changed. */
+  /** Called when the role of this node, or the leader, has changed. */
   readonly onChange: () => void;
   /** Whether the disk of this node has less room than it should. */
   readonly isFull: () => Promise<boolean>;
@@ -38,11 +38,11 @@ export interface LogReplicaParts {
 
 /** Which log it is, and how its records are applied. */
 export interface FollowedLog {
-  /** As its records name it. */
+  /** The number of the shard in its records. */
   readonly shard: number;
   readonly kind: { readonly shards: number; readonly shard?: number | undefined };
   readonly flushBytes: number;
-  /** Whether `applied` hears of every record. */
+  /** Whether `applied` is called for every record. */
   readonly tells: boolean;
 }
 
@@ -77,13 +77,13 @@ export abstract class LogReplica implements AsyncDisposable {
     });
   }
 
-  /** Opens what leads on this log. */
+  /** Opens the part that leads on this log. */
   abstract open(log: LeaderLog): Promise<Leading>;
-  /** A node begins to talk to the leader. Undefined when this node does not lead. */
+  /** Opens a conversation with the leader. Undefined when this node does not lead. */
   abstract call(caller: Caller): Hosting | undefined;
-  /** Its measurements, while this node leads. */
+  /** The metrics of the shard, while this node leads. */
   abstract scrape(): string | undefined;
-  /** A record of another node was applied. */
+  /** Called when a record of another node was applied. */
   abstract applied(ops: Iterable<DecodedOp>, index: number): void;
 
   get status(): ReplicaStatus {
@@ -95,7 +95,7 @@ export abstract class LogReplica implements AsyncDisposable {
     return this.#logId;
   }
 
-  /** Begins to read everything that this node has. Throws when that is nothing. */
+  /** Begins to read everything that this node has. Throws when it has nothing. */
   snapshot(): SnapshotReader {
     return new SnapshotReader(this.#kv);
   }

@@ -1,7 +1,7 @@
 /**
- * Adds a node to a cluster and takes one out, step by step: whoever asks again sees how far it is, and every step can
- * be repeated. Which nodes there are, is a setting of each node (`clusterMembers`); the answers say which nodes still
- * have another list.
+ * Adds a node to a cluster and removes one, step by step: each call does the next step and reports the progress,
+ * and every step can be repeated. The list of nodes is a setting of each node (`clusterMembers`); the answers name
+ * the nodes that still have another list.
  */
 import type { LeaderName } from "@codeq/engine";
 import type { FoundLog } from "@codeq/engine/nats";
@@ -10,24 +10,24 @@ import type { HandedOff, WantedHandOff } from "./cluster-node.ts";
 import type { LogStatus, ReplicaReport } from "./node-log.ts";
 import { nameOf } from "./replicated-shard.ts";
 
-/** What a node says of itself. */
+/** The report of a node about itself. */
 export interface NodeReport {
   readonly id: string;
   readonly members: readonly LeaderName[];
   readonly logs: readonly ReplicaReport[];
 }
 
-/** The servers that keep the logs. */
+/** The servers that store the logs. */
 export interface LogServers {
   look(shard: number): Promise<FoundLog | undefined>;
-  /** Undefined when somebody else runs them. */
+  /** Undefined when codeQ does not run the log servers. */
   servers(): Promise<readonly LogServer[] | undefined>;
   moveAway(shard: number, server: string): Promise<void>;
   setReplicas(shard: number, replicas: number): Promise<void>;
   removeServer(server: string): Promise<void>;
 }
 
-/** The cluster, as the node sees it that was asked. */
+/** The cluster, as the node that was asked sees it. */
 export interface MembershipParts {
   readonly self: LeaderName;
   readonly nodes: readonly LeaderName[];
@@ -43,7 +43,7 @@ export interface MembershipParts {
 export interface LogProgress {
   readonly shard: number;
   readonly role: LogStatus["role"];
-  /** How many records the node has not read yet, about. */
+  /** About how many records the node has not read yet. */
   readonly behind: number;
 }
 
@@ -51,7 +51,7 @@ export interface AddedNode {
   /** `absent`: it does not answer; `copying`: it does not follow every log yet; `added`. */
   readonly state: "absent" | "copying" | "added";
   readonly logs: readonly LogProgress[];
-  /** What `clusterMembers` is to be on all nodes. */
+  /** The value that `clusterMembers` should have on all nodes. */
   readonly members: readonly LeaderName[];
   /** Nodes that have another list, or did not answer. */
   readonly outdated: readonly string[];
@@ -66,13 +66,13 @@ export interface RemovedNode {
   readonly outdated: readonly string[];
 }
 
-/** Why it cannot be done. */
+/** Why the change is not possible. */
 export interface NotChanged {
   readonly code: "invalid_argument" | "node_not_ready" | "too_few_nodes";
   readonly why: string;
 }
 
-/** A log is kept by so many servers at most. */
+/** The most servers that store a log. */
 export const replicasMax = 3;
 const wholeRoles: ReadonlySet<LogStatus["role"]> = new Set([
   "following",
@@ -82,7 +82,7 @@ const wholeRoles: ReadonlySet<LogStatus["role"]> = new Set([
   "steppingDown",
 ]);
 
-/** Whether a node has everything of a log, but for what it is about to read. */
+/** Whether a node has everything of a log, except records that it is about to read. */
 export function isWhole({ role }: Pick<ReplicaReport, "role">): boolean {
   return wholeRoles.has(role);
 }
@@ -169,7 +169,7 @@ async function isServerOf({ logServers }: MembershipParts, id: string): Promise<
   return servers?.some(({ name, isOnline }) => name === id && isOnline) ?? true;
 }
 
-/** Logs that were made when there were fewer servers get more of them. */
+/** Adds servers to logs that were made when there were fewer servers. */
 async function spreadLogs({ logServers, logs }: MembershipParts): Promise<void> {
   const servers = (await logServers.servers())?.filter(({ isOnline }) => isOnline) ?? [];
   const wanted = Math.min(servers.length, replicasMax);
@@ -195,7 +195,7 @@ function textOf(members: readonly LeaderName[]): string {
   return list.sort().join(",");
 }
 
-/** The copy of a node that goes must not be the only whole one. */
+/** The copy of a removed node must not be the only whole copy. */
 async function tooFewCopies(
   { nodes, logs, report }: MembershipParts,
   id: string,
@@ -242,13 +242,13 @@ async function handOver(
   }
 }
 
-/** Has other servers keep the logs of a server; returns those that are not there yet. */
+/** Moves the logs of a server to other servers; returns the logs that are not moved yet. */
 async function moveLogs(
   { logServers, logs }: MembershipParts,
   id: string,
   server: LogServer | undefined,
 ): Promise<readonly number[]> {
-  // Whatever a server that is down kept is moved when it is removed.
+  // The logs of a server that is down are moved when it is removed.
   if (server?.isOnline === false) await logServers.removeServer(id);
   const moving: number[] = [];
   for (const shard of logs) {

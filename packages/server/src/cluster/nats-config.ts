@@ -1,33 +1,33 @@
 /**
- * The configuration of a nats-server that keeps the logs of a cluster: every append is synced before it
+ * The configuration of a nats-server that stores the logs of a cluster: every append is synced before it
  * is acknowledged, and both clients and other servers have to know a password.
  */
 import { createHmac } from "node:crypto";
 import type { NatsTls } from "@codeq/engine";
 
 export interface NatsConfig {
-  /** Of the node that it belongs to; unique in the cluster. */
+  /** The name of its node; unique in the cluster. */
   readonly serverName: string;
   readonly clientAddress: string;
-  /** Where other servers reach it, and where it reaches them; undefined for a server alone. */
+  /** The addresses of this and the other servers; undefined for a single server. */
   readonly routes: NatsRoutes | undefined;
   readonly directory: string;
   readonly password: string;
   readonly storeBytesMax: number;
-  /** Whoever connects has to show a certificate of the same CA. Undefined for no TLS. */
+  /** Clients have to show a certificate of the same CA. Undefined for no TLS. */
   readonly tls?: NatsTls | undefined;
 }
 
 export interface NatsRoutes {
   readonly address: string;
-  /** Of all servers, this one included. */
+  /** The addresses of all servers, this one included. */
   readonly all: readonly string[];
 }
 
-/** Room for the largest group of changes: one that is full but for a last large task. */
+/** Room for the largest group of changes: a nearly full group with one more large task. */
 const payloadBytesMax = 8 * 1024 * 1024;
 const natsUser = "codeq";
-/** May ask which servers there are, and remove one. */
+/** This user may list the servers and remove one. */
 const systemUser = "system";
 
 export function natsConfigText(config: NatsConfig): string {
@@ -73,7 +73,7 @@ function tlsBlock({ certFile, keyFile, caFile }: NatsTls): string {
   return `tls { cert_file: ${cert}, key_file: ${key}, ca_file: ${ca}, verify: true }`;
 }
 
-/** It follows from the secret of the cluster, so that nobody has to choose another. */
+/** Derived from the secret of the cluster, so that no second secret has to be configured. */
 export function natsPassword(clusterSecret: string): string {
   return createHmac("sha256", clusterSecret).update("nats").digest("base64url");
 }

@@ -1,7 +1,7 @@
 /**
- * The nats-server that belongs to a node. It is a process of its own: a crash of codeQ leaves it running,
- * and the next start finds it. When it ends by itself it is started again; when the node stops in order, it
- * is stopped, too. Both hold for a server that an earlier process of the node has started.
+ * The nats-server of a node. It is a separate process: a crash of codeQ leaves it running, and the next start finds
+ * it. When it ends by itself, it is started again; when the node stops in order, it is stopped, too. Both also apply
+ * to a server that an earlier process of the node has started.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -14,7 +14,7 @@ import type { Logger } from "../telemetry/logger.ts";
 import { type NatsConfig, natsConfigText } from "./nats-config.ts";
 import { hostAndPort } from "./peers.ts";
 
-/** Older ones have mistakes in their consensus that matter here. */
+/** Older versions have bugs in their consensus that matter here. */
 const versionMin: readonly number[] = [2, 14, 5];
 const startAgainMs = 1000;
 const askAgainMs = 20;
@@ -75,7 +75,7 @@ export class NatsProcess implements AsyncDisposable {
     });
     this.#child = child;
     child.on("error", () => {
-      // Told by `exit`, or by nobody being able to connect.
+      // The event `exit`, or failing connections, report it.
     });
     child.once("exit", (code, signal) => {
       if (this.#isStopping) return;
@@ -89,7 +89,7 @@ export class NatsProcess implements AsyncDisposable {
     this.#parts.logger.error("nats-server has ended; it is started again", { ...how, log });
   }
 
-  /** The end of a process that is no child of this one is noticed by nobody answering. */
+  /** Watches a server that is not a child of this process, by connecting to its port. */
   #watchEarlier(): void {
     const { clock, config } = this.#parts;
     this.#cancelWatch = clock.after(startAgainMs, () => {
@@ -112,7 +112,7 @@ export class NatsProcess implements AsyncDisposable {
     try {
       process.kill(pid, "SIGTERM");
     } catch {
-      // It has ended meanwhile.
+      // The process has ended meanwhile.
     }
     while (await isTaken(config.clientAddress)) {
       await new Promise<void>((resolve) => void clock.after(askAgainMs, resolve));
@@ -120,7 +120,7 @@ export class NatsProcess implements AsyncDisposable {
   }
 }
 
-/** Of a nats-server that runs with this directory; undefined when none was started. */
+/** The pid of a nats-server that runs with this directory; undefined when none was started. */
 function pidIn(directory: string): number | undefined {
   const path = join(directory, "nats.pid");
   return existsSync(path) ? Number(readFileSync(path, "utf8")) : undefined;
@@ -139,14 +139,14 @@ function assertVersion(binary: string): void {
   throw new FaultError("format", `${binary} is ${stdout.trim()}, which is too old. ${advice}.`);
 }
 
-/** Whether somebody listens there. */
+/** Whether a process listens on the address. */
 async function isTaken(address: string): Promise<boolean> {
   const socket = connect(hostAndPort(address));
   try {
     await once(socket, "connect");
     return true;
   } catch {
-    // Refused: nobody does.
+    // The connection was refused: no process listens.
     return false;
   } finally {
     socket.destroy();

@@ -1,9 +1,9 @@
 /**
- * One log on this node: opens what the node has of it as soon as that is possible, and opens it anew with a copy of
- * another node when it is too far behind.
+ * One log on this node: opens the node's copy as soon as that is possible, and opens it again with a copy of another
+ * node when it is too far behind.
  *
- * States: opening (tries again every second), open, halted (for a repair; left by `resume`, or after a minute without
- * a word), stopped.
+ * States: opening (retries every second), open, halted (for a repair; until `resume`, or a minute without an order),
+ * stopped.
  */
 import { FaultError, type ReplicaStatus, type SharedLog } from "@codeq/engine";
 import type { Clock } from "../clock.ts";
@@ -12,24 +12,24 @@ import type { LogReplica } from "./log-replica.ts";
 export interface NodeLogParts {
   readonly shard: number;
   readonly clock: Clock;
-  /** Undefined while nobody has made the log. Throws a fault that may pass. */
+  /** Undefined while the log does not exist. Throws a fault that may be temporary. */
   readonly find: () => Promise<SharedLog | undefined>;
-  /** Opens what the node has of it, after a copy if it has too little. Throws a fault that may pass. */
+  /** Opens the node's copy, after copying another node if it has too little. Throws a fault that may be temporary. */
   readonly open: (shared: SharedLog) => Promise<LogReplica>;
   readonly files: ReplicaFiles;
-  /** Undefined while there is none. */
+  /** Called with undefined while there is no replica. */
   readonly onReplica: (replica: LogReplica | undefined) => void;
   readonly onChange: () => void;
   readonly onWait: (problem: string) => void;
 }
 
-/** The files of a log on this node, while nobody has them open. */
+/** The files of a log on this node, while they are not open. */
 export interface ReplicaFiles {
-  /** Where in which log they are; undefined when there is nothing. Throws when they cannot be read. */
+  /** The log and the place that the files have reached; undefined when there are none. Throws when damaged. */
   stored(): Promise<StoredPlace | undefined>;
-  /** They go on with another log, which begins behind where they are. */
+  /** Switches the files to another log, which begins after their place. */
   moveToLog(logId: number): Promise<void>;
-  /** Takes them out of the way; says where they are now. */
+  /** Moves the files aside; returns their new path. */
   setAside(): Promise<string | undefined>;
 }
 
@@ -43,13 +43,13 @@ export interface LogStatus extends Omit<ReplicaStatus, "role"> {
   readonly role: ReplicaStatus["role"] | "waiting";
 }
 
-/** What a node has of a log, for a repair. */
+/** The state of a log on a node, for a repair. */
 export interface ReplicaReport {
   readonly shard: number;
   readonly role: LogStatus["role"];
-  /** Undefined when it has nothing. */
+  /** Undefined when the node has nothing of the log. */
   readonly stored: StoredPlace | undefined;
-  /** What it has cannot be read. */
+  /** The files of the node cannot be read. */
   readonly isDamaged: boolean;
   readonly problem: string | undefined;
 }
@@ -72,13 +72,13 @@ const waiting: LogStatus = {
 export class NodeLog implements AsyncDisposable {
   readonly #parts: NodeLogParts;
   #replica: LogReplica | undefined;
-  /** Why it is not open. */
+  /** Why the log is not open. */
   #problem: string | undefined;
   #opening: Promise<void> = Promise.resolve();
   #isStopping = false;
   #isHalted = false;
   #wake: () => void = () => {};
-  /** Of those who open the files. */
+  /** The last call that has the files open. */
   #turn: Promise<unknown> = Promise.resolve();
   #cancelResume: () => void = () => {};
 
@@ -90,7 +90,7 @@ export class NodeLog implements AsyncDisposable {
     this.#opening = this.#open();
   }
 
-  /** For those who read from it or talk to it; a node that ends takes no more of them. */
+  /** The replica for reads and conversations; undefined when the node is ending. */
   get replica(): LogReplica | undefined {
     return this.#isStopping ? undefined : this.#replica;
   }
@@ -114,15 +114,15 @@ export class NodeLog implements AsyncDisposable {
     }
   }
 
-  /** The log was trimmed beyond what this node has: begins again, with a copy. */
-  openAnew(): void {
+  /** The log was trimmed beyond what this node has: starts over with a copy. */
+  reopen(): void {
     const replica = this.#replica;
     if (replica === undefined) return;
     this.#let(undefined);
     this.#opening = replica[Symbol.asyncDispose]().then(() => this.#open());
   }
 
-  /** Gives up the log and puts everything that this node has onto its disk; says how far that is. */
+  /** Abandons the log and makes everything that this node has durable; returns the place it has reached. */
   async halt(): Promise<StoredPlace | undefined> {
     this.#isHalted = true;
     this.#cancelResume();
@@ -136,7 +136,7 @@ export class NodeLog implements AsyncDisposable {
     return await this.#inTurn(() => this.#parts.files.stored());
   }
 
-  /** The copy of this node goes on with another log. */
+  /** Switches the copy of this node to another log. */
   async moveToLog(logId: number): Promise<void> {
     this.#assertHalted();
     await this.#inTurn(() => this.#parts.files.moveToLog(logId));
@@ -149,10 +149,10 @@ export class NodeLog implements AsyncDisposable {
     this.start();
   }
 
-  /** Puts what this node has aside, so that it copies everything from another node. */
+  /** Moves the data of this node aside, so that it copies everything from another node. */
   async replace(): Promise<string | undefined> {
     await this.halt().catch((error: unknown) => {
-      // What cannot be read is put aside all the same.
+      // Data that cannot be read is moved aside, too.
       if (!(error instanceof FaultError)) throw error;
     });
     try {
@@ -195,11 +195,11 @@ export class NodeLog implements AsyncDisposable {
     }
   }
 
-  /** Only one may have the files open. */
+  /** Only one call at a time may have the files open. */
   #inTurn<T>(run: () => Promise<T>): Promise<T> {
     const next = this.#turn.then(run);
     this.#turn = next.catch(() => {
-      // Told to whoever asked for it.
+      // The caller of `run` gets the error.
     });
     return next;
   }

@@ -2,14 +2,14 @@
  * An authenticated conversation between two nodes over one connection.
  *
  * Both ends show that they know the secret of the cluster, by hashes over numbers that the other end has
- * drawn, and every frame carries a hash over its bytes and its number in the conversation. A stranger, a node
- * with another secret, and frames that were changed, left out or replayed end the connection. The
- * bytes are not encrypted.
+ * drawn, and every frame carries a hash over its bytes and its number in the conversation. A client or node
+ * without the secret, and frames that were changed, left out or replayed, end the connection. The bytes are not
+ * encrypted.
  *
- * Each end says every second that it is there. An end that hears nothing for five seconds closes the connection, and so
- * does one whose words are not taken: a node that stands still must cost the others neither memory nor time.
+ * Each end sends a heartbeat every second. An end that receives nothing for five seconds closes the connection, and
+ * so does an end whose frames are not read: a node that hangs must cost the others neither memory nor time.
  *
- * States: greeting (leaves when both ends have proved themselves); open; closed, left by no one.
+ * States: greeting (until both ends have shown that they know the secret); open; closed, which is final.
  */
 import {
   createHmac,
@@ -24,13 +24,13 @@ import type { Clock } from "../clock.ts";
 export interface PeerSocketParts {
   readonly socket: Socket;
   readonly secret: string;
-  /** This end has dialled. */
+  /** Whether this end opened the connection. */
   readonly isCaller: boolean;
   readonly clock: Clock;
   readonly onOpen: () => void;
   readonly onFrame: (kind: number, channel: number, body: Uint8Array<ArrayBuffer>) => void;
-  /** Called once. `isStranger` when the other end does not know the secret. */
-  readonly onClose: (isStranger: boolean) => void;
+  /** Called once. `isUnknown` when the other end does not know the secret. */
+  readonly onClose: (isUnknown: boolean) => void;
 }
 
 const protocolName = Buffer.from("codeq-peer/1\n");
@@ -43,11 +43,11 @@ const headBytes: number = 4 + hashBytes + 1 + 4;
 const frameBytesMax = 128 * 1024 * 1024;
 const greetMsMax = 5000;
 const beatMs = 1000;
-/** So many beats without a word of the other end are too many. They are counted, since this end may have stood still, too. */
+/** The most heartbeats without a frame of the other end. Counted instead of timed, because this end may have hung, too. */
 const silentBeatsMax = 5;
-/** What waits to be taken by the other end at two beats in a row is at most this. */
+/** The most bytes that may wait for the other end at two heartbeats in a row. */
 const waitingBytesMax = 64 * 1024 * 1024;
-/** The kind of a frame that only says that its sender is there; not for `onFrame`. */
+/** The kind of a heartbeat frame, which is not passed to `onFrame`. */
 const beatKind = 0;
 
 const nothing = new Uint8Array(0);
@@ -111,7 +111,7 @@ export class PeerSocket {
     while (this.#step());
   }
 
-  /** Takes one part of the conversation, if it is whole. */
+  /** Reads one part of the conversation, if it is complete. */
   #step(): boolean {
     switch (this.#state) {
       case "greeting":
@@ -182,7 +182,7 @@ export class PeerSocket {
       return false;
     }
     const kind = head.readUInt8(4 + hashBytes);
-    // Its own memory: the one who takes it keeps parts of it.
+    // Copied, because the receiver keeps parts of it.
     const channel = head.readUInt32LE(4 + hashBytes + 1);
     if (kind !== beatKind) this.#parts.onFrame(kind, channel, Uint8Array.from(body));
     return true;
@@ -220,17 +220,17 @@ export class PeerSocket {
     return all.subarray(0, bytes);
   }
 
-  #close(isStranger: boolean): void {
+  #close(isUnknown: boolean): void {
     if (this.#state === "closed") return;
     this.#state = "closed";
     this.#cancelGreeting();
     this.#cancelBeat();
     this.#parts.socket.destroy();
-    this.#parts.onClose(isStranger);
+    this.#parts.onClose(isUnknown);
   }
 }
 
-/** Over the number of the frame, its kind, its channel and its body. */
+/** A hash over the number of the frame, its kind, its channel and its body. */
 function hashOf(key: KeyObject, number: number, head: Buffer, body: Uint8Array): Buffer {
   const counter = Buffer.allocUnsafe(8);
   counter.writeDoubleLE(number, 0);

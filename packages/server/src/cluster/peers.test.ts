@@ -201,7 +201,7 @@ describe("nodes of a cluster", () => {
     socket.write("GET /v1/codeq/tasks HTTP/1.1\r\nx-tenant-id: acme\r\nHost: somewhere\r\n\r\n");
     await once(socket.resume(), "close");
     await called.warned;
-    assert.match(called.warnings[0] ?? "", /stranger was refused/);
+    assert.match(called.warnings[0] ?? "", /unauthenticated connection/);
   });
 });
 
@@ -241,7 +241,7 @@ describe("nodes with certificates", () => {
       calling.peers.dial(leader(called.port), 1, caller);
       await caller.ended;
       await called.warned;
-      assert.match(called.warnings[0] ?? "", /stranger was refused/);
+      assert.match(called.warnings[0] ?? "", /unauthenticated connection/);
       assert.deepEqual(caller.messages, []);
     });
   }

@@ -1,6 +1,6 @@
 /**
- * The other nodes of a cluster: this node listens for their routers, and its own routers reach leaders on
- * them. There is one connection from each node to each other one, for the conversations with all shards.
+ * The other nodes of a cluster: this node listens for their routers, and its own router reaches leaders on
+ * them. There is one connection from each node to each other node, for the conversations with all shards.
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { connect as connectTls, createServer as createTlsServer } from "node:tls";
@@ -18,11 +18,11 @@ export interface PeersParts {
   readonly tls?: PeerTls | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** A router of another node wants to talk to a shard here. */
+  /** Called when a router of another node opens a conversation with a shard here. */
   readonly onCall: (shard: number, caller: Caller) => Hosting | undefined;
-  /** Another node wants a copy of a shard. Throws when this one has none. */
+  /** Called when another node wants a copy of a shard. Throws when this node has none. */
   readonly onSnapshot: (shard: number) => Snapshot;
-  /** Another node asks for something else. */
+  /** Called for any other question of another node. */
   readonly onAsk: (question: unknown) => Promise<unknown>;
 }
 
@@ -64,7 +64,7 @@ export class Peers implements AsyncDisposable {
     this.#server.maxConnections = connectionsMax;
   }
 
-  /** Rejects when the address cannot be had. */
+  /** Rejects when this process cannot listen on the address. */
   listen(address: string): Promise<void> {
     const { host, port } = hostAndPort(address);
     return new Promise((resolve, reject) => {
@@ -76,22 +76,22 @@ export class Peers implements AsyncDisposable {
     });
   }
 
-  /** Begins to talk to a shard on another node. What is said before the connection is open is lost. */
+  /** Opens a conversation with a shard on another node. Messages before the connection is open are lost. */
   dial(leader: LeaderName, shard: number, caller: Caller): Hosting {
     return this.#callsTo(leader.address).open(shard, caller);
   }
 
-  /** Copies a shard of another node; resolves when all of it was taken, piece by piece. */
+  /** Copies a shard of another node, piece by piece; resolves when all pieces were taken. */
   copy(node: LeaderName, shard: number, take: TakePiece): Promise<SnapshotEnd> {
     return this.#callsTo(node.address).copy(shard, take);
   }
 
-  /** Copies that are under way fail. */
+  /** Makes copies under way fail. */
   giveUpCopies(): void {
     for (const calls of this.#calls.values()) calls.giveUpCopies();
   }
 
-  /** What another node answers to a question, both as JSON. Throws when it does not. */
+  /** Asks another node a question and returns the answer, both as JSON. Throws when there is no answer. */
   ask(node: LeaderName, question: unknown): Promise<unknown> {
     return this.#callsTo(node.address).ask(question);
   }
@@ -102,10 +102,9 @@ export class Peers implements AsyncDisposable {
       calls = new PeerCalls(
         address,
         { ...this.#parts, warn: this.#warn },
-        ({ isStranger, error }) => {
+        ({ isUnknown, error }) => {
           this.#calls.delete(address);
-          if (isStranger)
-            this.#warn("a node does not know the secret of this cluster", { address });
+          if (isUnknown) this.#warn("a node does not know the secret of this cluster", { address });
           if (error !== undefined)
             this.#warn("a node has no valid certificate", { address, error });
         },
@@ -124,25 +123,25 @@ export class Peers implements AsyncDisposable {
   #createServer(): Server {
     const { tls } = this.#parts;
     if (tls === undefined) return createServer((socket) => this.#serve(socket));
-    // Refused below, so that it can be told.
+    // Refused below, so that the refusal is logged.
     const wanted = { ...tls, ...tlsVersion, requestCert: true, rejectUnauthorized: false };
     const server = createTlsServer(wanted, (socket) => {
       if (socket.authorized) {
         this.#serve(socket);
         return;
       }
-      this.#warnStranger(socket.remoteAddress, String(socket.authorizationError));
+      this.#warnRefused(socket.remoteAddress, String(socket.authorizationError));
       socket.destroy();
     });
     server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
-      // Whoever leaves without a word has not tried anything.
-      if (error.code !== "ECONNRESET") this.#warnStranger(socket.remoteAddress, error.message);
+      // A connection that closes without sending anything was no attempt, for example a port check.
+      if (error.code !== "ECONNRESET") this.#warnRefused(socket.remoteAddress, error.message);
     });
     return server;
   }
 
-  #warnStranger(from: string | undefined, error?: string): void {
-    this.#warn("a stranger was refused on the port of the cluster", { from, error });
+  #warnRefused(from: string | undefined, error?: string): void {
+    this.#warn("an unauthenticated connection to the cluster port was refused", { from, error });
   }
 
   #serve(socket: Socket): void {
@@ -169,11 +168,11 @@ export class Peers implements AsyncDisposable {
           snapshots.delete(channel);
         }
       },
-      onClose: (isStranger) => {
+      onClose: (isUnknown) => {
         this.#served.delete(peer);
         for (const hosting of hostings.values()) hosting.close();
         for (const snapshot of snapshots.values()) void snapshot.close();
-        if (isStranger) this.#warnStranger(from);
+        if (isUnknown) this.#warnRefused(from);
       },
     });
     this.#served.add(peer);
@@ -227,7 +226,7 @@ export class Peers implements AsyncDisposable {
     }
   }
 
-  /** One piece for each question, so that neither side holds more than that. */
+  /** One piece for each question, so that neither side holds more than one. */
   async #nextPiece(
     peer: PeerSocket,
     snapshots: Map<number, Snapshot>,
@@ -255,7 +254,7 @@ export class Peers implements AsyncDisposable {
 
 type Warn = (text: string, fields: Readonly<Record<string, unknown>>) => void;
 
-/** What another node reads of a shard. */
+/** The methods by which another node reads a shard. */
 export type Snapshot = Pick<SnapshotReader, "next" | "end" | "close">;
 export type TakePiece = (piece: Buffer) => Promise<void>;
 
@@ -282,14 +281,14 @@ class PeerCalls {
   readonly #callers: Map<number, Caller> = new Map();
   readonly #copies: Map<number, Copying> = new Map();
   readonly #asked: Map<number, Asked> = new Map();
-  /** What is to be said when the connection is open. */
+  /** Messages to send when the connection is open. */
   readonly #early: Map<number, () => void> = new Map();
   #channels = 0;
 
   constructor(
     address: string,
     parts: Pick<PeersParts, "secret" | "clock" | "tls"> & { readonly warn: Warn },
-    onClose: (why: { readonly isStranger: boolean; readonly error: string | undefined }) => void,
+    onClose: (why: { readonly isUnknown: boolean; readonly error: string | undefined }) => void,
   ) {
     const { secret, clock, tls } = parts;
     let error: string | undefined;
@@ -308,8 +307,8 @@ class PeerCalls {
       onFrame: (kind, channel, body) => {
         unlessDamaged(parts.warn, this.#peer, () => this.#hear({ kind, channel, body }));
       },
-      onClose: (isStranger) => {
-        onClose({ isStranger, error });
+      onClose: (isUnknown) => {
+        onClose({ isUnknown, error });
         const callers = [...this.#callers.values()];
         this.#callers.clear();
         for (const caller of callers) caller.end();
@@ -325,7 +324,7 @@ class PeerCalls {
     const { kind, channel, body } = heard;
     const caller = this.#callers.get(channel);
     const copying = this.#copies.get(channel);
-    // Of a copy that was given up.
+    // A piece of a copy that was cancelled.
     if (copying === undefined && isOfCopy(kind)) return;
     const asked = this.#asked.get(channel);
     if (copying !== undefined) this.#copied(copying, heard);
@@ -414,7 +413,7 @@ class PeerCalls {
   }
 }
 
-/** A message that cannot be read, of a node with another version say, costs its connection. */
+/** A message that cannot be read, for example from a node of another version, closes the connection. */
 function unlessDamaged(warn: Warn, peer: PeerSocket, take: () => void): void {
   try {
     take();
@@ -429,7 +428,7 @@ function isOfCopy(kind: number): boolean {
   return kind === kinds.piece || kind === kinds.whole;
 }
 
-/** `onRefused` hears why the other end is not who it should be. */
+/** `onRefused` gets the reason why the other end is not the expected node. */
 function dial(
   address: string,
   tls: PeerTls | undefined,
@@ -472,7 +471,7 @@ function jsonOf(body: Uint8Array): unknown {
   }
 }
 
-/** Of `host:port`, or `[address]:port`. */
+/** Splits `host:port` or `[address]:port`. */
 export function hostAndPort(address: string): { readonly host: string; readonly port: number } {
   const at = address.lastIndexOf(":");
   const host = address.slice(0, at).replace(/^\[(.*)\]$/, "$1");

@@ -1,7 +1,7 @@
 /**
- * What a repair does with one log, decided from what the log servers and the nodes have. Nothing is thrown away that
- * may be the only whole copy: a node gives up its copy only when another node has everything that the log has, and a
- * log is replaced only when it has lost records, by one that continues the newest copy.
+ * Decides how to repair one log, from what the log servers and the nodes have. A copy that may be the only whole one
+ * is never discarded: a node gives up its copy only when another node has everything that the log has, and a log is
+ * replaced only when it has lost records, by a log that continues the newest copy.
  */
 import type { StoredPlace } from "./node-log.ts";
 
@@ -9,7 +9,7 @@ export interface FoundCopy {
   readonly node: string;
   /** Whether the node reads the log, or leads it. */
   readonly isFollowing: boolean;
-  /** It has found that the log is not the one that it had read. */
+  /** Whether the node found that the log is not the one that it had read. */
   readonly hasDiverged: boolean;
   /** Undefined when the node has nothing. */
   readonly stored: StoredPlace | undefined;
@@ -24,7 +24,7 @@ export interface FoundState {
   readonly copies: readonly FoundCopy[];
   /** Nodes that did not answer, and may have newer data. */
   readonly absent: readonly string[];
-  /** The node whose data somebody has decided for; undefined for the newest. */
+  /** The node whose data the operator has chosen; undefined for the newest. */
   readonly from?: string | undefined;
 }
 
@@ -96,7 +96,7 @@ function continueWith(copies: readonly FoundCopy[], from: string): RepairPlan {
   return { action: "renew", from, nodes };
 }
 
-/** The copy that has everything that any of them has. */
+/** The most advanced copy. */
 export function newest<T extends Pick<FoundCopy, "stored">>(copies: readonly T[]): T | undefined {
   let best: T | undefined;
   for (const copy of copies) {

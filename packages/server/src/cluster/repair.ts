@@ -1,6 +1,6 @@
 /**
  * Repairs logs of a cluster whose log servers lost records, and the data of nodes that cannot follow their log.
- * Without confirmation it only says what it found and would do. Nodes put the data that they give up aside.
+ * Without confirmation it only reports what it found and would do. Nodes move the data that they give up aside.
  */
 import { FaultError, type LeaderName } from "@codeq/engine";
 import type { FoundLog } from "@codeq/engine/nats";
@@ -11,12 +11,12 @@ import { type FoundCopy, newest, planRepair, type RepairPlan } from "./repair-pl
 export interface RepairParts {
   readonly nodes: readonly LeaderName[];
   readonly look: (shard: number) => Promise<FoundLog | undefined>;
-  /** Makes an empty log in the place of what there is. May be called again when nobody knows what came of it. */
+  /** Replaces the log by an empty one. May be repeated when the result of a call is unknown. */
   readonly renewLog: (shard: number, log: NewLog) => Promise<void>;
   readonly drawLogId: () => number;
   /** Undefined when the node does not answer. */
   readonly report: (node: LeaderName) => Promise<NodeReport | undefined>;
-  /** Has a node do something; throws when it does not. */
+  /** Gives a node an order; throws when the node does not carry it out. */
   readonly order: (node: LeaderName, order: RepairOrder) => Promise<unknown>;
   readonly pause: () => Promise<void>;
 }
@@ -26,18 +26,18 @@ export interface NewLog {
   readonly firstSlot: number;
 }
 
-/** What a node does for a repair. */
+/** The orders of a repair to a node. */
 export type RepairOrder =
-  /** Gives up the log and says where its data is. */
+  /** Abandon the log, and return the place that the data has reached. */
   | { readonly kind: "halt"; readonly shard: number }
-  /** Its data goes on with another log. */
+  /** Switch the data to another log. */
   | { readonly kind: "moveToLog"; readonly shard: number; readonly logId: number }
   | { readonly kind: "resume"; readonly shard: number }
-  /** Puts its data aside and copies that of another node, which follows this log. */
+  /** Move the data aside, and copy that of another node, which follows this log. */
   | { readonly kind: "replace"; readonly shard: number; readonly logId: number };
 
 export interface WantedRepair {
-  /** Of these logs. */
+  /** The logs to repair. */
   readonly shards: readonly number[];
   /** Nodes that are permanently lost. */
   readonly without: readonly string[];
@@ -95,14 +95,14 @@ function copyOf({ id, logs }: NodeReport, shard: number): FoundCopy[] {
     }));
 }
 
-/** The log is looked at after the nodes, so that none of them can have read more than it has. */
+/** Reads the log after the nodes, so that no node can have read more than the log has. */
 async function planOf(
   { look }: RepairParts,
   shard: number,
   found: Omit<Parameters<typeof planRepair>[0], "log">,
 ): Promise<RepairPlan> {
   try {
-    // Servers that choose a leader do not answer for some seconds.
+    // Servers that elect a leader do not answer for some seconds.
     const log = await look(shard).catch(() => look(shard));
     const there = log === undefined ? undefined : { logId: log.logId, ...log.bounds };
     return planRepair({ ...found, log: there });
@@ -140,7 +140,7 @@ async function renew(
         return { node, stored: stored ?? undefined };
       }),
     );
-    // What nodes had in memory is on their disks only now.
+    // The nodes have written their memory to disk only now.
     const from = nodes.find(({ id }) => id === plan.from) as LeaderName;
     const own = halted.find(({ node }) => node === from);
     const isLike = halted.filter(({ stored }) => stored?.logId === own?.stored?.logId);
@@ -159,7 +159,7 @@ async function renew(
   }
 }
 
-/** Log servers that choose a leader do not answer for some seconds. */
+/** Retries, because log servers that elect a leader do not answer for some seconds. */
 async function renewLog(
   { renewLog: renew, pause }: RepairParts,
   shard: number,

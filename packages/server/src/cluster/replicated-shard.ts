@@ -3,8 +3,8 @@
  * leads, the broker with everything around it. Routers of all nodes, this one included, talk to it
  * through a `ShardHost` each.
  *
- * A node that cannot be sure to lead any more keeps what it is asked until it is sure again, or has been
- * deposed, so nobody is told of a state that another leader has changed meanwhile.
+ * A node that cannot be sure to lead holds calls back until it is sure again, or has been deposed. So no caller gets
+ * a state that another leader has changed meanwhile.
  */
 import { FaultError, type LeaderLog, type Leading } from "@codeq/engine";
 import type { TaskId, TenantId } from "@codeq/queue";
@@ -14,7 +14,7 @@ import { type FollowedTask, Store } from "../store/store.ts";
 import { Feed } from "../telemetry/feed.ts";
 import { LogReplica, type LogReplicaParts } from "./log-replica.ts";
 
-/** Routers hear at most this late that a queue has more or fewer tasks; that it has some at all, they hear at once. */
+/** The longest delay of a hint that a queue has more or fewer tasks; hints that it has any tasks are not delayed. */
 const hintGapMs = 5;
 
 export interface ReplicatedShardParts extends LogReplicaParts {
@@ -31,7 +31,7 @@ export interface ReplicatedShardParts extends LogReplicaParts {
 export interface Opening {
   readonly log: LeaderLog;
   readonly feed: Feed;
-  /** The storage begins or ceases to accept writes. */
+  /** Called when the storage begins or ceases to accept writes. */
   readonly onState: (fault: FaultError | undefined) => void;
 }
 
@@ -47,11 +47,11 @@ export interface OpenedShard extends AsyncDisposable {
 /** The router on the other side. */
 export interface Caller {
   hear(message: Uint8Array<ArrayBuffer>): void;
-  /** Nobody answers any more. */
+  /** Called when this end answers no more. */
   end(): void;
 }
 
-/** What a router talks to. */
+/** The end of a conversation that a router talks to. */
 export interface Hosting {
   take(message: Uint8Array): void;
   close(): void;
@@ -87,8 +87,8 @@ export class ReplicatedShard extends LogReplica {
   }
 
   /**
-   * A task as this node knows it, without asking the leader, and how many records it had applied. Undefined
-   * while it does not follow, or does not know the task.
+   * The local copy of a task, without asking the leader, and how many records this node has applied. Undefined
+   * while the node does not follow, or does not have the task.
    */
   local(tenantId: TenantId, id: TaskId): LocalTask | undefined {
     const { role, index } = this.status;
@@ -97,12 +97,12 @@ export class ReplicatedShard extends LogReplica {
     return found?.task.tenantId === tenantId ? { ...found, appliedIndex: index } : undefined;
   }
 
-  /** Its measurements, while this node leads. */
+  /** The metrics of the shard, while this node leads. */
   scrape(): string | undefined {
     return this.#led?.scrape();
   }
 
-  /** A router begins to talk to the shard. Undefined when this node does not lead. */
+  /** Opens a conversation of a router with the shard. Undefined when this node does not lead. */
   call(caller: Caller): Hosting | undefined {
     const led = this.#led;
     if (led === undefined) return undefined;
@@ -136,7 +136,7 @@ export class ReplicatedShard extends LogReplica {
   }
 
   applied(): void {
-    // Readers ask the follower.
+    // Reads use the follower.
   }
 
   async open(log: LeaderLog): Promise<Leading> {
@@ -156,7 +156,7 @@ export class ReplicatedShard extends LogReplica {
       for (const host of hosts) host.recovered();
     });
     broker.webhooks.onEndpoint = (change) => {
-      // One of them tells all shards, and writes it down.
+      // One router notifies all shards, and stores the change.
       const [host] = hosts;
       host?.endpointChanged(change);
     };
@@ -174,7 +174,7 @@ export class ReplicatedShard extends LogReplica {
   async #close(opened: OpenedShard): Promise<void> {
     this.#led = undefined;
     await opened[Symbol.asyncDispose]();
-    // What was refused is told before the routers hear that nobody answers.
+    // Send the refusals before the routers learn that this node answers no more.
     await new Promise<void>(this.#parts.defer);
     for (const call of [...this.#calls]) call.end();
   }
@@ -191,7 +191,7 @@ class Conversation implements Hosting {
   readonly #onEnd: () => void;
   #host: ShardHost | undefined;
   #closeHost: () => void = () => {};
-  /** What was asked while there was no host, or while it was not sure who leads. */
+  /** Calls that arrived while there was no host, or while it was not sure that this node leads. */
   #kept: Uint8Array[] = [];
   #hasEnded = false;
 
@@ -217,7 +217,7 @@ class Conversation implements Hosting {
     this.goOn();
   }
 
-  /** Carries out what was kept, as far as this node is sure to lead. */
+  /** Carries out held calls, as far as this node is sure to lead. */
   goOn(): void {
     if (this.#host === undefined || this.#kept.length === 0 || !this.#log.isSure) return;
     for (const message of this.#kept.splice(0)) this.#host.take(message);
@@ -243,20 +243,20 @@ class Conversation implements Hosting {
   }
 }
 
-/** What is answered while no node is known to lead. */
+/** The answer while no node is known to lead. */
 export function noLeader(shard: number): FaultError {
   return new FaultError("not_leader", `no node leads ${nameOf(shard)} at the moment`);
 }
 
-/** What becomes of calls that were under way when their leader was gone. */
+/** The answer to calls that were under way when their leader was gone. */
 export function leaderGone(shard: number): FaultError {
   return new FaultError("unknown", `the node that led ${nameOf(shard)} is gone`);
 }
 
-/** Stands for the control log where shards have numbers. */
+/** The number of the control log where shards have numbers. */
 export const controlNumber = 0xffff_ffff;
 
-/** What people call a replicated log. */
+/** The name of a replicated log for people. */
 export function nameOf(shard: number): string {
   return shard === controlNumber ? "the control log" : `shard ${shard}`;
 }

@@ -10,7 +10,7 @@ import { parseRecord } from "./parse-record.ts";
 import type { RecordWrite } from "./store.ts";
 
 declare const brand: unique symbol;
-/** Names a key; it is also how the key's text begins, and no secret. */
+/** The id of a key; the text of the key begins with it. Not a secret. */
 export type ApiKeyId = string & { readonly [brand]: "ApiKeyId" };
 
 export const apiKeyRoles = ["none", "viewer", "admin", "operator"] as const;
@@ -19,7 +19,7 @@ export type ApiKeyRole = (typeof apiKeyRoles)[number];
 export interface ApiKey {
   readonly id: ApiKeyId;
   readonly tenantId: TenantId;
-  /** What people call it. */
+  /** A name for people. */
   readonly name: string;
   /** SHA-256 of the key's text, in hexadecimal digits. */
   readonly hash: string;
@@ -33,7 +33,7 @@ export interface ApiKey {
   readonly expiresMs: number | undefined;
 }
 
-/** When an API key was last used, about. */
+/** About when an API key was last used. */
 export interface ApiKeyUse {
   readonly id: ApiKeyId;
   readonly lastUsedMs: number;
@@ -75,7 +75,7 @@ export const apiKeyRecords: RecordKind<ApiKey> = {
   },
 };
 
-/** The names `<tenant>/<id>` of the keys of a tenant, or of all tenants, that stand behind one of them. */
+/** The names `<tenant>/<id>` of the keys of a tenant, or of all tenants, after the given name. */
 export function apiKeyRange(tenantId: TenantId | undefined, after: string): NameRange {
   if (tenantId === undefined) return { prefix: apiKeysPrefix, after };
   const first = `${tenantId}/`;

@@ -12,23 +12,23 @@ import type { RecordWrite } from "./store.ts";
 export const auditOutcomes = ["ok", "refused", "failed"] as const;
 export type AuditOutcome = (typeof auditOutcomes)[number];
 
-/** Something that somebody did, or tried to do. What is not known is empty. */
+/** An action of a caller, also a refused one. Unknown fields are empty. */
 export interface AuditEvent {
   /** The operation that was asked for. */
   readonly action: string;
-  /** What it was about. */
+  /** The object of the action. */
   readonly target: string;
-  /** What came of it, in words. */
+  /** The result, in words. */
   readonly detail: string;
   readonly outcome: AuditOutcome;
   /** The code of a refusal. */
   readonly code: string;
-  /** Whom it concerns; its admins may read the record. */
+  /** The tenant that the action concerns; its administrators may read the record. */
   readonly tenantId: TenantId;
   readonly subject: string;
-  /** Where the subject is at home. */
+  /** The tenant that the subject belongs to. */
   readonly homeTenantId: string;
-  /** Who vouched for the subject. */
+  /** Who issued the subject's token. */
   readonly issuedBy: string;
   readonly apiKeyId: string;
   readonly address: string;
@@ -38,14 +38,14 @@ export interface AuditEvent {
 export interface AuditRecord extends AuditEvent {
   /** `<time>/<n>`, by which records are ordered and pages are continued. */
   readonly id: string;
-  /** When it happened, or happened first. */
+  /** When the action happened for the first time. */
   readonly atMs: number;
-  /** How often the same happened, and when last. */
+  /** How often the same action happened, and when last. */
   readonly count: number;
   readonly lastMs: number;
 }
 
-/** The id of a record; the number tells those of one millisecond apart. */
+/** The id of a record; the number distinguishes records of the same millisecond. */
 export function auditIdAt(ms: number, number: string): string {
   return `${newestFirst(ms)}/${number}`;
 }
@@ -62,7 +62,7 @@ export function auditRange(wanted: {
 }): NameRange {
   const { tenantId, fromMs, toMs, after } = wanted;
   const prefix = tenantId === undefined ? auditPrefix : auditOfPrefix(tenantId);
-  // The records of a moment stand between it and the same with a tilde.
+  // Records of one millisecond sort between its text and the same text with a tilde.
   const start = toMs === undefined ? "" : `${newestFirst(toMs)}/~`;
   const before = fromMs === undefined ? undefined : `${newestFirst(fromMs)}/~`;
   if (after < start) return { prefix, after: start, before };

@@ -1,8 +1,8 @@
 /**
- * Numbers and texts in a buffer, for records. A number is a whole one that is not negative, seven bits
- * a byte, the lowest first. A text is UTF-8 behind its length: one byte where that is certainly enough,
- * otherwise a mark and four. One with half a surrogate pair, which UTF-8 does not have, is UTF-16 behind
- * a mark of its own. Writing trusts that there is room; reading trusts nothing.
+ * Numbers and texts in a buffer, for records. A number is a whole number of at least 0, seven bits a byte, lowest
+ * bits first. A text is its length and UTF-8: a length of one byte where that is certainly enough, otherwise a mark
+ * and four bytes. A text with half a surrogate pair, which UTF-8 cannot encode, is UTF-16 after another mark.
+ * Writers assume that there is room; readers check everything.
  */
 
 /** What Node's buffers have and their types leave out: writing without choosing the encoding first. */
@@ -78,10 +78,10 @@ function writeLength(buffer: Buffer, at: number, mark: number, bytes: number): v
   buffer[at + 4] = bytes >>> 24;
 }
 
-/** Bytes that are not what they should be. */
+/** Thrown for bytes that cannot be decoded. */
 export class DamagedBytes extends Error {}
 
-/** Reads from one place to another and not beyond. */
+/** Reads from `start` to `end` and not beyond. */
 export class ByteReader {
   readonly #buffer: Buffer;
   readonly #end: number;
@@ -97,7 +97,7 @@ export class ByteReader {
     return this.#at === this.#end;
   }
 
-  /** Passes over bytes that somebody else reads; returns where they are. */
+  /** Skips bytes that other code reads; returns their offset. */
   skip(bytes: number): number {
     const start = this.#at;
     if (start + bytes > this.#end) throw new DamagedBytes("ends too early");

@@ -13,7 +13,7 @@ export interface RecordKind<T> {
   decode(text: string, name: string): T | undefined;
 }
 
-/** The names of a kind that stand behind `after` and before `before`, both without the prefix. */
+/** The names of a kind between `after` and `before`, both excluded and without the prefix. */
 export interface NameRange {
   readonly prefix: string;
   readonly after?: string;
@@ -28,7 +28,7 @@ export interface RecordReads {
 }
 
 const pieceEntries = 1000;
-/** Whether the key is of a record that is no task, nor anything of a queue. */
+/** Whether the key is that of a control record, not of a task or a queue. */
 export function isControlKey(key: string): boolean {
   return key === shardsKey || controlPrefixes.some((prefix) => key.startsWith(prefix));
 }
@@ -42,7 +42,7 @@ export class ControlRecords {
     this.#setAside = setAside;
   }
 
-  /** Reads a kv that no engine has open. What cannot be read stays where it is. */
+  /** Reads a kv that no engine has open. Records that cannot be read are not set aside. */
   static of(kv: Kv): ControlRecords {
     return new ControlRecords(readsOf(kv), () => {});
   }
@@ -64,7 +64,7 @@ export class ControlRecords {
     return record;
   }
 
-  /** Names in their order, without reading the records. */
+  /** The names in order, without reading the records. */
   async names({ prefix, after = "", before }: NameRange, limit: number): Promise<string[]> {
     const end = before === undefined ? endOf(prefix) : prefix + before;
     const keys = await this.#reads.scanKeys({ after: prefix + after, before: end }, limit);
@@ -116,7 +116,7 @@ function readsOf(kv: Kv): RecordReads {
       const stored = kv.get(key);
       return stored && wholeOr(key, stored, nothing).toString("utf8");
     },
-    // An empty value decodes to nothing, as one does that cannot be read.
+    // An empty value decodes to undefined, like one that cannot be read.
     scan: async (range, limit) =>
       (await next(range, limit)).map(([key, value]) => [key, wholeOr(key, value, nothing)]),
     scanKeys: async (range, limit) => (await next(range, limit)).map(([key]) => key),

@@ -8,12 +8,12 @@ import { queueOf, type Task, type TenantId } from "@codeq/queue";
 import { countsKey, parseIndexKey, queuesPrefix, sequenceKey } from "./keys.ts";
 
 export interface Counts {
-  /** By priority. */
+  /** One number for each priority. */
   readonly ready: number[];
   delayed: number;
   leased: number;
   dead: number;
-  /** Ended as failed without being a dead letter, and kept until their retention ends. */
+  /** Tasks that failed without becoming dead letters, until their retention ends. */
   failed: number;
 }
 
@@ -43,13 +43,13 @@ export interface CountsOfQueue {
   readonly counts: Counts;
 }
 
-/** What is about to be flushed, or has not been. */
+/** Changes that were not flushed yet. */
 interface Unflushed {
   readonly rows: Iterable<RowEntry>;
   readonly entries: Iterable<readonly [string, OverlayEntry]>;
 }
 
-/** What the rows change, per queue, and the highest sequence number among them. */
+/** The change of the counters for each queue, and the highest sequence number in the rows. */
 export function changeOfCounts({ rows, entries }: Unflushed): {
   readonly queues: ReadonlyMap<string, CountsOfQueue>;
   readonly sequence: number;
@@ -60,9 +60,9 @@ export function changeOfCounts({ rows, entries }: Unflushed): {
     if (row !== undefined) changes.addTask(row as Task, 1);
   }
   for (const [key, entry] of entries) {
-    // An index key is removed by itself when the record behind it cannot be read.
+    // An index key is removed without its task when the record of the task cannot be read.
     if (key.startsWith(queuesPrefix) && entry.isDeleted) changes.removeKey(key);
-    // A store whose tasks came from elsewhere goes on where that was.
+    // A store whose tasks were copied from another store continues its sequence.
     if (key === sequenceKey) changes.sequence = Math.max(changes.sequence, Number(entry.text));
   }
   return changes;
@@ -71,7 +71,7 @@ export function changeOfCounts({ rows, entries }: Unflushed): {
 class Changes {
   readonly queues: Map<string, CountsOfQueue> = new Map();
   sequence = 0;
-  /** Neighbours are mostly of the same queue. */
+  /** Cached, because neighbours are mostly of the same queue. */
   #last: { readonly command: string; readonly of: CountsOfQueue } | undefined;
 
   addTask({ tenantId, command, priority, place }: Task, change: number): void {
@@ -117,7 +117,7 @@ export function addCounts(to: Counts, change: Counts): Counts {
   };
 }
 
-/** The writes a flush adds so that counts and sequence match the keys it writes. */
+/** The writes that a flush adds, so that counts and sequence match its keys. */
 export function deriveCounts(
   unflushed: Unflushed,
   get: (key: string) => Buffer | undefined,

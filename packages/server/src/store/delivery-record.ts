@@ -22,15 +22,15 @@ export type DeliveryState = (typeof deliveryStates)[number];
 
 export interface DeliveryLog {
   readonly state: DeliveryState;
-  /** Since when it is in this state. */
+  /** When the callback came into this state. */
   readonly atMs: number;
-  /** When the next try is due, of one that waits. */
+  /** When the next try of a waiting callback is due. */
   readonly nextMs: number | undefined;
   /** Why it was given up; empty otherwise. */
   readonly why: string;
   /** How often it was tried in all. */
   readonly total: number;
-  /** The last of them, the oldest first. */
+  /** The last tries, oldest first. */
   readonly tries: readonly DeliveryTry[];
 }
 
@@ -57,7 +57,7 @@ interface DeliveryOf {
   readonly tenantId: TenantId;
 }
 
-/** Replaces the log, and the entry of the index that followed from the one before. */
+/** Replaces the log, and the index entry of the log before. */
 export function writesOfDelivery(
   { id, tenantId }: DeliveryOf,
   before: DeliveryLog | undefined,
@@ -69,7 +69,7 @@ export function writesOfDelivery(
   return writes;
 }
 
-/** Sends a callback at once that has ended, or that waits for its next try. */
+/** Makes a callback due now that has ended, or that waits for its next try. */
 export function writesOfRedelivery(
   of: DeliveryOf,
   logs: { readonly stored: DeliveryLog | undefined; readonly known: DeliveryLog },
@@ -84,7 +84,7 @@ export function writesOfRedelivery(
   ];
 }
 
-/** Goes with its task. */
+/** Removes the log of a deleted task. */
 export function removalsOfDelivery(
   { id, tenantId }: DeliveryOf,
   log: DeliveryLog | undefined,
@@ -103,7 +103,7 @@ function encodeDelivery({ state, atMs, nextMs, why, total, tries }: DeliveryLog)
   return JSON.stringify([state, atMs, nextMs ?? 0, cutWhy(why), total, rows]);
 }
 
-/** Undefined for what is no record. */
+/** Undefined when the text is not a valid record. */
 export function decodeDelivery(text: string): DeliveryLog | undefined {
   const row = parseRecord(text);
   if (!isRow(row)) return undefined;

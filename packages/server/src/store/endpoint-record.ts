@@ -8,15 +8,14 @@ import type { RecordWrite } from "./store.ts";
 export interface FailingEndpoint {
   /** Scheme, host, port and path. */
   readonly url: string;
-  /** When a callback to it was first given up since the last one that was delivered. */
+  /** When the first callback after the last successful one was given up. */
   readonly sinceMs: number;
-  /** Undefined while callbacks still go to it. */
+  /** Undefined while callbacks are still sent to it. */
   readonly disabledMs: number | undefined;
-  /** What came of the last try. */
+  /** The error of the last try. */
   readonly why: string;
 }
 
-/** The write that remembers an endpoint, or the one that forgets it. */
 export function writeOfEndpoint(
   tenantId: TenantId,
   { url, sinceMs, disabledMs, why }: FailingEndpoint,
@@ -28,7 +27,7 @@ export function removalOfEndpoint(tenantId: TenantId, url: string): RecordWrite 
   return remove(endpointKey(tenantId, url));
 }
 
-/** Undefined for what is no record. */
+/** Undefined when the text is not a valid record. */
 export function decodeEndpoint(url: string, text: string): FailingEndpoint | undefined {
   const row = parseRecord(text);
   if (!Array.isArray(row) || row.length !== 3) return undefined;

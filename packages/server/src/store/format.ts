@@ -7,28 +7,28 @@ import { formatKey } from "./keys.ts";
 
 const formatVersion = 8;
 
-/** What a store is, as the configuration has it. */
+/** The kind of a store, as the configuration defines it. */
 export interface StoreKind {
   readonly shards: number;
-  /** The number of this one, where tasks are in shards of their own. */
+  /** The number of this shard, when the data is split into shards. */
   readonly shard?: number | undefined;
-  /** The identity of the store in whose directory the shard lies. */
+  /** The identity of the store in whose directory this shard is. */
   readonly of?: number | undefined;
 }
 
-/** Notes the format of a store that has none yet. */
+/** Writes the format of a new store. */
 export async function writeFormat(engine: Engine, kind: StoreKind): Promise<void> {
   if (engine.get(formatKey) !== undefined) return;
   await engine.commit([], [put(...formatEntry(kind))]).done;
 }
 
-/** The entry that says what a store is, without its checksum. */
+/** The entry with the kind of a store, without its checksum. */
 export function formatEntry({ shards, shard, of }: StoreKind): readonly [string, Buffer] {
   const text = JSON.stringify({ version: formatVersion, shards, shard, of });
   return [formatKey, Buffer.from(text)];
 }
 
-/** What a store is; undefined for an empty one. Throws when it is of another version. */
+/** The kind of a store; undefined for an empty one. Throws for another format version. */
 export function readKind(get: (key: string) => Buffer | undefined): StoreKind | undefined {
   const stored = get(formatKey);
   if (stored === undefined) return undefined;
@@ -41,7 +41,7 @@ export function readKind(get: (key: string) => Buffer | undefined): StoreKind | 
   );
 }
 
-/** Throws when this version cannot work with what is there. Called before anything is written. */
+/** Throws when this version cannot use the store. Called before anything is written. */
 export function checkFormat(get: (key: string) => Buffer | undefined, kind: StoreKind): void {
   const found = readKind(get);
   if (found !== undefined) checkKind(found, kind);
@@ -82,7 +82,7 @@ function parseFormat(stored: Buffer): Format {
     const found = JSON.parse(text) as Partial<Format> | null;
     if (typeof found?.version === "number") return found as Format;
   } catch {
-    // Reported below, like a text that is JSON of something else.
+    // Reported below, like valid JSON of another shape.
   }
   throw new FaultError("corrupt", `the format of the data cannot be read: ${text.slice(0, 100)}`);
 }

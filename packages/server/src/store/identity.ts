@@ -1,4 +1,4 @@
-/** The identity of a store, which none before it has had. */
+/** Draws a random identity for a new store. */
 import { randomBytes } from "node:crypto";
 
 export function drawIdentity(): number {

@@ -13,27 +13,27 @@ export type JobAction =
   | { readonly kind: "replay" }
   | { readonly kind: "delete" }
   | { readonly kind: "cancel"; readonly graceMs: number }
-  /** To another queue. */
+  /** Moves tasks to another queue. */
   | { readonly kind: "move"; readonly command: string };
 
-/** `stopped` by itself, because too much failed again; the others as somebody wanted. */
+/** `stopped`: the job stopped itself, because too many tasks failed again. */
 export type JobState = "running" | "paused" | "done" | "aborted" | "stopped";
 
 /** Replays few tasks first, and more when enough of them succeed. */
 export interface Canary {
   readonly first: number;
   readonly factor: number;
-  /** With more failures among the tasks of a stage the job stops. */
+  /** The job stops when more tasks of a stage fail. */
   readonly failurePercentMax: number;
 }
 
 export interface JobPiece {
   readonly ids: readonly TaskId[];
-  /** They were acted on; of a canary those are left whose outcome is not known. */
+  /** The action was done; a canary keeps the tasks whose outcome is not known yet. */
   readonly isActedOn: boolean;
-  /** Of a canary that a quota has paused: those of the same stage that were acted on already. */
+  /** For a canary that a quota has paused: the tasks of the same stage that are already done. */
   readonly before?: readonly TaskId[];
-  /** How many there were, and what is known of them; of a canary. */
+  /** For a canary: how many tasks there were, and their outcomes so far. */
   readonly size: number;
   readonly succeeded: number;
   readonly failedAgain: number;
@@ -43,9 +43,9 @@ export interface BulkJob {
   readonly id: string;
   readonly tenantId: TenantId;
   readonly action: JobAction;
-  /** As the broker understands it; not looked into here. */
+  /** The filter of the broker, which is opaque here. */
   readonly filter: object;
-  /** The filter as it was written. */
+  /** The filter as the caller wrote it. */
   readonly asked: Readonly<Record<string, string | undefined>>;
   readonly perSecond: number;
   readonly canary: Canary | undefined;
@@ -55,15 +55,15 @@ export interface BulkJob {
   readonly state: JobState;
   /** Why it is paused or has ended; empty while it runs. */
   readonly reason: string;
-  /** Everything up to this id was looked at. */
+  /** All tasks up to this id were visited. */
   readonly after: string;
-  /** Whether there is nothing behind it. */
+  /** Whether there are no more tasks behind it. */
   readonly isLookedThrough: boolean;
   readonly piece: JobPiece | undefined;
   readonly matched: number;
   readonly changed: number;
   readonly failed: number;
-  /** The first of those that could not be changed. */
+  /** The first tasks that could not be changed. */
   readonly failures: readonly { readonly id: TaskId; readonly code: string }[];
 }
 
@@ -71,7 +71,7 @@ export function writeOfJob(job: BulkJob): RecordWrite {
   return put(jobKey(job.tenantId, job.id), JSON.stringify(job));
 }
 
-/** The record of a job as it is known. */
+/** The record of the job, for a commit that expects it to be unchanged. */
 export function expectedJob(job: BulkJob): RecordText {
   return { key: jobKey(job.tenantId, job.id), text: JSON.stringify(job) };
 }

@@ -9,7 +9,7 @@
  *   codeq/ttl/<ms>/<id>                                     when a finished task may be deleted
  *   codeq/start-by/<ms>/<id>                                when a task that still waits ends
  *   codeq/webhook/<ms>/<id>                                 a result callback that is due
- *   codeq/deliveries/<id>                                   what became of its callback
+ *   codeq/deliveries/<id>                                   the outcome of its callback
  *   codeq/undelivered/<tenant>/<ms>/<id>                    a callback that was given up
  *   codeq/endpoints/<tenant>/<url>                          an endpoint that fails, or is disabled
  *   codeq/signing/<tenant>                                  the secrets that sign its callbacks
@@ -24,13 +24,13 @@
  *   codeq/triage/<tenant>/<group>                           what was decided about a failure group
  *   codeq/topics/<queue>/<tenant>                           the policy that an administrator gave it
  *   codeq/keys/<tenant>/<id>                                an API key, without its secret
- *   codeq/key-uses/<id>                                     when an API key was last used, about
+ *   codeq/key-uses/<id>                                     about when an API key was last used
  *   codeq/subs/<tenant>/<id>                                a subscription to availability notifications
- *   codeq/sub-turns/<id>                                    when its subscriber was last told
+ *   codeq/sub-turns/<id>                                    when its subscriber was last notified
  *   codeq/bytes/<tenant>                                    bytes of its payloads and results
  *   codeq/audit/all/<max-ms>/<n>                            an audit record, the newest first
  *   codeq/audit/of/<tenant>/<max-ms>/<n>                    the same, by the tenant it concerns
- *   codeq/quarantine/<key>                                  what could not be read, kept as it was
+ *   codeq/quarantine/<key>                                  a damaged value, unchanged
  *   codeq/meta/...                                          format, position, sequence
  *
  * The priority is stored inverted, so one ascending scan of `pending/` yields 9 first. Queue names
@@ -100,14 +100,14 @@ export const signingKey = (tenant: TenantId): string => signingPrefix + (tenant 
 
 export const queuesPrefix = "codeq/q/";
 
-/** The last one, because one decision asks for the same prefix several times. */
+/** A cache of the last prefix, because one decision asks for the same prefix several times. */
 const lastPrefix = { queue: "", tenant: "", text: "" };
 
 export function queuePrefix(queue: string, tenant: TenantId): string {
   if (lastPrefix.queue !== queue || lastPrefix.tenant !== tenant || lastPrefix.text === "") {
     lastPrefix.queue = queue;
     lastPrefix.tenant = tenant;
-    // `join` makes one piece of text, which is cheaper to continue than a chain of them.
+    // `join` makes one flat string, which is cheaper to append to than a chain of pieces.
     lastPrefix.text = ["codeq", "q", queue, tenant || "_", ""].join("/");
   }
   return lastPrefix.text;
@@ -169,12 +169,12 @@ export const allAuditPrefix = "codeq/audit/";
 export const auditPrefix = "codeq/audit/all/";
 export const auditOfPrefix = (tenant: TenantId): string => `codeq/audit/of/${tenant || "_"}/`;
 
-/** Text that sorts in front of that of every earlier moment. */
+/** A text that sorts before the text of every earlier moment. */
 export function newestFirst(ms: number): string {
   return sortable(Number.MAX_SAFE_INTEGER - ms);
 }
 
-/** What the control store holds; everything else belongs to a shard. */
+/** The keys of the control store; everything else belongs to a shard. */
 export const controlPrefixes: readonly string[] = [
   apiKeysPrefix,
   apiKeyUsesPrefix,
@@ -186,7 +186,7 @@ export const controlPrefixes: readonly string[] = [
 
 export const sequenceKey = "codeq/meta/sequence";
 export const formatKey = "codeq/meta/format";
-/** All shards have been made. */
+/** This key exists when all shards have been made. */
 export const shardsKey = "codeq/meta/shards";
 
 /** The task id that ends an index key. */
@@ -206,7 +206,7 @@ export interface IndexKey {
   readonly queue: string;
   readonly tenantId: TenantId;
   readonly kind: IndexKind;
-  /** Only of `pending`. */
+  /** Only for `pending` keys. */
   readonly priority: number;
 }
 

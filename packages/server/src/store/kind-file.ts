@@ -18,12 +18,12 @@ export function readKindFile(directory: string): NotedKind | undefined {
     const found = JSON.parse(readFileSync(join(directory, kindFileName), "utf8")) as NotedKind;
     return Number.isInteger(found.shards) ? found : undefined;
   } catch {
-    // The store knows it too.
+    // The store has the same information.
     return undefined;
   }
 }
 
-/** Called when the store is open, and so is what it should be. */
+/** Called when the store was opened and checked. */
 export function writeKindFile(directory: string, kind: NotedKind): void {
   const { shards, shard, of, identity } = kind;
   const text = JSON.stringify({ shards, shard, of, identity });
@@ -31,11 +31,11 @@ export function writeKindFile(directory: string, kind: NotedKind): void {
   try {
     writeFileSync(join(directory, kindFileName), text);
   } catch {
-    // A full disk has no room for it, and the store knows it too.
+    // The disk may be full; the store has the same information.
   }
 }
 
-/** Throws when the note says that the store is another one. */
+/** Throws when the note names another store. */
 export function checkKindFile(directory: string, kind: StoreKind): void {
   const found = readKindFile(directory);
   if (found !== undefined) checkKind(found, kind);

@@ -1,4 +1,4 @@
-/** The control store of a server alone: its own store, of which nobody else writes anything. */
+/** The control store of a single server: its own store, which no other server writes. */
 import { type EngineState, opKinds } from "@codeq/engine";
 import type { ControlRecords } from "./control-records.ts";
 import { type ControlListener, type ControlStore, tell } from "./control-store.ts";
@@ -8,7 +8,7 @@ export class LocalControl implements ControlStore {
   readonly isInCharge = true;
   readonly #store: Store;
   readonly #listeners: ControlListener[] = [];
-  /** The commit that was begun last. */
+  /** The newest commit. */
   #last: Promise<void> = Promise.resolve();
 
   constructor(store: Store) {
@@ -37,16 +37,16 @@ export class LocalControl implements ControlStore {
   ): Promise<boolean> {
     if (!this.#store.isUnchanged(expected)) {
       await this.#last;
-      // What a commit that failed wanted stays visible in a failed store: whoever looks again would find it for ever.
+      // In a failed store, the writes of a failed commit stay visible: the caller would retry forever.
       this.#store.assertWritable();
       return false;
     }
-    const told = this.#store.commitRecords(writes).done.then(() => {
+    const notified = this.#store.commitRecords(writes).done.then(() => {
       tell(this.#listeners, writes.map(textOf));
     });
-    // Whoever committed it hears why it failed.
-    this.#last = told.catch(() => {});
-    await told;
+    // The caller of this commit gets the error.
+    this.#last = notified.catch(() => {});
+    await notified;
     return true;
   }
 
@@ -56,7 +56,6 @@ export class LocalControl implements ControlStore {
   }
 }
 
-/** Records are texts. */
 export function textOf({ kind, key, value }: RecordWrite): RecordText {
   const text = typeof value === "string" ? value : Buffer.from(value).toString("utf8");
   return { key, text: kind === opKinds.delete ? undefined : text };

@@ -1,9 +1,9 @@
-/** The text of a record as JSON; undefined, like any other value that is no record, when it is not JSON. */
+/** Parses the text of a record; undefined when it is not JSON, so that the decoder refuses it. */
 export function parseRecord(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The decoder of the record refuses it.
+    // Undefined is not a valid record.
     return undefined;
   }
 }

@@ -31,7 +31,7 @@ function encodePause({ by, atMs, reason }: QueuePause): string {
   return JSON.stringify([by, atMs, reason]);
 }
 
-/** Undefined for what is no record. */
+/** Undefined when the text is not a valid record. */
 export function decodePause(text: string): QueuePause | undefined {
   const row = parseRecord(text);
   if (!Array.isArray(row) || row.length !== 3) return undefined;

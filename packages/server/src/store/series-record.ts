@@ -1,20 +1,20 @@
 /**
- * The history of a queue in a minute or an hour, and the counts at its end, as text. The number of a point
- * is that of its minute or hour since 1970.
+ * What happened in a queue in one minute or hour, and the counts at its end, as text. The number of a point counts
+ * the minutes or hours since 1970.
  */
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { seriesOf, sortable } from "./keys.ts";
 import type { RecordWrite } from "./store.ts";
 
-/** Stands for all queues of a tenant; no queue is called so. */
+/** Stands for all queues of a tenant; no queue has this name. */
 export const allQueues = "*";
 
 export interface SeriesName {
   readonly name: string;
   readonly tenantId: TenantId;
   readonly unit: "m" | "h";
-  /** Only the latest; all that are kept without it. */
+  /** How many of the latest points to read; all stored points by default. */
   readonly last?: number | undefined;
 }
 
@@ -24,12 +24,12 @@ export interface SeriesPoint {
   readonly completed: number;
   readonly failed: number;
   readonly retried: number;
-  /** How many tasks were where when it ended. */
+  /** The counts of tasks at the end. */
   readonly ready: number;
   readonly delayed: number;
   readonly leased: number;
   readonly dead: number;
-  /** How long the oldest ready task had waited then. */
+  /** How long the oldest ready task had waited at the end. */
   readonly oldestMs: number;
 }
 
@@ -61,7 +61,7 @@ export function removalOfPoint(of: SeriesName, { number }: SeriesPoint): RecordW
   return remove(keyOf(of, number));
 }
 
-/** Undefined for what is no point. */
+/** Undefined when the text is not a valid point. */
 export function decodePoint(number: string, text: string): SeriesPoint | undefined {
   const values = text.split(" ").map(Number);
   if (values.length !== names.length || !values.every(Number.isSafeInteger)) return undefined;

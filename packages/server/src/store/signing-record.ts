@@ -6,23 +6,23 @@ import { parseRecord } from "./parse-record.ts";
 import type { RecordWrite } from "./store.ts";
 
 export interface SigningSecret {
-  /** Names it, and tells nothing of it. */
+  /** The id of the secret, which reveals nothing about it. */
   readonly id: string;
-  /** `whsec_` and base64; empty stands for what the configuration has. */
+  /** `whsec_` and base64; empty for the secret of the configuration. */
   readonly secret: string;
   readonly createdMs: number;
   /** The subject that asked for it. */
   readonly createdBy: string;
-  /** When it ceases to sign; undefined for never. */
+  /** When the secret ceases to sign; undefined for never. */
   readonly untilMs: number | undefined;
 }
 
 export type SecretsChange =
-  /** The one before it signs until this time as well. */
+  /** The previous secret also signs until this time. */
   | { readonly kind: "rotate"; readonly secret: SigningSecret; readonly overlapUntilMs: number }
   | { readonly kind: "revoke"; readonly id: string };
 
-/** What the configuration has stands in the list under this name. */
+/** The entry of the list for the secret of the configuration. */
 const configured = { id: "configuration", secret: "", createdMs: 0, createdBy: "" };
 
 /** The secrets after a change; undefined when there is none of this id to revoke. */
@@ -38,7 +38,7 @@ export function nextSecrets(
   const valid = validNow(secrets, nowMs);
   const rest = valid.filter(({ id }) => id !== change.id);
   if (rest.length === valid.length) return undefined;
-  // The one that is left over must not end with the time in which receivers were to change.
+  // The secret that is left must not expire at the end of the rotation.
   const kept = rest.map((each, at) => (at === 0 ? { ...each, untilMs: undefined } : each));
   return kept.some(({ secret }) => secret !== "") ? kept : [];
 }
@@ -50,12 +50,12 @@ export function validNow(
   return secrets.filter(({ untilMs }) => (untilMs ?? nowMs + 1) > nowMs);
 }
 
-/** Those that sign now, the newest first. */
+/** The secrets that sign now, newest first. */
 export function signingNow(secrets: readonly SigningSecret[], nowMs: number): readonly string[] {
   return validNow(secrets, nowMs).map(({ secret }) => secret);
 }
 
-/** Replaces all secrets of a tenant; none leaves it to the configuration. */
+/** Replaces all secrets of a tenant; with none, the configuration applies. */
 export function writeOfSigning(tenantId: TenantId, secrets: readonly SigningSecret[]): RecordWrite {
   const key = signingKey(tenantId);
   if (secrets.length === 0) return remove(key);
@@ -65,7 +65,7 @@ export function writeOfSigning(tenantId: TenantId, secrets: readonly SigningSecr
   return put(key, JSON.stringify(rows));
 }
 
-/** Undefined for what is no record. */
+/** Undefined when the text is not a valid record. */
 export function decodeSigning(text: string): readonly SigningSecret[] | undefined {
   const rows = parseRecord(text);
   if (!Array.isArray(rows) || !rows.every(isRow)) return undefined;

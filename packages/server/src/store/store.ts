@@ -120,13 +120,13 @@ export interface Position {
   readonly id: TaskId;
 }
 
-/** What a record says; undefined when there is none. */
+/** A record as text; the text is undefined when there is no record. */
 export interface RecordText {
   readonly key: string;
   readonly text: string | undefined;
 }
 
-/** What a record makes of the keys; made by the files of the records, and not looked into by others. */
+/** A write of a record; made by the record files, and opaque to all others. */
 export type RecordWrite = Op;
 
 const placePrefixes = {
@@ -149,7 +149,7 @@ export class Store implements AsyncDisposable {
   onRollback: () => Promise<void> = () => Promise.resolve();
   /** Records that could not be read since the start. */
   quarantined = 0;
-  /** What is no task. */
+  /** The records of the control store: everything that is not a task. */
   readonly control: ControlRecords;
   readonly #engine: Engine;
   readonly #bytes: StoredBytes;
@@ -177,7 +177,7 @@ export class Store implements AsyncDisposable {
     return new Store(engine);
   }
 
-  /** Keeps a kv in step with a log that another node writes. Throws when it is not of this kind. */
+  /** Keeps a kv in step with a log that another node writes. Throws when the kv is of another kind. */
   static follow(options: FollowOptions): Follower {
     const { kv } = options;
     const follower = new Follower({ ...options, rows: taskRows, derive: deriveCounts });
@@ -188,14 +188,14 @@ export class Store implements AsyncDisposable {
     return follower;
   }
 
-  /** A task of a kv that follows, with its payload; undefined when it is not there, or cannot be read. */
+  /** A task of a following kv, with its payload; undefined when it does not exist or cannot be read. */
   static followed(follower: Follower, id: TaskId): FollowedTask | undefined {
     const task = follower.row(id) as Task | undefined;
     const payload = task && (task.payload ?? follower.getText(payloadKey(id)));
     return task === undefined || payload === undefined ? undefined : { task, payload };
   }
 
-  /** Up to which slot of a shared log a kv has everything. */
+  /** The slot of a shared log up to which a kv has everything. */
   static slotOf(kv: FollowOptions["kv"]): number {
     return storedPlaceOf(kv).slot;
   }
@@ -204,22 +204,22 @@ export class Store implements AsyncDisposable {
     return this.#engine.state;
   }
 
-  /** Whether all shards were made, so that one that is missing is lost. */
+  /** Whether all shards were made; a missing shard is then lost. */
   get hasShards(): boolean {
     return this.#engine.get(shardsKey) !== undefined;
   }
 
-  /** All shards are there. */
+  /** Records that all shards were made. */
   async noteShards(): Promise<void> {
     if (!this.hasShards) await this.#engine.commit([], [put(shardsKey, "")]).done;
   }
 
-  /** True when changes arrive faster than they can be written for so long that memory fills. */
-  /** Grows when something was written. */
+  /** Grows with every durable group of writes. */
   get durableIndex(): number {
     return this.#engine.durableIndex;
   }
 
+  /** True when changes have arrived faster than they can be written for so long that memory fills. */
   get isOverloaded(): boolean {
     return this.#engine.isOverloaded;
   }
@@ -229,7 +229,7 @@ export class Store implements AsyncDisposable {
     if (this.#engine.state !== "open") this.#engine.assertWritable();
   }
 
-  /** The same for changes that only end or delete tasks, which may use the last room on the disk. */
+  /** Like `assertWritable`, for changes that only end or delete tasks, which may use the last room on the disk. */
   assertDeletable(): void {
     if (this.#engine.state !== "open") this.#engine.assertWritable(true);
   }
@@ -243,12 +243,12 @@ export class Store implements AsyncDisposable {
     return this.#engine.flushNow();
   }
 
-  /** The same, durably. */
+  /** Like `flushNow`, durably. */
   settle(): Promise<void> {
     return this.#engine.settle();
   }
 
-  /** Before what cannot come back is thrown away because of something that is committed. */
+  /** Makes commits durable, for example before files are deleted because of a commit. */
   sync(): Promise<void> {
     return this.#engine.sync();
   }
@@ -265,12 +265,12 @@ export class Store implements AsyncDisposable {
     return this.#engine.backup(store, after);
   }
 
-  /** False for a store in memory, of which nothing can rot. */
+  /** False for a store in memory. */
   get hasFiles(): boolean {
     return this.#engine.hasFiles;
   }
 
-  /** Reads all files of the store; one that is damaged ends the acknowledgements. */
+  /** Reads all files of the store; a damaged file is a final failure. */
   scrub(): Promise<void> {
     return this.#engine.scrub();
   }
@@ -283,7 +283,7 @@ export class Store implements AsyncDisposable {
     const frees = this.#engine.state !== "open" && changes.every(isAnEnd);
     const writes = writesBeside(changes, (task) => this.#removalsOf(task));
     const group = this.#engine.commit(changes, writes, frees);
-    // After the commit: a group that closes in between has neither the change nor its bytes.
+    // After the commit, so that a group that closes in between has neither the change nor its bytes.
     for (let at = 0; at < changes.length; at++) {
       const { before, after } = changes[at] as Change;
       const bytes = (after?.storedBytes ?? 0) - (before?.storedBytes ?? 0);
@@ -298,7 +298,7 @@ export class Store implements AsyncDisposable {
     return this.#engine.commit([], writes);
   }
 
-  /** Whether these records are as they are expected to be, durable or not. */
+  /** Whether the records are as expected, durable or not. */
   isUnchanged(expected: readonly RecordText[]): boolean {
     return expected.every(({ key, text }) => this.#engine.getText(key) === text);
   }
@@ -307,12 +307,12 @@ export class Store implements AsyncDisposable {
     return this.#engine.row(id) as Task | undefined;
   }
 
-  /** Whether there is a record of the task, also one that cannot be read. */
+  /** Whether the task has a record, even one that cannot be read. */
   holds(id: TaskId): boolean {
     return unlessDamaged(() => this.#engine.get(taskKey(id)) !== undefined, true);
   }
 
-  /** Throws `corrupt` when the task is there and cannot be read. */
+  /** Throws `corrupt` when the task exists and cannot be read. */
   assertReadable(id: TaskId): void {
     if (this.holds(id) && this.task(id) === undefined) throw damaged(taskKey(id));
   }
@@ -348,7 +348,7 @@ export class Store implements AsyncDisposable {
     throw damaged(key);
   }
 
-  /** The group that has to be durable before anybody is told of the task; undefined when it is. */
+  /** Resolves when the task is durable and may be reported; undefined when it is durable already. */
   whenDurable(id: TaskId): Promise<void> | undefined {
     return this.#engine.whenRowDurable(id);
   }
@@ -362,7 +362,7 @@ export class Store implements AsyncDisposable {
     return entry;
   }
 
-  /** The key stands for no task any more. */
+  /** Removes an idempotency key. */
   forgetIdempotency(tenantId: TenantId, key: string): void {
     this.#engine.commit([], [remove(idempotencyKeyOf(tenantId, key))]);
   }
@@ -397,7 +397,7 @@ export class Store implements AsyncDisposable {
     return (await this.#engine.scanKeys(range, limit)).map(positionIn);
   }
 
-  /** A ready task whose record cannot be read is not ready any more; its bytes are kept. */
+  /** Takes a ready task whose record cannot be read out of its queue; its bytes are kept. */
   setAsideReady(queue: QueueName & { readonly priority: number }, { number, id }: Position): void {
     const prefix = pendingPrefix(prefixOf(queue), queue.priority);
     this.#engine.commit([], [remove(`${prefix}${sortable(number)}/${id}`)]);
@@ -414,7 +414,7 @@ export class Store implements AsyncDisposable {
     return (await this.#engine.scanKeys(range, limit)).map(positionIn);
   }
 
-  /** The ids of tasks of a queue in one place; behind an id only where the index is in their order. */
+  /** The ids of tasks of a queue in one place; `after` works only where the index is ordered by id. */
   async idsIn(
     queue: QueueName,
     wanted: {
@@ -434,8 +434,8 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * A view of the tasks of all tenants whose ids lie in the range; undefined for one that cannot be read.
-   * To be closed.
+   * A view of the tasks of all tenants whose ids lie in the range; undefined for a task that cannot be read.
+   * The caller closes it.
    */
   openTasks(ids: KvRange): TaskCursor {
     return this.#engine.openRows(ids) as TaskCursor;
@@ -476,7 +476,7 @@ export class Store implements AsyncDisposable {
     return (await this.#engine.scanKeys(range, limit)).map(positionIn);
   }
 
-  /** The same with whose they are, so that those of others need not be loaded. */
+  /** Like `expiredAfter`, with their tenants, so that tasks of other tenants need not be loaded. */
   async expiredWithOwners(
     after: Position | undefined,
     untilMs: number,
@@ -487,7 +487,7 @@ export class Store implements AsyncDisposable {
     return entries.map(([key, owner]) => ({ ...positionIn(key), tenantId: owner.toString() }));
   }
 
-  /** How many tasks every queue has where, and the highest sequence number in use. */
+  /** The counts of tasks of every queue, and the highest sequence number in use. */
   async counts(): Promise<{ queues: readonly CountsOfQueue[]; sequence: number }> {
     for (;;) {
       const { flushedIndex } = this.#engine.stats();
@@ -499,7 +499,7 @@ export class Store implements AsyncDisposable {
         const tenantId = (tenant === "_" ? "" : tenant) as TenantId;
         queues.set(key, { queue: name, tenantId, counts: decodeCounts(value) });
       }
-      // A flush in between has moved changes from one side to the other.
+      // A flush in between has moved changes from memory to the kv.
       if (this.#engine.stats().flushedIndex !== flushedIndex) continue;
       for (const { queue, tenantId, counts } of unflushed.queues.values()) {
         const key = countsKey(queue, tenantId);
@@ -522,7 +522,7 @@ export class Store implements AsyncDisposable {
     }
   }
 
-  /** Which queues have points of a series, and which tenants have some of all their queues. */
+  /** The queues that have points of a series, and `*` for tenants that have points of all their queues. */
   async *seriesNames(): AsyncGenerator<QueueName> {
     for (let after = seriesPrefix; ; ) {
       const [key] = await this.#engine.scanKeys({ after, before: endOf(seriesPrefix) }, 1);
@@ -558,7 +558,7 @@ export class Store implements AsyncDisposable {
     }
   }
 
-  /** What was decided about failure groups of a tenant. */
+  /** The triage of failure groups of a tenant. */
   async triageOf(tenantId: TenantId): Promise<Triage[]> {
     const prefix = triagePrefix(tenantId);
     const found: Triage[] = [];
@@ -585,7 +585,7 @@ export class Store implements AsyncDisposable {
     return this.#engine.get(key) !== undefined;
   }
 
-  /** Callbacks are over; one of them may come again later. */
+  /** Removes callbacks that are done; one of them may be scheduled again. */
   endWebhooks(
     jobs: readonly WebhookJob[],
     next?: Omit<WebhookJob, "key">,
@@ -596,7 +596,7 @@ export class Store implements AsyncDisposable {
     return this.#engine.commit([], ops);
   }
 
-  /** What became of the callback of a task; undefined before the first try, and when it is damaged. */
+  /** The outcome of the callback of a task; undefined before the first try, and when it is damaged. */
   deliveryLog(id: TaskId): DeliveryLog | undefined {
     const key = deliveryKey(id);
     const text = unlessDamaged(() => this.#engine.getText(key), "");
@@ -636,7 +636,7 @@ export class Store implements AsyncDisposable {
     }
   }
 
-  /** What goes with a task that is deleted. */
+  /** The removals that belong to the deletion of a task. */
   #removalsOf(task: Task): Op[] {
     const ops: Op[] = [];
     addRemovals(ops, task);
@@ -649,7 +649,7 @@ export class Store implements AsyncDisposable {
     return scanAll(this.#engine, prefix);
   }
 
-  /** Sets aside what is damaged before whoever asks is told. */
+  /** Quarantines a damaged value before the caller gets the error. */
   #readable<Value>(key: string, read: () => Value): Value {
     try {
       return read();
@@ -669,12 +669,12 @@ export class Store implements AsyncDisposable {
   }
 }
 
-/** Whether it makes room for others, sooner or later. */
+/** Whether the change frees room, sooner or later. */
 function isAnEnd({ after }: Change): boolean {
   return after === undefined || after.place.in === "done" || after.place.in === "dead";
 }
 
-/** What goes into the store beside the records of the tasks; nothing for most changes. */
+/** The writes besides the records of the tasks; none for most changes. */
 function writesBeside(
   changes: readonly Change[],
   removalsOf: (task: Task) => readonly Op[],
@@ -694,7 +694,7 @@ function hasWritesBeside({ before, after, because, payload, result }: Change): b
   if (after === undefined || because === "edited") return true;
   if (before === undefined) return payload !== undefined || after.idempotencyKey !== "";
   const { place } = after;
-  // A task that has ended and is only linked to another was told of already.
+  // A task that had ended before, and is only linked to another now, has had its callback.
   if (before.place === place) return false;
   if (leavesResult(before, after)) return true;
   return (
@@ -716,7 +716,7 @@ function addBeside(ops: Op[], change: Change, after: Task): void {
   }
 }
 
-/** A dead letter is replayed whose result has a key of its own. */
+/** Whether the change replays a dead letter whose result has a key of its own. */
 function leavesResult(before: Task, after: Task): boolean {
   return isOver(before) && !isOver(after) && before.result === undefined;
 }
@@ -725,7 +725,7 @@ function isOver({ place }: Task): boolean {
   return place.in === "done" || place.in === "dead";
 }
 
-/** That of an earlier end may still be there when a dead letter was replayed. */
+/** The callback of an earlier end may still exist when a dead letter was replayed. */
 function webhookOf({ id, replays }: Task, atMs: number): Op {
   return (replays === 0 ? create : put)(webhookKey(atMs, id), noTries);
 }
@@ -734,11 +734,11 @@ function addOfNew(ops: Op[], task: Task, { payload, payloadHash }: Change): void
   if (payload !== undefined) ops.push(create(payloadKey(task.id), payload));
   if (task.idempotencyKey === "") return;
   const entry = { taskId: task.id, queue: queueOf(task.command), payloadHash };
-  // A key whose task is gone may still be there, so this is not always its creation.
+  // The key of a deleted task may still exist, so this is not always a creation.
   ops.push(put(idempotencyKeyOf(task.tenantId, task.idempotencyKey), encodeIdempotency(entry)));
 }
 
-/** Only the payload of a task that is kept apart from it, now or before. */
+/** Only when the payload has a key of its own, now or before. */
 function addOfEdited(
   ops: Op[],
   before: Task,

@@ -41,7 +41,7 @@ export class StoredBytes {
     this.#changed.push(total);
   }
 
-  /** The totals that have changed since this was last asked, as writes. */
+  /** The totals that have changed since the last call, as writes. */
   takeChanges(): readonly Op[] {
     if (this.#changed.length === 0) return noChanges;
     const ops = this.#changed.map((total) => {
@@ -54,7 +54,7 @@ export class StoredBytes {
     return ops;
   }
 
-  /** The store knows better, after a full disk undid what memory had run ahead with. */
+  /** Drops the totals after a full disk undid changes; the store has the right ones. */
   forgetAll(): void {
     this.#totals.clear();
     this.#changed = [];

@@ -1,12 +1,13 @@
 /**
- * Tasks as bytes. A record is what makes one task of another: which columns differ, then those columns.
- * The log holds every change like this; the kv holds the whole task, which is how it differs from a
- * blank one. `columns` is the only list of the fields of a task outside the rules and the wire.
+ * Tasks as bytes. A record is the difference between two states of a task: which columns differ, then their values.
+ * The log holds every change like this; the kv holds the difference to a blank task. The table `columns` says how
+ * each field is written; `blankTask`, `roomOfTask` and `changedColumns` list the fields again, for speed, and the
+ * round-trip test fails when one of them misses a field.
  *
  *   record = version u8, which columns u32, the value of each
  *
- * To add a field, add a column at the end: records that lack it have its blank value. Bytes that do not
- * decode answer undefined and are the caller's to quarantine.
+ * To add a field, add a column at the end: records that lack it have its blank value. Bytes that cannot be decoded
+ * give undefined, and the caller quarantines them.
  */
 import {
   type Artifact,
@@ -37,7 +38,7 @@ import {
 const recordVersion = 1;
 const headBytes = 5;
 
-/** One field of a task. Values are compared by identity unless `same` says otherwise. */
+/** One field of a task. */
 interface Column<Value> {
   readonly of: (task: Task) => Value;
   readonly blank: Value;
@@ -60,7 +61,7 @@ function number(of: (task: Task) => number): Column<number> {
   return { of, blank: 0, write: writeNumber, read: readNumber };
 }
 
-/** Stored by its position: only add at the end. */
+/** The position of a column is stored: add new columns at the end only. */
 const columns: Columns = {
   tenantId: text<TenantId>((task) => task.tenantId),
   command: text((task) => task.command),
@@ -119,10 +120,10 @@ const columns: Columns = {
 
 const names = Object.keys(columns) as (keyof Columns)[];
 const list = Object.values(columns) as readonly Column<unknown>[];
-/** A number takes more than the mark of something that is not there, and than the head of a text. */
+/** The largest number takes more bytes than the mark of a missing value, and than the head of a text. */
 const fixedBytes = headBytes + list.length * numberBytesMax;
 
-/** Has the shape of every task, so that those that are read are not of a kind of their own. */
+/** Has the same hidden class as every other task, so that tasks from the store stay fast to use. */
 const blankTask: Task = {
   id: "" as TaskId,
   tenantId: columns.tenantId.blank,
@@ -166,8 +167,8 @@ export function roomOfTask(task: Task): number {
 }
 
 /**
- * A bit for each column whose value is another one. Written out, because a loop over the columns takes
- * several times as long, three times in the life of every task.
+ * A bit for each column whose value has changed, compared by identity. Written out, because a loop over the columns
+ * takes several times as long, and this runs three times in the life of every task.
  */
 function changedColumns(task: Task, before: Task): number {
   return (
@@ -197,7 +198,7 @@ function changedColumns(task: Task, before: Task): number {
   );
 }
 
-/** Writes how the task differs from the one before, or from a blank one; returns where it ends. */
+/** Writes the difference to `before`, or to a blank task; returns the end of the record. */
 export function writeTask(
   buffer: Buffer,
   start: number,
@@ -219,7 +220,7 @@ export function writeTask(
 }
 
 /**
- * What a record makes of the task before, or of a blank one; undefined when it cannot be read, also when
+ * Applies a record to `before`, or to a blank task; undefined when the record cannot be read, also when
  * it is a difference and there is no task that it applies to.
  */
 export function readTask(
@@ -237,7 +238,7 @@ export function readTask(
       if (((which >>> position) & 1) === 0) continue;
       task[names[position] as string] = list[position]?.read(reader);
     }
-    // Every task may be delivered, and no change of a task changes how often.
+    // Every whole task has at least one attempt; a difference without its task has none.
     const isWhole = reader.isAtEnd && which < 2 ** list.length && task["maxAttempts"] !== 0;
     return isWhole ? (task as unknown as Task) : undefined;
   } catch (error) {
@@ -251,7 +252,7 @@ function writePayload(buffer: Buffer, at: number, payload: string | undefined): 
   return payload === undefined ? at + 1 : writeText(buffer, at + 1, payload);
 }
 
-/** Whether a value follows; there is no third answer. */
+/** Whether a value follows; throws for a mark other than 0 and 1. */
 function isThere(reader: ByteReader): boolean {
   const mark = reader.byte();
   if (mark > 1)
@@ -267,7 +268,7 @@ const placeKinds = {
   completed: 5,
   failed: 6,
   deadForEver: 7,
-  /** A lease that was extended, or cut short. */
+  /** A lease that was extended or shortened. */
   leasedSince: 8,
 } as const;
 
@@ -340,7 +341,7 @@ function roomOfPlace(place: Place): number {
   return numberBytesMax * 4 + roomOfText("workerId" in place ? place.workerId : "");
 }
 
-/** How long it took, which is short; after a clock that was set back, nothing and when it began. */
+/** The length of a span, which takes few bytes; after a clock was set back, 0 and the start of the span. */
 function writeSpan(buffer: Buffer, at: number, fromMs: number, toMs: number): number {
   if (fromMs <= toMs) return writeNumber(buffer, at, toMs - fromMs + 1);
   return writeNumber(buffer, writeNumber(buffer, at, 0), fromMs);
@@ -507,7 +508,7 @@ function readAttempt(reader: ByteReader): PastAttempt {
   return { workerId, leaseToken, startedMs, endedMs, outcome, error, delayMs: reader.number() };
 }
 
-/** The bytes of a result that is kept apart from its task. */
+/** The bytes of a result that has a key of its own. */
 export function encodeResult(result: ResultBody): Buffer {
   const buffer = Buffer.alloc(roomOfResult(result));
   return buffer.subarray(0, writeResult(buffer, 0, result));

@@ -1,7 +1,7 @@
 /**
- * Tasks as the engine's rows. Every index key of a task is a function of its record: where it is decides
- * which index it is in. The engine writes the difference between the index keys before and after a
- * change, so a task is always in exactly the indexes its record says, whatever the transition was.
+ * Tasks as rows of the engine. Every index key of a task is a function of its record: the place of the task decides
+ * which indexes it is in. The engine writes the difference between the index keys before and after a change, so a
+ * task is always in exactly the indexes that its record implies, whatever the transition was.
  */
 import type { KvRange, Row, RowCodec } from "@codeq/engine";
 import { expiresMsOf, queueOf, startByMsOf, type Task, type TaskId } from "@codeq/queue";
@@ -40,19 +40,19 @@ export const taskRows: RowCodec = {
   valueOf: (row) => ownerOf((row as Task).tenantId),
 };
 
-/** What the index keys of a task follow from. */
+/** The fields that the index keys of a task are derived from. */
 type IndexedTask = Pick<Task, "id" | "tenantId" | "command" | "priority" | "place" | "extras">;
 
 const indexPattern = /^codeq\/q\/[^/]+\/[^/]+\/(?:pending|inprog|delayed|dlq)\//;
 const places = { pending: "ready", inprog: "leased", delayed: "delayed", dlq: "dead" } as const;
 
-/** Indexes of moments, in which few tasks are. */
+/** Indexes by time, which few tasks are in. */
 const moments = [
   [retentionPrefix, expiresMsOf],
   [startByPrefix, startByMsOf],
 ] as const;
 
-/** Which tasks may have an index key in the range; undefined when none has. */
+/** A filter for tasks that may have an index key in the range; undefined when none has. */
 function tasksIn({ after, before }: KvRange): ((task: IndexedTask) => boolean) | undefined {
   const isBelow = (prefix: string): boolean =>
     after.startsWith(prefix) && before.startsWith(prefix);
@@ -89,7 +89,7 @@ export function keysOf(task: IndexedTask): string[] {
 
 const lastOwner = { text: "", bytes: Buffer.alloc(0) };
 
-/** Tells whose task it is, so that a tenant's clean-up need not load foreign records. */
+/** The tenant of the task, so that a tenant's clean-up need not load records of other tenants. */
 function ownerOf(tenantId: string): Buffer {
   if (lastOwner.text !== tenantId) {
     lastOwner.text = tenantId;

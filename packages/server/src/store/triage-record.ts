@@ -1,4 +1,4 @@
-/** What somebody decided about a failure group, as text. A group without a record is open. */
+/** The decision of an administrator about a failure group, as text. A group without a record is open. */
 import { put, remove } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { triageKey } from "./keys.ts";
@@ -15,7 +15,7 @@ export interface Triage {
   /** The subject of the administrator. */
   readonly by: string;
   readonly atMs: number;
-  /** Until when a snoozed group is quiet; 0 for the others. */
+  /** The end of a snooze; 0 for other states. */
   readonly untilMs: number;
   /** Empty when none was given. */
   readonly reason: string;
@@ -30,7 +30,7 @@ export function removalOfTriage(tenantId: TenantId, group: string): RecordWrite 
   return remove(triageKey(tenantId, group));
 }
 
-/** Undefined for what is no record. */
+/** Undefined when the text is not a valid record. */
 export function decodeTriage(group: string, text: string): Triage | undefined {
   const row = parseRecord(text);
   if (!Array.isArray(row) || row.length !== 5) return undefined;

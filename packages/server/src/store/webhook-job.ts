@@ -3,19 +3,19 @@ import type { TaskId } from "@codeq/queue";
 import { endOf, sortable, webhookPrefix } from "./keys.ts";
 
 export interface WebhookJob {
-  /** Orders the jobs, by time and task; compared, and handed back to the store, but not looked into. */
+  /** Orders the jobs by time and task; opaque outside the store. */
   readonly key: string;
   readonly dueMs: number;
   readonly id: TaskId;
-  /** How often it was tried. */
+  /** How many tries there were. */
   readonly tries: number;
 }
 
-/** Before the first job and behind the last. */
+/** Bounds before the first job and after the last. */
 export const firstWebhook: string = webhookPrefix;
 export const lastWebhook: string = endOf(webhookPrefix);
 
-/** Before the first job that is due at this time. */
+/** The bound before the first job that is due at this time. */
 export function webhooksFrom(dueMs: number): string {
   return webhookPrefix + sortable(dueMs);
 }
