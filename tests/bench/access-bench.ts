@@ -12,7 +12,7 @@ import { ApiKeys } from "../../packages/server/src/access/api-keys.ts";
 import { AuditTrail } from "../../packages/server/src/access/audit-trail.ts";
 import { Authenticator } from "../../packages/server/src/access/authenticator.ts";
 import { Providers } from "../../packages/server/src/access/providers.ts";
-import { Revocations } from "../../packages/server/src/access/revocations.ts";
+import { Revocations } from "../../packages/server/src/access/token-provider.ts";
 import { systemClock as clock } from "../../packages/server/src/clock.ts";
 import type { ProviderConfig } from "../../packages/server/src/config/settings.ts";
 import { Dispatch } from "../../packages/server/src/operations/dispatch.ts";

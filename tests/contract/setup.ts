@@ -10,7 +10,7 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { LocalLog, MemoryKv, MemoryLog } from "@codeq/engine";
 import { SimClock, SimDisk, SimRandom, settle } from "@codeq/simulated";
-import { type FetchKeySet, fetchKeySet } from "../../packages/server/src/access/fetch-key-set.ts";
+import { type FetchKeySet, fetchKeySet } from "../../packages/server/src/access/key-set.ts";
 import type { ArtifactProvider } from "../../packages/server/src/artifacts/artifact-provider.ts";
 import { LocalArtifacts } from "../../packages/server/src/artifacts/local-artifacts.ts";
 import { MemoryArtifacts } from "../../packages/server/src/artifacts/memory-artifacts.ts";

@@ -55,7 +55,7 @@ test("folderOrder: a folder imports only what stands to its right", () => {
     ["transport/http/route-table.ts", "../../maintenance/ticker.ts", false],
     ["maintenance/ticker.ts", "../broker/broker.ts", true],
     ["operations/nack-task.ts", "../transport/http/problem.ts", false],
-    ["access/tenant.ts", "../operations/dispatch.ts", false],
+    ["access/identity.ts", "../operations/dispatch.ts", false],
     ["broker/broker.ts", "../store/keys.ts", true],
     ["store/keys.ts", "../broker/broker.ts", false],
     ["store/keys.ts", "../telemetry/metrics.ts", true],
@@ -107,7 +107,7 @@ test("mustNotKnow: keys, records and the engine stay inside the store", () => {
     ["operations/dispatch.ts", 'import fastify from "fastify";', false],
     ["operations/dispatch.ts", 'import { producer } from "@codeq/protocol/wire";', false],
     ["broker/claims.ts", 'import type { Identity } from "../access/identity.ts";', false],
-    ["access/tenant.ts", 'import type { Broker } from "../broker/broker.ts";', false],
+    ["access/identity.ts", 'import type { Broker } from "../broker/broker.ts";', false],
   ];
   for (const [path, line, allowed] of cases) {
     (allowed ? passes : offends)(mustNotKnow, `${server}/${path}`, line);

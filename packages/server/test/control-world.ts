@@ -4,7 +4,7 @@ import { type LeaderName, MemoryKv } from "@codeq/engine";
 import { SimClock, SimRandom } from "@codeq/simulated";
 import { MemoryLogServer } from "../../engine/test/memory-shared-log.ts";
 import { ApiKeys } from "../src/access/api-keys.ts";
-import { Revocations } from "../src/access/revocations.ts";
+import { Revocations } from "../src/access/token-provider.ts";
 import { ClusterControl } from "../src/cluster/cluster-control.ts";
 import { ControlReplica } from "../src/cluster/control-replica.ts";
 import { Store } from "../src/store/store.ts";

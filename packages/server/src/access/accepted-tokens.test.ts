@@ -3,8 +3,8 @@ import { test } from "node:test";
 import { accept, refuse } from "@codeq/queue";
 import { SimClock } from "@codeq/simulated";
 import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
-import { AcceptedTokens } from "./accepted-tokens.ts";
-import { type Authenticated, producerOf, workerOf } from "./identity-of.ts";
+import { AcceptedTokens } from "./authenticator.ts";
+import { type Authenticated, producerOf, workerOf } from "./identity.ts";
 import type { Claims, TokenProvider, Verified } from "./token-provider.ts";
 
 /** Knows the tokens it is given, and counts how often it is asked. */

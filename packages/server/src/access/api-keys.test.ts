@@ -12,7 +12,7 @@ import { LocalControl } from "../store/local-control.ts";
 import type { Store } from "../store/store.ts";
 import { drawApiKey } from "./api-key-text.ts";
 import { type ApiKeyRequest, ApiKeys, type Audit, type CreatedApiKey } from "./api-keys.ts";
-import { Revocations } from "./revocations.ts";
+import { Revocations } from "./token-provider.ts";
 
 const acme = "acme" as TenantId;
 const globex = "globex" as TenantId;

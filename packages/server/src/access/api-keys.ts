@@ -32,8 +32,7 @@ import type { RandomBytes } from "../task-ids.ts";
 import { drawApiKey, idInApiKey, looksLikeApiKey } from "./api-key-text.ts";
 import type { AuditEntry } from "./audit-trail.ts";
 import { adminScope, operatorScope, viewerScope } from "./identity.ts";
-import type { Revocations } from "./revocations.ts";
-import type { Claims, TokenProvider, Verified } from "./token-provider.ts";
+import type { Claims, Revocations, TokenProvider, Verified } from "./token-provider.ts";
 
 export interface ApiKeysParts {
   readonly store: ControlStore;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type TestContext, test } from "node:test";
-import { fetchKeySet } from "./fetch-key-set.ts";
+import { fetchKeySet } from "./key-set.ts";
 
 async function setup(t: TestContext, answer: RequestListener): Promise<string> {
   const server = createServer(answer);

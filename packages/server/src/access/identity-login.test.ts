@@ -6,7 +6,7 @@ import { createMetrics } from "../telemetry/metrics.ts";
 import { IdentityLogin, loginMs } from "./identity-login.ts";
 import { Providers } from "./providers.ts";
 import type { TextRequest } from "./request-text.ts";
-import { Revocations } from "./revocations.ts";
+import { Revocations } from "./token-provider.ts";
 
 const wallMs = Date.UTC(2026, 0, 2);
 const redirectUri = "https://codeq.example.com/ui/login/callback";

@@ -1,8 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { type Identity, workerScopes } from "./identity.ts";
-import { producerAsWorkerOf, producerOf, readerOf, workerOf } from "./identity-of.ts";
+import {
+  type Identity,
+  producerAsWorkerOf,
+  producerOf,
+  readerOf,
+  workerOf,
+  workerScopes,
+} from "./identity.ts";
 import { type Claims, neverRevoked } from "./token-provider.ts";
 
 function claims(more: Partial<Claims> = {}): Claims {

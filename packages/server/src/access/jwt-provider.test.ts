@@ -5,10 +5,9 @@ import { SimClock, SimIssuer, type TokenOptions } from "@codeq/simulated";
 import fc from "fast-check";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
-import { JwtProvider } from "./jwt-provider.ts";
 import { KeySet } from "./key-set.ts";
-import { Revocations } from "./revocations.ts";
-import type { Claims } from "./token-provider.ts";
+import { JwtProvider } from "./providers.ts";
+import { type Claims, Revocations } from "./token-provider.ts";
 
 const startMs = 1_700_000_000_000;
 const startSeconds = startMs / 1000;

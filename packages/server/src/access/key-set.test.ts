@@ -6,7 +6,7 @@ import { Ticker } from "../maintenance/ticker.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { KeySet } from "./key-set.ts";
-import { Revocations } from "./revocations.ts";
+import { Revocations } from "./token-provider.ts";
 
 const config = {
   jwksUrl: "https://id.example.com/keys",

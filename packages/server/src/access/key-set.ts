@@ -15,9 +15,19 @@ import type { JwksProviderConfig } from "../config/settings.ts";
 import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
-import type { FetchKeySet } from "./fetch-key-set.ts";
-import type { Revocations } from "./revocations.ts";
+import { requestText } from "./request-text.ts";
 import { readSigningKeys, type SigningKey } from "./signing-keys.ts";
+import type { Revocations } from "./token-provider.ts";
+
+/** Rejects when the text cannot be had; the reason goes to the log. */
+export type FetchKeySet = (url: string, signal: AbortSignal) => Promise<string>;
+
+/** Redirects are not followed, because keys from elsewhere would be trusted like keys from the configured URL. */
+export const fetchKeySet: FetchKeySet = async (url, signal) => {
+  const { status, text } = await requestText({ url }, signal);
+  if (status !== 200) throw new Error(`the answer has the status ${status}`);
+  return text;
+};
 
 export type KeySetConfig = Pick<
   JwksProviderConfig,

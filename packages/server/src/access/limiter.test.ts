@@ -4,8 +4,8 @@ import fc from "fast-check";
 import { SimClock } from "../../../simulated/src/index.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/settings.ts";
-import { Buckets } from "./buckets.ts";
 import { Limiter, webhookLimiterOfShard } from "./limiter.ts";
+import { Buckets } from "./token-bucket.ts";
 
 const policy = { perMinute: 60, burst: 2 };
 

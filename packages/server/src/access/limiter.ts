@@ -8,9 +8,7 @@ import type { Clock } from "../clock.ts";
 import { quotaOf } from "../config/quotas.ts";
 import { type RateScope, rateScopes } from "../config/rate-limit-settings.ts";
 import type { Config } from "../config/settings.ts";
-import { Allowance, type NamedBucket } from "./allowance.ts";
-import { Buckets } from "./buckets.ts";
-import type { BucketPolicy } from "./token-bucket.ts";
+import { type BucketPolicy, type BucketState, Buckets, type TokenBucket } from "./token-bucket.ts";
 
 /** Who is counted; for callbacks the subject is where they go. */
 export interface Counted {
@@ -138,4 +136,75 @@ function limitOf(perMinute: number, burst: number): Limit | undefined {
 function keyOf({ tenantId, subject }: Counted): string {
   const key = `${tenantId}/${subject}`;
   return key.length > keyCharsMax ? hash("sha256", key) : key;
+}
+
+export interface LimitState extends BucketState {
+  readonly name: string;
+}
+
+interface NamedBucket {
+  /** As callers see it. */
+  readonly name: string;
+  readonly bucket: TokenBucket;
+}
+
+/** The buckets that one call counts in. A call takes from all of them or from none. */
+export class Allowance {
+  readonly #buckets: readonly NamedBucket[];
+  readonly #clock: Clock;
+  #takenMs = 0;
+
+  constructor(buckets: readonly NamedBucket[], clock: Clock) {
+    this.#buckets = buckets;
+    this.#clock = clock;
+  }
+
+  state(): LimitState[] {
+    const nowMs = this.#clock.monotonicMs();
+    return this.#buckets.map(({ name, bucket }) => ({ name, ...bucket.state(nowMs) }));
+  }
+
+  /** The most that can ever be taken at once. */
+  get burst(): number {
+    return Math.min(...this.#buckets.map(({ bucket }) => bucket.policy.burst));
+  }
+
+  /** Takes so many; otherwise how long until they are there, Infinity when they never will be. */
+  take(tokens: number): number {
+    const nowMs = this.#clock.monotonicMs();
+    const waitMs = this.#most((bucket) => bucket.waitMs(tokens, nowMs));
+    if (waitMs === 0) this.#takeNow(tokens, nowMs);
+    return waitMs;
+  }
+
+  /** Takes as many as there are, at most so many. */
+  takeUpTo(tokens: number): number {
+    const nowMs = this.#clock.monotonicMs();
+    let taken = tokens;
+    for (const { bucket } of this.#buckets) taken = Math.min(taken, bucket.available(nowMs));
+    this.#takeNow(taken, nowMs);
+    return taken;
+  }
+
+  /** Puts back what was taken last and not used. */
+  giveBack(tokens: number): void {
+    if (tokens <= 0) return;
+    const nowMs = this.#clock.monotonicMs();
+    for (const { bucket } of this.#buckets) bucket.giveBack(tokens, this.#takenMs, nowMs);
+  }
+
+  /** For one who was refused and is willing to come back: when, behind all who were told before. */
+  waitInLineMs(): number {
+    const nowMs = this.#clock.monotonicMs();
+    return this.#most((bucket) => bucket.waitInLineMs(nowMs));
+  }
+
+  #takeNow(tokens: number, nowMs: number): void {
+    for (const { bucket } of this.#buckets) bucket.take(tokens, nowMs);
+    this.#takenMs = nowMs;
+  }
+
+  #most(of: (bucket: TokenBucket) => number): number {
+    return this.#buckets.reduce((most, { bucket }) => Math.max(most, of(bucket)), 0);
+  }
 }

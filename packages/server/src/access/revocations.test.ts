@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Identity } from "./identity.ts";
-import { Revocations } from "./revocations.ts";
+import { Revocations } from "./token-provider.ts";
 
 function holder(): { identity: Identity; revoke: () => void } {
   let isRevoked = false;

@@ -3,6 +3,7 @@
  * invalid) are skipped, because identity servers publish keys for several readers.
  */
 import { type CryptoKey, importJWK, type JWK } from "jose";
+import { isRecord } from "../config/blobs.ts";
 
 export const algorithms = ["RS256", "RS384", "RS512", "ES256", "EdDSA"] as const;
 export type Algorithm = (typeof algorithms)[number];
@@ -103,8 +104,4 @@ function isStrong({ algorithm }: CryptoKey): boolean {
 
 function isText(value: unknown): value is string {
   return typeof value === "string" && value !== "";
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { fingerprintOf } from "./fingerprint.ts";
-import { StaticTokens } from "./static-tokens.ts";
+import { StaticTokens } from "./providers.ts";
+import { fingerprintOf } from "./token-provider.ts";
 
 const token = "9f8e7d6c5b4a39281706f5e4d3c2b1a0";
 

@@ -3,10 +3,12 @@
  * configuration, those that an identity server signs, or API keys. It returns the claims of a token or the
  * reason for refusing it; it does not decide what the claims allow.
  */
+import { hash } from "node:crypto";
 import type { ErrorCode } from "@codeq/protocol";
 import type { Outcome } from "@codeq/queue";
 import type { MaybePromise } from "../maybe-promise.ts";
 import type { ApiKeyId } from "../store/api-key-record.ts";
+import type { Identity } from "./identity.ts";
 
 /** What a token says of its bearer, once somebody vouched for it. */
 export interface Claims {
@@ -40,3 +42,41 @@ export interface TokenProvider {
 }
 
 export const neverRevoked = (): boolean => false;
+
+/**
+ * The hash by which a token is looked up: timing differences can reveal parts of the hash, never of the
+ * token.
+ */
+export function fingerprintOf(token: string): string {
+  return hash("sha256", token);
+}
+
+interface Watcher {
+  readonly identity: Identity;
+  readonly onRevoked: () => void;
+}
+
+/**
+ * Notifies holders of an identity, such as open streams and long polls, when the identity is revoked.
+ * Providers announce that something changed; every watched identity is then checked again.
+ */
+export class Revocations {
+  readonly #watchers: Set<Watcher> = new Set();
+
+  /** Calls back once, when the identity is taken back or is already; returns how to stop watching. */
+  watch(identity: Identity, onRevoked: () => void): () => void {
+    const watcher = { identity, onRevoked };
+    if (identity.isRevoked()) onRevoked();
+    else this.#watchers.add(watcher);
+    return () => void this.#watchers.delete(watcher);
+  }
+
+  /** Some token that was accepted before may not be any more. */
+  announce(): void {
+    for (const watcher of this.#watchers) {
+      if (!watcher.identity.isRevoked()) continue;
+      this.#watchers.delete(watcher);
+      watcher.onRevoked();
+    }
+  }
+}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { workerIdOf } from "./worker-id.ts";
+import { workerIdOf } from "./identity.ts";
 
 test("a worker without a name is its subject", () => {
   assert.equal(workerIdOf("worker-dev", ""), "worker-dev");

@@ -5,6 +5,7 @@
  */
 import { LineCounter, parseDocument } from "yaml";
 import { closestName, didYouMean } from "../closest-name.ts";
+import { isRecord } from "./blobs.ts";
 import { inactiveSettings } from "./go-settings.ts";
 import {
   configPathEnv,
@@ -71,7 +72,7 @@ export function readYaml(path: string, text: string): Source {
 function rootOf(document: ReturnType<typeof parseDocument>): object | undefined {
   try {
     const root: unknown = document.toJS() ?? {};
-    return isMap(root) ? root : undefined;
+    return isRecord(root) ? root : undefined;
   } catch {
     // Aliases that point nowhere or multiply without end; the caller reports the file as unusable.
     return undefined;
@@ -82,7 +83,7 @@ function rootOf(document: ReturnType<typeof parseDocument>): object | undefined 
 function* flatten(map: object, prefix: string): Generator<[string, unknown]> {
   for (const [field, value] of Object.entries(map)) {
     const name = `${prefix}${field}`;
-    if (isGroup(name) && isMap(value)) yield* flatten(value, `${name}.`);
+    if (isGroup(name) && isRecord(value)) yield* flatten(value, `${name}.`);
     else yield [name, value];
   }
 }
@@ -96,10 +97,6 @@ function judge(name: string, value: unknown): "value" | "unset" | "unknown" | "n
 
 function isGroup(name: string): boolean {
   return knownNames.some((known) => known.startsWith(`${name}.`));
-}
-
-function isMap(value: unknown): value is object {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;

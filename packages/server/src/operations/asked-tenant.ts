@@ -1,6 +1,6 @@
 /** The tenant that a call of an administrator is about; operators may ask for all tenants at once. */
 import type { TenantId } from "@codeq/queue";
-import { everyTenant } from "../access/tenant.ts";
+import { everyTenant } from "../access/identity.ts";
 import type { Call } from "./operation.ts";
 
 /** Undefined for all of them. */

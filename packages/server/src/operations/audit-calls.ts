@@ -1,7 +1,7 @@
 /** Decides which calls leave an audit record, for every operation and every transport. */
 import { type ErrorCode, errors } from "@codeq/protocol";
 import type { TenantId } from "@codeq/queue";
-import { everyTenant } from "../access/tenant.ts";
+import { everyTenant } from "../access/identity.ts";
 import type { AuditEvent } from "../store/audit-record.ts";
 import { type Actor, auditEventOf } from "./audit-event.ts";
 import type { Answer, Call, Operation, Server } from "./operation.ts";

@@ -6,9 +6,8 @@
 import { FaultError } from "@codeq/engine";
 import type { TenantId } from "@codeq/queue";
 import { type Authenticator, bearerToken, isForAdmins } from "../access/authenticator.ts";
-import type { Identity } from "../access/identity.ts";
+import { everyTenant, type Identity, isTenantId } from "../access/identity.ts";
 import type { Limiter } from "../access/limiter.ts";
-import { everyTenant, isTenantId } from "../access/tenant.ts";
 import { type MaybePromise, whenKnown } from "../maybe-promise.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { auditCall, auditRefusal } from "./audit-calls.ts";

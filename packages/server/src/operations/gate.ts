@@ -2,9 +2,9 @@
  * Admits calls, or tells when to retry. A call counts as one before its body is read; an operation that
  * finds more items counts the rest. A refused call counts only as a request of its tenant.
  */
-import type { Allowance, LimitState } from "../access/allowance.ts";
+
 import type { Identity } from "../access/identity.ts";
-import type { Limiter } from "../access/limiter.ts";
+import type { Allowance, Limiter, LimitState } from "../access/limiter.ts";
 import type { Events } from "../telemetry/events.ts";
 import { type Admission, type Answer, type Rate, type Refusal, refusal } from "./operation.ts";
 import { overQuota, wholeSeconds } from "./over-quota.ts";

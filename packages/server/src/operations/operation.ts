@@ -4,11 +4,11 @@
  */
 import { type ErrorCode, errors } from "@codeq/protocol";
 import type { TaskId, TenantId } from "@codeq/queue";
-import type { LimitState } from "../access/allowance.ts";
 import type { ApiKeys } from "../access/api-keys.ts";
 import type { AuditTrail } from "../access/audit-trail.ts";
 import type { AccessKind } from "../access/authenticator.ts";
 import type { Identity, Scope } from "../access/identity.ts";
+import type { LimitState } from "../access/limiter.ts";
 import type { Artifacts } from "../artifacts/artifacts.ts";
 import type { Queue } from "../broker/queue.ts";
 import type { Clock } from "../clock.ts";

@@ -4,7 +4,7 @@
  */
 import { FaultError } from "@codeq/engine";
 import type { Artifact } from "@codeq/queue";
-import { workerIdOf } from "../access/worker-id.ts";
+import { workerIdOf } from "../access/identity.ts";
 import { tooLarge } from "../artifacts/artifacts.ts";
 import type { OwnedTask, TaskRefusal } from "../broker/verbs.ts";
 import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";

@@ -8,7 +8,7 @@
 import { randomBytes, randomFillSync } from "node:crypto";
 import { FaultError } from "@codeq/engine";
 import type { FastifyInstance } from "fastify";
-import { fetchKeySet } from "../access/fetch-key-set.ts";
+import { fetchKeySet } from "../access/key-set.ts";
 import { openArtifactProvider } from "../artifacts/open-provider.ts";
 import { systemClock as clock } from "../clock.ts";
 import { renderHelp } from "../config/describe.ts";

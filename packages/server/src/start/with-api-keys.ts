@@ -2,7 +2,7 @@
 import { FaultError } from "@codeq/engine";
 import { ApiKeys } from "../access/api-keys.ts";
 import { AuditTrail } from "../access/audit-trail.ts";
-import { Revocations } from "../access/revocations.ts";
+import { Revocations } from "../access/token-provider.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
 import { LocalControl } from "../store/local-control.ts";

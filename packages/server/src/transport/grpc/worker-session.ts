@@ -7,8 +7,7 @@
 import { type ErrorCode, errors } from "@codeq/protocol";
 import { type WireBytes, type WireUint64, worker } from "@codeq/protocol/wire";
 import type { TaskId } from "@codeq/queue";
-import type { Identity } from "../../access/identity.ts";
-import { workerIdOf } from "../../access/worker-id.ts";
+import { type Identity, workerIdOf } from "../../access/identity.ts";
 import type { ClaimedTask, Refused, Submitted, Waiter } from "../../broker/verbs.ts";
 import type { MaybePromise } from "../../maybe-promise.ts";
 import type { Caller } from "../../operations/dispatch.ts";

@@ -3,7 +3,7 @@
  * shown only to callers on this machine, to operators and to callers with the token for metrics.
  */
 import { type Authenticator, bearerToken } from "../../access/authenticator.ts";
-import { fingerprintOf } from "../../access/fingerprint.ts";
+import { fingerprintOf } from "../../access/token-provider.ts";
 import type { Queue } from "../../broker/queue.ts";
 import type { Config } from "../../config/settings.ts";
 import type { MaybePromise } from "../../maybe-promise.ts";

@@ -5,7 +5,7 @@
  *   q  the burst            w  seconds in which it is refilled
  *   r  what is left         t  seconds until there is more; not sent when it is full
  */
-import type { LimitState } from "../../access/allowance.ts";
+import type { LimitState } from "../../access/limiter.ts";
 import { wholeSeconds } from "../../operations/over-quota.ts";
 
 /** `retryAfterSeconds` of a refusal is when there will be enough for what was refused. */
