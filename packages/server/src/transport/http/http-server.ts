@@ -2,6 +2,7 @@
  * The REST API on Fastify. Authorisation happens before a body is read; every reply has a request id; all
  * errors have the same form. A caller that disconnects while it waits is noticed.
  */
+import assert from "node:assert/strict";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { errors } from "@codeq/protocol";
 import { api } from "@codeq/protocol/api";
@@ -12,30 +13,27 @@ import Fastify, {
   type FastifyRequest,
 } from "fastify";
 import type { Authenticator } from "../../access/authenticator.ts";
-import type { Identity } from "../../access/identity.ts";
 import type { IdentityLogin } from "../../access/identity-login.ts";
 import type { Sessions } from "../../access/sessions.ts";
 import type { Clock } from "../../clock.ts";
 import { isLoopback } from "../../config/listeners.ts";
 import type { Config } from "../../config/settings.ts";
 import type { MaybePromise } from "../../maybe-promise.ts";
-import type { Origin } from "../../operations/audit-event.ts";
 import type { Credentials, Dispatch } from "../../operations/dispatch.ts";
 import { operations } from "../../operations/index.ts";
-import type { Admission, Answer, Cluster } from "../../operations/operation.ts";
+import type { Cluster } from "../../operations/operation.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import type { Tracing } from "../../telemetry/tracing/tracing.ts";
 import { addressOf } from "../address.ts";
-import { type Connection, Connections } from "../connections.ts";
+import { Connections } from "../connections.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
 import { adminRoutes } from "./admin-routes.ts";
 import { apiKeyRoutes } from "./api-key-routes.ts";
 import { artifactRoutes } from "./artifact-routes.ts";
 import { auditRoutes } from "./audit-routes.ts";
 import { backupRoutes } from "./backup-routes.ts";
-import { BodyTurns } from "./body-turns.ts";
-import { Calls, headersOf, type Listener, type Permit } from "./calls.ts";
+import { Calls, type Exchange, headersOf, type Listener, requestIdOf } from "./calls.ts";
 import { clusterRoutes } from "./cluster-routes.ts";
 import { addConsolePages } from "./console-pages.ts";
 import { contractRoutes } from "./contract-route.ts";
@@ -46,11 +44,8 @@ import type { JsonCodec } from "./json-codec.ts";
 import { addLoginRoutes } from "./login-routes.ts";
 import { createNodeServer, type HttpLimits } from "./node-server.ts";
 import { packageVersion } from "./package-file.ts";
-import { PlainAnswers, type TellAnswered } from "./plain-answers.ts";
 import { PlainConnections } from "./plain-connections.ts";
-import { type RedirectedRequest, redirectOf } from "./redirects.ts";
-import { RequestIds } from "./request-ids.ts";
-import { type AnyRoute, type HttpReply, problem, problemOf } from "./route.ts";
+import { type AnyRoute, type HttpReply, problemOf } from "./route.ts";
 import { addSessionRoutes } from "./session-routes.ts";
 import { taskAdminRoutes } from "./task-admin-routes.ts";
 import { taskRoutes } from "./task-routes.ts";
@@ -109,13 +104,10 @@ declare module "fastify" {
     readonly connections: Connections;
   }
   interface FastifyRequest {
-    origin: Origin | undefined;
-    identity: Identity | undefined;
-    admission: Admission | undefined;
+    /** Undefined for pages and sessions of the console. */
+    exchange: Exchange | undefined;
     /** The type of a file that is sent. */
     sentType: string | undefined;
-    /** Set while a known caller's request is under way. */
-    held: Connection | undefined;
   }
 }
 
@@ -142,27 +134,16 @@ const uploadType = "application/vnd.codeq.upload";
 /** More than any name may have, so that operations can say what is wrong with one that is too long. */
 const pathPartCharsMax = 1024;
 
-const requestIdPattern = /^[\x21-\x7e]{1,128}$/;
-
 export function createHttpServer(options: HttpOptions): FastifyInstance {
   const { limits, tls, logger, clock } = options;
-  const tell = tellOf(options);
   const connections = new Connections({
     max: limits.connectionsMax,
     listener: "http",
     logger,
   });
   const calls = new Calls(options);
-  const answers = new PlainAnswers({
-    calls,
-    clock,
-    requestIdOf,
-    tell,
-    tellFailure: (error, { id, route }) => fail(logger, error, { id, route }),
-  });
   const plain = new PlainConnections({
-    answers,
-    isClosing: () => calls.isClosing,
+    calls,
     routes,
     connections,
     clock,
@@ -175,7 +156,7 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     serverFactory: (handler) => createNodeServer(handler, { limits, connections, plain, tls }),
     forceCloseConnections: "idle",
     exposeHeadRoutes: false,
-    genReqId: requestId,
+    genReqId: ({ headers }) => requestIdOf(headers["x-request-id"]),
     // A path that cannot be decoded, or with a part of such a length, leads nowhere.
     frameworkErrors: (_error, request, reply) => {
       reply.header("x-request-id", request.id);
@@ -183,12 +164,9 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     },
   });
   app.decorate("connections", connections);
-  app.decorateRequest("held", undefined);
-  app.decorateRequest("origin", undefined);
+  app.decorateRequest("exchange", undefined);
   app.decorateRequest("sentType", undefined);
-  app.decorateRequest("identity", undefined);
-  app.decorateRequest("admission", undefined);
-  readBodies(app, calls);
+  receiveBodies(app);
   app.addHook("onRequest", (request, reply, done) => {
     reply.header("x-request-id", request.id);
     // The content type is not looked at; one that is not well-formed must not be a reason to refuse.
@@ -201,22 +179,22 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
     done();
   });
   app.addHook("preClose", async () => {
-    calls.close();
+    calls.isClosing = true;
     plain.closeIdle();
   });
   app.addHook("onResponse", (request, reply, done) => {
     // A connection that was busy when closing began would be kept open, and the end put off by it.
     if (calls.isClosing) setImmediate(() => app.server.closeIdleConnections());
-    request.held?.release();
-    const { method, id } = request;
+    const { method, id: requestId, exchange } = request;
+    if (exchange?.identity !== undefined) exchange.connection?.release();
     const route = request.routeOptions.url ?? "unknown";
-    const { headers, url: path } = request.raw;
-    const sent = { path: path ?? "", headers };
-    tell({ requestId: id, method, route, status: reply.statusCode, ms: reply.elapsedTime }, sent);
+    const { headers, url: path = "" } = request.raw;
+    const { statusCode: status, elapsedTime: ms } = reply;
+    calls.answered({ requestId, method, route, status, ms }, { path, headers });
     done();
   });
   app.setErrorHandler((error: FastifyError, request, reply) =>
-    send(reply, replyToError(error, request, options.logger)),
+    send(reply, replyToError(error, request, calls)),
   );
   app.setNotFoundHandler((_request, reply) => pageNotFound(reply));
   for (const page of options.pages) {
@@ -246,36 +224,46 @@ export function createHttpServer(options: HttpOptions): FastifyInstance {
   return app;
 }
 
-function redirected({ raw, headers, params }: FastifyRequest): RedirectedRequest {
-  return { url: raw.url ?? "", headers, params: params as Record<string, string> };
-}
-
-function tellOf({ metrics, logger, tracing }: HttpOptions): TellAnswered {
-  return (answered, sent) => {
-    const { route, method, status } = answered;
-    metrics.httpRequests.inc(route, method, String(status));
-    tracing.requested(answered, sent);
-    logger[status >= 500 ? "warn" : "debug"]("request", { ...answered });
-  };
-}
-
 function pageNotFound(reply: FastifyReply): FastifyReply {
   return reply.code(404).type("text/plain").send("404 page not found");
 }
 
-/** All content types are taken for JSON; what cannot be read is decided on by the route. */
-function readBodies(app: FastifyInstance, calls: Calls): void {
+/** All content types are received in the same way; the route reads the bytes. */
+function receiveBodies(app: FastifyInstance): void {
   const turns = new BodyTurns();
   app.removeAllContentTypeParsers();
-  // Left to the operation, which may refuse it without having read anything.
+  // The operation reads the file, so that it can refuse a file without having received it.
   app.addContentTypeParser(uploadType, (_request, _body, done) => done(null, undefined));
-  app.addContentTypeParser("*", { parseAs: "buffer" }, (request, body, done) => {
-    const { route } = request.routeOptions.config;
-    turns.take(body.length, () =>
-      done(null, route === undefined ? undefined : calls.readBody(route, body as Buffer)),
-    );
+  app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => {
+    turns.take(body.length, () => done(null, body));
   });
 }
+
+/**
+ * Large bodies are parsed one in each turn of the event loop, in order of arrival. Otherwise several large
+ * bodies would be parsed in a row, and small requests would wait for all of them.
+ */
+export class BodyTurns {
+  readonly #waiting: (() => void)[] = [];
+
+  /** Runs at once when the body is small. */
+  take(bodyBytes: number, run: () => void): void {
+    if (bodyBytes <= smallBodyBytes) {
+      run();
+      return;
+    }
+    this.#waiting.push(run);
+    if (this.#waiting.length === 1) setImmediate(this.#next);
+  }
+
+  readonly #next = (): void => {
+    // The next turn is asked for first: what is run may throw.
+    if (this.#waiting.length > 1) setImmediate(this.#next);
+    this.#waiting.shift()?.();
+  };
+}
+
+const smallBodyBytes = 64 * 1024;
 
 function addRoute(
   app: FastifyInstance,
@@ -283,9 +271,8 @@ function addRoute(
   {
     calls,
     sessions,
-    cluster,
     bodyBytesMax,
-  }: Pick<HttpOptions, "sessions" | "cluster" | "bodyBytesMax"> & {
+  }: Pick<HttpOptions, "sessions" | "bodyBytesMax"> & {
     readonly calls: Calls;
   },
 ): void {
@@ -295,74 +282,53 @@ function addRoute(
     bodyLimit: Math.min(each.bodyBytesMax ?? bodyBytesMax, bodyBytesMax),
     config: { route: each },
     onRequest: (request, reply, done) => {
-      request.origin = fromOf(request);
-      const decide = (answer: Answer<Identity>): void => {
-        if (!answer.ok) return void send(reply, problem(answer));
-        if (isCompressed(request)) return void send(reply, compressed);
-        const elsewhere = redirectOf(each, redirected(request), cluster);
-        if (elsewhere !== undefined) return void send(reply, elsewhere);
-        request.identity = answer.value;
-        request.held = app.connections.of(request.raw.socket);
-        request.held?.hold();
-        const admitted = calls.admit(each, answer.value);
-        if (!admitted.ok) return void send(reply, problem(admitted));
-        request.admission = admitted.value;
-        done();
+      const exchange = exchangeOf(each, request, reply);
+      request.exchange = exchange;
+      const decide = (refused: HttpReply | undefined): void => {
+        if (refused === undefined) done();
+        else send(reply, refused);
       };
-      const answer = calls.authorize(each, credentialsOf(request, sessions));
-      if (answer instanceof Promise) answer.then(decide).catch(done);
-      else decide(answer);
+      const entered = calls.enter(exchange, credentialsOf(request, exchange.from, sessions));
+      if (entered instanceof Promise) entered.then(decide).catch(done);
+      else decide(entered);
     },
     handler: async (request, reply) => {
-      const body = (request.body as Answer<unknown> | undefined) ?? calls.readBody(each, undefined);
-      if (!body.ok) return send(reply, problem(body));
-      const http = {
-        params: request.params as Record<string, string>,
-        query: request.query as Record<string, string | undefined>,
-        headers: each.isUpload
-          ? { ...request.headers, "content-type": request.sentType }
-          : request.headers,
-        body: each.isUpload ? request.raw : body.value,
-      };
-      const { identity, admission, origin: from } = request;
-      const caller = {
-        identity,
-        admission,
-        from,
-        listen: () => listenerOf(request.raw, reply.raw),
-      };
-      const answer = await calls.answer(each, http, caller as Admitted);
-      // What was not read of a file that was refused is not worth a connection.
+      const body = each.isUpload ? request.raw : (request.body as Buffer | undefined);
+      assert(request.exchange !== undefined, "set before the body is received");
+      const answer = await calls.answer(request.exchange, body);
+      // The rest of a refused file is not worth receiving, so the connection is closed.
       if (each.isUpload && answer.status >= 400) reply.header("connection", "close");
       return send(reply, answer);
     },
   });
 }
 
-/** What is known of a caller once its request was let in. */
-type Admitted = Permit & { readonly listen: () => Listener };
-
-/** Nothing is unpacked: a small body could become an enormous one. */
-function isCompressed({ headers }: FastifyRequest): boolean {
-  const encoding = headers["content-encoding"] ?? "";
-  return !/^\s*(identity)?\s*$/i.test(encoding);
+function exchangeOf(route: AnyRoute, request: FastifyRequest, reply: FastifyReply): Exchange {
+  const { raw, id: requestId, ip, headers, sentType, server } = request;
+  return {
+    route,
+    path: raw.url ?? "",
+    params: request.params as Record<string, string>,
+    query: request.query as Record<string, string | undefined>,
+    headers: route.isUpload ? { ...headers, "content-type": sentType } : headers,
+    from: { address: addressOf(ip), requestId },
+    connection: server.connections.of(raw.socket),
+    listen: () => listenerOf(raw, reply.raw),
+    identity: undefined,
+    admission: undefined,
+  };
 }
 
-const compressed: HttpReply = {
-  ...problemOf("compressed_body"),
-  headers: { "accept-encoding": "identity" },
-};
-
 function send(reply: FastifyReply, answer: HttpReply): FastifyReply {
-  reply.headers(headersOf(answer, reply.request.admission)).code(answer.status);
+  reply.headers(headersOf(answer, reply.request.exchange?.admission)).code(answer.status);
   return answer.body === undefined ? reply.send() : reply.send(answer.body);
 }
 
-function fromOf({ ip, id }: FastifyRequest): Origin {
-  return { address: addressOf(ip), requestId: id };
-}
-
-function credentialsOf(request: FastifyRequest, sessions: Sessions | undefined): Credentials {
+function credentialsOf(
+  request: FastifyRequest,
+  from: Exchange["from"],
+  sessions: Sessions | undefined,
+): Credentials {
   const { headers, query } = request;
   const { tenant } = query as Record<string, unknown>;
   const role = headers["x-role"];
@@ -371,7 +337,7 @@ function credentialsOf(request: FastifyRequest, sessions: Sessions | undefined):
     role: typeof role === "string" ? role : undefined,
     // One that is given twice is an array, and as text no tenant.
     tenant: tenant === undefined ? undefined : String(tenant),
-    from: request.origin,
+    from,
   };
 }
 
@@ -398,13 +364,12 @@ function listenerOf(request: IncomingMessage, response: ServerResponse): Listene
   return { signal: controller.signal, abort, onceOver: (run) => response.once("close", run) };
 }
 
-function replyToError(error: FastifyError, request: FastifyRequest, logger: Logger): HttpReply {
+function replyToError(error: FastifyError, request: FastifyRequest, calls: Calls): HttpReply {
   if (error.code === "FST_ERR_CTP_BODY_TOO_LARGE") return bodyTooLarge(request);
   const status = error.statusCode ?? 500;
   if (status >= 400 && status < 500)
     return { status, body: JSON.stringify({ error: "invalid body" }) };
-  fail(logger, error, { id: request.id, route: request.routeOptions.url });
-  return problemOf("internal");
+  return calls.failed(error, request.id, request.routeOptions.url);
 }
 
 function bodyTooLarge({ routeOptions }: FastifyRequest): HttpReply {
@@ -412,23 +377,4 @@ function bodyTooLarge({ routeOptions }: FastifyRequest): HttpReply {
   const { text } = errors.body_too_large;
   const max = routeOptions.bodyLimit;
   return problemOf("body_too_large", `${text}: at most ${max} bytes are accepted here`);
-}
-
-function fail(
-  logger: Logger,
-  error: unknown,
-  { id, route }: { readonly id: string; readonly route: string | undefined },
-): void {
-  const shown = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  logger.error("request failed", { requestId: id, route, error: shown });
-}
-
-const requestIds = new RequestIds();
-
-function requestId({ headers }: IncomingMessage): string {
-  return requestIdOf(headers["x-request-id"]);
-}
-
-function requestIdOf(sent: string | string[] | undefined): string {
-  return typeof sent === "string" && requestIdPattern.test(sent) ? sent : requestIds.next();
 }

@@ -7,19 +7,26 @@
  *   answering   one request is being answered; more bytes than its own are kept for Node
  *   left        Node has it, or it is closed
  */
+import { STATUS_CODES } from "node:http";
 import type { Server, Socket } from "node:net";
 import type { Clock } from "../../clock.ts";
+import { type MaybePromise, whenKnown } from "../../maybe-promise.ts";
 import { addressOf } from "../address.ts";
 import type { Connection, Connections } from "../connections.ts";
-import type { Listener } from "./calls.ts";
+import {
+  type Calls,
+  type Exchange,
+  headersOf,
+  type Listener,
+  noQuery,
+  requestIdOf,
+} from "./calls.ts";
 import { type HttpLimits, stalledMs } from "./node-server.ts";
-import type { PlainAnswers, PlainCaller, PlainReply } from "./plain-answers.ts";
 import { type FoundRoute, type PlainRequest, PlainRoutes, readPlain } from "./plain-request.ts";
-import type { AnyRoute } from "./route.ts";
+import type { AnyRoute, HttpReply } from "./route.ts";
 
 export interface PlainParts {
-  readonly answers: PlainAnswers;
-  readonly isClosing: () => boolean;
+  readonly calls: Calls;
   readonly routes: readonly AnyRoute[];
   readonly connections: Connections;
   readonly clock: Clock;
@@ -53,7 +60,7 @@ export class PlainConnections {
       for (const take of takers) take.call(server, socket);
     };
     server.on(event, (socket: Socket) => {
-      if (this.#parts.isClosing() || socket.destroyed) leave(socket);
+      if (this.#parts.calls.isClosing || socket.destroyed) leave(socket);
       else this.#take(socket, leave);
     });
   }
@@ -64,9 +71,10 @@ export class PlainConnections {
   }
 
   #take(socket: Socket, leave: (socket: Socket) => void): void {
-    const parts = { ...this.#parts, routeOf: this.#routeOf, dates: this.#dates };
     const each = new PlainConnection(socket, {
-      ...parts,
+      ...this.#parts,
+      routes: this.#routes,
+      dates: this.#dates,
       leave: () => {
         this.#open.delete(each);
         leave(socket);
@@ -75,15 +83,17 @@ export class PlainConnections {
     });
     this.#open.add(each);
   }
-
-  readonly #routeOf = (path: string): FoundRoute | undefined => this.#routes.find(path);
 }
 
-interface ConnectionParts extends PlainParts {
-  readonly routeOf: (path: string) => FoundRoute | undefined;
+interface ConnectionParts extends Omit<PlainParts, "routes"> {
+  readonly routes: PlainRoutes;
   readonly dates: Dates;
   readonly leave: () => void;
   readonly closed: () => void;
+}
+
+interface PlainExchange extends Exchange {
+  readonly startedMs: number;
 }
 
 class PlainConnection {
@@ -91,9 +101,7 @@ class PlainConnection {
   readonly #parts: ConnectionParts;
   readonly #connection: Connection | undefined;
   readonly #address: string;
-  readonly #caller: PlainCaller;
   #isAnswering = false;
-  #isHeld = false;
   /** What came before its time. */
   #early: Buffer | undefined;
   #waiting: AbortController | undefined;
@@ -106,7 +114,6 @@ class PlainConnection {
     this.#parts = parts;
     this.#connection = parts.connections.of(socket);
     this.#address = addressOf(socket.remoteAddress ?? "");
-    this.#caller = { known: this.#hold, listen: this.#listen };
     socket.setNoDelay(true);
     socket.setTimeout(parts.limits.headersTimeoutSeconds * 1000);
     socket.on("timeout", this.#timedOut);
@@ -133,7 +140,7 @@ class PlainConnection {
       return;
     }
     const request = readPlain(bytes);
-    const found = request === undefined ? undefined : this.#parts.routeOf(request.path);
+    const found = request === undefined ? undefined : this.#parts.routes.find(request.path);
     if (request === undefined || found === undefined || !this.#isWhole(request, bytes)) {
       this.#leave(bytes);
       return;
@@ -147,33 +154,68 @@ class PlainConnection {
     return bodyBytes <= Math.min(plainBodyBytesMax, this.#parts.bodyBytesMax);
   }
 
-  #serve({ path, headers }: PlainRequest, found: FoundRoute, body: Buffer): void {
+  #serve({ path, headers }: PlainRequest, { route, params }: FoundRoute, body: Buffer): void {
+    const { calls, clock } = this.#parts;
+    const from = { address: this.#address, requestId: requestIdOf(headers["x-request-id"]) };
+    const exchange: PlainExchange = {
+      route,
+      path,
+      params,
+      query: noQuery,
+      headers,
+      from,
+      connection: this.#connection,
+      listen: this.#listen,
+      startedMs: clock.monotonicMs(),
+      identity: undefined,
+      admission: undefined,
+    };
     this.#isAnswering = true;
     this.#connection?.begin(Number.POSITIVE_INFINITY);
-    const call = { path, found, headers, body, address: this.#address };
-    const reply = this.#parts.answers.answer(call, this.#caller);
-    if (reply instanceof Promise) void reply.then(this.#reply);
-    else this.#reply(reply);
+    const { authorization, "x-role": role } = headers;
+    let reply: MaybePromise<HttpReply>;
+    try {
+      reply = whenKnown(
+        calls.enter(exchange, { authorization, role, tenant: undefined, from }),
+        (refused) => refused ?? calls.answer(exchange, body),
+      );
+    } catch (error) {
+      reply = calls.failed(error, from.requestId, route.path);
+    }
+    if (reply instanceof Promise) {
+      reply.then(
+        (known) => this.#reply(exchange, known),
+        (error) => this.#reply(exchange, calls.failed(error, from.requestId, route.path)),
+      );
+    } else {
+      this.#reply(exchange, reply);
+    }
   }
 
-  readonly #hold = (): void => {
-    this.#isHeld = true;
-    this.#connection?.hold();
-  };
-
-  readonly #reply = (reply: PlainReply): void => {
-    const { dates, limits } = this.#parts;
+  #reply(exchange: PlainExchange, reply: HttpReply): void {
+    const { calls, clock, dates, limits } = this.#parts;
+    const { route, from } = exchange;
     const socket = this.#socket;
     this.#isAnswering = false;
     this.#stopWaiting();
-    const isClosing = this.#parts.isClosing();
+    const ms = clock.monotonicMs() - exchange.startedMs;
+    calls.answered(
+      {
+        requestId: from.requestId,
+        method: route.method,
+        route: route.path,
+        status: reply.status,
+        ms,
+      },
+      exchange,
+    );
+    const { isClosing } = calls;
     const kept = isClosing
       ? "close"
       : `keep-alive\r\nKeep-Alive: timeout=${limits.keepAliveSeconds}`;
-    const head = `${reply.head}${dates.line()}Connection: ${kept}\r\n\r\n`;
-    if (socket.writable) this.#write(head, reply.text);
-    if (this.#isHeld) this.#connection?.release();
-    this.#isHeld = false;
+    const head = `${headOf(exchange, reply)}${dates.line()}Connection: ${kept}\r\n\r\n`;
+    if (socket.writable) this.#write(head, typeof reply.body === "string" ? reply.body : "");
+    if (exchange.identity !== undefined) this.#connection?.release();
     this.#connection?.end();
     if (!socket.writable) return;
     if (this.#early !== undefined && !isClosing) {
@@ -182,7 +224,7 @@ class PlainConnection {
     }
     this.#keepAlive();
     if (isClosing) socket.destroySoon();
-  };
+  }
 
   #write(head: string, text: string): void {
     // Letters of one byte need not be looked at again.
@@ -277,7 +319,16 @@ class PlainConnection {
   };
 }
 
-/** The header that tells the time, made once a second. */
+/** Status and headers, without those of the connection. */
+function headOf({ from, admission }: Exchange, reply: HttpReply): string {
+  const { status, body } = reply;
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nx-request-id: ${from.requestId}\r\n`;
+  const headers = headersOf(reply, admission);
+  for (const name of Object.keys(headers)) head += `${name}: ${headers[name]}\r\n`;
+  return typeof body === "string" ? `${head}content-length: ${Buffer.byteLength(body)}\r\n` : head;
+}
+
+/** The header with the time, made once a second. */
 class Dates {
   readonly #clock: Clock;
   #second = Number.NaN;

@@ -5,6 +5,7 @@
  */
 import type { TaskId } from "@codeq/queue";
 import type { Cluster } from "../../operations/operation.ts";
+import type { Exchange } from "./calls.ts";
 import type { AnyRoute, HttpReply } from "./route.ts";
 
 const header = "codeq-redirect";
@@ -19,23 +20,17 @@ export const redirected = {
   },
 } as const;
 
-export interface RedirectedRequest {
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly params: Readonly<Record<string, string>>;
-}
-
 export function redirectOf(
   { redirects }: AnyRoute,
-  { url, headers, params }: RedirectedRequest,
-  cluster: Pick<Cluster, "leaderUrl"> | undefined,
+  { path, headers, params }: Pick<Exchange, "path" | "headers" | "params">,
+  cluster: Pick<Cluster, "leaderUrl">,
 ): HttpReply | undefined {
-  if (cluster === undefined || redirects !== true || headers[header] !== wanted) return undefined;
+  if (redirects !== true || headers[header] !== wanted) return undefined;
   const leader = cluster.leaderUrl(params["id"] as TaskId | undefined);
   if (leader === undefined) return undefined;
   return {
     status: 307,
     body: JSON.stringify({ error: "not leader", leader }),
-    headers: { location: `${leader}${url}` },
+    headers: { location: `${leader}${path}` },
   };
 }

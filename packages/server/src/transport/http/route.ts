@@ -5,12 +5,12 @@
  */
 import type { Readable } from "node:stream";
 import { type ErrorCode, errors } from "@codeq/protocol";
+import type { LimitState } from "../../access/limiter.ts";
 import type { Answer, Operation, Refusal } from "../../operations/operation.ts";
 import { wholeSeconds } from "../../operations/over-quota.ts";
 import type { Shape } from "./json-body.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import type { QueryFields } from "./query.ts";
-import { rateLimitHeaders } from "./rate-limit-headers.ts";
 
 export interface HttpRequest {
   readonly params: Readonly<Record<string, string>>;
@@ -96,4 +96,28 @@ export function problem(refusal: Refusal): HttpReply {
 
 export function problemOf(code: ErrorCode, text: string = errors[code].text): HttpReply {
   return problem({ ok: false, code, text });
+}
+
+/**
+ * The limits of a caller and what is left of them, in the fields of the IETF draft for rate limits (revision
+ * 10 and later): `RateLimit-Policy` lists the limits, `RateLimit` what is left of each.
+ *
+ *   q  the burst            w  seconds in which it is refilled
+ *   r  what is left         t  seconds until there is more; not sent when it is full
+ *
+ * For a refusal, `retryAfterSeconds` says when there will be enough for the refused request.
+ */
+export function rateLimitHeaders(
+  limits: readonly LimitState[],
+  retryAfterSeconds?: number,
+): Record<string, string> {
+  if (limits.length === 0) return {};
+  const policies = limits.map(
+    ({ name, burst, refillMs }) => `"${name}";q=${burst};w=${wholeSeconds(refillMs)}`,
+  );
+  const states = limits.map(({ name, remaining, nextMs }) => {
+    const seconds = retryAfterSeconds ?? (nextMs === 0 ? 0 : wholeSeconds(nextMs));
+    return `"${name}";r=${remaining}${seconds === 0 ? "" : `;t=${seconds}`}`;
+  });
+  return { "ratelimit-policy": policies.join(", "), ratelimit: states.join(", ") };
 }

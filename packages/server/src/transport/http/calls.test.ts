@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { bodyText } from "./body-text.ts";
+import { bodyText } from "./calls.ts";
 
 function decoded(bytes: Uint8Array): string | undefined {
   try {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { settle } from "@codeq/simulated";
-import { BodyTurns } from "./body-turns.ts";
+import { BodyTurns } from "./http-server.ts";
 
 const large = 1024 * 1024;
 
