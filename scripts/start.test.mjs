@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 
 /** The real ones: what starts the server and stands in for it. */
-const launchFiles = ["start/launch", "clock", "start/npm-watch", "start/stop-requests"];
+const launchFiles = ["start/launch", "clock", "start/stop-requests"];
 
 /** Stands in for the compiler: notes that it ran and leaves a server of a few lines. */
 const compiler = `

@@ -12,8 +12,8 @@ import { listenAll, type Ports } from "../../packages/server/src/start/listen.ts
 import { createLogger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics } from "../../packages/server/src/telemetry/metrics.ts";
 import { Timestamps } from "../../packages/server/src/timestamps.ts";
-import { newEndpoints } from "../../packages/server/src/transport/endpoints.ts";
 import type { GrpcServer } from "../../packages/server/src/transport/grpc/grpc-server.ts";
+import { newEndpoints } from "../../packages/server/src/transport/http/health.ts";
 import {
   loadCertificates,
   type TlsSettings,

@@ -30,7 +30,7 @@ import { openLocalShards } from "../../packages/server/src/start/open-local-shar
 import { createLogger, type Logger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../../packages/server/src/telemetry/metrics.ts";
 import { Timestamps } from "../../packages/server/src/timestamps.ts";
-import { newEndpoints } from "../../packages/server/src/transport/endpoints.ts";
+import { newEndpoints } from "../../packages/server/src/transport/http/health.ts";
 import { engineOf } from "../../packages/server/test/engine-of.ts";
 import { assertDocumented } from "./api-document.ts";
 import { type Caller, producerTokens, workerTokens } from "./tokens.ts";

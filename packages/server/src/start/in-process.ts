@@ -13,9 +13,9 @@ import type { RandomBytes } from "../task-ids.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { Timestamps } from "../timestamps.ts";
-import { newEndpoints } from "../transport/endpoints.ts";
 import type { GrpcStream } from "../transport/grpc/grpc-stream.ts";
 import type { Streams } from "../transport/grpc/streams.ts";
+import { newEndpoints } from "../transport/http/health.ts";
 import { type Core, composeCore, composeHttp, composeStreams } from "./compose.ts";
 import { openDataDir } from "./open-data-dir.ts";
 

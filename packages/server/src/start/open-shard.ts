@@ -2,6 +2,8 @@
  * One shard of the queue: its store, its broker, and its background work, such as lease expiry, delays,
  * retention and callbacks.
  */
+
+import { randomFillSync } from "node:crypto";
 import type { EngineState, FaultError } from "@codeq/engine";
 import type { TaskId } from "@codeq/queue";
 import type { Limiter } from "../access/limiter.ts";
@@ -289,4 +291,11 @@ export async function openStore(parts: StoreParts): Promise<Store> {
   });
   collectStoreMetrics(metrics, store, () => appendedBytes);
   return store;
+}
+
+const word = new Uint32Array(1);
+
+/** A random number, uniform in [0, 1). */
+export function drawUniform(): number {
+  return (randomFillSync(word)[0] as number) / 2 ** 32;
 }

@@ -22,9 +22,8 @@ import { openTracing } from "../telemetry/tracing/open-tracing.ts";
 import type { Tracing } from "../telemetry/tracing/tracing.ts";
 import { Timestamps } from "../timestamps.ts";
 import { noteStore } from "./check-stores.ts";
-import { drawUniform } from "./draw-uniform.ts";
 import { openDataDir } from "./open-data-dir.ts";
-import { openShard, type Shard, type ShardName } from "./open-shard.ts";
+import { drawUniform, openShard, type Shard, type ShardName } from "./open-shard.ts";
 
 export interface ShardThreadData {
   readonly config: Config;

@@ -10,8 +10,6 @@ import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
 import type { ShardLink } from "../shards/link.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { cloneable } from "./cloneable-config.ts";
-import { Restarts } from "./restarts.ts";
 import type { ShardThreadData, ShardThreadWord } from "./shard-thread.ts";
 
 const youngMiB = 24;
@@ -152,5 +150,39 @@ class ShardThread implements ShardLink {
     logger.error("a shard keeps failing; it stays down until the server is restarted", {
       shard,
     });
+  }
+}
+
+/** The configuration without values that cannot be sent to a thread. */
+function cloneable(config: Config): Config {
+  return structuredClone(
+    Object.fromEntries(Object.entries(config).filter(([, value]) => typeof value !== "function")),
+  ) as unknown as Config;
+}
+
+const startsMax = 5;
+const startsWithinMs = 60_000;
+const startAfterMs = 250;
+
+/** Restarts a thread that has ended unexpectedly: after a delay, and only a limited number of times. */
+export class Restarts {
+  readonly #clock: Clock;
+  readonly #startedMs: number[] = [];
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  started(): void {
+    this.#startedMs.push(this.#clock.monotonicMs());
+  }
+
+  /** False when it was started too often lately, and will not be started again. */
+  startAgain(start: () => void): boolean {
+    const nowMs = this.#clock.monotonicMs();
+    const recent = this.#startedMs.filter((atMs) => nowMs - atMs < startsWithinMs).length;
+    if (recent >= startsMax) return false;
+    this.#clock.after(startAfterMs, start);
+    return true;
   }
 }

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { createLogger } from "../telemetry/logger.ts";
-import { type Connection, Connections } from "./connections.ts";
+import { addressOf, type Connection, Connections } from "./connections.ts";
 
 interface Client {
   readonly socket: Socket;
@@ -119,4 +119,21 @@ test("connections that end by themselves make room, and a later crowd is told of
   await clients[0]?.closed;
   assert.equal(lines.length, 2);
   assert.equal(connections.size, 2);
+});
+
+test("an address is shown without port and brackets, and IPv4 as such", () => {
+  for (const [peer, address] of [
+    ["192.0.2.1", "192.0.2.1"],
+    ["192.0.2.1:5000", "192.0.2.1"],
+    ["[2001:db8::1]:5000", "2001:db8::1"],
+    ["2001:db8::1", "2001:db8::1"],
+    ["::1", "::1"],
+    ["::ffff:192.0.2.1", "192.0.2.1"],
+    ["[::ffff:192.0.2.1]:5000", "192.0.2.1"],
+    ["::ffff:c000:201", "::ffff:c000:201"],
+    ["unknown", "unknown"],
+    ["", ""],
+  ] as const) {
+    assert.equal(addressOf(peer), address, peer);
+  }
 });

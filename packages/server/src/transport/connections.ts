@@ -156,3 +156,11 @@ export class Connection {
 function keyOf({ remoteAddress, remotePort, localAddress }: Ends): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`;
 }
+
+const withPort = /^(?:\[([^\]]+)\]|([^:]+)):\d+$/;
+
+/** The address of a peer without its port; an IPv4 address in IPv6 form becomes IPv4. */
+export function addressOf(peer: string): string {
+  const [, bracketed, plain] = withPort.exec(peer) ?? [];
+  return (bracketed ?? plain ?? peer).replace(/^::ffff:(?=\d+\.)/i, "");
+}

@@ -15,9 +15,7 @@ import type { Caller, Dispatch } from "../../operations/dispatch.ts";
 import { awaitEnd, type EndedTask, readEnd, type Waited } from "../../operations/get-result.ts";
 import { operations } from "../../operations/index.ts";
 import { type Answer, type Refusal, refusal, sentenceOf } from "../../operations/operation.ts";
-import { echoOf } from "./acks.ts";
-import { itemsPerTurnMax, nextTurn } from "./in-turns.ts";
-import type { Session } from "./session.ts";
+import { echoOf, itemsPerTurnMax, nextTurn, type Session } from "./session.ts";
 
 /** Results that one stream may wait for. */
 const awaitsMax = 16_384;

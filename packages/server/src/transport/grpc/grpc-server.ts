@@ -10,6 +10,7 @@ import {
   createServer,
   type Http2SecureServer,
   type Http2Server,
+  type Http2Session,
   type IncomingHttpHeaders,
   type OutgoingHttpHeaders,
   type ServerHttp2Session,
@@ -19,16 +20,13 @@ import type { AddressInfo } from "node:net";
 import { SendTurn } from "@codeq/protocol/wire";
 import type { Clock } from "../../clock.ts";
 import type { Logger } from "../../telemetry/logger.ts";
-import { Connections } from "../connections.ts";
+import { type Connection, Connections } from "../connections.ts";
 import type { ServerTls } from "../tls/server-tls.ts";
-import { type FloodLimits, FloodWatch } from "./flood-watch.ts";
+import { type FloodLimits, FloodWatch, type WatchedConnection } from "./flood-watch.ts";
 import type { GrpcStream, StreamLimits } from "./grpc-stream.ts";
-import { type KeepaliveOptions, watchConnection } from "./keepalive.ts";
-import { Peer } from "./peer.ts";
 import { readRequestHead } from "./request-headers.ts";
-import { ServerStream } from "./server-stream.ts";
+import { ServerStream, stopClientAfterEnd } from "./server-stream.ts";
 import { type GrpcEnd, trailersOf } from "./status.ts";
-import { stopClientAfterEnd } from "./stop-client.ts";
 
 export type GrpcHandler = (stream: GrpcStream) => void;
 
@@ -326,4 +324,88 @@ function refuse(stream: ServerHttp2Stream, headers: OutgoingHttpHeaders, clock: 
   stream.respond(headers, { endStream: true });
   stream.resume();
   stopClientAfterEnd(stream, clock);
+}
+
+interface KeepaliveOptions {
+  /** Zero sends no pings. */
+  readonly intervalMs: number;
+  readonly timeoutMs: number;
+}
+
+/**
+ * Detects dead connections. A ping is sent at every interval; a connection is closed with all its calls when
+ * the ping is not answered in time, or when a new connection does not speak HTTP/2 in that time.
+ */
+function watchConnection(
+  session: Http2Session,
+  { intervalMs, timeoutMs }: KeepaliveOptions,
+  clock: Clock,
+): void {
+  const giveUp = () => session.destroy();
+  let cancel = clock.after(timeoutMs, giveUp);
+  const rest = () => {
+    cancel();
+    cancel = intervalMs > 0 ? clock.after(intervalMs, ping) : () => {};
+  };
+  const ping = () => {
+    if (session.destroyed) return;
+    cancel = clock.after(timeoutMs, giveUp);
+    session.ping((error) => {
+      if (error === null) rest();
+    });
+  };
+  // The settings are the first thing that either side has to send.
+  session.once("remoteSettings", rest);
+  session.once("close", () => cancel());
+}
+
+/** The other end of a connection, with what the server knows about it beyond HTTP/2. */
+class Peer implements WatchedConnection {
+  /** A broken connection has forgotten it. */
+  readonly address: string;
+  /** Undefined when it was closed before it was known. */
+  readonly connection: Connection | undefined;
+  readonly calls: Set<ServerStream> = new Set();
+  readonly #session: ServerHttp2Session;
+  readonly #onFlood: (address: string) => void;
+  #readBytes = 0;
+
+  constructor(
+    session: ServerHttp2Session,
+    connection: Connection | undefined,
+    onFlood: (address: string) => void,
+  ) {
+    this.address = addressOf(session);
+    this.connection = connection;
+    this.#session = session;
+    this.#onFlood = onFlood;
+  }
+
+  /** So much of a call was read. */
+  countRead(bytes: number): void {
+    this.#readBytes += bytes;
+  }
+
+  /** Over TLS these are the bytes inside of it. */
+  get bytesRead(): number {
+    return this.#session.destroyed ? 0 : this.#session.socket.bytesRead;
+  }
+
+  get messageBytes(): number {
+    let bytes = this.#readBytes;
+    for (const { unreadBytes } of this.calls) bytes += unreadBytes;
+    return bytes;
+  }
+
+  cut(): void {
+    this.#onFlood(this.address);
+    this.#session.destroy();
+  }
+}
+
+function addressOf({ socket }: ServerHttp2Session): string {
+  const { remoteAddress = "", remotePort = 0 } = socket;
+  return remoteAddress.includes(":")
+    ? `[${remoteAddress}]:${remotePort}`
+    : `${remoteAddress}:${remotePort}`;
 }

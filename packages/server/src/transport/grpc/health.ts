@@ -2,11 +2,10 @@
  * grpc.health.v1: whether the server, and each of its services, accepts work. The empty name stands for the
  * whole server.
  */
-import { health } from "@codeq/protocol/wire";
+import { decodeMessage, health, type WireRead } from "@codeq/protocol/wire";
 import type { Clock } from "../../clock.ts";
 import type { GrpcHandler, GrpcMethods } from "./grpc-server.ts";
 import type { GrpcStream } from "./grpc-stream.ts";
-import { withOneRequest } from "./unary.ts";
 
 export const healthService = "grpc.health.v1.Health";
 
@@ -76,4 +75,33 @@ export class Health {
     if (isServing === undefined) return statuses.SERVICE_UNKNOWN;
     return isServing ? statuses.SERVING : statuses.NOT_SERVING;
   }
+}
+
+const requestMsMax = 10_000;
+
+/**
+ * A method with one request. `run` is called with the request once the client has finished; it sends the
+ * answers and ends the call. These methods need no token, so they wait for the request only for a short time.
+ */
+function withOneRequest<T>(
+  clock: Clock,
+  read: WireRead<T>,
+  run: (request: T, stream: GrpcStream) => void,
+): GrpcHandler {
+  return (stream) => {
+    let request: { readonly message: T } | undefined;
+    const cancel = clock.after(requestMsMax, () =>
+      stream.end("DEADLINE_EXCEEDED", "no request in time"),
+    );
+    stream.onClosed(cancel);
+    stream.onMessage((bytes) => {
+      if (request === undefined) request = { message: decodeMessage(read, bytes) };
+      else stream.end("INTERNAL", "more than one request message");
+    });
+    stream.onHalfClose(() => {
+      cancel();
+      if (request === undefined) stream.end("INTERNAL", "the request message is missing");
+      else run(request.message, stream);
+    });
+  };
 }

@@ -13,19 +13,19 @@ import { type Answer, type Refusal, refusal, sentenceOf } from "../../operations
 import { refusalOf } from "../../operations/refusal-of.ts";
 import { isJson } from "../json-scan.ts";
 import { isPlainJson } from "../plain-json.ts";
-import { inMessages } from "./acks.ts";
 import { AwaitedResults } from "./awaited-results.ts";
-import { itemsPerTurnMax } from "./in-turns.ts";
 import {
   type Conversation,
+  inMessages,
+  itemsPerTurnMax,
   type Protocol,
   type Session,
   type SessionParts,
+  StreamCounts,
   secondHello,
+  textIn,
   unknownEvent,
 } from "./session.ts";
-import { StreamCounts } from "./stream-counts.ts";
-import { textIn } from "./text-in.ts";
 
 type Event = producer.ProducerEvent;
 type Reply = producer.ServerEvent;

@@ -24,9 +24,7 @@ import {
 import type { Clock } from "../../clock.ts";
 import type { Logger } from "../../telemetry/logger.ts";
 import type { CloseReason, GrpcStream, StreamLimits } from "./grpc-stream.ts";
-import { InputShare } from "./input-share.ts";
 import { type GrpcEnd, type GrpcStatus, trailersOf } from "./status.ts";
-import { stopClientAfterEnd } from "./stop-client.ts";
 
 export interface StreamParts {
   readonly stream: ServerHttp2Stream;
@@ -385,3 +383,65 @@ const responseHeaders = {
   "content-type": "application/grpc",
   "grpc-accept-encoding": "identity",
 } as const;
+
+const turnsMax = 4;
+const recheckMs = 50;
+
+/**
+ * Tells a client whose call has a status to stop sending. A reset overtakes everything that was not sent
+ * yet, including the status, so it has to wait until the last frame of the call is sent. On a connection
+ * that is not blocked, that takes two turns of the event loop.
+ */
+export function stopClientAfterEnd(stream: ServerHttp2Stream, clock: Clock): void {
+  let turns = 0;
+  const check = () => {
+    // Most clients have finished by themselves.
+    if (stream.destroyed || stream.closed) return;
+    turns += 1;
+    if (stream.state.localClose === 1) stream.close(constants.NGHTTP2_NO_ERROR);
+    else if (turns < turnsMax) setImmediate(check);
+    else clock.after(recheckMs, check);
+  };
+  setImmediate(check);
+}
+
+/** Of one call; more messages wait for the next turn of the event loop. */
+const messagesPerTurnMax = 512;
+/** No message fits into less. A client that sends thousands of such frames wants to keep the server busy. */
+const pieceBytesMax = 6;
+const piecesMax = 1000;
+
+/**
+ * Limits the input of one call. In a turn of the event loop each call has a share, so that a call with many
+ * messages does not delay the others. A call must not arrive in thousands of pieces, because each piece
+ * costs as much as a message.
+ */
+class InputShare {
+  readonly #turn: SendTurn;
+  /** Messages handed over in the turn with this number. */
+  #number = 0;
+  #messages = 0;
+  /** How many more pieces than larger chunks have come. */
+  #pieces = 0;
+
+  constructor(turn: SendTurn) {
+    this.#turn = turn;
+  }
+
+  /** A message was handed over; false when the next one has to wait for the next turn. */
+  countMessage(): boolean {
+    if (this.#number !== this.#turn.number) {
+      this.#number = this.#turn.number;
+      this.#messages = 0;
+      this.#turn.begin();
+    }
+    this.#messages += 1;
+    return this.#messages < messagesPerTurnMax;
+  }
+
+  /** A chunk has come; false when it is the piece that is one too many. */
+  countChunk(bytes: number): boolean {
+    this.#pieces = Math.max(0, this.#pieces + (bytes <= pieceBytesMax ? 1 : -1));
+    return this.#pieces <= piecesMax;
+  }
+}

@@ -10,7 +10,15 @@
  * the peer does.
  */
 import { type ErrorCode, errors, limits } from "@codeq/protocol";
-import { decodeMessage, type WireRead, type WireWrite } from "@codeq/protocol/wire";
+import {
+  decodeMessage,
+  textOf,
+  type WireBytes,
+  WireError,
+  type WireRead,
+  type WireWrite,
+} from "@codeq/protocol/wire";
+import type { TenantId } from "@codeq/queue";
 import type { AccessKind, Authenticator } from "../../access/authenticator.ts";
 import type { Identity } from "../../access/identity.ts";
 import type { Clock } from "../../clock.ts";
@@ -20,13 +28,12 @@ import type { ConnectedWorkers } from "../../operations/connected-workers.ts";
 import type { Dispatch } from "../../operations/dispatch.ts";
 import { refusal } from "../../operations/operation.ts";
 import type { Logger } from "../../telemetry/logger.ts";
+import { streamEnds, streamPauses, streamRefusals } from "../../telemetry/stream-metrics.ts";
 import type { Tracing } from "../../telemetry/tracing/tracing.ts";
-import { addressOf } from "../address.ts";
-import type { GrpcStream } from "./grpc-stream.ts";
-import { inTurns } from "./in-turns.ts";
+import { TenantShares } from "../../tenant-shares.ts";
+import { addressOf } from "../connections.ts";
+import type { CloseReason, GrpcStream } from "./grpc-stream.ts";
 import type { GrpcStatus } from "./status.ts";
-import type { StreamCounts, StreamRefusal } from "./stream-counts.ts";
-import { StreamSlot, type StreamSlots } from "./stream-slots.ts";
 
 export interface SessionParts {
   readonly dispatch: Dispatch;
@@ -134,7 +141,7 @@ export class Session<Reply> {
   get from(): Origin {
     const { peer, metadata } = this.#stream;
     const id = metadata["x-request-id"];
-    return { address: addressOf(peer), requestId: typeof id === "string" ? id : "" };
+    return { address: addressOf(peer), requestId: singleText(id) ?? "" };
   }
 
   /** What the program calls itself at the other end; undefined when it does not say, or something odd. */
@@ -234,14 +241,17 @@ export class Session<Reply> {
     this.end("INTERNAL", errors.internal.text);
   }
 
-  /** Decides about the items of a large batch over several turns. The events behind it wait. */
+  /** Decides about the items of a large batch in order, over several turns. Later events wait. */
   async inTurns<Item>(
     items: readonly Item[],
     decide: (item: Item, at: number) => void,
   ): Promise<void> {
     this.#batchesUnderWay += 1;
     this.#pace();
-    await inTurns(items, decide);
+    for (const [at, item] of items.entries()) {
+      if (at > 0 && at % itemsPerTurnMax === 0) await nextTurn();
+      decide(item, at);
+    }
     this.#batchesUnderWay -= 1;
     this.#pace();
   }
@@ -368,8 +378,8 @@ export function serveStream<Event, Reply>(
     counts.closed[reason] += 1;
     parts.tracing.streamed({
       path: stream.path,
-      traceParent: textOf(stream.metadata["traceparent"]),
-      traceState: textOf(stream.metadata["tracestate"]),
+      traceParent: singleText(stream.metadata["traceparent"]),
+      traceState: singleText(stream.metadata["tracestate"]),
       ended: reason,
       ms: parts.clock.monotonicMs() - startedMs,
     });
@@ -380,7 +390,7 @@ export function serveStream<Event, Reply>(
   if (!session.slot.take()) turnAwayFull(session, "too many streams are open");
 }
 
-function textOf(value: unknown): string | undefined {
+function singleText(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
@@ -429,4 +439,133 @@ async function authenticate<Event, Reply>(
 function endRefused<Reply>(session: Session<Reply>, code: ErrorCode): void {
   const { text, grpc } = errors[code];
   session.turnAway("bad_token", grpc, grpc === "UNAUTHENTICATED" ? `auth failed: ${text}` : text);
+}
+
+/** Larger batches are processed over several turns of the event loop, so that they do not block the server. */
+export const itemsPerTurnMax = 256;
+
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** No valid task id is longer, so the beginning is enough for the client to see what is wrong. */
+const echoedIdCharsMax = 256;
+/** Clients refuse more than 4 MiB; the rest is for the message around the acknowledgements. */
+const batchBytesMax = 4 * 1024 * 1024 - 1024;
+/** More than an acknowledgement needs besides its texts. */
+const fieldsBytes = 32;
+/** A batch of this size is far below the limit whatever its content, so it is not measured. */
+const unmeasuredMax = 1024;
+
+interface Ack {
+  readonly taskId: string;
+  readonly errorMessage: string;
+}
+
+/** The id of a task as the acknowledgement repeats it. */
+export function echoOf(taskId: string): string {
+  return taskId.length <= echoedIdCharsMax ? taskId : taskId.slice(0, echoedIdCharsMax);
+}
+
+/** Splits acknowledgements into messages that no client refuses; nearly always one message. */
+export function inMessages<A extends Ack>(acks: A[]): A[][] {
+  if (acks.length <= unmeasuredMax) return [acks];
+  const messages: A[][] = [[]];
+  let bytes = 0;
+  for (const ack of acks) {
+    const size = fieldsBytes + Buffer.byteLength(ack.taskId) + Buffer.byteLength(ack.errorMessage);
+    bytes += size;
+    if (bytes > batchBytesMax) {
+      messages.push([]);
+      bytes = size;
+    }
+    messages.at(-1)?.push(ack);
+  }
+  return messages;
+}
+
+/** The text of a field that the caller chose; undefined when the bytes are not UTF-8. */
+export function textIn(bytes: WireBytes): string | undefined {
+  try {
+    return textOf(bytes);
+  } catch (error) {
+    if (error instanceof WireError) return undefined;
+    throw error;
+  }
+}
+
+type StreamRefusal = (typeof streamRefusals)[number];
+type StreamPause = (typeof streamPauses)[number];
+
+/**
+ * Counts of all streams of one kind since the start. Plain numbers, because two of them change with every
+ * message; a scrape of the metrics reads them.
+ */
+export class StreamCounts {
+  open = 0;
+  messagesIn = 0;
+  messagesOut = 0;
+  heldReadys = 0;
+  readonly closed: Record<CloseReason, number> = zeros(streamEnds);
+  readonly refused: Record<StreamRefusal, number> = zeros(streamRefusals);
+  readonly pauses: Record<StreamPause, number> = zeros(streamPauses);
+}
+
+function zeros<Name extends string>(names: readonly Name[]): Record<Name, number> {
+  return Object.fromEntries(names.map((name) => [name, 0])) as Record<Name, number>;
+}
+
+/**
+ * Limits the number of open streams: a maximum for the server, of which one tenant may have at most half, so
+ * that it cannot lock out the others.
+ */
+export class StreamSlots {
+  readonly ofTenants: TenantShares;
+  readonly #max: number;
+  #taken = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+    this.ofTenants = new TenantShares(max);
+  }
+
+  get isFull(): boolean {
+    return this.#taken >= this.#max;
+  }
+
+  add(change: 1 | -1): void {
+    this.#taken += change;
+  }
+}
+
+/** The slot of one stream: taken when it opens, and for its tenant once the tenant is known. */
+class StreamSlot {
+  readonly #slots: StreamSlots;
+  #isTaken = false;
+  #tenantId: TenantId | undefined;
+
+  constructor(slots: StreamSlots) {
+    this.#slots = slots;
+  }
+
+  /** False when there is none left. */
+  take(): boolean {
+    if (this.#slots.isFull) return false;
+    this.#isTaken = true;
+    this.#slots.add(1);
+    return true;
+  }
+
+  /** False when the tenant has all that it may have. */
+  takeFor(tenantId: TenantId): boolean {
+    if (!this.#slots.ofTenants.hasRoomFor(tenantId)) return false;
+    this.#tenantId = tenantId;
+    this.#slots.ofTenants.add(tenantId, 1);
+    return true;
+  }
+
+  giveBack(): void {
+    if (this.#isTaken) this.#slots.add(-1);
+    if (this.#tenantId !== undefined) this.#slots.ofTenants.add(this.#tenantId, -1);
+  }
 }

@@ -10,8 +10,7 @@ import { createGrpcServer, type GrpcMethods, type GrpcServer, grpcLimits } from 
 import { Health, healthService } from "./health.ts";
 import { producerProtocol } from "./producer-session.ts";
 import { reflectionMethods } from "./reflection.ts";
-import { type SessionParts, serveStream } from "./session.ts";
-import type { StreamCounts } from "./stream-counts.ts";
+import { type SessionParts, type StreamCounts, serveStream } from "./session.ts";
 import { workerProtocol } from "./worker-session.ts";
 
 const producerService = "producerpb.ProducerStream";

@@ -29,20 +29,21 @@ import {
 import { isJson } from "../json-scan.ts";
 import { isPlainJson } from "../plain-json.ts";
 import { AckOrder, OrderedAcks } from "./ack-order.ts";
-import { echoOf, inMessages } from "./acks.ts";
-import { itemsPerTurnMax } from "./in-turns.ts";
 import { ReadyDesk, type ReadyStream } from "./ready-desk.ts";
 import {
   type Conversation,
+  echoOf,
+  inMessages,
+  itemsPerTurnMax,
   type Protocol,
   type Session,
   type SessionParts,
+  StreamCounts,
   secondHello,
+  textIn,
   unknownEvent,
 } from "./session.ts";
-import { StreamCounts } from "./stream-counts.ts";
 import { taskBatches, taskMessage } from "./task-messages.ts";
-import { textIn } from "./text-in.ts";
 
 type Event = worker.WorkerEvent;
 type Reply = worker.ServerEvent;

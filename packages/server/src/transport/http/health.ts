@@ -9,7 +9,6 @@ import type { Config } from "../../config/settings.ts";
 import type { MaybePromise } from "../../maybe-promise.ts";
 import { hideCommands } from "../../telemetry/hidden-commands.ts";
 import { largestMetrics, metricsContentType } from "../../telemetry/metrics.ts";
-import type { Endpoints } from "../endpoints.ts";
 import type { Page, PageCaller, ShownPage } from "./http-server.ts";
 
 const jsonType = "application/json; charset=utf-8";
@@ -79,4 +78,20 @@ async function mayKnowCommands(
 function found({ instance, workerStreamPort, producerStreamPort }: Endpoints): object {
   if (workerStreamPort === undefined && producerStreamPort === undefined) return {};
   return { instance, streams: { worker: workerStreamPort, producer: producerStreamPort } };
+}
+
+/**
+ * How a client that knows the address of the HTTP API finds the streams, and how it verifies that they
+ * belong to the same server. The ports are set once they are open.
+ */
+export interface Endpoints {
+  /** Another one with every start. */
+  readonly instance: string;
+  /** Undefined when the listener is off. */
+  workerStreamPort: number | undefined;
+  producerStreamPort: number | undefined;
+}
+
+export function newEndpoints(instance: string): Endpoints {
+  return { instance, workerStreamPort: undefined, producerStreamPort: undefined };
 }

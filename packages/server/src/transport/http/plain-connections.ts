@@ -11,8 +11,7 @@ import { STATUS_CODES } from "node:http";
 import type { Server, Socket } from "node:net";
 import type { Clock } from "../../clock.ts";
 import { type MaybePromise, whenKnown } from "../../maybe-promise.ts";
-import { addressOf } from "../address.ts";
-import type { Connection, Connections } from "../connections.ts";
+import { addressOf, type Connection, type Connections } from "../connections.ts";
 import {
   type Calls,
   type Exchange,

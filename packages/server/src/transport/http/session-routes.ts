@@ -19,7 +19,7 @@ import { isLoopback } from "../../config/listeners.ts";
 import type { Config } from "../../config/settings.ts";
 import type { Dispatch } from "../../operations/dispatch.ts";
 import { type Answer, type Refusal, refusal } from "../../operations/operation.ts";
-import { addressOf } from "../address.ts";
+import { addressOf } from "../connections.ts";
 import { csrfHeader, readCookie, setCookie } from "./cookies.ts";
 import type { JsonCodec } from "./json-codec.ts";
 import { problem } from "./route.ts";

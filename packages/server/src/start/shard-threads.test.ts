@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { SimClock } from "@codeq/simulated";
-import { Restarts } from "./restarts.ts";
+import { Restarts } from "./shard-threads.ts";
 
 test("a thread is started again after a moment, five times a minute and no more", async () => {
   const clock = new SimClock({ wallMs: 0 });
