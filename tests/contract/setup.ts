@@ -19,14 +19,19 @@ import type { Queue } from "../../packages/server/src/broker/queue.ts";
 import type { Clock } from "../../packages/server/src/clock.ts";
 import { loadConfig } from "../../packages/server/src/config/load.ts";
 import type { Config } from "../../packages/server/src/config/settings.ts";
-import type { PostCallback } from "../../packages/server/src/maintenance/deliver-webhooks.ts";
-import type { PostNotification } from "../../packages/server/src/maintenance/notify-subscribers.ts";
-import { createPostCallback } from "../../packages/server/src/maintenance/post-callback.ts";
-import { createPostNotification } from "../../packages/server/src/maintenance/post-notification.ts";
+import {
+  createPostWebhook,
+  type PostWebhook,
+} from "../../packages/server/src/maintenance/deliver-webhooks.ts";
+import { createPost } from "../../packages/server/src/outbound/post.ts";
 import { Router } from "../../packages/server/src/shards/router.ts";
 import { type Core, composeCore, composeHttp } from "../../packages/server/src/start/compose.ts";
 import { openDataDir, type Storage } from "../../packages/server/src/start/open-data-dir.ts";
 import { openLocalShards } from "../../packages/server/src/start/open-local-shards.ts";
+import {
+  createPostNotification,
+  type PostNotification,
+} from "../../packages/server/src/subscriptions/notify-subscribers.ts";
 import { createLogger, type Logger } from "../../packages/server/src/telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../../packages/server/src/telemetry/metrics.ts";
 import { Timestamps } from "../../packages/server/src/timestamps.ts";
@@ -41,7 +46,7 @@ export interface Options {
   readonly storage?: "memory" | "files" | "sim-disk";
   readonly seed?: number;
   /** The real one unless told. */
-  readonly post?: PostCallback;
+  readonly post?: PostWebhook;
   readonly notify?: PostNotification;
   readonly fetchKeySet?: FetchKeySet;
   /** The directory that the settings name, or memory unless told. */
@@ -139,8 +144,7 @@ export class World {
     });
     const metrics = createMetrics({ commandsMax: config.metricsCommandsMax });
     const timestamps = new Timestamps(config.timezone);
-    const { webhookHmacSecret: secret, webhookSecrets: secrets } = config;
-    const { webhookAllowPrivateNetworks: allowPrivateNetworks } = config;
+    const post = createPost({ config, clock });
     const core = await composeCore({
       config,
       clock,
@@ -154,12 +158,8 @@ export class World {
       },
       randomBytes: (into) => this.random.bytes(into),
       draw: () => this.random.next(),
-      post:
-        this.#options.post ??
-        createPostCallback({ secret, secrets, allowPrivateNetworks, clock, timestamps }),
-      notify:
-        this.#options.notify ??
-        createPostNotification({ secret, secrets, allowPrivateNetworks, clock }),
+      post: this.#options.post ?? createPostWebhook({ post, timestamps }),
+      notify: this.#options.notify ?? createPostNotification({ post, clock }),
       fetchKeySet: this.#options.fetchKeySet ?? fetchKeySet,
       artifacts: this.#options.artifacts ?? this.#artifactsOf(config),
       // A shard says that it is there before its router listens, unless that takes a turn.

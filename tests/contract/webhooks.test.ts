@@ -342,11 +342,20 @@ test("S5: addresses inside the network are not called unless that is allowed", a
 /** Tasks that ended, of one tenant, whose results go to the URL. */
 async function finish(
   server: RunningServer,
-  { webhook, count, tenant }: { webhook: string; count: number; tenant: "acme" | "globex" },
+  {
+    webhook,
+    count,
+    tenant,
+  }: {
+    webhook: string | ((n: number) => string);
+    count: number;
+    tenant: "acme" | "globex";
+  },
 ): Promise<void> {
+  const urlOf = typeof webhook === "string" ? () => webhook : webhook;
   for (let left = count; left > 0; ) {
-    const tasks = Array.from({ length: Math.min(left, 1000) }, () => ({
-      ...{ command: `of-${tenant}`, payload: 1, webhook },
+    const tasks = Array.from({ length: Math.min(left, 1000) }, (_, n) => ({
+      ...{ command: `of-${tenant}`, payload: 1, webhook: urlOf(left - n) },
     }));
     left -= tasks.length;
     const created = await server.post("/tasks/batch", { tasks }, `producer-${tenant}`);
@@ -449,4 +458,34 @@ test("callbacks wait for an endpoint that comes back, and are given up when it d
   assert.deepEqual(await webhookKeys(server), []);
   const failed = 'kind="task_result",command="of-acme",outcome="failure"';
   assert.equal(await server.metric(`codeq_webhook_deliveries_total{${failed}}`), 500);
+});
+
+test("more endpoints of a tenant than fit into memory get their webhooks all the same, once", async (t) => {
+  const count = 4300;
+  const sent: string[] = [];
+  let isAnswering = false;
+  const server = await setup(t, {
+    post: async ({ webhook: url, command }) => {
+      if (command === "of-acme") await until(() => isAnswering);
+      sent.push(url);
+      return 200;
+    },
+  });
+  await finish(server, { webhook: (n) => `https://h${n}.example/`, count, tenant: "acme" });
+  await server.clock.advance(1000);
+  assert.deepEqual(sent, []);
+  await finish(server, { webhook: "https://other.example/", count: 1, tenant: "globex" });
+  await server.clock.advance(1);
+  assert.deepEqual(sent, ["https://other.example/"]);
+  isAnswering = true;
+  await until(async () => {
+    await server.clock.advance(1);
+    return sent.length > count;
+  });
+  assert.equal(new Set(sent).size, count + 1);
+  await until(async () => {
+    await server.clock.advance(1);
+    return (await webhookKeys(server)).length === 0;
+  });
+  assert.equal(sent.length, count + 1);
 });

@@ -5,7 +5,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
-import { signatureHeaders } from "../../packages/server/src/maintenance/webhook-signature.ts";
+import { signatureHeaders } from "../../packages/server/src/outbound/signature.ts";
 import { temporaryDirectory } from "../e2e/server-process.ts";
 import { goEnvironment } from "../go-environment.ts";
 import { blocksOf } from "./marks.ts";
@@ -28,8 +28,8 @@ function cases(): Case[] {
   const secrets = { default: [secretOf(1), secretOf(2)], tenants: new Map() };
   const signed = (seconds: number): Record<string, string> =>
     signatureHeaders(
-      { secret: "", secrets },
-      { tenantId: "acme", id: "msg_1", timestampSeconds: seconds, body },
+      { webhookHmacSecret: "", webhookSecrets: secrets },
+      { tenantId: "acme", secrets: [], id: "msg_1", timestampSeconds: seconds, body },
     );
   const headers = signed(timestampSeconds);
   const good = { headers, body, secret: secretOf(1), isGood: true };

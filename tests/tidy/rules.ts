@@ -37,6 +37,7 @@ const layers: readonly (readonly string[])[] = [
   ["transport", "maintenance"],
   ["operations"],
   ["subscriptions"],
+  ["outbound"],
   ["access"],
   ["cluster"],
   ["shards"],

@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import { limits } from "@codeq/protocol";
 import type { NewTask, Task, TaskExtras } from "@codeq/queue";
 import type { Enqueued, Waiter } from "../broker/verbs.ts";
+import { isWebhookUrl } from "../outbound/webhook-url.ts";
 import { answerEach } from "./answer-each.ts";
 import {
   type Answer,
@@ -16,7 +17,6 @@ import {
 import { parseInstant } from "./parse-instant.ts";
 import { answerOf } from "./refusal-of.ts";
 import { traceContext } from "./trace-context.ts";
-import { isWebhookUrl } from "./webhook-url.ts";
 
 export interface CreateTaskInput {
   readonly command: string;

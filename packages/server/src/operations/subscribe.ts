@@ -7,9 +7,9 @@ import { limits } from "@codeq/protocol";
 import { api } from "@codeq/protocol/api";
 import { queueOf } from "@codeq/queue";
 import { anyEventType, type Identity } from "../access/identity.ts";
+import { problemOfCallbackUrl } from "../outbound/webhook-url.ts";
 import type { Subscription } from "../store/subscription-record.ts";
 import { bind } from "./bind.ts";
-import { problemOfCallbackUrl } from "./callback-url.ts";
 import { type Answer, type Call, type Operation, refusal, type Server } from "./operation.ts";
 
 /** Every operation of workers on subscriptions counts as a claim does. */
@@ -19,7 +19,7 @@ export const subscribe = bind(api.subscriptions.subscribe, {
   rate: workerRate,
   run: async ({ subscriptions, clock, config }, { identity }, { ttlSeconds, ...wanted }) => {
     const problem = problemOfCallbackUrl(wanted.callbackUrl, config);
-    if (problem !== undefined) return problem;
+    if (problem !== undefined) return refusal("invalid_argument", problem);
     const eventTypes = readEventTypes(wanted.eventTypes, identity);
     if (!eventTypes.ok) return eventTypes;
     if (wanted.mode === "group" && wanted.groupId.trim() === "") {

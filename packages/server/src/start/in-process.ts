@@ -8,7 +8,7 @@ import type { Broker } from "../broker/broker.ts";
 import type { Clock } from "../clock.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Config } from "../config/settings.ts";
-import { notificationBody } from "../maintenance/post-notification.ts";
+import { notificationBody } from "../subscriptions/notify-subscribers.ts";
 import type { RandomBytes } from "../task-ids.ts";
 import { createLogger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";

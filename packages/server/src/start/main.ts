@@ -20,8 +20,9 @@ import {
 } from "../config/listeners.ts";
 import { loadProcessConfig } from "../config/load.ts";
 import type { Config } from "../config/settings.ts";
-import { createPostCallback } from "../maintenance/post-callback.ts";
-import { createPostNotification } from "../maintenance/post-notification.ts";
+import { createPostWebhook } from "../maintenance/deliver-webhooks.ts";
+import { createPost } from "../outbound/post.ts";
+import { createPostNotification } from "../subscriptions/notify-subscribers.ts";
 import { createLogger, type Logger } from "../telemetry/logger.ts";
 import { createMetrics } from "../telemetry/metrics.ts";
 import { openMetricExport } from "../telemetry/otlp-metrics/open-metric-export.ts";
@@ -121,12 +122,7 @@ async function start(given: Given, logger: Logger): Promise<Running> {
   const tracing = await openTracing({ config, clock, logger, metrics });
   checkStores(config);
   const storage = await openDataDir(config, { clock, metrics, logger });
-  const callbacks = {
-    secret: config.webhookHmacSecret,
-    secrets: config.webhookSecrets,
-    allowPrivateNetworks: config.webhookAllowPrivateNetworks,
-    clock,
-  };
+  const post = createPost({ config, clock });
   const core = await composeCore({
     config,
     clock,
@@ -136,8 +132,8 @@ async function start(given: Given, logger: Logger): Promise<Running> {
     randomBytes: (into) => void randomFillSync(into),
     draw: drawUniform,
     artifacts: await openArtifactProvider(config, clock),
-    post: createPostCallback({ ...callbacks, timestamps, tracing }),
-    notify: createPostNotification({ ...callbacks, tracing }),
+    post: createPostWebhook({ post, timestamps, tracing }),
+    notify: createPostNotification({ post, clock, tracing }),
     tracing,
     fetchKeySet,
     defer: (run) => void setImmediate(run),

@@ -16,7 +16,7 @@ import type { Clock } from "../clock.ts";
 import { noQuotas } from "../config/quotas.ts";
 import type { Config } from "../config/settings.ts";
 import { deleteOldTasks } from "../maintenance/delete-old-tasks.ts";
-import { DeliverWebhooks, type PostCallback } from "../maintenance/deliver-webhooks.ts";
+import { DeliverWebhooks, type PostWebhook } from "../maintenance/deliver-webhooks.ts";
 import { endLapsedTasks } from "../maintenance/end-lapsed-tasks.ts";
 import { expireLeases } from "../maintenance/expire-leases.ts";
 import { promoteDueTasks } from "../maintenance/promote-due-tasks.ts";
@@ -61,7 +61,7 @@ export interface ShardParts extends StoreParts {
   readonly randomBytes: RandomBytes;
   /** Uniform in [0, 1). */
   readonly draw: () => number;
-  readonly post: PostCallback;
+  readonly post: PostWebhook;
   /** Hears what happens to the tasks. */
   readonly feed: Feed;
   readonly tracing?: Tracing | undefined;

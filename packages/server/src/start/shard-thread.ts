@@ -12,7 +12,8 @@ import { openArtifactProvider } from "../artifacts/open-provider.ts";
 import { systemClock as clock } from "../clock.ts";
 import { isLimited } from "../config/quotas.ts";
 import type { Config } from "../config/settings.ts";
-import { createPostCallback } from "../maintenance/post-callback.ts";
+import { createPostWebhook } from "../maintenance/deliver-webhooks.ts";
+import { createPost } from "../outbound/post.ts";
 import { hostAlone } from "../shards/host-alone.ts";
 import type { ShardHost } from "../shards/shard-host.ts";
 import { Feed } from "../telemetry/feed.ts";
@@ -70,11 +71,8 @@ async function open(): Promise<Shard & { readonly tracing: Tracing }> {
     randomBytes: (into) => void randomFillSync(into),
     draw: drawUniform,
     artifacts: await openArtifactProvider(config, clock),
-    post: createPostCallback({
-      secret: config.webhookHmacSecret,
-      secrets: config.webhookSecrets,
-      allowPrivateNetworks: config.webhookAllowPrivateNetworks,
-      clock,
+    post: createPostWebhook({
+      post: createPost({ config, clock }),
       timestamps: new Timestamps(config.timezone),
       tracing,
     }),

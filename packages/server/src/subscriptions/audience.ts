@@ -43,6 +43,8 @@ export class Audience implements HeapItem {
   /** On the monotonic clock: when to look whether somebody has to be told. */
   dueMs = 0;
   heapIndex = -1;
+  /** Whether it waits for its turn with the sender. */
+  isWaiting = false;
   /** On the monotonic clock: when each member was told of this queue. */
   readonly toldMs: Map<Subscriber, number> = new Map();
   /** On the monotonic clock: when the queue is told again while it has the same work. */

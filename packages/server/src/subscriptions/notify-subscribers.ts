@@ -14,15 +14,18 @@ import { IndexedHeap } from "../broker/indexed-heap.ts";
 import type { Queue, QueueWork } from "../broker/queue.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
+import { CircuitBreaker } from "../outbound/circuit-breaker.ts";
+import { type Answer, answerTo, isSuccess, type Post, whyOf } from "../outbound/post.ts";
+import { type Ending, type Outgoing, Sender, waitForLimit } from "../outbound/sender.ts";
 import { type SigningSecret, signingNow } from "../store/signing-record.ts";
-import { Audience, audienceName, WatchedQueue } from "../subscriptions/audience.ts";
-import { queuesOf, type Subscriber, type Subscriptions } from "../subscriptions/subscriptions.ts";
 import { type RandomBytes, TaskIds } from "../task-ids.ts";
 import type { Events } from "../telemetry/events.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { SpacedWarnings } from "../telemetry/spaced-warnings.ts";
-import type { NoAnswer } from "./deliver-webhooks.ts";
-import type { Job } from "./ticker.ts";
+import { noTracing, type Tracing } from "../telemetry/tracing/tracing.ts";
+import { utcSeconds } from "../timestamps.ts";
+import { Audience, audienceName, WatchedQueue } from "./audience.ts";
+import { queuesOf, type Subscriber, type Subscriptions } from "./subscriptions.ts";
 
 /** What a subscriber is told. */
 export interface AvailableWork {
@@ -37,14 +40,34 @@ export interface AvailableWork {
   readonly queueDepth: number;
 }
 
-/**
- * The status of the answer, or why there is none, if that is known. The tenant's own secrets sign it, the newest
- * first; without any, those of the configuration do.
- */
+/** Tells a subscriber of work; the secrets of its tenant sign it. */
 export type PostNotification = (
   work: AvailableWork,
   secrets: readonly string[],
-) => Promise<number | NoAnswer | undefined>;
+) => Promise<Answer | undefined>;
+
+export function createPostNotification(options: {
+  readonly post: Post;
+  readonly clock: Clock;
+  readonly tracing?: Tracing | undefined;
+}): PostNotification {
+  const { post, clock, tracing = noTracing } = options;
+  return (work, secrets) => {
+    const { tenantId, url, notificationId: id } = work;
+    const body = notificationBody(work, clock.nowMs());
+    return post({ tenantId, url, id, body, secrets, traced: tracing.notifying(work) });
+  };
+}
+
+export function notificationBody(work: AvailableWork, nowMs: number): string {
+  const { eventType, queueDepth, notificationId, subscriptionId } = work;
+  const sentAt = utcSeconds(nowMs);
+  const fields = { eventType, available: true, queueDepth, claimUrl, sentAt };
+  return JSON.stringify({ ...fields, notificationId, subscriptionId });
+}
+
+/** Where a subscriber asks for the tasks. */
+const claimUrl = "/v1/codeq/tasks/claim";
 
 export interface NotifyParts {
   readonly queue: Pick<Queue, "watchWork" | "work" | "worksOf" | "webhooks">;
@@ -58,37 +81,39 @@ export interface NotifyParts {
   readonly notify: PostNotification;
 }
 
-/** At once: of all tenants, and of one. */
-const inFlightMax = 256;
-const inFlightPerTenantMax = 64;
+/** Subscribers have their own breakers, so one lane for each tenant is enough. */
+const limits = {
+  inFlightMax: 256,
+  keptForIdleTenants: 0,
+  perTenantMax: 64,
+  keptForKnownEndpoints: 0,
+  perEndpointMax: 64,
+  perNewEndpointMax: 64,
+  laneWaitingMax: Number.POSITIVE_INFINITY,
+  tenantWaitingMax: Number.POSITIVE_INFINITY,
+  idleLanesMax: 0,
+};
+const toTenant = { endpoint: "", overMs: Number.POSITIVE_INFINITY };
 /** Looked at in one turn of the ticker. */
 const looksMax = 1000;
 const triesMax = 3;
 /** How long a subscriber is left alone after so many failures in a row. */
-const silentMs = [1000, 3000, 5000, 10_000, 20_000, 40_000, 60_000];
+const breakerLimits = {
+  failuresMax: 1,
+  waitsMs: [1000, 3000, 5000, 10_000, 20_000, 40_000, 60_000],
+};
 
 interface WatchedTenant {
   readonly queues: Map<string, WatchedQueue>;
   /** Want to hear of every queue. */
   readonly every: Set<Subscriber>;
-  /** Have somebody to tell, and wait until others were told. */
-  readonly waiting: Set<Audience>;
-  inFlight: number;
 }
 
-interface Telling {
-  readonly tenant: WatchedTenant;
+interface Turn extends Outgoing {
   readonly audience: Audience;
-  readonly member: Subscriber;
 }
 
-interface Trouble {
-  failures: number;
-  /** On the monotonic clock. */
-  untilMs: number;
-}
-
-export class NotifySubscribers implements Job {
+export class NotifySubscribers {
   readonly name = "notify-subscribers";
   /** Called when something may be due. */
   onDue: () => void = () => {};
@@ -97,25 +122,28 @@ export class NotifySubscribers implements Job {
   readonly #warnings: SpacedWarnings;
   readonly #tenants: Map<TenantId, WatchedTenant> = new Map();
   readonly #due: IndexedHeap<Audience> = new IndexedHeap();
-  readonly #waitingTenants: Set<WatchedTenant> = new Set();
+  readonly #sender: Sender<Turn>;
   /** Subscribers that are being told, and the audiences that wait for that. */
   readonly #busy: Map<Subscriber, Set<Audience>> = new Map();
-  readonly #troubles: Map<Subscriber, Trouble> = new Map();
-  readonly #inFlight: Set<Promise<void>> = new Set();
+  /** Of subscribers that failed, or were held up by a rate limit. */
+  readonly #breakers: WeakMap<Subscriber, CircuitBreaker> = new WeakMap();
   readonly #secrets: Map<TenantId, readonly SigningSecret[]> = new Map();
 
   constructor(parts: NotifyParts) {
     this.#parts = parts;
     this.#ids = new TaskIds(parts.randomBytes);
     this.#warnings = new SpacedWarnings(parts.logger, parts.clock);
-    const { subscriptions } = parts;
+    const { clock, subscriptions } = parts;
+    this.#sender = new Sender({ clock, limits, send: ({ audience }) => this.#look(audience) });
+    this.#sender.onFree = () => this.onDue();
     subscriptions.onAdded = (subscriber) => this.#add(subscriber);
     subscriptions.onRemoved = (subscriber) => this.#remove(subscriber);
     for (const subscriber of subscriptions.active()) this.#add(subscriber);
   }
 
   nextMs(): number | undefined {
-    return this.#parts.subscriptions.isInCharge ? this.#due.peek()?.dueMs : undefined;
+    if (!this.#parts.subscriptions.isInCharge) return undefined;
+    return this.#sender.nextMs() ?? this.#due.peek()?.dueMs;
   }
 
   /** Starts what is due and does not wait for it. */
@@ -125,15 +153,17 @@ export class NotifySubscribers implements Job {
       const audience = this.#due.peek();
       if (audience === undefined || audience.dueMs > nowMs) break;
       this.#due.remove(audience);
-      this.#look(audience, nowMs);
+      if (audience.isWaiting) continue;
+      audience.isWaiting = true;
+      this.#sender.add({ ...toTenant, tenantId: audience.watched.tenantId, audience });
     }
-    this.#serveWaiting();
+    this.#sender.run(looksMax);
   }
 
   /** Waits for what is under way; nothing new begins. */
-  async settle(): Promise<void> {
+  settle(): Promise<void> {
     this.#parts.queue.watchWork(undefined);
-    await Promise.all(this.#inFlight);
+    return this.#sender.settle();
   }
 
   #moved(queue: QueueWork): void {
@@ -159,13 +189,17 @@ export class NotifySubscribers implements Job {
     this.onDue();
   }
 
-  #look(audience: Audience, nowMs: number): void {
+  /** Notifies a member if there is work, and somebody may be told of it now. */
+  #look(audience: Audience): Promise<Ending> | undefined {
+    audience.isWaiting = false;
     const { watched } = audience;
     const { queue, clock, subscriptions } = this.#parts;
+    const nowMs = clock.monotonicMs();
+    if (audience.members.length === 0) return undefined;
     const work = queue.work(watched);
     if (work === undefined || work.topPriority < 0) {
       this.#sleep(audience);
-      return;
+      return undefined;
     }
     if (!watched.hasWork) {
       watched.hasWork = true;
@@ -173,26 +207,18 @@ export class NotifySubscribers implements Job {
     }
     if (audience.toldBeginnings === watched.beginnings && audience.againMs > nowMs) {
       this.#schedule(audience, audience.againMs);
-      return;
-    }
-    const tenant = this.#tenants.get(watched.tenantId) as WatchedTenant;
-    if (!this.#hasSlot(tenant)) {
-      tenant.waiting.add(audience);
-      this.#waitingTenants.add(tenant);
-      return;
+      return undefined;
     }
     let earliestMs = Number.POSITIVE_INFINITY;
     for (const member of audience.inOrder(clock.nowMs())) {
       if (!subscriptions.isActive(member)) continue;
       const readyMs = this.#readyMs(audience, member);
-      if (readyMs <= nowMs) {
-        this.#tell({ tenant, audience, member }, work.readyTotal);
-        return;
-      }
+      if (readyMs <= nowMs) return this.#tell(audience, member, work.readyTotal);
       earliestMs = Math.min(earliestMs, readyMs);
     }
     // Without a time somebody is busy, whose end is waited for, or all have run out.
     if (earliestMs !== Number.POSITIVE_INFINITY) this.#schedule(audience, earliestMs);
+    return undefined;
   }
 
   /** There is nothing to tell; a queue that nobody named is forgotten when all of its audiences sleep. */
@@ -215,12 +241,16 @@ export class NotifySubscribers implements Job {
       waiting.add(audience);
       return Number.POSITIVE_INFINITY;
     }
-    const nowMs = this.#parts.clock.monotonicMs();
-    const trouble = this.#troubles.get(member);
-    const quietMs = trouble?.untilMs ?? Number.NEGATIVE_INFINITY;
+    const { clock } = this.#parts;
+    const nowMs = clock.monotonicMs();
     const toldMs = audience.toldMs.get(member) ?? Number.NEGATIVE_INFINITY;
-    const readyMs = Math.max(toldMs + this.#intervalMs(member), quietMs);
-    return readyMs <= nowMs && this.#isLimited(member) ? this.#quietMs(member) : readyMs;
+    const silentMs = this.#breakers.get(member)?.untilMs ?? Number.NEGATIVE_INFINITY;
+    const readyMs = Math.max(toldMs + this.#intervalMs(member), silentMs);
+    if (readyMs > nowMs) return readyMs;
+    const { tenantId, callbackUrl: url } = member.subscription;
+    const waitMs = waitForLimit(this.#parts, "queue_ready", { tenantId, url });
+    if (waitMs > 0) this.#breakerOf(member).hold(nowMs + Math.max(waitMs, 1));
+    return waitMs > 0 ? nowMs + Math.max(waitMs, 1) : readyMs;
   }
 
   /**
@@ -234,21 +264,10 @@ export class NotifySubscribers implements Job {
     audience.toldMs.set(member, clock.monotonicMs() - Math.max(0, clock.nowMs() - toldMs));
   }
 
-  /** Whether a rate limit forbids it now; its time is remembered. */
-  #isLimited(member: Subscriber): boolean {
-    const { limiter, events, clock } = this.#parts;
-    const { tenantId, callbackUrl } = member.subscription;
-    const allowance = limiter.of("webhook", { tenantId, subject: callbackUrl });
-    if (allowance === undefined || allowance.take(1) === 0) return false;
-    events.rateLimited("webhook", "queue_ready");
-    const failures = this.#troubles.get(member)?.failures ?? 0;
-    const untilMs = clock.monotonicMs() + Math.max(allowance.waitInLineMs(), 1);
-    this.#troubles.set(member, { failures, untilMs });
-    return true;
-  }
-
-  #quietMs(member: Subscriber): number {
-    return this.#troubles.get(member)?.untilMs ?? 0;
+  #breakerOf(member: Subscriber): CircuitBreaker {
+    const breaker = this.#breakers.get(member) ?? new CircuitBreaker(breakerLimits);
+    this.#breakers.set(member, breaker);
+    return breaker;
   }
 
   #intervalMs({ subscription }: Subscriber): number {
@@ -256,8 +275,8 @@ export class NotifySubscribers implements Job {
     return Math.max(subscription.minIntervalSeconds, floor) * 1000;
   }
 
-  #tell({ tenant, audience, member }: Telling, queueDepth: number): void {
-    const { clock, subscriptions } = this.#parts;
+  async #tell(audience: Audience, member: Subscriber, queueDepth: number): Promise<Ending> {
+    const { clock, subscriptions, notify } = this.#parts;
     const nowMs = clock.monotonicMs();
     const { watched } = audience;
     audience.toldMs.set(member, nowMs);
@@ -267,36 +286,18 @@ export class NotifySubscribers implements Job {
     audience.notification.tries += 1;
     subscriptions.take([member]);
     this.#schedule(audience, audience.againMs);
-    tenant.inFlight += 1;
     this.#busy.set(member, new Set());
-    const { subscription } = member;
-    const telling = this.#post({
-      tenantId: watched.tenantId,
-      url: subscription.callbackUrl,
-      subscriptionId: subscription.id,
-      notificationId: audience.notification.id,
-      eventType: spellingOf(member, watched.name),
-      queueDepth,
-    })
-      .then((answer) => this.#answered(audience, member, answer))
-      .finally(() => {
-        this.#inFlight.delete(telling);
-        tenant.inFlight -= 1;
-        this.#free(member);
-      });
-    this.#inFlight.add(telling);
-  }
-
-  /** However sending goes wrong, it is a try without an answer. */
-  async #post(work: AvailableWork): Promise<number | NoAnswer> {
-    try {
-      const { clock, notify } = this.#parts;
-      const secrets = await this.#secretsOf(work.tenantId);
-      const answer = await notify(work, signingNow(secrets, clock.nowMs()));
-      return answer ?? { why: "there was no answer" };
-    } catch (error) {
-      return { why: String(error) };
-    }
+    const { id: subscriptionId, tenantId, callbackUrl: url } = member.subscription;
+    const { id: notificationId } = audience.notification;
+    const eventType = spellingOf(member, watched.name);
+    const answer = await answerTo(async () => {
+      const secrets = signingNow(await this.#secretsOf(tenantId), clock.nowMs());
+      const work = { tenantId, url, subscriptionId, notificationId, eventType, queueDepth };
+      return notify(work, secrets);
+    });
+    this.#answered(audience, member, answer);
+    this.#free(member);
+    return undefined;
   }
 
   /** While a shard is away, those that were known last. */
@@ -312,61 +313,34 @@ export class NotifySubscribers implements Job {
     }
   }
 
-  #answered(audience: Audience, member: Subscriber, answer: number | NoAnswer): void {
+  #answered(audience: Audience, member: Subscriber, answer: Answer): void {
     const { events, clock } = this.#parts;
     const { watched, notification } = audience;
-    if (typeof answer === "number" && answer >= 200 && answer < 300) {
-      this.#troubles.delete(member);
+    if (isSuccess(answer)) {
+      this.#breakers.delete(member);
       audience.notification = undefined;
       events.notified(watched.name, "success");
       return;
     }
-    const failures = (this.#troubles.get(member)?.failures ?? 0) + 1;
-    const waitMs = silentMs[Math.min(failures, silentMs.length) - 1] as number;
-    const nowMs = clock.monotonicMs();
-    this.#troubles.set(member, { failures, untilMs: nowMs + waitMs });
+    this.#breakerOf(member).failed(clock.monotonicMs());
     audience.toldMs.delete(member);
     audience.againMs = Number.NEGATIVE_INFINITY;
     if (notification !== undefined && notification.tries >= triesMax) {
       audience.notification = undefined;
       events.notified(watched.name, "failure");
-      const why = typeof answer === "number" ? `the answer was ${answer}` : answer.why;
       const { id: subscriptionId, tenantId } = member.subscription;
+      const why = whyOf(answer);
       this.#warnings.warn("notification given up", { subscriptionId, tenantId, why });
     }
     if (audience.heapIndex >= 0) this.#schedule(audience);
   }
 
-  /** The subscriber can be told something else, and somebody else can be told something. */
+  /** The subscriber can be told something else. */
   #free(member: Subscriber): void {
     for (const audience of this.#busy.get(member) ?? []) {
       if (audience.members.length > 0 && audience.heapIndex < 0) this.#schedule(audience);
     }
     this.#busy.delete(member);
-    this.#serveWaiting();
-    this.#forgetIfIdle(member.subscription.tenantId);
-    this.onDue();
-  }
-
-  #hasSlot({ inFlight }: WatchedTenant): boolean {
-    return this.#inFlight.size < inFlightMax && inFlight < inFlightPerTenantMax;
-  }
-
-  /** Looks again at as many audiences as can be told; tenants take turns. */
-  #serveWaiting(): void {
-    let free = inFlightMax - this.#inFlight.size;
-    for (const tenant of [...this.#waitingTenants]) {
-      let ofTenant = Math.min(free, inFlightPerTenantMax - tenant.inFlight);
-      for (const audience of tenant.waiting) {
-        if (ofTenant <= 0) break;
-        tenant.waiting.delete(audience);
-        this.#schedule(audience);
-        ofTenant -= 1;
-        free -= 1;
-      }
-      this.#waitingTenants.delete(tenant);
-      if (tenant.waiting.size > 0) this.#waitingTenants.add(tenant);
-    }
   }
 
   #schedule(audience: Audience, dueMs: number = this.#parts.clock.monotonicMs()): void {
@@ -382,7 +356,7 @@ export class NotifySubscribers implements Job {
     if (this.#tenants.size === 0) queue.watchWork((each) => this.#moved(each));
     let tenant = this.#tenants.get(tenantId);
     if (tenant === undefined) {
-      tenant = { queues: new Map(), every: new Set(), waiting: new Set(), inFlight: 0 };
+      tenant = { queues: new Map(), every: new Set() };
       this.#tenants.set(tenantId, tenant);
     }
     const names = queuesOf(subscription);
@@ -426,22 +400,14 @@ export class NotifySubscribers implements Job {
     const tenant = this.#tenants.get(subscription.tenantId);
     if (tenant === undefined) return;
     tenant.every.delete(subscriber);
-    this.#troubles.delete(subscriber);
     const names = queuesOf(subscription) ?? [...tenant.queues.keys()];
     for (const name of names) {
       const watched = tenant.queues.get(name);
       if (watched !== undefined) this.#part(tenant, watched, subscriber);
     }
-    this.#forgetIfIdle(subscription.tenantId);
-  }
-
-  /** Without subscribers nobody watches the queues. */
-  #forgetIfIdle(tenantId: TenantId): void {
-    const tenant = this.#tenants.get(tenantId);
-    if (tenant === undefined || tenant.inFlight > 0) return;
     if (tenant.queues.size > 0 || tenant.every.size > 0) return;
-    this.#tenants.delete(tenantId);
-    this.#waitingTenants.delete(tenant);
+    this.#tenants.delete(subscription.tenantId);
+    // Without subscribers nobody watches the queues.
     if (this.#tenants.size === 0) this.#parts.queue.watchWork(undefined);
   }
 
@@ -452,7 +418,6 @@ export class NotifySubscribers implements Job {
     watched.audiences.delete(name);
     watched.asleep.delete(audience);
     watched.shared.delete(audience);
-    tenant.waiting.delete(audience);
     this.#due.remove(audience);
     if (watched.audiences.size === 0) tenant.queues.delete(watched.name);
   }

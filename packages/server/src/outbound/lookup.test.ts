@@ -3,7 +3,7 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import type { AddressInfo, LookupFunction } from "node:net";
 import test, { type TestContext } from "node:test";
-import { createLookup } from "./callback-lookup.ts";
+import { createLookup } from "./lookup.ts";
 
 /** A name server that answers what it is told to, or nothing. */
 async function nameServer(

@@ -1,21 +1,16 @@
 /**
- * Signs callbacks: with the headers of the Go server, and with those of Standard Webhooks
+ * Signs webhooks and notifications: with the headers of the Go server, and with those of Standard Webhooks
  * (https://www.standardwebhooks.com), which contain one signature for each valid secret.
  */
 import { createHmac } from "node:crypto";
-import { noWebhookSecrets, type WebhookSecrets } from "../config/blobs.ts";
+import type { Config } from "../config/settings.ts";
 
-export interface SigningSecrets {
-  /** Of all tenants, any text; empty for none. */
-  readonly secret: string;
-  readonly secrets?: WebhookSecrets | undefined;
-}
+export type ConfiguredSecrets = Pick<Config, "webhookHmacSecret" | "webhookSecrets">;
 
 export interface SignedMessage {
   readonly tenantId: string;
   /** Of the tenant in the store; an empty one stands for those of the configuration, and so do none. */
-  readonly own?: readonly string[] | undefined;
-  /** The same with every try, and no other message has it. */
+  readonly secrets: readonly string[];
   readonly id: string;
   readonly timestampSeconds: number;
   readonly body: string;
@@ -25,10 +20,10 @@ const standardPrefix = "whsec_";
 
 /** Without a secret only the id of the message. */
 export function signatureHeaders(
-  options: SigningSecrets,
-  { tenantId, own = [], id, timestampSeconds, body }: SignedMessage,
+  config: ConfiguredSecrets,
+  { tenantId, secrets: own, id, timestampSeconds, body }: SignedMessage,
 ): Record<string, string> {
-  const configured = secretsOf(options, tenantId);
+  const configured = secretsOf(config, tenantId);
   const secrets =
     own.length === 0 ? configured : own.flatMap((each) => (each === "" ? configured : [each]));
   const [newest] = secrets;
@@ -48,13 +43,13 @@ export function signatureHeaders(
 
 /** The newest first. */
 function secretsOf(
-  { secret, secrets = noWebhookSecrets }: SigningSecrets,
+  { webhookHmacSecret, webhookSecrets }: ConfiguredSecrets,
   tenantId: string,
 ): readonly string[] {
-  const own = secrets.tenants.get(tenantId);
+  const own = webhookSecrets.tenants.get(tenantId);
   if (own !== undefined) return own;
-  if (secrets.default.length > 0) return secrets.default;
-  return secret.trim() === "" ? [] : [secret];
+  if (webhookSecrets.default.length > 0) return webhookSecrets.default;
+  return webhookHmacSecret.trim() === "" ? [] : [webhookHmacSecret];
 }
 
 /** A secret in the form of Standard Webhooks stands for bytes; any other is its own text. */

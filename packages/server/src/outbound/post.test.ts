@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import test, { type TestContext } from "node:test";
-import type { Result, Task, TaskId } from "@codeq/queue";
+import type { TenantId } from "@codeq/queue";
 import { SimClock } from "@codeq/simulated";
-import { Timestamps } from "../timestamps.ts";
-import { createPostCallback } from "./post-callback.ts";
+import { noWebhookSecrets } from "../config/blobs.ts";
+import { untracedPost } from "../telemetry/tracing/tracing.ts";
+import { createPost } from "./post.ts";
 
 async function listen(t: TestContext, server: Server): Promise<number> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -22,17 +23,12 @@ async function silent(t: TestContext): Promise<{ port: number; connected: Promis
 
 function setup({ allowPrivateNetworks = true }: { allowPrivateNetworks?: boolean } = {}) {
   const clock = new SimClock();
-  const post = createPostCallback({
-    ...{ secret: "", allowPrivateNetworks, clock },
-    timestamps: new Timestamps("UTC"),
-  });
-  const id = "0199" as TaskId;
-  const task = { id, command: "render", traceParent: "", traceState: "" } as Task;
-  const result: Result = {
-    ...{ taskId: id, status: "COMPLETED", resultJson: "{}", error: "", artifacts: [] },
-    ...{ attempts: 0, completedMs: 0 },
-  };
-  const send = (webhook: string) => post({ ...task, webhook }, result, 1);
+  const secrets = { webhookHmacSecret: "", webhookSecrets: noWebhookSecrets };
+  const config = { ...secrets, webhookAllowPrivateNetworks: allowPrivateNetworks };
+  const post = createPost({ config, clock });
+  const traced = untracedPost({ traceParent: "", traceState: "" });
+  const message = { tenantId: "acme" as TenantId, id: "msg_1", body: "{}", secrets: [], traced };
+  const send = (url: string) => post({ ...message, url });
   return { clock, send };
 }
 
@@ -84,8 +80,8 @@ test("an address that is not allowed is told with the setting that allows it", a
   for (const host of ["127.0.0.1", "localhost"]) {
     const why =
       `${host} is a loopback or private address; ` +
-      "set webhookAllowPrivateNetworks to allow callbacks to it";
-    assert.deepEqual(await send(`http://${host}:1/`), { why, isForbidden: true });
+      "set webhookAllowPrivateNetworks to allow webhooks to it";
+    assert.deepEqual(await send(`http://${host}:1/`), { why, isUnsent: true });
   }
 });
 

@@ -22,17 +22,17 @@ const lookupBySystem = promisify(lookup) as (
 export interface LookupOptions {
   /** Whether a connection to the address is allowed. */
   readonly isAllowed: (address: string) => boolean;
-  /** Those of the system unless told. */
+  /** Default: those of the system. */
   readonly servers?: readonly string[];
 }
 
-/** Where a connection is not allowed to. */
+/** A connection to the host is not allowed. */
 export class ForbiddenAddressError extends Error {
   override readonly name = "ForbiddenAddressError";
 
   constructor(host: string) {
     super(
-      `${host} is a loopback or private address; set webhookAllowPrivateNetworks to allow callbacks to it`,
+      `${host} is a loopback or private address; set webhookAllowPrivateNetworks to allow webhooks to it`,
     );
   }
 }
@@ -45,12 +45,10 @@ export function createLookup({ isAllowed, servers }: LookupOptions): LookupFunct
 
   const addressesOf = async (name: string): Promise<LookupAddress[]> => {
     if (!name.includes(".")) return system.of(name);
-    const [four, six] = await Promise.allSettled([
-      resolver.resolve4(name),
-      resolver.resolve6(name),
-    ]);
-    const found = [...found4(four), ...found6(six)];
-    if (found.length > 0) return found;
+    const asked = [resolver.resolve4(name), resolver.resolve6(name)] as const;
+    const [four, six] = await Promise.allSettled(asked);
+    const addresses = [...found(four, 4), ...found(six, 6)];
+    if (addresses.length > 0) return addresses;
     const failures = [four, six].filter((each) => each.status === "rejected");
     if (failures.some(({ reason }) => isSilence(reason))) throw failures[0]?.reason;
     return system.of(name);
@@ -100,16 +98,9 @@ class SystemLookups {
   }
 }
 
-function found4(settled: PromiseSettledResult<string[]>): LookupAddress[] {
-  return settled.status === "rejected"
-    ? []
-    : settled.value.map((address) => ({ address, family: 4 }));
-}
-
-function found6(settled: PromiseSettledResult<string[]>): LookupAddress[] {
-  return settled.status === "rejected"
-    ? []
-    : settled.value.map((address) => ({ address, family: 6 }));
+function found(settled: PromiseSettledResult<string[]>, family: 4 | 6): LookupAddress[] {
+  const addresses = settled.status === "rejected" ? [] : settled.value;
+  return addresses.map((address) => ({ address, family }));
 }
 
 /** The name server was asked and did not answer in time, or could not find out. */

@@ -2,16 +2,22 @@ import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { test } from "node:test";
 import { Webhook } from "standardwebhooks";
-import { type SigningSecrets, signatureHeaders } from "./webhook-signature.ts";
+import { noWebhookSecrets } from "../config/blobs.ts";
+import { signatureHeaders } from "./signature.ts";
 
 const secretOf = (fill: number): string => `whsec_${Buffer.alloc(32, fill).toString("base64")}`;
 const [newer, older, other] = [secretOf(1), secretOf(2), secretOf(3)];
 const body = '{"taskId":"t1","status":"COMPLETED"}';
 
-function signed(options: SigningSecrets, tenantId = "acme"): Record<string, string> {
+function signed(
+  { secret, secrets = noWebhookSecrets }: { secret: string; secrets?: typeof noWebhookSecrets },
+  tenantId = "acme",
+): Record<string, string> {
   // The library of Standard Webhooks asks the real clock how old a message is.
   const timestampSeconds = Math.floor((performance.timeOrigin + performance.now()) / 1000);
-  return signatureHeaders(options, { tenantId, id: "msg_1", timestampSeconds, body });
+  const config = { webhookHmacSecret: secret, webhookSecrets: secrets };
+  const message = { tenantId, secrets: [], id: "msg_1", timestampSeconds, body };
+  return signatureHeaders(config, message);
 }
 
 function isTaken(headers: Record<string, string>, secret: string): boolean {
